@@ -1,0 +1,95 @@
+package api
+
+import (
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// BootConfig is boot.json of the trust cpio: all that a node knows of its site before it has spoken to it.
+// It is made for one boot and holds that boot's secret, so it is served once and never logged.
+type BootConfig struct {
+	Format    int          `json:"format"` // 1
+	Boot      fleet.BootID `json:"boot"`
+	MAC       fleet.MAC    `json:"mac"`
+	Token     string       `json:"token"`      // redeemed once by Hello
+	Control   []string     `json:"control"`    // base URLs of the control channel, "https://10.0.0.1:8443"
+	ServerKey string       `json:"server_key"` // Ed25519 public key of the server, base64: pins TLS and signs assignments
+	TrustKeys []string     `json:"trust_keys"` // minisign public keys that may sign manifests
+	Release   string       `json:"release"`    // Pando release that made the cpio
+
+	RebootAfter time.Duration `json:"reboot_after,omitempty"` // a boot stuck this long reboots; 0: the default
+}
+
+// HelloRequest redeems the boot token. POST /v1/node/hello
+type HelloRequest struct {
+	Boot     fleet.BootID `json:"boot"`
+	Token    string       `json:"token"`
+	MAC      fleet.MAC    `json:"mac"`
+	Addr     string       `json:"addr"`    // the address the node gave itself
+	Release  string       `json:"release"` // Pando release of the agent
+	Hardware Hardware     `json:"hardware"`
+}
+
+// HelloResponse carries the credential of this boot and the signed assignment.
+type HelloResponse struct {
+	Session    string    `json:"session"`    // bearer credential until the next boot; kept in memory only
+	Assignment []byte    `json:"assignment"` // exact bytes of a fleet.Assignment
+	Signature  []byte    `json:"signature"`  // Ed25519 by the server's key over "pando assignment v1\n" + Assignment
+	Time       time.Time `json:"time"`       // server clock, to set a clock that is wrong
+}
+
+// AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature
+// of the server's key can pass for one.
+const AssignmentContext = "pando assignment v1\n"
+
+// Hardware is what a node reports of itself.
+type Hardware struct {
+	Vendor  string   `json:"vendor,omitempty"`
+	Product string   `json:"product,omitempty"`
+	Serial  string   `json:"serial,omitempty"`
+	UUID    string   `json:"uuid,omitempty"`
+	CPUs    int      `json:"cpus,omitempty"`
+	Memory  int64    `json:"memory,omitempty"` // bytes
+	NIC     string   `json:"nic,omitempty"`    // driver of the NIC that booted
+	Modules []string `json:"modules,omitempty"`
+	Missing []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
+}
+
+// ReportRequest appends events of a boot. POST /v1/node/events, with the session as bearer; before Hello,
+// or when Hello fails, with "Authorization: Boot <token>", which can append and do nothing else.
+type ReportRequest struct {
+	Boot   fleet.BootID  `json:"boot"`
+	Events []trace.Event `json:"events"`
+	Uptime time.Duration `json:"uptime"` // node's monotonic time since Init when this was sent
+	Status *NodeStatus   `json:"status,omitempty"`
+}
+
+// NodeStatus is what the running node proves and measures; the latest one is kept.
+type NodeStatus struct {
+	Version    fleet.Digest     `json:"version"` // running
+	Bytes      map[string]int64 `json:"bytes"`   // by source since Init
+	Reads      int64            `json:"reads"`   // block device requests answered
+	Rejected   int64            `json:"rejected"`
+	Stalled    time.Duration    `json:"stalled"` // time that reads waited for a source
+	UpperUsed  int64            `json:"upper_used,omitempty"`
+	UpperTotal int64            `json:"upper_total,omitempty"`
+	Systemd    *Systemd         `json:"systemd,omitempty"`
+}
+
+// Systemd is systemd's own account of the boot, in time since the kernel started.
+type Systemd struct {
+	Userspace time.Duration `json:"userspace"` // systemd started
+	Finish    time.Duration `json:"finish"`    // default target reached
+	State     string        `json:"state"`     // systemctl is-system-running
+	Failed    []string      `json:"failed,omitempty"`
+	Units     []UnitTime    `json:"units,omitempty"` // the slowest, and the critical chain
+}
+
+// UnitTime is one unit's start.
+type UnitTime struct {
+	Unit   string        `json:"unit"`
+	Start  time.Duration `json:"start"`  // since the kernel started
+	Active time.Duration `json:"active"` // since the kernel started
+}

@@ -1,0 +1,87 @@
+package chunk
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Algorithm is the digest algorithm of an ID. Its value is the algorithm byte of the formats.
+type Algorithm byte
+
+// SHA256 is the only algorithm so far; the byte leaves room for BLAKE3.
+const SHA256 Algorithm = 1
+
+// ID names an object: the digest of its stored bytes. The zero ID names nothing.
+type ID struct {
+	Algorithm Algorithm
+	Sum       [32]byte
+}
+
+// Sum returns the ID of an object's stored bytes.
+func Sum(stored []byte) ID { return ID{SHA256, sha256.Sum256(stored)} }
+
+// ParseID reads "sha256:<64 hex>" or the bare 64 hex digits, which are an object's file name.
+func ParseID(s string) (ID, error) {
+	id := ID{Algorithm: SHA256}
+	h := strings.TrimPrefix(s, "sha256:")
+	if len(h) != 64 || strings.ToLower(h) != h {
+		return ID{}, fmt.Errorf("object id %q is not sha256: and 64 lower-case hex digits", s)
+	}
+	if _, err := hex.Decode(id.Sum[:], []byte(h)); err != nil {
+		return ID{}, fmt.Errorf("object id %q: %w", s, err)
+	}
+	return id, nil
+}
+
+// String is "sha256:<hex>".
+func (id ID) String() string { return "sha256:" + id.Name() }
+
+// Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
+func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
+
+// IsZero reports whether id names nothing.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// Verify returns an error unless stored hashes to id. It is called before decompression, always.
+func (id ID) Verify(stored []byte) error {
+	if id.Algorithm != SHA256 {
+		return fmt.Errorf("verify object: unknown digest algorithm %d", id.Algorithm)
+	}
+	if got := Sum(stored); got != id {
+		return &WrongBytesError{Want: id, Got: got, Size: len(stored)}
+	}
+	return nil
+}
+
+// WrongBytesError says that a source sent bytes which are not the object asked for.
+type WrongBytesError struct {
+	Want, Got ID
+	Size      int
+}
+
+func (e *WrongBytesError) Error() string {
+	return fmt.Sprintf("object %s: wrong bytes: %d bytes hash to %s", e.Want, e.Size, e.Got)
+}
+
+// MarshalText makes an ID a JSON string, "" for the zero ID.
+func (id ID) MarshalText() ([]byte, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return []byte(id.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (id *ID) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*id = ID{}
+		return nil
+	}
+	p, err := ParseID(string(b))
+	if err == nil {
+		*id = p
+	}
+	return err
+}

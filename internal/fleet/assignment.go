@@ -1,0 +1,35 @@
+package fleet
+
+import "time"
+
+// Assignment is what the server tells one boot of one node to run. The node gets its exact bytes with a
+// detached signature of the server's key, over the control channel, and obeys nothing else: a version
+// older than the last one boots only because an assignment says so.
+type Assignment struct {
+	Format  int       `json:"format"` // 1
+	Boot    BootID    `json:"boot"`
+	Node    string    `json:"node"`
+	Group   string    `json:"group"`
+	Image   Ref       `json:"image"`   // as desired, for people: "lab:stable"
+	Version Digest    `json:"version"` // digest of the manifest
+	Issued  time.Time `json:"issued"`
+
+	Servers     []string      `json:"servers"` // base URLs of the data path, in order of preference
+	Files       []File        `json:"files"`   // config files put in place before init starts
+	LockRoot    bool          `json:"lock_root"`
+	WriteLimit  string        `json:"write_limit,omitempty"`
+	RebootAfter time.Duration `json:"reboot_after,omitempty"`
+}
+
+// File is one config file, rendered for one node.
+type File struct {
+	Path   string `json:"path"` // absolute, in the node's root
+	Mode   uint32 `json:"mode"` // permission bits
+	UID    int    `json:"uid,omitempty"`
+	GID    int    `json:"gid,omitempty"`
+	Data   []byte `json:"data,omitempty"`
+	Target string `json:"target,omitempty"` // not empty: a symbolic link to it
+}
+
+// BootID names one attempt to boot, from the first packet to booted: 16 lower-case hex digits.
+type BootID string

@@ -1,0 +1,24 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Digest names an image version: "sha256:" and 64 lower-case hex digits, the digest of its manifest.
+type Digest string
+
+// ParseDigest checks the form of a digest.
+func ParseDigest(s string) (Digest, error) {
+	h, ok := strings.CutPrefix(s, "sha256:")
+	if !ok || len(h) != 64 || strings.Trim(h, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("version digest %q is not sha256: and 64 lower-case hex digits", s)
+	}
+	return Digest(s), nil
+}
+
+// Short is the first twelve hex digits, for tables.
+func (d Digest) Short() string {
+	h := strings.TrimPrefix(string(d), "sha256:")
+	return h[:min(12, len(h))]
+}

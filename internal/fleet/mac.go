@@ -1,0 +1,54 @@
+package fleet
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// MAC is a 48-bit Ethernet address, the identity firmware shows before anything else is known of a node.
+type MAC [6]byte
+
+// ParseMAC reads a MAC in any of the usual spellings (colons, dashes, dots, bare hex) and the PXELINUX
+// form of BOOTIF, which puts the ARP hardware type "01-" in front.
+func ParseMAC(s string) (MAC, error) {
+	var m MAC
+	t := strings.ToLower(strings.TrimSpace(s))
+	if len(t) == len("01-aa-bb-cc-dd-ee-ff") && strings.HasPrefix(t, "01-") {
+		t = t[3:]
+	}
+	if len(t) == 12 {
+		b, err := hex.DecodeString(t)
+		if err != nil {
+			return m, fmt.Errorf("MAC address %q is not hexadecimal", s)
+		}
+		return MAC(b), nil
+	}
+	hw, err := net.ParseMAC(t)
+	if err != nil || len(hw) != 6 {
+		return m, fmt.Errorf("MAC address %q is not six bytes such as 52:54:00:12:34:56", s)
+	}
+	return MAC(hw), nil
+}
+
+// String is the lower-case colon form, the one used in the registry, in the CLI and in events.
+func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
+
+// BootIF is the form of the BOOTIF kernel argument, "01-52-54-00-12-34-56".
+func (m MAC) BootIF() string { return "01-" + strings.ReplaceAll(m.String(), ":", "-") }
+
+// IsZero reports whether m was never set.
+func (m MAC) IsZero() bool { return m == MAC{} }
+
+// MarshalText makes a MAC a JSON string.
+func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText; it takes every spelling that ParseMAC takes.
+func (m *MAC) UnmarshalText(b []byte) error {
+	p, err := ParseMAC(string(b))
+	if err == nil {
+		*m = p
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+package fleet
+
+import (
+	"net/netip"
+	"time"
+)
+
+// NodeState tells whether an operator, or the adoption policy, has accepted a node.
+type NodeState string
+
+// The two states of a node.
+const (
+	Discovered NodeState = "discovered" // its MAC was seen; it is told to wait
+	Adopted    NodeState = "adopted"    // it boots what its group desires
+)
+
+// Node is one managed machine. Name is its key; MACs is how it is recognised on the wire.
+type Node struct {
+	Name       string            `json:"name"`
+	MACs       []MAC             `json:"macs"`
+	State      NodeState         `json:"state"`
+	Group      string            `json:"group"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Address    netip.Addr        `json:"address,omitzero"`      // fixed address; zero: from the pool
+	Version    Ref               `json:"version,omitempty"`     // overrides the group's whole value; "" none
+	KernelArgs []string          `json:"kernel_args,omitempty"` // appended after the group's
+	UUID       string            `json:"uuid,omitempty"`        // SMBIOS system UUID, as firmware tells it
+	Serial     string            `json:"serial,omitempty"`
+	Created    time.Time         `json:"created"`
+	Seen       time.Time         `json:"seen,omitzero"` // last packet or report
+}
+
+// DefaultGroup is the group that exists from the first start and that newly adopted nodes join.
+const DefaultGroup = "default"
+
+// Group is a set of nodes with one desired version.
+type Group struct {
+	Name           string        `json:"name"`
+	Image          Ref           `json:"image,omitempty"` // desired: "name:tag" or "name@sha256:..."
+	KernelArgs     []string      `json:"kernel_args,omitempty"`
+	AuthorizedKeys []string      `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
+	UnlockRoot     bool          `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
+	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default
+	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
+}
+
+// Lease is a DHCP address given to a MAC.
+type Lease struct {
+	Addr    netip.Addr `json:"addr"`
+	MAC     MAC        `json:"mac"`
+	Host    string     `json:"host,omitempty"`
+	Static  bool       `json:"static,omitempty"`
+	Expires time.Time  `json:"expires"`
+	Bad     bool       `json:"bad,omitempty"` // declined, or answered a probe: not offered until Expires
+}
+
+// AdoptionPolicy says what happens to a MAC that no node has.
+type AdoptionPolicy string
+
+// The adoption policies.
+const (
+	Open    AdoptionPolicy = "open"    // adopt at once, named by the naming rule
+	Approve AdoptionPolicy = "approve" // keep as discovered until an operator adopts it
+)

@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Ref points at an image version as people write it: "name" (its tag "latest"), "name:tag", or
+// "name@sha256:...". The zero Ref points at nothing.
+type Ref string
+
+// LatestTag is the tag that a build moves and that a bare name means.
+const LatestTag = "latest"
+
+var word = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+
+// ValidName checks the name of an image, tag, group or node: lower case letters, digits, dots, dashes and
+// underscores, at most 64, a letter or digit at both ends. The kind is for the error.
+func ValidName(kind, s string) error {
+	if !word.MatchString(s) {
+		return fmt.Errorf("%s name %q: use 1 to 64 of a-z 0-9 . _ - with a letter or digit at both ends", kind, s)
+	}
+	return nil
+}
+
+// Split returns the image name, and either a tag or a digest.
+func (r Ref) Split() (name, tag string, digest Digest, err error) {
+	name, d, hasDigest := strings.Cut(string(r), "@")
+	if hasDigest {
+		if digest, err = ParseDigest(d); err != nil {
+			return "", "", "", fmt.Errorf("image %q: %w", r, err)
+		}
+		return name, "", digest, ValidName("image", name)
+	}
+	name, tag, hasTag := strings.Cut(name, ":")
+	if !hasTag {
+		tag = LatestTag
+	}
+	if err := ValidName("image", name); err != nil {
+		return "", "", "", err
+	}
+	return name, tag, "", ValidName("tag", tag)
+}
+
+// Tag is a movable name of a version.
+type Tag struct {
+	Image   string `json:"image"`
+	Tag     string `json:"tag"`
+	Version Digest `json:"version"`
+}

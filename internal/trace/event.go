@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Stage is a point in the fixed list that every boot passes. A phase of /init has its stage's name.
+type Stage string
+
+// The stages, in the order of a boot. Server stages are on the server's clock; the stages from Init to
+// Booted come from the node as monotonic offsets from Init.
+const (
+	DHCP       Stage = "dhcp"       // first DISCOVER of the firmware to its ACK
+	BootFile   Stage = "bootfile"   // boot loader sent by TFTP or HTTP
+	Script     Stage = "script"     // iPXE asked for its script
+	Kernel     Stage = "kernel"     // kernel sent
+	Initramfs  Stage = "initramfs"  // drivers, agent and trust cpios sent
+	Init       Stage = "init"       // /init runs: origin of the node's clock
+	Modules    Stage = "modules"    // drivers loaded by modalias
+	Link       Stage = "link"       // carrier on the NIC that booted
+	Address    Stage = "address"    // DHCP in the initramfs
+	Hello      Stage = "hello"      // token redeemed, assignment verified
+	Manifest   Stage = "manifest"   // manifest fetched, signature verified
+	Device     Stage = "device"     // block device attached
+	Root       Stage = "root"       // EROFS and overlay mounted
+	Config     Stage = "config"     // config files in place
+	SwitchRoot Stage = "switchroot" // the image's init takes over
+	Booted     Stage = "booted"     // the image reached its default target
+	Shutdown   Stage = "shutdown"   // the node said that it goes down
+)
+
+// Order is every stage in the order of a boot.
+var order = [...]Stage{DHCP, BootFile, Script, Kernel, Initramfs, Init, Modules, Link, Address, Hello,
+	Manifest, Device, Root, Config, SwitchRoot, Booted, Shutdown}
+
+// Stages returns every stage in the order of a boot.
+func Stages() []Stage { return order[:] }
+
+// Rank is the place of s in the order of a boot, -1 for a mark that an image made itself.
+func Rank(s Stage) int {
+	for i, o := range order {
+		if o == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// Kind says what an event reports of its stage.
+type Kind string
+
+// The kinds of events.
+const (
+	Begin Kind = "begin"
+	End   Kind = "end"
+	Fail  Kind = "fail" // Message says what failed, Hint what to do; the stage is retried
+	Info  Kind = "info" // a fact on the way: wrong bytes from a source, a server switched, a link lost
+)
+
+// Event is one record of a boot. The timeline, the dashboard, the gate and the metrics read nothing else.
+type Event struct {
+	Seq     int64             `json:"seq,omitempty"`  // given by the registry, grows by one
+	Time    time.Time         `json:"time"`           // server clock; for node events, Init's time plus Offset
+	Boot    fleet.BootID      `json:"boot,omitempty"` // "" before the boot has an id
+	Node    string            `json:"node,omitempty"`
+	MAC     fleet.MAC         `json:"mac,omitzero"`
+	Stage   Stage             `json:"stage"`
+	Kind    Kind              `json:"kind"`
+	Offset  time.Duration     `json:"offset,omitempty"`  // node's monotonic time since Init
+	Attempt int               `json:"attempt,omitempty"` // 1 for the first try
+	Message string            `json:"message,omitempty"`
+	Hint    string            `json:"hint,omitempty"`
+	Bytes   map[string]int64  `json:"bytes,omitempty"` // received so far, by source: "server", "peer", "cache", "zero"
+	Attrs   map[string]string `json:"attrs,omitempty"`
+}
