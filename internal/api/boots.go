@@ -1,0 +1,69 @@
+package api
+
+import (
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// Boot is one attempt to boot, in one line.
+type Boot struct {
+	ID      fleet.BootID     `json:"id"`
+	Node    string           `json:"node,omitempty"` // "": nobody adopted it
+	MAC     fleet.MAC        `json:"mac,omitzero"`
+	Started time.Time        `json:"started"`
+	Updated time.Time        `json:"updated"` // its last event
+	State   BootState        `json:"state"`
+	Stage   trace.Stage      `json:"stage"`             // the furthest stage it reached
+	Elapsed time.Duration    `json:"elapsed"`           // start to booted; until its last event otherwise
+	Failure string           `json:"failure,omitempty"` // what failed last, while it is not mended
+	Hint    string           `json:"hint,omitempty"`
+	Version fleet.Digest     `json:"version,omitempty"`
+	Bytes   map[string]int64 `json:"bytes,omitempty"` // by source
+}
+
+// BootState is where a boot is as a whole.
+type BootState string
+
+// The states of a boot.
+const (
+	Booting BootState = "booting" // on its way
+	Failed  BootState = "failed"  // a stage failed and has not succeeded since
+	Booted  BootState = "booted"
+	Down    BootState = "down" // the node said that it goes down
+)
+
+// BootList answers GET /v1/boots.
+type BootList struct {
+	Boots []Boot `json:"boots"` // newest first
+}
+
+// BootDetail answers GET /v1/boots/{id} and GET /v1/nodes/{name}/boot.
+type BootDetail struct {
+	Boot
+	Steps   []Step        `json:"steps"`
+	Events  []trace.Event `json:"events"` // all of them, in order
+	Systemd *Systemd      `json:"systemd,omitempty"`
+	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
+	SystemdStart time.Duration `json:"systemd_start,omitempty"`
+}
+
+// Step is one stage on the timeline.
+type Step struct {
+	Stage    trace.Stage      `json:"stage"`
+	Start    time.Duration    `json:"start"`          // since the boot started
+	Duration time.Duration    `json:"duration"`       // 0: no end was seen, or it is a moment
+	Open     bool             `json:"open,omitempty"` // began and has not ended
+	Attempt  int              `json:"attempt,omitempty"`
+	Failure  string           `json:"failure,omitempty"`
+	Hint     string           `json:"hint,omitempty"`
+	Bytes    map[string]int64 `json:"bytes,omitempty"`
+	Message  string           `json:"message,omitempty"`
+}
+
+// EventList answers GET /v1/events.
+type EventList struct {
+	Events []trace.Event `json:"events"`
+	Last   int64         `json:"last"` // highest sequence number there is: where a stream continues
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"pando/internal/fleet"
+)
+
+// The routes, one method each. Every method returns *Error for a refusal and *UnreachableError when no answer
+// came. A selection of "" means everything where it reads and nothing where it writes.
+
+// Status tells how the site does.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "/v1/status", nil)
+}
+
+// Nodes lists the selected nodes.
+func (c *Client) Nodes(ctx context.Context, selection string) ([]Node, error) {
+	l, err := get[NodeList](ctx, c, "/v1/nodes", params("select", selection))
+	return l.Nodes, err
+}
+
+// Node shows one node.
+func (c *Client) Node(ctx context.Context, name string) (Node, error) {
+	return get[Node](ctx, c, "/v1/nodes/"+url.PathEscape(name), nil)
+}
+
+// CreateNode records a node that was not seen yet.
+func (c *Client) CreateNode(ctx context.Context, n NodeCreate) (Node, error) {
+	return ask[Node](ctx, c, "POST", "/v1/nodes", n)
+}
+
+// SetNodes changes the selected nodes, all or none of them.
+func (c *Client) SetNodes(ctx context.Context, s NodeSet) (Changes, error) {
+	return ask[Changes](ctx, c, "PATCH", "/v1/nodes", s)
+}
+
+// DeleteNodes forgets the selected nodes. A node that is on goes on running what it runs.
+func (c *Client) DeleteNodes(ctx context.Context, selection string, dryRun bool) (Changes, error) {
+	var out Changes
+	q := params("select", selection)
+	if dryRun {
+		q.Set("dry_run", "true")
+	}
+	err := c.call(ctx, "DELETE", "/v1/nodes", q, nil, &out)
+	return out, err
+}
+
+// AdoptNodes accepts discovered nodes.
+func (c *Client) AdoptNodes(ctx context.Context, a NodeAdopt) (Changes, error) {
+	return ask[Changes](ctx, c, "POST", "/v1/nodes/adopt", a)
+}
+
+// Groups lists all groups.
+func (c *Client) Groups(ctx context.Context) ([]Group, error) {
+	l, err := get[GroupList](ctx, c, "/v1/groups", nil)
+	return l.Groups, err
+}
+
+// Group shows one group.
+func (c *Client) Group(ctx context.Context, name string) (Group, error) {
+	return get[Group](ctx, c, "/v1/groups/"+url.PathEscape(name), nil)
+}
+
+// CreateGroup makes a group.
+func (c *Client) CreateGroup(ctx context.Context, g fleet.Group) (Group, error) {
+	return ask[Group](ctx, c, "POST", "/v1/groups", g)
+}
+
+// SetGroup changes a group.
+func (c *Client) SetGroup(ctx context.Context, name string, s GroupSet) (GroupChange, error) {
+	return ask[GroupChange](ctx, c, "PATCH", "/v1/groups/"+url.PathEscape(name), s)
+}
+
+// DeleteGroup removes a group that has no members.
+func (c *Client) DeleteGroup(ctx context.Context, name string) error {
+	return c.call(ctx, "DELETE", "/v1/groups/"+url.PathEscape(name), nil, nil, nil)
+}
+
+// Images lists all images.
+func (c *Client) Images(ctx context.Context) ([]Image, error) {
+	l, err := get[ImageList](ctx, c, "/v1/images", nil)
+	return l.Images, err
+}
+
+// Image shows one image.
+func (c *Client) Image(ctx context.Context, name string) (Image, error) {
+	return get[Image](ctx, c, "/v1/images/"+url.PathEscape(name), nil)
+}
+
+// AddVersion makes a version of the store known under an image's name.
+func (c *Client) AddVersion(ctx context.Context, name string, v VersionAdd) (Image, error) {
+	return ask[Image](ctx, c, "POST", "/v1/images/"+url.PathEscape(name)+"/versions", v)
+}
+
+// SetTag points a tag at a version.
+func (c *Client) SetTag(ctx context.Context, name, tag string, ref fleet.Ref) (TagChange, error) {
+	return ask[TagChange](ctx, c, "PUT", tagPath(name, tag), TagSet{Ref: ref})
+}
+
+// DeleteTag removes a tag that no group or node wants.
+func (c *Client) DeleteTag(ctx context.Context, name, tag string) error {
+	return c.call(ctx, "DELETE", tagPath(name, tag), nil, nil, nil)
+}
+
+func tagPath(name, tag string) string {
+	return "/v1/images/" + url.PathEscape(name) + "/tags/" + url.PathEscape(tag)
+}
+
+// Boots lists boots of the selected nodes, newest first; at most limit of them, 0 for the server's default.
+func (c *Client) Boots(ctx context.Context, selection string, limit int) ([]Boot, error) {
+	q := params("select", selection)
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	l, err := get[BootList](ctx, c, "/v1/boots", q)
+	return l.Boots, err
+}
+
+// Boot shows one boot with its timeline.
+func (c *Client) Boot(ctx context.Context, id fleet.BootID) (BootDetail, error) {
+	return get[BootDetail](ctx, c, "/v1/boots/"+url.PathEscape(string(id)), nil)
+}
+
+// NodeBoot shows the latest boot of a node.
+func (c *Client) NodeBoot(ctx context.Context, node string) (BootDetail, error) {
+	return get[BootDetail](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/boot", nil)
+}
+
+// Events lists events after a sequence number, oldest first; at most limit of them, 0 for the server's default.
+func (c *Client) Events(ctx context.Context, after int64, limit int) (EventList, error) {
+	q := params("after", strconv.FormatInt(after, 10))
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	return get[EventList](ctx, c, "/v1/events", q)
+}
+
+// Tokens lists the operators' tokens, without their secrets.
+func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
+	l, err := get[TokenList](ctx, c, "/v1/tokens", nil)
+	return l.Tokens, err
+}
+
+// CreateToken makes a token; its secret is in this answer and nowhere else.
+func (c *Client) CreateToken(ctx context.Context, t TokenCreate) (NewToken, error) {
+	return ask[NewToken](ctx, c, "POST", "/v1/tokens", t)
+}
+
+// DeleteToken makes a token worthless at once.
+func (c *Client) DeleteToken(ctx context.Context, name string) error {
+	return c.call(ctx, "DELETE", "/v1/tokens/"+url.PathEscape(name), nil, nil, nil)
+}
+
+// Leases lists the DHCP leases.
+func (c *Client) Leases(ctx context.Context) ([]fleet.Lease, error) {
+	l, err := get[LeaseList](ctx, c, "/v1/leases", nil)
+	return l.Leases, err
+}
+
+// Keys shows the public keys of the site.
+func (c *Client) Keys(ctx context.Context) (Keys, error) { return get[Keys](ctx, c, "/v1/keys", nil) }
+
+// Policy shows what happens to nodes that nobody knows.
+func (c *Client) Policy(ctx context.Context) (Policy, error) {
+	return get[Policy](ctx, c, "/v1/policy", nil)
+}
+
+// SetPolicy changes it. Nodes that are adopted already stay so.
+func (c *Client) SetPolicy(ctx context.Context, p Policy) (Policy, error) {
+	return ask[Policy](ctx, c, "PUT", "/v1/policy", p)
+}
+
+func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
+	var out T
+	err := c.call(ctx, "GET", path, q, nil, &out)
+	return out, err
+}
+
+func ask[T any](ctx context.Context, c *Client, method, path string, in any) (T, error) {
+	var out T
+	err := c.call(ctx, method, path, nil, in, &out)
+	return out, err
+}
+
+// params leaves an empty value out.
+func params(name, value string) url.Values {
+	q := url.Values{}
+	if value != "" {
+		q.Set(name, value)
+	}
+	return q
+}

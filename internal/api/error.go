@@ -1,0 +1,77 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Error is the body of every answer that is not a success, and the error that Client returns for it.
+type Error struct {
+	Status  int    `json:"-"`              // HTTP status
+	Code    Code   `json:"code"`           // for programs
+	Message string `json:"message"`        // for people: what failed, lower case
+	Hint    string `json:"hint,omitempty"` // what to do about it
+}
+
+// ErrorBody wraps an Error on the wire.
+type ErrorBody struct {
+	Error *Error `json:"error"`
+}
+
+// Code is the reason of an error, for programs.
+type Code string
+
+// The codes, each with the HTTP status that goes with it.
+const (
+	BadRequest   Code = "bad_request"  // 400: the request does not make sense
+	Unauthorized Code = "unauthorized" // 401: no token, or one that is not known
+	NotFound     Code = "not_found"    // 404: no such object
+	Conflict     Code = "conflict"     // 409: exists already, or is still in use
+	Internal     Code = "internal"     // 500: the server failed
+)
+
+var statuses = [...]struct {
+	code   Code
+	status int
+}{
+	{BadRequest, http.StatusBadRequest},
+	{Unauthorized, http.StatusUnauthorized},
+	{NotFound, http.StatusNotFound},
+	{Conflict, http.StatusConflict},
+}
+
+// Status is the HTTP status that goes with the code, 500 for every code it does not know.
+func (c Code) Status() int {
+	for _, s := range statuses {
+		if s.code == c {
+			return s.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// Error is the message without the hint; the CLI prints the hint on a line of its own.
+func (e *Error) Error() string { return e.Message }
+
+// NewError makes an error of the code's status. The hint may be empty.
+func NewError(code Code, message, hint string) *Error {
+	return &Error{Status: code.Status(), Code: code, Message: message, Hint: hint}
+}
+
+// IsCode reports whether err, or one that it wraps, is an Error with this code.
+func IsCode(err error, code Code) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// UnreachableError says that no answer came: the server is down, or somebody else answers in its place.
+type UnreachableError struct {
+	Server string // the socket's path or the base URL
+	Hint   string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string { return "reach server " + e.Server + ": " + e.Err.Error() }
+
+// Unwrap returns the network's error.
+func (e *UnreachableError) Unwrap() error { return e.Err }

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Image is a name with its versions and tags.
+type Image struct {
+	Name     string                  `json:"name"`
+	Tags     map[string]fleet.Digest `json:"tags"`
+	Versions []Version               `json:"versions"` // newest first
+}
+
+// Version is one immutable version of an image, as its manifest and provenance tell it.
+type Version struct {
+	Digest       fleet.Digest `json:"digest"`
+	Tags         []string     `json:"tags,omitempty"`
+	Architecture string       `json:"architecture,omitempty"`
+	Kernel       string       `json:"kernel,omitempty"` // release
+	KernelSize   int64        `json:"kernel_size,omitempty"`
+	DriversSize  int64        `json:"drivers_size,omitempty"`
+	RootSize     int64        `json:"root_size,omitempty"`   // raw bytes
+	StoredSize   int64        `json:"stored_size,omitempty"` // bytes of its distinct objects
+	Files        int64        `json:"files,omitempty"`
+	Built        time.Time    `json:"built,omitzero"`
+	Recipe       string       `json:"recipe,omitempty"`
+	InUse        []string     `json:"in_use,omitempty"` // what holds it: "group lab", "node pc001"
+}
+
+// ImageList answers GET /v1/images.
+type ImageList struct {
+	Images []Image `json:"images"`
+}
+
+// VersionAdd is the body of POST /v1/images/{name}/versions: a version that a builder has put into the store is
+// made known under a name, and tags are moved to it.
+type VersionAdd struct {
+	Version fleet.Digest `json:"version"`
+	Tags    []string     `json:"tags,omitempty"`
+}
+
+// TagSet is the body of PUT /v1/images/{name}/tags/{tag}.
+type TagSet struct {
+	Ref fleet.Ref `json:"ref"` // what the tag shall point at: "lab:latest", "lab@sha256:..."
+}
+
+// TagChange answers PUT and DELETE of a tag.
+type TagChange struct {
+	Tag   fleet.Tag    `json:"tag"`
+	Was   fleet.Digest `json:"was,omitempty"`
+	Nodes []string     `json:"nodes"` // nodes whose next boot differs
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// Node is a node as the API shows it: the record, and what is known of its last boot.
+type Node struct {
+	fleet.Node
+	Desired  fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
+	Running  fleet.Digest `json:"running,omitempty"` // version that the node proved it runs; "": not up
+	Drift    bool         `json:"drift"`             // runs something else than desired: a reboot would change it
+	Boot     *Boot        `json:"boot,omitempty"`    // the latest boot
+	Hardware *Hardware    `json:"hardware,omitempty"`
+	Status   *NodeStatus  `json:"status,omitempty"`
+}
+
+// NodeList answers GET /v1/nodes.
+type NodeList struct {
+	Nodes []Node `json:"nodes"` // in natural order of their names
+}
+
+// NodeCreate is the body of POST /v1/nodes.
+type NodeCreate struct {
+	Name       string            `json:"name"`
+	MACs       []fleet.MAC       `json:"macs"`
+	Group      string            `json:"group,omitempty"` // "": the default group
+	Labels     map[string]string `json:"labels,omitempty"`
+	Address    string            `json:"address,omitempty"` // fixed IPv4 address
+	Version    fleet.Ref         `json:"version,omitempty"`
+	KernelArgs []string          `json:"kernel_args,omitempty"`
+}
+
+// NodeSet is the body of PATCH /v1/nodes: which nodes, and what of them changes. A nil field stays as it is.
+type NodeSet struct {
+	Select     string             `json:"select"`
+	DryRun     bool               `json:"dry_run,omitempty"`
+	Name       *string            `json:"name,omitempty"` // rename; only for one node
+	Group      *string            `json:"group,omitempty"`
+	Labels     map[string]*string `json:"labels,omitempty"`  // null removes the label
+	Address    *string            `json:"address,omitempty"` // "" gives it back to the pool; only for one node
+	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away
+	KernelArgs *[]string          `json:"kernel_args,omitempty"`
+	AddMACs    []fleet.MAC        `json:"add_macs,omitempty"` // only for one node
+	RemoveMACs []fleet.MAC        `json:"remove_macs,omitempty"`
+}
+
+// NodeAdopt is the body of POST /v1/nodes/adopt: discovered nodes become adopted ones.
+type NodeAdopt struct {
+	Select string  `json:"select"` // names or MACs of discovered nodes; "@discovered" is all of them
+	DryRun bool    `json:"dry_run,omitempty"`
+	Name   string  `json:"name,omitempty"`  // one node's new name, or a naming rule such as "pc[001-]"; "": the policy's
+	Group  *string `json:"group,omitempty"` // nil: the default group
+}
+
+// Changes answers every request that touches a set of nodes.
+type Changes struct {
+	DryRun bool     `json:"dry_run"` // true: nothing was changed
+	Nodes  []Change `json:"nodes"`
+}
+
+// Change is what happened, or would happen, to one node.
+type Change struct {
+	Node   string   `json:"node"`
+	Fields []string `json:"fields"` // "group: default -> lab"; empty: it was so already
+}
+
+// Group is a group as the API shows it.
+type Group struct {
+	fleet.Group
+	Desired fleet.Digest `json:"desired,omitempty"` // version that Image points at now
+	Nodes   int          `json:"nodes"`
+}
+
+// GroupList answers GET /v1/groups.
+type GroupList struct {
+	Groups []Group `json:"groups"`
+}
+
+// GroupSet is the body of PATCH /v1/groups/{name}. A nil field stays as it is.
+type GroupSet struct {
+	DryRun         bool           `json:"dry_run,omitempty"`
+	Image          *fleet.Ref     `json:"image,omitempty"`
+	KernelArgs     *[]string      `json:"kernel_args,omitempty"`
+	AuthorizedKeys *[]string      `json:"authorized_keys,omitempty"`
+	UnlockRoot     *bool          `json:"unlock_root,omitempty"`
+	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`
+	WriteLimit     *string        `json:"write_limit,omitempty"`
+}
+
+// GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.
+type GroupChange struct {
+	DryRun bool     `json:"dry_run"`
+	Fields []string `json:"fields"`
+	Nodes  []string `json:"nodes"` // members
+}
+
+// Token is an operator's credential without its secret.
+type Token struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used,omitzero"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
+}
+
+// TokenList answers GET /v1/tokens.
+type TokenList struct {
+	Tokens []Token `json:"tokens"`
+}
+
+// TokenCreate is the body of POST /v1/tokens.
+type TokenCreate struct {
+	Name string        `json:"name"`
+	TTL  time.Duration `json:"ttl,omitempty"` // 0: does not expire
+}
+
+// NewToken answers POST /v1/tokens. Secret is shown this once; the server keeps only its digest.
+type NewToken struct {
+	Token
+	Secret string `json:"secret"` // what PANDO_TOKEN wants: secret and the server's key, see ParseToken
+}
+
+// LeaseList answers GET /v1/leases.
+type LeaseList struct {
+	Leases []fleet.Lease `json:"leases"`
+}
+
+// Keys answers GET /v1/keys: the public keys of this site.
+type Keys struct {
+	Site   string `json:"site"`   // minisign public key that signs manifests
+	Server string `json:"server"` // Ed25519 public key, base64: pins TLS and signs assignments
+}
+
+// Policy answers GET /v1/policy and is the body of PUT /v1/policy.
+type Policy struct {
+	Adoption fleet.AdoptionPolicy `json:"adoption"`
+	Naming   string               `json:"naming"` // names of nodes adopted without one: "node[001-]"
+}
+
+// Status answers GET /v1/status.
+type Status struct {
+	Release string              `json:"release"`
+	Started time.Time           `json:"started"`
+	Time    time.Time           `json:"time"` // server clock
+	Policy  Policy              `json:"policy"`
+	DHCP    DHCP                `json:"dhcp"`
+	Nodes   map[string]int      `json:"nodes"` // by state: "discovered", "adopted", and of these "booting", "booted", "failed", "down", "drift"
+	Groups  []Group             `json:"groups"`
+	Bytes   map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
+	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
+}
+
+// DHCP is what the DHCP part does.
+type DHCP struct {
+	Mode      string   `json:"mode"` // "own", "proxy", "off"
+	Interface string   `json:"interface,omitempty"`
+	Range     string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
+	Others    []string `json:"others,omitempty"` // other DHCP servers seen
+	StoodDown bool     `json:"stood_down,omitempty"`
+}

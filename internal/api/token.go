@@ -1,0 +1,28 @@
+package api
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+const tokenPrefix = "pando_"
+
+// FormatToken joins an operator's secret and the server's public key into the string that PANDO_TOKEN wants:
+// "pando_SECRET.KEY", each part in unpadded base64url. The secret is what the server checks; the key is what
+// the client checks, so that the secret is told to no other server.
+func FormatToken(secret string, server ed25519.PublicKey) string {
+	return tokenPrefix + secret + "." + base64.RawURLEncoding.EncodeToString(server)
+}
+
+// ParseToken is the inverse of FormatToken.
+func ParseToken(s string) (secret string, server ed25519.PublicKey, err error) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenPrefix)
+	secret, key, two := strings.Cut(rest, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(key)
+	if !ok || !two || secret == "" || err != nil || len(raw) != ed25519.PublicKeySize {
+		return "", nil, fmt.Errorf("token is not of the form %sSECRET.KEY that `pando token create` prints", tokenPrefix)
+	}
+	return secret, ed25519.PublicKey(raw), nil
+}
