@@ -1,0 +1,121 @@
+package boot
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+)
+
+// The names that the daemons' processes go by. The '@' at the front makes systemd leave them alone when it
+// switches roots and when it shuts down (systemd, "Root Storage Daemons").
+const (
+	SupervisorName = "@pando-super"
+	BlockName      = "@pando-block"
+)
+
+// BlockSocket is the block daemon's unix socket below the directory that it lives in: HTTP,
+// GET /status?since=SEQ answers a BlockStatus, PUT /network takes a Network.
+const BlockSocket = "block.sock"
+
+// BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to
+// fetch it, and the network that must stay up for it.
+type BlockConfig struct {
+	Index     chunk.ID `json:"index"`      // index root of the manifest
+	Size      int64    `json:"size"`       // raw bytes of the root, a multiple of 4096
+	ChunkSize int      `json:"chunk_size"` // raw bytes of the largest chunk
+	Servers   []string `json:"servers"`    // base URLs of the data path, by IP address, preferred first
+	Cache     int64    `json:"cache"`      // bytes of raw chunks kept; 0: the default
+	Device    int      `json:"device"`     // 0 for /dev/nbd0
+	Network   Network  `json:"network"`    // kept up by the daemon; zero Interface: left alone
+}
+
+// Validate returns an error that says which field cannot be used.
+func (c BlockConfig) Validate() error {
+	switch {
+	case c.Index.IsZero():
+		return fmt.Errorf("block config: no index")
+	case c.Size <= 0 || c.Size%4096 != 0:
+		return fmt.Errorf("block config: size %d is not a positive multiple of 4096", c.Size)
+	case c.ChunkSize <= 0 || c.ChunkSize%4096 != 0:
+		return fmt.Errorf("block config: chunk size %d is not a positive multiple of 4096", c.ChunkSize)
+	case len(c.Servers) == 0:
+		return fmt.Errorf("block config: no servers")
+	}
+	for _, s := range c.Servers {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" {
+			return fmt.Errorf("block config: server %q is not an http URL", s)
+		}
+		// A name would have to be resolved with files of the very root that this daemon serves.
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			return fmt.Errorf("block config: server %q is not given by IP address", s)
+		}
+	}
+	return nil
+}
+
+// Network is the state of one interface that the daemon puts back whenever something takes it away.
+type Network struct {
+	Interface int            `json:"interface"` // index; udev may rename the interface, the index stays
+	Name      string         `json:"name"`      // as it was called in the initramfs, for messages
+	MAC       fleet.MAC      `json:"mac"`       // finds it again when a driver reload changed the index
+	MTU       int            `json:"mtu,omitempty"`
+	Addresses []netip.Prefix `json:"addresses"` // address with the length of its subnet
+	Routes    []Route        `json:"routes"`    // beside those that come with the addresses
+}
+
+// Route is one route through the interface.
+type Route struct {
+	To     netip.Prefix `json:"to,omitzero"`  // zero: the default route of Via's family
+	Via    netip.Addr   `json:"via,omitzero"` // zero: on the link
+	Metric int          `json:"metric,omitempty"`
+}
+
+// BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
+// block daemon is replaced.
+type BlockStatus struct {
+	Bytes     map[string]int64 `json:"bytes"`    // by source: "server" received, "cache" and "zero" served without
+	Reads     int64            `json:"reads"`    // requests answered to the kernel
+	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
+	Fetches   int64            `json:"fetches"`  // objects received and verified
+	Rejected  int64            `json:"rejected"` // answers that were not the object asked for
+	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
+	Errors    int64            `json:"errors"`   // requests answered with an I/O error
+	Stalled   time.Duration    `json:"stalled"`  // time in which some read waited more than a second
+	Waiting   int              `json:"waiting"`  // reads that wait at this moment
+	Restarts  int64            `json:"restarts"` // times that the block daemon was replaced
+	LinkFixes int64            `json:"link_fixes"`
+	Server    string           `json:"server"`    // base URL that answered last, "" before the first answer
+	Uptime    time.Duration    `json:"uptime"`    // of this block daemon
+	Memory    int64            `json:"memory"`    // resident bytes of this block daemon
+	Incidents []Incident       `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
+	Sequence  int64            `json:"sequence"`  // of the newest incident; the next since
+}
+
+// Incident is one thing that went wrong and was dealt with; the agent makes an event of it.
+type Incident struct {
+	Sequence int64        `json:"sequence"` // 1, 2, ...
+	Time     time.Time    `json:"time"`     // node's clock
+	Kind     IncidentKind `json:"kind"`
+	Source   string       `json:"source,omitempty"` // base URL of the server
+	Object   string       `json:"object,omitempty"` // 64 hex digits
+	Message  string       `json:"message"`
+}
+
+// IncidentKind says what an incident is about.
+type IncidentKind string
+
+// The kinds of incidents.
+const (
+	WrongBytes  IncidentKind = "wrong-bytes"  // a source sent bytes that are not the object; they were dropped
+	Missing     IncidentKind = "missing"      // a source says that it has no such object
+	ServerDown  IncidentKind = "server-down"  // a source stopped answering
+	ServerUp    IncidentKind = "server-up"    // reads continue after every source was away
+	Reattached  IncidentKind = "reattached"   // the block daemon died and another took over the device
+	LinkFixed   IncidentKind = "link-fixed"   // link, address or route had been taken away and was put back
+	BrokenImage IncidentKind = "broken-image" // verified bytes that cannot be used: the image was built wrong
+)
