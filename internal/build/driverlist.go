@@ -1,0 +1,42 @@
+package build
+
+import "strings"
+
+// driverList names the modules of one driver part. What they depend on comes along by itself.
+type driverList struct {
+	name    string
+	always  []string // loaded by every boot; without them no node boots
+	devices []string // loaded where a device asks for them; a kernel may lack some
+	unpack  bool     // store modules unpacked although the kernel could unpack them
+}
+
+// driverLists is the content of K. The base part is unpacked because each boot loads most of it and zstd is
+// several times faster than the kernel's xz; of the net part a boot loads one or two modules, so those stay
+// as the distribution packed them, which is also smaller.
+func driverLists() []driverList {
+	return []driverList{
+		{name: "base", unpack: true,
+			always: []string{"nbd", "erofs", "overlay", "af_packet"},
+			devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi
+				virtio_pci virtio_mmio virtio_net virtio_rng`)},
+		{name: "net", devices: strings.Fields(wiredAdapters + usbAdapters + transceivers)},
+	}
+}
+
+// wiredAdapters are PCI and paravirtual Ethernet adapters found in PCs, servers and virtual machines.
+const wiredAdapters = `
+	e100 e1000 e1000e igb igbvf igc ixgb ixgbe ixgbevf i40e iavf ice
+	r8169 8139too 8139cp atlantic alx atl1 atl1c atl1e atl2 jme sky2 skge forcedeth via_rhine via_velocity
+	sis190 sis900 tulip natsemi 3c59x pcnet32 amd_xgbe b44 dwmac_intel
+	tg3 bnx2 bnx2x bnxt_en be2net qede cxgb4 enic sfc mlx4_en mlx5_core
+	ena gve vmxnet3 hv_netvsc pci_hyperv xen_netfront
+`
+
+// usbAdapters are USB Ethernet adapters and the host controllers that they hang on.
+const usbAdapters = `
+	xhci_pci ehci_pci ohci_pci uhci_hcd
+	r8152 ax88179_178a asix cdc_ether cdc_ncm smsc75xx smsc95xx lan78xx aqc111 rtl8150 dm9601 mcs7830 pegasus
+`
+
+// transceivers are the PHY drivers that the adapters above ask the kernel for by name (mdio:...).
+const transceivers = `realtek broadcom bcm_phy_lib marvell micrel smsc at803x qca83xx icplus ax88796b mdio_devres`

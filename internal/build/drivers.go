@@ -1,0 +1,138 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"pando/internal/image"
+)
+
+// DriverOptions says which kernel modules to pack.
+type DriverOptions struct {
+	Tree     string // root of a tree with /lib/modules
+	Release  string // kernel release, as uname -r has it
+	Firmware string // directory with firmware files, looked at before the tree's /lib/firmware; "" none
+	Log      *slog.Logger
+}
+
+// DriverCPIO is one driver part of K.
+type DriverCPIO struct {
+	Name     string   // "base", "net"
+	Data     []byte   // cpio, compressed for the kernel; the same bytes for the same tree
+	Raw      int64    // bytes before compression
+	Modules  []string // names of the modules in it
+	Absent   []string // modules of the list that this kernel does not have
+	Firmware []string // firmware files packed
+	Missing  []string // firmware files that a module names and that were not found
+}
+
+// Drivers makes the driver parts of K from the modules of one kernel: "base", which every node needs, then
+// "net", every usual wired network adapter. A kernel that cannot do without a module it does not have (no
+// nbd, no erofs) is an error.
+func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
+	tree, err := openModules(ctx, opt.Tree, opt.Release)
+	if err != nil {
+		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
+	}
+	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}}
+	var out []DriverCPIO
+	for _, list := range driverLists() {
+		d, err := p.pack(ctx, list)
+		if err != nil {
+			return nil, fmt.Errorf("drivers %q of kernel %s: %w", list.name, opt.Release, err)
+		}
+		if opt.Log != nil {
+			opt.Log.Info("drivers packed", "set", d.Name, "modules", len(d.Modules), "bytes", len(d.Data),
+				"raw", d.Raw, "absent", len(d.Absent), "firmware", len(d.Firmware), "firmware missing", len(d.Missing))
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// driverPacker packs one list after another; a module goes into the first part that needs it.
+type driverPacker struct {
+	tree  *moduleTree
+	opt   DriverOptions
+	taken map[string]bool
+}
+
+func (p *driverPacker) pack(ctx context.Context, list driverList) (DriverCPIO, error) {
+	out := DriverCPIO{Name: list.name}
+	names, absent, err := p.closure(list)
+	if err != nil {
+		return out, err
+	}
+	out.Absent = absent
+	set := image.DriverSet{Format: 1, Name: list.name, Release: p.opt.Release}
+	for _, n := range list.always {
+		if !p.tree.builtin[n] {
+			set.Always = append(set.Always, n)
+		}
+	}
+	c := newCPIO()
+	var firmware []string
+	for _, n := range names {
+		m, err := p.tree.load(ctx, n, list.unpack)
+		if err != nil {
+			return out, err
+		}
+		out.Modules = append(out.Modules, n)
+		firmware = append(firmware, m.firmware...)
+		c.file(strings.TrimPrefix(m.info.Path, "/"), 0o644, m.data)
+		set.Modules = append(set.Modules, m.info)
+	}
+	p.addFirmware(c, firmware, &out)
+	return out, finishDrivers(c, set, &out)
+}
+
+func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
+	data, err := json.Marshal(set)
+	if err != nil {
+		return err
+	}
+	c.file("pando/drivers/"+set.Name+".json", 0o644, data)
+	raw, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	out.Raw = int64(len(raw))
+	out.Data, err = compressCPIO(raw)
+	return err
+}
+
+// closure returns the list's modules and all they need, sorted, without those of earlier parts.
+func (p *driverPacker) closure(list driverList) (names, absent []string, err error) {
+	add := func(n string) bool {
+		if p.tree.builtin[n] {
+			return true
+		}
+		if _, ok := p.tree.modules[n]; !ok {
+			return false
+		}
+		for _, need := range append(p.tree.needs(n), n) {
+			if !p.taken[need] {
+				p.taken[need] = true
+				names = append(names, need)
+			}
+		}
+		return true
+	}
+	for _, n := range list.always {
+		if !add(n) {
+			return nil, nil, fmt.Errorf("the kernel has no module %s and not built in either; a node cannot boot with it", n)
+		}
+	}
+	for _, n := range list.devices {
+		if !add(n) {
+			absent = append(absent, n)
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(absent)
+	return names, absent, nil
+}

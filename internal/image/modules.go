@@ -1,0 +1,20 @@
+package image
+
+// DriverSet is /pando/drivers/<name>.json in a driver cpio: which modules it carries, in which order they
+// must be loaded, and which devices they are for. The builder writes it so that the node reads neither
+// modules.dep nor a module's own headers.
+type DriverSet struct {
+	Format  int      `json:"format"`  // 1
+	Name    string   `json:"name"`    // "base", "net"
+	Release string   `json:"release"` // kernel release the modules are for
+	Always  []string `json:"always"`  // names that every boot loads, whatever the hardware is
+	Modules []Module `json:"modules"` // by name
+}
+
+// Module is one kernel module of a DriverSet.
+type Module struct {
+	Name    string   `json:"name"`            // as /proc/modules has it: underscores, no dashes
+	Path    string   `json:"path"`            // absolute, in the initramfs; ends in .ko, or .ko.xz if the kernel unpacks it
+	Needs   []string `json:"needs,omitempty"` // names to load before it, deepest first; may be in another set
+	Aliases []string `json:"aliases,omitempty"`
+}
