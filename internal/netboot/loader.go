@@ -1,0 +1,57 @@
+package netboot
+
+import "fmt"
+
+// Loaders are the file names of the iPXE builds at hand, by the class of firmware that can start them.
+type Loaders map[Class]string
+
+// Candidates are the file names that a loader of a class has in Debian's package ipxe and in iPXE's own
+// releases, the best first. snponly drives the NIC through the firmware, as it was just proven to
+// work; the builds with all drivers come after it.
+func Candidates(c Class) []string {
+	switch c {
+	case ClassBIOS:
+		return []string{"undionly.kpxe", "ipxe.pxe"}
+	case ClassX64:
+		return []string{"snponly.efi", "snponly-amd64.efi", "ipxe-amd64.efi", "ipxe.efi"}
+	case ClassIA32:
+		return []string{"snponly-ia32.efi", "ipxe-ia32.efi", "ipxe-i386.efi"}
+	case ClassARM64:
+		return []string{"snponly-arm64.efi", "ipxe-arm64.efi"}
+	}
+	return nil
+}
+
+// Classes are all the classes, in a fixed order.
+func Classes() []Class { return []Class{ClassBIOS, ClassX64, ClassIA32, ClassARM64} }
+
+// Paths of the data path that boot files and scripts are served under.
+const (
+	FilePath   = "/boot/file/" // + the loader's name
+	ScriptPath = "/boot/script"
+)
+
+// BootFile decides what the client is told to load: a file name to fetch by TFTP, or a URL. base is the
+// data path's address as this client sees it, "http://10.0.0.1:8480". A client that does not boot gets
+// none, and no error.
+func BootFile(c Client, l Loaders, base string) (string, error) {
+	if !c.Boots() {
+		return "", nil
+	}
+	if c.Kind == IPXE && c.Sufficient() {
+		return base + ScriptPath, nil
+	}
+	class, known := c.Arch.Class()
+	if !known {
+		return "", fmt.Errorf("no boot file for architecture %d: it is neither BIOS nor UEFI on x86 or ARM64", c.Arch)
+	}
+	name := l[class]
+	if name == "" {
+		return "", fmt.Errorf("no boot file for %s firmware (architecture %d): put %s into the boot file directory (Debian: package ipxe)",
+			class, c.Arch, Candidates(class)[0])
+	}
+	if c.Kind == HTTPBoot {
+		return base + FilePath + name, nil
+	}
+	return name, nil
+}

@@ -1,0 +1,109 @@
+package netboot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"pando/internal/fleet"
+)
+
+// settings are what iPXE tells about itself when it asks for its script: the query's name, and the iPXE
+// setting. :uristring encodes what vendors put into SMBIOS strings.
+var settings = [...][2]string{
+	{"mac", "${mac:hexhyp}"}, {"ip", "${ip}"}, {"uuid", "${uuid}"}, {"busid", "${busid:hexraw}"},
+	{"arch", "${buildarch}"}, {"platform", "${platform}"}, {"version", "${version:uristring}"},
+	{"serial", "${serial:uristring}"}, {"manufacturer", "${manufacturer:uristring}"},
+	{"product", "${product:uristring}"},
+}
+
+// ErrNoMAC says that a request for a script does not tell whose: answer it with Chain.
+var ErrNoMAC = errors.New("request names no MAC address")
+
+// Query is what iPXE says about itself in the query of its request for a script.
+type Query struct {
+	MAC          fleet.MAC
+	IP           netip.Addr
+	UUID         string
+	BusID        string // hex: bus type (01 is PCI), vendor, device
+	Arch         string // of the iPXE build: i386, x86_64, arm64
+	Platform     string // pcbios or efi
+	Version      string // of iPXE
+	Serial       string
+	Manufacturer string
+	Product      string
+}
+
+// ParseQuery reads the query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
+func ParseQuery(v url.Values) (Query, error) {
+	if v.Get("mac") == "" {
+		return Query{}, ErrNoMAC
+	}
+	mac, err := fleet.ParseMAC(v.Get("mac"))
+	if err != nil {
+		return Query{}, fmt.Errorf("boot script query: %w", err)
+	}
+	q := Query{MAC: mac, UUID: strings.ToLower(clip(v.Get("uuid"))), BusID: clip(v.Get("busid")), Arch: clip(v.Get("arch")),
+		Platform: clip(v.Get("platform")), Version: clip(v.Get("version")), Serial: clip(v.Get("serial")),
+		Manufacturer: clip(v.Get("manufacturer")), Product: clip(v.Get("product"))}
+	if s := v.Get("ip"); s != "" {
+		if q.IP, err = netip.ParseAddr(s); err != nil {
+			return Query{}, fmt.Errorf("boot script query: address %q is not an IP address", clip(s))
+		}
+	}
+	return q, nil
+}
+
+// PCI returns vendor and device of the NIC that iPXE booted from, as Linux spells them in a modalias.
+func (q Query) PCI() (vendor, device uint16, ok bool) {
+	b, err := hex.DecodeString(strings.ReplaceAll(q.BusID, ":", ""))
+	if err != nil || len(b) != 5 || b[0] != 1 {
+		return 0, 0, false
+	}
+	return uint16(b[1])<<8 | uint16(b[2]), uint16(b[3])<<8 | uint16(b[4]), true
+}
+
+// clip bounds what a machine says of itself and drops what does not print.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || r == 0xfffd {
+			return -1
+		}
+		return r
+	}, strings.TrimSpace(s))
+	return s[:min(len(s), 128)]
+}
+
+// Chain is the script that is the same for every machine: it makes iPXE ask for its own script and say who
+// it is. It is served as autoexec.ipxe by TFTP, which new iPXE builds run before they do anything else, and
+// for a request to ScriptPath without a query, which is where DHCP sends iPXE.
+func Chain(base string) []byte {
+	var b bytes.Buffer
+	b.WriteString("#!ipxe\n")
+	// autoexec.ipxe runs before any DHCP; a script that DHCP named runs after it.
+	b.WriteString("isset ${ip} || dhcp ||\n")
+	writeAsk(&b, base, 5)
+	return b.Bytes()
+}
+
+// writeAsk writes the part of a script that asks for the node's own script until it gets one. The script
+// replaces the one that runs, so that waiting for days does not nest.
+func writeAsk(b *bytes.Buffer, base string, seconds int) {
+	b.WriteString(":ask\n")
+	fmt.Fprintf(b, "chain --replace --autofree %s%s?", base, ScriptPath)
+	for i, s := range settings {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(s[0] + "=" + s[1])
+	}
+	b.WriteString(" ||\n")
+	fmt.Fprintf(b, "echo Pando: no answer from %s, asking again in %d seconds\n", base, seconds)
+	fmt.Fprintf(b, "sleep %d\n", seconds)
+	// A new exchange renews what the server knows about this address, and finds a server that moved.
+	b.WriteString("dhcp netX || dhcp ||\ngoto ask\n")
+}

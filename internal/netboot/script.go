@@ -1,0 +1,111 @@
+package netboot
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Action is what a script makes the machine do.
+type Action string
+
+// The actions.
+const (
+	Start Action = "start" // fetch kernel and initramfs, and start them
+	Wait  Action = "wait"  // say why, sleep, ask again: nobody has adopted this machine yet
+	Fail  Action = "fail"  // the same, for something that an operator has to mend
+)
+
+// Times between two requests of a machine that is told to wait.
+const (
+	DefaultWait = 15 * time.Second
+	DefaultFail = 30 * time.Second
+)
+
+// ScriptInput is all that a script depends on.
+type ScriptInput struct {
+	Action Action
+	Base   string    // address of the data path as this machine sees it, "http://10.0.0.1:8480"
+	MAC    fleet.MAC // of the NIC that booted
+
+	// For Start.
+	Node    string
+	Boot    fleet.BootID
+	Image   fleet.Ref
+	Version fleet.Digest
+	Kernel  string   // object id: 64 hex digits
+	Args    []string // kernel arguments: the manifest's, the group's, the node's, in this order
+
+	// For Wait and Fail.
+	Message string        // what is the matter
+	Hint    string        // what to do about it
+	Retry   time.Duration // 0: DefaultWait or DefaultFail; rounded up to seconds
+}
+
+// Script writes the iPXE script for one machine. An error means that the input cannot be said in a script
+// (an argument with a line break in it); answer with a script whose Action is Fail and that says so.
+func Script(in ScriptInput) ([]byte, error) {
+	if err := checkBase(in.Base); err != nil {
+		return nil, err
+	}
+	switch in.Action {
+	case Start:
+		return startScript(in)
+	case Wait:
+		return sleepScript(in, "Pando: this machine waits.", or(in.Retry, DefaultWait)), nil
+	case Fail:
+		return sleepScript(in, "Pando: this machine cannot boot.", or(in.Retry, DefaultFail)), nil
+	}
+	return nil, fmt.Errorf("boot script: unknown action %q", in.Action)
+}
+
+func startScript(in ScriptInput) ([]byte, error) {
+	line, err := CommandLine(in)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Kernel) != 64 || strings.Trim(in.Kernel, "0123456789abcdef") != "" {
+		return nil, fmt.Errorf("boot script of %s: kernel %q is not an object id", in.Node, in.Kernel)
+	}
+	var b bytes.Buffer
+	b.WriteString("#!ipxe\n")
+	fmt.Fprintf(&b, "echo Pando: %s boots %s\n", text(in.Node), text(string(in.Image)))
+	fmt.Fprintf(&b, "echo Pando: version %s, boot %s\n", text(string(in.Version)), text(string(in.Boot)))
+	// What a first attempt left behind would be started as well.
+	b.WriteString("imgfree ||\n")
+	fmt.Fprintf(&b, "kernel %s/o/%s %s || goto failed\n", in.Base, in.Kernel, line)
+	fmt.Fprintf(&b, "initrd --name initramfs %s/boot/%s/initramfs || goto failed\n", in.Base, in.Boot)
+	b.WriteString("boot || goto failed\n")
+	b.WriteString(":failed\necho Pando: kernel or initramfs did not arrive or did not start\nsleep 5\nimgfree ||\n")
+	b.WriteString("dhcp netX || dhcp ||\n")
+	writeAsk(&b, in.Base, 5)
+	return b.Bytes(), nil
+}
+
+func sleepScript(in ScriptInput, title string, retry time.Duration) []byte {
+	seconds := max(1, int((retry+time.Second-1)/time.Second))
+	var b bytes.Buffer
+	b.WriteString("#!ipxe\necho\n")
+	fmt.Fprintf(&b, "echo %s\n", title)
+	for _, s := range []string{in.Message, in.Hint} {
+		for line := range strings.Lines(s) {
+			fmt.Fprintf(&b, "echo - %s\n", text(line))
+		}
+	}
+	fmt.Fprintf(&b, "echo - MAC %s, address ${ip}. It asks again every %d seconds.\n", in.MAC, seconds)
+	fmt.Fprintf(&b, "sleep %d\n", seconds)
+	// The server takes a request for a token only soon after a DHCP exchange, so every turn makes one.
+	b.WriteString("dhcp netX || dhcp ||\n")
+	writeAsk(&b, in.Base, seconds)
+	return b.Bytes()
+}
+
+func or(d, def time.Duration) time.Duration {
+	if d <= 0 {
+		return def
+	}
+	return d
+}
