@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"pando/internal/chunk"
+)
+
+// Dir is a store in a directory. Reading needs no lock and is safe from any number of processes; to write,
+// hold the lock (see Lock) and use a Writer.
+type Dir struct{ path string }
+
+// OpenDir opens the store at path and creates what is missing.
+func OpenDir(path string) (*Dir, error) {
+	d := &Dir{path}
+	for _, sub := range []string{d.objects(), d.manifests(), d.incoming()} {
+		if err := os.MkdirAll(sub, 0o755); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// Path is the directory of the store.
+func (d *Dir) Path() string { return d.path }
+
+func (d *Dir) objects() string   { return filepath.Join(d.path, "objects") }
+func (d *Dir) manifests() string { return filepath.Join(d.path, "manifests") }
+func (d *Dir) incoming() string  { return filepath.Join(d.path, "incoming") }
+
+// ObjectPath is the file of an object, whether it exists or not. Nothing may write to it.
+func (d *Dir) ObjectPath(id chunk.ID) string {
+	name := id.Name()
+	return filepath.Join(d.objects(), name[:2], name)
+}
+
+// Open opens an object for reading, for a sender that does not look inside. The error is fs.ErrNotExist
+// when the store does not have it. The bytes are not verified: whoever receives them does that.
+func (d *Dir) Open(id chunk.ID) (*os.File, error) {
+	f, err := os.Open(d.ObjectPath(id))
+	if err != nil {
+		return nil, fmt.Errorf("open object %s: %w", id, bare(err))
+	}
+	return f, nil
+}
+
+// Get returns an object's stored bytes, verified. The error is fs.ErrNotExist when the store does not have
+// the object, and a *chunk.WrongBytesError when the disk does not give back what was written.
+func (d *Dir) Get(ctx context.Context, id chunk.ID) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(d.ObjectPath(id))
+	if err != nil {
+		return nil, fmt.Errorf("read object %s: %w", id, bare(err))
+	}
+	if err := id.Verify(b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Stat returns the stored size of an object in bytes, and whether the store has it.
+func (d *Dir) Stat(id chunk.ID) (size int64, ok bool) {
+	info, err := os.Lstat(d.ObjectPath(id))
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, false
+	}
+	return info.Size(), true
+}
+
+// bare takes the path out of a file error: the object's name says it already.
+func bare(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

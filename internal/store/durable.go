@@ -1,0 +1,73 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// WriteFile puts data at path so that, whatever happens, path holds either what it held before or all of
+// data: temporary file in the same directory, fsync, rename, fsync of the directory.
+func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, explain(err, dir))
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, explain(err, dir))
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", path, explain(err, path))
+	}
+	return nil
+}
+
+// explain adds to an error what the person who reads it can do.
+func explain(err error, path string) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		free := "none"
+		var st unix.Statfs_t
+		if unix.Statfs(path, &st) == nil {
+			free = fmt.Sprintf("%d MB in %d files", int64(st.Bavail)*st.Bsize/1e6, st.Ffree)
+		}
+		return fmt.Errorf("%w (free at %s: %s); make room or choose another disk with --data, then run the same "+
+			"command again: it continues", bare(err), path, free)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w; is the file system of %s mounted read-only, or damaged?", err, path)
+	}
+	return err
+}

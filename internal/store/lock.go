@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// LockedError says that another process is writing to the store.
+type LockedError struct{ Path, Holder string }
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("store %s: locked by %s; wait until it is done", e.Path, e.Holder)
+}
+
+// TryLock takes the store's writer lock, or returns a *LockedError that names the holder. The kernel frees
+// the lock when the process ends, however it ends. purpose is for the next one who asks.
+func (d *Dir) TryLock(purpose string) (unlock func(), err error) {
+	name := filepath.Join(d.path, "lock")
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock store: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock store %s: %w", d.path, err)
+		}
+		holder, _ := os.ReadFile(name)
+		return nil, &LockedError{d.path, strings.TrimSpace(string(holder))}
+	}
+	_ = f.Truncate(0) // only for people; the lock is held either way
+	_, _ = f.WriteAt(fmt.Appendf(nil, "process %d (%s)\n", os.Getpid(), purpose), 0)
+	if err := d.clearIncoming(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// lockPoll is how often Lock asks again. Nobody is told when a flock of another process ends.
+const lockPoll = 200 * time.Millisecond
+
+// Lock is TryLock that waits until the lock is free or ctx is done.
+func (d *Dir) Lock(ctx context.Context, purpose string) (unlock func(), err error) {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		unlock, err := d.TryLock(purpose)
+		var locked *LockedError
+		if !errors.As(err, &locked) {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w (%w)", locked, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// clearIncoming removes what a writer that died has left. The lock is held, so nobody else is writing.
+func (d *Dir) clearIncoming() error {
+	left, err := os.ReadDir(d.incoming())
+	if err != nil {
+		return fmt.Errorf("lock store: %w", err)
+	}
+	for _, f := range left {
+		if err := os.RemoveAll(filepath.Join(d.incoming(), f.Name())); err != nil {
+			return fmt.Errorf("lock store: remove left-over: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+// Version is a manifest as it is kept: its exact bytes and the two sidecars.
+type Version struct {
+	Digest     fleet.Digest
+	Manifest   []byte // what is signed; its SHA-256 is the Digest
+	Signature  []byte // minisign, over Manifest
+	Provenance []byte // JSON, for people; not part of the version and may be absent
+}
+
+const (
+	manifestSuffix   = ".json"
+	signatureSuffix  = ".minisig"
+	provenanceSuffix = ".provenance.json"
+)
+
+// ManifestPath is the file of a manifest, whether it exists or not; SignaturePath is that of its signature.
+func (d *Dir) ManifestPath(v fleet.Digest) string { return d.sidecar(v, manifestSuffix) }
+
+// SignaturePath is the file of a manifest's signature.
+func (d *Dir) SignaturePath(v fleet.Digest) string { return d.sidecar(v, signatureSuffix) }
+
+func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
+	return filepath.Join(d.manifests(), strings.TrimPrefix(string(v), "sha256:")+suffix)
+}
+
+// PutVersion writes a manifest and its sidecars, the manifest last: a manifest that can be read is complete.
+// All its objects must be durable (see Writer.Sync) and the lock held. The Digest is set by PutVersion.
+// A version that exists keeps its manifest; its sidecars are replaced.
+func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
+	v.Digest = image.Version(v.Manifest)
+	if len(v.Provenance) > 0 {
+		if err := WriteFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance, 0o644); err != nil {
+			return "", err
+		}
+	}
+	if err := WriteFile(d.SignaturePath(v.Digest), v.Signature, 0o644); err != nil {
+		return "", err
+	}
+	return v.Digest, WriteFile(d.ManifestPath(v.Digest), v.Manifest, 0o644)
+}
+
+// GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have
+// it. That the bytes are those of the digest is checked; the signature is not, see image.Verify.
+func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
+	v := Version{Digest: digest}
+	if _, err := fleet.ParseDigest(string(digest)); err != nil {
+		return v, err
+	}
+	var err error
+	if v.Manifest, err = os.ReadFile(d.ManifestPath(digest)); err != nil {
+		return v, fmt.Errorf("read version %s: %w", digest, bare(err))
+	}
+	if got := image.Version(v.Manifest); got != digest {
+		return v, fmt.Errorf("read version %s: its manifest hashes to %s; the file was changed", digest, got)
+	}
+	if v.Signature, err = os.ReadFile(d.SignaturePath(digest)); err != nil {
+		return v, fmt.Errorf("read version %s: signature: %w", digest, bare(err))
+	}
+	v.Provenance, err = os.ReadFile(d.sidecar(digest, provenanceSuffix))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return v, fmt.Errorf("read version %s: provenance: %w", digest, bare(err))
+	}
+	return v, nil
+}
+
+// Versions lists the digests of all manifests, in order of digest.
+func (d *Dir) Versions() ([]fleet.Digest, error) {
+	files, err := os.ReadDir(d.manifests())
+	if err != nil {
+		return nil, fmt.Errorf("list versions: %w", err)
+	}
+	var out []fleet.Digest
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), manifestSuffix)
+		if !ok {
+			continue
+		}
+		if v, err := fleet.ParseDigest("sha256:" + name); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
