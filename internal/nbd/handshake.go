@@ -1,0 +1,166 @@
+package nbd
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+)
+
+// handshake is the fixed newstyle negotiation with one client.
+type handshake struct {
+	conn     net.Conn
+	exports  []Export
+	noZeroes bool
+}
+
+// run returns the device that the client picked, or nil when it left in good order.
+func (h *handshake) run() (Device, error) {
+	var hello []byte
+	hello = binary.BigEndian.AppendUint64(hello, magicInit)
+	hello = binary.BigEndian.AppendUint64(hello, magicOption)
+	hello = binary.BigEndian.AppendUint16(hello, flagFixedNewstyle|flagNoZeroes)
+	if _, err := h.conn.Write(hello); err != nil {
+		return nil, fmt.Errorf("nbd handshake: %w", err)
+	}
+	var b [4]byte
+	if _, err := io.ReadFull(h.conn, b[:]); err != nil {
+		return nil, fmt.Errorf("nbd handshake: client flags: %w", err)
+	}
+	flags := binary.BigEndian.Uint32(b[:])
+	if flags&^(flagFixedNewstyle|flagNoZeroes) != 0 {
+		return nil, fmt.Errorf("nbd handshake: unknown client flags %#x", flags)
+	}
+	h.noZeroes = flags&flagNoZeroes != 0
+	for {
+		opt, data, err := h.readOption()
+		if err != nil {
+			return nil, err
+		}
+		dev, done, err := h.option(opt, data)
+		if err != nil || done {
+			return dev, err
+		}
+	}
+}
+
+// readOption reads one option. Data is nil when it was too long and was skipped.
+func (h *handshake) readOption() (opt uint32, data []byte, err error) {
+	var head [16]byte
+	if _, err := io.ReadFull(h.conn, head[:]); err != nil {
+		return 0, nil, fmt.Errorf("nbd handshake: option: %w", err)
+	}
+	if m := binary.BigEndian.Uint64(head[:]); m != magicOption {
+		return 0, nil, fmt.Errorf("nbd handshake: option magic %#x, want %#x", m, uint64(magicOption))
+	}
+	opt = binary.BigEndian.Uint32(head[8:])
+	n := binary.BigEndian.Uint32(head[12:])
+	if n > MaxRequest {
+		return 0, nil, fmt.Errorf("nbd handshake: option %d of %d bytes", opt, n)
+	}
+	if n > maxOption {
+		_, err = io.CopyN(io.Discard, h.conn, int64(n))
+	} else {
+		data = make([]byte, n)
+		_, err = io.ReadFull(h.conn, data)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("nbd handshake: option %d: %w", opt, err)
+	}
+	return opt, data, nil
+}
+
+// option answers one option; done ends the handshake, with a device or without.
+func (h *handshake) option(opt uint32, data []byte) (dev Device, done bool, err error) {
+	switch {
+	case data == nil:
+		return nil, false, h.reply(opt, repErrTooBig, []byte("option is too long"))
+	case opt == optExportName:
+		dev, err = h.exportName(data)
+		return dev, true, err
+	case opt == optAbort:
+		// The client may hang up without waiting for the answer, and is right to.
+		_ = h.reply(opt, repAck, nil)
+		return nil, true, nil
+	case opt == optList:
+		return nil, false, h.list(data)
+	case opt == optInfo, opt == optGo:
+		dev, err = h.info(opt, data)
+		return dev, dev != nil && opt == optGo, err
+	}
+	return nil, false, h.reply(opt, repErrUnsup, nil)
+}
+
+// exportName is the option of old clients: it has no way to say no but hanging up.
+func (h *handshake) exportName(name []byte) (Device, error) {
+	e := h.find(string(name))
+	if e == nil {
+		return nil, fmt.Errorf("nbd handshake: no export %q", name)
+	}
+	var b []byte
+	b = binary.BigEndian.AppendUint64(b, uint64(e.Device.Size()))
+	b = binary.BigEndian.AppendUint16(b, exportFlags)
+	if !h.noZeroes {
+		b = append(b, make([]byte, 124)...)
+	}
+	if _, err := h.conn.Write(b); err != nil {
+		return nil, fmt.Errorf("nbd handshake: %w", err)
+	}
+	return e.Device, nil
+}
+
+func (h *handshake) list(data []byte) error {
+	if len(data) != 0 {
+		return h.reply(optList, repErrInvalid, []byte("LIST takes no data"))
+	}
+	for _, e := range h.exports {
+		b := binary.BigEndian.AppendUint32(nil, uint32(len(e.Name)))
+		b = append(append(b, e.Name...), e.Description...)
+		if err := h.reply(optList, repServer, b); err != nil {
+			return err
+		}
+	}
+	return h.reply(optList, repAck, nil)
+}
+
+// info answers INFO and GO. It returns the device when the export exists.
+func (h *handshake) info(opt uint32, data []byte) (Device, error) {
+	name, wanted, err := parseInfo(data)
+	if err != nil {
+		return nil, h.reply(opt, repErrInvalid, []byte(err.Error()))
+	}
+	e := h.find(name)
+	if e == nil {
+		return nil, h.reply(opt, repErrUnknown, []byte("no such export"))
+	}
+	for _, b := range infoReplies(e, wanted) {
+		if err := h.reply(opt, repInfo, b); err != nil {
+			return nil, err
+		}
+	}
+	return e.Device, h.reply(opt, repAck, nil)
+}
+
+func (h *handshake) find(name string) *Export {
+	for i := range h.exports {
+		if h.exports[i].Name == name {
+			return &h.exports[i]
+		}
+	}
+	// The default export: with one device there is no doubt what an empty name means.
+	if name == "" && len(h.exports) == 1 {
+		return &h.exports[0]
+	}
+	return nil
+}
+
+func (h *handshake) reply(opt, typ uint32, data []byte) error {
+	b := binary.BigEndian.AppendUint64(nil, magicReply)
+	b = binary.BigEndian.AppendUint32(b, opt)
+	b = binary.BigEndian.AppendUint32(b, typ)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
+	if _, err := h.conn.Write(append(b, data...)); err != nil {
+		return fmt.Errorf("nbd handshake: answer to option %d: %w", opt, err)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package nbd
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Magic numbers of the protocol.
+const (
+	magicInit    = 0x4e42444d41474943 // "NBDMAGIC"
+	magicOption  = 0x49484156454f5054 // "IHAVEOPT"
+	magicReply   = 0x0003e889045565a9 // answer to an option
+	magicRequest = 0x25609513
+	magicSimple  = 0x67446698 // simple reply to a request
+)
+
+// Handshake flags of the server and of the client; the two have the same values.
+const (
+	flagFixedNewstyle = 1 << 0
+	flagNoZeroes      = 1 << 1
+)
+
+// Transmission flags that the server sends and that KernelDevice gives to the kernel.
+const (
+	flagHasFlags     = 1 << 0
+	flagReadOnly     = 1 << 1
+	flagCanMultiConn = 1 << 8
+
+	exportFlags = flagHasFlags | flagReadOnly | flagCanMultiConn
+)
+
+// Options of the handshake.
+const (
+	optExportName = 1
+	optAbort      = 2
+	optList       = 3
+	optInfo       = 6
+	optGo         = 7
+)
+
+// Answers to options.
+const (
+	repAck        = 1
+	repServer     = 2
+	repInfo       = 3
+	repErrUnsup   = 1<<31 + 1
+	repErrInvalid = 1<<31 + 3
+	repErrUnknown = 1<<31 + 6
+	repErrTooBig  = 1<<31 + 9
+)
+
+// Information types of INFO and GO.
+const (
+	infoExport      = 0
+	infoName        = 1
+	infoDescription = 2
+	infoBlockSize   = 3
+)
+
+// Commands of the transmission.
+const (
+	cmdRead        = 0
+	cmdWrite       = 1
+	cmdDisconnect  = 2
+	cmdFlush       = 3
+	cmdTrim        = 4
+	cmdWriteZeroes = 6
+)
+
+// cmdFlagFUA may stand on any command and means nothing for a read-only export.
+const cmdFlagFUA = 1 << 0
+
+// Errno is an error value of the protocol, which are those of Linux.
+type Errno uint32
+
+// The error values that this server sends.
+const (
+	EPERM     Errno = 1
+	EIO       Errno = 5
+	EINVAL    Errno = 22
+	EOVERFLOW Errno = 75
+	ESHUTDOWN Errno = 108
+)
+
+// Error makes an Errno an error, so that a Device may choose the value.
+func (e Errno) Error() string {
+	switch e {
+	case EPERM:
+		return "nbd: operation not permitted"
+	case EIO:
+		return "nbd: input/output error"
+	case EINVAL:
+		return "nbd: invalid argument"
+	case EOVERFLOW:
+		return "nbd: request too large"
+	case ESHUTDOWN:
+		return "nbd: server is shutting down"
+	}
+	return fmt.Sprintf("nbd: error %d", uint32(e))
+}
+
+// requestSize is the length of a request on the wire, without a payload.
+const requestSize = 28
+
+// request is one command of the transmission.
+type request struct {
+	Flags   uint16
+	Command uint16
+	Handle  uint64 // chosen by the client, sent back as it is
+	Offset  uint64
+	Length  uint32
+}
+
+// parseRequest decodes b, which is requestSize bytes long. An error means that the framing is lost.
+func parseRequest(b []byte) (request, error) {
+	if len(b) < requestSize {
+		return request{}, fmt.Errorf("nbd request: %d bytes, want %d", len(b), requestSize)
+	}
+	if m := binary.BigEndian.Uint32(b); m != magicRequest {
+		return request{}, fmt.Errorf("nbd request: magic %#x, want %#x", m, magicRequest)
+	}
+	return request{
+		Flags:   binary.BigEndian.Uint16(b[4:]),
+		Command: binary.BigEndian.Uint16(b[6:]),
+		Handle:  binary.BigEndian.Uint64(b[8:]),
+		Offset:  binary.BigEndian.Uint64(b[16:]),
+		Length:  binary.BigEndian.Uint32(b[24:]),
+	}, nil
+}
+
+// replySize is the length of a simple reply without data.
+const replySize = 16
+
+// putReply encodes the head of a simple reply into b.
+func putReply(b *[replySize]byte, handle uint64, e Errno) {
+	binary.BigEndian.PutUint32(b[0:], magicSimple)
+	binary.BigEndian.PutUint32(b[4:], uint32(e))
+	binary.BigEndian.PutUint64(b[8:], handle)
+}
