@@ -1,0 +1,160 @@
+package image
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"pando/internal/chunk"
+)
+
+// Format is the only format of manifests, driver sets and provenance so far.
+const Format = 1
+
+// MaxManifest is the largest manifest, in bytes.
+const MaxManifest = 64 << 10
+
+// Encode returns the bytes of a manifest, which are then signed and never made again: whoever passes a
+// manifest on passes on these bytes.
+func (m Manifest) Encode() ([]byte, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	if m.Drivers == nil {
+		m.Drivers = []Driver{}
+	}
+	if m.CommandLine == nil {
+		m.CommandLine = []string{}
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(m); err != nil {
+		return nil, fmt.Errorf("encode manifest: %w", err)
+	}
+	if b.Len() > MaxManifest {
+		return nil, fmt.Errorf("encode manifest: %d bytes, more than %d", b.Len(), MaxManifest)
+	}
+	return b.Bytes(), nil
+}
+
+// Decode reads and validates a manifest. On a node and wherever something depends on it, use Verify.
+func Decode(b []byte) (Manifest, error) {
+	var m Manifest
+	if len(b) > MaxManifest {
+		return m, fmt.Errorf("decode manifest: %d bytes, more than %d", len(b), MaxManifest)
+	}
+	// The format first: what a newer format means by a key is not ours to guess.
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return m, fmt.Errorf("decode manifest: %w", err)
+	}
+	if head.Format != Format {
+		return m, fmt.Errorf("decode manifest: format %d, this Pando knows %d; upgrade it", head.Format, Format)
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return m, fmt.Errorf("decode manifest: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return m, fmt.Errorf("decode manifest: something follows it")
+	}
+	return m, m.Validate()
+}
+
+var (
+	architectures = map[string]bool{"amd64": true, "arm64": true}
+	release       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$`)
+	driverName    = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+)
+
+// Validate says what is wrong with a manifest, by the name of the field.
+func (m Manifest) Validate() error {
+	for _, check := range []func() error{m.checkHead, m.checkDrivers, m.checkCommandLine, m.checkRoot} {
+		if err := check(); err != nil {
+			return fmt.Errorf("manifest: %w", err)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) checkHead() error {
+	switch {
+	case m.Format != Format:
+		return fmt.Errorf("format: %d, want %d", m.Format, Format)
+	case !architectures[m.Architecture]:
+		return fmt.Errorf("architecture: %q, want amd64 or arm64", m.Architecture)
+	case !release.MatchString(m.Kernel.Release):
+		return fmt.Errorf("kernel.release: %q is not a kernel release", m.Kernel.Release)
+	case m.Kernel.Object.IsZero() || m.Kernel.Size <= 0:
+		return fmt.Errorf("kernel.object: missing; a version without a kernel does not boot")
+	case m.Sizes.Stored < 0 || m.Sizes.Files < 0:
+		return fmt.Errorf("sizes: negative")
+	}
+	return nil
+}
+
+func (m Manifest) checkDrivers() error {
+	seen := map[string]bool{}
+	for i, d := range m.Drivers {
+		switch {
+		case !driverName.MatchString(d.Name) || seen[d.Name]:
+			return fmt.Errorf("drivers[%d].name: %q is taken or not a name", i, d.Name)
+		case d.Object.IsZero() || d.Size <= 0:
+			return fmt.Errorf("drivers[%d].object: missing", i)
+		}
+		seen[d.Name] = true
+	}
+	return nil
+}
+
+func (m Manifest) checkCommandLine() error {
+	for i, arg := range m.CommandLine {
+		if err := ValidArgument(arg); err != nil {
+			return fmt.Errorf("command_line[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// ValidArgument checks one kernel argument. It becomes one word of a line in a boot script, so it has no
+// white space and nothing that a boot loader expands; the prefix of Pando's own arguments is taken.
+func ValidArgument(arg string) error {
+	if arg == "" || len(arg) > 256 {
+		return fmt.Errorf("kernel argument %q: want 1 to 256 bytes", arg)
+	}
+	for _, c := range []byte(arg) {
+		if c <= ' ' || c > '~' || strings.IndexByte("$`\\;|&'", c) >= 0 {
+			return fmt.Errorf("kernel argument %q: byte %q is not allowed", arg, c)
+		}
+	}
+	for _, taken := range []string{"pando.", "BOOTIF=", "initrd=", "root=", "init=", "rdinit="} {
+		if strings.HasPrefix(arg, taken) {
+			return fmt.Errorf("kernel argument %q: %s is Pando's to set", arg, taken)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) checkRoot() error {
+	r := m.Root
+	switch {
+	case r.FileSystem != "erofs":
+		return fmt.Errorf("root.file_system: %q, want erofs", r.FileSystem)
+	case r.Index.IsZero():
+		return fmt.Errorf("root.index: missing")
+	case r.Size <= 0 || r.Size%chunk.BlockSize != 0:
+		return fmt.Errorf("root.size: %d is not a multiple of %d", r.Size, chunk.BlockSize)
+	case r.ChunkSize <= 0 || r.ChunkSize > chunk.MaxRaw || r.ChunkSize%chunk.BlockSize != 0:
+		return fmt.Errorf("root.chunk_size: %d is not a multiple of %d up to %d", r.ChunkSize, chunk.BlockSize, chunk.MaxRaw)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package image
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Provenance says how a version came to be. It is kept beside the manifest for people; nothing is decided
+// by it.
+type Provenance struct {
+	Format     int       `json:"format"`      // 1
+	Recipe     string    `json:"recipe"`      // as given: "debian:bookworm", a file's name; "" from a directory
+	RecipeText string    `json:"recipe_text"` // the recipe's bytes
+	FromDir    string    `json:"from_dir,omitempty"`
+	Builder    string    `json:"builder"` // version of Pando
+	Host       string    `json:"host"`
+	Mkfs       string    `json:"mkfs"` // what mkfs.erofs says of its version
+	Built      time.Time `json:"built"`
+	Packages   []Package `json:"packages,omitempty"` // by name
+	Warnings   []string  `json:"warnings,omitempty"`
+}
+
+// Package is one installed package of the image.
+type Package struct {
+	Name         string `json:"name"`
+	Version      string `json:"version"`
+	Architecture string `json:"architecture"`
+}
+
+// Encode returns the bytes of the sidecar.
+func (p Provenance) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode provenance: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// DecodeProvenance reads a sidecar. It takes keys it does not know: an older reader still shows the rest.
+func DecodeProvenance(b []byte) (Provenance, error) {
+	var p Provenance
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("decode provenance: %w", err)
+	}
+	return p, nil
+}
