@@ -1,0 +1,155 @@
+package fleet
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Reserved are words that stand for sets of nodes after '@' and so cannot name a group.
+const (
+	SetAll        = "all"        // every node
+	SetDiscovered = "discovered" // every node that nobody adopted
+)
+
+var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`)
+
+// hostName is what the kernel and DNS take as one host name; node names are host names.
+var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+
+// ValidNodeName checks the name of a node. It becomes the node's host name, so it is one: at most 64 of a-z, 0-9,
+// dash and dot.
+func ValidNodeName(s string) error {
+	if len(s) > 64 || !hostName.MatchString(s) {
+		return fmt.Errorf("node name %q: use a host name: 1 to 64 of a-z 0-9 - and dots between labels", s)
+	}
+	return nil
+}
+
+// ValidLabel checks one label of a node.
+func ValidLabel(key, value string) error {
+	if !label.MatchString(key) {
+		return fmt.Errorf("label %q: use 1 to 64 of A-Z a-z 0-9 . _ / - with a letter or digit at both ends", key)
+	}
+	if len(value) > 256 || strings.ContainsAny(value, ",\n\r\t\x00") {
+		return fmt.Errorf("label %s: value %q: use at most 256 characters without commas and line breaks", key, value)
+	}
+	return nil
+}
+
+// ValidKernelArgs checks arguments that are put on a kernel command line one after another.
+func ValidKernelArgs(args []string) error {
+	for _, a := range args {
+		// iPXE expands ${...}; blanks and quotes would split or join arguments.
+		if a == "" || len(a) > 512 || strings.ContainsAny(a, " \t\r\n\"'$`\\") || !printable(a) {
+			return fmt.Errorf("kernel argument %q: use one argument of printable characters without blanks, quotes, $ and backslash", a)
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidAddress checks an address that a node may have: IPv4, of one machine.
+func ValidAddress(a netip.Addr) error {
+	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return fmt.Errorf("address %s is not an IPv4 address of one machine", a)
+	}
+	return nil
+}
+
+// Validate returns an error that says which field of a node cannot be used.
+func (n Node) Validate() error {
+	if err := ValidNodeName(n.Name); err != nil {
+		return err
+	}
+	if n.State != Discovered && n.State != Adopted {
+		return fmt.Errorf("node %s: state %q is not %s or %s", n.Name, n.State, Discovered, Adopted)
+	}
+	seen := make(map[MAC]bool, len(n.MACs))
+	for _, m := range n.MACs {
+		if m.IsZero() || m[0]&1 != 0 {
+			return fmt.Errorf("node %s: %s is not the MAC address of one machine", n.Name, m)
+		}
+		if seen[m] {
+			return fmt.Errorf("node %s: MAC %s is given twice", n.Name, m)
+		}
+		seen[m] = true
+	}
+	for k, v := range n.Labels {
+		if err := ValidLabel(k, v); err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
+	}
+	if n.Address.IsValid() {
+		if err := ValidAddress(n.Address); err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
+	}
+	if err := validRef(n.Version); err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	if err := ValidKernelArgs(n.KernelArgs); err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// Validate returns an error that says which field of a group cannot be used.
+func (g Group) Validate() error {
+	if err := ValidName("group", g.Name); err != nil {
+		return err
+	}
+	if g.Name == SetAll || g.Name == SetDiscovered {
+		return fmt.Errorf("group name %q means a set of nodes already: use another", g.Name)
+	}
+	if err := validRef(g.Image); err != nil {
+		return fmt.Errorf("group %s: %w", g.Name, err)
+	}
+	if err := ValidKernelArgs(g.KernelArgs); err != nil {
+		return fmt.Errorf("group %s: %w", g.Name, err)
+	}
+	for _, k := range g.AuthorizedKeys {
+		if err := validKeyLine(k); err != nil {
+			return fmt.Errorf("group %s: %w", g.Name, err)
+		}
+	}
+	if g.RebootAfter < 0 || g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
+		return fmt.Errorf("group %s: reboot after %s: use 30s or more, or 0 for the default", g.Name, g.RebootAfter)
+	}
+	return validWriteLimit(g)
+}
+
+var writeLimit = regexp.MustCompile(`^([1-9][0-9]{0,1}%|100%|[1-9][0-9]{0,12}[kKmMgG]?)$`)
+
+func validWriteLimit(g Group) error {
+	if g.WriteLimit != "" && !writeLimit.MatchString(g.WriteLimit) {
+		return fmt.Errorf("group %s: write limit %q: use a share of memory such as 50%%, or a size such as 2g", g.Name, g.WriteLimit)
+	}
+	return nil
+}
+
+// validKeyLine checks the form of one line of authorized_keys, not the key itself.
+func validKeyLine(k string) error {
+	if strings.ContainsAny(k, "\r\n\x00") || len(k) > 16<<10 || len(strings.Fields(k)) < 2 {
+		return fmt.Errorf("authorized key %.40q: use one line of an OpenSSH public key file (ssh-ed25519 AAAA... name)", k)
+	}
+	return nil
+}
+
+func validRef(r Ref) error {
+	if r == "" {
+		return nil
+	}
+	_, _, _, err := r.Split()
+	return err
+}

@@ -1,0 +1,159 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// How many boots are remembered: for each MAC, and for all MACs that belong to no node together. The latter
+// bounds what strangers can make the server store.
+const (
+	BootsPerMAC    = 30
+	BootsStrangers = 2000
+)
+
+// Boot is what the server must know of a boot after a restart. How far it got is its Progress, which is
+// folded from its events.
+type Boot struct {
+	ID        fleet.BootID
+	MAC       fleet.MAC
+	Node      string     // "": nobody adopted the MAC
+	Addr      netip.Addr // that DHCP gave, or saw the MAC ask for
+	Firmware  string     // "bios", "uefi-x86-64", ... for people
+	Started   time.Time  // first packet
+	Exchanged time.Time  // last DHCP exchange that gave Addr
+	Scripted  time.Time  // boot script sent to Addr
+	Version   fleet.Digest
+	Image     fleet.Ref // as it was desired
+
+	Token     Hash // of the token in the initramfs; zero: none was made
+	TokenMade time.Time
+	TokenUsed time.Time // zero: not redeemed
+	Nonce     Hash      // of the nonce that came with the token when it was redeemed
+	Session   Hash      // of the credential that it was redeemed for
+
+	Init     time.Time       // node's Init on the server's clock; zero: not reached
+	Hardware json.RawMessage // as the node reported it
+}
+
+const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
+	token_used, nonce, session, init, hardware FROM boots`
+
+// BootFilter selects boots. The zero filter selects all.
+type BootFilter struct {
+	Node  string    // of this node
+	MAC   fleet.MAC // of this MAC
+	Limit int       // the newest so many; 0: all
+}
+
+// Boots returns boots, newest first.
+func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
+	mac := ""
+	if !f.MAC.IsZero() {
+		mac = f.MAC.String()
+	}
+	if f.Limit <= 0 {
+		f.Limit = -1
+	}
+	b, err := list(t, scanBoot, bootColumns+` WHERE ? IN ('', node) AND ? IN ('', mac)
+		ORDER BY started DESC, id LIMIT ?`, f.Node, mac, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list boots: %w", err)
+	}
+	return b, nil
+}
+
+// LatestBoots returns the latest boot of each node, by the node's name.
+func (t *Tx) LatestBoots() (map[string]Boot, error) {
+	boots, err := list(t, scanBoot, bootColumns+` WHERE id IN (SELECT id FROM (SELECT id, max(started) FROM boots
+		WHERE node != '' GROUP BY node))`)
+	if err != nil {
+		return nil, fmt.Errorf("list latest boots: %w", err)
+	}
+	out := make(map[string]Boot, len(boots))
+	for _, b := range boots {
+		out[b.Node] = b
+	}
+	return out, nil
+}
+
+// Boot returns one boot, or ErrNotFound.
+func (t *Tx) Boot(id fleet.BootID) (Boot, error) {
+	return one(t.row(bootColumns+` WHERE id = ?`, string(id)), scanBoot, "boot", string(id))
+}
+
+// BootBySession returns the boot that a session's digest belongs to, or ErrNotFound.
+func (t *Tx) BootBySession(h Hash) (Boot, error) {
+	if h.IsZero() {
+		return Boot{}, notFound("boot of", "no session")
+	}
+	return one(t.row(bootColumns+` WHERE session = ?`, h[:]), scanBoot, "boot of", "this session")
+}
+
+// CreateBoot records a new boot, and forgets the oldest boots beyond BootsPerMAC and BootsStrangers.
+func (t *Tx) CreateBoot(b Boot) error {
+	if _, err := t.Boot(b.ID); !errors.Is(err, ErrNotFound) {
+		return taken(err, "boot", string(b.ID))
+	}
+	_, err := t.exec(`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
+		token_used, nonce, session, init, hardware, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
+	if err != nil {
+		return fmt.Errorf("create boot %s: %w", b.ID, err)
+	}
+	if b.Node == "" {
+		_, err = t.exec(`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE node = '' ORDER BY started DESC LIMIT -1 OFFSET ?)`,
+			BootsStrangers)
+	} else {
+		_, err = t.exec(`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE mac = ? ORDER BY started DESC LIMIT -1 OFFSET ?)`,
+			b.MAC.String(), BootsPerMAC)
+	}
+	if err != nil {
+		return fmt.Errorf("forget old boots: %w", err)
+	}
+	return nil
+}
+
+// PutBoot replaces the boot of this id, or says ErrNotFound.
+func (t *Tx) PutBoot(b Boot) error {
+	n, err := t.exec(`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ? WHERE id = ?`, bootValues(b)...)
+	if err != nil {
+		return fmt.Errorf("change boot %s: %w", b.ID, err)
+	}
+	if n == 0 {
+		return notFound("boot", string(b.ID))
+	}
+	return nil
+}
+
+func bootValues(b Boot) []any {
+	return []any{b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged), stamp(b.Scripted),
+		string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade), stamp(b.TokenUsed), b.Nonce.bytes(),
+		b.Session.bytes(), stamp(b.Init), string(b.Hardware), string(b.ID)}
+}
+
+func scanBoot(s scanner) (Boot, error) {
+	var b Boot
+	var mac, addr, hardware string
+	var started, exchanged, scripted, made, used, init int64
+	err := s.Scan(&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
+		&made, &used, &b.Nonce, &b.Session, &init, &hardware)
+	if err != nil {
+		return b, err
+	}
+	b.Started, b.Exchanged, b.Scripted = unstamp(started), unstamp(exchanged), unstamp(scripted)
+	b.TokenMade, b.TokenUsed, b.Init = unstamp(made), unstamp(used), unstamp(init)
+	if hardware != "" {
+		b.Hardware = json.RawMessage(hardware)
+	}
+	if b.Addr, err = parseAddr(addr); err != nil {
+		return b, err
+	}
+	b.MAC, err = fleet.ParseMAC(mac)
+	return b, err
+}

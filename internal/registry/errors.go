@@ -1,0 +1,29 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The reasons for which a read or write is refused; test with errors.Is.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrExists   = errors.New("exists already")
+	ErrInUse    = errors.New("is in use")
+	ErrDryRun   = errors.New("dry run") // for Update's function: undo, nothing is wrong
+)
+
+// FileError says that a database file cannot be used. Hint says what the administrator can do.
+type FileError struct {
+	Path string
+	Hint string
+	Err  error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("open database %s: %v", e.Path, e.Err) }
+
+// Unwrap returns the reason.
+func (e *FileError) Unwrap() error { return e.Err }
+
+func notFound(kind, name string) error { return fmt.Errorf("%s %q: %w", kind, name, ErrNotFound) }
+func exists(kind, name string) error   { return fmt.Errorf("%s %q: %w", kind, name, ErrExists) }

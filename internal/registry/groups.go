@@ -1,0 +1,87 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit FROM groups`
+
+// Groups returns all groups by name. The default group is always among them.
+func (t *Tx) Groups() ([]fleet.Group, error) {
+	g, err := list(t, scanGroup, groupColumns+` ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	return g, nil
+}
+
+// Group returns one group, or ErrNotFound.
+func (t *Tx) Group(name string) (fleet.Group, error) {
+	return one(t.row(groupColumns+` WHERE name = ?`, name), scanGroup, "group", name)
+}
+
+// CreateGroup adds a group, or says ErrExists.
+func (t *Tx) CreateGroup(g fleet.Group) error {
+	if _, err := t.Group(g.Name); !errors.Is(err, ErrNotFound) {
+		return taken(err, "group", g.Name)
+	}
+	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, name)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`)
+}
+
+// PutGroup replaces the group of this name, or says ErrNotFound. Groups are not renamed.
+func (t *Tx) PutGroup(g fleet.Group) error {
+	if _, err := t.Group(g.Name); err != nil {
+		return err
+	}
+	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
+		write_limit = ? WHERE name = ?`)
+}
+
+func (t *Tx) writeGroup(g fleet.Group, query string) error {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	_, err := t.exec(query, string(g.Image), pack(g.KernelArgs, len(g.KernelArgs) == 0),
+		pack(g.AuthorizedKeys, len(g.AuthorizedKeys) == 0), g.UnlockRoot, int64(g.RebootAfter), g.WriteLimit, g.Name)
+	if err != nil {
+		return fmt.Errorf("write group %s: %w", g.Name, err)
+	}
+	return nil
+}
+
+// DeleteGroup removes a group: ErrNotFound when there is none, ErrInUse while it has members or is the default one.
+func (t *Tx) DeleteGroup(name string) error {
+	if _, err := t.Group(name); err != nil {
+		return err
+	}
+	if name == fleet.DefaultGroup {
+		return fmt.Errorf("group %q, the one that new nodes join: %w", name, ErrInUse)
+	}
+	var members int
+	if err := t.row(`SELECT count(*) FROM nodes WHERE grp = ?`, name).Scan(&members); err != nil {
+		return fmt.Errorf("delete group %s: %w", name, err)
+	}
+	if members > 0 {
+		return fmt.Errorf("group %q has %d nodes: %w", name, members, ErrInUse)
+	}
+	if _, err := t.exec(`DELETE FROM groups WHERE name = ?`, name); err != nil {
+		return fmt.Errorf("delete group %s: %w", name, err)
+	}
+	return nil
+}
+
+func scanGroup(s scanner) (fleet.Group, error) {
+	var g fleet.Group
+	var args, keys string
+	var reboot int64
+	if err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit); err != nil {
+		return g, err
+	}
+	g.RebootAfter = time.Duration(reboot)
+	return g, errors.Join(unpack(args, &g.KernelArgs), unpack(keys, &g.AuthorizedKeys))
+}

@@ -1,0 +1,81 @@
+package registry
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+const leaseColumns = `SELECT addr, mac, host, static, expires, bad FROM leases`
+
+// Leases returns all leases by address, expired ones too: an address goes back to who had it last.
+func (t *Tx) Leases() ([]fleet.Lease, error) {
+	l, err := list(t, scanLease, leaseColumns+` ORDER BY sort`)
+	if err != nil {
+		return nil, fmt.Errorf("list leases: %w", err)
+	}
+	return l, nil
+}
+
+// LeaseByMAC returns the usable lease of a MAC that runs longest, or ErrNotFound.
+func (t *Tx) LeaseByMAC(m fleet.MAC) (fleet.Lease, error) {
+	return one(t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()), scanLease, "lease of", m.String())
+}
+
+// LeaseByAddr returns the lease of an address, or ErrNotFound.
+func (t *Tx) LeaseByAddr(a netip.Addr) (fleet.Lease, error) {
+	return one(t.row(leaseColumns+` WHERE addr = ?`, a.String()), scanLease, "lease of", a.String())
+}
+
+// PutLease records a lease in the place of the one that its address had.
+func (t *Tx) PutLease(l fleet.Lease) error {
+	sort := l.Addr.As16()
+	_, err := t.exec(`INSERT INTO leases (addr, sort, mac, host, static, expires, bad) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (addr) DO UPDATE SET mac = excluded.mac, host = excluded.host, static = excluded.static,
+		expires = excluded.expires, bad = excluded.bad`,
+		l.Addr.String(), sort[:], l.MAC.String(), l.Host, l.Static, stamp(l.Expires), l.Bad)
+	if err != nil {
+		return fmt.Errorf("record lease %s of %s: %w", l.Addr, l.MAC, err)
+	}
+	return nil
+}
+
+// DeleteLease forgets the lease of an address, or says ErrNotFound.
+func (t *Tx) DeleteLease(a netip.Addr) error {
+	n, err := t.exec(`DELETE FROM leases WHERE addr = ?`, a.String())
+	if err != nil {
+		return fmt.Errorf("delete lease %s: %w", a, err)
+	}
+	if n == 0 {
+		return notFound("lease of", a.String())
+	}
+	return nil
+}
+
+// DeleteExpired forgets the leases that ended before a time, so that MACs seen once do not fill the record. It
+// returns how many.
+func (t *Tx) DeleteExpired(before time.Time) (int64, error) {
+	n, err := t.exec(`DELETE FROM leases WHERE expires < ? AND NOT static`, stamp(before))
+	if err != nil {
+		return 0, fmt.Errorf("delete expired leases: %w", err)
+	}
+	return n, nil
+}
+
+func scanLease(s scanner) (fleet.Lease, error) {
+	var l fleet.Lease
+	var addr, mac string
+	var expires int64
+	if err := s.Scan(&addr, &mac, &l.Host, &l.Static, &expires, &l.Bad); err != nil {
+		return l, err
+	}
+	l.Expires = unstamp(expires)
+	var err error
+	if l.Addr, err = parseAddr(addr); err != nil {
+		return l, err
+	}
+	l.MAC, err = fleet.ParseMAC(mac)
+	return l, err
+}

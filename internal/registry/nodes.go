@@ -1,0 +1,153 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"pando/internal/fleet"
+)
+
+const nodeColumns = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen,
+	(SELECT group_concat(mac, ' ') FROM (SELECT mac FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
+
+// Nodes returns all nodes, discovered ones too, in natural order of their names.
+func (t *Tx) Nodes() ([]fleet.Node, error) {
+	nodes, err := list(t, scanNode, nodeColumns)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	slices.SortFunc(nodes, func(a, b fleet.Node) int { return fleet.CompareNames(a.Name, b.Name) })
+	return nodes, nil
+}
+
+// Node returns one node, or ErrNotFound.
+func (t *Tx) Node(name string) (fleet.Node, error) {
+	return one(t.row(nodeColumns+` WHERE name = ?`, name), scanNode, "node", name)
+}
+
+// NodeByMAC returns the node that has this MAC, or ErrNotFound.
+func (t *Tx) NodeByMAC(m fleet.MAC) (fleet.Node, error) {
+	return one(t.row(nodeColumns+` WHERE name = (SELECT node FROM macs WHERE mac = ?)`, m.String()),
+		scanNode, "node with MAC", m.String())
+}
+
+// NodeByAddress returns the node that has this fixed address, or ErrNotFound.
+func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
+	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
+}
+
+// CreateNode adds a node. ErrExists when the name, one of the MACs or the fixed address is taken; ErrNotFound
+// when there is no such group.
+func (t *Tx) CreateNode(n fleet.Node) error {
+	if err := t.checkNode("", n); err != nil {
+		return err
+	}
+	_, err := t.exec(`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nodeValues(n)...)
+	if err != nil {
+		return fmt.Errorf("create node %s: %w", n.Name, err)
+	}
+	return t.putMACs(n)
+}
+
+// PutNode replaces the node called name by n. When n.Name differs the node is renamed and its boots stay its
+// own. Errors are those of CreateNode, and ErrNotFound.
+func (t *Tx) PutNode(name string, n fleet.Node) error {
+	if _, err := t.Node(name); err != nil {
+		return err
+	}
+	if err := t.checkNode(name, n); err != nil {
+		return err
+	}
+	if _, err := t.exec(`DELETE FROM macs WHERE node = ?`, name); err != nil {
+		return fmt.Errorf("change node %s: %w", name, err)
+	}
+	_, err := t.exec(`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
+		uuid = ?, serial = ?, created = ?, seen = ? WHERE name = ?`, append(nodeValues(n), name)...)
+	if err != nil {
+		return fmt.Errorf("change node %s: %w", name, err)
+	}
+	if n.Name != name {
+		if _, err := t.exec(`UPDATE boots SET node = ? WHERE node = ?`, n.Name, name); err != nil {
+			return fmt.Errorf("rename node %s: %w", name, err)
+		}
+	}
+	return t.putMACs(n)
+}
+
+// DeleteNode forgets a node, or says ErrNotFound. Its boots stay as history of its MAC.
+func (t *Tx) DeleteNode(name string) error {
+	if _, err := t.exec(`DELETE FROM macs WHERE node = ?`, name); err != nil {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	if _, err := t.exec(`UPDATE boots SET node = '' WHERE node = ?`, name); err != nil {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	n, err := t.exec(`DELETE FROM nodes WHERE name = ?`, name)
+	if err != nil {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	if n == 0 {
+		return notFound("node", name)
+	}
+	return nil
+}
+
+// checkNode says what keeps n from standing in the record in the place of the node called old ("": a new one).
+func (t *Tx) checkNode(old string, n fleet.Node) error {
+	if err := n.Validate(); err != nil {
+		return err
+	}
+	if _, err := t.Group(n.Group); err != nil {
+		return err
+	}
+	if n.Name != old {
+		if _, err := t.Node(n.Name); !errors.Is(err, ErrNotFound) {
+			return taken(err, "node", n.Name)
+		}
+	}
+	for _, m := range n.MACs {
+		other, err := t.NodeByMAC(m)
+		if err == nil && other.Name != old {
+			return fmt.Errorf("node %s: MAC %s belongs to node %s: %w", n.Name, m, other.Name, ErrExists)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if !n.Address.IsValid() {
+		return nil
+	}
+	other, err := t.NodeByAddress(n.Address)
+	if err == nil && other.Name != old {
+		return fmt.Errorf("node %s: address %s belongs to node %s: %w", n.Name, n.Address, other.Name, ErrExists)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// taken is ErrExists when a look-up that should find nothing found something, else why it failed.
+func taken(err error, kind, name string) error {
+	if err != nil {
+		return err
+	}
+	return exists(kind, name)
+}
+
+func (t *Tx) putMACs(n fleet.Node) error {
+	for i, m := range n.MACs {
+		if _, err := t.exec(`INSERT INTO macs (mac, node, place) VALUES (?, ?, ?)`, m.String(), n.Name, i); err != nil {
+			return fmt.Errorf("node %s: record MAC %s: %w", n.Name, m, err)
+		}
+	}
+	return nil
+}
+
+func nodeValues(n fleet.Node) []any {
+	return []any{n.Name, string(n.State), n.Group, pack(n.Labels, len(n.Labels) == 0), addrText(n.Address), string(n.Version),
+		pack(n.KernelArgs, len(n.KernelArgs) == 0), n.UUID, n.Serial, stamp(n.Created), stamp(n.Seen)}
+}

@@ -1,0 +1,98 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// Progress is how far a boot got, and what its node said of itself last.
+type Progress struct {
+	trace.Progress
+	Status json.RawMessage // as the node sent it; nil: never
+	events int
+}
+
+const progressColumns = `SELECT boot, events, body, status FROM progress`
+
+// Progress returns the progress of boots; a boot without events is not in the answer.
+func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]Progress, error) {
+	out := make(map[fleet.BootID]Progress, len(boots))
+	stmt, err := r.events.read.PrepareContext(ctx, progressColumns+` WHERE boot = ?`)
+	if err != nil {
+		return nil, fmt.Errorf("read progress: %w", err)
+	}
+	defer stmt.Close()
+	for _, id := range boots {
+		_, p, err := scanProgress(stmt.QueryRowContext(ctx, string(id)))
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read progress of boot %s: %w", id, err)
+		}
+		out[id] = p
+	}
+	return out, nil
+}
+
+// PutStatus keeps the latest status of a boot's node.
+func (r *Registry) PutStatus(ctx context.Context, boot fleet.BootID, status json.RawMessage, now time.Time) error {
+	err := r.events.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO progress (boot, updated, events, body, status) VALUES (?, ?, 0, NULL, ?)
+			ON CONFLICT (boot) DO UPDATE SET updated = excluded.updated, status = excluded.status`,
+			string(boot), stamp(now), []byte(status))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("record status of boot %s: %w", boot, err)
+	}
+	return nil
+}
+
+func progressOf(ctx context.Context, tx *sql.Tx, known map[fleet.BootID]*Progress, id fleet.BootID) (*Progress, error) {
+	if p := known[id]; p != nil {
+		return p, nil
+	}
+	_, p, err := scanProgress(tx.QueryRowContext(ctx, progressColumns+` WHERE boot = ?`, string(id)))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	if id != "" { // events without a boot are no one's progress
+		known[id] = &p
+	}
+	return &p, nil
+}
+
+func putProgress(ctx context.Context, tx *sql.Tx, id fleet.BootID, p *Progress) error {
+	body, err := json.Marshal(p.Progress)
+	if err != nil {
+		return fmt.Errorf("encode progress of boot %s: %w", id, err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO progress (boot, updated, events, body) VALUES (?, ?, ?, ?)
+		ON CONFLICT (boot) DO UPDATE SET updated = excluded.updated, events = excluded.events, body = excluded.body`,
+		string(id), stamp(p.Updated), p.events, body)
+	return err
+}
+
+func scanProgress(s scanner) (fleet.BootID, Progress, error) {
+	var id fleet.BootID
+	var p Progress
+	var body, status []byte
+	if err := s.Scan(&id, &p.events, &body, &status); err != nil {
+		return id, p, err
+	}
+	if status != nil {
+		p.Status = status
+	}
+	if body == nil {
+		return id, p, nil
+	}
+	return id, p, json.Unmarshal(body, &p.Progress)
+}

@@ -1,0 +1,91 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+)
+
+// The files, below Options.Dir.
+const (
+	File       = "registry.db"
+	EventsFile = "events.db"
+)
+
+// DefaultMaxEvents is how many events are kept: about half a year of 300 nodes that boot twice a day.
+const DefaultMaxEvents = 2_000_000
+
+// Options say where the record is and how large it may grow.
+type Options struct {
+	Dir       string // exists
+	Log       *slog.Logger
+	MaxEvents int64 // 0: DefaultMaxEvents
+}
+
+// Registry is the open record. It is safe for concurrent use.
+type Registry struct {
+	main, events *file
+	log          *slog.Logger
+	maxEvents    int64
+	feed         feed
+	closing      sync.Once
+}
+
+// Open opens both files, makes them if they are missing and brings an older schema up to date. A file that is
+// damaged, or was written by a newer release, is a *FileError. The caller makes sure that no other process
+// has the directory open.
+func Open(ctx context.Context, o Options) (*Registry, error) {
+	if o.MaxEvents == 0 {
+		o.MaxEvents = DefaultMaxEvents
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{log: o.Log, maxEvents: o.MaxEvents}
+	var err error
+	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {
+		return nil, err
+	}
+	if r.events, err = openFile(ctx, filepath.Join(o.Dir, EventsFile), eventsSchema); err != nil {
+		return nil, errors.Join(err, r.main.close())
+	}
+	if err := r.startFeed(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Close waits for the writes that are under way, ends everyone who follows and closes the files. A write after Close fails.
+func (r *Registry) Close() error {
+	var err error
+	r.closing.Do(func() {
+		r.feed.close()
+		err = errors.Join(r.events.close(), r.main.close())
+	})
+	return err
+}
+
+// View runs fn on a consistent state of registry.db. It does not wait for writers.
+func (r *Registry) View(ctx context.Context, fn func(*Tx) error) error {
+	tx, err := r.main.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("read registry: %w", err)
+	}
+	defer tx.Rollback() // nothing was written
+	return fn(&Tx{ctx: ctx, tx: tx})
+}
+
+// Update runs fn on registry.db, all or nothing. When it returns nil the change is on the disk. An error of
+// fn undoes what fn did and is returned as it is, except for ErrDryRun, which becomes nil. fn runs on the
+// writer's goroutine: it must not call View or Update, nor wait.
+func (r *Registry) Update(ctx context.Context, fn func(*Tx) error) error {
+	err := r.main.write(ctx, func(tx *sql.Tx) error { return fn(&Tx{ctx: ctx, tx: tx}) })
+	if errors.Is(err, ErrDryRun) {
+		return nil
+	}
+	return err
+}

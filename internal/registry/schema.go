@@ -1,0 +1,87 @@
+package registry
+
+// schema is the history of one file's tables: step n brings version n to version n+1. Steps that were released are
+// never changed; a new need is a new step.
+type schema struct {
+	id    int    // PRAGMA application_id, so that a file cannot be taken for another one
+	sync  string // PRAGMA synchronous
+	check bool   // look through the whole file when it is opened
+	hint  string // what can be done when the file is damaged
+	steps []string
+}
+
+var mainSchema = schema{
+	id: 0x506e6431, sync: "FULL", check: true,
+	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
+	steps: []string{mainStep1},
+}
+
+var eventsSchema = schema{
+	id: 0x506e6532, sync: "NORMAL",
+	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
+	steps: []string{eventsStep1},
+}
+
+const mainStep1 = `
+CREATE TABLE groups (
+	name TEXT PRIMARY KEY, image TEXT NOT NULL DEFAULT '', kernel_args TEXT NOT NULL DEFAULT '',
+	authorized_keys TEXT NOT NULL DEFAULT '', unlock_root INTEGER NOT NULL DEFAULT 0,
+	reboot_after INTEGER NOT NULL DEFAULT 0, write_limit TEXT NOT NULL DEFAULT ''
+) STRICT;
+INSERT INTO groups (name) VALUES ('default');
+
+CREATE TABLE nodes (
+	name TEXT PRIMARY KEY, state TEXT NOT NULL, grp TEXT NOT NULL REFERENCES groups (name),
+	labels TEXT NOT NULL, address TEXT NOT NULL, version TEXT NOT NULL, kernel_args TEXT NOT NULL,
+	uuid TEXT NOT NULL, serial TEXT NOT NULL, created INTEGER NOT NULL, seen INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX nodes_address ON nodes (address) WHERE address != '';
+CREATE INDEX nodes_grp ON nodes (grp);
+
+CREATE TABLE macs (
+	mac TEXT PRIMARY KEY, node TEXT NOT NULL REFERENCES nodes (name), place INTEGER NOT NULL
+) STRICT;
+CREATE INDEX macs_node ON macs (node);
+
+CREATE TABLE versions (
+	image TEXT NOT NULL, version TEXT NOT NULL, added INTEGER NOT NULL, PRIMARY KEY (image, version)
+) STRICT;
+CREATE TABLE tags (
+	image TEXT NOT NULL, tag TEXT NOT NULL, version TEXT NOT NULL, PRIMARY KEY (image, tag),
+	FOREIGN KEY (image, version) REFERENCES versions (image, version)
+) STRICT;
+
+CREATE TABLE leases (
+	addr TEXT PRIMARY KEY, sort BLOB NOT NULL, mac TEXT NOT NULL, host TEXT NOT NULL,
+	static INTEGER NOT NULL, expires INTEGER NOT NULL, bad INTEGER NOT NULL
+) STRICT;
+CREATE INDEX leases_mac ON leases (mac);
+
+CREATE TABLE boots (
+	id TEXT PRIMARY KEY, mac TEXT NOT NULL, node TEXT NOT NULL, addr TEXT NOT NULL, firmware TEXT NOT NULL,
+	started INTEGER NOT NULL, exchanged INTEGER NOT NULL, scripted INTEGER NOT NULL,
+	version TEXT NOT NULL, image TEXT NOT NULL, token BLOB, token_made INTEGER NOT NULL, token_used INTEGER NOT NULL,
+	nonce BLOB, session BLOB, init INTEGER NOT NULL, hardware TEXT NOT NULL
+) STRICT;
+CREATE INDEX boots_node ON boots (node, started);
+CREATE INDEX boots_mac ON boots (mac, started);
+CREATE INDEX boots_started ON boots (started);
+CREATE INDEX boots_session ON boots (session) WHERE session IS NOT NULL;
+
+CREATE TABLE tokens (
+	name TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, created INTEGER NOT NULL, used INTEGER NOT NULL, expires INTEGER NOT NULL
+) STRICT;
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+`
+
+const eventsStep1 = `
+CREATE TABLE events (
+	seq INTEGER PRIMARY KEY AUTOINCREMENT, boot TEXT NOT NULL, body BLOB NOT NULL
+) STRICT;
+CREATE INDEX events_boot ON events (boot, seq);
+
+CREATE TABLE progress (
+	boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, events INTEGER NOT NULL, body BLOB, status BLOB
+) STRICT;
+CREATE INDEX progress_updated ON progress (updated);
+`

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Tx is a transaction on registry.db. It is used by one goroutine and is worthless when the function that got it
+// has returned.
+type Tx struct {
+	ctx context.Context // of the call of View or Update; a Tx does not outlive it
+	tx  *sql.Tx
+}
+
+func (t *Tx) exec(query string, args ...any) (int64, error) {
+	res, err := t.tx.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (t *Tx) row(query string, args ...any) *sql.Row {
+	return t.tx.QueryRowContext(t.ctx, query, args...)
+}
+
+// scanner is a row: *sql.Row or *sql.Rows.
+type scanner interface{ Scan(...any) error }
+
+// list reads all rows of a query.
+func list[T any](t *Tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := t.tx.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// one reads one row; none is ErrNotFound with the kind and name of what was looked for.
+func one[T any](row scanner, scan func(scanner) (T, error), kind, name string) (T, error) {
+	v, err := scan(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, notFound(kind, name)
+	}
+	if err != nil {
+		return v, fmt.Errorf("read %s %q: %w", kind, name, err)
+	}
+	return v, nil
+}
+
+// Times are stored as nanoseconds since 1970 in UTC, 0 for the zero time.
+func stamp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func unstamp(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// packed is a small list or map in a column of its own: JSON, "" when it is empty.
+func pack(v any, empty bool) string {
+	if empty {
+		return ""
+	}
+	b, err := json.Marshal(v)
+	if err != nil { // strings, and maps and lists of strings, always encode
+		panic(fmt.Sprintf("registry: encode %T: %v", v, err))
+	}
+	return string(b)
+}
+
+func unpack(s string, v any) error {
+	if s == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(s), v)
+}

@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// batch is how many writes one transaction holds at most. An fsync of a slow disk takes about 10 ms; this many
+// small writes take less than that.
+const batch = 512
+
+// job is one write that waits for the writer.
+type job struct {
+	ctx  context.Context
+	do   func(*sql.Tx) error
+	err  error         // what do said; read after done
+	done chan struct{} // closed when the job is on the disk, or failed
+}
+
+var errClosed = errors.New("registry is closed")
+
+// write runs do on the writer's goroutine, in a transaction that it shares with other writes, and returns when it
+// is committed. Once do has begun, the end of ctx does not end the wait: the caller learns what happened.
+func (f *file) write(ctx context.Context, do func(*sql.Tx) error) error {
+	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
+	select {
+	case f.queue <- j:
+	case <-f.stop:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-j.done
+	return j.err
+}
+
+// run is the writer. While it commits, the writes that arrive wait for the queue; it then takes all of them.
+func (f *file) run() {
+	defer close(f.done)
+	for {
+		select {
+		case j := <-f.queue:
+			f.commit(j)
+		case <-f.stop:
+			return
+		}
+	}
+}
+
+// commit runs first and all other writes that wait in one transaction.
+func (f *file) commit(first *job) {
+	tx, err := f.wdb.BeginTx(context.Background(), nil)
+	if err != nil {
+		first.err = fmt.Errorf("write %s: %w", f.path, err)
+		close(first.done)
+		return
+	}
+	jobs := []*job{first}
+	first.run(tx)
+	for more := true; more && len(jobs) < batch; {
+		select {
+		case j := <-f.queue:
+			jobs = append(jobs, j)
+			j.run(tx)
+		default:
+			more = false
+		}
+	}
+	err = tx.Commit()
+	if err != nil {
+		err = fmt.Errorf("write %s: %w", f.path, errors.Join(err, ignoreDone(tx.Rollback())))
+	}
+	for _, j := range jobs {
+		if j.err == nil {
+			j.err = err
+		}
+		close(j.done)
+	}
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// run does the job inside a savepoint, so that a job that fails takes nothing of the others with it.
+func (j *job) run(tx *sql.Tx) {
+	if j.err = j.ctx.Err(); j.err != nil {
+		return
+	}
+	if _, j.err = tx.Exec(`SAVEPOINT job`); j.err != nil {
+		return
+	}
+	if j.err = j.call(tx); j.err != nil {
+		// ErrDryRun comes this way too.
+		if _, err := tx.Exec(`ROLLBACK TO job; RELEASE job`); err != nil {
+			j.err = errors.Join(j.err, err)
+		}
+		return
+	}
+	_, j.err = tx.Exec(`RELEASE job`)
+}
+
+// call turns a panic of the job into its error: the writer serves the whole server.
+func (j *job) call(tx *sql.Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("registry: write panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return j.do(tx)
+}

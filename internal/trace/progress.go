@@ -1,0 +1,96 @@
+package trace
+
+import "time"
+
+// State is where a boot is as a whole.
+type State string
+
+// The states of a boot.
+const (
+	Booting State = "booting" // on its way
+	Failed  State = "failed"  // a stage failed and has not succeeded since
+	Up      State = "booted"  // the image reached its default target
+	Down    State = "down"    // the node said that it goes down
+)
+
+// SourceK is the source under which bytes sent before Init are counted: boot loader, kernel and initramfs. The
+// node counts those after Init, by where they came from.
+const SourceK = "k"
+
+// Progress is one boot in one line: the fold of its events. The zero value is a boot without events.
+type Progress struct {
+	State   State            `json:"state"`
+	Stage   Stage            `json:"stage"`             // the furthest it reached; marks do not count
+	Started time.Time        `json:"started"`           // its first event
+	Updated time.Time        `json:"updated"`           // its last event
+	Ready   time.Time        `json:"ready,omitzero"`    // it was booted
+	Broken  Stage            `json:"broken,omitempty"`  // the stage that failed and is not mended
+	Failure string           `json:"failure,omitempty"` // what failed there
+	Hint    string           `json:"hint,omitempty"`    // what to do about it
+	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
+}
+
+// Elapsed is the time from the first event to booted, or to the last event while it is not booted.
+func (p Progress) Elapsed() time.Duration {
+	if !p.Ready.IsZero() {
+		return p.Ready.Sub(p.Started)
+	}
+	return p.Updated.Sub(p.Started)
+}
+
+// Apply folds the next event in.
+func (p *Progress) Apply(e Event) {
+	if p.State == "" {
+		p.State = Booting
+	}
+	if p.Started.IsZero() || e.Time.Before(p.Started) {
+		p.Started = e.Time
+	}
+	if e.Time.After(p.Updated) {
+		p.Updated = e.Time
+	}
+	p.count(e)
+	if Rank(e.Stage) < 0 || e.Kind == Info {
+		return
+	}
+	if p.Stage == "" || Rank(e.Stage) > Rank(p.Stage) {
+		p.Stage = e.Stage
+	}
+	p.judge(e)
+}
+
+// judge changes the state.
+func (p *Progress) judge(e Event) {
+	switch {
+	case e.Stage == Shutdown:
+		p.State = Down
+	case p.State == Down:
+		// Reports that were on their way when the node went down.
+	case e.Kind == Fail:
+		if p.State != Up { // what fails later has a unit of its own to show for it
+			p.State, p.Broken, p.Failure, p.Hint = Failed, e.Stage, e.Message, e.Hint
+		}
+	case e.Stage == Booted && e.Kind == End:
+		p.State, p.Ready = Up, e.Time
+		p.mended()
+	case p.State == Failed && (e.Kind == End && e.Stage == p.Broken || Rank(e.Stage) > Rank(p.Broken)):
+		p.State = Booting
+		p.mended()
+	}
+}
+
+func (p *Progress) mended() { p.Broken, p.Failure, p.Hint = "", "", "" }
+
+// count adds bytes. The server reports those of one transfer, the node its totals.
+func (p *Progress) count(e Event) {
+	for source, n := range e.Bytes {
+		if p.Bytes == nil {
+			p.Bytes = make(map[string]int64)
+		}
+		if source == SourceK {
+			p.Bytes[source] += n
+			continue
+		}
+		p.Bytes[source] = max(p.Bytes[source], n)
+	}
+}

@@ -1,0 +1,111 @@
+package trace
+
+import (
+	"slices"
+	"time"
+)
+
+// Step is one stage, or one mark, on a timeline.
+type Step struct {
+	Stage    Stage
+	Start    time.Duration // since the boot started
+	Duration time.Duration // 0: a moment, or no end was seen
+	Open     bool          // began, or failed, and has not ended
+	Attempt  int           // tries that it took so far; 1 for the first
+	Failure  string        // of the last try, while no try succeeded
+	Hint     string
+	Message  string // the last fact that was reported of it
+	Bytes    map[string]int64
+}
+
+// Timeline is the steps of one boot, by their start.
+type Timeline struct {
+	Started time.Time
+	Steps   []Step
+}
+
+// NewTimeline puts the events of one boot together. They may come in any order.
+func NewTimeline(events []Event) Timeline {
+	var t Timeline
+	if len(events) == 0 {
+		return t
+	}
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, compareEvents)
+	t.Started = events[0].Time
+	at := make(map[Stage]int) // stage -> index in Steps
+	for _, e := range events {
+		i, known := at[e.Stage]
+		if !known {
+			if e.Kind == Info && Rank(e.Stage) >= 0 && !begun(events, e.Stage) {
+				continue // a fact about a stage that never happened is in the list of events only
+			}
+			i = len(t.Steps)
+			at[e.Stage] = i
+			t.Steps = append(t.Steps, Step{Stage: e.Stage, Start: e.Time.Sub(t.Started), Attempt: 1})
+		}
+		t.Steps[i].apply(e, e.Time.Sub(t.Started))
+	}
+	return t
+}
+
+// compareEvents sorts by time, and what happened at one time in the order of a boot.
+func compareEvents(a, b Event) int {
+	if c := a.Time.Compare(b.Time); c != 0 {
+		return c
+	}
+	if a.Stage != b.Stage {
+		return Rank(a.Stage) - Rank(b.Stage)
+	}
+	return int(a.Seq - b.Seq)
+}
+
+func begun(events []Event, s Stage) bool {
+	return slices.ContainsFunc(events, func(e Event) bool { return e.Stage == s && e.Kind != Info })
+}
+
+func (s *Step) apply(e Event, at time.Duration) {
+	if len(e.Bytes) > 0 {
+		s.Bytes = e.Bytes
+	}
+	if e.Message != "" && e.Kind != Fail {
+		s.Message = e.Message
+	}
+	switch e.Kind {
+	case Begin:
+		if !s.Open && s.Duration > 0 {
+			s.Attempt++ // it ended and came again: a retry by the firmware
+		}
+		s.Open = true
+		s.Attempt = max(s.Attempt, e.Attempt)
+	case End:
+		s.Open, s.Failure, s.Hint = false, "", ""
+		s.Duration = at - s.Start
+	case Fail:
+		s.Open, s.Failure, s.Hint = true, e.Message, e.Hint
+		s.Attempt = max(s.Attempt, e.Attempt)
+	}
+}
+
+// AttrKernel is the attribute of Init's begin that holds the time since the kernel started, as a Go duration ("4.57s").
+const AttrKernel = "kernel"
+
+// KernelStart is where on the timeline the kernel started: the zero of systemd's clock. It is known when the
+// node reported Init with AttrKernel.
+func KernelStart(events []Event) (at time.Duration, known bool) {
+	if len(events) == 0 {
+		return 0, false
+	}
+	started := slices.MinFunc(events, compareEvents).Time
+	for _, e := range events {
+		if e.Stage != Init || e.Attrs[AttrKernel] == "" {
+			continue
+		}
+		up, err := time.ParseDuration(e.Attrs[AttrKernel])
+		if err != nil || up < 0 {
+			return 0, false
+		}
+		return e.Time.Add(-e.Offset).Sub(started) - up, true
+	}
+	return 0, false
+}
