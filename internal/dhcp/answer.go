@@ -1,0 +1,207 @@
+package dhcp
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+)
+
+// How long an address that somebody else uses is left alone.
+const (
+	declinedFor = time.Hour        // a client said so
+	conflictFor = 10 * time.Minute // our probe was answered
+)
+
+// View is what was looked up for one request. Answer knows nothing else.
+type View struct {
+	Mode      Mode        // Own or Proxy, as it stands now
+	StoodDown bool        // Mode is Proxy because another server appeared: renewals are still answered
+	Server    netip.Addr  // our address on the client's segment, or the one that a relay reaches
+	BootPort  bool        // the packet came to port 4011, PXE's boot service
+	Subnet    *Subnet     // that the client is in; nil: none of ours
+	Lease     fleet.Lease // recorded for the MAC; zero: none
+	Holder    fleet.Lease // recorded for the address that the client has or asks for; zero: none
+	Offer     netip.Addr  // reserved for the MAC, and probed; zero: none
+	NoOffer   string      // why there is none
+	Base      string      // data path as the client sees it
+	Loaders   netboot.Loaders
+	Menu      bool
+}
+
+// Reply is what to do about a request.
+type Reply struct {
+	Packet *dhcpv4.DHCPv4 // to send; nil: nothing
+	Save   *fleet.Lease   // to make durable first; nil: nothing
+	Free   bool           // drop the reservation of the MAC
+	Loud   string         // a line for the operator; "" none
+	Seen   Seen
+}
+
+// Answer decides about one request. It has no effect.
+func Answer(r Request, v View, now time.Time) Reply {
+	out := Reply{Seen: r.seen()}
+	out.Seen.Time = now
+	switch {
+	case v.BootPort:
+		bootService(&out, r, v)
+	case v.Mode == Own:
+		own(&out, r, v, now)
+	case v.StoodDown && r.Type == dhcpv4.MessageTypeRequest && r.Address.IsValid() && v.Holder.MAC == r.MAC:
+		renew(&out, r, v, now)
+	case v.Mode == Proxy && r.Type == dhcpv4.MessageTypeDiscover:
+		proxyOffer(&out, r, v)
+	default:
+		out.Seen.Reason = "addresses are another server's business"
+	}
+	if out.Packet != nil {
+		out.Seen.Reply = messageNames[out.Packet.MessageType()]
+		out.Seen.Addr = addr(out.Packet.YourIPAddr)
+		out.Seen.BootFile = out.Packet.BootFileNameOption()
+		if out.Seen.BootFile == "" {
+			out.Seen.BootFile = out.Packet.BootFileName
+		}
+	}
+	return out
+}
+
+func own(out *Reply, r Request, v View, now time.Time) {
+	if v.Subnet == nil {
+		out.Seen.Reason = "the client is in no subnet that is served here"
+		return
+	}
+	switch r.Type {
+	case dhcpv4.MessageTypeDiscover:
+		if !v.Offer.IsValid() {
+			out.Seen.Reason = v.NoOffer
+			return
+		}
+		out.Packet = leaseReply(r, v, dhcpv4.MessageTypeOffer, v.Offer, &out.Seen)
+	case dhcpv4.MessageTypeRequest:
+		request(out, r, v, now)
+	case dhcpv4.MessageTypeDecline:
+		decline(out, r, v, now)
+	case dhcpv4.MessageTypeRelease:
+		out.Free = true
+		if v.Holder.MAC == r.MAC && !v.Holder.Static && !v.Holder.Bad && v.Holder.Addr.IsValid() {
+			l := v.Holder
+			l.Expires = now // the record stays, so that the client gets the same address again
+			out.Save = &l
+		}
+	case dhcpv4.MessageTypeInform:
+		out.Packet = informReply(r, v, &out.Seen)
+	}
+}
+
+// request tells the four states of a client apart as RFC 2131 section 4.3.2 does.
+func request(out *Reply, r Request, v View, now time.Time) {
+	switch {
+	case r.Server.IsValid() && r.Server != v.Server:
+		out.Free = true
+		out.Seen.Reason = fmt.Sprintf("the client chose the server %s", r.Server)
+	case r.Server.IsValid():
+		selecting(out, r, v, now)
+	case r.Requested.IsValid() && !r.Address.IsValid():
+		initReboot(out, r, v, now)
+	case r.Address.IsValid():
+		renew(out, r, v, now)
+	default:
+		out.Seen.Reason = "the request names no address"
+	}
+}
+
+// selecting: the client takes our offer. After a restart the reservation is lost; the offer is kept if nobody else has the address.
+func selecting(out *Reply, r Request, v View, now time.Time) {
+	switch {
+	case !r.Requested.IsValid():
+		nak(out, r, v, "the request names no address")
+	case r.Requested == v.Offer, v.mine(r, now, r.Requested):
+		ack(out, r, v, now, r.Requested)
+	case v.free(now, r.Requested):
+		ack(out, r, v, now, r.Requested)
+	default:
+		nak(out, r, v, fmt.Sprintf("%s is not offered to this client", r.Requested))
+	}
+}
+
+// initReboot: the client remembers an address. Without a record of it a server must stay silent, unless the
+// address belongs to another network.
+func initReboot(out *Reply, r Request, v View, now time.Time) {
+	switch {
+	case !v.Subnet.usable(r.Requested):
+		nak(out, r, v, fmt.Sprintf("%s is not an address of %s", r.Requested, v.Subnet.Prefix))
+	case v.mine(r, now, r.Requested) && (!v.Lease.Static || v.Lease.Addr == r.Requested):
+		ack(out, r, v, now, r.Requested)
+	case v.Holder.Addr.IsValid() || v.Lease.Addr.IsValid():
+		nak(out, r, v, fmt.Sprintf("%s is not this client's address", r.Requested))
+	default:
+		out.Seen.Reason = fmt.Sprintf("no record of %s", r.Requested)
+	}
+}
+
+// renew: the client uses the address now. It keeps it also when its node was given another fixed address in
+// the meantime: a running node is not cut off, the new address counts from its next boot. An address of the
+// range that nobody has a record of is taken into the records: they were lost, the client was not.
+func renew(out *Reply, r Request, v View, now time.Time) {
+	switch {
+	case v.Subnet == nil || !v.Subnet.usable(r.Address):
+		nak(out, r, v, fmt.Sprintf("%s is not an address that is given out here", r.Address))
+	case v.mine(r, now, r.Address), v.free(now, r.Address):
+		ack(out, r, v, now, r.Address)
+	default:
+		nak(out, r, v, fmt.Sprintf("%s is another client's", r.Address))
+	}
+}
+
+// mine reports whether the records say that a is this client's.
+func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
+	if v.Holder.Addr == a && v.Holder.Bad && now.Before(v.Holder.Expires) {
+		return false
+	}
+	return v.Subnet.usable(a) && (v.Lease.Addr == a || v.Holder.Addr == a) && (v.Holder.Addr != a || v.Holder.MAC == r.MAC)
+}
+
+// free reports whether a is in the dynamic range and nobody's.
+func (v View) free(now time.Time, a netip.Addr) bool {
+	if !v.Subnet.inRange(a) || a == v.Server {
+		return false
+	}
+	return v.Holder.Addr != a || !v.Holder.Static && !now.Before(v.Holder.Expires)
+}
+
+func ack(out *Reply, r Request, v View, now time.Time, a netip.Addr) {
+	l := fleet.Lease{Addr: a, MAC: r.MAC, Host: v.Lease.Host, Expires: now.Add(v.Subnet.leaseTime())}
+	l.Static = v.Lease.Static && v.Lease.Addr == a
+	out.Save = &l
+	out.Packet = leaseReply(r, v, dhcpv4.MessageTypeAck, a, &out.Seen)
+}
+
+func nak(out *Reply, r Request, v View, why string) {
+	out.Seen.Reason = why
+	out.Free = true
+	p := newReply(r, v, dhcpv4.MessageTypeNak)
+	p.UpdateOption(dhcpv4.OptMessage(why))
+	if r.Relay.IsValid() {
+		p.SetBroadcast() // RFC 2131 section 4.3.2: the relay must broadcast it
+	}
+	out.Packet = p
+}
+
+func decline(out *Reply, r Request, v View, now time.Time) {
+	out.Free = true
+	a := r.Requested
+	ours := v.Holder.Addr == a && v.Holder.MAC == r.MAC || v.Offer == a
+	if !a.IsValid() || r.Server.IsValid() && r.Server != v.Server || !ours {
+		out.Seen.Reason = "the declined address is not this client's"
+		return
+	}
+	out.Loud = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
+	if v.Lease.Static && v.Lease.Addr == a {
+		return // the operator's decision stands; the line above says what is wrong
+	}
+	out.Save = &fleet.Lease{Addr: a, MAC: r.MAC, Bad: true, Expires: now.Add(declinedFor)}
+}

@@ -1,0 +1,121 @@
+package dhcp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"pando/internal/netboot"
+)
+
+// Mode is how much of DHCP is done here.
+type Mode string
+
+// The modes.
+const (
+	Off   Mode = "off"
+	Own   Mode = "own"   // be the network's DHCP server
+	Proxy Mode = "proxy" // tell boot files beside the network's DHCP server
+)
+
+// ParseMode checks the name of a mode.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case Off, Own, Proxy:
+		return m, nil
+	}
+	return "", fmt.Errorf("DHCP mode %q: use off, own or proxy", s)
+}
+
+// Defaults of a Config.
+const (
+	DefaultLeaseTime = 12 * time.Hour
+	DefaultDataPort  = 8480
+)
+
+// Config is what an operator decides.
+type Config struct {
+	Mode       Mode
+	Interfaces []string        // names; requests are answered on these and no others
+	Subnets    []Subnet        // for Own: at least one; also those behind relay agents
+	Loaders    netboot.Loaders // the boot files at hand
+	DataPort   uint16          // port of the data path; 0: DefaultDataPort
+	BaseURL    string          // the data path as nodes see it; "": http://<address that answers>:DataPort
+	Menu       bool            // proxy: offer a PXE boot menu of one entry, for ROMs that ignore a plain boot file
+
+	// NoProbe leaves out the probe before an address is offered, for segments where ARP does not work.
+	NoProbe bool
+}
+
+// Subnet is a network whose addresses are given out, with what its clients are told.
+type Subnet struct {
+	Prefix    netip.Prefix
+	First     netip.Addr // of the dynamic range; zero: static leases only
+	Last      netip.Addr // inclusive
+	Routers   []netip.Addr
+	DNS       []netip.Addr
+	NTP       []netip.Addr
+	Domain    string
+	Search    []string      // domain search list
+	LeaseTime time.Duration // 0: DefaultLeaseTime
+}
+
+// Validate finds what cannot work, all at once.
+func (c Config) Validate() error {
+	if c.Mode == Off || c.Mode == "" {
+		return nil
+	}
+	var errs []error
+	if _, err := ParseMode(string(c.Mode)); err != nil {
+		errs = append(errs, err)
+	}
+	if len(c.Interfaces) == 0 {
+		errs = append(errs, errors.New("DHCP: no interface named (--interface)"))
+	}
+	if c.Mode == Own && len(c.Subnets) == 0 {
+		errs = append(errs, errors.New("DHCP: no subnet to give addresses of (--range)"))
+	}
+	for i, s := range c.Subnets {
+		errs = append(errs, s.validate())
+		for _, o := range c.Subnets[:i] {
+			if o.Prefix.IsValid() && s.Prefix.IsValid() && o.Prefix.Overlaps(s.Prefix) {
+				errs = append(errs, fmt.Errorf("DHCP subnet %s overlaps %s", s.Prefix, o.Prefix))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Subnet) validate() error {
+	if !s.Prefix.IsValid() || !s.Prefix.Addr().Is4() || s.Prefix.Bits() > 30 {
+		return fmt.Errorf("DHCP subnet %s: an IPv4 prefix of at most 30 bits is needed", s.Prefix)
+	}
+	if !s.First.IsValid() && !s.Last.IsValid() {
+		return nil
+	}
+	if !s.usable(s.First) || !s.usable(s.Last) || s.Last.Less(s.First) {
+		return fmt.Errorf("DHCP range %s-%s: not a range of host addresses of %s", s.First, s.Last, s.Prefix)
+	}
+	return nil
+}
+
+// usable reports whether a is a host address of the subnet.
+func (s Subnet) usable(a netip.Addr) bool {
+	if !a.Is4() || !s.Prefix.Contains(a) {
+		return false
+	}
+	return a != s.Prefix.Masked().Addr() && a != lastAddr(s.Prefix)
+}
+
+// inRange reports whether a is in the dynamic range.
+func (s Subnet) inRange(a netip.Addr) bool {
+	return s.First.IsValid() && a.Is4() && !a.Less(s.First) && !s.Last.Less(a)
+}
+
+func (s Subnet) leaseTime() time.Duration {
+	if s.LeaseTime <= 0 {
+		return DefaultLeaseTime
+	}
+	return s.LeaseTime
+}

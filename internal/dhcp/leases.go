@@ -1,0 +1,66 @@
+package dhcp
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+)
+
+// Leases is the durable record of addresses. Implementations are safe for concurrent use; there is one
+// caller process at a time.
+//
+// A node's fixed address is a lease with Static set, whether or not it was ever given out: LeaseByMAC
+// returns it in preference to a dynamic one, and LeaseByAddr finds it, so that nobody else gets the address.
+// Host is the name the client is told (option 12), "" for none.
+type Leases interface {
+	// LeaseByMAC returns what is recorded for a MAC, expired or not.
+	LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Lease, found bool, err error)
+	// LeaseByAddr returns who has an address, expired or not.
+	LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.Lease, found bool, err error)
+	// SaveLease records a lease in place of what is recorded for its address and, unless it is Bad, for its
+	// MAC. It is durable when it returns; calls that run at the same time should share a commit.
+	SaveLease(ctx context.Context, lease fleet.Lease) error
+}
+
+// Seen is one packet of a client, with what was answered. It is told before the answer leaves, and the
+// answer waits for it: an observer that records it knows of the exchange before the client can act on it.
+type Seen struct {
+	Time      time.Time
+	Interface string
+	MAC       fleet.MAC
+	Message   string // "DISCOVER", "REQUEST", "DECLINE", "RELEASE", "INFORM"
+	Client    netboot.Client
+	Requested netip.Addr // that the client asks for or has; zero: none
+	Server    netip.Addr // server identifier: the server that the client chose; zero: none
+	Relay     netip.Addr // giaddr; zero: not relayed
+	HostName  string     // that the client says it has
+
+	Reply    string     // "OFFER", "ACK", "NAK"; "" when nothing is answered
+	Addr     netip.Addr // given by this reply; zero for a proxy's
+	BootFile string     // told by this reply
+	Reason   string     // why nothing, or a NAK, is answered; for people
+}
+
+// HasAddress tells which address the client has, or is about to have, as far as this packet shows: the one we
+// acknowledge, or as proxy, the one it asks another server for. The zero Addr: it does not show any.
+func (s Seen) HasAddress() netip.Addr {
+	switch {
+	case s.Reply == "ACK" && s.Addr.IsValid():
+		return s.Addr
+	case s.Message == "REQUEST" && s.Reply != "NAK":
+		return s.Requested
+	}
+	return netip.Addr{}
+}
+
+// Found is another DHCP server, or boot server, on a segment.
+type Found struct {
+	Interface string
+	Server    netip.Addr // server identifier
+	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
+	Proxy     bool       // it tells boot files and gives no addresses
+	How       string     // "offer" (asked by Look) or "request" (a client was seen choosing it)
+}

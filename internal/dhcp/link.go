@@ -1,0 +1,180 @@
+package dhcp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/net/ipv4"
+
+	"pando/internal/fleet"
+)
+
+// link is one interface that is served.
+type link struct {
+	ifi  *net.Interface
+	dhcp *net.UDPConn // port 67
+	boot *net.UDPConn // port 4011
+	raw  *packetSocket
+	arp  *arpProber
+	look *looker
+
+	mu     sync.Mutex
+	addrs  []netip.Prefix
+	read   time.Time // when addrs was read
+	others []Found
+	down   bool
+}
+
+// addrsFor is how long an interface's addresses are taken as they were read.
+const addrsFor = 10 * time.Second
+
+// maxOthers bounds what is remembered of other servers.
+const maxOthers = 16
+
+func (s *Server) openLink(ctx context.Context, name string) (l *link, err error) {
+	l = &link{}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.ifi, err = net.InterfaceByName(name); err != nil {
+		return l, fmt.Errorf("interface %s: %w", name, err)
+	}
+	if len(l.ifi.HardwareAddr) != 6 {
+		return l, fmt.Errorf("interface %s is not an Ethernet", name)
+	}
+	if !l.first().IsValid() {
+		return l, fmt.Errorf("interface %s has no IPv4 address: give it one (ip address add 10.0.0.1/24 dev %s)", name, name)
+	}
+	if l.dhcp, err = listenUDP(ctx, name, serverPort); err != nil {
+		return l, err
+	}
+	if l.boot, err = listenUDP(ctx, name, bootPort); err != nil {
+		return l, err
+	}
+	if l.raw, err = openPacket(l.ifi, ethIPv4, toPort(0)); err != nil { // for sending only: no datagram goes to port 0
+		return l, err
+	}
+	sock, err := openPacket(l.ifi, ethARP, nil)
+	if err != nil {
+		return l, err
+	}
+	l.arp = &arpProber{sock: sock, own: fleet.MAC(l.ifi.HardwareAddr)}
+	l.look, err = newLooker(l.ifi)
+	return l, err
+}
+
+func (l *link) close() {
+	for _, c := range []*net.UDPConn{l.dhcp, l.boot} {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+	if l.raw != nil {
+		l.raw.close()
+	}
+	if l.arp != nil {
+		l.arp.sock.close()
+	}
+	if l.look != nil {
+		l.look.sock.close()
+	}
+}
+
+// prefixes are the interface's addresses, read anew now and then.
+func (l *link) prefixes() []netip.Prefix {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.read) > addrsFor {
+		if as, err := ipv4Addrs(l.ifi); err == nil {
+			l.addrs, l.read = as, time.Now()
+		}
+	}
+	return l.addrs
+}
+
+// first is the interface's first address, zero if it has none.
+func (l *link) first() netip.Addr {
+	if ps := l.prefixes(); len(ps) > 0 {
+		return ps[0].Addr()
+	}
+	return netip.Addr{}
+}
+
+func (l *link) has(a netip.Addr) bool {
+	return slices.ContainsFunc(l.prefixes(), func(p netip.Prefix) bool { return p.Addr() == a })
+}
+
+// within is the interface's address in a network, else its first one.
+func (l *link) within(p netip.Prefix) netip.Addr {
+	for _, own := range l.prefixes() {
+		if p.Contains(own.Addr()) {
+			return own.Addr()
+		}
+	}
+	return l.first()
+}
+
+// saw records another server. down is true when this makes us stand down.
+func (l *link) saw(f Found, configured Mode) (isNew, down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.others {
+		if o.Server == f.Server && o.Proxy == f.Proxy {
+			return false, false
+		}
+	}
+	if len(l.others) < maxOthers {
+		l.others = append(l.others, f)
+	}
+	if configured != Own || l.down || f.Proxy {
+		return true, false
+	}
+	l.down = true
+	return true, true
+}
+
+func (l *link) state(configured Mode) State {
+	a := l.first()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := State{Interface: l.ifi.Name, Mode: configured, StoodDown: l.down, Others: slices.Clone(l.others), Address: a}
+	if l.down {
+		st.Mode = Proxy
+	}
+	return st
+}
+
+// send sends a reply where RFC 2131 section 4.1 wants it.
+func (l *link) send(out Reply, r Request, v View, from netip.AddrPort) error {
+	b := out.Packet.ToBytes()
+	client := netip.AddrPortFrom(r.Address, clientPort)
+	everybody := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), clientPort)
+	switch {
+	case v.BootPort && from.Addr().IsValid() && !from.Addr().IsUnspecified():
+		return l.sendUDP(l.boot, v.Server, from, b)
+	case r.Relay.IsValid():
+		return l.sendUDP(l.dhcp, v.Server, netip.AddrPortFrom(r.Relay, serverPort), b)
+	case out.Seen.Reply == "NAK":
+		return l.sendUDP(l.dhcp, v.Server, everybody, b)
+	case r.Address.IsValid():
+		return l.sendUDP(l.dhcp, v.Server, client, b)
+	case r.packet.IsBroadcast() || !out.Seen.Addr.IsValid():
+		return l.sendUDP(l.dhcp, v.Server, everybody, b)
+	}
+	src := netip.AddrPortFrom(v.Server, serverPort)
+	return l.raw.send(r.MAC, datagram(src, netip.AddrPortFrom(out.Seen.Addr, clientPort), b))
+}
+
+// sendUDP sends from the address that the reply names as its server, also where the interface has several.
+func (l *link) sendUDP(c *net.UDPConn, src netip.Addr, to netip.AddrPort, b []byte) error {
+	cm := ipv4.ControlMessage{Src: ip(src), IfIndex: l.ifi.Index}
+	_, _, err := c.WriteMsgUDPAddrPort(b, cm.Marshal(), to)
+	return err
+}

@@ -1,0 +1,287 @@
+package dhcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// How often a server that gives addresses asks whether another one does too.
+const lookAgain = time.Minute
+
+// maxPackets bounds the packets that are worked on at once; what is above is dropped, and asked again.
+const maxPackets = 256
+
+// Server answers on the interfaces of its Config. Set the exported fields, then call Open and Run, or Run alone.
+// They must not change after that.
+type Server struct {
+	Config  Config
+	Leases  Leases             // for Own
+	Observe func(Seen)         // nil: nobody. Called for each request, concurrently; the answer waits for it
+	Found   func(Found, State) // nil: nobody. Called when another server is seen first, and after standing down
+	Log     *slog.Logger       // nil: silent
+	Now     func() time.Time   // nil: time.Now
+
+	links  []*link
+	offers offers
+	sem    chan struct{}
+	turns  turns
+	wg     sync.WaitGroup
+}
+
+// State is how a server stands on one interface.
+type State struct {
+	Interface string
+	Mode      Mode       // what is done now
+	StoodDown bool       // Mode is Proxy where Own was configured
+	Others    []Found    // servers seen there
+	Address   netip.Addr // of ours
+}
+
+// Open checks the configuration and opens every socket. It is separate from Run so that what an
+// operator has to mend is known before anything else starts.
+func (s *Server) Open(ctx context.Context) error {
+	if s.links != nil {
+		return nil
+	}
+	if err := s.Config.Validate(); err != nil {
+		return err
+	}
+	if s.Config.Mode == Own && s.Leases == nil {
+		return errors.New("DHCP: nothing to record leases in")
+	}
+	s.sem = make(chan struct{}, maxPackets)
+	if s.Config.Mode == Off || s.Config.Mode == "" {
+		return nil
+	}
+	for _, name := range s.Config.Interfaces {
+		l, err := s.openLink(ctx, name)
+		if err != nil {
+			s.close()
+			return fmt.Errorf("DHCP (%s): %w", s.Config.Mode, err)
+		}
+		s.links = append(s.links, l)
+	}
+	return nil
+}
+
+// Run answers until ctx ends and returns nil then.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Open(ctx); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, s.close)
+	defer stop()
+	for _, l := range s.links {
+		s.log().Info("dhcp: serving", "mode", s.Config.Mode, "interface", l.ifi.Name, "address", l.first())
+		s.wg.Go(func() { s.read(ctx, l, l.dhcp, false) })
+		s.wg.Go(func() { s.read(ctx, l, l.boot, true) })
+		s.wg.Go(l.arp.run)
+		s.wg.Go(func() { s.watch(ctx, l) })
+	}
+	<-ctx.Done()
+	s.close()
+	s.wg.Wait()
+	return nil
+}
+
+// States tells how the server stands on each interface.
+func (s *Server) States() []State {
+	out := make([]State, 0, len(s.links))
+	for _, l := range s.links {
+		out = append(out, l.state(s.Config.Mode))
+	}
+	return out
+}
+
+func (s *Server) close() {
+	for _, l := range s.links {
+		l.close()
+	}
+}
+
+// read takes packets from one port until it is closed.
+func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool) {
+	buf := make([]byte, 4096)
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.log().Warn("dhcp: read", "interface", l.ifi.Name, "err", err)
+			continue
+		}
+		r, err := Parse(buf[:n])
+		if err != nil {
+			s.log().Debug("dhcp: packet dropped", "interface", l.ifi.Name, "from", from, "err", err)
+			continue
+		}
+		select {
+		case s.sem <- struct{}{}:
+		default:
+			s.log().Warn("dhcp: too many requests at once, one dropped", "mac", r.MAC)
+			continue
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		s.wg.Go(func() {
+			defer func() { <-s.sem }()
+			s.handle(ctx, l, r, from, boot)
+		})
+	}
+}
+
+// handle works on one request: one at a time for each client, since a client sends again while it waits.
+func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.AddrPort, boot bool) {
+	done, ok := s.turns.take(r.MAC)
+	if !ok {
+		return
+	}
+	defer done()
+	log := s.log().With("mac", r.MAC, "interface", l.ifi.Name, "message", messageNames[r.Type])
+	if f, other := chosen(r, s.ownAddress); other && !boot {
+		f.Interface = l.ifi.Name
+		s.sawServer(l, f)
+	}
+	now := s.now()
+	v, err := s.view(ctx, l, r, boot, now)
+	if err != nil {
+		log.Error("dhcp: request not answered", "err", err)
+		return
+	}
+	out := Answer(r, v, now)
+	out.Seen.Interface = l.ifi.Name
+	if out.Free {
+		s.offers.free(r.MAC)
+	}
+	if out.Save != nil {
+		if err := s.Leases.SaveLease(ctx, *out.Save); err != nil {
+			log.Error("dhcp: lease not recorded, so not acknowledged", "addr", out.Save.Addr, "err", err)
+			return
+		}
+	}
+	if out.Loud != "" {
+		log.Error("dhcp: " + out.Loud)
+	}
+	if s.Observe != nil {
+		s.Observe(out.Seen)
+	}
+	log.Debug("dhcp", "kind", r.Client.Kind, "reply", out.Seen.Reply, "addr", out.Seen.Addr, "file", out.Seen.BootFile, "reason", out.Seen.Reason)
+	if out.Packet == nil {
+		return
+	}
+	if err := l.send(out, r, v, from); err != nil {
+		log.Warn("dhcp: reply not sent", "err", err)
+	}
+}
+
+// sawServer records another server and, where we give addresses and it does too, stands down.
+func (s *Server) sawServer(l *link, f Found) {
+	if s.ownAddress(f.Server) {
+		return
+	}
+	isNew, down := l.saw(f, s.Config.Mode)
+	if !isNew {
+		return
+	}
+	st := l.state(s.Config.Mode)
+	switch {
+	case down:
+		s.log().Error("dhcp: ANOTHER DHCP SERVER IS ON THIS NETWORK; STANDING DOWN: no new addresses are given out here, "+
+			"known clients are renewed, boot files are offered beside it. Stop the other server and restart pando to give addresses again",
+			"interface", f.Interface, "server", f.Server, "seen_by", f.How, "offers", f.Offers)
+	case f.Proxy:
+		s.log().Warn("dhcp: another boot server (proxyDHCP) is on this network; firmware takes whichever answers first",
+			"interface", f.Interface, "server", f.Server)
+	default:
+		s.log().Info("dhcp: a DHCP server is on this network", "interface", f.Interface, "server", f.Server)
+	}
+	if s.Found != nil {
+		s.Found(f, st)
+	}
+}
+
+// watch listens for other servers' answers and, while we give addresses, asks for them now and then.
+func (s *Server) watch(ctx context.Context, l *link) {
+	tell := func(f Found) { s.sawServer(l, f) }
+	for ctx.Err() == nil {
+		if l.state(s.Config.Mode).Mode == Own {
+			if err := l.look.ask(); err != nil {
+				s.log().Warn("dhcp: cannot ask for other servers", "interface", l.ifi.Name, "err", err)
+			}
+		}
+		s.offers.expire(s.now())
+		if err := l.look.collect(time.Now().Add(lookAgain), tell); err != nil {
+			return
+		}
+	}
+}
+
+// ownAddress reports whether an address is one of ours on any interface.
+func (s *Server) ownAddress(a netip.Addr) bool {
+	return slices.ContainsFunc(s.links, func(l *link) bool { return l.has(a) })
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
+}
+
+func (s *Server) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// turns makes the requests of one client wait for each other.
+type turns struct {
+	mu sync.Mutex
+	m  map[fleet.MAC]*turn
+}
+
+type turn struct {
+	mu sync.Mutex
+	n  int // running and waiting
+}
+
+// maxTurns bounds the requests of one client that wait.
+const maxTurns = 4
+
+// take waits for the turn of a request; done ends it. ok is false when too many wait.
+func (t *turns) take(mac fleet.MAC) (done func(), ok bool) {
+	t.mu.Lock()
+	if t.m == nil {
+		t.m = map[fleet.MAC]*turn{}
+	}
+	e := t.m[mac]
+	if e == nil {
+		e = &turn{}
+		t.m[mac] = e
+	}
+	if e.n >= maxTurns {
+		t.mu.Unlock()
+		return nil, false
+	}
+	e.n++
+	t.mu.Unlock()
+	e.mu.Lock()
+	return func() {
+		e.mu.Unlock()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if e.n--; e.n == 0 {
+			delete(t.m, mac)
+		}
+	}, true
+}

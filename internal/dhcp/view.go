@@ -1,0 +1,126 @@
+package dhcp
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"pando/internal/fleet"
+)
+
+// view looks up what Answer needs to know for a request.
+func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now time.Time) (View, error) {
+	st := l.state(s.Config.Mode)
+	v := View{Mode: st.Mode, StoodDown: st.StoodDown, Server: st.Address, BootPort: boot, Loaders: s.Config.Loaders, Menu: s.Config.Menu}
+	if s.Config.Mode == Own && !boot {
+		if err := s.lookUp(ctx, l, r, &v, now); err != nil {
+			return v, err
+		}
+	}
+	v.Base = s.Config.BaseURL
+	if v.Base == "" {
+		port := s.Config.DataPort
+		if port == 0 {
+			port = DefaultDataPort
+		}
+		v.Base = fmt.Sprintf("http://%s:%d", v.Server, port)
+	}
+	return v, nil
+}
+
+// lookUp fills in the records, and for a DISCOVER an address to offer.
+func (s *Server) lookUp(ctx context.Context, l *link, r Request, v *View, now time.Time) error {
+	mine, found, err := s.Leases.LeaseByMAC(ctx, r.MAC)
+	if err != nil {
+		return fmt.Errorf("look up the lease of %s: %w", r.MAC, err)
+	}
+	if found && !mine.Bad {
+		v.Lease = mine
+	}
+	v.Subnet = s.subnet(l, r, v.Lease)
+	if v.Subnet == nil {
+		return nil
+	}
+	v.Server = l.within(v.Subnet.Prefix)
+	asked := r.Requested
+	if r.Address.IsValid() {
+		asked = r.Address
+	}
+	if asked.IsValid() {
+		if h, found, err := s.Leases.LeaseByAddr(ctx, asked); err != nil {
+			return fmt.Errorf("look up who has %s: %w", asked, err)
+		} else if found {
+			v.Holder = h
+		}
+	}
+	v.Offer, _ = s.offers.get(r.MAC, now)
+	if v.Mode != Own || r.Type != dhcpv4.MessageTypeDiscover {
+		return nil
+	}
+	v.Offer, v.NoOffer, err = s.picker(l, r, *v.Subnet).pick(ctx, r, *v.Subnet, v.Lease, now)
+	return err
+}
+
+func (s *Server) picker(l *link, r Request, subnet Subnet) *picker {
+	p := &picker{leases: s.Leases, offers: &s.offers, loud: func(msg string, args ...any) {
+		s.log().Error("dhcp: "+msg, append(args, "interface", l.ifi.Name)...)
+	}}
+	p.avoid = func(a netip.Addr) bool {
+		for _, list := range [][]netip.Addr{subnet.Routers, subnet.DNS, subnet.NTP} {
+			for _, o := range list {
+				if a == o {
+					return true
+				}
+			}
+		}
+		return l.has(a)
+	}
+	switch {
+	case s.Config.NoProbe:
+	case r.Relay.IsValid():
+		p.probe = echoProber{}
+	default:
+		p.probe = l.arp
+	}
+	return p
+}
+
+// subnet finds the client's network: the one that its relay names (RFC 3527 before giaddr), or one that the
+// interface has an address in, preferably the one of the client's recorded address.
+func (s *Server) subnet(l *link, r Request, mine fleet.Lease) *Subnet {
+	if r.Relay.IsValid() {
+		at := r.Relay
+		if info := r.packet.RelayAgentInfo(); info != nil {
+			if a := addr(info.Get(dhcpv4.LinkSelectionSubOption)); a.IsValid() {
+				at = a
+			}
+		}
+		return s.subnetOf(at)
+	}
+	var first *Subnet
+	for _, own := range l.prefixes() {
+		n := s.subnetOf(own.Addr())
+		if n == nil {
+			continue
+		}
+		if n.Prefix.Contains(mine.Addr) {
+			return n
+		}
+		if first == nil {
+			first = n
+		}
+	}
+	return first
+}
+
+func (s *Server) subnetOf(a netip.Addr) *Subnet {
+	for i := range s.Config.Subnets {
+		if s.Config.Subnets[i].Prefix.Contains(a) {
+			return &s.Config.Subnets[i]
+		}
+	}
+	return nil
+}
