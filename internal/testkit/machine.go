@@ -1,0 +1,137 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
+)
+
+// Firmware is how a machine starts.
+type Firmware string
+
+// The kinds of firmware.
+const (
+	BIOS Firmware = "bios" // SeaBIOS and the iPXE in the network card's ROM
+	UEFI Firmware = "uefi" // OVMF and its own PXE client; the card has no ROM
+)
+
+// MachineConfig describes a machine without a disk.
+type MachineConfig struct {
+	Name     string
+	Firmware Firmware
+	MAC      fleet.MAC
+	NIC      string // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
+	Memory   int    // MiB; 0: 768
+	Net      *Net
+	Dir      string // for console, monitor socket and firmware variables; made if missing
+}
+
+// Machine is a QEMU process.
+type Machine struct {
+	Config  MachineConfig
+	Console Console
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when QEMU has ended; err is set then
+	err  error
+}
+
+// StartMachine powers the machine on. Close it.
+func StartMachine(c MachineConfig) (*Machine, error) {
+	m := &Machine{Config: c, Console: Console{filepath.Join(c.Dir, c.Name+".console")}, done: make(chan struct{})}
+	tap, err := m.prepare()
+	if err != nil {
+		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
+	}
+	args, err := qemuArgs(m, tap)
+	if err != nil {
+		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
+	}
+	log, err := os.Create(filepath.Join(c.Dir, c.Name+".qemu.log"))
+	if err != nil {
+		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
+	}
+	defer log.Close()
+	m.cmd = c.Net.Command(context.Background(), "qemu-system-x86_64", args...)
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	if err := m.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("machine %s: start QEMU: %w", c.Name, err)
+	}
+	go func() {
+		m.err = m.cmd.Wait()
+		close(m.done)
+	}()
+	return m, nil
+}
+
+func (m *Machine) prepare() (tap string, err error) {
+	c := m.Config
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return "", err
+	}
+	for _, stale := range []string{m.Console.Path, m.monitor()} {
+		if err := os.Remove(stale); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+	}
+	return c.Net.Tap()
+}
+
+// PID is QEMU's process id: `ip netns exec` becomes the program that it is given.
+func (m *Machine) PID() int { return m.cmd.Process.Pid }
+
+// Done is closed when QEMU has ended.
+func (m *Machine) Done() <-chan struct{} { return m.done }
+
+// Close cuts the power.
+func (m *Machine) Close() error {
+	select {
+	case <-m.done:
+	default:
+		if err := m.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("machine %s: %w", m.Config.Name, err)
+		}
+		<-m.done
+	}
+	return nil
+}
+
+// WaitOff waits until the guest has switched itself off.
+func (m *Machine) WaitOff(ctx context.Context) error {
+	select {
+	case <-m.done:
+		return m.err
+	case <-ctx.Done():
+		return fmt.Errorf("machine %s is still on: %w; its console ends with:\n%s",
+			m.Config.Name, context.Cause(ctx), m.Console.Tail(15))
+	}
+}
+
+// EndProcess ends a process that an earlier run left, politely first, and waits until it is gone. The name must be
+// part of its command line, so that a number that was given to another process meanwhile is left alone.
+func EndProcess(pid int, name string) error {
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || !contains(cmdline, name) {
+		return nil
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	signal := unix.SIGTERM
+	for unix.Kill(pid, signal) == nil {
+		if time.Now().After(deadline) {
+			if signal == unix.SIGKILL {
+				return fmt.Errorf("process %d (%s) does not end", pid, name)
+			}
+			signal, deadline = unix.SIGKILL, time.Now().Add(5*time.Second)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil
+}

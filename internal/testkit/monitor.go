@@ -1,0 +1,82 @@
+package testkit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+)
+
+func (m *Machine) monitor() string { return filepath.Join(m.Config.Dir, m.Config.Name+".qmp") }
+
+// PowerButton presses the power button: the guest's own shut-down.
+func (m *Machine) PowerButton(ctx context.Context) error {
+	return m.command(ctx, "system_powerdown", nil)
+}
+
+// Reset presses the reset button.
+func (m *Machine) Reset(ctx context.Context) error { return m.command(ctx, "system_reset", nil) }
+
+// Freeze stops the guest's CPU until Thaw.
+func (m *Machine) Freeze(ctx context.Context) error { return m.command(ctx, "stop", nil) }
+
+// Thaw lets it go on.
+func (m *Machine) Thaw(ctx context.Context) error { return m.command(ctx, "cont", nil) }
+
+// SetLink plugs the network cable in, or pulls it.
+func (m *Machine) SetLink(ctx context.Context, up bool) error {
+	return m.command(ctx, "set_link", map[string]any{"name": "lan", "up": up})
+}
+
+// monitorTimeout bounds one command; QEMU answers at once unless it hangs.
+const monitorTimeout = 20 * time.Second
+
+// command speaks QMP: a greeting, the negotiation, one command, its answer among events.
+func (m *Machine) command(ctx context.Context, name string, arguments map[string]any) error {
+	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", m.monitor())
+	if err != nil {
+		return fmt.Errorf("machine %s: %s: %w", m.Config.Name, name, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+	for _, c := range []qmpCommand{{Execute: "qmp_capabilities"}, {Execute: name, Arguments: arguments}} {
+		if err := errors.Join(out.Encode(c), qmpAnswer(in)); err != nil {
+			return fmt.Errorf("machine %s: %s: %w", m.Config.Name, name, err)
+		}
+	}
+	return nil
+}
+
+type qmpCommand struct {
+	Execute   string         `json:"execute"`
+	Arguments map[string]any `json:"arguments,omitempty"`
+}
+
+// qmpAnswer reads up to the answer of a command; greeting and events come in between.
+func qmpAnswer(in *json.Decoder) error {
+	for {
+		var answer struct {
+			Return json.RawMessage `json:"return"`
+			Error  *struct {
+				Desc string `json:"desc"`
+			} `json:"error"`
+		}
+		if err := in.Decode(&answer); err != nil {
+			return err
+		}
+		if answer.Error != nil {
+			return errors.New(answer.Error.Desc)
+		}
+		if answer.Return != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BridgeName is the interface that every Net has beside lo.
+const BridgeName = "br0"
+
+// Net is a network namespace with a bridge. It has no way out.
+type Net struct {
+	Name string       // of the namespace, as `ip netns` knows it
+	Addr netip.Prefix // of the bridge: address and length of its subnet
+
+	taps atomic.Int32
+}
+
+var netCount atomic.Int32
+
+// NewNet makes a namespace whose name begins with prefix, with a bridge that has the address addr. Close it.
+func NewNet(prefix string, addr netip.Prefix) (*Net, error) {
+	n := &Net{Name: fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), netCount.Add(1)), Addr: addr}
+	if err := ip("netns", "add", n.Name); err != nil {
+		return nil, fmt.Errorf("make network namespace %s (root is needed): %w", n.Name, err)
+	}
+	if err := n.setUp(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func (n *Net) setUp() error {
+	steps := [][]string{
+		{"link", "set", "lo", "up"},
+		{"link", "add", BridgeName, "type", "bridge", "forward_delay", "0", "stp_state", "0"},
+		{"addr", "add", n.Addr.String(), "dev", BridgeName},
+		{"link", "set", BridgeName, "up"},
+	}
+	for _, s := range steps {
+		if err := n.IP(s...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenNet is the Net that an earlier process made and left.
+func OpenNet(name string, addr netip.Prefix) *Net { return &Net{Name: name, Addr: addr} }
+
+// Close removes the namespace and all devices in it. Processes that still run in it keep running without a network.
+func (n *Net) Close() error {
+	if _, err := os.Stat(n.path()); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return ip("netns", "del", n.Name)
+}
+
+func (n *Net) path() string { return "/run/netns/" + n.Name }
+
+// IP runs the command ip with args inside the namespace.
+func (n *Net) IP(args ...string) error {
+	return ip(append([]string{"-n", n.Name}, args...)...)
+}
+
+// Tap makes a tap device on the bridge, for one machine, and returns its name.
+func (n *Net) Tap() (string, error) {
+	tap := fmt.Sprintf("tap%d", n.taps.Add(1))
+	for _, s := range [][]string{
+		{"tuntap", "add", "dev", tap, "mode", "tap"},
+		{"link", "set", tap, "master", BridgeName},
+		{"link", "set", tap, "up"},
+	} {
+		if err := n.IP(s...); err != nil {
+			return "", err
+		}
+	}
+	return tap, nil
+}
+
+// Veth makes a pair of interfaces: near is plugged into the bridge of n, far is moved to other, named name there, up
+// and without an address.
+func (n *Net) Veth(other *Net, name string) error {
+	near := fmt.Sprintf("veth%d", n.taps.Add(1))
+	for _, s := range [][]string{
+		{"link", "add", near, "type", "veth", "peer", "name", name, "netns", other.Name},
+		{"link", "set", near, "master", BridgeName, "up"},
+	} {
+		if err := n.IP(s...); err != nil {
+			return err
+		}
+	}
+	return other.IP("link", "set", name, "up")
+}
+
+// Command is a program that will run inside the namespace, in a session of its own so that Ctrl-C at the terminal
+// does not reach it: whoever started it ends it.
+func (n *Net) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.Name, name}, args...)...)
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	c.Cancel = func() error { return c.Process.Signal(unix.SIGTERM) }
+	c.WaitDelay = 10 * time.Second
+	return c
+}
+
+// Dial connects to an IP address and port as seen from inside the namespace.
+func (n *Net) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		// The thread stays locked, so that it ends with this goroutine and no other one ever runs in the namespace.
+		runtime.LockOSThread()
+		if err := enter(n.path()); err != nil {
+			done <- result{nil, err}
+			return
+		}
+		var d net.Dialer
+		c, err := d.DialContext(ctx, network, address)
+		done <- result{c, err}
+	}()
+	r := <-done
+	return r.conn, r.err
+}
+
+func enter(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("enter network namespace: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network namespace %s: %w", path, err)
+	}
+	return nil
+}
+
+func ip(args ...string) error {
+	out, err := exec.Command("ip", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package testkit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// OVMF as Debian's package ovmf installs it. The variables are copied for each machine.
+const (
+	ovmfCode = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+)
+
+// qemuArgs is QEMU's command line. One CPU: a guest's boot is mostly one thread, and two machines at a time then
+// fill two cores under emulation.
+func qemuArgs(m *Machine, tap string) ([]string, error) {
+	c := m.Config
+	memory := c.Memory
+	if memory == 0 {
+		memory = 768
+	}
+	firmware, nic, err := firmwareArgs(c)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"-name", c.Name, "-nodefaults", "-no-user-config", "-display", "none",
+		// Without graphics SeaBIOS and the iPXE ROM speak to the serial port too.
+		"-machine", "q35,graphics=off", "-smp", "1", "-m", strconv.Itoa(memory),
+		"-serial", "file:" + m.Console.Path,
+		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
+		"-device", "virtio-rng-pci",
+		"-netdev", "tap,id=lan,ifname=" + tap + ",script=no,downscript=no",
+		"-device", nic + ",netdev=lan,bootindex=1,mac=" + c.MAC.String(),
+	}
+	args = append(args, accelArgs()...)
+	return append(args, firmware...), nil
+}
+
+func firmwareArgs(c MachineConfig) (args []string, nic string, err error) {
+	nic = c.NIC
+	if nic == "" {
+		nic = "virtio-net-pci"
+	}
+	switch c.Firmware {
+	case BIOS:
+		return nil, nic, nil
+	case UEFI:
+		vars := filepath.Join(c.Dir, c.Name+".vars.fd")
+		if err := copyFile(vars, ovmfVars); err != nil {
+			return nil, "", fmt.Errorf("%w (Debian's package ovmf has it)", err)
+		}
+		return []string{
+			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + ovmfCode,
+			"-drive", "if=pflash,format=raw,unit=1,file=" + vars,
+			// PXE over IPv6 comes first otherwise and waits a minute for nobody.
+			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no",
+		}, nic + ",romfile=", nil
+	}
+	return nil, "", fmt.Errorf("unknown firmware %q", c.Firmware)
+}
+
+// accelArgs takes KVM where the processor has it. /dev/kvm alone says nothing: inside some virtual machines it opens
+// and a guest then hangs at its first instruction.
+func accelArgs() []string {
+	if HasKVM() {
+		return []string{"-accel", "kvm", "-cpu", "host"}
+	}
+	// cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it.
+	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16"}
+}
+
+// HasKVM reports whether guests run at full speed here.
+func HasKVM() bool {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil || !hasFlag(info, "vmx") && !hasFlag(info, "svm") {
+		return false
+	}
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+func hasFlag(cpuinfo []byte, flag string) bool {
+	for line := range bytes.Lines(cpuinfo) {
+		name, flags, _ := bytes.Cut(line, []byte(":"))
+		if string(bytes.TrimSpace(name)) != "flags" {
+			continue
+		}
+		for _, f := range bytes.Fields(flags) {
+			if string(f) == flag {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
+func contains(cmdline []byte, name string) bool { return bytes.Contains(cmdline, []byte(name)) }
+
+func copyFile(to, from string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644)
+}
