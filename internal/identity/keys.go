@@ -1,0 +1,184 @@
+package identity
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"aead.dev/minisign"
+)
+
+// The files of a keys directory.
+const (
+	SiteKeyFile    = "site.key"   // minisign secret key without a password
+	SitePublicFile = "site.pub"   // minisign public key, as the minisign tool reads it
+	ServerKeyFile  = "server.key" // PKCS #8, PEM
+	SecretFile     = "secret"     // 32 bytes
+)
+
+// Keys are the keys of a site.
+type Keys struct {
+	Site   minisign.PrivateKey
+	Server ed25519.PrivateKey
+	Secret [32]byte
+}
+
+// KeyError says that the keys directory cannot be used.
+type KeyError struct {
+	Path string
+	Hint string
+	Err  error
+}
+
+func (e *KeyError) Error() string { return fmt.Sprintf("keys %s: %v", e.Path, e.Err) }
+
+// Unwrap returns the reason.
+func (e *KeyError) Unwrap() error { return e.Err }
+
+const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again and every image must be signed again"
+
+// SitePublic is the site's public key as nodes get it: base64 without the comment line.
+func (k Keys) SitePublic() string { return k.Site.Public().(minisign.PublicKey).String() }
+
+// ServerPublic is the server's public key.
+func (k Keys) ServerPublic() ed25519.PublicKey { return k.Server.Public().(ed25519.PublicKey) }
+
+// Open reads the keys in dir. When none of them exists it makes all of them.
+func Open(dir string) (Keys, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Keys{}, &KeyError{Path: dir, Err: err, Hint: "check that the data directory exists and belongs to the user that runs pando"}
+	}
+	present, absent, err := look(dir)
+	switch {
+	case err != nil:
+		return Keys{}, &KeyError{Path: dir, Err: err}
+	case len(present) == 0:
+		if err := create(dir); err != nil {
+			return Keys{}, &KeyError{Path: dir, Err: fmt.Errorf("make new keys: %w", err), Hint: "check that the disk is not full and not read-only"}
+		}
+	case len(absent) > 0:
+		return Keys{}, &KeyError{Path: dir, Hint: restoreHint,
+			Err: fmt.Errorf("%s missing beside %s", strings.Join(absent, " "), strings.Join(present, " "))}
+	}
+	return read(dir)
+}
+
+// look tells which of the secret files are there. The public key can be made from the secret one.
+func look(dir string) (present, absent []string, err error) {
+	for _, f := range []string{SiteKeyFile, ServerKeyFile, SecretFile} {
+		_, err := os.Lstat(filepath.Join(dir, f))
+		switch {
+		case err == nil:
+			present = append(present, f)
+		case errors.Is(err, fs.ErrNotExist):
+			absent = append(absent, f)
+		default:
+			return nil, nil, err
+		}
+	}
+	return present, absent, nil
+}
+
+func read(dir string) (Keys, error) {
+	var k Keys
+	for file, decode := range map[string]func(*Keys, []byte) error{
+		SiteKeyFile: decodeSite, ServerKeyFile: decodeServer, SecretFile: decodeSecret,
+	} {
+		path := filepath.Join(dir, file)
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = decode(&k, b)
+		}
+		if err != nil {
+			return Keys{}, &KeyError{Path: path, Hint: restoreHint, Err: err}
+		}
+	}
+	public := filepath.Join(dir, SitePublicFile)
+	if _, err := os.Stat(public); errors.Is(err, fs.ErrNotExist) {
+		if err := writeFile(public, publicText(k), 0o644); err != nil {
+			return Keys{}, &KeyError{Path: public, Err: err}
+		}
+	}
+	return k, nil
+}
+
+func decodeSite(k *Keys, b []byte) error {
+	if err := k.Site.UnmarshalText(b); err != nil {
+		return fmt.Errorf("not a minisign secret key without a password: %w", err)
+	}
+	return nil
+}
+
+func decodeServer(k *Keys, b []byte) error {
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return errors.New("not a PEM file with a PRIVATE KEY")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return err
+	}
+	ed, ok := key.(ed25519.PrivateKey)
+	if !ok {
+		return fmt.Errorf("it is a %T, not an Ed25519 key", key)
+	}
+	k.Server = ed
+	return nil
+}
+
+func decodeSecret(k *Keys, b []byte) error {
+	if len(b) != len(k.Secret) {
+		return fmt.Errorf("it has %d bytes instead of %d", len(b), len(k.Secret))
+	}
+	k.Secret = [32]byte(b)
+	return nil
+}
+
+// create makes all keys.
+func create(dir string) error {
+	var k Keys
+	var err error
+	if _, k.Site, err = minisign.GenerateKey(rand.Reader); err != nil {
+		return err
+	}
+	if _, k.Server, err = ed25519.GenerateKey(rand.Reader); err != nil {
+		return err
+	}
+	if _, err := rand.Read(k.Secret[:]); err != nil {
+		return err
+	}
+	return k.save(dir)
+}
+
+// save writes the files in an order that makes an interrupted first start visible as a missing file.
+func (k Keys) save(dir string) error {
+	site, err := k.Site.MarshalText()
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(k.Server)
+	if err != nil {
+		return err
+	}
+	server := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return errors.Join(
+		writeFile(filepath.Join(dir, SitePublicFile), publicText(k), 0o644),
+		writeFile(filepath.Join(dir, SecretFile), k.Secret[:], 0o600),
+		writeFile(filepath.Join(dir, ServerKeyFile), server, 0o600),
+		writeFile(filepath.Join(dir, SiteKeyFile), append(site, '\n'), 0o600))
+}
+
+func publicText(k Keys) []byte {
+	text, err := k.Site.Public().(minisign.PublicKey).MarshalText()
+	if err != nil { // a fixed layout of fixed fields
+		panic("identity: encode public key: " + err.Error())
+	}
+	return append(text, '\n')
+}

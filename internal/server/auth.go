@@ -1,0 +1,49 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+)
+
+// credential returns what stands behind a scheme in the Authorization header, "" when it is another scheme.
+func credential(r *http.Request, scheme string) string {
+	got, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(got, scheme) {
+		return ""
+	}
+	return strings.TrimSpace(value)
+}
+
+// touchEvery is how exact a token's last use is known: noting each one would write at every request.
+const touchEvery = time.Minute
+
+// operatorOnly lets a request through that carries a valid operator's token.
+func (s *Server) operatorOnly(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		hash := registry.HashSecret(credential(r, "Bearer"))
+		var token registry.Token
+		err := s.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
+			token, err = tx.TokenByHash(hash)
+			return err
+		})
+		now := s.now()
+		if errors.Is(err, registry.ErrNotFound) || err == nil && !token.Expires.IsZero() && !now.Before(token.Expires) {
+			return api.NewError(api.Unauthorized, "no valid token", "make one on the server with `pando token create NAME` and put it into PANDO_TOKEN")
+		}
+		if err != nil {
+			return err
+		}
+		if now.Sub(token.Used) > touchEvery {
+			err := s.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })
+			if err != nil {
+				return err
+			}
+		}
+		return h(w, r)
+	}
+}

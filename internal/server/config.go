@@ -1,0 +1,67 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"pando/internal/dhcp"
+)
+
+// The ports, as addresses to listen on.
+const (
+	DefaultData    = ":8480"
+	DefaultControl = ":8443"
+	DefaultTFTP    = ":69"
+)
+
+// SocketFile is the operator's socket, in the data directory.
+const SocketFile = "pando.sock"
+
+// Config says what a server serves and where. The zero value of a field is its default.
+type Config struct {
+	Dir     string       // data directory; made if it is missing
+	Release string       // of Pando, told to nodes and operators
+	Log     *slog.Logger // nil: silent
+
+	Data    string // address of the data path; DefaultData
+	Control string // address of the control channel; DefaultControl
+	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
+
+	DHCP      dhcp.Config // Mode "" is off; its loaders and ports are filled in here
+	BootFiles string      // directory with iPXE's builds; "": where Debian's package ipxe puts them
+	Agent     string      // the node's program, pando-init; "": beside this program, or /usr/lib/pando
+	Servers   []string    // base URLs of further data paths that hold the same store, told to nodes after this one
+
+	RebootAfter time.Duration    // a boot stuck this long reboots, unless its group says otherwise; DefaultRebootAfter
+	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
+	Now         func() time.Time // the clock; time.Now
+}
+
+// DefaultRebootAfter is how long a node tries to boot before it begins anew.
+const DefaultRebootAfter = 15 * time.Minute
+
+// withDefaults fills in what was left out.
+func (c Config) withDefaults() (Config, error) {
+	if c.Dir == "" {
+		return c, errors.New("server: no data directory")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	for _, d := range []struct {
+		field *string
+		value string
+	}{{&c.Data, DefaultData}, {&c.Control, DefaultControl}, {&c.TFTP, DefaultTFTP}} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	if c.RebootAfter == 0 {
+		c.RebootAfter = DefaultRebootAfter
+	}
+	return c, c.DHCP.Validate()
+}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+)
+
+// handler answers a request, or returns why not. Nothing of the answer may have been written when it returns an error.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// mux is where routes are registered: patterns of http.ServeMux, handlers that return errors.
+type mux struct {
+	*http.ServeMux
+	log *slog.Logger
+}
+
+func newMux(log *slog.Logger) *mux { return &mux{ServeMux: http.NewServeMux(), log: log} }
+
+// handle registers a route. wrap is put around the handler, the first one outermost.
+func (m *mux) handle(pattern string, h handler, wrap ...func(handler) handler) {
+	for i := len(wrap) - 1; i >= 0; i-- {
+		h = wrap[i](h)
+	}
+	m.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			m.refuse(w, r, err)
+		}
+	})
+}
+
+// refuse writes an error: JSON under /v1, a line of text elsewhere, where firmware and curl ask.
+func (m *mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := apiError(err)
+	if e.Code == api.Internal && r.Context().Err() == nil {
+		m.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "peer", r.RemoteAddr, "error", err)
+	}
+	w.Header().Del("Content-Length")
+	w.Header().Set("Cache-Control", "no-store")
+	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+		text := e.Message
+		if e.Hint != "" {
+			text += " (" + e.Hint + ")"
+		}
+		http.Error(w, text, e.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status)
+	// The client is gone when this fails; there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: e})
+}
+
+// apiError gives an error its code. What the code does not know is the server's own failure.
+func apiError(err error) *api.Error {
+	var e *api.Error
+	var big *http.MaxBytesError
+	switch {
+	case errors.As(err, &e):
+		e = api.NewError(e.Code, e.Message, e.Hint)
+	case errors.As(err, &big):
+		e = api.NewError(api.BadRequest, "request body is too large", "")
+	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		e = api.NewError(api.NotFound, err.Error(), "")
+	case errors.Is(err, registry.ErrExists), errors.Is(err, registry.ErrInUse):
+		e = api.NewError(api.Conflict, err.Error(), "")
+	default:
+		e = api.NewError(api.Internal, err.Error(), "")
+	}
+	e.Status = e.Code.Status()
+	return e
+}
+
+// maxBody bounds the body of a request: the largest is a report of a node with many events.
+const maxBody = 1 << 20
+
+// decode reads a JSON body. What is not understood is refused: a misspelt field must not be half a change.
+func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	var v T
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		var big *http.MaxBytesError
+		if errors.As(err, &big) {
+			return v, err
+		}
+		return v, api.NewError(api.BadRequest, "request body: "+err.Error(), "")
+	}
+	if d.More() {
+		return v, api.NewError(api.BadRequest, "request body: more than one JSON value", "")
+	}
+	return v, nil
+}
+
+// reply writes a JSON answer.
+func reply(w http.ResponseWriter, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(b, '\n')) // the client is gone when this fails
+	return nil
+}
