@@ -1,0 +1,74 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pando/internal/fleet"
+)
+
+// configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
+func (m *machine) configure(context.Context) (string, error) {
+	root, err := openRootDir(newRoot)
+	if err != nil {
+		return "", err
+	}
+	defer root.close()
+	if m.assigned.LockRoot {
+		if _, err := root.edit("/etc/shadow", lockRoot); err != nil {
+			return "", fmt.Errorf("lock root's password: %w", err)
+		}
+	}
+	masked, err := root.edit("/etc/fstab", maskRoot)
+	if err != nil {
+		return "", fmt.Errorf("mask the root in fstab: %w", err)
+	}
+	for _, f := range m.assigned.Files {
+		if err := root.put(f); err != nil {
+			return "", err
+		}
+	}
+	if err := m.putUnits(); err != nil {
+		return "", err
+	}
+	if err := m.leaveSession(); err != nil {
+		return "", err
+	}
+	message := fmt.Sprintf("%d files", len(m.assigned.Files))
+	if masked {
+		message += ", fstab's root line masked"
+	}
+	return message, nil
+}
+
+// putUnits writes what the image's systemd, udev and network managers read from /run. They are written from
+// the initramfs' side, where /run still is.
+func (m *machine) putUnits() error {
+	run, err := openRootDir("/")
+	if err != nil {
+		return err
+	}
+	defer run.close()
+	var errs []error
+	for _, f := range runFiles(m.lease.Interface) {
+		errs = append(errs, run.put(f))
+	}
+	return errors.Join(errs...)
+}
+
+// leaveSession leaves what the agent has to know.
+func (m *machine) leaveSession() error {
+	s := session{Boot: m.config.Boot, Node: m.assigned.Node, MAC: m.config.MAC, Version: m.assigned.Version,
+		Control: m.config.Control, ServerKey: m.config.ServerKey, Origin: m.origin, Interface: m.lease.Interface}
+	if p := m.channel.session.Load(); p != nil {
+		s.Session = *p
+	}
+	return writeJSON(RunDir, sessionName, 0o600, s)
+}
+
+func textFile(path, text string) fleet.File {
+	return fleet.File{Path: path, Mode: 0o644, Data: []byte(text)}
+}
+
+func linkFile(path, target string) fleet.File { return fleet.File{Path: path, Target: target} }

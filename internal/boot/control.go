@@ -1,0 +1,105 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+)
+
+// control is the node's side of the control channel: the server's key is pinned, its certificate's names and
+// dates mean nothing. Base URLs are tried in order, the one that answered last first.
+type control struct {
+	urls   []string
+	client *http.Client
+}
+
+func newControl(urls []string, key string) (*control, error) {
+	raw, err := base64.StdEncoding.DecodeString(key)
+	if err != nil || len(raw) != ed25519.PublicKeySize {
+		return nil, errors.New("server key of the trust cpio is not 32 bytes in base64")
+	}
+	if len(urls) == 0 {
+		return nil, errors.New("trust cpio names no control channel")
+	}
+	t := &http.Transport{
+		TLSClientConfig:     api.PinnedTLS(ed25519.PublicKey(raw)),
+		TLSHandshakeTimeout: 10 * time.Second,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	c := &control{urls: append([]string(nil), urls...), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
+	return c, nil
+}
+
+// refused is an answer of the server that is no success.
+type refused struct {
+	status int
+	err    *api.Error
+}
+
+func (e *refused) Error() string {
+	if e.err != nil {
+		return e.err.Message
+	}
+	return fmt.Sprintf("server answered with status %d", e.status)
+}
+
+// call posts a request and decodes the answer into out, unless that is nil. An answer of any server is an
+// answer; the next one is asked only when none came.
+func (c *control) call(ctx context.Context, path, authorization string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, u := range c.urls {
+		err := c.post(ctx, strings.TrimSuffix(u, "/")+path, authorization, body, out)
+		var r *refused
+		if err == nil || errors.As(err, &r) {
+			c.urls[0], c.urls[i] = c.urls[i], c.urls[0]
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *control) post(ctx context.Context, url, authorization string, body []byte, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		var e api.ErrorBody
+		_ = json.Unmarshal(data, &e)
+		return &refused{resp.StatusCode, e.Error}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(data, out)
+}

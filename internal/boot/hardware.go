@@ -1,0 +1,36 @@
+package boot
+
+import (
+	"path/filepath"
+	"runtime"
+
+	"pando/internal/api"
+
+	"golang.org/x/sys/unix"
+)
+
+// hardware is what the machine says of itself.
+func (m *machine) hardware() api.Hardware {
+	dmi := filepath.Join(sysfs, "class/dmi/id")
+	h := api.Hardware{
+		Vendor:  sysValue(dmi, "sys_vendor"),
+		Product: sysValue(dmi, "product_name"),
+		Serial:  sysValue(dmi, "product_serial"),
+		UUID:    sysValue(dmi, "product_uuid"),
+		CPUs:    runtime.NumCPU(),
+		Missing: withoutDriver(sysfs),
+	}
+	if m.modules != nil {
+		h.Modules = m.modules.names
+	}
+	for _, n := range m.nics {
+		if n.Index == m.lease.Interface {
+			h.NIC = n.Driver
+		}
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		h.Memory = int64(info.Totalram) * int64(info.Unit)
+	}
+	return h
+}

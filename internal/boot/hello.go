@@ -1,0 +1,103 @@
+package boot
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+
+	"golang.org/x/sys/unix"
+)
+
+// clockError is how wrong the node's clock may be before it is set. The image's own NTP does the rest.
+const clockError = 2 * time.Second
+
+// hello redeems the boot's token for the right to speak as this node and for the assignment.
+func (m *machine) hello(ctx context.Context) (string, error) {
+	req := api.HelloRequest{Boot: m.config.Boot, Token: m.config.Token, MAC: m.lease.MAC,
+		Addr: m.lease.Address.Addr().String(), Release: m.release, Hardware: m.hardware()}
+	if !m.config.MAC.IsZero() {
+		req.MAC = m.config.MAC // the MAC that the token was made for, though another adapter may have the link
+	}
+	var resp api.HelloResponse
+	if err := m.control.call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
+		return "", helloProblem(err, m.config.Control)
+	}
+	a, err := checkAssignment(resp, m.config)
+	if err != nil {
+		return "", &Problem{Err: err, Final: true,
+			Hint: "the server answered with something that is not for this boot: look at its log"}
+	}
+	m.setClock(resp.Time)
+	m.assigned = a
+	m.channel.session.Store(&resp.Session)
+	m.report.wake()
+	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
+}
+
+func helloProblem(err error, urls []string) error {
+	p := &Problem{Err: fmt.Errorf("say hello to the server: %w", err), Tried: fmt.Sprint(urls)}
+	var r *refused
+	var key *api.WrongKeyError
+	switch {
+	case errors.As(err, &r) && r.err != nil && r.err.Hint != "":
+		p.Hint = r.err.Hint
+	case errors.As(err, &key):
+		p.Hint = "another machine answers at the server's address, or the server's key was changed while this node was booting"
+	}
+	// A token that was used, or that nobody knows, will not get better. The next boot gets another one.
+	if r != nil {
+		switch r.status {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusGone:
+			p.Final = true
+		}
+	}
+	return p
+}
+
+// checkAssignment verifies that the server signed this assignment for this boot.
+func checkAssignment(resp api.HelloResponse, cfg api.BootConfig) (fleet.Assignment, error) {
+	var a fleet.Assignment
+	key, err := base64.StdEncoding.DecodeString(cfg.ServerKey)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return a, errors.New("check assignment: the pinned server key is not a key")
+	}
+	signed := append([]byte(api.AssignmentContext), resp.Assignment...)
+	if !ed25519.Verify(key, signed, resp.Signature) {
+		return a, errors.New("check assignment: wrong signature")
+	}
+	if err := json.Unmarshal(resp.Assignment, &a); err != nil {
+		return a, fmt.Errorf("check assignment: %w", err)
+	}
+	switch {
+	case a.Format != 1:
+		return a, fmt.Errorf("check assignment: format %d, this agent knows 1", a.Format)
+	case a.Boot != cfg.Boot:
+		return a, fmt.Errorf("check assignment: it is for boot %s, this is %s", a.Boot, cfg.Boot)
+	case a.Node == "" || resp.Session == "":
+		return a, errors.New("check assignment: it names no node, or comes without a session")
+	}
+	_, err = fleet.ParseDigest(string(a.Version))
+	return a, err
+}
+
+// setClock sets a clock that is wrong: mail, certificates and logs of the image depend on it.
+func (m *machine) setClock(server time.Time) {
+	off := time.Until(server)
+	if server.IsZero() || off.Abs() < clockError {
+		return
+	}
+	tv := unix.NsecToTimeval(server.UnixNano())
+	if err := unix.Settimeofday(&tv); err != nil {
+		m.console.logf("clock: cannot be set: %v", err)
+		return
+	}
+	m.console.logf("clock: was wrong by %s, set to the server's", off.Round(time.Second))
+}

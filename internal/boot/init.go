@@ -1,0 +1,171 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+
+	"golang.org/x/sys/unix"
+)
+
+// sysfs is where init and the agent read devices.
+const sysfs = "/sys"
+
+// machine is one boot as init sees it: what the phases learn and hand on to each other. The phases run one
+// after another, so only what the reporter reads as well is guarded, in the reporter.
+type machine struct {
+	release string
+	started time.Time     // zero of the timeline
+	origin  time.Duration // the same on CLOCK_MONOTONIC, for the agent
+	console *console
+	report  *reporter
+	cmd     CommandLine
+	config  api.BootConfig
+	control *control
+	channel channel
+
+	modules  *moduleLoader
+	all      []nic // adapters with a driver
+	nics     []nic // those with a link
+	lease    lease
+	assigned fleet.Assignment
+	manifest image.Manifest
+	device   *BlockProcess
+	begun    map[trace.Stage]time.Time // for the console
+}
+
+// RunInit is the role of PID 1. It returns only when the machine is rebooting.
+func RunInit(release string) int {
+	m := &machine{release: release, started: time.Now(), origin: monotonic(), begun: map[trace.Stage]time.Time{}}
+	err := m.early()
+	m.console = openConsole()
+	m.console.logf("Pando %s", release)
+	m.report = newReporter(m.post)
+	defer func() {
+		if r := recover(); r != nil {
+			m.console.print(logCritical, fmt.Sprintf("init panics: %v\n%s", r, debug.Stack()))
+			m.reboot(finalDelay)
+		}
+	}()
+	if err != nil {
+		m.giveUp("prepare the initramfs", err)
+	}
+	if err := m.readTrust(); err != nil {
+		m.giveUp("read what the server sent along", err)
+	}
+	m.boot()
+	m.reboot(0)
+	return 1
+}
+
+// boot runs the phases. It returns when the boot is stuck; when all goes well the image's init replaces it.
+func (m *machine) boot() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go m.report.run(ctx)
+	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: m.greeting()})
+	r := Runner{Phases: m.phases(), Report: m.event, RebootAfter: m.rebootAfter}
+	err := r.Run(ctx)
+	if err == nil {
+		m.flush(switchFlush)
+		cancel()
+		err = m.execInit()
+		m.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: err.Error(),
+			Hint: "the image's init does not start: is it for this architecture, and complete?"})
+		time.Sleep(finalDelay)
+	}
+	m.flush(rebootFlush)
+}
+
+// phases is the boot, in order.
+func (m *machine) phases() []Phase {
+	return []Phase{
+		{Stage: trace.Modules, Run: m.loadModules,
+			Hint: "is the kernel's modules package in the image? build it anew"},
+		{Stage: trace.Link, Run: m.waitLink, Back: trace.Modules,
+			Hint: "check cable, switch port and VLAN; `pando doctor` names adapters without a driver"},
+		{Stage: trace.Address, Run: m.getAddress, Back: trace.Link,
+			Hint: "is a DHCP server on this network? run `pando doctor` on the server"},
+		{Stage: trace.Hello, Run: m.hello, Back: trace.Address,
+			Hint: "is `pando serve` running, and is its port 8443 open in the firewall?"},
+		{Stage: trace.Manifest, Run: m.fetchManifest, Back: trace.Address,
+			Hint: "is `pando serve` running, and is its port 8480 open in the firewall?"},
+		{Stage: trace.Device, Run: m.attachDevice,
+			Hint: "is `pando serve` running? `pando image list` shows whether the version is whole"},
+		{Stage: trace.Root, Run: m.mountRoot,
+			Hint: "reads of the root wait for a server: is `pando serve` running?"},
+		{Stage: trace.Config, Run: m.configure,
+			Hint: "is the writable memory of the node large enough (write limit of its group)?"},
+		{Stage: trace.SwitchRoot, Run: m.prepareSwitch,
+			Hint: "does the image have systemd (/sbin/init)?"},
+	}
+}
+
+// event stamps an event, prints it and queues it for the server.
+func (m *machine) event(e trace.Event) {
+	e.Boot, e.MAC, e.Node = m.config.Boot, m.config.MAC, m.assigned.Node
+	e.Offset = time.Since(m.started)
+	if e.Kind == trace.Begin {
+		m.begun[e.Stage] = time.Now()
+	}
+	took := e.Offset
+	if t, ok := m.begun[e.Stage]; ok {
+		took = time.Since(t)
+	}
+	m.console.show(e, took)
+	m.report.add(e)
+	if e.Kind == trace.Fail {
+		m.channel.failed.Store(true)
+		m.report.wake()
+	}
+}
+
+func (m *machine) readTrust() error {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	m.cmd = ParseCommandLine(string(line))
+	if m.config, err = readBootConfig(bootConfigFile); err != nil {
+		return err
+	}
+	if m.config.MAC.IsZero() {
+		m.config.MAC = m.cmd.MAC
+	}
+	m.control, err = newControl(m.config.Control, m.config.ServerKey)
+	return err
+}
+
+func (m *machine) greeting() string {
+	return fmt.Sprintf("Pando %s, boot %s", m.release, m.config.Boot)
+}
+
+func (m *machine) rebootAfter() time.Duration {
+	if m.assigned.RebootAfter != 0 {
+		return m.assigned.RebootAfter
+	}
+	return m.config.RebootAfter
+}
+
+// giveUp is for what cannot be reported, because it comes before the server is known.
+func (m *machine) giveUp(what string, err error) {
+	m.console.print(logCritical, fmt.Sprintf("init FAILED to %s\n  what:  %v\n  to do: the initramfs that the "+
+		"server sent is not whole; look at the server's log\n  now:   rebooting in %s", what, err, finalDelay))
+	m.reboot(finalDelay)
+}
+
+// reboot restarts the machine, after a time in which a person can read why.
+func (m *machine) reboot(after time.Duration) {
+	time.Sleep(after)
+	m.console.print(logCritical, "rebooting")
+	unix.Sync()
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	select {} // the kernel restarts the machine under us
+}

@@ -1,0 +1,82 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+
+	"pando/internal/image"
+)
+
+// fetchManifest gets the description of the assigned version. Neither digest nor signature depends on who
+// sends it, so any server will do.
+func (m *machine) fetchManifest(ctx context.Context) (string, error) {
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	var errs []error
+	for _, server := range m.assigned.Servers {
+		man, err := m.manifestFrom(ctx, client, server)
+		if err == nil {
+			m.manifest = man
+			return fmt.Sprintf("%s, %d MB root, signature good", m.assigned.Version.Short(), man.Root.Size/1e6), nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", server, err))
+	}
+	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned.Servers, ", "), Hint: manifestHint(errs)}
+}
+
+func manifestHint(errs []error) string {
+	all := errors.Join(errs...)
+	if errors.Is(all, image.ErrWrongSignature) || errors.Is(all, image.ErrUnsigned) {
+		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this server or add its key"
+	}
+	return ""
+}
+
+func (m *machine) manifestFrom(ctx context.Context, client *http.Client, server string) (image.Manifest, error) {
+	var man image.Manifest
+	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(m.assigned.Version), "sha256:")
+	data, err := get(ctx, client, url, image.MaxManifest)
+	if err != nil {
+		return man, err
+	}
+	if got := image.Version(data); got != m.assigned.Version {
+		return man, fmt.Errorf("manifest has digest %s, assigned is %s", got.Short(), m.assigned.Version.Short())
+	}
+	signature, err := get(ctx, client, url+".minisig", image.MaxSignature)
+	if err != nil {
+		return man, fmt.Errorf("signature: %w", err)
+	}
+	if man, err = image.Verify(data, signature, m.config.TrustKeys...); err != nil {
+		return man, err
+	}
+	if man.Architecture != runtime.GOARCH {
+		return man, fmt.Errorf("the version is for %s, this machine is %s", man.Architecture, runtime.GOARCH)
+	}
+	return man, nil
+}
+
+// get fetches a small file whole; more than limit bytes are an error.
+func get(ctx context.Context, client *http.Client, url string, limit int64) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("GET %s: more than %d bytes", url, limit)
+	}
+	return data, err
+}

@@ -1,0 +1,101 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"pando/internal/image"
+
+	"golang.org/x/sys/unix"
+)
+
+// moduleCompressed is MODULE_INIT_COMPRESSED_FILE of finit_module(2): the kernel unpacks the file.
+const moduleCompressed = 4
+
+// moduleLoader loads kernel modules of the initramfs. It is used by one goroutine.
+type moduleLoader struct {
+	index  *driverIndex
+	cmd    CommandLine
+	loaded map[string]bool
+	failed map[string]error
+	names  []string // in the order they were loaded
+}
+
+func newModuleLoader(index *driverIndex, cmd CommandLine) *moduleLoader {
+	return &moduleLoader{index: index, cmd: cmd, loaded: map[string]bool{}, failed: map[string]error{}}
+}
+
+// fixedOptions are module options that Pando depends on: one NBD device, without partitions.
+func fixedOptions(module string) []string {
+	if module == "nbd" {
+		return []string{"nbds_max=1", "max_part=0"}
+	}
+	return nil
+}
+
+// load loads the named modules and what they need. It goes on after a failure and returns all of them; a
+// module that failed once is not tried again.
+func (l *moduleLoader) load(names []string) error {
+	skip := func(n string) bool { return l.loaded[n] || l.failed[n] != nil || l.cmd.Blacklist[n] }
+	var errs []error
+	for _, m := range l.index.order(names, skip) {
+		err := insertModule(m, append(l.cmd.Options[m.Name], fixedOptions(m.Name)...))
+		if err != nil {
+			l.failed[m.Name] = err
+			errs = append(errs, err)
+			continue
+		}
+		l.loaded[m.Name] = true
+		l.names = append(l.names, m.Name)
+	}
+	return errors.Join(errs...)
+}
+
+// insertModule returns when the module's own start is done, which for a driver includes its devices.
+func insertModule(m image.Module, options []string) error {
+	f, err := os.Open(m.Path)
+	if err != nil {
+		return fmt.Errorf("load module %s: %w", m.Name, err)
+	}
+	defer f.Close()
+	flags := 0
+	if !strings.HasSuffix(m.Path, ".ko") {
+		flags = moduleCompressed
+	}
+	err = unix.FinitModule(int(f.Fd()), strings.Join(options, " "), flags)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("load module %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// wanted returns the modules that the machine's devices ask for and that are not loaded yet.
+func (l *moduleLoader) wanted(aliases []string) []string {
+	var out []string
+	for _, a := range aliases {
+		for _, n := range l.index.match(a) {
+			if !l.loaded[n] && l.failed[n] == nil && !l.cmd.Blacklist[n] {
+				out = append(out, n)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// deviceAliases reads the modalias of every device, sorted, each once.
+func deviceAliases(sys string) []string {
+	files, _ := filepath.Glob(filepath.Join(sys, "bus/*/devices/*/modalias"))
+	var out []string
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil {
+			out = append(out, strings.TrimSpace(string(data)))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

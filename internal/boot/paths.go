@@ -1,0 +1,25 @@
+package boot
+
+// RunDir is where everything of Pando is on a running node: the program, sockets, the session, marks. It is on
+// the tmpfs /run, which init makes and the image's init takes over.
+const RunDir = "/run/pando"
+
+// Places in the initramfs.
+const (
+	bootConfigFile = "/pando/boot.json" // trust cpio
+	driverSets     = "/pando/drivers"   // driver cpios
+	lowerDir       = "/pando/lower"     // the verified, read-only root
+	upperDir       = "/pando/upper"     // tmpfs: upper and work directory of the overlay
+	newRoot        = "/newroot"
+)
+
+// Names below RunDir.
+const (
+	binaryName   = "pando-init"
+	sessionName  = "session.json" // 0600: the credential of this boot
+	leaseName    = "lease.json"
+	eventsName   = "events.json" // what init could not send any more
+	marksName    = "marks"       // one JSON object per line, appended by `pando-init mark`
+	progressName = "agent.json"  // how far the agent has come with marks
+	agentSocket  = "agent.sock"  // a datagram to it makes the agent look at the marks
+)

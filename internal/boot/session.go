@@ -1,0 +1,77 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+
+	"golang.org/x/sys/unix"
+)
+
+// session is what init leaves for the agent: who the node is in this boot, and the right to say so. It is in
+// memory only, readable by root only, and gone with the boot.
+type session struct {
+	Boot      fleet.BootID  `json:"boot"`
+	Node      string        `json:"node"`
+	MAC       fleet.MAC     `json:"mac"`
+	Version   fleet.Digest  `json:"version"`
+	Session   string        `json:"session"`
+	Control   []string      `json:"control"`
+	ServerKey string        `json:"server_key"`
+	Origin    time.Duration `json:"origin"` // CLOCK_MONOTONIC when init started: zero of every offset
+	Interface int           `json:"interface"`
+}
+
+// monotonic is CLOCK_MONOTONIC, which all processes of a boot share.
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // never fails for this clock
+	}
+	return time.Duration(ts.Nano())
+}
+
+// writeJSON replaces a file below /run.
+func writeJSON(dir, name string, mode os.FileMode, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path+".new", data, mode); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func readJSON(dir, name string, v any) error {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+// readBootConfig reads boot.json of the trust cpio.
+func readBootConfig(file string) (api.BootConfig, error) {
+	var cfg api.BootConfig
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return cfg, fmt.Errorf("read the trust cpio's boot.json: %w", err)
+	}
+	if err := json.Unmarshal(data, &cfg); err != nil {
+		return cfg, fmt.Errorf("read the trust cpio's boot.json: %w", err)
+	}
+	if cfg.Format != 1 {
+		return cfg, fmt.Errorf("trust cpio has format %d, this agent knows 1", cfg.Format)
+	}
+	return cfg, nil
+}

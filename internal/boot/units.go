@@ -1,0 +1,125 @@
+package boot
+
+import (
+	"fmt"
+
+	"pando/internal/fleet"
+)
+
+// runFiles is all that is put into /run for the programs of the image. The image itself stays as it is.
+func runFiles(nicIndex int) []fleet.File {
+	return append(unitFiles(), networkFiles(nicIndex)...)
+}
+
+// unitFiles are the units: the agent, the mark at the default target, and ssh's keys.
+func unitFiles() []fleet.File {
+	const units = "/run/systemd/system/"
+	return []fleet.File{
+		textFile(units+"pando-agent.service", agentUnit),
+		linkFile(units+"multi-user.target.wants/pando-agent.service", "../pando-agent.service"),
+		textFile(units+"pando-booted.service", bootedUnit),
+		linkFile(units+"multi-user.target.wants/pando-booted.service", "../pando-booted.service"),
+		textFile(units+"pando-ssh-key.service", sshKeyUnit),
+		textFile(units+"ssh.service.d/pando.conf", sshDropIn),
+		textFile(units+"sshd.service.d/pando.conf", sshDropIn),
+	}
+}
+
+const agentUnit = `[Unit]
+Description=Pando agent
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=@/run/pando/pando-init pando-agent
+Restart=always
+RestartSec=2
+OOMScoreAdjust=-900
+KillMode=mixed
+TimeoutStopSec=5
+`
+
+// After graphical.target too: an order against a unit that is not started means nothing, and where it is
+// started it is the default target.
+const bootedUnit = `[Unit]
+Description=Pando: the default target is reached
+DefaultDependencies=no
+After=multi-user.target graphical.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/run/pando/pando-init mark booted
+`
+
+// An image holds no host keys, and the node's own come as config files. Where they do not, one is made.
+const sshKeyUnit = `[Unit]
+Description=Pando: make a host key for ssh
+DefaultDependencies=no
+After=local-fs.target
+ConditionPathExistsGlob=!/etc/ssh/ssh_host_*_key
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key
+`
+
+const sshDropIn = `[Unit]
+Wants=pando-ssh-key.service
+After=pando-ssh-key.service
+`
+
+// networkFiles keep the image's network managers off the adapter that the root hangs on; its link, address
+// and lease are kept by Pando. A udev rule finds the adapter by its index, because udev renames it and other
+// links (a bridge, a VLAN) may have its MAC.
+func networkFiles(nicIndex int) []fleet.File {
+	const systemd = "/run/systemd/"
+	rule := fmt.Sprintf(udevRule, nicIndex)
+	return []fleet.File{
+		textFile("/run/udev/rules.d/10-pando.rules", rule),
+		textFile(systemd+"network/00-pando.network", networkdFile),
+		textFile(systemd+"system/systemd-networkd-wait-online.service.d/pando.conf", waitOnlineDropIn),
+		textFile("/run/NetworkManager/conf.d/00-pando.conf", networkManagerFile),
+		textFile(systemd+"system/networking.service.d/pando.conf", networkingDropIn),
+		textFile(systemd+"system/ifup@.service.d/pando.conf", ifupDropIn),
+	}
+}
+
+// NM_UNMANAGED is NetworkManager's own property for this; PANDO_NIC is what networkd's file matches.
+const udevRule = `ACTION!="remove", SUBSYSTEM=="net", ATTR{ifindex}=="%d", ENV{NM_UNMANAGED}="1", ENV{PANDO_NIC}="1"
+`
+
+const networkdFile = `[Match]
+Property=PANDO_NIC=1
+
+[Link]
+Unmanaged=yes
+RequiredForOnline=no
+`
+
+// networkd waits for at least one link that it manages; on most nodes there is none, and the network has been
+// there since before the root was.
+const waitOnlineDropIn = `[Service]
+ExecStart=
+ExecStart=/run/pando/pando-init version
+`
+
+// NetworkManager neither writes resolv.conf, which is a config file of the node, nor waits for anything.
+const networkManagerFile = `[main]
+no-auto-default=*
+`
+
+// ifupdown knows no mark for "not yours": it is told the name that the adapter has by now, to leave it out of
+// both ifup -a and ifdown -a. The latter would otherwise take the root away at shutdown.
+const networkingDropIn = `[Unit]
+Wants=systemd-udev-settle.service
+After=systemd-udev-settle.service
+
+[Service]
+EnvironmentFile=-/run/pando/ifupdown.env
+ExecStartPre=/run/pando/pando-init ifupdown-env
+`
+
+const ifupDropIn = `[Service]
+ExecCondition=/run/pando/pando-init own-nic %I
+`
