@@ -1,0 +1,67 @@
+package blockdev
+
+import (
+	"sync"
+
+	"pando/internal/chunk"
+)
+
+// readAhead remembers where the last few reads ended. A read that starts there is the next one of a file that
+// is read in order.
+type readAhead struct {
+	mu    sync.Mutex
+	ends  [8]int64 // 0: free; a read that ends at 0 does not exist
+	runs  [8]int   // how many reads in a row
+	next  int      // the one to replace
+	until [8]int64 // raw offset up to which was fetched ahead
+}
+
+// note takes a read and returns the range to fetch ahead, empty when there is none. window is in bytes.
+func (r *readAhead) note(off, n, window int64) (from, to int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, end := range r.ends {
+		if end == 0 || end != off {
+			continue
+		}
+		r.ends[i] = off + n
+		r.runs[i]++
+		// Two reads in a row may be chance, and a small file has no more. Three are a file being read.
+		if r.runs[i] < 2 {
+			return 0, 0
+		}
+		from = max(r.until[i], off+n)
+		to = max(from, off+n+window)
+		r.until[i] = to
+		return from, to
+	}
+	r.ends[r.next], r.runs[r.next], r.until[r.next] = off+n, 0, 0
+	r.next = (r.next + 1) % len(r.ends)
+	return 0, 0
+}
+
+// maxBusy is how many fetches may run when one is started ahead.
+const maxBusy = 4
+
+// readAhead fetches what a sequential reader will want next. What would make reads wait is not queued but
+// dropped.
+func (d *Device) readAhead(off, n int64) {
+	if d.opts.Ahead < 0 {
+		return
+	}
+	from, to := d.ahead.note(off, n, int64(d.opts.Ahead)*int64(d.root.MaxChunk))
+	for to = min(to, d.Size()); from < to && d.chunks.busy() < maxBusy; {
+		i, base := d.root.Find(from)
+		// A page that is not there yet is left to the read that needs it.
+		p, ok := d.pages.peek(i)
+		if !ok {
+			return
+		}
+		j, start := p.Find(from - base)
+		e := p.Entries[j]
+		if e.Codec != chunk.Zero {
+			d.chunk(e)
+		}
+		from = base + start + int64(e.RawSize)
+	}
+}

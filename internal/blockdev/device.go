@@ -1,0 +1,124 @@
+package blockdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"pando/internal/chunk"
+)
+
+// Source fetches objects. Get may take as long as it likes; it gives up when ctx is done. size is the number
+// of the object's stored bytes, 0 when that is not known. It is called by many goroutines at a time; how many
+// transfers run at a time is its own business, because one that waits for a lost object must not hold up the
+// others.
+type Source interface {
+	Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
+}
+
+// ErrBroken says that an object is what its digest says and still cannot be used. Asking again does not help:
+// the image was built wrong.
+var ErrBroken = errors.New("the image is broken")
+
+// Options says what to read and how much memory to use for it. Zero values mean the defaults.
+type Options struct {
+	Index chunk.ID // index root, from a manifest whose signature was checked
+	Size  int64    // raw bytes, from the same manifest; 0: whatever the index says
+	Cache int64    // bytes of raw chunks kept; default 4 MiB
+	Pages int64    // bytes of index pages kept; default 1 MiB
+	Ahead int      // chunks fetched ahead of a sequential reader; default 2, negative: none
+
+	// Served, when set, is told of raw bytes that needed no fetch: source is "cache" or "zero".
+	Served func(source string, bytes int)
+}
+
+func (o *Options) defaults() {
+	if o.Cache == 0 {
+		o.Cache = 4 << 20
+	}
+	if o.Pages == 0 {
+		o.Pages = 1 << 20
+	}
+	if o.Ahead == 0 {
+		o.Ahead = 2
+	}
+	if o.Served == nil {
+		o.Served = func(string, int) {}
+	}
+}
+
+// Device is a root file system that can be read. It is safe for use by several goroutines.
+type Device struct {
+	opts Options
+	src  Source
+	root *chunk.Root
+
+	ctx    context.Context // of fetches, which outlive the read that started them
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	chunks group[chunk.ID, []byte]
+	pages  group[int, *chunk.Page]
+	ahead  readAhead
+}
+
+// Open fetches the index root and checks that it is of the size that the manifest says. It waits for as long
+// as src does.
+func Open(ctx context.Context, src Source, o Options) (*Device, error) {
+	o.defaults()
+	v, err := src.Get(ctx, o.Index, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", o.Index, err)
+	}
+	if v.ID() != o.Index {
+		return nil, fmt.Errorf("open index %s: got object %s", o.Index, v.ID())
+	}
+	root, err := chunk.DecodeRoot(v.Stored())
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w: %w", o.Index, ErrBroken, err)
+	}
+	if o.Size != 0 && root.RawSize() != o.Size {
+		return nil, fmt.Errorf("open index %s: %w: it covers %d bytes, the manifest says %d",
+			o.Index, ErrBroken, root.RawSize(), o.Size)
+	}
+	d := &Device{opts: o, src: src, root: root}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.chunks.kept.limit = o.Cache
+	d.pages.kept.limit = o.Pages
+	return d, nil
+}
+
+// Size is the number of raw bytes.
+func (d *Device) Size() int64 { return d.root.RawSize() }
+
+// Close ends all fetches, and with them reads that wait, and returns when they have ended. No read may start
+// after it.
+func (d *Device) Close() {
+	d.cancel()
+	d.work.Wait()
+}
+
+// extent is one entry of the index with its place.
+type extent struct {
+	chunk.Entry
+	start int64 // raw offset of its first byte
+}
+
+// extents returns the entries that cover n bytes from off.
+func (d *Device) extents(ctx context.Context, off, n int64) ([]extent, error) {
+	var out []extent
+	for end := off + n; off < end; {
+		i, base := d.root.Find(off)
+		p, err := d.page(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for off < end && off < base+p.RawSize() {
+			j, start := p.Find(off - base)
+			out = append(out, extent{p.Entries[j], base + start})
+			off = base + start + int64(p.Entries[j].RawSize)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,14 @@
+// Package blockdev reads a root file system at any offset, by its index, from objects that a Source fetches.
+//
+// The way of a read: raw offset -> index root -> index page -> entry -> object -> raw bytes. Root and pages
+// are objects too. A Source returns chunk.Verified, which only a matching digest can make, so there is no
+// way for unverified bytes through this package.
+//
+// What is kept in memory is small and raw. The kernel's page cache holds what was read once, so a chunk is
+// asked for again only by reads near to it in time and place: 4 KiB reads that share a chunk of 64 KiB, and
+// the next request of a file that is read from start to end. Keeping chunks raw makes those a copy; keeping
+// them compressed would hold twice as many and unpack the same chunk up to sixteen times.
+//
+// Chunks that several reads want at a time are fetched once. When a file is read in order, the next few
+// chunks are fetched before they are asked for, but only with fetches that no read is waiting for.
+package blockdev

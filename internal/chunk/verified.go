@@ -1,0 +1,24 @@
+package chunk
+
+// Verified is the stored bytes of an object that were checked against its ID. Only Check makes one, so what
+// takes a Verified cannot be handed bytes that nobody checked: a source returns it, and what unpacks chunks
+// for the kernel takes nothing else. The zero value holds no object.
+type Verified struct {
+	id     ID
+	stored []byte
+}
+
+// Check verifies stored against id. The error is a *WrongBytesError when the bytes are not the object. The
+// caller must not change stored afterwards.
+func Check(id ID, stored []byte) (Verified, error) {
+	if err := id.Verify(stored); err != nil {
+		return Verified{}, err
+	}
+	return Verified{id: id, stored: stored}, nil
+}
+
+// ID is the object's name.
+func (v Verified) ID() ID { return v.id }
+
+// Stored is the object's bytes as they are stored and sent. They must not be changed.
+func (v Verified) Stored() []byte { return v.stored }
