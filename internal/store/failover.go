@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Source is one place that objects come from. Get makes one attempt and returns what it verified; it is
+// called by many goroutines at a time.
+type Source interface {
+	Name() string
+	Get(ctx context.Context, r Request) (chunk.Verified, error)
+}
+
+// Failover asks several sources in turn until one of them gives the object. It starts with the one that
+// answered last, so a source that is down costs one failed attempt and not one for each object.
+type Failover struct {
+	sources  []Source
+	observer Observer
+	last     atomic.Int32 // index of the source that answered last
+}
+
+// NewFailover returns a Failover over sources, preferred first. It needs at least one.
+func NewFailover(observer Observer, sources ...Source) (*Failover, error) {
+	if len(sources) == 0 {
+		return nil, errors.New("no source to get objects from")
+	}
+	return &Failover{sources: sources, observer: observer}, nil
+}
+
+// How long a source may say nothing: with another one to turn to, patience is short. It doubles with every
+// failed attempt, because giving up on a server that is only busy makes it busier.
+const (
+	patienceAlone = 10 * time.Second
+	patienceFirst = 3 * time.Second
+	patienceMost  = 60 * time.Second
+)
+
+func patience(sources, attempt int) time.Duration {
+	p := patienceAlone
+	if sources > 1 {
+		p = patienceFirst
+	}
+	for ; attempt > 0 && p < patienceMost; attempt-- {
+		p *= 2
+	}
+	return min(p, patienceMost)
+}
+
+// Get asks every source at most once, and one that sent wrong bytes once more: they may have been damaged on
+// the way, or be in a cache that stands between. The error is the errors of all of them.
+func (f *Failover) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+	if r.Patience == 0 {
+		r.Patience = patience(len(f.sources), r.Attempt)
+	}
+	var errs []error
+	first := int(f.last.Load())
+	for i := range f.sources {
+		n := (first + i) % len(f.sources)
+		v, err := f.ask(ctx, f.sources[n], r)
+		var wrong *chunk.WrongBytesError
+		if errors.As(err, &wrong) {
+			r.Fresh = true
+			v, err = f.ask(ctx, f.sources[n], r)
+		}
+		if err == nil {
+			f.last.Store(int32(n))
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			return chunk.Verified{}, context.Cause(ctx)
+		}
+		errs = append(errs, err)
+	}
+	return chunk.Verified{}, errors.Join(errs...)
+}
+
+func (f *Failover) ask(ctx context.Context, s Source, r Request) (chunk.Verified, error) {
+	v, err := s.Get(ctx, r)
+	switch {
+	case err == nil:
+		f.observer.Received(s.Name(), len(v.Stored()))
+	case ctx.Err() == nil:
+		f.observer.Failed(s.Name(), r.ID, err)
+	}
+	return v, err
+}

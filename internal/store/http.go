@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Request asks a source for one object.
+type Request struct {
+	ID   chunk.ID
+	Size int64 // bytes of the object; 0: not known, and at most MaxObject
+
+	Attempt  int           // how often this request failed before
+	Patience time.Duration // longest time without a byte; 0: 10 s
+	Fresh    bool          // wrong bytes were seen: caches on the way shall ask the server again
+}
+
+// MaxObject is the largest object, in bytes, that is taken without its size being known beforehand: an index
+// root, or a chunk that did not compress.
+const MaxObject = max(chunk.MaxRootSize, chunk.MaxRaw)
+
+// ErrMissing says that a source does not have the object.
+var ErrMissing = errors.New("the source has no such object")
+
+// HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>. Anything can
+// be that server: Pando, any web server over a copy of its store, a bucket.
+type HTTP struct {
+	URL    string // base, without a slash at the end
+	Client *http.Client
+}
+
+// NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
+// connections to each server. What it dials and where it is redirected to is given by IP address, because a
+// resolver would read files of the file system that is being served.
+func NewClient(conns int) *http.Client {
+	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if _, err := netip.ParseAddrPort(addr); err != nil {
+					return nil, fmt.Errorf("dial %s: not an IP address with a port", addr)
+				}
+				return dialer.DialContext(ctx, network, addr)
+			},
+			MaxIdleConnsPerHost: conns,
+			MaxConnsPerHost:     conns,
+			IdleConnTimeout:     30 * time.Second,
+			DisableCompression:  true,
+		},
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > 3 {
+				return errors.New("more than three redirects")
+			}
+			return nil
+		},
+	}
+}
+
+// Name is the base URL.
+func (h *HTTP) Name() string { return h.URL }
+
+// Get makes one attempt. The error is ErrMissing when the server says so, a *chunk.WrongBytesError when what
+// it sent is complete and is not the object, and anything else when the transfer failed.
+func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+	stored, err := h.fetch(ctx, r)
+	if err != nil {
+		return chunk.Verified{}, fmt.Errorf("get %s from %s: %w", r.ID, h.URL, err)
+	}
+	v, err := chunk.Check(r.ID, stored)
+	if err != nil {
+		return chunk.Verified{}, fmt.Errorf("get from %s: %w", h.URL, err)
+	}
+	return v, nil
+}
+
+func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
+	patience := r.Patience
+	if patience <= 0 {
+		patience = 10 * time.Second
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Every byte that arrives winds this timer up again: a slow server is not a dead one.
+	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no byte for %v", patience)) })
+	defer timer.Stop()
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(h.URL, "/")+"/o/"+r.ID.Name(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.Fresh {
+		req.Header.Set("Cache-Control", "no-cache")
+	}
+	resp, err := h.Client.Do(req)
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	defer resp.Body.Close()
+	if err := checkStatus(resp.StatusCode); err != nil {
+		return nil, err
+	}
+	b, err := readBody(resp, r, func() { timer.Reset(patience) })
+	return b, because(ctx, err)
+}
+
+// because prefers the reason why ctx was cancelled to "context canceled".
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+func checkStatus(code int) error {
+	switch code {
+	case http.StatusOK:
+		return nil
+	case http.StatusNotFound, http.StatusGone:
+		return ErrMissing
+	}
+	return fmt.Errorf("HTTP status %d %s", code, http.StatusText(code))
+}
+
+// readBody reads at most the object's size and one byte. A body that is complete but has another size than
+// the object cannot be the object; one that breaks off is a failed transfer.
+func readBody(resp *http.Response, r Request, progress func()) ([]byte, error) {
+	limit, room := r.Size, r.Size
+	if limit == 0 {
+		limit, room = MaxObject, max(resp.ContentLength, 4096)
+	}
+	if n := resp.ContentLength; n > limit || r.Size > 0 && n >= 0 && n != r.Size {
+		return nil, &chunk.WrongBytesError{Want: r.ID, Size: int(n)}
+	}
+	b := make([]byte, 0, room+1)
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := resp.Body.Read(b[len(b):min(cap(b), int(limit)+1)])
+		b = b[:len(b)+n]
+		if n > 0 {
+			progress()
+		}
+		switch {
+		case int64(len(b)) > limit:
+			return nil, &chunk.WrongBytesError{Want: r.ID, Size: len(b)}
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}

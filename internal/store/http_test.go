@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// origin is an HTTP server of objects whose behaviour a test changes.
+type origin struct {
+	*httptest.Server
+	objects map[string][]byte
+	gets    atomic.Int64
+	handle  atomic.Pointer[http.HandlerFunc] // instead of answering well
+}
+
+func newOrigin(t *testing.T, objects ...[]byte) *origin {
+	t.Helper()
+	o := &origin{objects: map[string][]byte{}}
+	for _, b := range objects {
+		o.objects["/o/"+chunk.Sum(b).Name()] = b
+	}
+	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.gets.Add(1)
+		if h := o.handle.Load(); h != nil {
+			(*h)(w, r)
+			return
+		}
+		b, ok := o.objects[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write(b)
+	}))
+	t.Cleanup(o.Close)
+	return o
+}
+
+func (o *origin) misbehave(h http.HandlerFunc) { o.handle.Store(&h) }
+
+func (o *origin) source(t *testing.T) *HTTP {
+	c := NewClient(4)
+	t.Cleanup(c.CloseIdleConnections)
+	return &HTTP{URL: o.URL, Client: c}
+}
+
+func TestHTTPGet(t *testing.T) {
+	small, large := []byte("an object"), make([]byte, 200_000)
+	rand.NewChaCha8([32]byte{3}).Read(large)
+	o := newOrigin(t, small, large, nil)
+	h := o.source(t)
+	for _, want := range [][]byte{small, large, nil} {
+		for _, size := range []int64{0, int64(len(want))} {
+			v, err := h.Get(t.Context(), Request{ID: chunk.Sum(want), Size: size})
+			if err != nil || string(v.Stored()) != string(want) || v.ID() != chunk.Sum(want) {
+				t.Errorf("%d bytes, size given as %d: %d bytes, %v", len(want), size, len(v.Stored()), err)
+			}
+		}
+	}
+	if _, err := h.Get(t.Context(), Request{ID: chunk.Sum([]byte("lost"))}); !errors.Is(err, ErrMissing) {
+		t.Errorf("lost object: %v, want ErrMissing", err)
+	}
+}
+
+// Every way in which an answer can be bad, and what the caller learns of it.
+func TestHTTPBadAnswers(t *testing.T) {
+	want := []byte(strings.Repeat("object", 100))
+	flipped := []byte(strings.Repeat("object", 100))
+	flipped[77] ^= 1
+	o := newOrigin(t, want)
+	h := o.source(t)
+	id := chunk.Sum(want)
+	hijack := func(answer string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				io.WriteString(c, answer)
+				c.Close()
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		wrong  bool // wrong bytes, as opposed to a failed transfer
+	}{
+		"flipped bit":          {func(w http.ResponseWriter, r *http.Request) { w.Write(flipped) }, true},
+		"truncated file":       {func(w http.ResponseWriter, r *http.Request) { w.Write(want[:99]) }, true},
+		"empty":                {func(w http.ResponseWriter, r *http.Request) {}, true},
+		"too long":             {func(w http.ResponseWriter, r *http.Request) { w.Write(append(flipped[:len(flipped):len(flipped)], 1)) }, true},
+		"endless":              {func(w http.ResponseWriter, r *http.Request) { io.Copy(w, zeros{}) }, true},
+		"truncated, no length": {hijack("HTTP/1.0 200 OK\r\n\r\nobject"), true},
+		"broken off":           {hijack("HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\nobject"), false},
+		"not HTTP":             {hijack("SSH-2.0-OpenSSH_9.2\r\n"), false},
+		"hung up":              {hijack(""), false},
+		"busy":                 {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, false},
+		"partial":              {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(206); w.Write(want) }, false},
+		"sent to a name": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://localhost/o/1", http.StatusFound)
+		}, false},
+		"sent around": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}, false},
+	} {
+		o.misbehave(c.answer)
+		for _, size := range []int64{0, int64(len(want))} {
+			v, err := h.Get(t.Context(), Request{ID: id, Size: size})
+			var wrong *chunk.WrongBytesError
+			if err == nil || len(v.Stored()) != 0 || errors.As(err, &wrong) != c.wrong {
+				t.Errorf("%s (size given as %d): %d bytes, %v; want wrong bytes: %v", name, size, len(v.Stored()), err, c.wrong)
+			}
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A server that goes on sending, however slowly, is waited for; one that stops is not.
+func TestHTTPPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := []byte("slowly, but it comes")
+		silent := false
+		c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go dribble(theirs, slow, silent)
+			return ours, nil
+		}, DisableKeepAlives: true}}
+		h := &HTTP{URL: "http://192.0.2.1", Client: c}
+		start := time.Now()
+		if _, err := h.Get(t.Context(), Request{ID: chunk.Sum(slow), Patience: 3 * time.Second}); err != nil {
+			t.Errorf("slow server: %v after %v", err, time.Since(start))
+		}
+		silent = true
+		start = time.Now()
+		_, err := h.Get(t.Context(), Request{ID: chunk.Sum(slow), Patience: 3 * time.Second})
+		if err == nil || !strings.Contains(err.Error(), "no byte for 3s") || time.Since(start) > 6*time.Second {
+			t.Errorf("silent server: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// dribble answers one request with a byte every two seconds, or with half of them.
+func dribble(c net.Conn, body []byte, stop bool) {
+	defer c.Close()
+	c.Read(make([]byte, 4096))
+	io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
+	for i := range body {
+		if stop && i == 1 {
+			io.Copy(io.Discard, c) // says nothing until the client hangs up
+			return
+		}
+		<-time.After(2 * time.Second)
+		if _, err := c.Write(body[i : i+1]); err != nil {
+			return
+		}
+	}
+}
+
+// observed is an Observer that remembers.
+type observed struct {
+	mu     sync.Mutex
+	bytes  map[string]int
+	failed []string
+}
+
+func (o *observed) Received(source string, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bytes == nil {
+		o.bytes = map[string]int{}
+	}
+	o.bytes[source] += n
+}
+
+func (o *observed) Failed(source string, id chunk.ID, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kind := "failed"
+	var wrong *chunk.WrongBytesError
+	switch {
+	case errors.As(err, &wrong):
+		kind = "wrong"
+	case errors.Is(err, ErrMissing):
+		kind = "missing"
+	}
+	o.failed = append(o.failed, source+" "+kind)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Getter makes one attempt at an object, such as a Failover does.
+type Getter interface {
+	Get(ctx context.Context, r Request) (chunk.Verified, error)
+}
+
+// Retry asks a Getter for ever: a read of the root must not fail while a source may still come back. It waits
+// longer after each failure, with jitter so that the nodes of a site do not come back in step. When any
+// request succeeds, the others that wait try at once.
+type Retry struct {
+	from Getter
+	log  *slog.Logger
+
+	mu   sync.Mutex
+	wake chan struct{} // closed and replaced when a request succeeded that had failed before
+}
+
+// NewRetry returns a Retry over from.
+func NewRetry(from Getter, log *slog.Logger) *Retry {
+	return &Retry{from: from, log: log, wake: make(chan struct{})}
+}
+
+// The pause before the second attempt, and the longest one. The longest is what a node may add to an outage,
+// and forty nodes that ask every two seconds are no load.
+const (
+	pauseFirst = 100 * time.Millisecond
+	pauseMost  = 2 * time.Second
+)
+
+// pause is the time to wait before the given attempt (1 is the first repetition), between half of its nominal
+// value and all of it. random returns a number in [0,n).
+func pause(attempt int, random func(n int64) int64) time.Duration {
+	p := pauseFirst
+	for ; attempt > 1 && p < pauseMost; attempt-- {
+		p *= 2
+	}
+	p = min(p, pauseMost)
+	return p/2 + time.Duration(random(int64(p/2)+1))
+}
+
+// Get returns the object, however long it takes; the only error is that ctx is done. size may be 0 when it is
+// not known.
+func (r *Retry) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	req := Request{ID: id, Size: size}
+	for {
+		wake := r.waker()
+		v, err := r.from.Get(ctx, req)
+		if err == nil {
+			if req.Attempt > 0 {
+				r.wakeAll()
+			}
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			return chunk.Verified{}, context.Cause(ctx)
+		}
+		req.Attempt++
+		// The first failure and then about one a minute: an outage shall not fill the kernel's log.
+		if req.Attempt == 1 || req.Attempt%32 == 0 {
+			r.log.Warn("waiting for an object", "object", id.Name(), "attempt", req.Attempt, "err", err)
+		}
+		select {
+		case <-time.After(pause(req.Attempt, rand.Int64N)):
+		case <-wake:
+		case <-ctx.Done():
+			return chunk.Verified{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (r *Retry) waker() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wake
+}
+
+func (r *Retry) wakeAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.wake)
+	r.wake = make(chan struct{})
+}
