@@ -1,0 +1,68 @@
+package chunk
+
+import "fmt"
+
+// The sizes of pages. Their borders are chosen by content, so that two versions share the pages of the
+// regions that did not change: a page ends after an entry whose digest starts with seven zero bits, once it
+// has minPageEntries. That makes 64 + 128 entries on average, about 6.5 KB for 8 MB of raw bytes.
+const (
+	minPageEntries = 64
+	pageBorder     = 0xfe
+)
+
+// Index is an index as it is stored.
+type Index struct {
+	Root    []byte   // an object that is not packed; its ID goes into the manifest
+	Pages   [][]byte // the pages' objects, in order
+	RawSize int64
+}
+
+// NewIndex makes the index of a file system from its entries, in order. Neighbouring Zero entries become
+// one. maxChunk is what Split was told.
+func NewIndex(entries []Entry, maxChunk int, enc *Encoder) (*Index, error) {
+	entries = joinZeros(entries)
+	var refs []PageRef
+	idx := &Index{}
+	for len(entries) > 0 {
+		n := pageLength(entries)
+		page, err := NewPage(entries[:n:n])
+		if err != nil {
+			return nil, fmt.Errorf("make index: page %d: %w", len(refs), err)
+		}
+		stored, codec := enc.Encode(page.Encode())
+		refs = append(refs, PageRef{
+			RawSize: page.RawSize(), Entries: n, StoredSize: len(stored), Codec: codec, ID: Sum(stored),
+		})
+		idx.Pages = append(idx.Pages, stored)
+		entries = entries[n:]
+	}
+	root, err := NewRoot(refs, maxChunk)
+	if err != nil {
+		return nil, fmt.Errorf("make index: %w", err)
+	}
+	idx.Root, idx.RawSize = root.Encode(), root.RawSize()
+	return idx, nil
+}
+
+// pageLength is the number of entries of the first page of entries.
+func pageLength(entries []Entry) int {
+	for i, e := range entries[:min(len(entries), MaxPageEntries)] {
+		if i+1 >= minPageEntries && e.Codec != Zero && e.ID.Sum[0]&pageBorder == 0 {
+			return i + 1
+		}
+	}
+	return min(len(entries), MaxPageEntries)
+}
+
+func joinZeros(entries []Entry) []Entry {
+	out := make([]Entry, 0, len(entries))
+	for _, e := range entries {
+		if last := len(out) - 1; e.Codec == Zero && last >= 0 && out[last].Codec == Zero &&
+			out[last].RawSize+e.RawSize <= MaxZeroRun {
+			out[last].RawSize += e.RawSize
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
