@@ -38,8 +38,13 @@ type Query struct {
 	Product      string
 }
 
-// ParseQuery reads the query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
-func ParseQuery(v url.Values) (Query, error) {
+// ParseQuery reads the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
+func ParseQuery(raw string) (Query, error) {
+	// iPXE leaves "+" as it is, and means it: its version has one, and product names of mainboards do.
+	v, err := url.ParseQuery(strings.ReplaceAll(raw, "+", "%2B"))
+	if err != nil {
+		return Query{}, fmt.Errorf("boot script query: %w", err)
+	}
 	if v.Get("mac") == "" {
 		return Query{}, ErrNoMAC
 	}
@@ -85,10 +90,14 @@ func Chain(base string) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")
 	// autoexec.ipxe runs before any DHCP; a script that DHCP named runs after it.
-	b.WriteString("isset ${ip} || dhcp ||\n")
+	b.WriteString("isset ${ip} || ifconf --configurator dhcp || dhcp ||\n")
 	writeAsk(&b, base, 5)
 	return b.Bytes()
 }
+
+// exchange makes iPXE do a DHCP exchange on the NIC it uses. Plain "dhcp" also waits 16 seconds for an IPv6
+// router; it is for builds that do not know configurators.
+const exchange = "ifconf --configurator dhcp netX || dhcp ||\n"
 
 // writeAsk writes the part of a script that asks for the node's own script until it gets one. The script
 // replaces the one that runs, so that waiting for days does not nest.
@@ -105,5 +114,5 @@ func writeAsk(b *bytes.Buffer, base string, seconds int) {
 	fmt.Fprintf(b, "echo Pando: no answer from %s, asking again in %d seconds\n", base, seconds)
 	fmt.Fprintf(b, "sleep %d\n", seconds)
 	// A new exchange renews what the server knows about this address, and finds a server that moved.
-	b.WriteString("dhcp netX || dhcp ||\ngoto ask\n")
+	b.WriteString(exchange + "goto ask\n")
 }

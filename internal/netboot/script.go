@@ -80,7 +80,7 @@ func startScript(in ScriptInput) ([]byte, error) {
 	fmt.Fprintf(&b, "initrd --name initramfs %s/boot/%s/initramfs || goto failed\n", in.Base, in.Boot)
 	b.WriteString("boot || goto failed\n")
 	b.WriteString(":failed\necho Pando: kernel or initramfs did not arrive or did not start\nsleep 5\nimgfree ||\n")
-	b.WriteString("dhcp netX || dhcp ||\n")
+	b.WriteString(exchange)
 	writeAsk(&b, in.Base, 5)
 	return b.Bytes(), nil
 }
@@ -90,15 +90,17 @@ func sleepScript(in ScriptInput, title string, retry time.Duration) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\necho\n")
 	fmt.Fprintf(&b, "echo %s\n", title)
+	// Every echo begins with a word of ours: iPXE takes a line that begins with "-" for an option, fails, and
+	// the firmware goes on to the next boot device.
 	for _, s := range []string{in.Message, in.Hint} {
 		for line := range strings.Lines(s) {
-			fmt.Fprintf(&b, "echo - %s\n", text(line))
+			fmt.Fprintf(&b, "echo | %s\n", text(line))
 		}
 	}
-	fmt.Fprintf(&b, "echo - MAC %s, address ${ip}. It asks again every %d seconds.\n", in.MAC, seconds)
+	fmt.Fprintf(&b, "echo | MAC %s, address ${ip}; it asks again in %d seconds\n", in.MAC, seconds)
 	fmt.Fprintf(&b, "sleep %d\n", seconds)
 	// The server takes a request for a token only soon after a DHCP exchange, so every turn makes one.
-	b.WriteString("dhcp netX || dhcp ||\n")
+	b.WriteString(exchange)
 	writeAsk(&b, in.Base, seconds)
 	return b.Bytes()
 }

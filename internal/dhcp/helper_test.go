@@ -1,0 +1,174 @@
+package dhcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/tftp"
+)
+
+// A server has to live in a network namespace, and a Go program cannot be in two: the test binary starts
+// itself again inside, with a helperSpec in this variable.
+const helperEnv = "PANDO_DHCP_HELPER"
+
+// helperSpec says what the helper serves.
+type helperSpec struct {
+	Config  Config
+	Leases  []fleet.Lease
+	Files   string         // directory of boot files, served by TFTP and HTTP; "": no TFTP, no HTTP
+	Kernel  string         // file; "": scripts tell the machine to wait
+	Initrd  string         // file
+	Args    []string       // kernel arguments
+	Action  netboot.Action // overrides
+	Look    bool           // print what Look finds and exit
+	LookFor time.Duration
+}
+
+// line is one line that the helper prints.
+type line struct {
+	Ready bool            `json:",omitempty"`
+	Seen  *Seen           `json:",omitempty"`
+	Found *Found          `json:",omitempty"`
+	State *State          `json:",omitempty"`
+	TFTP  *tftp.Transfer  `json:",omitempty"`
+	HTTP  string          `json:",omitempty"`
+	Query *netboot.Query  `json:",omitempty"`
+	Error string          `json:",omitempty"`
+	Log   json.RawMessage `json:",omitempty"`
+}
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(helperEnv); spec != "" {
+		out := &lines{enc: json.NewEncoder(os.Stdout)}
+		if err := helper(spec, out); err != nil {
+			out.put(line{Error: err.Error()})
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+type lines struct {
+	mu  sync.Mutex
+	enc *json.Encoder
+}
+
+func (l *lines) put(v line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.enc.Encode(v)
+}
+
+// Write takes lines of the JSON logger.
+func (l *lines) Write(b []byte) (int, error) {
+	l.put(line{Log: json.RawMessage(bytes.TrimSpace(b))})
+	return len(b), nil
+}
+
+func helper(specJSON string, out *lines) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The test that started it closes standard input when it ends, in whatever way.
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); stop() }()
+	var spec helperSpec
+	if err := json.Unmarshal([]byte(specJSON), &spec); err != nil {
+		return err
+	}
+	if spec.Look {
+		found, err := Look(ctx, spec.Config.Interfaces[0], spec.LookFor)
+		for _, f := range found {
+			out.put(line{Found: &f})
+		}
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := &Server{Config: spec.Config, Leases: newMemory(spec.Leases...), Log: log,
+		Observe: func(v Seen) { out.put(line{Seen: &v}) },
+		Found:   func(f Found, st State) { out.put(line{Found: &f, State: &st}) }}
+	if err := s.Open(ctx); err != nil {
+		return err
+	}
+	if spec.Files != "" {
+		if err := helperFiles(ctx, spec, out, log); err != nil {
+			return err
+		}
+	}
+	out.put(line{Ready: true})
+	return s.Run(ctx)
+}
+
+func helperFiles(ctx context.Context, spec helperSpec, out *lines, log *slog.Logger) error {
+	files := tftp.FS(os.DirFS(spec.Files))
+	srv := &tftp.Server{Log: log, Done: func(t tftp.Transfer) { t.Err = nil; out.put(line{TFTP: &t}) },
+		Files: tftp.FilesFunc(func(ctx context.Context, r tftp.Request) (tftp.Content, error) {
+			if r.Name == "autoexec.ipxe" {
+				return bytes.NewReader(netboot.Chain(fmt.Sprintf("http://%s:8480", r.Local))), nil
+			}
+			return files.Open(ctx, r)
+		})}
+	go func() { _ = srv.ListenAndServe(ctx, "0.0.0.0:69") }()
+	l, err := net.Listen("tcp", ":8480")
+	if err != nil {
+		return err
+	}
+	h := &helperHTTP{spec: spec, out: out}
+	go func() { _ = http.Serve(l, h) }()
+	return nil
+}
+
+type helperHTTP struct {
+	spec helperSpec
+	out  *lines
+}
+
+func (h *helperHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v := line{HTTP: r.Method + " " + r.URL.String()}
+	defer func() { h.out.put(v) }()
+	base := "http://" + r.Host
+	switch {
+	case strings.HasPrefix(r.URL.Path, netboot.FilePath):
+		http.ServeFile(w, r, h.spec.Files+"/"+strings.TrimPrefix(r.URL.Path, netboot.FilePath))
+	case strings.HasPrefix(r.URL.Path, "/o/"):
+		http.ServeFile(w, r, h.spec.Kernel)
+	case strings.HasSuffix(r.URL.Path, "/initramfs"):
+		http.ServeFile(w, r, h.spec.Initrd)
+	case r.URL.Path == netboot.ScriptPath:
+		q, err := netboot.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			_, _ = w.Write(netboot.Chain(base))
+			return
+		}
+		v.Query = &q
+		in := netboot.ScriptInput{Action: netboot.Wait, Base: base, MAC: q.MAC, Message: "nobody has adopted it yet",
+			Hint: "pando node adopt " + q.MAC.String(), Retry: 3 * time.Second}
+		if h.spec.Action != "" {
+			in.Action = h.spec.Action
+		} else if h.spec.Kernel != "" {
+			in = netboot.ScriptInput{Action: netboot.Start, Base: base, MAC: q.MAC, Node: "pc001", Boot: "0123456789abcdef",
+				Image: "lab:latest", Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32)), Kernel: strings.Repeat("cd", 32), Args: h.spec.Args}
+		}
+		b, err := netboot.Script(in)
+		if err != nil {
+			v.Error = err.Error()
+		}
+		_, _ = w.Write(b)
+	default:
+		http.NotFound(w, r)
+	}
+}

@@ -1,0 +1,65 @@
+package dhcp
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+
+	"pando/internal/fleet"
+)
+
+// memory is Leases without durability. failSave makes SaveLease fail, as a full disk does.
+type memory struct {
+	mu       sync.Mutex
+	byAddr   map[netip.Addr]fleet.Lease
+	failSave error
+	saves    int
+}
+
+func newMemory(leases ...fleet.Lease) *memory {
+	m := &memory{byAddr: map[netip.Addr]fleet.Lease{}}
+	for _, l := range leases {
+		m.byAddr[l.Addr] = l
+	}
+	return m
+}
+
+func (m *memory) LeaseByMAC(_ context.Context, mac fleet.MAC) (fleet.Lease, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var best fleet.Lease
+	for _, l := range m.byAddr {
+		if l.MAC != mac || l.Bad {
+			continue
+		}
+		if !best.Addr.IsValid() || l.Static && !best.Static || l.Static == best.Static && l.Expires.After(best.Expires) {
+			best = l
+		}
+	}
+	return best, best.Addr.IsValid(), nil
+}
+
+func (m *memory) LeaseByAddr(_ context.Context, a netip.Addr) (fleet.Lease, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.byAddr[a]
+	return l, ok, nil
+}
+
+func (m *memory) SaveLease(_ context.Context, l fleet.Lease) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failSave != nil {
+		return m.failSave
+	}
+	m.saves++
+	if !l.Bad {
+		for a, o := range m.byAddr {
+			if o.MAC == l.MAC && !o.Static && !o.Bad {
+				delete(m.byAddr, a)
+			}
+		}
+	}
+	m.byAddr[l.Addr] = l
+	return nil
+}

@@ -1,0 +1,202 @@
+package dhcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var spaces atomic.Int32
+
+// netns is a network namespace with a bridge br0 that has the given address. It is removed with the test.
+type netns struct {
+	t    *testing.T
+	name string
+}
+
+func newNetns(t *testing.T, address string) *netns {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	need(t, "ip")
+	n := &netns{t: t, name: fmt.Sprintf("pdh%d-%d", os.Getpid(), spaces.Add(1))}
+	n.host("ip", "netns", "add", n.name)
+	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() })
+	n.run("ip", "link", "set", "lo", "up")
+	n.run("ip", "link", "add", "br0", "type", "bridge", "forward_delay", "0", "stp_state", "0", "mcast_snooping", "0")
+	if address != "" {
+		n.run("ip", "addr", "add", address, "dev", "br0")
+	}
+	n.run("ip", "link", "set", "br0", "up")
+	return n
+}
+
+func need(t *testing.T, tools ...string) {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+}
+
+// client makes another namespace whose eth0 is plugged into n's bridge.
+func (n *netns) client(mac string) *netns {
+	n.t.Helper()
+	c := &netns{t: n.t, name: fmt.Sprintf("pdh%d-%d", os.Getpid(), spaces.Add(1))}
+	n.host("ip", "netns", "add", c.name)
+	n.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", c.name).Run() })
+	port := "v" + c.name[strings.LastIndex(c.name, "-")+1:]
+	n.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", c.name)
+	n.run("ip", "link", "set", port, "master", "br0", "up")
+	c.run("ip", "link", "set", "lo", "up")
+	c.run("ip", "link", "set", "eth0", "up")
+	return c
+}
+
+func (n *netns) host(args ...string) {
+	n.t.Helper()
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		n.t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// cmd is a command inside, killed when the test ends.
+func (n *netns) cmd(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.name}, args...)...)
+}
+
+// try runs a command inside, for at most half a minute.
+func (n *netns) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	out, err := n.cmd(ctx, args...).CombinedOutput()
+	return string(out), err
+}
+
+func (n *netns) run(args ...string) string {
+	n.t.Helper()
+	out, err := n.try(args...)
+	if err != nil {
+		n.t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// served is a helper that runs.
+type served struct {
+	t     *testing.T
+	lines chan line
+	all   []line
+	stop  func()
+}
+
+// serve starts the helper inside and waits until it listens.
+func (n *netns) serve(spec helperSpec) *served {
+	n.t.Helper()
+	b, err := json.Marshal(spec)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	cmd := n.cmd(context.Background(), exe)
+	cmd.Env = append(os.Environ(), helperEnv+"="+string(b))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	s := &served{t: n.t, lines: make(chan line, 4096)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(s.lines)
+		sc := bufio.NewScanner(stdout)
+		sc.Buffer(nil, 1<<20)
+		for sc.Scan() {
+			var l line
+			if json.Unmarshal(sc.Bytes(), &l) == nil {
+				s.lines <- l
+			}
+		}
+	}()
+	s.stop = func() { _ = stdin.Close(); <-done; _ = cmd.Wait() }
+	n.t.Cleanup(s.stop)
+	if !spec.Look {
+		s.until("ready", 20*time.Second, func(l line) bool { return l.Ready })
+	}
+	return s
+}
+
+// until reads lines until one fits; it fails the test when none does in time.
+func (s *served) until(what string, limit time.Duration, fits func(line) bool) line {
+	s.t.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case l, ok := <-s.lines:
+			if !ok {
+				s.t.Fatalf("helper ended before: %s\n%s", what, s.dump())
+			}
+			s.all = append(s.all, l)
+			if fits(l) {
+				return l
+			}
+		case <-timer.C:
+			s.t.Fatalf("not seen within %s: %s\n%s", limit, what, s.dump())
+		}
+	}
+}
+
+// seen waits for a request that was answered so.
+func (s *served) seen(message, reply string) Seen {
+	s.t.Helper()
+	l := s.until(message+" -> "+reply, 30*time.Second, func(l line) bool {
+		return l.Seen != nil && l.Seen.Message == message && l.Seen.Reply == reply
+	})
+	return *l.Seen
+}
+
+// drain reads what is there and returns all lines so far.
+func (s *served) drain() []line {
+	for {
+		select {
+		case l, ok := <-s.lines:
+			if !ok {
+				return s.all
+			}
+			s.all = append(s.all, l)
+		default:
+			return s.all
+		}
+	}
+}
+
+func (s *served) dump() string {
+	var b strings.Builder
+	for _, l := range s.all {
+		j, _ := json.Marshal(l)
+		b.Write(j)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
