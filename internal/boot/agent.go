@@ -1,12 +1,180 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
 )
 
-// RunAgent is the role of pando-agent.service.
-func RunAgent(release string, stderr io.Writer) int {
-	fmt.Fprintln(stderr, "agent", release)
-	select {}
+// How often the agent looks and speaks. Marks come by socket; looking is for what came while it was away.
+const (
+	lookEvery    = 5 * time.Second
+	bootingEvery = 2 * time.Second // until some time after booted, when people watch
+	statusEvery  = time.Minute
+	farewell     = 2 * time.Second // for the last word at shutdown
+)
+
+// agent is the running node's voice. It may be killed and started again at any time: what it has to know is in
+// the run directory, and what it has sent is on record there.
+type agent struct {
+	dir      string
+	session  session
+	control  *control
+	report   *reporter
+	block    BlockClient
+	log      io.Writer
+	progress progress // of the marks loop and the status loop, which are one goroutine
+	sent     time.Time
+	last     api.NodeStatus
+	booted   atomic.Bool
+	systemd  *api.Systemd
 }
+
+// progress is what must not be reported twice.
+type progress struct {
+	Marks     int64 `json:"marks"`     // bytes of the marks file that were reported
+	Incidents int64 `json:"incidents"` // sequence of the newest incident that was reported
+	Leftover  bool  `json:"leftover"`  // init's last events were reported
+	Booted    bool  `json:"booted"`
+}
+
+// RunAgent is the role of pando-agent.service. It returns the exit status when it is told to end.
+func RunAgent(release string, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	a, err := newAgent(RunDir, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-agent:", err)
+		return 1
+	}
+	fmt.Fprintf(stderr, "pando-agent %s: node %s, boot %s\n", release, a.session.Node, a.session.Boot)
+	a.run(ctx)
+	return 0
+}
+
+func newAgent(dir string, log io.Writer) (*agent, error) {
+	a := &agent{dir: dir, log: log, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)}}
+	if err := readJSON(dir, sessionName, &a.session); err != nil {
+		return nil, fmt.Errorf("not on a Pando node: %w", err)
+	}
+	_ = readJSON(dir, progressName, &a.progress) // none yet: from the start
+	a.booted.Store(a.progress.Booted)
+	var err error
+	if a.control, err = newControl(a.session.Control, a.session.ServerKey); err != nil {
+		return nil, err
+	}
+	a.report = newReporter(a.post)
+	return a, nil
+}
+
+// run works until ctx ends, then says goodbye if the machine goes down.
+func (a *agent) run(ctx context.Context) {
+	go a.report.run(ctx)
+	go a.keepLease(ctx)
+	kicks := a.listen(ctx)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			a.goodbye()
+			return
+		case <-kicks:
+		case <-next.C:
+		}
+		a.leftover()
+		a.marks()
+		a.status(ctx)
+		next.Reset(a.interval())
+	}
+}
+
+func (a *agent) interval() time.Duration {
+	if !a.booted.Load() || a.last.Systemd == nil && a.offset() < 10*time.Minute {
+		return bootingEvery
+	}
+	return lookEvery
+}
+
+// listen returns a channel that gets something when a mark was made.
+func (a *agent) listen(ctx context.Context) <-chan struct{} {
+	kicks := make(chan struct{}, 1)
+	path := filepath.Join(a.dir, agentSocket)
+	_ = os.Remove(path)
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		a.logf("listen: %v", err) // marks are still found by looking
+		return kicks
+	}
+	context.AfterFunc(ctx, func() { c.Close() })
+	go func() {
+		for b := make([]byte, 16); ; {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			select {
+			case kicks <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return kicks
+}
+
+// post sends events. Progress is put on record when the server has them.
+func (a *agent) post(ctx context.Context, events []trace.Event) error {
+	return a.send(ctx, events, nil)
+}
+
+func (a *agent) send(ctx context.Context, events []trace.Event, status *api.NodeStatus) error {
+	if events == nil {
+		events = []trace.Event{}
+	}
+	req := api.ReportRequest{Boot: a.session.Boot, Events: events, Uptime: a.offset(), Status: status}
+	return a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, nil)
+}
+
+// event queues an event of the running node.
+func (a *agent) event(e trace.Event) {
+	e.Boot, e.Node, e.MAC = a.session.Boot, a.session.Node, a.session.MAC
+	if e.Offset == 0 {
+		e.Offset = a.offset()
+	}
+	a.report.add(e)
+}
+
+// info queues a fact, under the stage that the node is in.
+func (a *agent) info(message, hint string) {
+	stage := trace.SwitchRoot
+	if a.booted.Load() {
+		stage = trace.Booted
+	}
+	a.event(trace.Event{Stage: stage, Kind: trace.Info, Message: message, Hint: hint})
+}
+
+// goodbye reports that the machine goes down; a restart of the agent alone is not worth a word.
+func (a *agent) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	if goingDown(ctx) {
+		a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine goes down"})
+	}
+	if err := a.report.flush(ctx); err != nil {
+		a.logf("report: %v", err)
+	}
+}
+
+// offset is the time since init started, by the clock that all processes of a boot share.
+func (a *agent) offset() time.Duration { return monotonic() - a.session.Origin }
+
+func (a *agent) logf(format string, args ...any) { fmt.Fprintf(a.log, format+"\n", args...) }

@@ -26,7 +26,8 @@ type console struct {
 
 // openConsole sets the kernel's log up so that no line of ours is dropped. It works, silently, without one.
 func openConsole() *console {
-	_ = os.WriteFile("/proc/sys/kernel/printk_devkmsg", []byte("on"), 0o644)
+	// The line end is part of what the kernel wants here; without it the write is refused.
+	_ = os.WriteFile("/proc/sys/kernel/printk_devkmsg", []byte("on\n"), 0o644)
 	c := &console{kmsg: io.Discard}
 	if f, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
 		c.kmsg = f

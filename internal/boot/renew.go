@@ -1,0 +1,148 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
+	"golang.org/x/sys/unix"
+)
+
+// renewal is what is due for a lease at some moment (RFC 2131, 4.4.5).
+type renewal int
+
+const (
+	keep   renewal = iota // nothing yet
+	ask                   // T1 passed: ask the server that gave it
+	askAll                // T2 passed: ask any server
+	anew                  // expired: a new lease, but the old address stays, because the root hangs on it
+)
+
+// minRenew is the shortest time between two attempts.
+const minRenew = time.Minute
+
+var errNak = errors.New("the server takes the address back")
+
+// due returns what to do at now, and how long to wait if it fails or is keep.
+func (l lease) due(now time.Duration) (renewal, time.Duration) {
+	age := now - l.Acquired
+	switch {
+	case age < l.Renew:
+		return keep, l.Renew - age
+	case age < l.Rebind:
+		return ask, max((l.Rebind-age)/2, minRenew)
+	case age < l.Length:
+		return askAll, max((l.Length-age)/2, minRenew)
+	}
+	return anew, minRenew
+}
+
+// keepLease renews the lease until ctx ends. Nothing that goes wrong here takes the address away.
+func (a *agent) keepLease(ctx context.Context) {
+	var l lease
+	if err := readJSON(a.dir, leaseName, &l); err != nil {
+		a.logf("lease: %v", err)
+		return
+	}
+	for {
+		what, wait := l.due(monotonic())
+		if what != keep {
+			renewed, err := renew(ctx, l, what)
+			if errors.Is(err, errNak) {
+				renewed, err = renew(ctx, l, anew)
+			}
+			if err == nil {
+				l = a.newLease(ctx, l, renewed)
+				continue
+			}
+			a.info(fmt.Sprintf("lease of %s not renewed: %v", l.Address, err), "is the DHCP server running?")
+		}
+		if sleep(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// newLease puts a renewed lease to work. The daemon keeps its address up from now on.
+func (a *agent) newLease(ctx context.Context, old, l lease) lease {
+	if err := applyNetwork(l.network()); err != nil {
+		a.logf("lease: %v", err)
+	}
+	if err := a.block.SetNetwork(ctx, l.network()); err != nil {
+		a.logf("lease: tell the block daemon: %v", err)
+	}
+	if l.Address != old.Address {
+		a.info(fmt.Sprintf("address changed from %s to %s", old.Address, l.Address), "")
+		if err := removeAddress(l.Interface, old.Address); err != nil {
+			a.logf("lease: %v", err)
+		}
+	}
+	if err := writeJSON(a.dir, leaseName, 0o644, l); err != nil {
+		a.logf("lease: %v", err)
+	}
+	return l
+}
+
+// renew asks for the lease again in one of the ways. The adapter is found by its index: its name has changed.
+func renew(ctx context.Context, l lease, how renewal) (lease, error) {
+	i, err := net.InterfaceByIndex(l.Interface)
+	if err != nil {
+		return l, fmt.Errorf("interface %d: %w", l.Interface, err)
+	}
+	n := nic{Index: i.Index, Name: i.Name, MAC: l.MAC}
+	if how == anew {
+		return discover(ctx, n)
+	}
+	c, server, err := renewClient(ctx, n, l, how)
+	if err != nil {
+		return l, err
+	}
+	defer c.Close()
+	req, err := dhcpv4.New(append(identify(n), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+		dhcpv4.WithHwAddr(n.hardware()), dhcpv4.WithClientIP(net.IP(l.Address.Addr().AsSlice())))...)
+	if err != nil {
+		return l, err
+	}
+	answer, err := c.SendAndRead(ctx, server, req,
+		nclient4.IsMessageType(dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNak))
+	switch {
+	case err != nil:
+		return l, err
+	case answer.MessageType() == dhcpv4.MessageTypeNak:
+		return l, errNak
+	}
+	return newLease(n, answer, monotonic())
+}
+
+// renewClient speaks from the node's address to its server, or by broadcast to any.
+func renewClient(ctx context.Context, n nic, l lease, how renewal) (*nclient4.Client, *net.UDPAddr, error) {
+	opts := []nclient4.ClientOpt{nclient4.WithTimeout(dhcpTimeout), nclient4.WithRetry(dhcpRetries)}
+	if how == askAll {
+		c, err := nclient4.New(n.Name, append(opts, nclient4.WithHWAddr(n.hardware()))...)
+		return c, nclient4.DefaultServers, err
+	}
+	// Bound to the adapter, so that a DHCP client of the image for another adapter can have the port too.
+	lc := net.ListenConfig{Control: func(_, _ string, rc syscall.RawConn) error {
+		var bindErr error
+		err := rc.Control(func(fd uintptr) {
+			bindErr = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+				unix.BindToDevice(int(fd), n.Name))
+		})
+		return errors.Join(err, bindErr)
+	}}
+	conn, err := lc.ListenPacket(ctx, "udp4", fmt.Sprintf("%s:%d", l.Address.Addr(), nclient4.ClientPort))
+	if err != nil {
+		return nil, nil, err
+	}
+	server := &net.UDPAddr{IP: net.IP(l.Server.AsSlice()), Port: nclient4.ServerPort}
+	c, err := nclient4.NewWithConn(conn, n.hardware(), opts...)
+	if err != nil {
+		conn.Close()
+	}
+	return c, server, err
+}
