@@ -16,7 +16,7 @@ import (
 const script = "#!ipxe\necho harness reached ${net0/mac}\nsleep 600\n"
 
 // Real machines against a plain dnsmasq: when this fails no boot test can mean anything.
-func TestMachinesReachTheirScript(t *testing.T) {
+func TestRealMachinesRunAScript(t *testing.T) {
 	if os.Getenv("PANDO_BOOT") == "" {
 		t.Skip("real machines: PANDO_BOOT is not set (make test sets it)")
 	}

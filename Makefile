@@ -1,0 +1,83 @@
+# `make` without a target prints the targets. Everything that is made goes into build/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The Go that scripts/find-go finds comes first in the path, for tests that call it too.
+WITH_GO = export PATH="$$(dirname "$$(scripts/find-go)"):$$PATH" CGO_ENABLED=0;
+RELEASE := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.release=$(RELEASE)
+PREFIX ?= /usr/local
+FUZZTIME ?= 20s
+# In continuous integration a skip that test/skips.txt does not expect is a failure.
+SUMMARY = build/bin/testsum $(if $(CI),-skips test/skips.txt)
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+.PHONY: demo
+demo: build ## three machines without disks boot on this computer; KEEP=1 leaves them running
+	@scripts/install-packages demo
+	@build/bin/pando-lab demo $(if $(KEEP),--keep)
+
+.PHONY: demo-stop
+demo-stop: ## ends what `make demo KEEP=1` left running
+	@build/bin/pando-lab stop
+
+.PHONY: build
+build: ## pando, pando-init and pando-lab into build/bin
+	@scripts/install-packages build
+	@$(WITH_GO) go build -trimpath -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/...
+
+.PHONY: install
+install: build ## pando into PREFIX/bin (/usr/local), the node's program into /usr/lib/pando
+	install -D -m 755 build/bin/pando $(DESTDIR)$(PREFIX)/bin/pando
+	install -D -m 755 build/bin/pando-init $(DESTDIR)/usr/lib/pando/pando-init
+
+.PHONY: test
+test: packages lint test-unit test-boot ## everything that is checked on each change, real boots included
+
+.PHONY: packages
+packages:
+	@scripts/install-packages test
+
+build/bin/testsum: tools/testsum/main.go tools/go.mod
+	@$(WITH_GO) go -C tools build -o ../build/bin/ ./testsum
+
+.PHONY: test-unit
+test-unit: build build/bin/testsum ## all tests but real boots
+	@$(WITH_GO) go test -json -skip ^TestReal ./... 2>&1 | $(SUMMARY)
+
+.PHONY: test-boot
+test-boot: build build/bin/testsum ## real boots of emulated machines (root)
+	@$(WITH_GO) PANDO_BOOT=1 go test -json -count=1 -p 1 -timeout 40m -run ^TestReal ./internal/testkit ./test/boot 2>&1 | $(SUMMARY)
+
+.PHONY: test-full
+test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release)
+	@scripts/install-packages test
+	@$(WITH_GO) scripts/test-full
+
+.PHONY: lint
+lint: build/bin/staticcheck build/bin/revive ## gofmt, go vet, staticcheck, revive
+	@$(WITH_GO) scripts/lint
+
+build/bin/staticcheck build/bin/revive: tools/go.mod
+	@scripts/install-packages build
+	@mkdir -p build/bin
+	@$(WITH_GO) go -C tools build -o ../build/bin/ honnef.co/go/tools/cmd/staticcheck github.com/mgechev/revive
+	@touch build/bin/staticcheck build/bin/revive
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@$(WITH_GO) scripts/fuzz $(FUZZTIME)
+
+.PHONY: golden
+golden: ## rewrites golden files; look at the difference before you commit it
+	@$(WITH_GO) go test $$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' . | xargs -n1 dirname | sort -u) -update
+
+.PHONY: clean
+clean: ## removes build/
+	@if [ -x build/bin/pando-lab ]; then build/bin/pando-lab stop; fi
+	rm -rf build

@@ -1,0 +1,97 @@
+package house
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// The node's program travels with every boot and is locked in every node's memory.
+const (
+	maxAgent     = 9_000_000 // bytes, stripped
+	maxAgentSent = 3_300_000 // bytes, as the initramfs carries it
+)
+
+// heavy are packages that turn off the linker's removal of unused methods, or that are simply big.
+var heavy = []string{"html/template", "text/template", "encoding/gob", "encoding/xml", "database/sql", "expvar",
+	"net/http/pprof", "net/rpc", "go/ast", "github.com/spf13/cobra", "go.yaml.in/yaml/v3", "modernc.org/sqlite"}
+
+// TestAgentDependencies holds the list of what the node's program is linked from: a new line in
+// testdata/pando-init.deps is a decision, seen in review.
+func TestAgentDependencies(t *testing.T) {
+	out := goCommand(t, "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
+		"./cmd/pando-init")
+	var deps []string
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		std, isStd := strings.CutPrefix(line, "std ")
+		if slices.Contains(heavy, line) || isStd && slices.Contains(heavy, std) {
+			t.Errorf("pando-init is linked from %s", line)
+		}
+		if !isStd { // the standard library's own list changes with every release of Go
+			deps = append(deps, line)
+		}
+	}
+	slices.Sort(deps)
+	golden(t, "pando-init.deps", strings.Join(deps, "\n")+"\n")
+}
+
+func TestAgentSize(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "pando-init")
+	goCommand(t, "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/pando-init")
+	b, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := len(enc.EncodeAll(b, nil))
+	t.Logf("pando-init: %d bytes, %d as sent", len(b), sent)
+	if len(b) > maxAgent {
+		t.Errorf("pando-init has %d bytes, the ceiling is %d", len(b), maxAgent)
+	}
+	if sent > maxAgentSent {
+		t.Errorf("pando-init has %d bytes as sent, the ceiling is %d", sent, maxAgentSent)
+	}
+}
+
+// goCommand runs the go command at the module's top and returns its output.
+func goCommand(t *testing.T, args ...string) string {
+	t.Helper()
+	c := exec.Command("go", args...)
+	c.Dir = root
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%swant:\n%s(rewrite it with -update if the change is meant)", path, got, want)
+	}
+}

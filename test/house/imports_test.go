@@ -1,0 +1,142 @@
+package house
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule is one package below internal and those that it may import.
+type rule struct {
+	name string
+	may  []string
+}
+
+// find returns the place of a package in some rules, -1 if it has none.
+func find(rules []rule, name string) int {
+	return slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+}
+
+// mayImport is the direction of the whole system, the table of docs/architecture.md: a package imports packages that
+// stand before it here, and only those that are named. A new package gets a line here, and an ADR.
+var mayImport = []rule{
+	{"fleet", nil},
+	{"chunk", nil},
+	{"tftp", nil},
+	{"nbd", nil},
+	{"image", []string{"fleet", "chunk"}},
+	{"trace", []string{"fleet"}},
+	{"netboot", []string{"fleet"}},
+	{"store", []string{"fleet", "chunk", "image"}},
+	{"blockdev", []string{"chunk", "image"}},
+	{"dhcp", []string{"fleet", "netboot"}},
+	{"registry", []string{"fleet", "trace"}},
+	{"api", []string{"fleet", "trace", "image"}},
+	{"config", []string{"fleet"}},
+	{"identity", []string{"fleet"}},
+	{"build", []string{"fleet", "chunk", "image", "store", "api"}},
+	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "blockdev", "api"}},
+	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "dhcp", "registry", "api",
+		"config", "identity", "build"}},
+	{"testkit", []string{"fleet", "chunk", "image", "store", "api"}},
+}
+
+// TestImportDirection also sees a package that is missing in the table, and one that is only in the table.
+func TestImportDirection(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range program(sources(t)) {
+		name, ok := strings.CutPrefix(s.dir, "internal/")
+		if !ok {
+			continue
+		}
+		seen[name] = true
+		i := find(mayImport, name)
+		if i < 0 {
+			t.Errorf("%s: package %s has no place in the import table", s.path, name)
+			continue
+		}
+		for _, p := range s.imports() {
+			dep, ours := strings.CutPrefix(p, "pando/internal/")
+			if ours && !slices.Contains(mayImport[i].may, dep) {
+				t.Errorf("%s imports %s, which package %s may not", s.path, dep, name)
+			}
+		}
+	}
+	for i, r := range mayImport {
+		if !seen[r.name] {
+			t.Errorf("package %s of the import table does not exist", r.name)
+		}
+		for _, dep := range r.may {
+			if find(mayImport[:i], dep) < 0 {
+				t.Errorf("table: %s may import %s, which does not stand before it", r.name, dep)
+			}
+		}
+	}
+}
+
+// Pure packages decide; whoever calls them acts and tells the time.
+func TestPurePackagesHaveNoSocketsFilesClockOrLogger(t *testing.T) {
+	pure := []string{"fleet", "chunk", "image", "trace", "netboot"}
+	for _, s := range program(sources(t)) {
+		if !slices.Contains(pure, strings.TrimPrefix(s.dir, "internal/")) {
+			continue
+		}
+		for _, p := range s.imports() {
+			switch p {
+			case "os", "log", "log/slog", "net/http", "os/exec", "syscall", "golang.org/x/sys/unix":
+				t.Errorf("%s imports %s", s.path, p)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if what := sideEffect(n); what != "" {
+				t.Errorf("%s:%d uses %s", s.path, s.line(n.Pos()), what)
+			}
+			return true
+		})
+	}
+}
+
+// sideEffect names the clock or socket that an expression uses, "" if none.
+func sideEffect(n ast.Node) string {
+	sel, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	name := sel.Sel.Name
+	clock := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+	if pkg.Name == "time" && slices.Contains(clock, name) ||
+		pkg.Name == "net" && (strings.HasPrefix(name, "Dial") || strings.HasPrefix(name, "Listen")) {
+		return pkg.Name + "." + name
+	}
+	return ""
+}
+
+// The testing package would come into programs with its flags.
+func TestNoTestingInPrograms(t *testing.T) {
+	for _, s := range program(sources(t)) {
+		for _, p := range s.imports() {
+			if p == "testing" || strings.HasPrefix(p, "testing/") {
+				t.Errorf("%s imports %s", s.path, p)
+			}
+			if p == "pando/internal/testkit" && s.dir != "cmd/pando-lab" {
+				t.Errorf("%s imports the testkit; only tests and the lab do", s.path)
+			}
+		}
+	}
+}
+
+// No work before main, and nothing that registers itself by being imported.
+func TestNoInitFunctions(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s:%d: func init", s.path, s.line(f.Pos()))
+			}
+		}
+	}
+}

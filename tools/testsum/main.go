@@ -1,0 +1,150 @@
+// Command testsum reads the output of `go test -json` and prints what a person wants of it: one line for each package,
+// everything that a failed test said, and at the end every test that was skipped, with its reason. A skip is a result:
+// with -skips FILE those that the file does not expect fail the run.
+//
+// The file has one expected skip on a line, "package test", and comments after '#'.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	skips := flag.String("skips", "", "file of expected skips; others are failures")
+	flag.Parse()
+	ok, err := run(os.Stdin, os.Stdout, *skips)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testsum:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// event is one line of `go test -json`, and of `go build -json` inside of it.
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64
+	ImportPath                    string // of a build
+}
+
+// name is how a test is told apart.
+func (e event) name() string { return e.Package + " " + e.Test }
+
+type summary struct {
+	out     io.Writer
+	said    map[string][]string // what a test, or a package outside its tests, printed
+	passed  int
+	inside  map[string]int // tests that passed, by package
+	skipped []string       // "package test: reason"
+	failed  []string
+}
+
+func run(in io.Reader, out io.Writer, expected string) (bool, error) {
+	s := &summary{out: out, said: map[string][]string{}, inside: map[string]int{}}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	start := time.Now()
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintln(out, lines.Text()) // not of go test: a failed build says it plainly
+			continue
+		}
+		s.add(e)
+	}
+	if err := lines.Err(); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(out, "\n%d tests passed, %d failed, %d skipped in %s\n", s.passed, len(s.failed), len(s.skipped),
+		time.Since(start).Round(time.Second))
+	unexpected, err := s.unexpected(expected)
+	return len(s.failed) == 0 && len(unexpected) == 0, err
+}
+
+func (s *summary) add(e event) {
+	switch e.Action {
+	case "output":
+		s.said[e.name()] = append(s.said[e.name()], e.Output)
+	case "build-output":
+		fmt.Fprint(s.out, e.Output)
+	case "pass":
+		s.pass(e)
+	case "skip":
+		if e.Test != "" {
+			s.skipped = append(s.skipped, e.name()+": "+s.reason(e))
+		}
+	case "fail":
+		s.fail(e)
+	}
+	if e.Action == "pass" || e.Action == "skip" {
+		delete(s.said, e.name())
+	}
+}
+
+func (s *summary) pass(e event) {
+	if e.Test != "" {
+		s.passed++
+		s.inside[e.Package]++
+		return
+	}
+	fmt.Fprintf(s.out, "ok    %-34s %7.1fs %5d tests\n", e.Package, e.Elapsed, s.inside[e.Package])
+}
+
+func (s *summary) fail(e event) {
+	s.failed = append(s.failed, e.name())
+	fmt.Fprintf(s.out, "FAIL  %s %s %.1fs\n", e.Package, e.Test, e.Elapsed)
+	for _, line := range s.said[e.name()] {
+		fmt.Fprint(s.out, "      ", line)
+	}
+}
+
+// reason is the last thing that a skipped test said, without the place in the source.
+func (s *summary) reason(e event) string {
+	for _, line := range slices.Backward(s.said[e.name()]) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
+			continue
+		}
+		if _, after, ok := strings.Cut(line, ".go:"); ok {
+			_, line, _ = strings.Cut(after, ": ")
+		}
+		return line
+	}
+	return "no reason given"
+}
+
+// unexpected prints every skip and returns those that the file does not have.
+func (s *summary) unexpected(file string) ([]string, error) {
+	want := map[string]bool{}
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			line, _, _ = strings.Cut(line, "#")
+			if f := strings.Fields(line); len(f) == 2 {
+				want[f[0]+" "+f[1]] = true
+			}
+		}
+	}
+	var bad []string
+	for _, skip := range s.skipped {
+		name, _, _ := strings.Cut(skip, ":")
+		mark := "skip "
+		if file != "" && !want[name] {
+			mark, bad = "SKIP (not expected here) ", append(bad, skip)
+		}
+		fmt.Fprintln(s.out, mark+skip)
+	}
+	return bad, nil
+}
