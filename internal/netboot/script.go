@@ -76,7 +76,9 @@ func startScript(in ScriptInput) ([]byte, error) {
 	fmt.Fprintf(&b, "echo Pando: version %s, boot %s\n", text(string(in.Version)), text(string(in.Boot)))
 	// What a first attempt left behind would be started as well.
 	b.WriteString("imgfree ||\n")
-	fmt.Fprintf(&b, "kernel %s/o/%s %s || goto failed\n", in.Base, in.Kernel, line)
+	// iPXE puts the image's name in front of the command line of a kernel that UEFI starts, where a bare word would
+	// become an argument of /init. A word of this form is what Linux knows from other loaders.
+	fmt.Fprintf(&b, "kernel --name BOOT_IMAGE=linux %s/o/%s %s || goto failed\n", in.Base, in.Kernel, line)
 	fmt.Fprintf(&b, "initrd --name initramfs %s/boot/%s/initramfs || goto failed\n", in.Base, in.Boot)
 	b.WriteString("boot || goto failed\n")
 	b.WriteString(":failed\necho Pando: kernel or initramfs did not arrive or did not start\nsleep 5\nimgfree ||\n")
