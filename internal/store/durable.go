@@ -55,6 +55,19 @@ func syncDir(path string) error {
 	return nil
 }
 
+// syncFS makes everything durable that was written to the file system of a directory.
+func syncFS(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync file system of %s: %w", dir, explain(err, dir))
+	}
+	return nil
+}
+
 // explain adds to an error what the person who reads it can do.
 func explain(err error, path string) error {
 	switch {

@@ -6,50 +6,46 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"pando/internal/chunk"
 )
 
-// A Writer adds objects to a Dir. It writes many under temporary names, makes all of them durable at once,
-// which is much faster than one by one, and then renames them. It is used by one goroutine.
+// A Writer adds objects to a Dir. It writes many under temporary names, makes all of them durable at once
+// and then renames them. It is used by one goroutine.
+//
+// One syncfs for a batch does the work of one fsync for each file: Linux reports failed writes by it (5.8
+// and later), and a system image of 13,000 objects took 100 s by fsync, 11 s by syncfs.
 type Writer struct {
 	dir     *Dir
-	pending map[chunk.ID]*os.File // written, not yet durable
-	bytes   int64                 // in pending
-	dirty   map[string]bool       // directories with renames that are not durable yet
+	pending map[chunk.ID]bool // written, not yet durable
+	bytes   int64             // in pending
+	renamed bool              // there are names that are not durable yet
 }
 
-// The limits of what is pending: open files, and bytes that a crash loses.
+// The limits of what is pending: files, and bytes, which a crash loses.
 const (
-	maxPending      = 256
-	maxPendingBytes = 32 << 20
+	maxPending      = 2048
+	maxPendingBytes = 64 << 20
 )
 
 // NewWriter returns a writer; the caller holds the store's lock until it is done with it. Close frees what
 // was not flushed.
 func (d *Dir) NewWriter() *Writer {
-	return &Writer{dir: d, pending: map[chunk.ID]*os.File{}, dirty: map[string]bool{}}
+	return &Writer{dir: d, pending: map[chunk.ID]bool{}}
 }
 
 // Put adds an object, unless the store has it, and reports whether it was new. It is readable after the
 // next Flush and durable after the next Sync; Put flushes by itself now and then.
 func (w *Writer) Put(ctx context.Context, stored []byte) (id chunk.ID, isNew bool, err error) {
 	id = chunk.Sum(stored)
-	if w.pending[id] != nil {
+	if w.pending[id] {
 		return id, false, nil
 	}
 	if size, ok := w.dir.Stat(id); ok && size == int64(len(stored)) {
 		return id, false, nil
 	}
-	f, err := os.OpenFile(filepath.Join(w.dir.incoming(), id.Name()), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return id, false, fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
-	}
-	w.pending[id] = f
-	if _, err := f.Write(stored); err != nil {
+	w.pending[id] = true
+	if err := os.WriteFile(w.temporary(id), stored, 0o644); err != nil {
 		return id, false, fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
 	}
 	w.bytes += int64(len(stored))
@@ -64,84 +60,50 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := syncFiles(w.pending); err != nil {
-		return fmt.Errorf("write %d objects: %w", len(w.pending), explain(err, w.dir.path))
+	if len(w.pending) == 0 {
+		return nil
 	}
-	for id, f := range w.pending {
-		to := w.dir.ObjectPath(id)
-		if err := w.rename(f.Name(), to); err != nil {
+	if err := syncFS(w.dir.incoming()); err != nil {
+		return fmt.Errorf("write %d objects: %w", len(w.pending), err)
+	}
+	for id := range w.pending {
+		if err := rename(w.temporary(id), w.dir.ObjectPath(id)); err != nil {
 			return fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
 		}
-		f.Close()
+		w.renamed = true
 		delete(w.pending, id)
 	}
 	w.bytes = 0
 	return nil
 }
 
+func (w *Writer) temporary(id chunk.ID) string { return filepath.Join(w.dir.incoming(), id.Name()) }
+
 // rename moves a file to its final name, whose directory it makes if need be.
-func (w *Writer) rename(from, to string) error {
-	parent := filepath.Dir(to)
-	if !w.dirty[parent] {
-		if err := os.Mkdir(parent, 0o755); err == nil {
-			w.dirty[filepath.Dir(parent)] = true
-		} else if !errors.Is(err, os.ErrExist) {
-			return err
-		}
-		w.dirty[parent] = true
+func rename(from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Mkdir(filepath.Dir(to), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
 	}
 	return os.Rename(from, to)
 }
 
 // Sync flushes, and makes the names durable too. A manifest is written after it, never before.
 func (w *Writer) Sync(ctx context.Context) error {
-	if err := w.Flush(ctx); err != nil {
+	if err := w.Flush(ctx); err != nil || !w.renamed {
 		return err
 	}
-	for dir := range w.dirty {
-		if err := syncDir(dir); err != nil {
-			return err
-		}
-		delete(w.dirty, dir)
-	}
-	return nil
+	w.renamed = false
+	return syncFS(w.dir.objects())
 }
 
 // Close throws away what was not flushed.
 func (w *Writer) Close() {
-	for id, f := range w.pending {
-		f.Close()
-		os.Remove(f.Name())
+	for id := range w.pending {
+		os.Remove(w.temporary(id))
 		delete(w.pending, id)
 	}
-}
-
-// syncFiles makes several files durable. The first pass only starts the writes, so that the disk has all of
-// them in its queue before the first wait.
-func syncFiles(files map[chunk.ID]*os.File) error {
-	for _, f := range files {
-		_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE) // a hint; fsync decides
-	}
-	const workers = 8
-	queue := make(chan *os.File)
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
-	for i := range workers {
-		wg.Go(func() {
-			for f := range queue {
-				errs[i] = errors.Join(errs[i], f.Sync())
-			}
-		})
-	}
-	for _, f := range files {
-		queue <- f
-	}
-	close(queue)
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,0 +1,193 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"aead.dev/minisign"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// Options says what to build, from what and where to.
+type Options struct {
+	// What the tree is: a recipe, or a directory that exists. Exactly one is set.
+	Recipe  *Recipe
+	FromDir string
+
+	Store    *store.Dir          // gets the objects and the manifest
+	Work     string              // directory for unfinished work, on a disk with room for the tree and the raw image
+	Key      minisign.PrivateKey // signs the manifest
+	Firmware string              // directory looked at before the tree's /lib/firmware; "" none
+
+	CommandLine []string // kernel arguments, after the recipe's
+	ChunkSize   int      // raw bytes of the largest chunk; 0: chunk.DefaultChunkSize
+	Workers     int      // chunks packed at once; 0: one for each processor
+	FreshTree   bool     // install again, also if an interrupted build left a whole tree
+	Builder     string   // version of Pando, for the provenance
+
+	Log      *slog.Logger     // nil: nothing is logged
+	Progress func(Progress)   // nil: nobody is told; called from one goroutine at a time
+	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
+
+	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
+}
+
+// Progress says how far a step is. The reader computes rates and the time left.
+type Progress struct {
+	Step  string // one of Steps
+	Done  int64  // in Unit
+	Total int64  // in Unit; 0: unknown
+	Unit  string // "bytes", "files" or "" if only Note says something
+	Note  string // one line of what is being done, such as a line of the installer's output
+}
+
+// The steps of a build, in order.
+const (
+	StepTree     = "tree"     // packages are installed (recipes only)
+	StepScan     = "scan"     // the tree is looked through
+	StepErofs    = "erofs"    // the raw image is written
+	StepKernel   = "kernel"   // kernel and drivers are stored
+	StepObjects  = "objects"  // chunks are packed and stored
+	StepManifest = "manifest" // the version is signed and published
+)
+
+// Steps lists the steps in order.
+func Steps() []string {
+	return []string{StepTree, StepScan, StepErofs, StepKernel, StepObjects, StepManifest}
+}
+
+// Result is a version that is in the store, and what it took.
+type Result struct {
+	Version    fleet.Digest
+	Existed    bool // the store had this version already
+	Manifest   image.Manifest
+	Provenance image.Provenance
+	Chunks     int   // extents of the root file system that have an object
+	Objects    int64 // distinct objects of the version, all kinds
+	NewObjects int64 // of those, the ones the store did not have
+	NewBytes   int64 // their bytes as stored
+	Elapsed    map[string]time.Duration
+}
+
+// Image builds a version and puts it into the store. Interrupted at any moment, also by a full disk or a
+// power cut, it leaves the store whole, and the same call continues where it was.
+func Image(ctx context.Context, opt Options) (Result, error) {
+	b, err := newBuilder(opt)
+	if err != nil {
+		return Result{}, fmt.Errorf("build image: %w", err)
+	}
+	if err := b.run(ctx); err != nil {
+		return b.result, fmt.Errorf("build image: %w", err)
+	}
+	return b.result, nil
+}
+
+// builder is one run of Image.
+type builder struct {
+	Options
+	work   *workDir
+	enc    *chunk.Encoder
+	result Result
+
+	root     string // the tree
+	scan     treeScan
+	mkfs     string // what mkfs.erofs says of its version
+	manifest image.Manifest
+	ids      map[chunk.ID]bool // distinct objects so far
+}
+
+func newBuilder(opt Options) (*builder, error) {
+	if (opt.Recipe == nil) == (opt.FromDir == "") {
+		return nil, errors.New("give either a recipe or a directory")
+	}
+	if opt.Store == nil || opt.Work == "" {
+		return nil, errors.New("no store or no work directory")
+	}
+	if opt.ChunkSize == 0 {
+		opt.ChunkSize = chunk.DefaultChunkSize
+	}
+	if opt.Workers == 0 {
+		opt.Workers = runtime.GOMAXPROCS(0)
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(Progress) {}
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.drivers == nil {
+		opt.drivers = Drivers
+	}
+	enc, err := chunk.NewEncoder(opt.Workers)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{Options: opt, enc: enc, ids: map[chunk.ID]bool{}}
+	b.result.Elapsed = map[string]time.Duration{}
+	b.manifest.Format = image.Format
+	return b, nil
+}
+
+// run goes through the steps.
+func (b *builder) run(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("it must run as root: the tree has files of many owners, and device nodes")
+	}
+	var err error
+	if b.work, err = openWork(ctx, b.Work, b.workName(), b.Progress); err != nil {
+		return err
+	}
+	defer b.work.close()
+	unlock := func() {}
+	defer func() { unlock() }()
+	steps := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{StepTree, b.makeTree},
+		{StepScan, b.scanTree},
+		{StepErofs, b.makeErofs},
+		{StepKernel, func(ctx context.Context) (err error) {
+			if unlock, err = b.lockStore(ctx); err != nil {
+				return err
+			}
+			return b.addKernel(ctx)
+		}},
+		{StepObjects, b.addRoot},
+		{StepManifest, b.publish},
+	}
+	for _, step := range steps {
+		begin := time.Now()
+		b.Progress(Progress{Step: step.name})
+		if err := step.do(ctx); err != nil {
+			b.work.note(step.name, err)
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		b.result.Elapsed[step.name] = time.Since(begin)
+		b.Log.Info("build step done", "step", step.name, "seconds", time.Since(begin).Seconds())
+	}
+	return b.work.remove()
+}
+
+// lockStore waits for other writers, and says so.
+func (b *builder) lockStore(ctx context.Context) (func(), error) {
+	unlock, err := b.Store.TryLock("image build")
+	var locked *store.LockedError
+	if errors.As(err, &locked) {
+		b.Progress(Progress{Step: StepKernel, Note: "waiting for the store: " + locked.Holder})
+		return b.Store.Lock(ctx, "image build")
+	}
+	return unlock, err
+}

@@ -1,0 +1,137 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// newTree is the name of a tree while it is installed.
+const newTree = "tree.new"
+
+// install makes the tree of a recipe with mmdebstrap.
+func (b *builder) install(ctx context.Context) error {
+	for _, left := range []string{newTree, "files", "tmp"} {
+		if err := removeTree(b.work.file(left)); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(b.work.file("tmp"), 0o700); err != nil {
+		return err
+	}
+	args, err := b.mmdebstrapArgs()
+	if err != nil {
+		return err
+	}
+	lines := int64(0)
+	cmd := command{
+		args: args,
+		env: []string{
+			"TMPDIR=" + b.work.file("tmp"),
+			"INITRD=No", // Debian's kernel hooks then make no initrd: nodes get Pando's
+			"DEBIAN_FRONTEND=noninteractive",
+		},
+		hint: "install mmdebstrap (Debian, Ubuntu: package mmdebstrap)",
+		each: func(line string) {
+			lines++
+			b.Log.Debug("mmdebstrap", "line", line)
+			b.Progress(Progress{Step: StepTree, Done: lines, Note: line})
+		},
+	}
+	if err := cmd.run(ctx); err != nil {
+		return errors.Join(fullDisk(err, b.work.path), removeTree(b.work.file(newTree)))
+	}
+	if err := tidy(b.work.file(newTree)); err != nil {
+		return err
+	}
+	return os.Rename(b.work.file(newTree), b.root)
+}
+
+// mmdebstrapArgs is the command line for the recipe. Without mirrors of the recipe's own, mmdebstrap takes
+// Debian's, with updates and security.
+func (b *builder) mmdebstrapArgs() ([]string, error) {
+	r := b.Recipe
+	components := r.Components
+	if len(components) == 0 {
+		components = []string{"main"}
+	}
+	args := []string{
+		"mmdebstrap", "--mode=root", "--format=directory", "--variant=apt",
+		"--architectures=" + r.Architecture,
+		"--components=" + strings.Join(components, ","),
+		"--include=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(r.Packages))), ","),
+		// dpkg's own fsyncs protect a running system; here a tree is whole or thrown away.
+		"--dpkgopt=force-unsafe-io",
+	}
+	hooks, err := b.fileHooks()
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, hooks...)
+	for _, c := range r.Customize {
+		args = append(args, `--customize-hook=chroot "$1" /bin/sh -euc `+shellQuote(c))
+	}
+	args = append(args, r.Suite, b.work.file(newTree))
+	return append(args, r.Mirrors...), nil
+}
+
+// fileHooks writes the recipe's files beside the tree and makes the hooks that put them into it.
+func (b *builder) fileHooks() ([]string, error) {
+	if err := os.MkdirAll(b.work.file("files"), 0o700); err != nil {
+		return nil, err
+	}
+	var hooks []string
+	for i, f := range b.Recipe.Files {
+		from := filepath.Join(b.work.file("files"), strconv.Itoa(i))
+		if err := os.WriteFile(from, []byte(f.Content), 0o600); err != nil {
+			return nil, err
+		}
+		mode := f.Mode
+		if mode == "" {
+			mode = "0644"
+		}
+		// In the tree, not beside it: a link in the tree must not lead out of it.
+		hooks = append(hooks, fmt.Sprintf(
+			`--customize-hook=chroot "$1" mkdir -p %s && chroot "$1" dd status=none of=%s < %s && chroot "$1" chmod %s %s`,
+			path.Dir(f.Path), f.Path, shellQuote(from), mode, f.Path))
+	}
+	return hooks, nil
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// tidy removes what the installation left in a tree and what must not be the same on two nodes.
+func tidy(tree string) error {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, glob := range []string{
+		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id",
+		"var/cache/ldconfig/aux-cache", "var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*",
+		"var/log/apt/*", "var/log/*.log", "boot/initrd*", "initrd.img*", "etc/*-",
+	} {
+		names, err := fs.Glob(root.FS(), glob)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := root.RemoveAll(name); err != nil {
+				return fmt.Errorf("tidy tree: %w", err)
+			}
+		}
+	}
+	// Empty, but there: systemd then takes the ID that the node is given and sees no first boot.
+	if err := root.WriteFile("etc/machine-id", nil, 0o444); err != nil {
+		return fmt.Errorf("tidy tree: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// rawImage is the part of the work directory that holds the EROFS file.
+	rawImage = "root.erofs"
+
+	// rootUUID is the UUID of every root file system: an image must not differ by it. Nothing mounts by it.
+	rootUUID = "70616e64-6f00-4000-8000-726f6f746673"
+
+	erofsUtils = "install erofs-utils (Debian, Ubuntu, Fedora: package erofs-utils)"
+)
+
+// makeErofs is the step that writes the raw image, unless one of the same tree is there.
+func (b *builder) makeErofs(ctx context.Context) (err error) {
+	if b.mkfs, err = mkfsVersion(ctx); err != nil {
+		return err
+	}
+	of := b.scan.Fingerprint + " " + b.mkfs
+	if s, ok := b.work.stamped(rawImage, of); ok && fileSize(b.work.file(rawImage)) == s.Size {
+		b.Progress(Progress{Step: StepErofs, Note: "continuing with the raw image written at " + s.Made.Format(time.DateTime)})
+		return nil
+	}
+	if err := b.work.drop(rawImage); err != nil {
+		return err
+	}
+	if err := roomFor(b.work.path, b.scan.Bytes); err != nil {
+		return err
+	}
+	if err := b.runMkfs(ctx); err != nil {
+		return errors.Join(fullDisk(err, b.work.path), b.work.drop(rawImage))
+	}
+	if err := b.checkUnchanged(ctx); err != nil {
+		return errors.Join(err, b.work.drop(rawImage))
+	}
+	f, err := os.Open(b.work.file(rawImage))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("write raw image: %w", err)
+	}
+	return b.work.putStamp(rawImage, stamp{Of: of, Made: b.Now(), Size: fileSize(f.Name())})
+}
+
+// runMkfs writes the image and has fsck.erofs look at it. The super block's time is just after the newest
+// file's: of SOURCE_DATE_EPOCH mkfs.erofs takes that time, and clamps times that are not before it.
+func (b *builder) runMkfs(ctx context.Context) error {
+	file := b.work.file(rawImage)
+	stop := b.watchSize(file)
+	defer stop()
+	mkfs := command{
+		args: []string{
+			"mkfs.erofs", "--quiet", "-Enoinline_data", "-U", rootUUID, "--exclude-regex=^boot/",
+			file, b.root,
+		},
+		env:  []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(b.scan.Newest+1, 10)},
+		hint: erofsUtils,
+	}
+	if err := mkfs.run(ctx); err != nil {
+		return err
+	}
+	return command{args: []string{"fsck.erofs", file}, hint: erofsUtils}.run(ctx)
+}
+
+// watchSize reports how much of the image is written. mkfs.erofs does not say.
+func (b *builder) watchSize(file string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				b.Progress(Progress{Step: StepErofs, Done: min(fileSize(file), b.scan.Bytes), Total: b.scan.Bytes, Unit: "bytes"})
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+var versionLine = regexp.MustCompile(`mkfs\.erofs(?: \(erofs-utils\))? ([0-9][^ ]*)`)
+
+// mkfsVersion is the version of mkfs.erofs. Version 1.5 knows no -V, but prints it above its errors.
+func mkfsVersion(ctx context.Context) (string, error) {
+	for _, arg := range []string{"-V", "--help"} {
+		var version string
+		cmd := command{args: []string{"mkfs.erofs", arg}, hint: erofsUtils, each: func(line string) {
+			if m := versionLine.FindStringSubmatch(line); m != nil && version == "" {
+				version = m[1]
+			}
+		}}
+		err := cmd.run(ctx)
+		if version != "" {
+			return version, nil
+		}
+		var failed *CommandError
+		if err != nil && !errors.As(err, &failed) {
+			return "", err
+		}
+	}
+	return "unknown", nil
+}
+
+func fileSize(name string) int64 {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// roomFor fails early, with numbers, when dir's disk has no room for size bytes more.
+func roomFor(dir string, size int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return nil //nolint:nilerr // no answer is no reason to stop; a full disk is found when it is full
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < size {
+		return fmt.Errorf("%w: the raw image needs %d MB at %s, %d MB are free; make room or choose another disk with --data, "+
+			"then run the same command again: it continues", unix.ENOSPC, size/1e6+1, dir, free/1e6)
+	}
+	return nil
+}
+
+// fullDisk makes an error of a program into ENOSPC if that is what the program meant.
+func fullDisk(err error, dir string) error {
+	var failed *CommandError
+	if !errors.As(err, &failed) || !strings.Contains(strings.Join(failed.Tail, "\n"), unix.ENOSPC.Error()) &&
+		!strings.Contains(strings.Join(failed.Tail, "\n"), "No space left on device") {
+		return err
+	}
+	return fmt.Errorf("%w at %s: %w; make room or choose another disk with --data, then run the same command again: "+
+		"it continues", unix.ENOSPC, dir, err)
+}

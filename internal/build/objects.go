@@ -1,0 +1,185 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// addRoot is the step that cuts up the raw image and stores chunks, index pages and index root.
+func (b *builder) addRoot(ctx context.Context) error {
+	f, err := os.Open(b.work.file(rawImage))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	raw, err := openErofs(f)
+	if err != nil {
+		return err
+	}
+	files, inodes, err := raw.files()
+	if err != nil {
+		return err
+	}
+	extents := make([]chunk.Extent, len(files))
+	for i, file := range files {
+		extents[i] = chunk.Extent{Start: file.Start, Size: file.Size, Name: file.Path}
+	}
+	sizes, err := chunk.Split(raw.size(), extents, b.ChunkSize)
+	if err != nil {
+		return err
+	}
+	stored, err := b.storeRoot(ctx, f, sizes)
+	if err != nil {
+		return err
+	}
+	b.manifest.Root.FileSystem, b.manifest.Root.Size, b.manifest.Root.ChunkSize = "erofs", raw.size(), b.ChunkSize
+	b.manifest.Sizes = image.Sizes{Stored: stored, Files: inodes}
+	return nil
+}
+
+// storeRoot stores everything that makes up the root file system and returns the bytes of its distinct objects.
+func (b *builder) storeRoot(ctx context.Context, f *os.File, sizes []int) (stored int64, err error) {
+	memory, err := openMemory(b.Store)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, memory.save()) }() // also what an interrupted build has packed
+	w := b.Store.NewWriter()
+	defer w.Close()
+	entries, err := b.storeChunks(ctx, f, sizes, memory, w)
+	if err != nil {
+		return 0, err
+	}
+	distinct := map[chunk.ID]int{}
+	for _, e := range entries {
+		if e.Codec != chunk.Zero {
+			distinct[e.ID] = e.StoredSize
+			b.result.Chunks++
+		}
+		b.ids[e.ID] = b.ids[e.ID] || e.Codec != chunk.Zero
+	}
+	delete(b.ids, chunk.ID{})
+	index, err := chunk.NewIndex(entries, b.ChunkSize, b.enc)
+	if err != nil {
+		return 0, err
+	}
+	for _, page := range append(index.Pages, index.Root) {
+		id, err := b.put(ctx, w, page)
+		if err != nil {
+			return 0, err
+		}
+		distinct[id] = len(page)
+		b.manifest.Root.Index = id // the root is the last one
+	}
+	for _, n := range distinct {
+		stored += int64(n)
+	}
+	return stored, w.Sync(ctx)
+}
+
+// packed is one chunk on its way from a worker to the store.
+type packed struct {
+	i      int // its place
+	entry  chunk.Entry
+	digest [32]byte // of the raw bytes
+	stored []byte   // nil: there is nothing to store
+	err    error
+}
+
+// storeChunks packs all chunks on all processors and stores them from one goroutine.
+func (b *builder) storeChunks(ctx context.Context, f *os.File, sizes []int, memory *memory, w storeWriter) ([]chunk.Entry, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	starts := make([]int64, len(sizes))
+	total := int64(0)
+	for i, n := range sizes {
+		starts[i], total = total, total+int64(n)
+	}
+	out := make(chan packed, b.Workers)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range b.Workers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(sizes) {
+					return
+				}
+				p := b.pack(f, starts[i], sizes[i], memory)
+				p.i = i
+				select {
+				case out <- p:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); close(out) }()
+	defer func() { // no worker outlives this call: the file is closed after it
+		cancel()
+		wg.Wait()
+	}()
+	return b.collect(ctx, out, starts, total, memory, w)
+}
+
+// saveEvery is after how many chunks the memory is saved, so that a killed build does not pack them again.
+const saveEvery = 2048
+
+func (b *builder) collect(ctx context.Context, out <-chan packed, starts []int64, total int64,
+	memory *memory, w storeWriter) ([]chunk.Entry, error) {
+	entries := make([]chunk.Entry, len(starts))
+	left, done := len(starts), int64(0)
+	for p := range out {
+		if p.err != nil {
+			return nil, p.err
+		}
+		if p.stored != nil {
+			if _, err := b.put(ctx, w, p.stored); err != nil {
+				return nil, err
+			}
+			memory.add(p.digest, p.entry)
+		}
+		entries[p.i] = p.entry
+		left--
+		done += int64(p.entry.RawSize)
+		if left%saveEvery == 0 {
+			if err := memory.save(); err != nil {
+				return nil, err
+			}
+		}
+		if left%64 == 0 {
+			b.Progress(Progress{Step: StepObjects, Done: done, Total: total, Unit: "bytes"})
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if left != 0 {
+		return nil, fmt.Errorf("%d chunks were not packed", left)
+	}
+	return entries, nil
+}
+
+// pack reads and packs one chunk, unless the memory knows its object.
+func (b *builder) pack(f *os.File, start int64, size int, memory *memory) packed {
+	raw := make([]byte, size)
+	if _, err := f.ReadAt(raw, start); err != nil {
+		return packed{err: fmt.Errorf("read raw image at %d: %w", start, err)}
+	}
+	digest := rawDigest(raw)
+	if e, ok := memory.find(digest, size); ok {
+		return packed{entry: e, digest: digest}
+	}
+	stored, codec := b.enc.Encode(raw)
+	e := chunk.Entry{RawSize: size, StoredSize: len(stored), Codec: codec}
+	if codec != chunk.Zero {
+		e.ID = chunk.Sum(stored)
+	}
+	return packed{entry: e, digest: digest, stored: stored}
+}

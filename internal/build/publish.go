@@ -1,0 +1,94 @@
+package build
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"strings"
+
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// publish is the step that signs and stores the manifest. Before it there is no version; after it, all of it.
+func (b *builder) publish(context.Context) error {
+	if b.Recipe != nil {
+		b.manifest.CommandLine = append(b.manifest.CommandLine, b.Recipe.CommandLine...)
+	}
+	b.manifest.CommandLine = append(b.manifest.CommandLine, b.CommandLine...)
+	data, err := b.manifest.Encode()
+	if err != nil {
+		return err
+	}
+	b.fillProvenance()
+	provenance, err := b.result.Provenance.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = b.Store.GetVersion(image.Version(data))
+	b.result.Existed = err == nil
+	b.result.Manifest = b.manifest
+	b.result.Objects = int64(len(b.ids))
+	b.result.Version, err = b.Store.PutVersion(store.Version{
+		Manifest: data, Signature: image.Sign(b.Key, data), Provenance: provenance,
+	})
+	return err
+}
+
+func (b *builder) fillProvenance() {
+	p := &b.result.Provenance
+	p.Format, p.Builder, p.Mkfs, p.Built = image.Format, b.Builder, b.mkfs, b.Now().UTC()
+	p.Host, _ = os.Hostname() // for people; without it they see ""
+	p.FromDir = b.FromDir
+	if b.Recipe != nil {
+		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.Text
+	}
+	p.Packages = packagesOf(b.root)
+}
+
+// packagesOf lists the Debian packages that are installed in a tree; other trees give none.
+func packagesOf(tree string) []image.Package {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	f, err := root.Open("var/lib/dpkg/status")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var out []image.Package
+	var p image.Package
+	installed := false
+	end := func() {
+		if installed && p.Name != "" {
+			out = append(out, p)
+		}
+		p, installed = image.Package{}, false
+	}
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		key, value, _ := strings.Cut(in.Text(), ": ")
+		switch key {
+		case "":
+			end()
+		case "Package":
+			p.Name = value
+		case "Version":
+			p.Version = value
+		case "Architecture":
+			p.Architecture = value
+		case "Status":
+			installed = strings.HasSuffix(value, " installed")
+		}
+	}
+	end()
+	slices.SortFunc(out, func(a, b image.Package) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Architecture, b.Architecture))
+	})
+	return out
+}

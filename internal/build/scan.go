@@ -1,0 +1,159 @@
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// treeScan is what a look through the tree shows. What is below /boot is left out everywhere: the kernel is
+// an object of its own and the rest of it serves boot loaders that such a node does not have.
+type treeScan struct {
+	Files       int64 // of all types, each name once
+	Bytes       int64 // of regular files, in whole blocks, each inode once
+	Newest      int64 // newest modification time, Unix seconds
+	Fingerprint string
+}
+
+// excluded tells whether a path, relative to the tree, is left out of the image.
+func excluded(rel string) bool { return strings.HasPrefix(rel, "boot/") }
+
+// lookThrough goes through a tree without changing it. The fingerprint covers names, types, owners, sizes
+// and times: two equal ones mean that nobody changed the tree in between.
+func lookThrough(ctx context.Context, root string, each func(files int64)) (treeScan, error) {
+	var s treeScan
+	var top unix.Stat_t
+	if err := unix.Stat(root, &top); err != nil {
+		return s, fmt.Errorf("look through %s: %w", root, err)
+	}
+	if top.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return s, fmt.Errorf("look through %s: not a directory", root)
+	}
+	hash := sha256.New()
+	seen := map[uint64]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
+		if excluded(rel) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &fs.PathError{Op: "lstat", Path: path, Err: err}
+		}
+		if st.Dev != top.Dev {
+			return fmt.Errorf("%s is a mount point; an image is made of one file system: unmount it, or copy the tree", path)
+		}
+		s.add(&st, seen)
+		_ = binary.Write(hash, binary.LittleEndian, []int64{int64(len(rel)), int64(st.Mode), int64(st.Uid), int64(st.Gid),
+			int64(st.Rdev), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), int64(st.Ino)}) // a hash takes all
+		hash.Write([]byte(rel))
+		if s.Files%1000 == 0 {
+			each(s.Files)
+		}
+		return nil
+	})
+	s.Fingerprint = hex.EncodeToString(hash.Sum(nil))
+	if err != nil {
+		return s, fmt.Errorf("look through the tree: %w", err)
+	}
+	return s, nil
+}
+
+func (s *treeScan) add(st *unix.Stat_t, seen map[uint64]bool) {
+	s.Files++
+	s.Newest = max(s.Newest, st.Mtim.Sec)
+	if st.Mode&unix.S_IFMT == unix.S_IFREG && !seen[st.Ino] {
+		s.Bytes += (st.Size + 4095) / 4096 * 4096
+		seen[st.Ino] = st.Nlink > 1
+	}
+}
+
+// scanTree is the step: it remembers how the tree is, and warns of what should not be in an image.
+func (b *builder) scanTree(ctx context.Context) (err error) {
+	b.scan, err = lookThrough(ctx, b.root, func(n int64) { b.Progress(Progress{Step: StepScan, Done: n, Unit: "files"}) })
+	if err != nil {
+		return err
+	}
+	b.Progress(Progress{Step: StepScan, Done: b.scan.Files, Total: b.scan.Files, Unit: "files"})
+	if _, err := KernelOf(b.root); err != nil {
+		return err // before the long work, not after it
+	}
+	b.result.Provenance.Warnings = inspect(b.root)
+	for _, w := range b.result.Provenance.Warnings {
+		b.Log.Warn("tree", "warning", w)
+		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})
+	}
+	return nil
+}
+
+// checkUnchanged fails if the tree changed since it was scanned.
+func (b *builder) checkUnchanged(ctx context.Context) error {
+	again, err := lookThrough(ctx, b.root, func(int64) {})
+	if err != nil {
+		return err
+	}
+	if again != b.scan {
+		return fmt.Errorf("the tree %s changed while it was read (%d files before, %d after); "+
+			"stop what writes there, or build from a copy or a snapshot", b.root, b.scan.Files, again.Files)
+	}
+	return nil
+}
+
+// treeMaxAge is how old a tree may be that an interrupted build left. After that the archive has newer
+// packages, and whoever builds wants them.
+const treeMaxAge = 24 * time.Hour
+
+// makeTree is the step that installs the recipe's packages, or takes the directory as it is.
+func (b *builder) makeTree(ctx context.Context) error {
+	if b.Recipe == nil {
+		abs, err := filepath.EvalSymlinks(b.FromDir)
+		if err != nil {
+			return fmt.Errorf("directory: %w", err)
+		}
+		if abs, err = filepath.Abs(abs); err != nil {
+			return fmt.Errorf("directory: %w", err)
+		}
+		if abs == "/" {
+			return fmt.Errorf("directory /: it changes while it is read; build from a copy")
+		}
+		b.root = abs
+		return nil
+	}
+	b.root = b.work.file("tree")
+	if s, ok := b.work.stamped("tree", b.Recipe.key()); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
+		b.Progress(Progress{Step: StepTree, Note: "continuing with the tree installed at " + s.Made.Format(time.DateTime)})
+		return nil
+	}
+	if err := b.work.drop("tree"); err != nil {
+		return err
+	}
+	if err := b.install(ctx); err != nil {
+		return err
+	}
+	unix.Sync() // the stamp is durable by itself; what it vouches for must be before
+	return b.work.putStamp("tree", stamp{Of: b.Recipe.key(), Made: b.Now()})
+}
+
+// exists tells whether a path is there, whatever it is.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
