@@ -35,6 +35,7 @@ type helperSpec struct {
 	Initrd  string         // file
 	Args    []string       // kernel arguments
 	Action  netboot.Action // overrides
+	Chain   string         // the first script asked for starts this file by TFTP instead
 	Look    bool           // print what Look finds and exit
 	LookFor time.Duration
 }
@@ -133,8 +134,9 @@ func helperFiles(ctx context.Context, spec helperSpec, out *lines, log *slog.Log
 }
 
 type helperHTTP struct {
-	spec helperSpec
-	out  *lines
+	spec  helperSpec
+	out   *lines
+	first sync.Once
 }
 
 func (h *helperHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -149,6 +151,17 @@ func (h *helperHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/initramfs"):
 		http.ServeFile(w, r, h.spec.Initrd)
 	case r.URL.Path == netboot.ScriptPath:
+		chained := false
+		if h.spec.Chain != "" {
+			h.first.Do(func() {
+				chained = true
+				host, _, _ := net.SplitHostPort(r.Host)
+				fmt.Fprintf(w, "#!ipxe\nchain tftp://%s/%s\n", host, h.spec.Chain)
+			})
+		}
+		if chained {
+			return
+		}
 		q, err := netboot.ParseQuery(r.URL.RawQuery)
 		if err != nil {
 			_, _ = w.Write(netboot.Chain(base))
