@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,6 +45,7 @@ type packetSocket struct {
 	raw   syscall.RawConn
 	index int
 	proto uint16
+	done  atomic.Bool // closed: the raw connection's own error for that is not os.ErrClosed
 }
 
 // openPacket opens a packet socket. The filter, if any, is in place before the first packet can arrive.
@@ -126,7 +128,10 @@ func (s *packetSocket) recv(b []byte) (int, fleet.MAC, error) {
 			n, from, err = unix.Recvfrom(int(fd), b, 0)
 			return !errors.Is(err, unix.EAGAIN)
 		}); rerr != nil {
-			return 0, fleet.MAC{}, rerr
+			err = rerr
+		}
+		if s.done.Load() {
+			return 0, fleet.MAC{}, os.ErrClosed
 		}
 		if err != nil {
 			return 0, fleet.MAC{}, err
@@ -141,7 +146,10 @@ func (s *packetSocket) recv(b []byte) (int, fleet.MAC, error) {
 
 func (s *packetSocket) deadline(t time.Time) error { return s.f.SetReadDeadline(t) }
 
-func (s *packetSocket) close() { _ = s.f.Close() }
+func (s *packetSocket) close() {
+	s.done.Store(true)
+	_ = s.f.Close()
+}
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
