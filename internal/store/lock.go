@@ -65,14 +65,19 @@ func (d *Dir) Lock(ctx context.Context, purpose string) (unlock func(), err erro
 	}
 }
 
-// clearIncoming removes what a writer that died has left. The lock is held, so nobody else is writing.
+// clearIncoming removes what a writer that died has left: objects without a name yet, and the temporary
+// files of WriteFile beside the manifests. The lock is held, so nobody else is writing.
 func (d *Dir) clearIncoming() error {
-	left, err := os.ReadDir(d.incoming())
+	left, err := filepath.Glob(filepath.Join(d.incoming(), "*"))
 	if err != nil {
 		return fmt.Errorf("lock store: %w", err)
 	}
-	for _, f := range left {
-		if err := os.RemoveAll(filepath.Join(d.incoming(), f.Name())); err != nil {
+	hidden, err := filepath.Glob(filepath.Join(d.manifests(), ".*"))
+	if err != nil {
+		return fmt.Errorf("lock store: %w", err)
+	}
+	for _, name := range append(left, hidden...) {
+		if err := os.RemoveAll(name); err != nil {
 			return fmt.Errorf("lock store: remove left-over: %w", err)
 		}
 	}
