@@ -30,6 +30,10 @@ type HelloRequest struct {
 	Addr     string       `json:"addr"`    // the address the node gave itself
 	Release  string       `json:"release"` // Pando release of the agent
 	Hardware Hardware     `json:"hardware"`
+
+	// Nonce is random, made once for this boot. With it the same hello may be said again when its answer was
+	// lost: nobody who only read the token can say it.
+	Nonce string `json:"nonce,omitempty"`
 }
 
 // HelloResponse carries the credential of this boot and the signed assignment.

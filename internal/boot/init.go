@@ -70,7 +70,8 @@ func (m *machine) boot() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go m.report.run(ctx)
-	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: m.greeting()})
+	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: m.greeting(),
+		Attrs: map[string]string{trace.AttrKernel: m.origin.String()}})
 	r := Runner{Phases: m.phases(), Report: m.event, RebootAfter: m.rebootAfter}
 	err := r.Run(ctx)
 	if err == nil {

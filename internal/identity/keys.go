@@ -33,7 +33,7 @@ type Keys struct {
 // KeyError says that the keys directory cannot be used.
 type KeyError struct {
 	Path string
-	Hint string
+	hint string
 	Err  error
 }
 
@@ -41,6 +41,9 @@ func (e *KeyError) Error() string { return fmt.Sprintf("keys %s: %v", e.Path, e.
 
 // Unwrap returns the reason.
 func (e *KeyError) Unwrap() error { return e.Err }
+
+// Hint says what the administrator can do, "" if nothing is known.
+func (e *KeyError) Hint() string { return e.hint }
 
 const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again and every image must be signed again"
 
@@ -53,7 +56,7 @@ func (k Keys) ServerPublic() ed25519.PublicKey { return k.Server.Public().(ed255
 // Open reads the keys in dir. When none of them exists it makes all of them.
 func Open(dir string) (Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Keys{}, &KeyError{Path: dir, Err: err, Hint: "check that the data directory exists and belongs to the user that runs pando"}
+		return Keys{}, &KeyError{Path: dir, Err: err, hint: "check that the data directory exists and belongs to the user that runs pando"}
 	}
 	present, absent, err := look(dir)
 	switch {
@@ -61,10 +64,10 @@ func Open(dir string) (Keys, error) {
 		return Keys{}, &KeyError{Path: dir, Err: err}
 	case len(present) == 0:
 		if err := create(dir); err != nil {
-			return Keys{}, &KeyError{Path: dir, Err: fmt.Errorf("make new keys: %w", err), Hint: "check that the disk is not full and not read-only"}
+			return Keys{}, &KeyError{Path: dir, Err: fmt.Errorf("make new keys: %w", err), hint: "check that the disk is not full and not read-only"}
 		}
 	case len(absent) > 0:
-		return Keys{}, &KeyError{Path: dir, Hint: restoreHint,
+		return Keys{}, &KeyError{Path: dir, hint: restoreHint,
 			Err: fmt.Errorf("%s missing beside %s", strings.Join(absent, " "), strings.Join(present, " "))}
 	}
 	return read(dir)
@@ -97,7 +100,7 @@ func read(dir string) (Keys, error) {
 			err = decode(&k, b)
 		}
 		if err != nil {
-			return Keys{}, &KeyError{Path: path, Hint: restoreHint, Err: err}
+			return Keys{}, &KeyError{Path: path, hint: restoreHint, Err: err}
 		}
 	}
 	public := filepath.Join(dir, SitePublicFile)

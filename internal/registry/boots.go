@@ -48,6 +48,7 @@ const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, s
 type BootFilter struct {
 	Node  string    // of this node
 	MAC   fleet.MAC // of this MAC
+	Since time.Time // started then or later
 	Limit int       // the newest so many; 0: all
 }
 
@@ -60,8 +61,8 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 	if f.Limit <= 0 {
 		f.Limit = -1
 	}
-	b, err := list(t, scanBoot, bootColumns+` WHERE ? IN ('', node) AND ? IN ('', mac)
-		ORDER BY started DESC, id LIMIT ?`, f.Node, mac, f.Limit)
+	b, err := list(t, scanBoot, bootColumns+` WHERE ? IN ('', node) AND ? IN ('', mac) AND started >= ?
+		ORDER BY started DESC, id LIMIT ?`, f.Node, mac, stamp(f.Since), f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list boots: %w", err)
 	}
@@ -93,6 +94,15 @@ func (t *Tx) BootBySession(h Hash) (Boot, error) {
 		return Boot{}, notFound("boot of", "no session")
 	}
 	return one(t.row(bootColumns+` WHERE session = ?`, h[:]), scanBoot, "boot of", "this session")
+}
+
+// EndSessions makes the credentials of a MAC's other boots worthless: a node speaks by its latest boot.
+func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
+	_, err := t.exec(`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`, m.String(), string(except))
+	if err != nil {
+		return fmt.Errorf("end sessions of %s: %w", m, err)
+	}
+	return nil
 }
 
 // CreateBoot records a new boot, and forgets the oldest boots beyond BootsPerMAC and BootsStrangers.

@@ -13,10 +13,10 @@ var (
 	ErrDryRun   = errors.New("dry run") // for Update's function: undo, nothing is wrong
 )
 
-// FileError says that a database file cannot be used. Hint says what the administrator can do.
+// FileError says that a database file cannot be used.
 type FileError struct {
 	Path string
-	Hint string
+	hint string
 	Err  error
 }
 
@@ -24,6 +24,9 @@ func (e *FileError) Error() string { return fmt.Sprintf("open database %s: %v", 
 
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
+
+// Hint says what the administrator can do, "" if nothing is known.
+func (e *FileError) Hint() string { return e.hint }
 
 func notFound(kind, name string) error { return fmt.Errorf("%s %q: %w", kind, name, ErrNotFound) }
 func exists(kind, name string) error   { return fmt.Errorf("%s %q: %w", kind, name, ErrExists) }

@@ -130,7 +130,7 @@ func fileError(path string, s schema, err error) error {
 	case errors.As(err, &code) && code.Code()&0xff == sqlite3.SQLITE_FULL:
 		hint = "the disk is full: make room and start again"
 	}
-	return &FileError{Path: path, Hint: hint, Err: err}
+	return &FileError{Path: path, hint: hint, Err: err}
 }
 
 // close ends the writer after the jobs that it has, and closes the file.

@@ -54,6 +54,15 @@ func (t *Tx) DeleteLease(a netip.Addr) error {
 	return nil
 }
 
+// DeleteLeasesOf forgets a MAC's usable leases of other addresses than except: a machine has one.
+func (t *Tx) DeleteLeasesOf(m fleet.MAC, except netip.Addr) error {
+	_, err := t.exec(`DELETE FROM leases WHERE mac = ? AND addr != ? AND NOT bad`, m.String(), except.String())
+	if err != nil {
+		return fmt.Errorf("delete leases of %s: %w", m, err)
+	}
+	return nil
+}
+
 // DeleteExpired forgets the leases that ended before a time, so that MACs seen once do not fill the record. It
 // returns how many.
 func (t *Tx) DeleteExpired(before time.Time) (int64, error) {

@@ -38,6 +38,19 @@ func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
 }
 
+// Discovered returns how many nodes are discovered and not adopted, and the one of them that was not seen for the
+// longest time.
+func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
+	if err := t.row(`SELECT count(*) FROM nodes WHERE state = ?`, string(fleet.Discovered)).Scan(&count); err != nil {
+		return 0, oldest, fmt.Errorf("count discovered nodes: %w", err)
+	}
+	if count == 0 {
+		return 0, oldest, nil
+	}
+	oldest, err = one(t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)), scanNode, "node", "discovered first")
+	return count, oldest, err
+}
+
 // CreateNode adds a node. ErrExists when the name, one of the MACs or the fixed address is taken; ErrNotFound
 // when there is no such group.
 func (t *Tx) CreateNode(n fleet.Node) error {

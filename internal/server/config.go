@@ -60,6 +60,9 @@ func (c Config) withDefaults() (Config, error) {
 			*d.field = d.value
 		}
 	}
+	if c.BootFiles == "" {
+		c.BootFiles = DefaultBootFiles
+	}
 	if c.RebootAfter == 0 {
 		c.RebootAfter = DefaultRebootAfter
 	}

@@ -3,10 +3,12 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/registry"
@@ -38,8 +40,11 @@ func (m *mux) handle(pattern string, h handler, wrap ...func(handler) handler) {
 // refuse writes an error: JSON under /v1, a line of text elsewhere, where firmware and curl ask.
 func (m *mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := apiError(err)
-	if e.Code == api.Internal && r.Context().Err() == nil {
-		m.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "peer", r.RemoteAddr, "error", err)
+	if r.Context().Err() != nil {
+		return // the client is gone, and its going may be the error
+	}
+	if e.Code == api.Internal {
+		m.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
 	}
 	w.Header().Del("Content-Length")
 	w.Header().Set("Cache-Control", "no-store")
@@ -70,6 +75,8 @@ func apiError(err error) *api.Error {
 		e = api.NewError(api.NotFound, err.Error(), "")
 	case errors.Is(err, registry.ErrExists), errors.Is(err, registry.ErrInUse):
 		e = api.NewError(api.Conflict, err.Error(), "")
+	case errors.Is(err, fs.ErrPermission):
+		e = api.NewError(api.Internal, err.Error(), "look at owner and mode of the data directory")
 	default:
 		e = api.NewError(api.Internal, err.Error(), "")
 	}
@@ -80,11 +87,33 @@ func apiError(err error) *api.Error {
 // maxBody bounds the body of a request: the largest is a report of a node with many events.
 const maxBody = 1 << 20
 
-// decode reads a JSON body. What is not understood is refused: a misspelt field must not be half a change.
+// bodyTime is how long a body may take to arrive.
+const bodyTime = 30 * time.Second
+
+// decode reads an operator's JSON body. What is not understood is refused: a misspelt field must not be half a change.
 func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	return decodeJSON[T](w, r, true)
+}
+
+// decodeReport reads a node's JSON body. It may have fields that are not known here: the node may run a newer agent
+// than this server.
+func decodeReport[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	return decodeJSON[T](w, r, false)
+}
+
+func decodeJSON[T any](w http.ResponseWriter, r *http.Request, strict bool) (T, error) {
 	var v T
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	d.DisallowUnknownFields()
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	// A body that comes in drops holds its connection for so long and not longer.
+	deadline := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
+	if w != nil {
+		deadline(time.Now().Add(bodyTime))
+		defer deadline(time.Time{})
+	}
+	d := json.NewDecoder(limited)
+	if strict {
+		d.DisallowUnknownFields()
+	}
 	if err := d.Decode(&v); err != nil {
 		var big *http.MaxBytesError
 		if errors.As(err, &big) {
@@ -92,7 +121,7 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 		}
 		return v, api.NewError(api.BadRequest, "request body: "+err.Error(), "")
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return v, api.NewError(api.BadRequest, "request body: more than one JSON value", "")
 	}
 	return v, nil

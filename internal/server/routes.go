@@ -1,23 +1,57 @@
 package server
 
-import "net/http"
+import (
+	"crypto/ed25519"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+	"pando/internal/store"
+)
 
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := newMux(s.log)
+	m.handle("GET /o/{id}", s.serveObject)
+	m.handle("GET /m/{name}", s.serveManifest)
+	m.handle("GET /boot/script", s.serveScript)
+	m.handle("GET /boot/{id}/initramfs", s.serveInitramfs)
+	m.handle("GET /boot/file/{name}", s.serveBootFile)
 	return m
 }
 
 // controlRoutes is the control channel: nodes by their token or session, operators by their token.
 func (s *Server) controlRoutes() http.Handler {
 	m := newMux(s.log)
-	s.operatorRoutes(m, s.operatorOnly)
+	m.handle("POST /v1/node/hello", s.hello)
+	m.handle("POST /v1/node/events", s.nodeEvents)
+	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
 
 // socketRoutes is the operator's API for whoever may open the socket.
 func (s *Server) socketRoutes() http.Handler {
 	m := newMux(s.log)
-	s.operatorRoutes(m, func(h handler) handler { return h })
+	s.operator().operatorRoutes(m, func(h handler) handler { return h })
 	return m
+}
+
+// operator answers the operator's half of the API, from these.
+type operator struct {
+	reg     *registry.Registry
+	store   *store.Dir
+	site    string            // minisign public key that signs manifests
+	key     ed25519.PublicKey // the server's
+	release string
+	started time.Time
+	dhcp    func() api.DHCP // what the DHCP part does now
+	now     func() time.Time
+	log     *slog.Logger
+}
+
+func (s *Server) operator() *operator {
+	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
+		release: s.cfg.Release, started: s.started, dhcp: s.dhcpStatus, now: s.now, log: s.log}
 }

@@ -3,10 +3,15 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/netip"
+	"os"
 	"path/filepath"
 	"time"
 
+	"pando/internal/dhcp"
+	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -14,13 +19,29 @@ import (
 
 // Server is a site's server.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	now      func() time.Time
-	started  time.Time
+	cfg     Config
+	log     *slog.Logger
+	now     func() time.Time
+	started time.Time
+
+	lock     *os.File
 	keys     identity.Keys
 	registry *registry.Registry
 	store    *store.Dir
+	versions *versions
+	files    bootFiles
+	agent    *agent
+
+	exchanges   *exchanges
+	boots       *boots
+	discoveries *bucket // strangers recorded for their packets
+	adoptions   *bucket // strangers recorded for their requests
+	neighbour   func(netip.Addr) (fleet.MAC, bool)
+
+	listeners   *listeners // nil before Listen
+	dhcp        *dhcp.Server
+	dataPort    uint16
+	controlPort uint16
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
@@ -29,7 +50,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, log: c.Log, now: c.Now, started: c.Now()}
+	s := &Server{cfg: c, log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{}, neighbour: neighbour,
+		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -37,26 +59,67 @@ func New(ctx context.Context, c Config) (*Server, error) {
 }
 
 func (s *Server) open(ctx context.Context) (err error) {
+	if err := os.MkdirAll(s.cfg.Dir, 0o755); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if s.lock, err = lockDir(s.cfg.Dir); err != nil {
+		return err
+	}
 	if s.keys, err = identity.Open(filepath.Join(s.cfg.Dir, "keys")); err != nil {
 		return err
 	}
 	if s.store, err = store.OpenDir(filepath.Join(s.cfg.Dir, "store")); err != nil {
 		return err
 	}
-	s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents})
-	return err
-}
-
-// Close closes what New opened. Run must have returned.
-func (s *Server) Close() error {
-	if s.registry == nil {
-		return nil
+	s.versions = &versions{store: s.store, site: s.keys.SitePublic()}
+	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
+		return err
 	}
-	return s.registry.Close()
+	s.boots = &boots{registry: s.registry, now: s.now}
+	if err := s.boots.restore(ctx); err != nil {
+		return err
+	}
+	return s.findPrograms()
 }
 
-// Run listens and serves until ctx ends, which is no error, or until a part fails.
-func (s *Server) Run(ctx context.Context) error {
-	<-ctx.Done()
+// findPrograms finds what is sent to nodes before they have a root.
+func (s *Server) findPrograms() (err error) {
+	if s.files, err = findBootFiles(s.cfg.BootFiles); err != nil {
+		return err
+	}
+	if len(s.files.data) == 0 {
+		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
+			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
+	}
+	if s.agent, err = findAgent(s.cfg.Agent); err != nil {
+		return err
+	}
+	if s.agent.err != nil {
+		s.log.Error("no node will boot: "+s.agent.err.Error(), "hint", hint(s.agent.err))
+	}
 	return nil
+}
+
+// Keys are the site's keys; a builder in the same process signs with them.
+func (s *Server) Keys() identity.Keys { return s.keys }
+
+// Registry is the open registry, for first steps before Run.
+func (s *Server) Registry() *registry.Registry { return s.registry }
+
+// Store is the open store.
+func (s *Server) Store() *store.Dir { return s.store }
+
+// Close closes what New and Listen opened. Run must have returned.
+func (s *Server) Close() error {
+	var err error
+	if s.listeners != nil {
+		err = s.listeners.close()
+	}
+	if s.registry != nil {
+		err = errors.Join(err, s.registry.Close())
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }

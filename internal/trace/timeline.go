@@ -14,8 +14,8 @@ type Step struct {
 	Attempt  int           // tries that it took so far; 1 for the first
 	Failure  string        // of the last try, while no try succeeded
 	Hint     string
-	Message  string // the last fact that was reported of it
 	Bytes    map[string]int64
+	Message  string // the last fact that was reported of it
 }
 
 // Timeline is the steps of one boot, by their start.

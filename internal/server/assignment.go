@@ -1,0 +1,52 @@
+package server
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/config"
+	"pando/internal/dhcp"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
+// kernel and modules of the booted version belong to its root.
+func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, at netip.Addr) (bytes, signature []byte, err error) {
+	a := fleet.Assignment{
+		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
+		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
+		Files:    s.configFiles(node, group, b.Addr),
+		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
+	}
+	bytes, err = json.Marshal(a)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode assignment of %s: %w", node.Name, err)
+	}
+	return bytes, ed25519.Sign(s.keys.Server, append([]byte(api.AssignmentContext), bytes...)), nil
+}
+
+func (s *Server) rebootAfter(g fleet.Group) time.Duration {
+	if g.RebootAfter != 0 {
+		return g.RebootAfter
+	}
+	return s.cfg.RebootAfter
+}
+
+// configFiles renders the config files of a node.
+func (s *Server) configFiles(node fleet.Node, group fleet.Group, addr netip.Addr) []fleet.File {
+	in := config.Input{Node: node.Name, Address: node.Address, MachineID: s.keys.MachineID(node.Name), AuthorizedKeys: group.AuthorizedKeys}
+	in.HostKey, in.HostKeyPublic = s.keys.HostKey(node.Name)
+	if s.cfg.DHCP.Mode == dhcp.Own {
+		for _, n := range s.cfg.DHCP.Subnets {
+			if n.Prefix.Contains(addr) {
+				in.Domain, in.DNS, in.Search = n.Domain, n.DNS, n.Search
+			}
+		}
+	}
+	return config.Files(in)
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// againFor is how long a hello whose answer was lost may be said again. The nonce tells it from a second one: it
+// never left the node but inside TLS.
+const againFor = 5 * time.Minute
+
+// tokenLife is how long after its initramfs was sent a token can be used.
+const tokenLife = 30 * time.Minute
+
+// hello answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
+func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.HelloRequest](w, r)
+	if err != nil {
+		return err
+	}
+	c, err := s.boots.byID(r.Context(), req.Boot)
+	if errors.Is(err, registry.ErrNotFound) {
+		return refusedHello("no such boot")
+	}
+	if err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	if err := s.checkHello(r.Context(), c, req, peer(r)); err != nil {
+		return err
+	}
+	resp, err := s.redeem(r.Context(), c, req, localAddr(r))
+	if err != nil {
+		return err
+	}
+	return reply(w, resp)
+}
+
+func refusedHello(why string) error {
+	return api.NewError(api.Unauthorized, "hello refused: "+why, "the node reboots and gets another token; its timeline tells who used this one")
+}
+
+// checkHello decides whether the token is good, and in whose hands. The boot's mu is held.
+func (s *Server) checkHello(ctx context.Context, c *current, req api.HelloRequest, from netip.Addr) error {
+	b, now := c.boot, s.now()
+	hash := registry.HashSecret(req.Token)
+	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.mac {
+		return refusedHello("unknown token")
+	}
+	if now.Sub(b.TokenMade) > tokenLife {
+		return refusedHello(fmt.Sprintf("the token is older than %s", tokenLife))
+	}
+	if from != b.Addr && !s.proven(c, c.mac, from, exchangeKept) {
+		s.fail(ctx, c, trace.Hello, fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.mac),
+			"somebody may have read the token; or the node has an address that does not come from DHCP")
+		return refusedHello(fmt.Sprintf("address %s is not this node's", from))
+	}
+	if !b.TokenUsed.IsZero() && !again(b, req, now) {
+		s.fail(ctx, c, trace.Hello, fmt.Sprintf("token already used: second hello from %s", from),
+			"one of the two was not the node: look who else is on this network, and reboot the node")
+		return refusedHello("token already used")
+	}
+	return nil
+}
+
+// again reports whether this is the same hello once more.
+func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
+	hash := registry.HashSecret(req.Nonce)
+	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 && now.Sub(b.TokenUsed) < againFor
+}
+
+// redeem makes the session and the assignment. The boot's mu is held.
+func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, at netip.Addr) (api.HelloResponse, error) {
+	var resp api.HelloResponse
+	node, group, err := s.member(ctx, c.mac)
+	if err != nil {
+		return resp, err
+	}
+	hardware, err := json.Marshal(clipHardware(req.Hardware))
+	if err != nil {
+		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
+	}
+	resp.Assignment, resp.Signature, err = s.assign(c.boot, node, group, at)
+	if err != nil {
+		return resp, err
+	}
+	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
+	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+		b.Node, b.TokenUsed, b.Hardware = node.Name, s.now(), hardware
+		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
+	})
+	if err != nil {
+		return resp, err
+	}
+	c.token, c.kernel = "", ""
+	err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.EndSessions(c.mac, c.boot.ID) })
+	if err != nil {
+		return resp, err
+	}
+	s.touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
+	return resp, nil
+}
+
+// member returns the adopted node that has a MAC, and its group.
+func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error) {
+	var node fleet.Node
+	var group fleet.Group
+	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		if node, err = tx.NodeByMAC(mac); err != nil {
+			return err
+		}
+		group, err = tx.Group(node.Group)
+		return err
+	})
+	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {
+		return node, group, refusedHello("no adopted node has MAC " + mac.String())
+	}
+	return node, group, err
+}
+
+// clipHardware bounds what a node says of itself.
+func clipHardware(h api.Hardware) api.Hardware {
+	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC} {
+		*p = clip(*p, 128)
+	}
+	h.Modules, h.Missing = clipList(h.Modules, 256), clipList(h.Missing, 64)
+	return h
+}
+
+func clipList(l []string, n int) []string {
+	l = l[:min(len(l), n)]
+	for i := range l {
+		l[i] = clip(l[i], 256)
+	}
+	return l
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// kernelTime is how long after its script a machine may ask for its initramfs: a kernel takes long on a slow
+// network in a storm.
+const kernelTime = 15 * time.Minute
+
+// serveInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then the version's
+// drivers, then the agent. HEAD tells the size and makes no token. A range is served as long as the token it
+// belongs to is in memory; after a restart the whole file with a new token is the answer, which is allowed.
+func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.boots.byID(r.Context(), fleet.BootID(r.PathValue("id")))
+	if err != nil {
+		return err
+	}
+	content, fresh, err := s.initramfs(r, c)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Cache-Control", "no-store")
+	if fresh {
+		r.Header.Del("Range")
+	}
+	if r.Method == http.MethodHead {
+		http.ServeContent(w, r, "", time.Time{}, content)
+		return nil
+	}
+	return s.sendK(w, r, c, trace.Initramfs, content)
+}
+
+// initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that
+// what was sent before, if anything, had another token. The boot's mu is held.
+func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh bool, err error) {
+	if err := s.mayHaveToken(r, c); err != nil {
+		return nil, false, err
+	}
+	m, err := s.versions.bootable(c.boot.Version)
+	if err != nil {
+		return nil, false, err
+	}
+	agent, err := s.agent.get(r.Context())
+	if err != nil {
+		return nil, false, err
+	}
+	token := c.token
+	if r.Method == http.MethodHead && token == "" {
+		token = identity.NewToken() // for its length
+	} else if token == "" {
+		fresh, token = true, identity.NewToken()
+		err := s.boots.save(r.Context(), c, func(b *registry.Boot) {
+			b.Token, b.TokenMade = registry.HashSecret(token), s.now()
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		c.token = token
+	}
+	trust, err := build.TrustCPIO(s.bootConfig(c, token, localAddr(r)))
+	if err != nil {
+		return nil, false, err
+	}
+	content, err = s.join(trust, m, agent)
+	return content, fresh, err
+}
+
+// mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
+func (s *Server) mayHaveToken(r *http.Request, c *current) error {
+	b, from, now := c.boot, peer(r), s.now()
+	switch {
+	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
+		return api.NewError(api.Conflict, fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, kernelTime), "the machine asks for its script first: reset it")
+	case b.Addr != from:
+		ctx := r.Context()
+		s.fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to %s", from, b.Addr),
+			"somebody asks for another machine's initramfs, or its address changed in mid-boot")
+		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address than %s", b.ID, from), "")
+	case !b.TokenUsed.IsZero():
+		return api.NewError(api.Conflict, fmt.Sprintf("boot %s has begun: its initramfs is not sent again", b.ID), "")
+	}
+	return nil
+}
+
+// bootConfig is what the trust cpio tells the node.
+func (s *Server) bootConfig(c *current, token string, at netip.Addr) api.BootConfig {
+	return api.BootConfig{
+		Format: 1, Boot: c.boot.ID, MAC: c.mac, Token: token,
+		Control:   []string{s.controlURL(at)},
+		ServerKey: api.KeyText(s.keys.ServerPublic()),
+		TrustKeys: []string{s.keys.SitePublic()},
+		Release:   s.cfg.Release, RebootAfter: s.cfg.RebootAfter,
+	}
+}
+
+// join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.
+func (s *Server) join(trust []byte, m image.Manifest, agent []byte) (*joined, error) {
+	j := &joined{}
+	j.addBytes(trust)
+	for _, d := range m.Drivers {
+		f, err := s.store.Open(d.Object)
+		if err == nil {
+			err = j.addFile(f)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("drivers %s: %w", d.Name, err), j.Close())
+		}
+	}
+	j.addBytes(agent)
+	return j, nil
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// forEver is the caching of what is named by its digest.
+const forEver = "public, max-age=31536000, immutable"
+
+// serveObject answers GET and HEAD /o/<64 hex>, with ranges.
+func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
+	id, err := objectID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	f, err := s.store.Open(id)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Cache-Control", forEver)
+	h.Set("ETag", `"`+id.Name()+`"`)
+	if c := s.boots.at(peer(r)); c != nil && r.Method == http.MethodGet {
+		if isKernel(c, id) {
+			return s.sendK(w, r, c, trace.Kernel, f)
+		}
+	}
+	http.ServeContent(w, r, "", time.Time{}, f)
+	return nil
+}
+
+// objectID takes the one spelling that a file in the store has.
+func objectID(name string) (chunk.ID, error) {
+	if len(name) != 64 {
+		return chunk.ID{}, fs.ErrNotExist
+	}
+	id, err := chunk.ParseID(name)
+	if err != nil {
+		return id, fs.ErrNotExist
+	}
+	return id, nil
+}
+
+// isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
+func isKernel(c *current, id chunk.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kernel == id.Name()
+}
+
+// serveManifest answers GET /m/<64 hex> with a manifest's exact bytes, and /m/<64 hex>.minisig with their signature.
+func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
+	name, signature := strings.CutSuffix(r.PathValue("name"), ".minisig")
+	digest, err := fleet.ParseDigest("sha256:" + name)
+	if err != nil {
+		return fs.ErrNotExist
+	}
+	path, kind := s.store.ManifestPath(digest), "application/json"
+	if signature {
+		path, kind = s.store.SignaturePath(digest), "text/plain; charset=utf-8"
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
+	if !signature { // a version may be signed again with another key
+		w.Header().Set("Cache-Control", forEver)
+	}
+	http.ServeContent(w, r, "", time.Time{}, f)
+	return nil
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"pando/internal/dhcp"
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/tftp"
+	"pando/internal/trace"
+)
+
+// observeTime bounds how long a DHCP answer waits for the record of it.
+const observeTime = 2 * time.Second
+
+// sawDHCP takes notice of a packet: which address the machine has, and which boot the packet belongs to. The answer
+// leaves after it returns, so the record is there before the machine can act on the answer.
+func (s *Server) sawDHCP(seen dhcp.Seen) {
+	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
+	if !seen.Client.Boots() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
+	defer cancel()
+	if err := s.packet(ctx, seen); err != nil {
+		s.log.Error("boot not recorded", "mac", seen.MAC, "err", err)
+	}
+}
+
+// packet puts a packet of firmware or boot loader into its boot.
+func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
+	c, err := s.boots.of(ctx, seen.MAC)
+	if err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	now := s.now()
+	isNew := !c.underWay(now)
+	if isNew {
+		c.begin(now)
+	}
+	if err := s.knowNode(ctx, c, seen.Client.UUID, s.discoveries); err != nil {
+		return err
+	}
+	addr := seen.HasAddress()
+	if err := s.note(ctx, c, seen, addr, isNew); err != nil {
+		return err
+	}
+	if isNew {
+		s.record(ctx, c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: string(seen.Client.Kind) + ", " + seen.Client.Arch.String()})
+		c.dhcp = trace.Begin
+	}
+	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.cfg.DHCP.Mode == dhcp.Own {
+		s.fail(ctx, c, trace.DHCP, "no address for this machine: "+seen.Reason, "look at the range that is given out, and at `pando doctor`")
+	}
+	if addr.IsValid() && c.dhcp == trace.Begin {
+		s.dhcpDone(ctx, c, addr)
+	}
+	return nil
+}
+
+// note records what a packet tells of the boot, if it tells something new.
+func (s *Server) note(ctx context.Context, c *current, seen dhcp.Seen, addr netip.Addr, isNew bool) error {
+	now := s.now()
+	change := func(b *registry.Boot) {
+		b.Node = c.boot.Node
+		if seen.Client.Kind != netboot.IPXE || b.Firmware == "" {
+			b.Firmware = seen.Client.Arch.String()
+		}
+		if addr.IsValid() {
+			b.Addr, b.Exchanged = addr, now
+		}
+	}
+	if addr.IsValid() {
+		s.boots.has(c, addr)
+	}
+	if c.boot.Node == "" { // a stranger who is not worth a record
+		change(&c.boot)
+		return nil
+	}
+	if !isNew && c.saved && !addr.IsValid() {
+		return nil
+	}
+	return s.boots.save(ctx, c, change)
+}
+
+// knowNode fills in the node of a boot. A machine that nobody knows is recorded as discovered, if the limit lets it.
+func (s *Server) knowNode(ctx context.Context, c *current, uuid string, limit *bucket) error {
+	n, err := s.nodeOf(ctx, c.mac)
+	if errors.Is(err, registry.ErrNotFound) {
+		n, err = s.discover(ctx, c.mac, uuid, limit)
+	}
+	switch {
+	case errors.Is(err, errCrowd):
+		c.boot.Node = ""
+		return nil
+	case err != nil:
+		return err
+	}
+	c.boot.Node = n.Name
+	s.touch(ctx, n, uuid, "")
+	return nil
+}
+
+func (s *Server) dhcpDone(ctx context.Context, c *current, addr netip.Addr) {
+	c.dhcp = trace.End
+	s.record(ctx, c, trace.Event{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}})
+}
+
+// sentFile takes notice of a finished TFTP transfer.
+func (s *Server) sentFile(t tftp.Transfer) {
+	if t.Probe() || t.Size == 0 && t.Err != nil {
+		s.log.Debug("tftp: no transfer", "peer", t.Peer, "name", t.Name, "err", t.Err)
+		return
+	}
+	s.bootFileDone(t.Peer.Addr().Unmap(), t.Name, t.Bytes, t.Started, t.Err)
+}
+
+// bootFileDone puts the transfer of a boot file into the boot of the machine at an address.
+func (s *Server) bootFileDone(peer netip.Addr, name string, n int64, started time.Time, err error) {
+	c := s.boots.at(peer)
+	if c == nil || strings.HasSuffix(name, ".ipxe") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
+	defer cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dhcp == trace.Begin { // as proxy the end of the exchange may have gone past us
+		s.dhcpDone(ctx, c, peer)
+	}
+	attrs := map[string]string{"file": name}
+	begin := trace.Event{Time: started, Stage: trace.BootFile, Kind: trace.Begin, Attrs: attrs}
+	if err != nil {
+		s.record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
+			Message: "boot file " + name + " did not arrive: " + err.Error(), Hint: "is UDP open between the node and this server, for port 69 and for ports above 1023?"})
+		return
+	}
+	s.record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bytesK(n), Attrs: attrs})
+}
+
+// proven reports whether it is known that the machine with this MAC has this address: from an exchange that was
+// seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max.
+func (s *Server) proven(c *current, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
+	now := s.now()
+	fresh := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) <= within }
+	if fresh(s.exchanges.shown(mac, addr)) || c.boot.Addr == addr && fresh(c.boot.Exchanged) {
+		return true
+	}
+	// Where DHCP is another's business altogether, nothing of it is heard, and the ARP table is all there is.
+	if s.cfg.DHCP.Mode == dhcp.Proxy && fresh(s.exchanges.heard(mac)) || s.dhcpOff() {
+		got, ok := s.neighbour(addr)
+		return ok && got == mac
+	}
+	return false
+}
+
+func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }

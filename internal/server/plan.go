@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+)
+
+// plan is what the next boot of a node runs.
+type plan struct {
+	node     fleet.Node
+	group    fleet.Group
+	image    fleet.Ref
+	version  fleet.Digest
+	manifest image.Manifest
+}
+
+// plan decides what a node boots: its own version if it has one, else its group's.
+func (s *Server) plan(ctx context.Context, node fleet.Node) (plan, error) {
+	p := plan{node: node}
+	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		if p.group, err = tx.Group(node.Group); err != nil {
+			return err
+		}
+		if p.image = node.Version; p.image == "" {
+			p.image = p.group.Image
+		}
+		if p.image == "" {
+			return &bootError{fmt.Errorf("group %s has no image", node.Group),
+				fmt.Sprintf("build one with `pando image build`, then `pando group set %s --image NAME`", node.Group)}
+		}
+		p.version, err = tx.Resolve(p.image)
+		if errors.Is(err, registry.ErrNotFound) {
+			return &bootError{fmt.Errorf("image %s: %w", p.image, err),
+				fmt.Sprintf("`pando image list` shows what there is; set another with `pando group set %s --image NAME`", node.Group)}
+		}
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	p.manifest, err = s.versions.bootable(p.version)
+	return p, err
+}
+
+// kernelArgs are all kernel arguments of the plan, in the order in which the kernel reads them.
+func (p plan) kernelArgs() []string {
+	var args []string
+	for _, list := range [][]string{p.manifest.CommandLine, p.group.KernelArgs, p.node.KernelArgs} {
+		args = append(args, list...)
+	}
+	return args
+}

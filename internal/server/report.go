@@ -1,0 +1,191 @@
+package server
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// Bounds of what a node may say in one report.
+const (
+	maxReported = 1000
+	maxMessage  = 2000 // bytes
+	maxAttrs    = 16
+	maxUptime   = 20 * 365 * 24 * time.Hour
+)
+
+// nodeEvents answers POST /v1/node/events.
+func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.ReportRequest](w, r)
+	if err != nil {
+		return err
+	}
+	if len(req.Events) > maxReported || req.Uptime < 0 || req.Uptime > maxUptime {
+		return api.NewError(api.BadRequest, "report has too many events, or an uptime that cannot be", "")
+	}
+	b, err := s.reporter(r, req)
+	if err != nil {
+		return err
+	}
+	if b, err = s.reached(r.Context(), b, req.Uptime); err != nil {
+		return err
+	}
+	events, err := nodeEventsOf(b, req)
+	if err != nil {
+		return err
+	}
+	if _, err := s.registry.Append(r.Context(), events...); err != nil {
+		return err
+	}
+	if req.Status != nil {
+		if err := s.keepStatus(r.Context(), b, *req.Status); err != nil {
+			return err
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
+// that far, the one of its token.
+func (s *Server) reporter(r *http.Request, req api.ReportRequest) (b registry.Boot, err error) {
+	session, token := registry.HashSecret(credential(r, "Bearer")), registry.HashSecret(credential(r, "Boot"))
+	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
+		if !session.IsZero() {
+			b, err = tx.BootBySession(session)
+			return err
+		}
+		b, err = tx.Boot(req.Boot)
+		return err
+	})
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+	case err != nil:
+		return b, err
+	case !session.IsZero() && b.ID == req.Boot:
+		return b, nil
+	case !token.IsZero() && subtle.ConstantTimeCompare(token[:], b.Token[:]) == 1 && s.now().Sub(b.TokenMade) < tokenLife:
+		return b, nil
+	}
+	return b, api.NewError(api.Unauthorized, "neither session nor token of this boot", "a newer boot of the node ends the older one's session")
+}
+
+// reached notes, at a boot's first report, when its Init was on our clock. The node's clock may be wrong or
+// unset; it tells only how long ago that was. Every event of the node is placed from there.
+func (s *Server) reached(ctx context.Context, b registry.Boot, uptime time.Duration) (registry.Boot, error) {
+	if !b.Init.IsZero() {
+		return b, nil
+	}
+	c, err := s.boots.of(ctx, b.MAC)
+	if err != nil {
+		return b, err
+	}
+	defer c.mu.Unlock()
+	if c.boot.ID != b.ID { // an older boot whose first report comes late
+		b.Init = s.now().Add(-uptime)
+		return b, nil
+	}
+	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+		if b.Init.IsZero() {
+			b.Init = s.now().Add(-uptime)
+		}
+	})
+	return c.boot, err
+}
+
+// markName is what an image may call its own stages.
+var markName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// nodeEventsOf makes the events of a report ours: whose they are and when they happened is not the node's to say.
+func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error) {
+	events := make([]trace.Event, 0, len(req.Events))
+	for _, e := range req.Events {
+		rank := trace.Rank(e.Stage)
+		if rank >= 0 && rank < trace.Rank(trace.Init) || rank < 0 && !markName.MatchString(string(e.Stage)) {
+			return nil, api.NewError(api.BadRequest, fmt.Sprintf("report: %.80q is not a stage of a node", e.Stage), "")
+		}
+		switch e.Kind {
+		case trace.Begin, trace.End, trace.Fail, trace.Info:
+		default:
+			return nil, api.NewError(api.BadRequest, fmt.Sprintf("report: %.80q is not a kind of event", e.Kind), "")
+		}
+		e.Seq, e.Boot, e.Node, e.MAC = 0, b.ID, b.Node, b.MAC
+		e.Offset = min(max(e.Offset, 0), req.Uptime)
+		e.Time = b.Init.Add(e.Offset)
+		e.Attempt = min(max(e.Attempt, 0), 1e6)
+		e.Message, e.Hint = clip(e.Message, maxMessage), clip(e.Hint, maxMessage)
+		e.Bytes, e.Attrs = clipBytes(e.Bytes), clipAttrs(e.Attrs)
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// clip bounds a text, on a character's border, and drops what would disturb a terminal.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s[:min(len(s), n)], "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || 0x80 <= r && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func clipAttrs(attrs map[string]string) map[string]string {
+	if len(attrs) > maxAttrs {
+		return nil
+	}
+	out := make(map[string]string, len(attrs))
+	for k, v := range attrs {
+		out[clip(k, 64)] = clip(v, maxMessage)
+	}
+	return out
+}
+
+// clipBytes takes counts by source; what was sent before Init is counted here and not by the node.
+func clipBytes(bytes map[string]int64) map[string]int64 {
+	if len(bytes) > maxAttrs {
+		return nil
+	}
+	out := make(map[string]int64, len(bytes))
+	for source, n := range bytes {
+		if n >= 0 && source != trace.SourceK {
+			out[clip(source, 64)] = n
+		}
+	}
+	return out
+}
+
+// keepStatus keeps what a node said of itself last.
+func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
+	st.Bytes = clipBytes(st.Bytes)
+	if st.Systemd != nil {
+		st.Systemd.State = clip(st.Systemd.State, 64)
+		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)
+		st.Systemd.Units = st.Systemd.Units[:min(len(st.Systemd.Units), 200)]
+		for i := range st.Systemd.Units {
+			st.Systemd.Units[i].Unit = clip(st.Systemd.Units[i].Unit, 256)
+		}
+	}
+	body, err := json.Marshal(st)
+	if err != nil {
+		return fmt.Errorf("encode status of %s: %w", b.Node, err)
+	}
+	if err := s.registry.PutStatus(ctx, b.ID, body, s.now()); err != nil {
+		return err
+	}
+	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
+		s.touch(ctx, n, "", "")
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"pando/internal/dhcp"
+	"pando/internal/identity"
+	"pando/internal/registry"
+	"pando/internal/tftp"
+)
+
+// stopTime is how long answers that are under way may take when the server stops. Nodes repeat what is cut off.
+const stopTime = 3 * time.Second
+
+// listeners are all sockets but DHCP's.
+type listeners struct {
+	data, control, socket net.Listener
+	tftp                  *net.UDPConn // nil: off
+}
+
+func (l *listeners) close() error {
+	var err error
+	for _, c := range []net.Listener{l.data, l.control, l.socket} {
+		if c != nil {
+			err = errors.Join(err, ignoreClosed(c.Close()))
+		}
+	}
+	if l.tftp != nil {
+		err = errors.Join(err, ignoreClosed(l.tftp.Close()))
+	}
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Listen opens every socket, so that what an administrator has to mend is known before anything runs. Run calls
+// it if it was not called. A *ListenError names the part and the address.
+func (s *Server) Listen(ctx context.Context) (err error) {
+	if s.listeners != nil {
+		return nil
+	}
+	l := &listeners{}
+	s.listeners = l
+	if l.data, err = listenTCP(ctx, "data path", s.cfg.Data); err != nil {
+		return err
+	}
+	if l.control, err = listenTCP(ctx, "control channel", s.cfg.Control); err != nil {
+		return err
+	}
+	s.dataPort, s.controlPort = port(l.data), port(l.control)
+	if s.cfg.TFTP != "off" {
+		if l.tftp, err = listenUDP(ctx, "TFTP", s.cfg.TFTP); err != nil {
+			return err
+		}
+	}
+	if l.socket, err = listenSocket(ctx, s.cfg.Dir); err != nil {
+		return err
+	}
+	c := s.cfg.DHCP
+	c.DataPort, c.Loaders = s.dataPort, s.files.loaders
+	s.dhcp = &dhcp.Server{Config: c, Leases: leases{s.registry}, Observe: s.sawDHCP, Log: s.log, Now: s.now}
+	return s.dhcp.Open(ctx)
+}
+
+func port(l net.Listener) uint16 { return l.Addr().(*net.TCPAddr).AddrPort().Port() }
+
+// DataPort and ControlPort are the ports that Listen got.
+func (s *Server) DataPort() uint16 { return s.dataPort }
+
+// ControlPort is the port of the control channel.
+func (s *Server) ControlPort() uint16 { return s.controlPort }
+
+// Run listens and serves until ctx ends, which is no error, or until a part fails, which stops the others.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(ctx); err != nil {
+		return err
+	}
+	secure, err := identity.ServerTLS(s.keys.Server)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	start := func(name string, run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	l := s.listeners
+	start("data path", func(ctx context.Context) error { return s.serve(ctx, l.data, s.dataRoutes(), nil) })
+	start("control channel", func(ctx context.Context) error { return s.serve(ctx, l.control, s.controlRoutes(), secure) })
+	start("operator's socket", func(ctx context.Context) error { return s.serve(ctx, l.socket, s.socketRoutes(), nil) })
+	if l.tftp != nil {
+		t := &tftp.Server{Files: tftp.FilesFunc(s.openTFTP), Log: s.log, Done: s.sentFile}
+		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
+	}
+	start("DHCP", s.dhcp.Run)
+	start("agent", func(context.Context) error { s.prepareAgent(); return nil })
+	start("housekeeping", s.housekeeping)
+	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
+	<-ctx.Done()
+	wg.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// serve answers HTTP until ctx ends; secure nil is plain.
+func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secure *tls.Config) error {
+	srv := s.newHTTP(ctx, h)
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		deadline, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		if srv.Shutdown(deadline) != nil {
+			_ = srv.Close() // who is cut off asks again
+		}
+	})
+	var err error
+	if secure != nil {
+		srv.TLSConfig = secure
+		err = srv.ServeTLS(l, "", "")
+	} else {
+		err = srv.Serve(l)
+	}
+	if stop() { // it ended by itself
+		return err
+	}
+	<-stopped
+	return nil
+}
+
+func (s *Server) prepareAgent() {
+	if err := s.agent.prepare(); err != nil {
+		s.log.Error("agent cpio", "err", err, "hint", hint(err))
+	}
+}
+
+// Housekeeping: how often, and how long the lease of a machine that does not come back is remembered.
+const (
+	houseEvery = time.Hour
+	leaseKept  = 90 * 24 * time.Hour
+)
+
+func (s *Server) housekeeping(ctx context.Context) error {
+	t := time.NewTicker(houseEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("housekeeping", "err", err)
+		}
+	}
+}
+
+// DHCP tells how the DHCP part stands on each interface; nil before Listen.
+func (s *Server) DHCP() []dhcp.State {
+	if s.dhcp == nil {
+		return nil
+	}
+	return s.dhcp.States()
+}

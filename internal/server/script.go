@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// soon is how long a machine waits that only has to do its DHCP again.
+const soon = 3 * time.Second
+
+// serveScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
+// error but its number.
+func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
+	base := s.dataURL(localAddr(r))
+	q, err := netboot.ParseQuery(r.URL.RawQuery)
+	switch {
+	case errors.Is(err, netboot.ErrNoMAC):
+		return sendScript(w, netboot.Chain(base))
+	case err != nil:
+		return api.NewError(api.BadRequest, err.Error(), "")
+	}
+	in, err := s.script(r.Context(), q, peer(r), base)
+	if err != nil {
+		return err
+	}
+	text, err := netboot.Script(in)
+	if err != nil {
+		text, err = netboot.Script(netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: err.Error(),
+			Hint: "mend the kernel arguments of the node, its group or its image"})
+	}
+	if err != nil {
+		return err
+	}
+	return sendScript(w, text)
+}
+
+func sendScript(w http.ResponseWriter, text []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", fmt.Sprint(len(text)))
+	_, _ = w.Write(text) // the machine is gone when this fails
+	return nil
+}
+
+// script decides what a machine does now, and records it.
+func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, base string) (netboot.ScriptInput, error) {
+	in := netboot.ScriptInput{Base: base, MAC: q.MAC}
+	c, err := s.boots.of(ctx, q.MAC)
+	if err != nil {
+		return in, err
+	}
+	defer c.mu.Unlock()
+	if !s.proven(c, q.MAC, from, exchangeFresh) {
+		in.Action, in.Retry = netboot.Wait, soon
+		in.Message = fmt.Sprintf("no DHCP exchange of this machine for address %s was seen in the last minute", from)
+		in.Hint = "it does one now; if this goes on, run `pando doctor` on the server"
+		s.log.Warn("script refused: no DHCP exchange was seen", "mac", q.MAC, "peer", from)
+		return in, nil
+	}
+	if !c.underWay(s.now()) {
+		c.begin(s.now())
+	}
+	s.boots.has(c, from)
+	node, err := s.admit(ctx, c, q)
+	if err != nil {
+		return s.cannot(ctx, c, in, err)
+	}
+	if node.State != fleet.Adopted {
+		return s.waits(ctx, c, in, node, from)
+	}
+	p, err := s.plan(ctx, node)
+	if err != nil {
+		return s.cannot(ctx, c, in, err)
+	}
+	return s.start(ctx, c, in, p, from)
+}
+
+// admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
+func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.Node, error) {
+	node, err := s.nodeOf(ctx, c.mac)
+	if errors.Is(err, registry.ErrNotFound) {
+		node, err = s.discover(ctx, c.mac, q.UUID, s.adoptions)
+	}
+	if err == nil && node.State == fleet.Discovered {
+		node, err = s.adopt(ctx, c.mac)
+	}
+	if err != nil {
+		return node, err
+	}
+	c.boot.Node = node.Name
+	s.touch(ctx, node, q.UUID, q.Serial)
+	return node, nil
+}
+
+// start lets the machine boot what is planned.
+func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, p plan, from netip.Addr) (netboot.ScriptInput, error) {
+	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version
+	in.Kernel, in.Args = p.manifest.Kernel.Object.Name(), p.kernelArgs()
+	began := s.now()
+	err := s.boots.save(ctx, c, func(b *registry.Boot) {
+		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, began, p.image, p.version
+		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // of an initramfs that did not arrive
+	})
+	if err != nil {
+		return in, err
+	}
+	in.Boot = c.boot.ID
+	c.kernel, c.token, c.failure = in.Kernel, "", ""
+	if c.dhcp == trace.Begin {
+		s.dhcpDone(ctx, c, from)
+	}
+	s.record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
+			Attrs: map[string]string{"version": string(p.version), "address": from.String()}})
+	return in, nil
+}
+
+// waits tells a machine that nobody adopted to ask again.
+func (s *Server) waits(ctx context.Context, c *current, in netboot.ScriptInput, node fleet.Node, from netip.Addr) (netboot.ScriptInput, error) {
+	in.Action = netboot.Wait
+	in.Message = "this machine is new here and waits until an operator adopts it"
+	in.Hint = fmt.Sprintf("pando node adopt %s", node.Name)
+	if c.saved && c.boot.Addr == from && c.failure == in.Message {
+		return in, nil
+	}
+	err := s.boots.save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = node.Name, from })
+	if err != nil {
+		return in, err
+	}
+	c.failure = in.Message
+	s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin, Message: in.Message, Hint: in.Hint})
+	return in, nil
+}
+
+// cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
+// own is one for the log and, in short, for the screen.
+func (s *Server) cannot(ctx context.Context, c *current, in netboot.ScriptInput, err error) (netboot.ScriptInput, error) {
+	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint(err)
+	if errors.Is(err, errCrowd) {
+		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"
+		return in, nil
+	}
+	if ctx.Err() != nil {
+		return in, ctx.Err()
+	}
+	if err := s.boots.save(ctx, c, func(b *registry.Boot) { b.Node = c.boot.Node }); err != nil {
+		return in, err
+	}
+	s.fail(ctx, c, trace.Script, in.Message, in.Hint)
+	return in, nil
+}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// What strangers can make the server store. Packets can be made up; a request for a script at least needs
+// an address that answers. A hall of a thousand new machines passes at once.
+const (
+	maxDiscovered   = 2048             // discovered nodes; then the one that was not seen longest makes room
+	keepDiscovered  = 10 * time.Minute // but not one that was seen a moment ago
+	maxAutoAdopted  = 20000            // nodes; beyond it an operator adopts
+	discoverBurst   = 1024
+	discoverRate    = 5 // per second
+	adoptBurst      = 2048
+	adoptRate       = 10
+	discoveredName  = "mac-" // + 12 hex digits: the name of a node until it gets one
+	seenGranularity = 5 * time.Minute
+)
+
+// nodeOf returns the node that has a MAC, or ErrNotFound.
+func (s *Server) nodeOf(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+	var n fleet.Node
+	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		n, err = tx.NodeByMAC(mac)
+		return err
+	})
+	return n, err
+}
+
+var errCrowd = errors.New("too many unknown machines at once")
+
+// discover records a MAC that no node has, as discovered node, if limit lets it pass.
+func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit *bucket) (fleet.Node, error) {
+	now := s.now()
+	if !limit.take(now) {
+		return fleet.Node{}, errCrowd
+	}
+	n := fleet.Node{Name: discoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
+		State: fleet.Discovered, Group: fleet.DefaultGroup, UUID: uuid, Created: now, Seen: now}
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+		if known, err := tx.NodeByMAC(mac); !errors.Is(err, registry.ErrNotFound) {
+			n = known
+			return err
+		}
+		count, oldest, err := tx.Discovered()
+		if err != nil {
+			return err
+		}
+		if count >= maxDiscovered {
+			if now.Sub(oldest.Seen) < keepDiscovered {
+				return errCrowd
+			}
+			if err := tx.DeleteNode(oldest.Name); err != nil {
+				return err
+			}
+		}
+		return tx.CreateNode(n)
+	})
+	if err == nil {
+		s.log.Info("discovered", "mac", mac, "node", n.Name)
+	}
+	return n, err
+}
+
+// adopt gives a discovered node a name of the policy's rule and makes it a managed one.
+func (s *Server) adopt(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+	if !s.adoptions.take(s.now()) {
+		return fleet.Node{}, errCrowd
+	}
+	var n fleet.Node
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+		var err error
+		if n, err = tx.NodeByMAC(mac); err != nil || n.State == fleet.Adopted {
+			return err
+		}
+		policy, err := tx.Policy()
+		if err != nil || policy.Adoption != fleet.Open {
+			return err
+		}
+		old := n.Name
+		if n.Name, err = nextName(tx, policy.Naming); err != nil {
+			return err
+		}
+		n.State = fleet.Adopted
+		return tx.PutNode(old, n)
+	})
+	if err == nil && n.State == fleet.Adopted {
+		s.log.Info("adopted", "mac", mac, "node", n.Name, "group", n.Group)
+	}
+	return n, err
+}
+
+// nextName is the first free name of a rule.
+func nextName(tx *registry.Tx, rule string) (string, error) {
+	naming, err := fleet.ParseNaming(rule)
+	if err != nil {
+		return "", err
+	}
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return "", err
+	}
+	if len(nodes) >= maxAutoAdopted {
+		return "", api.NewError(api.Conflict, fmt.Sprintf("the site has %d nodes; no more are adopted by themselves", len(nodes)),
+			"adopt this one with `pando node adopt`")
+	}
+	taken := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		taken[n.Name] = true
+	}
+	return naming.Next(func(name string) bool { return taken[name] })
+}
+
+// touch notes that a node was seen, now and then, and what its firmware says of it.
+func (s *Server) touch(ctx context.Context, n fleet.Node, uuid, serial string) {
+	now := s.now()
+	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
+	if same && now.Sub(n.Seen) < seenGranularity {
+		return
+	}
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(n.Name)
+		if err != nil {
+			return err
+		}
+		n.Seen = now
+		if uuid != "" {
+			n.UUID = uuid
+		}
+		if serial != "" {
+			n.Serial = serial
+		}
+		return tx.PutNode(n.Name, n)
+	})
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		s.log.Error("node not updated", "node", n.Name, "err", err)
+	}
+}

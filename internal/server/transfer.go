@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"pando/internal/trace"
+)
+
+// counter counts the bytes of an answer, and keeps the way open for the kernel to send files by itself.
+type counter struct {
+	http.ResponseWriter
+	n      int64
+	status int
+}
+
+func (c *counter) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// ReadFrom is what io.Copy uses: net/http's own one calls sendfile(2).
+func (c *counter) ReadFrom(r io.Reader) (int64, error) {
+	rf, ok := c.ResponseWriter.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	n, err := rf.ReadFrom(r)
+	c.n += n
+	return n, err
+}
+
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// sendK sends a part of K and records it as a stage of the boot.
+func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage trace.Stage, content io.ReadSeeker) error {
+	size, err := content.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	s.recordLocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
+	out := &counter{ResponseWriter: w}
+	http.ServeContent(out, r, "", time.Time{}, content)
+	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(out.n)}
+	if out.n < size && out.status == http.StatusOK {
+		end.Kind = trace.Fail
+		end.Message = fmt.Sprintf("%s was broken off after %s of %s", stage, bytesText(out.n), bytesText(size))
+		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
+	}
+	s.recordLocked(c, end)
+	return nil
+}
+
+// recordLocked is record for who does not hold the boot's mu. It does not depend on the request, which may have
+// been broken off.
+func (s *Server) recordLocked(c *current, events ...trace.Event) {
+	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
+	defer cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.record(ctx, c, events...)
+}

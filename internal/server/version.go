@@ -1,0 +1,90 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// versions reads manifests whose signature is this site's, and remembers them: they never change.
+type versions struct {
+	store *store.Dir
+	site  string // public key
+
+	mu    sync.Mutex
+	known map[fleet.Digest]image.Manifest
+}
+
+// maxVersions bounds the manifests in memory.
+const maxVersions = 256
+
+// bootError is a reason why a node cannot boot, with what an operator can do about it.
+type bootError struct {
+	err  error
+	hint string
+}
+
+func (e *bootError) Error() string { return e.err.Error() }
+func (e *bootError) Unwrap() error { return e.err }
+
+// manifest returns the verified manifest of a version.
+func (v *versions) manifest(d fleet.Digest) (image.Manifest, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if m, ok := v.known[d]; ok {
+		return m, nil
+	}
+	stored, err := v.store.GetVersion(d)
+	if err != nil {
+		return image.Manifest{}, &bootError{err, "build or copy the version again, or point the group at another one"}
+	}
+	m, err := image.Verify(stored.Manifest, stored.Signature, v.site)
+	if err != nil {
+		return image.Manifest{}, &bootError{fmt.Errorf("version %s: %w", d.Short(), err),
+			"nodes boot only what this site's key has signed: build the image here, or sign it with keys/site.key"}
+	}
+	if v.known == nil || len(v.known) >= maxVersions {
+		v.known = make(map[fleet.Digest]image.Manifest)
+	}
+	v.known[d] = m
+	return m, nil
+}
+
+// bootable returns the manifest of a version whose kernel and drivers are in the store.
+func (v *versions) bootable(d fleet.Digest) (image.Manifest, error) {
+	m, err := v.manifest(d)
+	if err != nil {
+		return m, err
+	}
+	if m.Kernel.Object.IsZero() {
+		return m, &bootError{fmt.Errorf("version %s has no kernel", d.Short()), "put a kernel package into the image's recipe and build it again"}
+	}
+	parts := []chunk.ID{m.Kernel.Object}
+	for _, p := range m.Drivers {
+		parts = append(parts, p.Object)
+	}
+	for _, id := range parts {
+		if _, ok := v.store.Stat(id); !ok {
+			return m, &bootError{fmt.Errorf("version %s: object %s is not in the store", d.Short(), id), "build or copy the version again"}
+		}
+	}
+	return m, nil
+}
+
+// hint is what can be done about an error, "" if nothing is known.
+func hint(err error) string {
+	var b *bootError
+	if errors.As(err, &b) {
+		return b.hint
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "look at the store with `pando doctor`"
+	}
+	return ""
+}
