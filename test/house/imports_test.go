@@ -39,7 +39,7 @@ var mayImport = []rule{
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "blockdev", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "dhcp", "registry", "api",
 		"config", "identity", "build"}},
-	{"testkit", []string{"fleet", "chunk", "image", "store", "api"}},
+	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }
 
 // TestImportDirection also sees a package that is missing in the table, and one that is only in the table.

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// The demo's network, and how long a boot may take. Emulated machines need about a minute; a laptop with a slow disk
+// and a busy processor gets five times that.
+const (
+	network     = "10.77.0.1/24"
+	bootTimeout = 5 * time.Minute
+	imageName   = "demo"
+)
+
+// computer is one of the demo's machines.
+type computer struct {
+	name     string // that it has, or will be given
+	mac      fleet.MAC
+	firmware testkit.Firmware
+	stranger bool // nobody announced it
+	what     string
+}
+
+var computers = []computer{
+	{"pc001", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 1}, testkit.BIOS, false, "BIOS, iPXE in its network card"},
+	{"pc002", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 2}, testkit.UEFI, false, "UEFI, its own PXE client"},
+	{"pc003", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 3}, testkit.BIOS, true, "BIOS, unknown to the server"},
+}
+
+// demo is the whole demonstration. Whatever happens nothing is left running, unless --keep was given and all went well.
+func (l *lab) demo(ctx context.Context) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: the demo makes a network namespace")
+	}
+	start := time.Now()
+	if err := l.stop(); err != nil {
+		return fmt.Errorf("an earlier demo: %w", err)
+	}
+	if err := errors.Join(os.RemoveAll(l.runDir()), os.MkdirAll(l.runDir(), 0o755)); err != nil {
+		return err
+	}
+	kept := false
+	defer func() {
+		if kept {
+			return
+		}
+		if err != nil {
+			l.say("\nThe logs of this run are in %s", l.runDir())
+		}
+		err = errors.Join(err, l.stop())
+	}()
+	p, err := l.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.bootAll(ctx, p); err != nil {
+		return err
+	}
+	if err := l.report(ctx, p); err != nil {
+		return err
+	}
+	l.say("\nThree machines without disks run version %s; all of it took %s.", p.version.Short(), time.Since(start).Round(time.Second))
+	if l.keep {
+		kept = true
+		l.lookIn(ctx, p)
+	}
+	return nil
+}
+
+func (l *lab) runDir() string  { return filepath.Join(l.dir, "run") }
+func (l *lab) dataDir() string { return filepath.Join(l.dir, "data") }
+
+// play is what the demo plays with.
+type play struct {
+	net     *testkit.Net
+	site    *testkit.Site
+	login   login
+	version fleet.Digest
+}
+
+// prepare makes network, server, image and settings.
+func (l *lab) prepare(ctx context.Context) (*play, error) {
+	p := &play{}
+	var err error
+	if p.net, err = testkit.NewNet("pando", netip.MustParsePrefix(network)); err != nil {
+		return nil, err
+	}
+	l.state = state{Net: p.net.Name, Addr: p.net.Addr}
+	if err := l.save(); err != nil {
+		return nil, errors.Join(err, p.net.Close())
+	}
+	l.say("Server: `pando serve` with its defaults and its own DHCP, in network namespace %s", p.net.Name)
+	p.site, err = testkit.StartSite(ctx, testkit.SiteConfig{
+		Net: p.net, Bin: l.bin, Data: l.dataDir(), Log: filepath.Join(l.runDir(), "server.log"), DHCP: "own"})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.started(p.site.PID(), "serve"); err != nil {
+		return nil, err
+	}
+	if p.version, err = l.image(ctx, p.site.API); err != nil {
+		return nil, err
+	}
+	if p.login, err = newLogin(l.dir); err != nil {
+		return nil, err
+	}
+	return p, l.settle(ctx, p)
+}
+
+// settle forgets the nodes of an earlier run, announces two, and lets a third in when it comes.
+func (l *lab) settle(ctx context.Context, p *play) error {
+	nodes, err := p.site.API.Nodes(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if _, err := p.site.API.DeleteNodes(ctx, n.Name, false); err != nil {
+			return err
+		}
+	}
+	ref := fleet.Ref(imageName)
+	keys, args := []string{p.login.authorized}, []string{"console=ttyS0"}
+	if _, err := p.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, AuthorizedKeys: &keys, KernelArgs: &args}); err != nil {
+		return err
+	}
+	for _, c := range computers {
+		if c.stranger {
+			continue
+		}
+		if _, err := p.site.API.CreateNode(ctx, api.NodeCreate{Name: c.name, MACs: []fleet.MAC{c.mac}}); err != nil {
+			return err
+		}
+	}
+	_, err = p.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"})
+	return err
+}
+
+// bootAll powers the machines on, as many at a time as there are processors for, and shows them until all are up.
+func (l *lab) bootAll(ctx context.Context, p *play) error {
+	l.say("")
+	for _, c := range computers {
+		l.say("%s  %s  %-30s %s", c.name, c.mac, c.what, map[bool]string{true: "adopted when it appears", false: "announced"}[c.stranger])
+	}
+	l.say("")
+	stopWatch := l.watch(p)
+	defer stopWatch()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(computers))
+	room := atATime()
+	for _, c := range computers {
+		if room == 0 {
+			if err := <-ended; err != nil {
+				return err
+			}
+			room++
+		}
+		if err := l.powerOn(ctx, p, c, ended); err != nil {
+			return err
+		}
+		room--
+	}
+	for room < atATime() {
+		if err := <-ended; err != nil {
+			return err
+		}
+		room++
+	}
+	return nil
+}
+
+// atATime is how many machines boot at a time: one for each processor.
+func atATime() int { return max(1, min(len(computers), runtime.NumCPU())) }
+
+// powerOn starts a machine; ended gets nil when it is up.
+func (l *lab) powerOn(ctx context.Context, p *play, c computer, ended chan<- error) error {
+	m, err := testkit.StartMachine(testkit.MachineConfig{
+		Name: c.name, Firmware: c.firmware, MAC: c.mac, Net: p.net, Dir: l.runDir()})
+	if err != nil {
+		return err
+	}
+	if err := l.started(m.PID(), c.mac.String()); err != nil {
+		return err
+	}
+	go func() {
+		ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("not up after %s", bootTimeout))
+		defer cancel()
+		_, err := p.site.WaitNode(ctx, c.name, up)
+		if err != nil {
+			err = fmt.Errorf("%w\nits console ends with:\n%s", err, m.Console.Tail(12))
+		}
+		ended <- err
+	}()
+	return nil
+}
+
+// up is a node that runs what it should run.
+func up(n api.Node) bool {
+	return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// image returns the version that the machines boot. It is built at the first run and used again afterwards, unless the
+// recipe is another.
+func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
+	if v, ok := newest(ctx, c); ok && v.Recipe == l.recipe {
+		l.say("Image:  %s:latest, %s, built %s from %s (make clean forgets it)", imageName, v.Digest.Short(),
+			v.Built.Local().Format(time.DateTime), v.Recipe)
+		return v.Digest, nil
+	}
+	l.say("Image:  `pando image build %s --recipe %s`: a Debian with kernel, systemd and ssh, from its packages", imageName, l.recipe)
+	if err := l.pando(ctx, "image", "build", imageName, "--recipe", l.recipe); err != nil {
+		return "", fmt.Errorf("build the image: %w", err)
+	}
+	v, ok := newest(ctx, c)
+	if !ok {
+		return "", fmt.Errorf("the image was built, but the server knows no tag %s:%s", imageName, fleet.LatestTag)
+	}
+	return v.Digest, nil
+}
+
+// newest is the version that the demo's image points at.
+func newest(ctx context.Context, c *api.Client) (api.Version, bool) {
+	i, err := c.Image(ctx, imageName)
+	if err != nil {
+		return api.Version{}, false
+	}
+	for _, v := range i.Versions {
+		if v.Digest == i.Tags[fleet.LatestTag] {
+			return v, true
+		}
+	}
+	return api.Version{}, false
+}
+
+// pando runs the operator's command on the demo's server, as a person would.
+func (l *lab) pando(ctx context.Context, args ...string) error {
+	c := l.pandoCommand(ctx, args...)
+	c.Stdout, c.Stderr = l.out, l.err
+	return c.Run()
+}
+
+func (l *lab) pandoCommand(ctx context.Context, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, filepath.Join(l.bin, "pando"), append([]string{"--data", l.dataDir()}, args...)...)
+	// At Ctrl-C a live table puts the terminal in order and a build cleans up behind itself.
+	c.Cancel = func() error { return c.Process.Signal(unix.SIGINT) }
+	c.WaitDelay = 20 * time.Second
+	return c
+}
+
+// watch shows the nodes until the returned function is called: a live table on a terminal, else a line per event.
+func (l *lab) watch(p *play) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := l.pandoCommand(ctx, "watch")
+	c.Stdout, c.Stderr = l.out, l.err
+	if err := c.Start(); err != nil {
+		cancel()
+		l.say("no live view: %v", err)
+		return func() {}
+	}
+	return func() {
+		cancel()
+		_ = c.Wait() // its status is that of a program that was interrupted
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+// The exit codes, as those of pando.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const usage = `Usage:
+  pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
+  pando-lab stop [--dir build/demo]
+`
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || args[0] != "demo" && args[0] != "stop" {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	l, err := newLab(args[0], args[1:], stdout, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return exitUsage
+	case args[0] == "stop":
+		err = l.stop()
+	default:
+		err = l.demo(ctx)
+	}
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "pando-lab: interrupted; everything is cleaned up")
+		return exitInterrupted
+	}
+	fmt.Fprintln(stderr, "pando-lab:", err)
+	return exitFailed
+}
+
+// lab is one run.
+type lab struct {
+	dir    string // everything of it, as an absolute path
+	bin    string // pando and pando-init
+	recipe string
+	keep   bool
+	out    io.Writer
+	err    io.Writer
+	state  state
+}
+
+func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, error) {
+	l := &lab{out: stdout, err: stderr}
+	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&l.dir, "dir", "build/demo", "where everything is kept")
+	if command == "demo" {
+		f.BoolVar(&l.keep, "keep", false, "leave server and machines running")
+		f.StringVar(&l.recipe, "recipe", "debian:bookworm", "image recipe")
+	}
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		fmt.Fprint(stderr, usage)
+		return nil, fmt.Errorf("unknown argument %q", f.Arg(0))
+	}
+	self, err := os.Executable()
+	if err == nil {
+		l.bin = filepath.Dir(self)
+		l.dir, err = filepath.Abs(l.dir)
+	}
+	return l, err
+}
+
+func (l *lab) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }

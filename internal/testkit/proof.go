@@ -1,0 +1,74 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"pando/internal/fleet"
+)
+
+// Proof is what was seen inside a guest, line by line.
+type Proof struct {
+	Lines []ProofLine
+}
+
+// ProofLine is one thing that was looked at.
+type ProofLine struct {
+	What string // "host name"
+	Got  string
+	Want string // "": nothing certain was expected
+	Good bool
+}
+
+// Err is nil when everything was as it should be.
+func (p Proof) Err() error {
+	var bad []string
+	for _, l := range p.Lines {
+		if !l.Good {
+			bad = append(bad, fmt.Sprintf("%s is %q, expected %q", l.What, l.Got, l.Want))
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(bad, "; "))
+}
+
+func (p *Proof) equal(what, got, want string) {
+	p.Lines = append(p.Lines, ProofLine{what, got, want, got == want})
+}
+
+// Prove looks inside a node: that it is the node, that its root is the overlay over the version's read-only root,
+// that systemd is content, and that files read through it have the sums that they have in the image. A guest whose
+// boot has just ended may still be "starting"; Prove waits for systemd.
+func Prove(ctx context.Context, g *Guest, node string, version fleet.Digest, c *Content, files []string) (Proof, error) {
+	var p Proof
+	for _, look := range []struct{ what, command, want string }{
+		{"host name", "hostname", node},
+		{"root", "findmnt -n -o FSTYPE /", "overlay"},
+		{"image version", `sed -n 's/.*"version":"\([^"]*\)".*/\1/p' /run/pando/session.json`, string(version)},
+		{"systemd", "systemctl is-system-running --wait || true", "running"},
+		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1", ""},
+		{"root's password", "passwd -S root | cut -d' ' -f2", "L"},
+	} {
+		got, err := g.Run(ctx, look.command)
+		if err != nil {
+			return p, err
+		}
+		p.equal(look.what, got, look.want)
+	}
+	out, err := g.Run(ctx, "sha256sum "+strings.Join(files, " "))
+	if err != nil {
+		return p, err
+	}
+	for line := range strings.Lines(out) {
+		got, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		want, err := c.Sum(path)
+		if err != nil {
+			return p, err
+		}
+		p.equal("sha256 of "+path, got, want)
+	}
+	return p, nil
+}

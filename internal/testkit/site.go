@@ -1,0 +1,178 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+)
+
+// SiteConfig describes a server.
+type SiteConfig struct {
+	Net  *Net
+	Bin  string   // directory of the programs pando and pando-init
+	Data string   // data directory; a short path, because a unix socket is in it
+	Log  string   // file that the server's output is appended to
+	DHCP string   // "own", "proxy" or "off"
+	Args []string // further arguments of `pando serve`
+}
+
+// Site is a `pando serve` that runs in a Net, and its API.
+type Site struct {
+	Config SiteConfig
+	API    *api.Client
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the server has ended
+}
+
+// StartSite starts a server and waits until it answers. Close it.
+func StartSite(ctx context.Context, c SiteConfig) (*Site, error) {
+	s := &Site{Config: c, API: api.OverSocket(filepath.Join(c.Data, "pando.sock"))}
+	if err := os.MkdirAll(c.Data, 0o755); err != nil {
+		return nil, err
+	}
+	return s, s.Start(ctx)
+}
+
+// Start starts the server of a site where none runs.
+func (s *Site) Start(ctx context.Context) error {
+	c := s.Config
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("start server: %w", err)
+	}
+	defer log.Close()
+	args := append([]string{"serve", "--data", c.Data, "--interface", BridgeName, "--dhcp", c.DHCP}, c.Args...)
+	s.cmd = c.Net.Command(context.Background(), filepath.Join(c.Bin, "pando"), args...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("start server: %w", err)
+	}
+	s.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait() // how it ended stands in its log
+		close(done)
+	}(s.cmd, s.done)
+	return s.wait(ctx)
+}
+
+// wait returns when the server answers.
+func (s *Site) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := s.API.Status(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.done:
+			return fmt.Errorf("the server ended at once; its log is %s:\n%s", s.Config.Log, Console{s.Config.Log}.Tail(10))
+		case <-ctx.Done():
+			return fmt.Errorf("the server does not answer: %w; its log is %s:\n%s", err, s.Config.Log, Console{s.Config.Log}.Tail(10))
+		case <-tick.C:
+		}
+	}
+}
+
+// PID is the server's process id.
+func (s *Site) PID() int { return s.cmd.Process.Pid }
+
+// Signal sends a signal to the server: unix.SIGSTOP for a server that is gone but not refusing.
+func (s *Site) Signal(sig unix.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// Kill ends the server without a word.
+func (s *Site) Kill() error {
+	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-s.done
+	return nil
+}
+
+// stopTimeout is how long a server may take to end.
+const stopTimeout = 15 * time.Second
+
+// Close asks the server to end, and kills it if it does not.
+func (s *Site) Close() error {
+	s.API.Close()
+	if err := s.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		return nil // it has ended
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("the server did not end within %s of SIGTERM", stopTimeout), s.Kill())
+	}
+}
+
+// HostKey is the ssh host key that a node of this site has. It is derived from the site's secret, so it is known before
+// the node has ever booted.
+func (s *Site) HostKey(node string) (ssh.PublicKey, error) {
+	keys, err := identity.Open(filepath.Join(s.Config.Data, "keys"))
+	if err != nil {
+		return nil, err
+	}
+	_, line := keys.HostKey(node)
+	key, _, _, _, err := ssh.ParseAuthorizedKey(line)
+	return key, err
+}
+
+// WaitNode waits until good says yes of the node's record, and returns it. It looks every half second: what counts
+// is what the API says, and an event may be on its way while the record is not.
+func (s *Site) WaitNode(ctx context.Context, node string, good func(api.Node) bool) (api.Node, error) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		n, err := s.API.Node(ctx, node)
+		if err == nil && good(n) {
+			return n, nil
+		}
+		select {
+		case <-ctx.Done():
+			return n, fmt.Errorf("node %s: %w; %s", node, context.Cause(ctx), describe(n, err))
+		case <-tick.C:
+		}
+	}
+}
+
+func describe(n api.Node, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case n.Boot == nil:
+		return fmt.Sprintf("it is %s and has not booted", n.State)
+	case n.Boot.Failure != "":
+		return fmt.Sprintf("its boot %s is at stage %s: %s (%s)", n.Boot.ID, n.Boot.Stage, n.Boot.Failure, n.Boot.Hint)
+	}
+	return fmt.Sprintf("its boot %s is at stage %s", n.Boot.ID, n.Boot.Stage)
+}
+
+// Address is the address that a MAC has leased.
+func (s *Site) Address(ctx context.Context, mac fleet.MAC) (netip.Addr, error) {
+	leases, err := s.API.Leases(ctx)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, l := range leases {
+		if l.MAC == mac && !l.Bad {
+			return l.Addr, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no lease of %s", mac)
+}
