@@ -14,7 +14,7 @@ type Boot struct {
 	MAC     fleet.MAC        `json:"mac,omitzero"`
 	Started time.Time        `json:"started"`
 	Updated time.Time        `json:"updated"` // its last event
-	State   BootState        `json:"state"`
+	State   trace.State      `json:"state"`
 	Stage   trace.Stage      `json:"stage"`             // the furthest stage it reached
 	Elapsed time.Duration    `json:"elapsed"`           // start to booted; until its last event otherwise
 	Failure string           `json:"failure,omitempty"` // what failed last, while it is not mended
@@ -22,17 +22,6 @@ type Boot struct {
 	Version fleet.Digest     `json:"version,omitempty"`
 	Bytes   map[string]int64 `json:"bytes,omitempty"` // by source
 }
-
-// BootState is where a boot is as a whole.
-type BootState string
-
-// The states of a boot.
-const (
-	Booting BootState = "booting" // on its way
-	Failed  BootState = "failed"  // a stage failed and has not succeeded since
-	Booted  BootState = "booted"
-	Down    BootState = "down" // the node said that it goes down
-)
 
 // BootList answers GET /v1/boots.
 type BootList struct {

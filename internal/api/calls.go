@@ -130,6 +130,7 @@ func (c *Client) NodeBoot(ctx context.Context, node string) (BootDetail, error) 
 }
 
 // Events lists events after a sequence number, oldest first; at most limit of them, 0 for the server's default.
+// A negative number means the newest ones.
 func (c *Client) Events(ctx context.Context, after int64, limit int) (EventList, error) {
 	q := params("after", strconv.FormatInt(after, 10))
 	if limit > 0 {

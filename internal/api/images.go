@@ -43,7 +43,8 @@ type VersionAdd struct {
 
 // TagSet is the body of PUT /v1/images/{name}/tags/{tag}.
 type TagSet struct {
-	Ref fleet.Ref `json:"ref"` // what the tag shall point at: "lab:latest", "lab@sha256:..."
+	Ref    fleet.Ref `json:"ref"` // what the tag shall point at: "lab:latest", "lab@sha256:..."
+	DryRun bool      `json:"dry_run,omitempty"`
 }
 
 // TagChange answers PUT and DELETE of a tag.

@@ -45,7 +45,6 @@ func (c *Client) lost(err error) error {
 	return &UnreachableError{Server: c.name, Hint: c.hint, Err: fmt.Errorf("event stream: %w", err)}
 }
 
-
 // readStream reads server-sent events: only their data lines matter here. It returns nil when yield wants no
 // more and an error otherwise, because a stream has no end of its own.
 func readStream(r io.Reader, yield func(trace.Event) bool) error {

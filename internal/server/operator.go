@@ -1,5 +1,115 @@
 package server
 
+import (
+	"net/http"
+	"strconv"
+
+	"pando/internal/api"
+)
+
+// operatorRoute is one route of the operator's API. The list of them is the API: the description in
+// openapi.json is tested against it, and so is the client.
+type operatorRoute struct {
+	method, path string
+	handle       handler
+}
+
+// operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
+func (o *operator) operatorList() []operatorRoute {
+	return []operatorRoute{
+		{"GET", "/v1/openapi.json", serveDescription},
+		{"GET", "/v1/status", answer(o.status)},
+		{"GET", "/v1/nodes", answer(o.listNodes)},
+		{"POST", "/v1/nodes", answer(o.createNode)},
+		{"PATCH", "/v1/nodes", answer(o.setNodes)},
+		{"DELETE", "/v1/nodes", answer(o.deleteNodes)},
+		{"POST", "/v1/nodes/adopt", answer(o.adoptNodes)},
+		{"GET", "/v1/nodes/{name}", answer(o.showNode)},
+		{"GET", "/v1/nodes/{name}/boot", answer(o.showNodeBoot)},
+		{"GET", "/v1/groups", answer(o.listGroups)},
+		{"POST", "/v1/groups", answer(o.createGroup)},
+		{"GET", "/v1/groups/{name}", answer(o.showGroup)},
+		{"PATCH", "/v1/groups/{name}", answer(o.setGroup)},
+		{"DELETE", "/v1/groups/{name}", answer(o.deleteGroup)},
+		{"GET", "/v1/images", answer(o.listImages)},
+		{"GET", "/v1/images/{name}", answer(o.showImage)},
+		{"POST", "/v1/images/{name}/versions", answer(o.addVersion)},
+		{"PUT", "/v1/images/{name}/tags/{tag}", answer(o.setTag)},
+		{"DELETE", "/v1/images/{name}/tags/{tag}", answer(o.deleteTag)},
+		{"GET", "/v1/boots", answer(o.listBoots)},
+		{"GET", "/v1/boots/{id}", answer(o.showBoot)},
+		{"GET", "/v1/events", answer(o.listEvents)},
+		{"GET", "/v1/events/stream", o.streamEvents},
+		{"GET", "/v1/tokens", answer(o.listTokens)},
+		{"POST", "/v1/tokens", answer(o.createToken)},
+		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
+		{"GET", "/v1/leases", answer(o.listLeases)},
+		{"GET", "/v1/keys", answer(o.showKeys)},
+		{"GET", "/v1/policy", answer(o.showPolicy)},
+		{"PUT", "/v1/policy", answer(o.setPolicy)},
+	}
+}
+
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
-// token on the control channel.
-func (s *Server) operatorRoutes(m *mux, auth func(handler) handler) {}
+// token on the control channel. The description is for everybody.
+func (o *operator) operatorRoutes(m *mux, auth func(handler) handler) {
+	for _, r := range o.operatorList() {
+		if r.path == descriptionPath {
+			m.handle(r.method+" "+r.path, r.handle)
+			continue
+		}
+		m.handle(r.method+" "+r.path, r.handle, auth)
+	}
+	m.handle("/v1/", func(_ http.ResponseWriter, r *http.Request) error {
+		return api.NewError(api.NotFound, "no such request: "+r.Method+" "+r.URL.Path, "see "+descriptionPath)
+	}, auth)
+}
+
+// answer makes a handler of a function that returns what to send; nil is "done, nothing to say".
+func answer(ask func(*http.Request) (any, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := ask(r)
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		return reply(w, v)
+	}
+}
+
+// body reads the JSON of a request.
+func body[T any](r *http.Request) (T, error) { return decode[T](nil, r) }
+
+// checked makes the error of a validation a refusal.
+func checked(err error) error {
+	if err == nil {
+		return nil
+	}
+	return api.NewError(api.BadRequest, err.Error(), "")
+}
+
+// refused is a refusal of what the caller asked.
+func refused(message, hint string) error { return api.NewError(api.BadRequest, message, hint) }
+
+// withHint makes an error a refusal with a hint.
+func withHint(err error, hint string) error {
+	refusal := apiError(err)
+	refusal.Hint = hint
+	return refusal
+}
+
+// number reads a query parameter that is a number; absent is the default.
+func number(r *http.Request, name string, otherwise int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, refused("parameter "+name+": "+strconv.Quote(text)+" is not a number", "")
+	}
+	return n, nil
+}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// Bounds of answers that list history.
+const (
+	defaultBoots  = 100
+	maxBoots      = 10_000
+	defaultEvents = 1000
+	maxEvents     = 10_000
+)
+
+func (o *operator) listBoots(r *http.Request) (any, error) {
+	limit, err := number(r, "limit", defaultBoots)
+	if err != nil {
+		return nil, err
+	}
+	limit = min(max(limit, 1), maxBoots)
+	out := api.BootList{Boots: []api.Boot{}}
+	var boots []registry.Boot
+	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		boots, err = selectBoots(tx, r.URL.Query().Get("select"), int(limit))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]fleet.BootID, len(boots))
+	for i, b := range boots {
+		ids[i] = b.ID
+	}
+	progress, err := o.reg.Progress(r.Context(), ids...)
+	for _, b := range boots {
+		out.Boots = append(out.Boots, bootView(b, progress[b.ID]))
+	}
+	return out, err
+}
+
+// selectBoots returns the newest boots of a node set, or of everybody.
+func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot, error) {
+	if selection == "" {
+		return tx.Boots(registry.BootFilter{Limit: limit})
+	}
+	nodes, err := selectNodes(tx, selection, false)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		wanted[n.Name] = true
+	}
+	all, err := tx.Boots(registry.BootFilter{})
+	var out []registry.Boot
+	for _, b := range all {
+		if wanted[b.Node] && len(out) < limit {
+			out = append(out, b)
+		}
+	}
+	return out, err
+}
+
+func (o *operator) showBoot(r *http.Request) (any, error) {
+	var b registry.Boot
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		b, err = tx.Boot(fleet.BootID(r.PathValue("id")))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.bootDetail(r.Context(), b)
+}
+
+func (o *operator) showNodeBoot(r *http.Request) (any, error) {
+	var b registry.Boot
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		n, err := findNode(tx, r.PathValue("name"))
+		if err != nil {
+			return err
+		}
+		boots, err := tx.Boots(registry.BootFilter{Node: n.Name, Limit: 1})
+		if err == nil && len(boots) == 0 {
+			return api.NewError(api.NotFound, "node "+n.Name+" has not booted yet", "switch it on and let it boot from the network")
+		}
+		if err == nil {
+			b = boots[0]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.bootDetail(r.Context(), b)
+}
+
+// bootDetail puts a boot's timeline together.
+func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error) {
+	events, err := o.reg.Events(ctx, registry.EventFilter{Boot: b.ID})
+	if err != nil {
+		return nil, err
+	}
+	progress, err := o.reg.Progress(ctx, b.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := progress[b.ID]
+	out := api.BootDetail{Boot: bootView(b, p), Steps: []api.Step{}, Events: events}
+	if events == nil {
+		out.Events = []trace.Event{}
+	}
+	line := trace.NewTimeline(events)
+	if !line.Started.IsZero() {
+		out.Started = line.Started // steps count from here
+	}
+	for _, step := range line.Steps {
+		out.Steps = append(out.Steps, api.Step(step))
+	}
+	if len(p.Status) > 0 {
+		var status api.NodeStatus
+		if err := json.Unmarshal(p.Status, &status); err != nil {
+			return nil, fmt.Errorf("boot %s: status: %w", b.ID, err)
+		}
+		out.Systemd = status.Systemd
+	}
+	out.SystemdStart, _ = trace.KernelStart(events)
+	return out, nil
+}
+
+func (o *operator) listEvents(r *http.Request) (any, error) {
+	after, err := number(r, "after", 0)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := number(r, "limit", defaultEvents)
+	if err != nil {
+		return nil, err
+	}
+	limit = min(max(limit, 1), maxEvents)
+	last := o.reg.Last()
+	if after < 0 {
+		after = max(0, last-limit)
+	}
+	events, err := o.reg.Events(r.Context(), registry.EventFilter{After: after, Limit: int(limit)})
+	if events == nil {
+		events = []trace.Event{}
+	}
+	return api.EventList{Events: events, Last: last}, err
+}
+
+// streamEvents sends events as they come, in the form of server-sent events: "id:" is the sequence number, so that a
+// browser which lost the connection goes on where it was.
+func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
+	after, err := number(r, "after", o.reg.Last())
+	if err != nil {
+		return err
+	}
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		if _, err := fmt.Sscan(text, &after); err != nil {
+			return refused("Last-Event-ID: "+text+" is not a number", "")
+		}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	if err := out.Flush(); err != nil {
+		return nil // the client is gone
+	}
+	_ = o.reg.Follow(r.Context(), after, func(e trace.Event) error {
+		b, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", e.Seq, b); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+	return nil // the answer has begun: how it ends is seen by the client as its end
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+func (o *operator) listGroups(r *http.Request) (any, error) {
+	out := api.GroupList{}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		groups, err := tx.Groups()
+		if err != nil {
+			return err
+		}
+		out.Groups, err = groupViews(tx, groups)
+		return err
+	})
+	return out, err
+}
+
+func groupViews(tx *registry.Tx, groups []fleet.Group) ([]api.Group, error) {
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]int{}
+	for _, n := range nodes {
+		members[n.Group]++
+	}
+	out := make([]api.Group, len(groups))
+	for i, g := range groups {
+		out[i] = api.Group{Group: g, Nodes: members[g.Name]}
+		if g.Image == "" {
+			continue
+		}
+		if out[i].Desired, err = tx.Resolve(g.Image); err != nil && !absent(err) {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (o *operator) showGroup(r *http.Request) (any, error) {
+	var out []api.Group
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		g, err := tx.Group(r.PathValue("name"))
+		if err != nil {
+			return err
+		}
+		out, err = groupViews(tx, []fleet.Group{g})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+func (o *operator) createGroup(r *http.Request) (any, error) {
+	g, err := body[fleet.Group](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checked(g.Validate()); err != nil {
+		return nil, err
+	}
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := resolves(tx, g.Image); err != nil {
+			return err
+		}
+		return tx.CreateGroup(g)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.SetPathValue("name", g.Name)
+	return o.showGroup(r)
+}
+
+func (o *operator) setGroup(r *http.Request) (any, error) {
+	req, err := body[api.GroupSet](r)
+	if err != nil {
+		return nil, err
+	}
+	var out api.GroupChange
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		out = api.GroupChange{DryRun: req.DryRun}
+		was, err := tx.Group(r.PathValue("name"))
+		if err != nil {
+			return err
+		}
+		g := applyGroupSet(was, req)
+		if err := checked(g.Validate()); err != nil {
+			return err
+		}
+		if req.Image != nil {
+			if err := resolves(tx, g.Image); err != nil {
+				return err
+			}
+		}
+		out.Fields = groupDiff(was, g)
+		if out.Nodes, err = affected(tx, was, g, func() error { return tx.PutGroup(g) }); err != nil {
+			return err
+		}
+		return orDryRun(req.DryRun)
+	})
+	return out, err
+}
+
+// affected makes a change of a group and returns the nodes whose next boot differs: those that get another
+// version, or all members when something else than the image changes.
+func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]string, error) {
+	before, err := desiredAll(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(); err != nil {
+		return nil, err
+	}
+	was.Image = is.Image
+	if len(groupDiff(was, is)) == 0 {
+		return differ(tx, before)
+	}
+	nodes, err := tx.Nodes()
+	out := []string{}
+	for _, n := range nodes {
+		if n.Group == is.Name {
+			out = append(out, n.Name)
+		}
+	}
+	return out, err
+}
+
+func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
+	if req.Image != nil {
+		g.Image = *req.Image
+	}
+	if req.KernelArgs != nil {
+		g.KernelArgs = *req.KernelArgs
+	}
+	if req.AuthorizedKeys != nil {
+		g.AuthorizedKeys = *req.AuthorizedKeys
+	}
+	if req.UnlockRoot != nil {
+		g.UnlockRoot = *req.UnlockRoot
+	}
+	if req.RebootAfter != nil {
+		g.RebootAfter = *req.RebootAfter
+	}
+	if req.WriteLimit != nil {
+		g.WriteLimit = *req.WriteLimit
+	}
+	return g
+}
+
+func (o *operator) deleteGroup(r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteGroup(name) })
+	if err != nil && apiError(err).Code == api.Conflict && name != fleet.DefaultGroup {
+		err = withHint(err, "move them first: pando node set @"+name+" --group OTHER")
+	}
+	return nil, err
+}

@@ -1,0 +1,261 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+func (o *operator) listImages(r *http.Request) (any, error) {
+	out := api.ImageList{}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		out.Images, err = o.imageViews(r.Context(), tx, "")
+		return err
+	})
+	return out, err
+}
+
+func (o *operator) showImage(r *http.Request) (any, error) {
+	return o.imageNamed(r.Context(), r.PathValue("name"))
+}
+
+func (o *operator) imageNamed(ctx context.Context, name string) (any, error) {
+	var out []api.Image
+	err := o.reg.View(ctx, func(tx *registry.Tx) (err error) {
+		out, err = o.imageViews(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, api.NewError(api.NotFound, fmt.Sprintf("image %q: not found", name), "`pando image list` shows what there is")
+	}
+	return out[0], nil
+}
+
+// imageViews joins names, tags and what the store knows of the versions; "" is all images.
+func (o *operator) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]api.Image, error) {
+	versions, err := tx.Versions(name)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := tx.Tags(name)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := o.holders(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	out := []api.Image{}
+	for _, v := range versions {
+		if len(out) == 0 || out[len(out)-1].Name != v.Image {
+			out = append(out, api.Image{Name: v.Image, Tags: map[string]fleet.Digest{}})
+		}
+		img := &out[len(out)-1]
+		view := o.versionView(v)
+		for _, t := range tags {
+			if t.Image == v.Image && t.Version == v.Version {
+				view.Tags, img.Tags[t.Tag] = append(view.Tags, t.Tag), t.Version
+			}
+		}
+		view.InUse = holds[v.Version]
+		img.Versions = append(img.Versions, view)
+	}
+	return out, nil
+}
+
+// versionView is what manifest and provenance tell. A version whose files are gone is still shown, so that it can be
+// seen that they are.
+func (o *operator) versionView(v registry.ImageVersion) api.Version {
+	out := api.Version{Digest: v.Version, Built: v.Added}
+	kept, err := o.store.GetVersion(v.Version)
+	if err != nil {
+		o.log.Warn("version of the registry is not in the store", "image", v.Image, "version", v.Version, "error", err)
+		return out
+	}
+	m, err := image.Decode(kept.Manifest)
+	if err != nil {
+		o.log.Warn("manifest in the store cannot be read", "version", v.Version, "error", err)
+		return out
+	}
+	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
+	out.RootSize, out.StoredSize, out.Files = m.Root.Size, m.Sizes.Stored, m.Sizes.Files
+	for _, d := range m.Drivers {
+		out.DriversSize += d.Size
+	}
+	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
+		out.Built, out.Recipe = p.Built, p.Recipe
+		if p.Recipe == "" {
+			out.Recipe = p.FromDir
+		}
+	}
+	return out
+}
+
+// holders is what keeps versions in use: groups and nodes that want them, nodes that run them.
+func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
+	out := map[fleet.Digest][]string{}
+	groups, err := tx.Groups()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		if d, err := tx.Resolve(g.Image); err == nil {
+			out[d] = append(out[d], "group "+g.Name)
+		}
+	}
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	views, err := o.nodeViews(ctx, tx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range views {
+		running := n.Boot != nil && n.Boot.State != trace.Down && n.Boot.Version != ""
+		if running {
+			out[n.Boot.Version] = append(out[n.Boot.Version], "node "+n.Name)
+		}
+		if n.Version != "" && n.Desired != "" && !(running && n.Boot.Version == n.Desired) {
+			out[n.Desired] = append(out[n.Desired], "node "+n.Name)
+		}
+	}
+	return out, nil
+}
+
+func (o *operator) addVersion(r *http.Request) (any, error) {
+	req, err := body[api.VersionAdd](r)
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("name")
+	if err := checked(fleet.ValidName("image", name)); err != nil {
+		return nil, err
+	}
+	if err := o.checkVersion(req.Version); err != nil {
+		return nil, err
+	}
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := tx.AddVersion(registry.ImageVersion{Image: name, Version: req.Version, Added: o.now()}); err != nil {
+			return err
+		}
+		for _, t := range req.Tags {
+			if err := checked(fleet.ValidName("tag", t)); err != nil {
+				return err
+			}
+			if _, err := tx.PutTag(fleet.Tag{Image: name, Tag: t, Version: req.Version}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.imageNamed(r.Context(), name)
+}
+
+// checkVersion refuses a version that no node of this site would take.
+func (o *operator) checkVersion(d fleet.Digest) error {
+	if _, err := fleet.ParseDigest(string(d)); err != nil {
+		return checked(err)
+	}
+	v, err := o.store.GetVersion(d)
+	if errors.Is(err, fs.ErrNotExist) {
+		return api.NewError(api.NotFound, err.Error(), "build it on this machine with `pando image build`")
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := image.Verify(v.Manifest, v.Signature, o.site); err != nil {
+		return api.NewError(api.BadRequest, err.Error(), "nodes trust only what the site key of this data directory signed")
+	}
+	return nil
+}
+
+func (o *operator) setTag(r *http.Request) (any, error) {
+	req, err := body[api.TagSet](r)
+	if err != nil {
+		return nil, err
+	}
+	out := api.TagChange{Tag: fleet.Tag{Image: r.PathValue("name"), Tag: r.PathValue("tag")}}
+	name, _, _, err := req.Ref.Split()
+	if err != nil {
+		return nil, checked(err)
+	}
+	if name != out.Tag.Image {
+		return nil, refused(fmt.Sprintf("tag %s:%s cannot point at image %s", out.Tag.Image, out.Tag.Tag, name), "a tag names a version of its own image")
+	}
+	if err := checked(fleet.ValidName("tag", out.Tag.Tag)); err != nil {
+		return nil, err
+	}
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := resolves(tx, req.Ref); err != nil {
+			return err
+		}
+		before, err := desiredAll(tx)
+		if err != nil {
+			return err
+		}
+		if out.Tag.Version, err = tx.Resolve(req.Ref); err != nil {
+			return err
+		}
+		if out.Was, err = tx.PutTag(out.Tag); err != nil {
+			return err
+		}
+		if out.Nodes, err = differ(tx, before); err != nil {
+			return err
+		}
+		return orDryRun(req.DryRun)
+	})
+	return out, err
+}
+
+func (o *operator) deleteTag(r *http.Request) (any, error) {
+	name, tag := r.PathValue("name"), r.PathValue("tag")
+	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		user, err := tagUser(tx, name, tag)
+		if err != nil {
+			return err
+		}
+		if user != "" {
+			return api.NewError(api.Conflict, fmt.Sprintf("tag %s:%s is in use by %s", name, tag, user), "give it another image first")
+		}
+		return tx.DeleteTag(name, tag)
+	})
+}
+
+// tagUser is a group or node that wants a tag, "" when there is none.
+func tagUser(tx *registry.Tx, name, tag string) (string, error) {
+	wants := func(ref fleet.Ref) bool {
+		n, t, _, err := ref.Split()
+		return err == nil && n == name && t == tag
+	}
+	groups, err := tx.Groups()
+	if err != nil {
+		return "", err
+	}
+	for _, g := range groups {
+		if wants(g.Image) {
+			return "group " + g.Name, nil
+		}
+	}
+	nodes, err := tx.Nodes()
+	for _, n := range nodes {
+		if wants(n.Version) {
+			return "node " + n.Name, nil
+		}
+	}
+	return "", err
+}

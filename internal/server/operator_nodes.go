@@ -1,0 +1,278 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+func (o *operator) listNodes(r *http.Request) (any, error) {
+	var nodes []fleet.Node
+	out := api.NodeList{Nodes: []api.Node{}}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		if nodes, err = selectNodes(tx, r.URL.Query().Get("select"), true); err != nil {
+			return err
+		}
+		out.Nodes, err = o.nodeViews(r.Context(), tx, nodes)
+		return err
+	})
+	return out, err
+}
+
+func (o *operator) showNode(r *http.Request) (any, error) {
+	var out api.Node
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		n, err := findNode(tx, r.PathValue("name"))
+		if err != nil {
+			return err
+		}
+		views, err := o.nodeViews(r.Context(), tx, []fleet.Node{n})
+		if err == nil {
+			out = views[0]
+		}
+		return err
+	})
+	return out, err
+}
+
+// findNode takes a name or a MAC.
+func findNode(tx *registry.Tx, name string) (fleet.Node, error) {
+	if m, err := fleet.ParseMAC(name); err == nil {
+		return tx.NodeByMAC(m)
+	}
+	return tx.Node(name)
+}
+
+// selectNodes resolves a node set. A name in it that nobody has is refused: a typing error must not make a
+// change smaller than it was meant.
+func selectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.Node, error) {
+	nodes, err := tx.Nodes()
+	if err != nil || selection == "" && emptyIsAll {
+		return nodes, err
+	}
+	set, err := fleet.ParseSet(selection)
+	if err != nil {
+		return nil, api.NewError(api.BadRequest, err.Error(), "write it like pc[001-120], @group or label=value, joined with commas")
+	}
+	selected, missing := set.Select(nodes)
+	if len(missing) > 0 {
+		return nil, api.NewError(api.NotFound, "no such node: "+strings.Join(missing, ", "), "`pando node list` shows all")
+	}
+	return selected, nil
+}
+
+func (o *operator) createNode(r *http.Request) (any, error) {
+	req, err := body[api.NodeCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	n := fleet.Node{
+		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
+		Version: req.Version, KernelArgs: req.KernelArgs, Created: o.now(),
+	}
+	if n.Group == "" {
+		n.Group = fleet.DefaultGroup
+	}
+	if n.Address, err = address(req.Address); err != nil {
+		return nil, err
+	}
+	if len(n.MACs) == 0 {
+		return nil, refused("node "+n.Name+": no MAC address: nothing would ever be recognised as it", "name its NIC with --mac")
+	}
+	if err := checked(n.Validate()); err != nil {
+		return nil, err
+	}
+	var out []api.Node
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := resolves(tx, n.Version); err != nil {
+			return err
+		}
+		if err := tx.CreateNode(n); err != nil {
+			return err
+		}
+		out, err = o.nodeViews(r.Context(), tx, []fleet.Node{n})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// address reads a fixed address; "" is none.
+func address(text string) (netip.Addr, error) {
+	if text == "" {
+		return netip.Addr{}, nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, refused(fmt.Sprintf("address %q is not an IPv4 address", text), "")
+	}
+	return a, checked(fleet.ValidAddress(a))
+}
+
+// resolves refuses a reference that points at nothing now.
+func resolves(tx *registry.Tx, ref fleet.Ref) error {
+	if ref == "" {
+		return nil
+	}
+	if _, _, _, err := ref.Split(); err != nil {
+		return checked(err)
+	}
+	if _, err := tx.Resolve(ref); err != nil {
+		return withHint(err, "`pando image list` shows what there is")
+	}
+	return nil
+}
+
+func (o *operator) setNodes(r *http.Request) (any, error) {
+	req, err := body[api.NodeSet](r)
+	if err != nil {
+		return nil, err
+	}
+	return o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+		if len(nodes) > 1 && (req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0) {
+			return nil, refused(fmt.Sprintf("%d nodes are named: a name, an address or a MAC is for one", len(nodes)), "")
+		}
+		if req.Version != nil {
+			if err := resolves(tx, *req.Version); err != nil {
+				return nil, err
+			}
+		}
+		for i := range nodes {
+			if err := applyNodeSet(&nodes[i], req); err != nil {
+				return nil, err
+			}
+		}
+		return nodes, nil
+	})
+}
+
+// changeNodes changes the selected nodes by fn, all or none, and tells what changed. fn may change what it is given.
+func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
+	fn func(*registry.Tx, []fleet.Node) ([]fleet.Node, error)) (any, error) {
+	var out api.Changes
+	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
+		before, err := selectNodes(tx, selection, false)
+		if err != nil {
+			return err
+		}
+		after := make([]fleet.Node, len(before))
+		for i, n := range before {
+			after[i] = cloneNode(n)
+		}
+		if after, err = fn(tx, after); err != nil {
+			return err
+		}
+		for i, n := range after {
+			fields := nodeDiff(before[i], n)
+			out.Nodes = append(out.Nodes, api.Change{Node: before[i].Name, Fields: fields})
+			if len(fields) == 0 {
+				continue
+			}
+			if err := checked(n.Validate()); err != nil {
+				return err
+			}
+			if err := tx.PutNode(before[i].Name, n); err != nil {
+				return err
+			}
+		}
+		return orDryRun(dryRun)
+	})
+	return out, err
+}
+
+// orDryRun undoes a transaction that was only tried.
+func orDryRun(dryRun bool) error {
+	if dryRun {
+		return registry.ErrDryRun
+	}
+	return nil
+}
+
+func (o *operator) deleteNodes(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	dryRun := q.Get("dry_run") == "true"
+	var out api.Changes
+	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
+		nodes, err := selectNodes(tx, q.Get("select"), false)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if err := tx.DeleteNode(n.Name); err != nil {
+				return err
+			}
+			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: []string{"deleted"}})
+		}
+		return orDryRun(dryRun)
+	})
+	return out, err
+}
+
+func (o *operator) adoptNodes(r *http.Request) (any, error) {
+	req, err := body[api.NodeAdopt](r)
+	if err != nil {
+		return nil, err
+	}
+	return o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+		names, err := adoptionNames(tx, req.Name, len(nodes))
+		if err != nil {
+			return nil, err
+		}
+		for i := range nodes {
+			if nodes[i].State == fleet.Adopted {
+				continue
+			}
+			nodes[i].State = fleet.Adopted
+			if req.Group != nil {
+				nodes[i].Group = *req.Group
+			}
+			if nodes[i].Name, err = names(); err != nil {
+				return nil, err
+			}
+		}
+		return nodes, nil
+	})
+}
+
+// adoptionNames makes names for n nodes that are adopted: one that was given, or those of a rule which nobody has.
+func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error), error) {
+	if name != "" && !strings.Contains(name, "[") {
+		if n > 1 {
+			return nil, refused(fmt.Sprintf("%d nodes are named: one name is for one", n), "give a naming rule such as 'pc[001-]'")
+		}
+		return func() (string, error) { return name, nil }, nil
+	}
+	if name == "" {
+		p, err := tx.Policy()
+		if err != nil {
+			return nil, err
+		}
+		name = p.Naming
+	}
+	rule, err := fleet.ParseNaming(name)
+	if err != nil {
+		return nil, checked(err)
+	}
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, n := range nodes {
+		taken[n.Name] = true
+	}
+	return func() (string, error) {
+		next, err := rule.Next(func(s string) bool { return taken[s] })
+		taken[next] = true
+		return next, checked(err)
+	}, nil
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+func (o *operator) status(r *http.Request) (any, error) {
+	out := api.Status{
+		Release: o.release, Started: o.started, Time: o.now(), DHCP: o.dhcp(),
+		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
+	}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		p, err := tx.Policy()
+		if err != nil {
+			return err
+		}
+		out.Policy = api.Policy(p)
+		groups, err := tx.Groups()
+		if err != nil {
+			return err
+		}
+		if out.Groups, err = groupViews(tx, groups); err != nil {
+			return err
+		}
+		nodes, err := tx.Nodes()
+		if err != nil {
+			return err
+		}
+		views, err := o.nodeViews(r.Context(), tx, nodes)
+		for _, n := range views {
+			countNode(&out, n)
+		}
+		return err
+	})
+	return out, err
+}
+
+// countNode adds a node to the counts of a status.
+func countNode(out *api.Status, n api.Node) {
+	out.Nodes[string(n.State)]++
+	if n.Boot == nil {
+		return
+	}
+	for source, bytes := range n.Boot.Bytes {
+		out.Bytes[source] += bytes
+	}
+	if n.State != fleet.Adopted {
+		return
+	}
+	out.Nodes[string(n.Boot.State)]++
+	if n.Drift {
+		out.Nodes["drift"]++
+	}
+	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
+		out.Stages[n.Boot.Stage]++
+	}
+}
+
+func (o *operator) listTokens(r *http.Request) (any, error) {
+	out := api.TokenList{Tokens: []api.Token{}}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		tokens, err := tx.Tokens()
+		for _, t := range tokens {
+			out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Created: t.Created, Used: t.Used, Expires: t.Expires})
+		}
+		return err
+	})
+	return out, err
+}
+
+func (o *operator) createToken(r *http.Request) (any, error) {
+	req, err := body[api.TokenCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checked(fleet.ValidName("token", req.Name)); err != nil {
+		return nil, err
+	}
+	if req.TTL < 0 {
+		return nil, refused("token "+req.Name+": its time to live is negative", "")
+	}
+	secret := identity.NewToken()
+	t := registry.Token{Name: req.Name, Hash: registry.HashSecret(secret), Created: o.now()}
+	if req.TTL > 0 {
+		t.Expires = t.Created.Add(req.TTL)
+	}
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateToken(t) })
+	if err != nil {
+		return nil, err
+	}
+	return api.NewToken{
+		Token:  api.Token{Name: t.Name, Created: t.Created, Expires: t.Expires},
+		Secret: api.FormatToken(secret, o.key),
+	}, nil
+}
+
+func (o *operator) deleteToken(r *http.Request) (any, error) {
+	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteToken(r.PathValue("name")) })
+}
+
+func (o *operator) listLeases(r *http.Request) (any, error) {
+	out := api.LeaseList{}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		out.Leases, err = tx.Leases()
+		return err
+	})
+	if out.Leases == nil {
+		out.Leases = []fleet.Lease{}
+	}
+	return out, err
+}
+
+func (o *operator) showKeys(*http.Request) (any, error) {
+	return api.Keys{Site: o.site, Server: api.KeyText(o.key)}, nil
+}
+
+func (o *operator) showPolicy(r *http.Request) (any, error) {
+	var p registry.Policy
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		p, err = tx.Policy()
+		return err
+	})
+	return api.Policy(p), err
+}
+
+func (o *operator) setPolicy(r *http.Request) (any, error) {
+	p, err := body[api.Policy](r)
+	if err != nil {
+		return nil, err
+	}
+	if p.Adoption != fleet.Open && p.Adoption != fleet.Approve {
+		return nil, refused("adoption policy "+string(p.Adoption)+": use open or approve", "")
+	}
+	if _, err := fleet.ParseNaming(p.Naming); err != nil {
+		return nil, checked(err)
+	}
+	return p, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.PutPolicy(registry.Policy(p)) })
+}
