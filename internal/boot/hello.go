@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -21,8 +22,11 @@ const clockError = 2 * time.Second
 
 // hello redeems the boot's token for the right to speak as this node and for the assignment.
 func (m *machine) hello(ctx context.Context) (string, error) {
+	if m.nonce == "" {
+		m.nonce = rand.Text()
+	}
 	req := api.HelloRequest{Boot: m.config.Boot, Token: m.config.Token, MAC: m.lease.MAC,
-		Addr: m.lease.Address.Addr().String(), Release: m.release, Hardware: m.hardware()}
+		Addr: m.lease.Address.Addr().String(), Release: m.release, Hardware: m.hardware(), Nonce: m.nonce}
 	if !m.config.MAC.IsZero() {
 		req.MAC = m.config.MAC // the MAC that the token was made for, though another adapter may have the link
 	}

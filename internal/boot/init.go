@@ -24,6 +24,7 @@ type machine struct {
 	release string
 	started time.Time     // zero of the timeline
 	origin  time.Duration // the same on CLOCK_MONOTONIC, for the agent
+	nonce   string        // with which hello may be said again when its answer was lost
 	console *console
 	report  *reporter
 	cmd     CommandLine
