@@ -23,6 +23,8 @@ type link struct {
 	arp  *arpProber
 	look *looker
 
+	router *packetSocket // nil: solicitations are left alone
+
 	mu     sync.Mutex
 	addrs  []netip.Prefix
 	read   time.Time // when addrs was read
@@ -66,7 +68,10 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 		return l, err
 	}
 	l.arp = &arpProber{sock: sock, own: fleet.MAC(l.ifi.HardwareAddr)}
-	l.look, err = newLooker(l.ifi)
+	if l.look, err = newLooker(l.ifi); err != nil || s.Config.NoRouterAnswer {
+		return l, err
+	}
+	l.router, err = openRouter(l.ifi)
 	return l, err
 }
 
@@ -84,6 +89,9 @@ func (l *link) close() {
 	}
 	if l.look != nil {
 		l.look.sock.close()
+	}
+	if l.router != nil {
+		l.router.close()
 	}
 }
 

@@ -30,11 +30,12 @@ type Server struct {
 	Log     *slog.Logger       // nil: silent
 	Now     func() time.Time   // nil: time.Now
 
-	links  []*link
-	offers offers
-	sem    chan struct{}
-	turns  turns
-	wg     sync.WaitGroup
+	links   []*link
+	offers  offers
+	loading loading
+	sem     chan struct{}
+	turns   turns
+	wg      sync.WaitGroup
 }
 
 // State is how a server stands on one interface.
@@ -86,6 +87,9 @@ func (s *Server) Run(ctx context.Context) error {
 		s.wg.Go(func() { s.read(ctx, l, l.boot, true) })
 		s.wg.Go(l.arp.run)
 		s.wg.Go(func() { s.watch(ctx, l) })
+		if l.router != nil {
+			s.wg.Go(func() { s.answerSolicitations(ctx, l) })
+		}
 	}
 	<-ctx.Done()
 	s.close()
@@ -152,6 +156,7 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 		s.sawServer(l, f)
 	}
 	now := s.now()
+	s.loading.saw(r.MAC, r.Client.Kind, now)
 	v, err := s.view(ctx, l, r, boot, now)
 	if err != nil {
 		log.Error("dhcp: request not answered", "err", err)
@@ -219,6 +224,7 @@ func (s *Server) watch(ctx context.Context, l *link) {
 			}
 		}
 		s.offers.expire(s.now())
+		s.loading.expire(s.now())
 		if err := l.look.collect(time.Now().Add(lookAgain), tell); err != nil {
 			return
 		}

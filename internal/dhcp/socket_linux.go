@@ -103,6 +103,22 @@ func toPort(port uint32) []bpf.Instruction {
 	}
 }
 
+// join makes the interface receive a multicast address, for as long as the socket is open.
+func (s *packetSocket) join(group fleet.MAC) error {
+	mreq := unix.PacketMreq{Ifindex: int32(s.index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
+	copy(mreq.Address[:], group[:])
+	var err error
+	if cerr := s.raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptPacketMreq(int(fd), unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &mreq)
+	}); cerr != nil {
+		return cerr
+	}
+	if err != nil {
+		return fmt.Errorf("receive multicast %s: %w", group, err)
+	}
+	return nil
+}
+
 // send writes a packet to a station.
 func (s *packetSocket) send(to fleet.MAC, b []byte) error {
 	sa := &unix.SockaddrLinklayer{Protocol: htons(s.proto), Ifindex: s.index, Halen: 6}

@@ -52,7 +52,7 @@ func ParseQuery(raw string) (Query, error) {
 	if err != nil {
 		return Query{}, fmt.Errorf("boot script query: %w", err)
 	}
-	q := Query{MAC: mac, UUID: strings.ToLower(clip(v.Get("uuid"))), BusID: clip(v.Get("busid")), Arch: clip(v.Get("arch")),
+	q := Query{MAC: mac, UUID: uuid(v.Get("uuid")), BusID: clip(v.Get("busid")), Arch: clip(v.Get("arch")),
 		Platform: clip(v.Get("platform")), Version: clip(v.Get("version")), Serial: clip(v.Get("serial")),
 		Manufacturer: clip(v.Get("manufacturer")), Product: clip(v.Get("product"))}
 	if s := v.Get("ip"); s != "" {
@@ -70,6 +70,15 @@ func (q Query) PCI() (vendor, device uint16, ok bool) {
 		return 0, 0, false
 	}
 	return uint16(b[1])<<8 | uint16(b[2]), uint16(b[3])<<8 | uint16(b[4]), true
+}
+
+// uuid is a UUID that a vendor set, in lower case.
+func uuid(s string) string {
+	s = strings.ToLower(clip(s))
+	if strings.Trim(s, "0-") == "" || strings.Trim(s, "f-") == "" {
+		return ""
+	}
+	return s
 }
 
 // clip bounds what a machine says of itself and drops what does not print.
