@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"path/filepath"
 )
 
 // File type bits of a cpio mode, as in inode(7).
@@ -32,34 +33,30 @@ func (c *cpio) dir(name string, perm uint32) {
 	if c.dirs[name] {
 		return
 	}
-	c.parents(name)
 	c.dirs[name] = true
 	c.entry(name, modeDir|perm, nil)
 }
 
 // file adds a regular file.
 func (c *cpio) file(name string, perm uint32, data []byte) {
-	c.parents(name)
 	c.entry(name, modeFile|perm, data)
 }
 
 // symlink adds a symbolic link to target.
 func (c *cpio) symlink(name, target string) {
-	c.parents(name)
 	c.entry(name, modeLink|0o777, []byte(target))
 }
-
-func (c *cpio) parents(name string) { c.dir(path.Dir(name), 0o755) }
 
 func (c *cpio) entry(name string, mode uint32, data []byte) {
 	if len(data) > math.MaxUint32 {
 		c.err = fmt.Errorf("cpio: %s has %d bytes, more than the format can say (4 GiB)", name, len(data))
 		return
 	}
-	if name == "" || name[0] == '/' || path.Clean(name) != name {
+	if name == "" || !filepath.IsLocal(name) || path.Clean(name) != name {
 		c.err = fmt.Errorf("cpio: %q is not a clean relative name", name)
 		return
 	}
+	c.dir(path.Dir(name), 0o755)
 	c.inode++
 	c.header(c.inode, mode, len(data), name)
 	c.buf.Write(data)
