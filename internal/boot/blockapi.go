@@ -91,7 +91,7 @@ type BlockStatus struct {
 	LinkFixes int64            `json:"link_fixes"`
 	Server    string           `json:"server"`    // base URL that answered last, "" before the first answer
 	Uptime    time.Duration    `json:"uptime"`    // of this block daemon
-	Memory    int64            `json:"memory"`    // resident bytes of this block daemon
+	Memory    int64            `json:"memory"`    // most bytes that this block daemon had resident
 	Incidents []Incident       `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
 	Sequence  int64            `json:"sequence"`  // of the newest incident; the next since
 }

@@ -1,0 +1,212 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockdev"
+	"pando/internal/nbd"
+	"pando/internal/store"
+)
+
+// File descriptors of the block daemon, beside standard input (the BlockConfig as JSON), output and error.
+const (
+	blockSocketFD  = 3 // its end of the kernel's NBD connection
+	blockLedgerFD  = 4
+	blockControlFD = 5 // its end of the control socket
+)
+
+// Bounds of the block daemon's memory, in bytes. The kernel has up to 128 requests in flight; they wait for
+// their turn in the socket when the buffers are taken.
+const (
+	blockRequests = 128
+	blockBuffers  = 4 << 20
+	blockCache    = 4 << 20
+	blockHeap     = 20 << 20 // the garbage collector's aim
+	blockConns    = 8        // connections to each server
+)
+
+// blockDaemon is the role BlockName: it answers the kernel's reads.
+type blockDaemon struct {
+	cfg    BlockConfig
+	binary string
+	log    *slog.Logger
+	ledger ledger
+	memory *os.File // the ledger's, for a supervisor that has to be started anew
+	watch  *sourceWatch
+	stall  *stall
+	keeper *netKeeper
+	start  time.Time
+
+	mu      sync.Mutex
+	control *controlConn // to the supervisor, which may be replaced
+}
+
+// RunBlock is the role BlockName; it returns the exit status. Main calls it by argv[0].
+func RunBlock() int {
+	log := daemonLog(BlockName)
+	d, err := newBlockDaemon(log)
+	if err == nil {
+		err = d.run(context.Background())
+	}
+	if err != nil {
+		log.Error("block daemon ends", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// daemonLog writes to standard error, which is the kernel's log: it adds the time.
+func daemonLog(name string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(prefixWriter{os.Stderr, name + ": "}, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+}
+
+// prefixWriter puts a name before each line. One write is one record of /dev/kmsg.
+type prefixWriter struct {
+	f      *os.File
+	prefix string
+}
+
+func (w prefixWriter) Write(p []byte) (int, error) {
+	if _, err := w.f.Write(append([]byte(w.prefix), p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
+	if err := becomeRootDaemon(blockHeap); err != nil {
+		return nil, err
+	}
+	d := &blockDaemon{log: log, start: time.Now(), memory: os.NewFile(blockLedgerFD, "ledger")}
+	if len(os.Args) > 1 {
+		d.binary = os.Args[1]
+	}
+	unix.CloseOnExec(blockLedgerFD)
+	var err error
+	if d.cfg, err = readBlockConfig(os.Stdin); err != nil {
+		return nil, err
+	}
+	if d.ledger, err = openLedger(d.memory); err != nil {
+		return nil, err
+	}
+	if d.control, err = newControlConn(os.NewFile(blockControlFD, "control")); err != nil {
+		return nil, err
+	}
+	d.watch, d.stall = newSourceWatch(d.ledger), newStall(d.ledger)
+	d.keeper = newNetKeeper(d.cfg.Network, d.ledger, log)
+	return d, nil
+}
+
+func readBlockConfig(f *os.File) (c BlockConfig, err error) {
+	defer f.Close()
+	if err := json.NewDecoder(f).Decode(&c); err != nil {
+		return c, fmt.Errorf("block config: %w", err)
+	}
+	return c, c.Validate()
+}
+
+// run serves until the kernel disconnects. Everything but the kernel's socket may come and go.
+func (d *blockDaemon) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	end := os.NewFile(blockSocketFD, "nbd")
+	sock, err := net.FileConn(end)
+	end.Close() // the copy is closed on exec: a supervisor started from here must not keep this end open
+	if err != nil {
+		return fmt.Errorf("kernel's socket: %w", err)
+	}
+	if err := serveStatus(ctx, "/"+BlockSocket, &statusServer{d.status, d.setNetwork}, d.log); err != nil {
+		d.log.Warn("no status", "err", err) // worth a line, not the root file system
+	}
+	go d.keeper.run(ctx)
+	go func() {
+		d.watchSupervisor(ctx)
+		cancel()
+	}()
+
+	dev, err := d.open(ctx)
+	if err != nil {
+		_ = d.supervisor().send(controlMessage{Fail: err.Error()})
+		return err
+	}
+	defer dev.Close()
+	if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
+		d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
+	}
+	debug.FreeOSMemory() // what starting took
+	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
+	metered := &meteredDevice{reader: dev, ledger: d.ledger, stall: d.stall, broken: d.watch.broken}
+	if err := server.ServeKernel(ctx, sock, metered); err != nil {
+		return fmt.Errorf("serve the kernel: %w", err)
+	}
+	return nil
+}
+
+// open waits for the index root.
+func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
+	client := store.NewClient(blockConns)
+	var sources []store.Source
+	for _, url := range d.cfg.Servers {
+		sources = append(sources, &store.HTTP{URL: url, Client: client})
+	}
+	failover, err := store.NewFailover(d.watch, sources...)
+	if err != nil {
+		return nil, err
+	}
+	cache := d.cfg.Cache
+	if cache == 0 {
+		cache = blockCache
+	}
+	dev, err := blockdev.Open(ctx, store.NewRetry(failover, d.log), blockdev.Options{
+		Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+		Served: func(source string, n int) {
+			if source == "zero" {
+				d.ledger.add(bytesZero, int64(n))
+			} else {
+				d.ledger.add(bytesCache, int64(n))
+			}
+		}})
+	if errors.Is(err, blockdev.ErrBroken) {
+		d.watch.broken(err)
+	}
+	return dev, err
+}
+
+func (d *blockDaemon) status(since int64) BlockStatus {
+	waiting := d.stall.flush()
+	s := d.ledger.status(since)
+	s.Waiting, s.Server = waiting, d.watch.server()
+	s.Uptime, s.Memory = time.Since(d.start), residentMemory()
+	return s
+}
+
+func (d *blockDaemon) setNetwork(n Network) error {
+	if n.Interface <= 0 {
+		return fmt.Errorf("network: interface index %d", n.Interface)
+	}
+	d.keeper.set(n)
+	return d.supervisor().send(controlMessage{Network: &n})
+}
+
+func (d *blockDaemon) supervisor() *controlConn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.control
+}

@@ -1,0 +1,142 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// counter names one number of the ledger.
+type counter int
+
+const (
+	bytesServer counter = iota
+	bytesCache
+	bytesZero
+	countReads
+	countReadBytes
+	countFetches
+	countRejected
+	countFailures
+	countErrors
+	countStalled // nanoseconds
+	countRestarts
+	countLinkFixes
+	counterCount
+)
+
+const (
+	incidentSlots = 64
+	incidentSize  = 768
+)
+
+// ledgerMemory is the layout of the memory that supervisor and block daemon share. It is never stored, and
+// both are the same program, so it has no version.
+type ledgerMemory struct {
+	counters [counterCount]atomic.Int64
+	sequence atomic.Int64 // of the newest incident
+	slots    [incidentSlots]struct {
+		sequence atomic.Int64 // 0 while the slot is being written
+		length   atomic.Int64
+		text     [incidentSize]byte // JSON of an Incident
+	}
+}
+
+// ledger holds counters and incidents in memory that outlives a block daemon that is killed: its file is a
+// memfd of the supervisor.
+type ledger struct{ *ledgerMemory }
+
+// newLedger makes an empty ledger and the file to pass on.
+func newLedger() (ledger, *os.File, error) {
+	fd, err := unix.MemfdCreate("pando-ledger", unix.MFD_CLOEXEC)
+	if err != nil {
+		return ledger{}, nil, fmt.Errorf("make ledger: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "ledger")
+	if err := f.Truncate(int64(unsafe.Sizeof(ledgerMemory{}))); err != nil {
+		f.Close()
+		return ledger{}, nil, fmt.Errorf("make ledger: %w", err)
+	}
+	l, err := openLedger(f)
+	if err != nil {
+		f.Close()
+		return ledger{}, nil, err
+	}
+	return l, f, nil
+}
+
+// openLedger maps the ledger of f, which may be closed after that. The mapping stays for the process' life.
+func openLedger(f *os.File) (ledger, error) {
+	size := int(unsafe.Sizeof(ledgerMemory{}))
+	if st, err := f.Stat(); err != nil || st.Size() < int64(size) {
+		return ledger{}, fmt.Errorf("open ledger: file is not a ledger (%v)", err)
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return ledger{}, fmt.Errorf("open ledger: %w", err)
+	}
+	return ledger{(*ledgerMemory)(unsafe.Pointer(&mem[0]))}, nil
+}
+
+func (l ledger) add(c counter, n int64) { l.counters[c].Add(n) }
+
+func (l ledger) get(c counter) int64 { return l.counters[c].Load() }
+
+// report appends an incident and gives it its number and time. Supervisor and daemon may report at a time.
+func (l ledger) report(i Incident) {
+	i.Sequence, i.Time = l.sequence.Add(1), time.Now().UTC().Round(time.Millisecond)
+	i.Source, i.Message = cut(i.Source, 100), cut(i.Message, 300)
+	text, err := json.Marshal(i)
+	if err != nil || len(text) > incidentSize {
+		// Bytes that JSON writes as six each: the object and the kind still say what it is about.
+		i.Source, i.Message = "", ""
+		text, _ = json.Marshal(i)
+	}
+	s := &l.slots[i.Sequence%incidentSlots]
+	s.sequence.Store(0)
+	s.length.Store(int64(copy(s.text[:], text)))
+	s.sequence.Store(i.Sequence)
+}
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n-3] + "..."
+	}
+	return s
+}
+
+// incidents returns those after since that are still there, oldest first.
+func (l ledger) incidents(since int64) []Incident {
+	newest := l.sequence.Load()
+	out := []Incident{}
+	for n := max(since, newest-incidentSlots) + 1; n <= newest; n++ {
+		s := &l.slots[n%incidentSlots]
+		if s.sequence.Load() != n {
+			continue
+		}
+		text := append([]byte(nil), s.text[:min(max(s.length.Load(), 0), incidentSize)]...)
+		var i Incident
+		// The slot may have been overwritten meanwhile; then it is of another number.
+		if s.sequence.Load() == n && json.Unmarshal(text, &i) == nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// status is the part of a BlockStatus that the ledger knows.
+func (l ledger) status(since int64) BlockStatus {
+	return BlockStatus{
+		Bytes: map[string]int64{"server": l.get(bytesServer), "cache": l.get(bytesCache), "zero": l.get(bytesZero)},
+		Reads: l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
+		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
+		Stalled: time.Duration(l.get(countStalled)), Restarts: l.get(countRestarts),
+		LinkFixes: l.get(countLinkFixes),
+		Incidents: l.incidents(since), Sequence: l.sequence.Load(),
+	}
+}

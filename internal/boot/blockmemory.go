@@ -1,0 +1,40 @@
+package boot
+
+import (
+	"fmt"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// becomeRootDaemon makes this process one that the root file system can depend on: it gets no signal by
+// accident, its memory is not paged out, its heap stays below limit bytes, and its allocations do not wait for
+// the file system that waits for them.
+//
+// Pages are locked as they are touched (MCL_ONFAULT). Locking all of a Go program's mappings at once takes
+// 80 MB that it never uses; this way it is 10 to 20.
+func becomeRootDaemon(limit int64) error {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
+	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // also stops the runtime from looking at cgroup files
+	debug.SetMemoryLimit(limit)
+	debug.SetGCPercent(50)
+	// PR_SET_IO_FLUSHER for every thread, and by inheritance for those to come. Not there before Linux 5.6.
+	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_IO_FLUSHER, 1, 0)
+	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
+		return fmt.Errorf("lock memory: %w", err)
+	}
+	return nil
+}
+
+// residentMemory is how many bytes of this process are in memory. There is no /proc where it lives, so it
+// is the peak, from getrusage.
+func residentMemory() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return u.Maxrss * 1024
+}

@@ -1,0 +1,104 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"pando/internal/blockdev"
+)
+
+// reader is the device behind the kernel's reads.
+type reader interface {
+	Size() int64
+	ReadAt(ctx context.Context, p []byte, off int64) error
+}
+
+// meteredDevice counts what the kernel reads and how long it waits.
+type meteredDevice struct {
+	reader
+	ledger ledger
+	stall  *stall
+	broken func(error)
+}
+
+// ReadAt is the kernel's read.
+func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
+	done := d.stall.begin()
+	err := d.reader.ReadAt(ctx, p, off)
+	done()
+	switch {
+	case err == nil:
+		d.ledger.add(countReads, 1)
+		d.ledger.add(countReadBytes, int64(len(p)))
+	case ctx.Err() == nil:
+		d.ledger.add(countErrors, 1)
+		if errors.Is(err, blockdev.ErrBroken) {
+			d.broken(err)
+		}
+	}
+	return err
+}
+
+// stallAfter is how long a read may take before its time counts as stalled. A boot's reads take milliseconds;
+// one that waits this long is noticed by whoever uses the machine.
+const stallAfter = time.Second
+
+// stall measures the time in which at least one read waited for longer than stallAfter. Reads that wait
+// together count once.
+type stall struct {
+	ledger ledger
+	now    func() time.Time
+
+	mu      sync.Mutex
+	next    int
+	waiting map[int]time.Time // start of each read that runs
+	counted time.Time         // up to where the union of stalls is in the ledger
+}
+
+func newStall(l ledger) *stall {
+	return &stall{ledger: l, now: time.Now, waiting: map[int]time.Time{}}
+}
+
+// begin notes a read; the returned function ends it.
+func (s *stall) begin() (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	n := s.next
+	s.waiting[n] = s.now()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.count(s.waiting[n])
+		delete(s.waiting, n)
+	}
+}
+
+// count adds the time from start to now that is not in the ledger yet. Callers hold mu.
+func (s *stall) count(start time.Time) {
+	now := s.now()
+	if now.Sub(start) < stallAfter {
+		return
+	}
+	if start.Before(s.counted) {
+		start = s.counted
+	}
+	s.ledger.add(countStalled, int64(now.Sub(start)))
+	s.counted = now
+}
+
+// flush counts the reads that still wait, and returns how many reads there are.
+func (s *stall) flush() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.now()
+	for _, t := range s.waiting {
+		if t.Before(oldest) {
+			oldest = t
+		}
+	}
+	s.count(oldest)
+	return len(s.waiting)
+}

@@ -1,0 +1,100 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/store"
+)
+
+// sourceWatch is the store.Observer of the block daemon: it counts, and turns failures into incidents that
+// are few enough to read.
+type sourceWatch struct {
+	ledger ledger
+	now    func() time.Time
+
+	mu      sync.Mutex
+	current string               // the source that answered last
+	failing map[string]int       // attempts in a row that failed, by source
+	told    map[string]time.Time // incidents told of late, by kind, source and object
+}
+
+// How many failures in a row make a source down, and for how long the same incident is not told again.
+const (
+	downAfter  = 2
+	tellAgain  = time.Minute
+	toldAtMost = 256
+)
+
+func newSourceWatch(l ledger) *sourceWatch {
+	return &sourceWatch{ledger: l, now: time.Now, failing: map[string]int{}, told: map[string]time.Time{}}
+}
+
+// Received counts an object.
+func (w *sourceWatch) Received(source string, bytes int) {
+	w.ledger.add(bytesServer, int64(bytes))
+	w.ledger.add(countFetches, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current = source
+	if w.failing[source] >= downAfter {
+		w.ledger.report(Incident{Kind: ServerUp, Source: source, Message: "the server answers again"})
+	}
+	delete(w.failing, source)
+}
+
+// Failed counts a failure.
+func (w *sourceWatch) Failed(source string, id chunk.ID, err error) {
+	i := Incident{Source: source, Message: err.Error()}
+	var wrong *chunk.WrongBytesError
+	switch {
+	case errors.As(err, &wrong):
+		w.ledger.add(countRejected, 1)
+		i.Kind, i.Object = WrongBytes, id.Name()
+		i.Message = fmt.Sprintf("%d bytes that are not the object were dropped", wrong.Size)
+	case errors.Is(err, store.ErrMissing):
+		w.ledger.add(countFailures, 1)
+		i.Kind, i.Object = Missing, id.Name()
+	default:
+		w.ledger.add(countFailures, 1)
+		i.Kind = ServerDown
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i.Kind == ServerDown {
+		if w.failing[source]++; w.failing[source] != downAfter {
+			return
+		}
+	}
+	w.tell(i)
+}
+
+// tell reports an incident unless it was told within the last minute. Callers hold mu.
+func (w *sourceWatch) tell(i Incident) {
+	key := string(i.Kind) + " " + i.Source + " " + i.Object
+	if last, ok := w.told[key]; ok && w.now().Sub(last) < tellAgain {
+		return
+	}
+	if len(w.told) >= toldAtMost {
+		clear(w.told) // rather tell twice than grow
+	}
+	w.told[key] = w.now()
+	w.ledger.report(i)
+}
+
+// broken reports an image that cannot be read.
+func (w *sourceWatch) broken(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell(Incident{Kind: BrokenImage, Message: err.Error()})
+}
+
+// server is the source that answered last.
+func (w *sourceWatch) server() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}

@@ -1,0 +1,200 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/nbd"
+)
+
+// attacher is the kernel's side of the device.
+type attacher interface {
+	Connect(sock *os.File) error
+	Reconnect(sock *os.File) error
+}
+
+// deadTimeout is how long the kernel lets reads wait for a new socket: as long as it can be told.
+const deadTimeout = 30 * 24 * time.Hour
+
+// requeueAfter is the block layer's time-out. What was in flight when a daemon died is sent again only when
+// this timer of the request fires; 30 s is the default. NBD's own time-out (NBD_ATTR_TIMEOUT) would fail
+// requests, this one does not: the driver only looks whether the socket is a new one and winds it up again.
+const requeueAfter = 2 * time.Second
+
+// supervisor is the role SupervisorName: it keeps a block daemon attached to the kernel's device. It serves
+// nothing, allocates next to nothing and waits.
+type supervisor struct {
+	cfg      BlockConfig
+	binary   string
+	log      *slog.Logger
+	kernel   attacher
+	ledger   ledger
+	memory   *os.File // the ledger's
+	ready    *os.File // to init; nil when init has its answer
+	timeout  *os.File // io_timeout of the device; nil once it is written
+	attached bool
+	daemon   *daemonHandle
+}
+
+// daemonHandle is a block daemon that runs.
+type daemonHandle struct {
+	messages chan controlMessage // closed when the control socket is
+	died     chan string         // one value: how it ended
+}
+
+// RunSupervisor is the role SupervisorName; it returns the exit status. Main calls it by argv[0].
+func RunSupervisor() int {
+	log := daemonLog(SupervisorName)
+	s, err := newSupervisor(log)
+	if err == nil {
+		err = s.run()
+	}
+	if err != nil {
+		log.Error("block supervisor ends", "err", err)
+		return 1
+	}
+	return 0
+}
+
+func newSupervisor(log *slog.Logger) (*supervisor, error) {
+	if err := becomeRootDaemon(8 << 20); err != nil {
+		return nil, err
+	}
+	if len(os.Args) < 2 {
+		return nil, errors.New("called without the path of its program")
+	}
+	s := &supervisor{log: log, binary: os.Args[1]}
+	var err error
+	if s.cfg, err = readBlockConfig(os.Stdin); err != nil {
+		return nil, err
+	}
+	s.kernel = nbd.KernelDevice{Index: s.cfg.Device, Size: s.cfg.Size, BlockSize: 4096,
+		Backend: s.cfg.Index.String(), DeadTimeout: deadTimeout}
+	if len(os.Args) > 2 && os.Args[2] == adoptArg {
+		return s, s.adopt()
+	}
+	s.ready = os.NewFile(superReadyFD, "ready")
+	s.timeout = os.NewFile(superTimeoutFD, "io_timeout")
+	unix.CloseOnExec(superReadyFD)
+	unix.CloseOnExec(superTimeoutFD)
+	s.ledger, s.memory, err = newLedger()
+	return s, err
+}
+
+// run returns only with an error, and only before the device was attached.
+func (s *supervisor) run() error {
+	for failures := 0; ; {
+		begun := time.Now()
+		how, err := s.oneDaemon()
+		if err != nil {
+			s.tellInit(err.Error())
+			return err
+		}
+		s.ledger.add(countRestarts, 1)
+		s.ledger.report(Incident{Kind: Reattached, Message: "the block daemon ended (" + how + "); another takes over"})
+		s.log.Warn("block daemon ended, starting another", "how", how)
+		// At once, unless it keeps dying: then reads wait a little longer and the machine stays usable.
+		if failures++; time.Since(begun) > 10*time.Second {
+			failures = 0
+		}
+		time.Sleep(min(time.Duration(failures)*200*time.Millisecond, 5*time.Second))
+	}
+}
+
+// oneDaemon starts a daemon, or takes the one that was adopted, attaches it and returns how it ended. The
+// error is for what another daemon would not mend.
+func (s *supervisor) oneDaemon() (how string, err error) {
+	d := s.daemon
+	s.daemon = nil
+	if d == nil {
+		var kernelEnd *os.File
+		if d, kernelEnd, err = s.startDaemon(); err != nil {
+			if !s.attached {
+				return "", err
+			}
+			// Memory or process ids may be short for now; the root is gone if this gives up.
+			return err.Error(), nil
+		}
+		err = s.attach(d, kernelEnd)
+		kernelEnd.Close()
+		if err != nil {
+			return "", err
+		}
+	}
+	for m := range d.messages {
+		if m.Network != nil {
+			s.cfg.Network = *m.Network
+		}
+	}
+	return <-d.died, nil
+}
+
+// attach gives the kernel its end of d's socket. At the first time it waits until d can answer, so that init
+// learns of an image that cannot be read. A daemon that takes over is attached at once: requests wait in the
+// socket, and reads that are there already must not wait for a server.
+func (s *supervisor) attach(d *daemonHandle, kernelEnd *os.File) error {
+	if s.attached {
+		return s.reattach(d, kernelEnd)
+	}
+	m, ok := <-d.messages
+	switch {
+	case !ok:
+		return nil // it died; the caller finds out how
+	case m.Fail != "":
+		return errors.New(m.Fail)
+	}
+	if err := s.kernel.Connect(kernelEnd); err != nil {
+		return err
+	}
+	s.attached = true
+	if err := s.setTimeout(); err != nil {
+		s.log.Warn("a killed block daemon will cost 30 s instead of 2", "err", err)
+	}
+	s.log.Info("root device attached", "device", s.cfg.Device, "bytes", s.cfg.Size)
+	s.tellInit("ready")
+	return nil
+}
+
+// reattach repeats until the kernel takes the socket: it refuses with ENOSPC while it has not noticed yet
+// that the old one is dead.
+func (s *supervisor) reattach(d *daemonHandle, kernelEnd *os.File) error {
+	for try := 0; ; try++ {
+		err := s.kernel.Reconnect(kernelEnd)
+		if err == nil {
+			s.log.Info("root device re-attached", "tries", try+1)
+			return nil
+		}
+		if try%100 == 0 {
+			s.log.Warn("re-attach", "err", err)
+		}
+		select {
+		case how := <-d.died:
+			d.died <- how
+			return nil // another daemon, another socket
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *supervisor) setTimeout() error {
+	if s.timeout == nil {
+		return nil
+	}
+	defer func() { s.timeout.Close(); s.timeout = nil }()
+	_, err := fmt.Fprintf(s.timeout, "%d", requeueAfter.Milliseconds())
+	return err
+}
+
+func (s *supervisor) tellInit(line string) {
+	if s.ready == nil {
+		return
+	}
+	fmt.Fprintln(s.ready, line) // an init that does not listen any more needs no answer
+	s.ready.Close()
+	s.ready = nil
+}
