@@ -24,8 +24,9 @@ import (
 type Content struct {
 	Manifest image.Manifest
 
-	files  fs.FS
-	device *blockdev.Device
+	files   fs.FS
+	device  *blockdev.Device
+	fetched *directory
 }
 
 // OpenContent opens a version of the store in a data directory. Close it.
@@ -42,7 +43,9 @@ func OpenContent(ctx context.Context, data string, version fleet.Digest) (*Conte
 	if err := json.Unmarshal(v.Manifest, &c.Manifest); err != nil {
 		return nil, fmt.Errorf("manifest of %s: %w", version, err)
 	}
-	c.device, err = blockdev.Open(ctx, directory{dir}, blockdev.Options{Index: c.Manifest.Root.Index, Size: c.Manifest.Root.Size})
+	c.fetched = &directory{dir: dir}
+	c.device, err = blockdev.Open(ctx, c.fetched, blockdev.Options{
+		Index: c.Manifest.Root.Index, Size: c.Manifest.Root.Size, Ahead: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +69,37 @@ func (c *Content) Sum(path string) (string, error) {
 // Close ends the reading.
 func (c *Content) Close() { c.device.Close() }
 
-type directory struct{ dir *store.Dir }
+// FirstObject is the path of the stored object that holds the first bytes of a file of a version.
+func FirstObject(ctx context.Context, data string, version fleet.Digest, path string) (string, error) {
+	c, err := OpenContent(ctx, data, version)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	f, err := c.files.Open(strings.TrimPrefix(path, "/"))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if _, err := f.Read(make([]byte, 64)); err != nil {
+		return "", fmt.Errorf("read %s of the image: %w", path, err)
+	}
+	return c.fetched.dir.ObjectPath(c.fetched.last), nil
+}
 
-func (d directory) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
+// directory is a store's directory as a source of blocks. It is asked for one object at a time, because nothing is read
+// ahead.
+type directory struct {
+	dir  *store.Dir
+	last chunk.ID
+}
+
+func (d *directory) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
 	b, err := d.dir.Get(ctx, id)
 	if err != nil {
 		return chunk.Verified{}, err
 	}
+	d.last = id
 	return chunk.Check(id, b)
 }
 

@@ -1,0 +1,74 @@
+package boot
+
+import (
+	"context"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// Each firmware with each Debian, proven from inside. Two cards in the BIOS machines: the guest's driver is found by
+// what the card is.
+func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
+	needBoot(t)
+	s := newSite(t, "own")
+	for _, n := range []node{
+		{"bios-12", fleet.MAC{0x52, 0x54, 0, 1, 0, 1}, testkit.BIOS, bookworm, ""},
+		{"uefi-12", fleet.MAC{0x52, 0x54, 0, 1, 0, 2}, testkit.UEFI, bookworm, ""},
+		{"bios-13", fleet.MAC{0x52, 0x54, 0, 1, 0, 3}, testkit.BIOS, trixie, "e1000e"},
+		{"uefi-13", fleet.MAC{0x52, 0x54, 0, 1, 0, 4}, testkit.UEFI, trixie, ""},
+	} {
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			s := *s
+			s.t = t
+			s.boot(n)
+			s.prove(n, s.shell(n))
+		})
+	}
+}
+
+// A node reboots and powers off as any other machine does, says so, and is the same machine afterwards.
+func TestRealBootTwiceAndPowerOff(t *testing.T) {
+	needBoot(t)
+	s := newSite(t, "own")
+	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 2, 0, 1}, testkit.BIOS, bookworm, ""}
+	m := s.boot(n)
+	g := s.shell(n)
+	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o 'inet [^ ]*'"
+	before := s.run(g, identity)
+	s.run(g, "touch /root/written")
+	first := s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Boot != nil }).Boot.ID
+
+	if _, err := g.Run(t.Context(), "systemctl reboot"); err != nil {
+		t.Logf("reboot: %v (the connection may end before the command does)", err)
+	}
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.ID != first && n.Boot.State == trace.Up
+	})
+	old, err := s.API.Boot(t.Context(), first)
+	if err != nil || old.State != trace.Down {
+		t.Errorf("the first boot is %q (%v), expected %q: a node says that it goes down", old.State, err, trace.Down)
+	}
+	g = s.shell(n)
+	if after := s.run(g, identity); after != before {
+		t.Errorf("another machine after the reboot:\n%s\nbefore:\n%s", after, before)
+	}
+	if out := s.run(g, "ls /root"); out != "" {
+		t.Errorf("what was written outlived the reboot: %s", out)
+	}
+	s.prove(n, g)
+
+	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
+	defer cancel()
+	if err := m.PowerButton(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WaitOff(ctx); err != nil {
+		t.Error(err)
+	}
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Boot.State == trace.Down })
+}

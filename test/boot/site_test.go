@@ -1,0 +1,235 @@
+package boot
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+const (
+	subnet      = "10.77.0.1/24"
+	bootTimeout = 6 * time.Minute // an emulated boot takes one; other tests run beside it
+	stepTimeout = 3 * time.Minute // for everything else that is waited for
+)
+
+// The key that logs in. It opens machines that live for a minute in a network without a way out.
+var (
+	loginKey   = mustSigner(ed25519.NewKeyFromSeed(seed("pando boot tests")))
+	authorized = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(loginKey.PublicKey())))
+)
+
+func seed(s string) []byte { h := sha256.Sum256([]byte(s)); return h[:] }
+
+func mustSigner(key ed25519.PrivateKey) ssh.Signer {
+	s, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		panic(err) // a key of the right length
+	}
+	return s
+}
+
+// site is a server with a network of its own, and the machines on it.
+type site struct {
+	*testkit.Site
+	t   *testing.T
+	net *testkit.Net
+	dir string
+}
+
+// newSite starts a server with the built images in its store.
+func newSite(t *testing.T, dhcp string) *site {
+	t.Helper()
+	network, err := testkit.NewNet("boot", netip.MustParsePrefix(subnet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { logError(t, network.Close()) })
+	return newSiteIn(t, network, dhcp)
+}
+
+func newSiteIn(t *testing.T, network *testkit.Net, dhcp string) *site {
+	t.Helper()
+	s := &site{t: t, net: network, dir: filepath.Join(runDir(), strings.ToLower(strings.TrimPrefix(t.Name(), "TestReal")))}
+	data := filepath.Join(s.dir, "data")
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][]string{
+		{"cp", "-a", "--", base, data},
+		{"rm", "-rf", "--", filepath.Join(data, "store")},
+		{"cp", "-al", "--", filepath.Join(base, "store"), filepath.Join(data, "store")},
+	} {
+		if c[1] == "-a" { // without the store, which is most of it
+			c = []string{"sh", "-c", `mkdir "$2" && cd "$1" && find . -mindepth 1 -maxdepth 1 ! -name store ! -type s -exec cp -a {} "$2" \;`, "sh", base, data}
+		}
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", c, err, out)
+		}
+	}
+	var err error
+	s.Site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: network, Bin: binDir, Data: data,
+		Log: filepath.Join(s.dir, "server.log"), DHCP: dhcp})
+	if s.Site != nil {
+		t.Cleanup(func() {
+			logError(t, s.Site.Close())
+			if !t.Failed() {
+				os.RemoveAll(s.dir)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func logError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// node is a machine of a test.
+type node struct {
+	name     string
+	mac      fleet.MAC
+	firmware testkit.Firmware
+	group    string
+	nic      string // QEMU's name, "" for the default
+}
+
+// announce makes a node known before it appears.
+func (s *site) announce(n node) {
+	s.t.Helper()
+	if _, err := s.API.CreateNode(s.t.Context(), api.NodeCreate{Name: n.name, MACs: []fleet.MAC{n.mac}, Group: n.group}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// powerOn waits for a free processor and starts the machine. booted gives the processor back.
+func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
+	s.t.Helper()
+	slots <- struct{}{}
+	free := true
+	booted = func() {
+		if free {
+			free = false
+			<-slots
+		}
+	}
+	s.t.Cleanup(booted)
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
+		Net: s.net, Dir: s.dir})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { logError(s.t, m.Close()) })
+	return m, booted
+}
+
+// boot announces a machine, powers it on and waits until it is up.
+func (s *site) boot(n node) *testkit.Machine {
+	s.t.Helper()
+	s.announce(n)
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	booted()
+	return m
+}
+
+// waitUp waits until the node runs what it should.
+func (s *site) waitUp(n node, m *testkit.Machine) api.Node {
+	s.t.Helper()
+	return s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
+	})
+}
+
+func (s *site) wait(name string, limit time.Duration, m *testkit.Machine, good func(api.Node) bool) api.Node {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	n, err := s.WaitNode(ctx, name, good)
+	if err != nil {
+		s.t.Fatalf("%v\nconsole:\n%s\nserver:\n%s", err, m.Console.Tail(25), testkit.Console{Path: s.Config.Log}.Tail(15))
+	}
+	return n
+}
+
+// waitEvent waits for an event of a node's latest boot.
+func (s *site) waitEvent(name string, m *testkit.Machine, good func(trace.Event) bool) trace.Event {
+	s.t.Helper()
+	var found trace.Event
+	s.wait(name, bootTimeout, m, func(api.Node) bool {
+		b, err := s.API.NodeBoot(s.t.Context(), name)
+		if err != nil {
+			return false
+		}
+		for _, e := range b.Events {
+			if good(e) {
+				found = e
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// reached is an event at or behind a stage.
+func reached(stage trace.Stage) func(trace.Event) bool {
+	return func(e trace.Event) bool { return trace.Rank(e.Stage) >= trace.Rank(stage) }
+}
+
+// shell logs into a node, whose address the server leased.
+func (s *site) shell(n node) *testkit.Guest {
+	s.t.Helper()
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.shellAt(n, addr)
+}
+
+func (s *site) shellAt(n node, addr netip.Addr) *testkit.Guest {
+	s.t.Helper()
+	host, err := s.HostKey(n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+	defer cancel()
+	g, err := testkit.DialGuest(ctx, testkit.GuestConfig{Net: s.net, Addr: addr, Key: loginKey, HostKey: host})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// run runs a command in a guest.
+func (s *site) run(g *testkit.Guest, command string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+	defer cancel()
+	out, err := g.Run(ctx, command)
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	return out
+}
