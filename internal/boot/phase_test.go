@@ -1,0 +1,158 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/trace"
+)
+
+// script runs phases on a fake clock and returns what the runner reported, one line an event.
+func script(t *testing.T, limit time.Duration, phases ...Phase) (log []string, took time.Duration, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		r := Runner{Phases: phases, RebootAfter: func() time.Duration { return limit }, Report: func(e trace.Event) {
+			line := fmt.Sprintf("%v %s %s %d", time.Since(begun), e.Stage, e.Kind, e.Attempt)
+			for _, s := range []string{e.Message, e.Hint, e.Attrs["next"]} {
+				if s != "" {
+					line += " | " + s
+				}
+			}
+			log = append(log, line)
+		}}
+		err = r.Run(t.Context())
+		took = time.Since(begun)
+	})
+	return log, took, err
+}
+
+// failing fails n times, then works.
+func failing(stage, back trace.Stage, n int, err error) Phase {
+	return Phase{Stage: stage, Back: back, Hint: "mend " + string(stage), Run: func(context.Context) (string, error) {
+		if n--; n >= 0 {
+			return "", err
+		}
+		return "fine", nil
+	}}
+}
+
+func wantLines(t *testing.T, got []string, want string) {
+	t.Helper()
+	if g, w := strings.Join(got, "\n"), strings.TrimSpace(want); g != w {
+		t.Errorf("events:\n%s\nwant:\n%s", g, w)
+	}
+}
+
+func TestRunnerInOrder(t *testing.T) {
+	log, _, err := script(t, 0, failing(trace.Modules, "", 0, nil), failing(trace.Link, "", 0, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, log, `
+0s modules begin 1
+0s modules end 1 | fine
+0s link begin 1
+0s link end 1 | fine`)
+}
+
+func TestRunnerRetriesWithBackoff(t *testing.T) {
+	log, _, err := script(t, 0, failing(trace.Hello, "", 2, errors.New("nobody answers")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, log, `
+0s hello begin 1
+0s hello fail 1 | nobody answers | mend hello | trying again in 500ms
+500ms hello begin 2
+500ms hello fail 2 | nobody answers | mend hello | trying again in 1s
+1.5s hello begin 3
+1.5s hello end 3 | fine`)
+}
+
+func TestRunnerGoesBack(t *testing.T) {
+	log, _, err := script(t, 0, failing(trace.Address, "", 0, nil), failing(trace.Hello, trace.Address, 3, errors.New("no")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, log[len(log)-4:], `
+3.5s address begin 1
+3.5s address end 1 | fine
+3.5s hello begin 4
+3.5s hello end 4 | fine`)
+}
+
+func TestRunnerRebootsWhenStuck(t *testing.T) {
+	log, took, err := script(t, 5*time.Minute, failing(trace.Address, "", 1e6, &Problem{
+		Err: errors.New("no answer"), Tried: "eth0", Hint: "look at the cable"}))
+	if !errors.Is(err, errStuck) {
+		t.Fatalf("error %v, want errStuck", err)
+	}
+	if took < 5*time.Minute || took > 5*time.Minute+2*maxBackoff {
+		t.Errorf("gave up after %v, want about 5m", took)
+	}
+	last := log[len(log)-1]
+	if want := "no answer (tried: eth0) | look at the cable | rebooting"; !strings.HasSuffix(last, want) {
+		t.Errorf("last event %q, want suffix %q", last, want)
+	}
+}
+
+func TestRunnerNeverReboots(t *testing.T) {
+	_, took, err := script(t, -1, failing(trace.Address, "", 1000, errors.New("no")))
+	if err != nil || took < 8*time.Hour {
+		t.Errorf("ended after %v with %v, want about 8 h of tries and then success", took, err)
+	}
+}
+
+func TestRunnerFinal(t *testing.T) {
+	log, took, err := script(t, 0, failing(trace.Hello, "", 9, &Problem{Err: errors.New("token already used"), Final: true}))
+	if !errors.Is(err, errStuck) || took != finalDelay {
+		t.Errorf("ended after %v with %v, want errStuck after %v", took, err, finalDelay)
+	}
+	wantLines(t, log, `
+0s hello begin 1
+0s hello fail 1 | token already used | mend hello | rebooting in 1m0s`)
+}
+
+// A phase that hangs in the kernel cannot be stopped, but it is not silent, and the machine reboots.
+func TestRunnerHang(t *testing.T) {
+	log, took, err := script(t, time.Minute, Phase{Stage: trace.Root, Hint: "is the server there?",
+		Run: func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}})
+	if !errors.Is(err, errStuck) || took != time.Minute {
+		t.Errorf("ended after %v with %v, want errStuck after 1m", took, err)
+	}
+	wantLines(t, log, `
+0s root begin 1
+15s root info 0 | still trying after 15s | is the server there?
+30s root info 0 | still trying after 30s | is the server there?
+45s root info 0 | still trying after 45s | is the server there?
+1m0s root fail 1 | boot is stuck | is the server there? | rebooting`)
+}
+
+func TestRunnerCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := Runner{Phases: []Phase{failing(trace.Link, "", 9, errors.New("no"))}, Report: func(trace.Event) {},
+			RebootAfter: func() time.Duration { return 0 }}
+		if err := r.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want the context's", err)
+		}
+	})
+}
+
+func TestBackoffIsBounded(t *testing.T) {
+	for attempt := 1; attempt < 100; attempt++ {
+		if d := backoff(attempt); d < firstBackoff || d > maxBackoff {
+			t.Errorf("backoff(%d) = %v", attempt, d)
+		}
+	}
+}
