@@ -48,8 +48,9 @@ func NewEncoder(parallel int) (*Encoder, error) {
 	opts := []zstd.EOption{
 		zstd.WithEncoderLevel(zstd.SpeedDefault), // zstd's level 3
 		zstd.WithWindowSize(MaxRaw),
-		zstd.WithSingleSegment(true), // a reader knows the raw size from the index and needs no window
-		zstd.WithEncoderCRC(false),   // the object's name is a better checksum
+		zstd.WithSingleSegment(true),            // a reader knows the raw size from the index and needs no window
+		zstd.WithEncoderCRC(false),              // the object's name is a better checksum
+		zstd.WithAllLitEntropyCompression(true), // base64 and the like: half the alphabet, no repetition
 	}
 	if parallel > 0 {
 		opts = append(opts, zstd.WithEncoderConcurrency(parallel))
