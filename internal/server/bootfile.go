@@ -60,8 +60,7 @@ func (b bootFiles) names() []string {
 }
 
 // serveBootFile answers GET and HEAD /boot/file/<name>, which UEFI HTTP Boot is sent to.
-func (s *Server) serveBootFile(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("name")
+func (s *Server) serveBootFile(w http.ResponseWriter, r *http.Request, name string) error {
 	data, ok := s.files.data[name]
 	if !ok {
 		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)

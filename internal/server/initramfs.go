@@ -23,8 +23,8 @@ const kernelTime = 15 * time.Minute
 // serveInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then the version's
 // drivers, then the agent. HEAD tells the size and makes no token. A range is served as long as the token it
 // belongs to is in memory; after a restart the whole file with a new token is the answer, which is allowed.
-func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request) error {
-	c, err := s.boots.byID(r.Context(), fleet.BootID(r.PathValue("id")))
+func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+	c, err := s.boots.byID(r.Context(), id)
 	if err != nil {
 		return err
 	}

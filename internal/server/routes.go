@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -17,9 +18,20 @@ func (s *Server) dataRoutes() http.Handler {
 	m.handle("GET /o/{id}", s.serveObject)
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
-	m.handle("GET /boot/{id}/initramfs", s.serveInitramfs)
-	m.handle("GET /boot/file/{name}", s.serveBootFile)
+	m.handle("GET /boot/{first}/{second}", s.serveBoot)
 	return m
+}
+
+// serveBoot tells /boot/file/<name> and /boot/<boot id>/initramfs apart, which ServeMux takes for one another.
+func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
+	first, second := r.PathValue("first"), r.PathValue("second")
+	switch {
+	case first == "file":
+		return s.serveBootFile(w, r, second)
+	case second == "initramfs":
+		return s.serveInitramfs(w, r, fleet.BootID(first))
+	}
+	return api.NewError(api.NotFound, "no such file", "")
 }
 
 // controlRoutes is the control channel: nodes by their token or session, operators by their token.

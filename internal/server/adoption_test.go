@@ -1,0 +1,218 @@
+package server
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/dhcp"
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+func TestApprovePolicy(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Approve)
+	n := s.node(1)
+	n.exchange(netboot.PXE)
+	n.exchange(netboot.IPXE)
+	script := n.script()
+	if strings.Contains(script, "initrd") || !strings.Contains(script, "pando node adopt mac-525400000001") {
+		t.Fatalf("script for a machine that waits:\n%s", script)
+	}
+	nodes := s.nodes()
+	if len(nodes) != 1 || nodes[0].State != fleet.Discovered || nodes[0].Name != "mac-525400000001" {
+		t.Fatalf("nodes: %+v", nodes)
+	}
+	n.script() // asks again: no second event
+	boots := s.bootsOf(nodes[0].Name)
+	if got := s.eventsOf(boots[0].ID); len(got) != 3 {
+		t.Errorf("events while it waits: %v", got)
+	}
+	s.update(func(tx *registry.Tx) error {
+		node := nodes[0]
+		node.Name, node.State = "kiosk", fleet.Adopted
+		return tx.PutNode(nodes[0].Name, node)
+	})
+	_, initramfs := urls(t, n.script())
+	_, b := n.get(initramfs)
+	resp := n.hello(trust(t, b))
+	if !strings.Contains(string(resp.Assignment), `"node":"kiosk"`) {
+		t.Errorf("assignment: %s", resp.Assignment)
+	}
+}
+
+func (s *site) bootsOf(node string) (boots []registry.Boot) {
+	s.t.Helper()
+	err := s.registry.View(s.t.Context(), func(tx *registry.Tx) (err error) {
+		boots, err = tx.Boots(registry.BootFilter{Node: node})
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return boots
+}
+
+func TestOpenPolicyNames(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Open)
+	s.update(func(tx *registry.Tx) error {
+		return tx.CreateNode(fleet.Node{Name: "pc002", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 2}}})
+	})
+	for i, want := range []string{"pc001", "pc003"} {
+		n := s.node(byte(i + 1))
+		a := checkAssignment(t, n.load(), n.hello(n.load()))
+		if a.Node != want {
+			t.Errorf("node %d is called %s, want %s", i, a.Node, want)
+		}
+	}
+}
+
+// TestNodeTakenAway: a node that is deleted in mid-boot gets no session.
+func TestNodeTakenAway(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Approve)
+	n := s.node(1)
+	s.update(func(tx *registry.Tx) error {
+		return tx.CreateNode(fleet.Node{Name: "pc001", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{n.mac}})
+	})
+	cfg := n.load()
+	s.update(func(tx *registry.Tx) error { return tx.DeleteNode("pc001") })
+	if e := n.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
+		t.Errorf("hello of a deleted node: %v", e)
+	}
+}
+
+// TestFlood: made-up MACs fill neither disk nor memory, and real machines still boot.
+func TestFlood(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	const flood = 2 * discoverBurst
+	for i := range flood {
+		mac := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}
+		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}})
+	}
+	if got := len(s.nodes()); got > discoverBurst+1 {
+		t.Errorf("%d nodes on record after a flood of %d", got, flood)
+	}
+	n := s.node(1)
+	cfg := n.load()
+	n.hello(cfg)
+	// Its DHCP was not worth a record when it came; now that it boots it is.
+	if got := s.eventsOf(cfg.Boot); len(got) < 6 || got[0] != "dhcp begin" {
+		t.Errorf("events: %v", got)
+	}
+}
+
+func TestExchangesAreBounded(t *testing.T) {
+	var x exchanges
+	now := time.Now()
+	for i := range maxExchanges + 100 {
+		x.note(fleet.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}, local, now)
+	}
+	if len(x.byMAC) != maxExchanges || x.recent.Len() != maxExchanges {
+		t.Errorf("%d remembered", len(x.byMAC))
+	}
+	if !x.heard(fleet.MAC{2}).IsZero() || x.heard(fleet.MAC{2, 0, 0, 0, 1, 0}).IsZero() {
+		t.Error("the wrong ones were forgotten")
+	}
+}
+
+// TestWhyNot: what keeps a machine from booting is on its screen and on its timeline, once.
+func TestWhyNot(t *testing.T) {
+	s := startSite(t)
+	n := s.node(1)
+	ask := func(want string) {
+		t.Helper()
+		n.exchange(netboot.IPXE)
+		script := n.script()
+		n.script()
+		if strings.Contains(script, "initrd") || !strings.Contains(script, want) {
+			t.Errorf("want %q in:\n%s", want, script)
+		}
+		boot := s.bootsOf("node001")[0]
+		if p := s.progress(boot.ID); p.State != trace.Failed || p.Broken != trace.Script || p.Hint == "" {
+			t.Errorf("%s: progress %+v", want, p)
+		}
+	}
+	ask("group default has no image")
+	s.update(func(tx *registry.Tx) error { return tx.PutGroup(fleet.Group{Name: "default", Image: "lab:nightly"}) })
+	ask(`image lab:nightly: tag "lab:nightly": not found`)
+	m, version := s.addImage()
+	remove(t, s.store.ObjectPath(m.Kernel.Object))
+	ask("is not in the store")
+	remove(t, s.store.SignaturePath(version))
+	s.versions.known = nil
+	ask("signature")
+	failed := 0
+	for _, e := range s.eventsOf(s.bootsOf("node001")[0].ID) {
+		if e == "script fail" {
+			failed++
+		}
+	}
+	if failed != 4 {
+		t.Errorf("%d failures on the timeline, want 4", failed)
+	}
+}
+
+func TestKernelArgumentsThatCannotBe(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	n.load()
+	s.update(func(tx *registry.Tx) error {
+		node, err := tx.Node("node001")
+		if err != nil {
+			return err
+		}
+		node.KernelArgs = []string{"initrd=other"}
+		return tx.PutNode("node001", node)
+	})
+	n.exchange(netboot.IPXE)
+	if script := n.script(); !strings.Contains(script, "initrd is set by Pando") {
+		t.Errorf("script:\n%s", script)
+	}
+}
+
+// TestStorm boots many nodes at the same time.
+func TestStorm(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	const nodes = 100
+	done := make(chan string, nodes)
+	for i := range nodes {
+		n := s.nodeAt(byte(i), netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}))
+		n.fast = true
+		go func() {
+			defer func() { done <- fmt.Sprint(n.mac) }()
+			n.hello(n.load())
+		}()
+	}
+	for range nodes {
+		<-done
+	}
+	names := map[string]bool{}
+	for _, n := range s.nodes() {
+		names[n.Name] = true
+	}
+	if len(names) != nodes || !names["node100"] {
+		t.Errorf("%d nodes", len(names))
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,193 @@
+package server
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/dhcp"
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/trace"
+)
+
+// refusedTo asks for an initramfs and wants a refusal.
+func (n *node) refusedTo(path string, status int, text string) {
+	n.t.Helper()
+	got, b := n.get(path)
+	if got != status || !strings.Contains(string(b), text) {
+		n.t.Errorf("GET %s: status %d, %q; want %d and %q", path, got, b, status, text)
+	}
+}
+
+func TestTokenIsUsedOnce(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	cfg := n.load()
+	n.hello(cfg)
+	e := n.post("/v1/node/hello", "", helloOf(cfg), nil)
+	if e == nil || e.Code != api.Unauthorized || !strings.Contains(e.Message, "already used") {
+		t.Errorf("second hello: %v", e)
+	}
+	if p := s.progress(cfg.Boot); p.State != trace.Failed || !strings.Contains(p.Failure, "token already used") {
+		t.Errorf("the timeline does not tell: %+v", p)
+	}
+	n.refusedTo("/boot/"+string(cfg.Boot)+"/initramfs", 409, "has begun")
+}
+
+// TestHelloWhoseAnswerWasLost is said again with the same nonce.
+func TestHelloWhoseAnswerWasLost(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	req := helloOf(n.load())
+	req.Nonce = "of this boot"
+	var first, second api.HelloResponse
+	if e := n.post("/v1/node/hello", "", req, &first); e != nil {
+		t.Fatal(e)
+	}
+	if e := n.post("/v1/node/hello", "", req, &second); e != nil {
+		t.Fatal("the same hello was refused:", e)
+	}
+	if first.Session == second.Session {
+		t.Error("both got the same session")
+	}
+	req.Nonce = "of somebody else"
+	if e := n.post("/v1/node/hello", "", req, nil); e == nil {
+		t.Error("another nonce was taken")
+	}
+	req.Nonce = "of this boot"
+	s.clock.add(againFor)
+	if e := n.post("/v1/node/hello", "", req, nil); e == nil {
+		t.Error("said again for ever")
+	}
+}
+
+func TestTokenNeedsAnExchange(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	if script := n.script(); !strings.Contains(script, "no DHCP exchange") || strings.Contains(script, "initrd") {
+		t.Errorf("script without an exchange:\n%s", script)
+	}
+	n.exchange(netboot.IPXE)
+	s.clock.add(exchangeFresh + time.Second)
+	if script := n.script(); !strings.Contains(script, "no DHCP exchange") {
+		t.Errorf("script long after the exchange:\n%s", script)
+	}
+	n.exchange(netboot.IPXE)
+	_, initramfs := urls(t, n.script())
+	s.clock.add(kernelTime + time.Second)
+	n.refusedTo(initramfs, 409, "no script was sent")
+	n.refusedTo("/boot/0123456789abcdef/initramfs", 404, "not found")
+}
+
+func TestTokenIsForOneAddress(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	thief := s.nodeAt(1, netip.MustParseAddr("127.0.0.2"))
+	n.exchange(netboot.IPXE)
+	if script := thief.script(); !strings.Contains(script, "no DHCP exchange") {
+		t.Errorf("script for another address:\n%s", script)
+	}
+	_, initramfs := urls(t, n.script())
+	thief.refusedTo(initramfs, 401, "belongs to another address")
+	_, b := n.get(initramfs)
+	cfg := trust(t, b)
+	if e := thief.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
+		t.Errorf("hello from another address: %v", e)
+	}
+	if p := s.progress(cfg.Boot); !strings.Contains(p.Failure, "127.0.0.2") {
+		t.Errorf("the timeline does not tell: %+v", p)
+	}
+	n.hello(cfg)
+}
+
+// TestHelloFromInitsOwnAddress: /init's DHCP client may get another address than firmware.
+func TestHelloFromInitsOwnAddress(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	cfg := s.node(1).load()
+	moved := s.nodeAt(1, netip.MustParseAddr("127.0.0.3"))
+	s.sawDHCP(dhcp.Seen{MAC: moved.mac, Message: "REQUEST", Requested: moved.addr, Client: netboot.Client{Kind: netboot.Init}})
+	moved.hello(cfg)
+}
+
+// TestProxySeesTheAddressByARP: the request went past us, the ARP table knows.
+func TestProxySeesTheAddressByARP(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	s.neighbour = func(a netip.Addr) (fleet.MAC, bool) { return n.mac, a == n.addr }
+	if strings.Contains(n.script(), "initrd") {
+		t.Error("ARP alone is no exchange")
+	}
+	s.sawDHCP(dhcp.Seen{MAC: n.mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.IPXE}})
+	urls(t, n.script())
+	other := s.node(2)
+	s.sawDHCP(dhcp.Seen{MAC: other.mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.IPXE}})
+	if strings.Contains(other.script(), "initrd") {
+		t.Error("the address belongs to another MAC")
+	}
+}
+
+// TestInitramfsAgain: a transfer that broke is asked for again, in whole or in part, and is the same file; HEAD makes no token.
+func TestInitramfsAgain(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	n.exchange(netboot.IPXE)
+	_, path := urls(t, n.script())
+	req, err := n.http.Head(s.dataURL(local) + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Body.Close()
+	_, whole := n.get(path)
+	if req.ContentLength != int64(len(whole)) || len(whole)%4 != 0 {
+		t.Errorf("HEAD says %d, GET has %d bytes", req.ContentLength, len(whole))
+	}
+	status, tail := n.get(path, "Range", "bytes=100-")
+	if status != 206 || string(tail) != string(whole[100:]) {
+		t.Errorf("range: status %d, %d bytes", status, len(tail))
+	}
+	s.restart()
+	status, again := n.get(path, "Range", "bytes=100-")
+	if status != 200 || len(again) != len(whole) {
+		t.Errorf("range with a token that nobody remembers: status %d, %d bytes", status, len(again))
+	}
+	if e := n.post("/v1/node/hello", "", helloOf(trust(t, whole)), nil); e == nil {
+		t.Error("the older token is still good")
+	}
+	n.hello(trust(t, again))
+}
+
+// TestFailureBeforeHello is told with the boot's token, which can do nothing else.
+func TestFailureBeforeHello(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	cfg := n.load()
+	report := api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
+		{Stage: trace.Link, Kind: trace.Fail, Message: "no carrier", Hint: "plug it in"}}}
+	if e := n.post("/v1/node/events", "Boot "+cfg.Token, report, nil); e != nil {
+		t.Fatal(e)
+	}
+	if p := s.progress(cfg.Boot); p.State != trace.Failed || p.Failure != "no carrier" {
+		t.Errorf("progress: %+v", p)
+	}
+	for _, auth := range []string{"", "Boot x", "Bearer " + cfg.Token, "Bearer ", "Boot"} {
+		if e := n.post("/v1/node/events", auth, report, nil); e == nil || e.Code != api.Unauthorized {
+			t.Errorf("authorization %q: %v", auth, e)
+		}
+	}
+	other := s.node(2).load()
+	report.Boot = other.Boot
+	if e := n.post("/v1/node/events", "Boot "+cfg.Token, report, nil); e == nil {
+		t.Error("a token speaks for another boot")
+	}
+}
