@@ -89,7 +89,7 @@ func clip(s string) string {
 		}
 		return r
 	}, strings.TrimSpace(s))
-	return s[:min(len(s), 128)]
+	return strings.ToValidUTF8(s[:min(len(s), 128)], "")
 }
 
 // Chain is the script that is the same for every machine: it makes iPXE ask for its own script and say who

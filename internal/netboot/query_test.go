@@ -1,0 +1,65 @@
+package netboot
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// realQuery is what the iPXE of Debian 12 sent from a QEMU machine, following Chain.
+const realQuery = "mac=52-54-00-12-34-58&ip=10.77.0.160&uuid=11223344-5566-7788-99aa-bbccddeeff01&busid=011af41000&arch=x86_64&platform=efi" +
+	"&version=1.0.0+git-20190125.36a4c85-5.1&serial=&manufacturer=QEMU&product=Standard%20PC%20(i440FX%20+%20PIIX,%201996)"
+
+func TestParseQuery(t *testing.T) {
+	q, err := ParseQuery(realQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.MAC.String() != "52:54:00:12:34:58" || q.IP.String() != "10.77.0.160" || q.UUID != "11223344-5566-7788-99aa-bbccddeeff01" ||
+		q.Arch != "x86_64" || q.Platform != "efi" || q.Version != "1.0.0+git-20190125.36a4c85-5.1" || q.Serial != "" ||
+		q.Product != "Standard PC (i440FX + PIIX, 1996)" {
+		t.Errorf("ParseQuery = %+v", q)
+	}
+	if v, d, ok := q.PCI(); v != 0x1af4 || d != 0x1000 || !ok {
+		t.Errorf("PCI = %04x:%04x, %v", v, d, ok)
+	}
+	if _, err := ParseQuery(""); !errors.Is(err, ErrNoMAC) {
+		t.Errorf("no query: %v", err)
+	}
+	for _, raw := range []string{"mac=5", "mac=52-54-00-12-34-58&ip=1.2.3", "mac=%zz", "mac=52-54-00-12-34-zz"} {
+		if _, err := ParseQuery(raw); err == nil || errors.Is(err, ErrNoMAC) {
+			t.Errorf("ParseQuery(%q): %v", raw, err)
+		}
+	}
+	if q, err := ParseQuery("mac=525400123458&uuid=00000000-0000-0000-0000-000000000000"); err != nil || q.UUID != "" {
+		t.Errorf("a UUID that nobody set: %+v, %v", q, err)
+	}
+}
+
+// Every setting that Chain asks for is one that ParseQuery reads.
+func TestChainAsksWhatIsRead(t *testing.T) {
+	chain := string(Chain("http://10.0.0.1:8480"))
+	for name := range strings.SplitSeq(realQuery, "&") {
+		name, _, _ = strings.Cut(name, "=")
+		if !strings.Contains(chain, name+"=${") {
+			t.Errorf("chain script does not ask for %s:\n%s", name, chain)
+		}
+	}
+}
+
+func FuzzParseQuery(f *testing.F) {
+	f.Add(realQuery)
+	f.Add("mac=52-54-00-12-34-58&serial=%00%1b%ff")
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := ParseQuery(raw)
+		if err != nil {
+			return
+		}
+		for _, s := range []string{q.UUID, q.Serial, q.Product, q.Manufacturer, q.Version, q.Arch, q.Platform, q.BusID} {
+			if len(s) > 128 || strings.ContainsAny(s, "\x00\n\r\x1b") {
+				t.Errorf("field %q passed", s)
+			}
+		}
+		q.PCI()
+	})
+}
