@@ -96,8 +96,8 @@ func (c *Client) AddVersion(ctx context.Context, name string, v VersionAdd) (Ima
 }
 
 // SetTag points a tag at a version.
-func (c *Client) SetTag(ctx context.Context, name, tag string, ref fleet.Ref) (TagChange, error) {
-	return ask[TagChange](ctx, c, "PUT", tagPath(name, tag), TagSet{Ref: ref})
+func (c *Client) SetTag(ctx context.Context, name, tag string, t TagSet) (TagChange, error) {
+	return ask[TagChange](ctx, c, "PUT", tagPath(name, tag), t)
 }
 
 // DeleteTag removes a tag that no group or node wants.

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+func (a *app) bootCommand() *cobra.Command {
+	return noun("boot", "Attempts to boot, and their timelines", a.bootList(), a.bootShow())
+}
+
+func (a *app) bootList() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:               "list [NODES]",
+		Short:             "List boots, newest first",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			boots, err := c.Boots(ctx, arg(args, 0), limit)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, api.BootList{Boots: boots})
+			}
+			t := newTable(a.out, "BOOT", "NODE", "STARTED", "STATE", "STAGE", "ELAPSED", "RECEIVED")
+			for _, b := range boots {
+				t.row(string(b.ID), bootOwner(b), clock(b.Started), string(b.State), string(b.Stage), span(b.Elapsed), sources(b.Bytes))
+			}
+			t.flush()
+			return nil
+		}),
+	}
+	c.Flags().IntVar(&limit, "limit", 20, "at most so many")
+	return a.readFlags(c)
+}
+
+// bootOwner is the node of a boot, or the MAC of a machine that nobody adopted.
+func bootOwner(b api.Boot) string {
+	if b.Node == "" {
+		return b.MAC.String()
+	}
+	return b.Node
+}
+
+func (a *app) bootShow() *cobra.Command {
+	var events bool
+	c := &cobra.Command{
+		Use:   "show NODE|BOOT",
+		Short: "Show the timeline of a node's latest boot, or of one boot",
+		Example: `  pando boot show pc001
+  pando boot show 5f0c9ae1b2d34477 --events`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			b, err := findBoot(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, b)
+			}
+			a.printTimeline(b)
+			if events {
+				a.printEvents(b)
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&events, "events", false, "print every event too")
+	return a.readFlags(c)
+}
+
+// findBoot takes 16 hex digits for a boot id first: a node of such a name is found when no boot is.
+func findBoot(ctx context.Context, c *api.Client, what string) (api.BootDetail, error) {
+	if len(what) == 16 && strings.Trim(what, "0123456789abcdef") == "" {
+		b, err := c.Boot(ctx, fleet.BootID(what))
+		if !api.IsCode(err, api.NotFound) {
+			return b, err
+		}
+	}
+	return c.NodeBoot(ctx, what)
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+func (a *app) groupCommand() *cobra.Command {
+	return noun("group", "Sets of nodes with one desired image",
+		a.groupList(), a.groupShow(), a.groupCreate(), a.groupSet(), a.groupDelete())
+}
+
+func (a *app) groupList() *cobra.Command {
+	return a.readFlags(&cobra.Command{
+		Use:   "list",
+		Short: "List groups, with the image that each desires",
+		Args:  cobra.NoArgs,
+		RunE: a.call(func(ctx context.Context, c *api.Client, _ []string) error {
+			groups, err := c.Groups(ctx)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, api.GroupList{Groups: groups})
+			}
+			a.printGroups(groups)
+			return nil
+		}),
+	})
+}
+
+func (a *app) printGroups(groups []api.Group) {
+	t := newTable(a.out, "GROUP", "IMAGE", "VERSION", "NODES")
+	for _, g := range groups {
+		t.row(g.Name, string(g.Image), g.Desired.Short(), strconv.Itoa(g.Nodes))
+	}
+	t.flush()
+}
+
+func (a *app) groupShow() *cobra.Command {
+	return a.readFlags(&cobra.Command{
+		Use:               "show GROUP",
+		Short:             "Show a group",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeGroups,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			g, err := c.Group(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, g)
+			}
+			after, root := "", "locked"
+			if g.RebootAfter > 0 {
+				after = span(g.RebootAfter)
+			}
+			if g.UnlockRoot {
+				root = "as in the image"
+			}
+			fields(a.out, "group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
+				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
+				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit)
+			return nil
+		}),
+	})
+}
+
+// groupFlags are the flags that `group create` and `group set` share.
+type groupFlags struct {
+	image, writeLimit  string
+	kernelArgs, keys   []string
+	unlockRoot, dryRun bool
+	rebootAfter        time.Duration
+}
+
+func (f *groupFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.image, "image", "", "desired image: NAME, NAME:TAG or NAME@sha256:...")
+	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
+	fl.StringArrayVar(&f.keys, "authorized-keys", nil, "file of OpenSSH public keys of root, or one key; one empty: none")
+	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
+	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a boot that is stuck this long; 0: the default")
+	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
+}
+
+func (a *app) groupCreate() *cobra.Command {
+	var f groupFlags
+	c := &cobra.Command{
+		Use:     "create GROUP",
+		Short:   "Make a group",
+		Example: `  pando group create lab --image debian:stable --authorized-keys ~/.ssh/id_ed25519.pub`,
+		Args:    cobra.ExactArgs(1),
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			keys, err := readKeys(f.keys)
+			if err != nil {
+				return err
+			}
+			g, err := c.CreateGroup(ctx, fleet.Group{
+				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
+				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
+			})
+			if err != nil {
+				return err
+			}
+			a.printf("group %s created\n", g.Name)
+			return nil
+		}),
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) groupSet() *cobra.Command {
+	var f groupFlags
+	c := &cobra.Command{
+		Use:               "set GROUP",
+		Short:             "Change a group; its nodes follow at their next boot",
+		Example:           `  pando group set lab --image debian:stable --dry-run`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeGroups,
+	}
+	f.add(c)
+	a.writeFlags(c, &f.dryRun)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			req, err := f.request(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			ch, err := c.SetGroup(ctx, args[0], req)
+			if err != nil {
+				return err
+			}
+			return a.printGroupChange(args[0], ch)
+		})(cmd, args)
+	}
+	return c
+}
+
+func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
+	req := api.GroupSet{DryRun: f.dryRun}
+	if given("image") {
+		ref := fleet.Ref(f.image)
+		req.Image = &ref
+	}
+	if given("kernel-arg") {
+		args := notEmpty(f.kernelArgs)
+		req.KernelArgs = &args
+	}
+	if given("authorized-keys") {
+		keys, err := readKeys(f.keys)
+		if err != nil {
+			return req, err
+		}
+		req.AuthorizedKeys = &keys
+	}
+	if given("unlock-root") {
+		req.UnlockRoot = &f.unlockRoot
+	}
+	if given("reboot-after") {
+		req.RebootAfter = &f.rebootAfter
+	}
+	if given("write-limit") {
+		req.WriteLimit = &f.writeLimit
+	}
+	return req, nil
+}
+
+func (a *app) printGroupChange(name string, ch api.GroupChange) error {
+	if a.json {
+		return writeJSON(a.out, ch)
+	}
+	what := strings.Join(ch.Fields, "; ")
+	if what == "" {
+		what = "as it was"
+	}
+	a.printf("group %s: %s\n", name, what)
+	switch {
+	case ch.DryRun:
+		a.printf("the next boot of %d nodes would differ; nothing was done\n", len(ch.Nodes))
+	case len(ch.Fields) > 0:
+		a.printf("the next boot of %d nodes differs\n", len(ch.Nodes))
+	}
+	return nil
+}
+
+// readKeys takes keys as they are, and the lines of those that are files.
+func readKeys(texts []string) ([]string, error) {
+	keys := []string{}
+	for _, t := range notEmpty(texts) {
+		if strings.HasPrefix(t, "ssh-") || strings.HasPrefix(t, "ecdsa-") || strings.HasPrefix(t, "sk-") {
+			keys = append(keys, t)
+			continue
+		}
+		b, err := os.ReadFile(t)
+		if err != nil {
+			return nil, withHint(usagef("authorized key: %w", err), "give a public key such as 'ssh-ed25519 AAAA...', or a file that holds some")
+		}
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				keys = append(keys, line)
+			}
+		}
+	}
+	return keys, nil
+}
+
+func (a *app) groupDelete() *cobra.Command {
+	return &cobra.Command{
+		Use:               "delete GROUP",
+		Short:             "Remove a group that has no nodes",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeGroups,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			if err := c.DeleteGroup(ctx, args[0]); err != nil {
+				return err
+			}
+			a.printf("group %s deleted\n", args[0])
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/store"
+)
+
+// buildFlags are the flags of `image build`.
+type buildFlags struct {
+	recipe, fromDir, firmware string
+	kernelArgs, tags          []string
+	fresh                     bool
+}
+
+func (a *app) imageBuild() *cobra.Command {
+	var f buildFlags
+	c := &cobra.Command{
+		Use:   "build NAME (--recipe RECIPE | --from-dir DIR)",
+		Short: "Build, sign and store a version; NAME:latest moves to it",
+		Long: `Build, sign and store a version of an image, on the machine of the server. The tag "latest" moves to it, and so do
+those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
+` + strings.Join(build.BuiltinRecipes(), ", ") + `.`,
+		Example: `  pando image build debian --recipe debian:bookworm
+  pando image build lab --recipe lab.yaml --tag canary
+  pando image build rescue --from-dir /srv/rescue`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.buildImage(cmd.Context(), args[0], f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.recipe, "recipe", "", "recipe: a file, or a built-in one")
+	fl.StringVar(&f.fromDir, "from-dir", "", "build from the tree in this directory")
+	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
+	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
+	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
+	fl.BoolVar(&f.fresh, "fresh", false, "install again, also where an interrupted build left a whole tree")
+	return a.readFlags(c)
+}
+
+func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
+	if a.server != "" {
+		return withHint(usagef("image build: works on the machine of the server, not through --server"), "run it there")
+	}
+	for _, t := range append([]string{name}, f.tags...) {
+		if err := fleet.ValidName("image", t); err != nil {
+			return &usageError{err}
+		}
+	}
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Keys(ctx); err != nil { // before the minutes that a build takes
+		return err
+	}
+	keys, err := identity.Open(filepath.Join(a.data, "keys"))
+	if err != nil {
+		return err
+	}
+	dir, err := store.OpenDir(filepath.Join(a.data, "store"))
+	if err != nil {
+		return err
+	}
+	opt.Store, opt.Key, opt.Work = dir, keys.Site, workDir(a.data)
+	begin := a.now()
+	out := a.out
+	if a.json {
+		out = a.err
+	}
+	result, err := runBuild(ctx, opt, newProgress(out, a.now))
+	if err != nil {
+		return buildHint(err)
+	}
+	img, err := c.AddVersion(ctx, name, api.VersionAdd{Version: result.Version, Tags: append([]string{fleet.LatestTag}, f.tags...)})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		img.Versions = slices.DeleteFunc(img.Versions, func(v api.Version) bool { return v.Digest != result.Version })
+		return writeJSON(a.out, img)
+	}
+	printResult(a.out, name, result, a.now().Sub(begin))
+	return nil
+}
+
+// workDir is where unfinished builds are: beside the store, so that there is room.
+func workDir(data string) string { return filepath.Join(data, "work") }
+
+// options checks the flags and reads the recipe.
+func (f buildFlags) options() (build.Options, error) {
+	opt := build.Options{FromDir: f.fromDir, Firmware: f.firmware, CommandLine: f.kernelArgs, FreshTree: f.fresh, Builder: release}
+	if (f.recipe == "") == (f.fromDir == "") {
+		return opt, withHint(usagef("give either --recipe or --from-dir"), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
+	}
+	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
+		return opt, &usageError{err}
+	}
+	if f.recipe == "" {
+		return opt, nil
+	}
+	var err error
+	if opt.Recipe, err = build.LoadRecipe(f.recipe); err != nil {
+		return opt, &usageError{err}
+	}
+	return opt, nil
+}
+
+func runBuild(ctx context.Context, opt build.Options, p *progress) (build.Result, error) {
+	opt.Progress = p.show
+	r, err := build.Image(ctx, opt)
+	p.end(err == nil)
+	return r, err
+}
+
+// buildHint says that nothing is lost, and what to do about the usual reasons.
+func buildHint(err error) error {
+	if errors.Is(err, context.Canceled) || hintOf(err) != "" {
+		return err
+	}
+	return withHint(err, "the store is whole; the same command continues where it was")
+}
+
+func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
+	what := "new version"
+	if r.Existed {
+		what = "the version that was there already"
+	}
+	var drivers int64
+	for _, d := range r.Manifest.Drivers {
+		drivers += d.Size
+	}
+	m := r.Manifest
+	fields(w, "image", name+":"+fleet.LatestTag, "version", string(r.Version)+", "+what,
+		"root", size(m.Root.Size)+" raw, "+size(m.Sizes.Stored)+" stored, "+size(r.NewBytes)+" of it new",
+		"kernel", m.Kernel.Release+", "+size(m.Kernel.Size)+", drivers "+size(drivers), "took", span(took))
+}

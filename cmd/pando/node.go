@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+func (a *app) nodeCommand() *cobra.Command {
+	return noun("node", "Machines that boot from here",
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch())
+}
+
+func (a *app) nodeList() *cobra.Command {
+	return a.readFlags(&cobra.Command{
+		Use:   "list [NODES]",
+		Short: "List nodes, with what they run",
+		Example: `  pando node list
+  pando node list 'pc[001-030],@kiosks'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			nodes, err := c.Nodes(ctx, arg(args, 0))
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, api.NodeList{Nodes: nodes})
+			}
+			a.printNodes(nodes)
+			return nil
+		}),
+	})
+}
+
+func (a *app) printNodes(nodes []api.Node) {
+	t := newTable(a.out, "NODE", "GROUP", "STATE", "MAC", "ADDRESS", "RUNNING", "SEEN")
+	for _, n := range nodes {
+		mac := ""
+		if len(n.MACs) > 0 {
+			mac = n.MACs[0].String()
+		}
+		address := ""
+		if n.Address.IsValid() {
+			address = n.Address.String()
+		}
+		t.row(n.Name, n.Group, nodeState(n), mac, address, running(n), ago(a.now(), n.Seen))
+	}
+	t.flush()
+}
+
+// nodeState is one word for the table: the boot's state where there is a boot.
+func nodeState(n api.Node) string {
+	if n.Boot == nil || n.State != "adopted" {
+		return string(n.State)
+	}
+	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
+		return string(n.Boot.State) + " (" + string(n.Boot.Stage) + ")"
+	}
+	return string(n.Boot.State)
+}
+
+// running is the version that runs, with a mark where a reboot would change it.
+func running(n api.Node) string {
+	s := n.Running.Short()
+	if n.Drift {
+		s += " (drift)"
+	}
+	return s
+}
+
+func (a *app) nodeShow() *cobra.Command {
+	return a.readFlags(&cobra.Command{
+		Use:               "show NODE",
+		Short:             "Show all that is known of a node",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			n, err := c.Node(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, n)
+			}
+			a.printNode(n)
+			return nil
+		}),
+	})
+}
+
+func (a *app) printNode(n api.Node) {
+	address := ""
+	if n.Address.IsValid() {
+		address = n.Address.String()
+	}
+	fields(a.out, "node", n.Name, "state", nodeState(n), "group", n.Group, "labels", labels(n.Labels),
+		"MACs", join(n.MACs), "fixed address", address, "version override", string(n.Version),
+		"kernel args", strings.Join(n.KernelArgs, " "), "UUID", n.UUID, "serial", n.Serial,
+		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
+		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift))
+	if h := n.Hardware; h != nil {
+		fields(a.out, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
+			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "))
+	}
+	if b := n.Boot; b != nil {
+		fields(a.out, "boot", string(b.ID), "started", clock(b.Started), "boot state", string(b.State), "stage", string(b.Stage),
+			"elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
+	}
+	if s := n.Status; s != nil {
+		fields(a.out, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "overlay used", used(s.UpperUsed, s.UpperTotal))
+		if s.Systemd != nil {
+			fields(a.out, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
+		}
+	}
+}
+
+func drift(d bool) string {
+	if d {
+		return "yes: a reboot changes what it runs"
+	}
+	return ""
+}
+
+func (a *app) nodeWatch() *cobra.Command {
+	c := a.watchCommand()
+	c.GroupID = ""
+	return c
+}

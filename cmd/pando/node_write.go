@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+func (a *app) nodeCreate() *cobra.Command {
+	var n api.NodeCreate
+	var macs, pairs []string
+	var version string
+	c := &cobra.Command{
+		Use:     "create NODE --mac MAC",
+		Short:   "Record a node before it is seen",
+		Example: `  pando node create pc001 --mac 52:54:00:12:34:56 --group lab --address 10.0.0.11`,
+		Args:    cobra.ExactArgs(1),
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) (err error) {
+			n.Name, n.Version = args[0], fleet.Ref(version)
+			if n.MACs, err = parseMACs(macs); err != nil {
+				return err
+			}
+			if n.Labels, err = parseLabels(pairs); err != nil {
+				return err
+			}
+			made, err := c.CreateNode(ctx, n)
+			if err != nil {
+				return err
+			}
+			a.printf("node %s created in group %s\n", made.Name, made.Group)
+			return nil
+		}),
+	}
+	f := c.Flags()
+	f.StringArrayVar(&macs, "mac", nil, "MAC address, once per NIC")
+	f.StringVar(&n.Group, "group", "", "group (default \"default\")")
+	f.StringArrayVar(&pairs, "label", nil, "label KEY=VALUE")
+	f.StringVar(&n.Address, "address", "", "fixed IPv4 address")
+	f.StringVar(&version, "version", "", "image of this node instead of its group's: NAME:TAG or NAME@sha256:...")
+	f.StringArrayVar(&n.KernelArgs, "kernel-arg", nil, "kernel argument, after the group's")
+	return c
+}
+
+func parseMACs(texts []string) ([]fleet.MAC, error) {
+	var macs []fleet.MAC
+	for _, t := range texts {
+		m, err := fleet.ParseMAC(t)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		macs = append(macs, m)
+	}
+	return macs, nil
+}
+
+func parseLabels(pairs []string) (map[string]string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	m := map[string]string{}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, usagef("label %q is not KEY=VALUE", p)
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// nodeSetFlags are the flags of `node set` as they are typed.
+type nodeSetFlags struct {
+	name, group, address, version string
+	labels, kernelArgs            []string
+	addMACs, removeMACs           []string
+	dryRun                        bool
+}
+
+func (a *app) nodeSet() *cobra.Command {
+	var f nodeSetFlags
+	c := &cobra.Command{
+		Use:   "set NODES",
+		Short: "Change nodes: all that are named, or none",
+		Example: `  pando node set 'pc[001-030]' --group lab --dry-run
+  pando node set pc007 --version lab:canary
+  pando node set @lab --label room=B12 --label old=`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			req, err := f.request(args[0], cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			ch, err := c.SetNodes(ctx, req)
+			if err != nil {
+				return err
+			}
+			return a.printChanges("changed", ch)
+		})(cmd, args)
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.name, "name", "", "new name, of one node")
+	fl.StringVar(&f.group, "group", "", "move to this group")
+	fl.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE; KEY= removes it")
+	fl.StringVar(&f.address, "address", "", "fixed IPv4 address, of one node; empty: from the pool")
+	fl.StringVar(&f.version, "version", "", "image of these nodes instead of their group's; empty: the group's")
+	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel arguments, replacing those the nodes have; one empty: none")
+	fl.StringArrayVar(&f.addMACs, "add-mac", nil, "MAC address that this node has too")
+	fl.StringArrayVar(&f.removeMACs, "remove-mac", nil, "MAC address that this node does not have")
+	a.writeFlags(c, &f.dryRun)
+	return c
+}
+
+// request turns the flags that were given into a request.
+func (f *nodeSetFlags) request(nodes string, given func(string) bool) (api.NodeSet, error) {
+	req := api.NodeSet{Select: nodes, DryRun: f.dryRun}
+	if given("name") {
+		req.Name = &f.name
+	}
+	if given("group") {
+		req.Group = &f.group
+	}
+	if given("address") {
+		req.Address = &f.address
+	}
+	if given("version") {
+		v := fleet.Ref(f.version)
+		req.Version = &v
+	}
+	if given("kernel-arg") {
+		args := notEmpty(f.kernelArgs)
+		req.KernelArgs = &args
+	}
+	pairs, err := parseLabels(f.labels)
+	if err != nil {
+		return req, err
+	}
+	for k, v := range pairs {
+		if req.Labels == nil {
+			req.Labels = map[string]*string{}
+		}
+		if req.Labels[k] = nil; v != "" {
+			req.Labels[k] = &v
+		}
+	}
+	if req.AddMACs, err = parseMACs(f.addMACs); err != nil {
+		return req, err
+	}
+	req.RemoveMACs, err = parseMACs(f.removeMACs)
+	return req, err
+}
+
+func notEmpty(in []string) []string {
+	out := []string{}
+	for _, s := range in {
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (a *app) nodeDelete() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:               "delete NODES",
+		Short:             "Forget nodes; one that is on goes on running",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			ch, err := c.DeleteNodes(ctx, args[0], dryRun)
+			if err != nil {
+				return err
+			}
+			return a.printChanges("deleted", ch)
+		}),
+	}
+	a.writeFlags(c, &dryRun)
+	return c
+}
+
+func (a *app) nodeAdopt() *cobra.Command {
+	var req api.NodeAdopt
+	var group string
+	c := &cobra.Command{
+		Use:   "adopt NODES",
+		Short: "Accept nodes that were discovered, by name or MAC",
+		Example: `  pando node adopt 52:54:00:12:34:56 --name pc001 --group lab
+  pando node adopt @discovered --name 'pc[001-]'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			req.Select = args[0]
+			if group != "" {
+				req.Group = &group
+			}
+			ch, err := c.AdoptNodes(ctx, req)
+			if err != nil {
+				return err
+			}
+			return a.printChanges("adopted", ch)
+		}),
+	}
+	c.Flags().StringVar(&req.Name, "name", "", "new name of one node, or a naming rule such as 'pc[001-]'")
+	c.Flags().StringVar(&group, "group", "", "group to join (default \"default\")")
+	a.writeFlags(c, &req.DryRun)
+	return c
+}
+
+// writeFlags gives a command that changes several nodes its --dry-run, and --json for what it did.
+func (a *app) writeFlags(c *cobra.Command, dryRun *bool) {
+	c.Flags().BoolVar(dryRun, "dry-run", false, "print what would change and change nothing")
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON, the same fields as the HTTP API")
+}
+
+// printChanges tells what a request did to each node.
+func (a *app) printChanges(did string, ch api.Changes) error {
+	if a.json {
+		return writeJSON(a.out, ch)
+	}
+	changed := 0
+	for _, n := range ch.Nodes {
+		what := strings.Join(n.Fields, "; ")
+		if what == "" {
+			what = "as it was"
+		} else {
+			changed++
+		}
+		a.printf("%s: %s\n", n.Node, what)
+	}
+	if ch.DryRun {
+		a.printf("%d of %d nodes would be %s; nothing was done\n", changed, len(ch.Nodes), did)
+		return nil
+	}
+	a.printf("%d of %d nodes %s\n", changed, len(ch.Nodes), did)
+	return nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// table prints rows in columns. An empty cell shows as a dash, so that columns can be cut by scripts.
+type table struct{ w *tabwriter.Writer }
+
+func newTable(w io.Writer, head ...string) *table {
+	t := &table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
+	t.row(head...)
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	for i, c := range cells {
+		if c == "" {
+			cells[i] = "-"
+		}
+	}
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+func (t *table) flush() { t.w.Flush() }
+
+// fields prints "name:  value" lines and leaves empty values out.
+func fields(w io.Writer, pairs ...string) {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(tw, "%s:\t%s\n", pairs[i], pairs[i+1])
+		}
+	}
+	tw.Flush()
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// size is a number of bytes in three digits: 512 B, 61.9 MB. Units are powers of ten, as networks count.
+func size(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, units := float64(n), "kMGTPE"
+	i := -1
+	for f >= 999.5 && i < len(units)-1 {
+		f /= 1000
+		i++
+	}
+	if f < 99.95 {
+		return fmt.Sprintf("%.1f %cB", f, units[i])
+	}
+	return fmt.Sprintf("%.0f %cB", f, units[i])
+}
+
+// span is a duration for people: 0.042s, 12.3s, 3m05s, 2h04m, 3d02h.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + span(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%.3fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// ago is how long before now t was; "" for no time.
+func ago(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return span(max(0, now.Sub(t))) + " ago"
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// sources is "server 33.1 MB, cache 2.0 MB": bytes by source, in a fixed order.
+func sources(m map[string]int64) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] > 0 {
+			parts = append(parts, k+" "+size(m[k]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func join[T fmt.Stringer](items []T) string {
+	s := make([]string, len(items))
+	for i, v := range items {
+		s[i] = v.String()
+	}
+	return strings.Join(s, " ")
+}
+
+func labels(m map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, k+"="+m[k])
+	}
+	return strings.Join(parts, " ")
+}
+
+// count is a number for people, "" for none.
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func sizeOf(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return size(n)
+}
+
+// used is "12.0 MB of 1.0 GB (1 %)"; "" where nothing is known.
+func used(n, total int64) string {
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s (%d %%)", size(n), size(total), n*100/total)
+}
+
+// writeLine writes v as one line of JSON.
+func writeLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }

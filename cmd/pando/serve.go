@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/dhcp"
+	"pando/internal/server"
+)
+
+// serveFlags are the flags of `up` and `serve`.
+type serveFlags struct {
+	interfaces          []string
+	dhcp                string // own, proxy, off; "": up looks, serve takes proxy
+	addresses           string // FIRST-LAST, for own
+	routers, dns        []string
+	domain              string
+	http, control, tftp string
+	bootFiles, agent    string
+	servers             []string
+	rebootAfter         time.Duration
+	verbose, noProbe    bool
+}
+
+func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
+	fl := c.Flags()
+	fl.StringSliceVar(&f.interfaces, "interface", nil, "network interface that nodes are on; several with commas")
+	fl.StringVar(&f.dhcp, "dhcp", "", dhcpHelp)
+	fl.StringVar(&f.addresses, "range", "", "addresses to give out as own DHCP server, FIRST-LAST (default: proposed from the interface's subnet)")
+	fl.StringSliceVar(&f.routers, "router", nil, "default gateway told to nodes (default: this machine's, where it is on that subnet)")
+	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
+	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
+	fl.StringVar(&f.http, "http", server.DefaultData, "address of the data path: boot files and images")
+	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control channel")
+	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
+	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
+	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
+	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
+	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise (default 15m)")
+	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
+	fl.BoolVar(&f.verbose, "verbose", false, "log every request")
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve, and do nothing else: what a service manager starts",
+		Long: `Serve until stopped: DHCP or proxyDHCP, TFTP, HTTP, the control channel and the API. Asks nothing and looks at
+nothing first; see ` + "`pando up`" + ` for that.`,
+		Example: `  pando serve --interface eth1 --dhcp own --range 10.0.0.100-10.0.0.250
+  pando serve --dhcp off`,
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.dhcp == "" {
+				f.dhcp = string(dhcp.Proxy)
+			}
+			cfg, err := a.serverConfig(f, a.err)
+			if err != nil {
+				return err
+			}
+			s, err := server.New(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			return s.Run(cmd.Context())
+		},
+	}
+	f.add(c, "own: be the DHCP server; proxy: work beside the site's; off (default proxy)")
+	return c
+}
+
+// serverConfig turns flags into what the server wants; log lines go to logs.
+func (a *app) serverConfig(f serveFlags, logs io.Writer) (server.Config, error) {
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	cfg := server.Config{
+		Dir: a.data, Release: release, Log: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})),
+		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
+		RebootAfter: f.rebootAfter,
+	}
+	if cfg.BootFiles == "" {
+		cfg.BootFiles = server.DefaultBootFiles
+	}
+	var err error
+	cfg.DHCP, err = f.dhcpConfig()
+	return cfg, err
+}
+
+func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
+	mode, err := dhcp.ParseMode(f.dhcp)
+	if err != nil {
+		return dhcp.Config{}, withHint(&usageError{err}, "--dhcp own, --dhcp proxy or --dhcp off")
+	}
+	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe}
+	if mode == dhcp.Off {
+		return c, nil
+	}
+	if len(c.Interfaces) == 0 {
+		if c.Interfaces = usable(); len(c.Interfaces) != 1 {
+			return c, withHint(usagef("DHCP: which interface are the nodes on?"),
+				"say --interface with one of "+strings.Join(interfaceNames(), ", ")+"; or --dhcp off")
+		}
+	}
+	if mode == dhcp.Own {
+		if len(c.Interfaces) > 1 {
+			return c, usagef("--dhcp own: one interface, not %d", len(c.Interfaces))
+		}
+		subnet, err := f.subnet(c.Interfaces[0])
+		if err != nil {
+			return c, err
+		}
+		c.Subnets = []dhcp.Subnet{subnet}
+	}
+	return c, nil
+}
+
+// subnet is what is given out as own DHCP server on an interface.
+func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
+	prefix, err := firstPrefix(iface)
+	if err != nil {
+		return dhcp.Subnet{}, err
+	}
+	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain}
+	if s.First, s.Last, err = addressRange(f.addresses, prefix); err != nil {
+		return s, err
+	}
+	if s.Routers, err = parseAddrs("router", f.routers); err != nil {
+		return s, err
+	}
+	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
+		return s, err
+	}
+	if f.routers == nil {
+		s.Routers = gatewayIn(s.Prefix)
+	}
+	if f.dns == nil {
+		s.DNS = nameServers("/etc/resolv.conf")
+	}
+	return s, nil
+}
+
+// addressRange reads FIRST-LAST, or proposes a range.
+func addressRange(text string, prefix netip.Prefix) (first, last netip.Addr, err error) {
+	if text == "" {
+		first, last, err = dhcp.ProposeRange(prefix, prefix.Addr())
+		return first, last, withHint(err, "say --range FIRST-LAST")
+	}
+	from, to, ok := strings.Cut(text, "-")
+	if first, err = netip.ParseAddr(strings.TrimSpace(from)); err == nil && ok {
+		last, err = netip.ParseAddr(strings.TrimSpace(to))
+	}
+	if err != nil || !ok {
+		return first, last, usagef("range %q is not FIRST-LAST, such as 10.0.0.100-10.0.0.250", text)
+	}
+	return first, last, nil
+}
+
+func parseAddrs(flag string, texts []string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for _, t := range texts {
+		if t == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(t)
+		if err != nil {
+			return nil, usagef("--%s: %w", flag, err)
+		}
+		out = append(out, addr)
+	}
+	return out, nil
+}
+
+// runServer opens a server, listens, runs it in the background and calls work; it ends when either does.
+func runServer(ctx context.Context, cfg server.Config, work func(context.Context, *server.Server) error) error {
+	s, err := server.New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Listen(ctx); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx); stop() }()
+	if err := work(ctx, s); err != nil {
+		stop()
+		if failed := <-ended; failed != nil {
+			return failed // why work could not go on
+		}
+		return err
+	}
+	return <-ended
+}

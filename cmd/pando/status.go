@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// now is the clock of everything that is shown as an age.
+func (a *app) now() time.Time { return time.Now() }
+
+func (a *app) statusCommand() *cobra.Command {
+	return a.readFlags(&cobra.Command{
+		Use:     "status",
+		Short:   "Show how the site does",
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: a.call(func(ctx context.Context, c *api.Client, _ []string) error {
+			s, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, s)
+			}
+			a.printStatus(c.Server(), s)
+			return nil
+		}),
+	})
+}
+
+func (a *app) printStatus(server string, s api.Status) {
+	fields(a.out, "server", fmt.Sprintf("%s, release %s, up %s", server, s.Release, span(s.Time.Sub(s.Started))),
+		"DHCP", dhcpText(s.DHCP), "adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming,
+		"nodes", nodeCounts(s.Nodes), "booting", stageCounts(s.Stages), "received", sources(s.Bytes))
+	a.printf("\n")
+	a.printGroups(s.Groups)
+}
+
+func dhcpText(d api.DHCP) string {
+	var parts []string
+	switch d.Mode {
+	case "own":
+		parts = append(parts, "own server")
+		if d.Range != "" {
+			parts = append(parts, "range "+d.Range)
+		}
+	case "proxy":
+		parts = append(parts, "proxyDHCP beside the site's server")
+	default:
+		return "off"
+	}
+	if d.Interface != "" {
+		parts = append(parts, "on "+d.Interface)
+	}
+	if d.StoodDown {
+		parts = append(parts, "STOOD DOWN: another server answers")
+	}
+	if len(d.Others) > 0 {
+		parts = append(parts, "seen "+strings.Join(d.Others, " "))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nodeCounts is "12 adopted (10 booted, 2 booting), 1 discovered".
+func nodeCounts(n map[string]int) string {
+	var of []string
+	for _, k := range []string{"booted", "booting", "failed", "down", "drift"} {
+		if n[k] > 0 {
+			of = append(of, fmt.Sprintf("%d %s", n[k], k))
+		}
+	}
+	s := fmt.Sprintf("%d adopted", n["adopted"])
+	if len(of) > 0 {
+		s += " (" + strings.Join(of, ", ") + ")"
+	}
+	if n["discovered"] > 0 {
+		s += fmt.Sprintf(", %d discovered: accept with `pando node adopt @discovered`", n["discovered"])
+	}
+	return s
+}
+
+func stageCounts(m map[trace.Stage]int) string {
+	var parts []string
+	for _, s := range trace.Stages() {
+		if m[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", m[s], s))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

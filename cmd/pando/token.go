@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	return noun("token", "Credentials of remote operators", a.tokenCreate(), a.tokenList(), a.tokenDelete())
+}
+
+func (a *app) tokenCreate() *cobra.Command {
+	var ttl time.Duration
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and print it, this once",
+		Example: `  pando token create anna --ttl 720h
+  export PANDO_SERVER=boot.example PANDO_TOKEN=pando_...`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			t, err := c.CreateToken(ctx, api.TokenCreate{Name: args[0], TTL: ttl})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, t)
+			}
+			a.printf("%s\n", t.Secret)
+			return nil
+		}),
+	}
+	c.Flags().DurationVar(&ttl, "ttl", 0, "how long it is good for, such as 720h; 0: until it is deleted")
+	return a.readFlags(c)
+}
+
+func (a *app) tokenList() *cobra.Command {
+	return a.readFlags(&cobra.Command{
+		Use:   "list",
+		Short: "List tokens, without their secrets",
+		Args:  cobra.NoArgs,
+		RunE: a.call(func(ctx context.Context, c *api.Client, _ []string) error {
+			tokens, err := c.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return writeJSON(a.out, api.TokenList{Tokens: tokens})
+			}
+			t := newTable(a.out, "TOKEN", "CREATED", "USED", "EXPIRES")
+			for _, k := range tokens {
+				t.row(k.Name, clock(k.Created), ago(a.now(), k.Used), clock(k.Expires))
+			}
+			t.flush()
+			return nil
+		}),
+	})
+}
+
+func (a *app) tokenDelete() *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Make a token worthless at once",
+		Args:  cobra.ExactArgs(1),
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			if err := c.DeleteToken(ctx, args[0]); err != nil {
+				return err
+			}
+			a.printf("token %s deleted\n", args[0])
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// How often the table is drawn, and read anew: events say what happens at once, the list of nodes what fell
+// between them.
+const (
+	drawEvery = time.Second
+	readEvery = 10 * time.Second
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	var lines bool
+	var until time.Duration
+	c := &cobra.Command{
+		Use:   "watch [NODES]",
+		Short: "Watch nodes boot: a live table, or a line per event",
+		Long: `Watch nodes boot. On a terminal it is a table that is drawn in place, with each node's stage, its
+time and the bytes it received by source. Otherwise, or with --lines, it is one line per event; with --json
+one JSON object per line.`,
+		GroupID:           "daily",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeNodes,
+	}
+	c.RunE = a.call(func(ctx context.Context, c *api.Client, args []string) error {
+		if until > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, until)
+			defer cancel()
+		}
+		err := a.watch(ctx, c, arg(args, 0), lines)
+		if until > 0 && errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		return err
+	})
+	c.Flags().BoolVar(&lines, "lines", false, "one line per event, also on a terminal")
+	c.Flags().DurationVar(&until, "for", 0, "stop after this long, such as 30s; 0: when interrupted")
+	return a.readFlags(c)
+}
+
+func (a *app) watch(ctx context.Context, c *api.Client, selection string, lines bool) error {
+	if tty := terminal(a.out); tty != nil && !lines && !a.json {
+		return a.watchTable(ctx, c, selection, tty)
+	}
+	return a.watchLines(ctx, c, selection)
+}
+
+// terminal returns the terminal that w is, or nil.
+func terminal(w any) *os.File {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// watchLines prints events from now on.
+func (a *app) watchLines(ctx context.Context, c *api.Client, selection string) error {
+	wanted, err := watched(ctx, c, selection)
+	if err != nil {
+		return err
+	}
+	last, err := c.Events(ctx, -1, 1)
+	if err != nil {
+		return err
+	}
+	for e, err := range c.Follow(ctx, last.Last) {
+		if err != nil {
+			return err
+		}
+		if wanted != nil && !wanted[e.Node] {
+			continue
+		}
+		if err := a.printEvent(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watched is the set of nodes that a selection names; nil stands for all, those too that appear later.
+func watched(ctx context.Context, c *api.Client, selection string) (map[string]bool, error) {
+	if selection == "" {
+		return nil, nil
+	}
+	nodes, err := c.Nodes(ctx, selection)
+	set := map[string]bool{}
+	for _, n := range nodes {
+		set[n.Name] = true
+	}
+	return set, err
+}
+
+func (a *app) printEvent(e trace.Event) error {
+	if a.json {
+		return writeLine(a.out, e)
+	}
+	who := e.Node
+	if who == "" {
+		who = e.MAC.String()
+	}
+	_, err := fmt.Fprintf(a.out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05.000"), who, eventText(e))
+	return err
+}
+
+// eventText is an event without its time and node.
+func eventText(e trace.Event) string {
+	parts := []string{fmt.Sprintf("%-10s %-5s", e.Stage, e.Kind)}
+	if e.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", e.Attempt))
+	}
+	for _, s := range []string{e.Message, sources(e.Bytes)} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(e.Attrs)) {
+		parts = append(parts, k+"="+e.Attrs[k])
+	}
+	s := strings.Join(parts, "  ")
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return strings.TrimRight(s, " ")
+}
+
+// watchTable draws the table until ctx ends. The terminal's cursor comes back whatever happens.
+func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, tty *os.File) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	changed := make(chan struct{}, 1)
+	go func() { ended <- follow(ctx, c, changed) }()
+	fmt.Fprint(tty, hideCursor+clearScreen)
+	defer fmt.Fprint(tty, showCursor)
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	var view watchView
+	for stale := true; ; {
+		if stale || a.now().Sub(view.read) >= readEvery {
+			nodes, err := c.Nodes(ctx, selection)
+			if err != nil {
+				return err
+			}
+			view.nodes, view.read, stale = nodes, a.now(), false
+		}
+		view.now = a.now()
+		fmt.Fprint(tty, cursorHome+view.render(terminalSize(tty))+clearBelow)
+		// An event only marks the table as stale, and the next tick draws it: a storm has thousands a second.
+		for ticked := false; !ticked; {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case err := <-ended:
+				return err
+			case <-changed:
+				stale = true
+			case <-tick.C:
+				ticked = true
+			}
+		}
+	}
+}
+
+// What a terminal is told; every terminal of the last thirty years knows these.
+const (
+	hideCursor  = "\x1b[?25l"
+	showCursor  = "\x1b[?25h"
+	cursorHome  = "\x1b[H"
+	clearScreen = "\x1b[2J"
+	clearBelow  = "\x1b[J"
+)
+
+// terminalSize is the columns and lines of a terminal, 80 by 24 where it does not tell.
+func terminalSize(tty *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(tty.Fd()))
+	if err != nil || width < 20 || height < 5 {
+		return 80, 24
+	}
+	return width, height
+}
+
+// follow reports that there are new events, not what they are.
+func follow(ctx context.Context, c *api.Client, changed chan<- struct{}) error {
+	last, err := c.Events(ctx, -1, 1)
+	if err != nil {
+		return err
+	}
+	for _, err := range c.Follow(ctx, last.Last) {
+		if err != nil {
+			return err
+		}
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// elapsed is the time of a boot as the watcher sees it: still counting while the boot is on its way.
+func elapsed(b *api.Boot, now time.Time) time.Duration {
+	if b.State == trace.Booting || b.State == trace.Failed {
+		return max(b.Elapsed, now.Sub(b.Started))
+	}
+	return b.Elapsed
+}
+
+// adopted reports whether a node boots what its group desires.
+func adopted(n api.Node) bool { return n.State == fleet.Adopted }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// watchView is what the live table shows. render is a pure function of it, so the table is tested as text.
+type watchView struct {
+	nodes []api.Node
+	now   time.Time
+	read  time.Time // when nodes were read
+}
+
+// The columns of the live table; together with the gaps they fill 80 columns, and names take what a wider
+// terminal has more.
+const (
+	nameWidth  = 16
+	stageWidth = 12
+	trackWidth = 16 // one mark per stage up to booted
+	timeWidth  = 8
+	bytesWidth = 24
+)
+
+// render draws the table in at most width columns and height lines, each line cleared to its end.
+func (v watchView) render(width, height int) string {
+	name := max(nameWidth, min(40, width-(stageWidth+trackWidth+timeWidth+bytesWidth+4)))
+	var b strings.Builder
+	line := func(s string) { fmt.Fprintf(&b, "%s\x1b[K\r\n", cut(s, width)) }
+	line(v.summary())
+	line(fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, "NODE", stageWidth, "STAGE", trackWidth, "", timeWidth, "TIME", "RECEIVED"))
+	rows := slices.Clone(v.nodes)
+	slices.SortStableFunc(rows, func(a, b api.Node) int { return urgency(a) - urgency(b) })
+	room := max(1, height-4)
+	for i, n := range rows {
+		if i == room-1 && len(rows) > room {
+			line(fmt.Sprintf("... and %d more", len(rows)-i))
+			break
+		}
+		line(v.row(n, name))
+	}
+	return b.String()
+}
+
+// urgency sorts what needs eyes to the top: failed, on the way, waiting for adoption, up, the rest.
+func urgency(n api.Node) int {
+	switch {
+	case n.Boot != nil && n.Boot.State == trace.Failed:
+		return 0
+	case n.Boot != nil && n.Boot.State == trace.Booting:
+		return 1
+	case !adopted(n):
+		return 2
+	case n.Boot != nil && n.Boot.State == trace.Up:
+		return 3
+	}
+	return 4
+}
+
+func (v watchView) summary() string {
+	var up, on, failed, waiting int
+	total := map[string]int64{}
+	for _, n := range v.nodes {
+		switch urgency(n) {
+		case 0:
+			failed++
+		case 1:
+			on++
+		case 2:
+			waiting++
+		case 3:
+			up++
+		}
+		if n.Boot != nil {
+			for k, x := range n.Boot.Bytes {
+				total[k] += x
+			}
+		}
+	}
+	s := fmt.Sprintf("%s  %d booted, %d booting, %d failed", v.now.Local().Format("15:04:05"), up, on, failed)
+	if waiting > 0 {
+		s += fmt.Sprintf(", %d to adopt", waiting)
+	}
+	if got := sources(total); got != "" {
+		s += "  " + got
+	}
+	return s
+}
+
+func (v watchView) row(n api.Node, name int) string {
+	stage, track, took, got := "discovered", "", "", ""
+	if adopted(n) {
+		stage = "never booted"
+	}
+	if b := n.Boot; b != nil {
+		stage, track = string(b.Stage), progressTrack(b)
+		took, got = span(elapsed(b, v.now)), sources(b.Bytes)
+		if b.State == trace.Failed {
+			stage, got = "! "+stage, b.Failure
+		}
+		if b.State == trace.Down {
+			stage = "down"
+		}
+	}
+	return fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, cut(n.Name, name), stageWidth, cut(stage, stageWidth), trackWidth, track, timeWidth, took, got)
+}
+
+// progressTrack is one mark per stage: '#' passed, '>' the one it is in, '!' the one that failed, '.' to come.
+func progressTrack(b *api.Boot) string {
+	at, last := trace.Rank(b.Stage), trace.Rank(trace.Booted)
+	var t strings.Builder
+	for i := range last + 1 {
+		switch {
+		case i < at || b.State == trace.Up || b.State == trace.Down:
+			t.WriteByte('#')
+		case i == at && b.State == trace.Failed:
+			t.WriteByte('!')
+		case i == at:
+			t.WriteByte('>')
+		default:
+			t.WriteByte('.')
+		}
+	}
+	return t.String()
+}
+
+// cut shortens s to n columns.
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	if n < 2 {
+		return string(r[:max(0, n)])
+	}
+	return string(r[:n-1]) + "~"
+}
