@@ -22,6 +22,22 @@ func (t *Tx) Nodes() ([]fleet.Node, error) {
 	return nodes, nil
 }
 
+// NodeNames returns the names of all nodes.
+func (t *Tx) NodeNames() (map[string]bool, error) {
+	names, err := list(t, func(s scanner) (name string, err error) {
+		err = s.Scan(&name)
+		return name, err
+	}, `SELECT name FROM nodes`)
+	if err != nil {
+		return nil, fmt.Errorf("list names of nodes: %w", err)
+	}
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out, nil
+}
+
 // Node returns one node, or ErrNotFound.
 func (t *Tx) Node(name string) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE name = ?`, name), scanNode, "node", name)

@@ -37,12 +37,15 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if b, err = s.reached(r.Context(), b, req.Uptime); err != nil {
-		return err
-	}
 	events, err := nodeEventsOf(b, req)
 	if err != nil {
 		return err
+	}
+	if b, err = s.reached(r.Context(), b, req.Uptime); err != nil {
+		return err
+	}
+	for i := range events {
+		events[i].Time = b.Init.Add(events[i].Offset)
 	}
 	if _, err := s.registry.Append(r.Context(), events...); err != nil {
 		return err
@@ -106,7 +109,7 @@ func (s *Server) reached(ctx context.Context, b registry.Boot, uptime time.Durat
 // markName is what an image may call its own stages.
 var markName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// nodeEventsOf makes the events of a report ours: whose they are and when they happened is not the node's to say.
+// nodeEventsOf makes the events of a report ours: whose they are is not the node's to say.
 func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error) {
 	events := make([]trace.Event, 0, len(req.Events))
 	for _, e := range req.Events {
@@ -121,7 +124,6 @@ func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error)
 		}
 		e.Seq, e.Boot, e.Node, e.MAC = 0, b.ID, b.Node, b.MAC
 		e.Offset = min(max(e.Offset, 0), req.Uptime)
-		e.Time = b.Init.Add(e.Offset)
 		e.Attempt = min(max(e.Attempt, 0), 1e6)
 		e.Message, e.Hint = clip(e.Message, maxMessage), clip(e.Hint, maxMessage)
 		e.Bytes, e.Attrs = clipBytes(e.Bytes), clipAttrs(e.Attrs)

@@ -105,17 +105,13 @@ func nextName(tx *registry.Tx, rule string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	nodes, err := tx.Nodes()
+	taken, err := tx.NodeNames()
 	if err != nil {
 		return "", err
 	}
-	if len(nodes) >= maxAutoAdopted {
-		return "", api.NewError(api.Conflict, fmt.Sprintf("the site has %d nodes; no more are adopted by themselves", len(nodes)),
+	if len(taken) >= maxAutoAdopted {
+		return "", api.NewError(api.Conflict, fmt.Sprintf("the site has %d nodes; no more are adopted by themselves", len(taken)),
 			"adopt this one with `pando node adopt`")
-	}
-	taken := make(map[string]bool, len(nodes))
-	for _, n := range nodes {
-		taken[n.Name] = true
 	}
 	return naming.Next(func(name string) bool { return taken[name] })
 }
