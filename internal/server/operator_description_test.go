@@ -1,0 +1,179 @@
+package server
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// openAPI is as much of an OpenAPI document as these tests look at.
+type openAPI struct {
+	OpenAPI string `json:"openapi"`
+	Paths   map[string]map[string]struct {
+		OperationID string `json:"operationId"`
+		Parameters  []struct {
+			Name, In string
+		} `json:"parameters"`
+	} `json:"paths"`
+	Components struct {
+		Schemas map[string]struct {
+			Properties map[string]any `json:"properties"`
+			Required   []string       `json:"required"`
+		} `json:"schemas"`
+	} `json:"components"`
+}
+
+func readDescription(t *testing.T) openAPI {
+	t.Helper()
+	var d openAPI
+	if err := json.Unmarshal(description, &d); err != nil {
+		t.Fatalf("openapi.json: %v", err)
+	}
+	return d
+}
+
+func TestDescriptionAndRoutesAgree(t *testing.T) {
+	described := map[string]bool{}
+	for path, operations := range readDescription(t).Paths {
+		for method, o := range operations {
+			described[strings.ToUpper(method)+" "+path] = true
+			var in []string
+			for _, p := range o.Parameters {
+				if p.In == "path" {
+					in = append(in, "{"+p.Name+"}")
+				}
+			}
+			var want []string
+			for _, part := range strings.Split(path, "/") {
+				if strings.HasPrefix(part, "{") {
+					want = append(want, part)
+				}
+			}
+			if !slices.Equal(in, want) {
+				t.Errorf("%s %s: describes path parameters %v, the path has %v", method, path, in, want)
+			}
+		}
+	}
+	routed := map[string]bool{}
+	for _, r := range (&operator{}).operatorList() {
+		routed[r.method+" "+r.path] = true
+	}
+	for r := range routed {
+		if !described[r] {
+			t.Errorf("%s is a route, and openapi.json does not describe it", r)
+		}
+	}
+	for d := range described {
+		if !routed[d] {
+			t.Errorf("openapi.json describes %s, and there is no such route", d)
+		}
+	}
+}
+
+// TestDescriptionAndClientAgree: an operation's id is the client's method.
+func TestDescriptionAndClientAgree(t *testing.T) {
+	ids := map[string]bool{"Server": true, "Close": true} // the client's own
+	for path, operations := range readDescription(t).Paths {
+		for _, o := range operations {
+			ids[o.OperationID] = true
+			if _, ok := reflect.TypeFor[*api.Client]().MethodByName(o.OperationID); !ok && path != descriptionPath {
+				t.Errorf("%s: the client has no method %s", path, o.OperationID)
+			}
+		}
+	}
+	for i := range reflect.TypeFor[*api.Client]().NumMethod() {
+		if m := reflect.TypeFor[*api.Client]().Method(i).Name; !ids[m] {
+			t.Errorf("the client's method %s is no operation of openapi.json", m)
+		}
+	}
+}
+
+func TestDescriptionAndTypesAgree(t *testing.T) {
+	types := map[string]reflect.Type{}
+	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
+		api.Changes{}, api.Change{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Image{}, api.ImageList{},
+		api.Version{}, api.VersionAdd{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
+		api.Step{}, trace.Event{}, api.EventList{}, api.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
+		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{}, api.Keys{}, api.Policy{}, api.DHCP{}, api.Status{}} {
+		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+	types["GroupCreate"] = reflect.TypeFor[fleet.Group]()
+	schemas := readDescription(t).Components.Schemas
+	for name, s := range schemas {
+		typ, ok := types[name]
+		if !ok {
+			t.Errorf("schema %s is no type of the API", name)
+			continue
+		}
+		got, want := slices.Sorted(maps.Keys(s.Properties)), slices.Sorted(maps.Keys(jsonFields(typ)))
+		if !slices.Equal(got, want) {
+			t.Errorf("schema %s has properties\n %v\nthe type has\n %v", name, got, want)
+		}
+		for _, r := range s.Required {
+			if _, ok := s.Properties[r]; !ok {
+				t.Errorf("schema %s requires %s, which it does not have", name, r)
+			}
+		}
+		delete(types, name)
+	}
+	for name := range types {
+		t.Errorf("type %s is not described", name)
+	}
+	for _, r := range references(t) {
+		if _, ok := schemas[strings.TrimPrefix(r, "#/components/schemas/")]; !ok {
+			t.Errorf("reference %s points at nothing", r)
+		}
+	}
+}
+
+// jsonFields are the names of a type's fields on the wire, those of embedded structs included.
+func jsonFields(t reflect.Type) map[string]bool {
+	out := map[string]bool{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case f.Anonymous && name == "":
+			maps.Copy(out, jsonFields(f.Type))
+		default:
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// references are all "$ref" of the description.
+func references(t *testing.T) []string {
+	t.Helper()
+	var doc any
+	if err := json.Unmarshal(description, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if r, ok := v["$ref"].(string); ok {
+				out = append(out, r)
+			}
+			for _, x := range v {
+				walk(x)
+			}
+		case []any:
+			for _, x := range v {
+				walk(x)
+			}
+		}
+	}
+	walk(doc)
+	return out
+}
