@@ -73,8 +73,8 @@ func (s *Step) apply(e Event, at time.Duration) {
 	}
 	switch e.Kind {
 	case Begin:
-		if !s.Open && s.Duration > 0 {
-			s.Attempt++ // it ended and came again: a retry by the firmware
+		if e.Attempt == 0 && (s.Failure != "" || !s.Open && s.Duration > 0) {
+			s.Attempt++ // firmware does not count; what ended or failed and comes again is its next try
 		}
 		s.Open = true
 		s.Attempt = max(s.Attempt, e.Attempt)
