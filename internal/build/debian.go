@@ -69,6 +69,8 @@ func (b *builder) mmdebstrapArgs() ([]string, error) {
 		"--include=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(r.Packages))), ","),
 		// dpkg's own fsyncs protect a running system; here a tree is whole or thrown away.
 		"--dpkgopt=force-unsafe-io",
+		// The user _apt may not look into the work directory.
+		`--aptopt=APT::Sandbox::User "root"`,
 	}
 	hooks, err := b.fileHooks()
 	if err != nil {
@@ -117,7 +119,7 @@ func tidy(tree string) error {
 	for _, glob := range []string{
 		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id",
 		"var/cache/ldconfig/aux-cache", "var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*",
-		"var/log/apt/*", "var/log/*.log", "boot/initrd*", "initrd.img*", "etc/*-",
+		"etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "var/log/apt/*", "var/log/*.log", "boot/initrd*", "initrd.img*", "etc/*-",
 	} {
 		names, err := fs.Glob(root.FS(), glob)
 		if err != nil {

@@ -46,6 +46,7 @@ type erofsInode struct {
 	size   int64
 	start  int64 // of the whole blocks
 	tail   int64 // of the inlined tail
+	xattrs int64 // bytes of extended attributes, which lie before the tail
 }
 
 func openErofs(r io.ReaderAt) (*erofsImage, error) {
@@ -92,7 +93,8 @@ func (e *erofsImage) inode(nid uint64) (erofsInode, error) {
 		n.size, n.tail = int64(le.Uint64(b[8:])), at+64
 	}
 	if count := int64(le.Uint16(b[2:])); count > 0 {
-		n.tail += 12 + (count-1)*4
+		n.xattrs = 12 + (count-1)*4
+		n.tail += n.xattrs
 	}
 	if n.layout != erofsFlatPlain && n.layout != erofsFlatInline {
 		return n, fmt.Errorf("EROFS inode %d has layout %d, which is not an uncompressed one", nid, n.layout)
@@ -113,25 +115,41 @@ const (
 // files lists all regular files that have bytes, each inode once, in order of their place in the image.
 // inodes counts all inodes.
 func (e *erofsImage) files() (files []erofsFile, inodes int64, err error) {
-	w := &erofsWalk{image: e, seen: map[uint64]bool{}}
-	if err := w.walk(e.rootNID, "", 0); err != nil {
+	err = e.walk(func(name string, n erofsInode) error {
+		inodes++
+		if n.mode&erofsType != erofsRegular || n.size == 0 {
+			return nil
+		}
+		if n.layout != erofsFlatPlain {
+			return fmt.Errorf("EROFS file %q has an inlined tail; use -Enoinline_data", name)
+		}
+		files = append(files, erofsFile{Path: name, Start: n.start, Size: n.size})
+		return nil
+	})
+	if err != nil {
 		return nil, 0, err
 	}
-	slices.SortFunc(w.files, func(a, b erofsFile) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(files, func(a, b erofsFile) int { return cmp.Compare(a.Start, b.Start) })
 	end := int64(0)
-	for _, f := range w.files {
+	for _, f := range files {
 		if f.Start < end || f.Start+f.Size > e.size() {
 			return nil, 0, fmt.Errorf("EROFS file %q overlaps another one or the end of the image", f.Path)
 		}
 		end = f.Start + f.Size
 	}
-	return w.files, int64(len(w.seen)), nil
+	return files, inodes, nil
+}
+
+// walk visits each inode once, by one of its names.
+func (e *erofsImage) walk(visit func(name string, n erofsInode) error) error {
+	w := &erofsWalk{image: e, seen: map[uint64]bool{}, visit: visit}
+	return w.walk(e.rootNID, "", 0)
 }
 
 type erofsWalk struct {
 	image *erofsImage
 	seen  map[uint64]bool
-	files []erofsFile
+	visit func(name string, n erofsInode) error
 }
 
 // maxDepth bounds a path in an image; Linux cannot open a longer one by name.
@@ -146,22 +164,13 @@ func (w *erofsWalk) walk(nid uint64, name string, depth int) error {
 	if err != nil {
 		return fmt.Errorf("%q: %w", name, err)
 	}
-	switch n.mode & erofsType {
-	case erofsDir:
-		if depth > maxDepth {
-			return fmt.Errorf("%q: deeper than %d directories", name, maxDepth)
-		}
-		return w.directory(n, name, depth)
-	case erofsRegular:
-		if n.size == 0 {
-			return nil
-		}
-		if n.layout != erofsFlatPlain {
-			return fmt.Errorf("EROFS file %q has an inlined tail; use -Enoinline_data", name)
-		}
-		w.files = append(w.files, erofsFile{Path: name, Start: n.start, Size: n.size})
+	if err := w.visit(name, n); err != nil || n.mode&erofsType != erofsDir {
+		return err
 	}
-	return nil
+	if depth > maxDepth {
+		return fmt.Errorf("%q: deeper than %d directories", name, maxDepth)
+	}
+	return w.directory(n, name, depth)
 }
 
 func (w *erofsWalk) directory(n erofsInode, name string, depth int) error {

@@ -20,6 +20,13 @@ const (
 	// rootUUID is the UUID of every root file system: an image must not differ by it. Nothing mounts by it.
 	rootUUID = "70616e64-6f00-4000-8000-726f6f746673"
 
+	// noSharedXattrs is a number of uses that no attribute reaches: all stay with their inodes. The order of
+	// the shared ones depends on the order in which the file system of the tree lists them.
+	noSharedXattrs = "1000000000"
+
+	// fixedLongNames is the first erofs-utils that takes names of 255 bytes whole.
+	fixedLongNames = "1.8.5"
+
 	erofsUtils = "install erofs-utils (Debian, Ubuntu, Fedora: package erofs-utils)"
 )
 
@@ -27,6 +34,10 @@ const (
 func (b *builder) makeErofs(ctx context.Context) (err error) {
 	if b.mkfs, err = mkfsVersion(ctx); err != nil {
 		return err
+	}
+	if b.scan.LongName != "" && compareReleases(b.mkfs, fixedLongNames) < 0 {
+		return fmt.Errorf("%q: mkfs.erofs %s cuts off names of 255 bytes; shorten it, or install erofs-utils %s",
+			b.scan.LongName, b.mkfs, fixedLongNames)
 	}
 	of := b.scan.Fingerprint + " " + b.mkfs
 	if s, ok := b.work.stamped(rawImage, of); ok && fileSize(b.work.file(rawImage)) == s.Size {
@@ -64,13 +75,16 @@ func (b *builder) runMkfs(ctx context.Context) error {
 	defer stop()
 	mkfs := command{
 		args: []string{
-			"mkfs.erofs", "--quiet", "-Enoinline_data", "-U", rootUUID, "--exclude-regex=^boot/",
+			"mkfs.erofs", "--quiet", "-Enoinline_data", "-x", noSharedXattrs, "-U", rootUUID, "--exclude-regex=^boot/",
 			file, b.root,
 		},
 		env:  []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(b.scan.Newest+1, 10)},
 		hint: erofsUtils,
 	}
 	if err := mkfs.run(ctx); err != nil {
+		return err
+	}
+	if err := sortXattrs(file); err != nil {
 		return err
 	}
 	return command{args: []string{"fsck.erofs", file}, hint: erofsUtils}.run(ctx)

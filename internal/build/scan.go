@@ -18,9 +18,10 @@ import (
 // treeScan is what a look through the tree shows. What is below /boot is left out everywhere: the kernel is
 // an object of its own and the rest of it serves boot loaders that such a node does not have.
 type treeScan struct {
-	Files       int64 // of all types, each name once
-	Bytes       int64 // of regular files, in whole blocks, each inode once
-	Newest      int64 // newest modification time, Unix seconds
+	Files       int64  // of all types, each name once
+	Bytes       int64  // of regular files, in whole blocks, each inode once
+	Newest      int64  // newest modification time, Unix seconds
+	LongName    string // a path whose last element has 255 bytes, the most that Linux allows; "" none
 	Fingerprint string
 }
 
@@ -62,6 +63,9 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 			return fmt.Errorf("%s is a mount point; an image is made of one file system: unmount it, or copy the tree", path)
 		}
 		s.add(&st, seen)
+		if len(d.Name()) == 255 {
+			s.LongName = rel
+		}
 		_ = binary.Write(hash, binary.LittleEndian, []int64{int64(len(rel)), int64(st.Mode), int64(st.Uid), int64(st.Gid),
 			int64(st.Rdev), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), int64(st.Ino)}) // a hash takes all
 		hash.Write([]byte(rel))
