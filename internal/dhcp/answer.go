@@ -145,15 +145,18 @@ func initReboot(out *Reply, r Request, v View, now time.Time) {
 
 // renew: the client uses the address now. It keeps it also when its node was given another fixed address in
 // the meantime: a running node is not cut off, the new address counts from its next boot. An address of the
-// range that nobody has a record of is taken into the records: they were lost, the client was not.
+// range that nobody has a record of is taken into the records: they were lost, the client was not. Any other one
+// without a record may be another server's and is left to it; only an address known to be somebody else's is denied.
 func renew(out *Reply, r Request, v View, now time.Time) {
 	switch {
-	case v.Subnet == nil || !v.Subnet.usable(r.Address):
-		nak(out, r, v, fmt.Sprintf("%s is not an address that is given out here", r.Address))
+	case v.Subnet == nil:
+		out.Seen.Reason = "the client is in no subnet that is served here"
 	case v.mine(r, now, r.Address), v.free(now, r.Address):
 		ack(out, r, v, now, r.Address)
-	default:
+	case v.Holder.Addr == r.Address:
 		nak(out, r, v, fmt.Sprintf("%s is another client's", r.Address))
+	default:
+		out.Seen.Reason = fmt.Sprintf("no record of %s", r.Address)
 	}
 }
 
