@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -23,6 +24,8 @@ import (
 	"pando/internal/image"
 	"pando/internal/store"
 )
+
+var update = flag.Bool("update", false, "rewrite golden files")
 
 // needBuilder skips where an image cannot be built at all.
 func needBuilder(t *testing.T) {
@@ -209,9 +212,34 @@ func TestSameTreeSameDigest(t *testing.T) {
 		t.Errorf("two versions of one tree:\n%+v\n%+v", first.Manifest, second.Manifest)
 	}
 
+	checkGolden(t, first)
+
 	again := mustBuild(t, opt)
 	if again.Version != second.Version || !again.Existed || again.NewObjects != 0 {
 		t.Errorf("built again: %+v", again)
+	}
+}
+
+// checkGolden compares with the digest that another machine got on another day with the same mkfs.erofs.
+func checkGolden(t *testing.T, r Result) {
+	t.Helper()
+	const golden = "testdata/awkward.golden"
+	line := fmt.Sprintf("mkfs.erofs %s: %s", r.Provenance.Mkfs, r.Version)
+	if *update {
+		if err := os.WriteFile(golden, []byte(line+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case strings.Contains(string(known), line+"\n"):
+	case strings.Contains(string(known), "mkfs.erofs "+r.Provenance.Mkfs+":"):
+		t.Errorf("got %s\nwant %s", line, known)
+	default:
+		t.Logf("nobody recorded what mkfs.erofs %s makes: %s", r.Provenance.Mkfs, line)
 	}
 }
 
