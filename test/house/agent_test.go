@@ -44,7 +44,7 @@ func TestAgentDependencies(t *testing.T) {
 
 func TestAgentSize(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "pando-init")
-	goCommand(t, "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/pando-init")
+	goCommand(t, "build", "-trimpath", "-tags=nethttpomithttp2", "-ldflags=-s -w", "-o", binary, "./cmd/pando-init")
 	b, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
