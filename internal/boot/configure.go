@@ -24,7 +24,8 @@ func (m *machine) configure(context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mask the root in fstab: %w", err)
 	}
-	for _, f := range m.assigned.Files {
+	files := withResolver(m.assigned.Files, m.lease)
+	for _, f := range files {
 		if err := root.put(f); err != nil {
 			return "", err
 		}
@@ -35,7 +36,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	if err := m.leaveSession(); err != nil {
 		return "", err
 	}
-	message := fmt.Sprintf("%d files", len(m.assigned.Files))
+	message := fmt.Sprintf("%d files", len(files))
 	if masked {
 		message += ", fstab's root line masked"
 	}
