@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -132,7 +131,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, "/"+BlockSocket, &statusServer{d.status, d.setNetwork}, d.log); err != nil {
+	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork}, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.keeper.run(ctx)
@@ -141,16 +140,21 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		cancel()
 	}()
 
-	dev, err := d.open(ctx)
-	if err != nil {
-		_ = d.supervisor().send(controlMessage{Fail: err.Error()})
-		return err
-	}
-	defer dev.Close()
-	if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
-		d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
-	}
-	debug.FreeOSMemory() // what starting took
+	dev := &lateDevice{size: d.cfg.Size, there: make(chan struct{})}
+	defer dev.close()
+	go func() {
+		opened, err := d.open(ctx)
+		if err != nil {
+			_ = d.supervisor().send(controlMessage{Fail: err.Error()})
+			d.log.Error("open the root", "err", err)
+			cancel()
+			return
+		}
+		dev.arrive(opened)
+		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
+			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
+		}
+	}()
 	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
 	metered := &meteredDevice{reader: dev, ledger: d.ledger, stall: d.stall, broken: d.watch.broken}
 	if err := server.ServeKernel(ctx, sock, metered); err != nil {
@@ -193,7 +197,7 @@ func (d *blockDaemon) status(since int64) BlockStatus {
 	waiting := d.stall.flush()
 	s := d.ledger.status(since)
 	s.Waiting, s.Server = waiting, d.watch.server()
-	s.Uptime, s.Memory = time.Since(d.start), residentMemory()
+	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), residentMemory()
 	return s
 }
 

@@ -90,6 +90,7 @@ type BlockStatus struct {
 	Restarts  int64            `json:"restarts"` // times that the block daemon was replaced
 	LinkFixes int64            `json:"link_fixes"`
 	Server    string           `json:"server"`    // base URL that answered last, "" before the first answer
+	PID       int              `json:"pid"`       // of this block daemon
 	Uptime    time.Duration    `json:"uptime"`    // of this block daemon
 	Memory    int64            `json:"memory"`    // most bytes that this block daemon had resident
 	Incidents []Incident       `json:"incidents"` // those after since, oldest first; only the newest 64 are kept

@@ -102,3 +102,37 @@ func (s *stall) flush() int {
 	s.count(oldest)
 	return len(s.waiting)
 }
+
+// lateDevice is a device whose index is still being fetched: a daemon that takes over is asked before it has
+// anything. Reads wait for it.
+type lateDevice struct {
+	size  int64
+	there chan struct{} // closed when dev is set
+	dev   *blockdev.Device
+}
+
+// Size is what the manifest says; an index that says otherwise never arrives.
+func (d *lateDevice) Size() int64 { return d.size }
+
+// ReadAt waits for the device and reads.
+func (d *lateDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
+	select {
+	case <-d.there:
+		return d.dev.ReadAt(ctx, p, off)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *lateDevice) arrive(dev *blockdev.Device) {
+	d.dev = dev
+	close(d.there)
+}
+
+func (d *lateDevice) close() {
+	select {
+	case <-d.there:
+		d.dev.Close()
+	default:
+	}
+}

@@ -66,7 +66,7 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 		return nil, err
 	}
 	defer restore()
-	p, err := startRootDaemon(daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, session: true,
+	p, err := startRootDaemon(daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, dir: "/", session: true,
 		stdin: config, log: s.Log, files: []*os.File{readyWrite, timeout}})
 	if err != nil {
 		ready.Close()
@@ -96,6 +96,7 @@ type daemonStart struct {
 	binary  string
 	args    []string
 	chroot  string // "": stay where we are
+	dir     string // working directory after that; "": as it is
 	session bool
 	stdin   []byte
 	log     *os.File
@@ -117,7 +118,7 @@ func startRootDaemon(s daemonStart) (*os.Process, error) {
 		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
 	p, err := os.StartProcess(s.binary, append([]string{s.name, s.binary}, s.args...), &os.ProcAttr{
-		Dir:   "/",
+		Dir:   s.dir,
 		Env:   rootDaemonEnv(),
 		Files: append([]*os.File{in, s.log, s.log}, s.files...),
 		Sys:   &syscall.SysProcAttr{Chroot: s.chroot, Setsid: s.session},

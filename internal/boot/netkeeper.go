@@ -54,6 +54,7 @@ func (k *netKeeper) run(ctx context.Context) {
 	events := make(chan struct{}, 1)
 	stop := k.subscribe(events)
 	defer stop()
+	k.look() // what happened before there were events
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {

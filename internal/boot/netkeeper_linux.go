@@ -67,7 +67,11 @@ func findInterface(n Network) (netlink.Link, error) {
 	}
 	for _, l := range links {
 		a := l.Attrs()
-		if !n.MAC.IsZero() && a.HardwareAddr.String() == n.MAC.String() && a.ParentIndex == 0 && l.Type() != "bridge" {
+		switch l.Type() {
+		case "vlan", "bridge", "bond", "macvlan", "ipvlan":
+			continue
+		}
+		if !n.MAC.IsZero() && a.HardwareAddr.String() == n.MAC.String() {
 			return l, nil
 		}
 	}

@@ -1,0 +1,92 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/store"
+)
+
+func TestSourceWatch(t *testing.T) {
+	l := testLedger(t)
+	w := newSourceWatch(l)
+	now := time.Unix(0, 0)
+	w.now = func() time.Time { return now }
+	id := chunk.Sum([]byte("x"))
+	wrong := fmt.Errorf("get: %w", &chunk.WrongBytesError{Want: id, Size: 9})
+	expect := func(step string, kinds ...IncidentKind) {
+		t.Helper()
+		got := l.incidents(0)
+		if len(got) != len(kinds) {
+			t.Fatalf("%s: %d incidents, want %v: %+v", step, len(got), kinds, got)
+		}
+		for i, k := range kinds {
+			if got[i].Kind != k {
+				t.Errorf("%s: incident %d is %s, want %s", step, i, got[i].Kind, k)
+			}
+		}
+	}
+	w.Failed("a", id, errors.New("refused"))
+	expect("one failure is none")
+	w.Failed("a", id, errors.New("refused"))
+	w.Failed("a", id, errors.New("refused"))
+	expect("two in a row", ServerDown)
+	w.Received("b", 100)
+	expect("another answers", ServerDown)
+	w.Received("a", 50)
+	expect("it is back", ServerDown, ServerUp)
+	w.Failed("a", id, wrong)
+	w.Failed("a", id, wrong)
+	expect("wrong bytes, told once", ServerDown, ServerUp, WrongBytes)
+	w.Failed("b", id, wrong)
+	expect("wrong bytes of another", ServerDown, ServerUp, WrongBytes, WrongBytes)
+	now = now.Add(2 * time.Minute)
+	w.Failed("a", id, wrong)
+	expect("and again later", ServerDown, ServerUp, WrongBytes, WrongBytes, WrongBytes)
+	w.Failed("a", id, fmt.Errorf("get: %w", store.ErrMissing))
+	expect("missing", ServerDown, ServerUp, WrongBytes, WrongBytes, WrongBytes, Missing)
+	st := l.status(0)
+	if st.Rejected != 4 || st.Failures != 4 || st.Fetches != 2 || st.Bytes["server"] != 150 || w.server() != "a" {
+		t.Errorf("status %+v, server %s", st, w.server())
+	}
+	if i := st.Incidents[2]; i.Source != "a" || i.Object != id.Name() {
+		t.Errorf("incident of wrong bytes: %+v", i)
+	}
+}
+
+// Time in which reads wait together counts once, and only if one waits for more than a second.
+func TestStallIsAUnion(t *testing.T) {
+	l := testLedger(t)
+	s := newStall(l)
+	now := time.Unix(1000, 0)
+	s.now = func() time.Time { return now }
+	pass := func(d time.Duration) { now = now.Add(d) }
+	expect := func(step string, want time.Duration) {
+		t.Helper()
+		if got := time.Duration(l.get(countStalled)); got != want {
+			t.Errorf("%s: stalled %v, want %v", step, got, want)
+		}
+	}
+	quick := s.begin()
+	pass(999 * time.Millisecond)
+	quick()
+	expect("quick read", 0)
+	first := s.begin()
+	pass(5 * time.Second)
+	second := s.begin()
+	pass(5 * time.Second)
+	if n := s.flush(); n != 2 {
+		t.Errorf("%d reads wait, want 2", n)
+	}
+	expect("two wait", 10*time.Second)
+	pass(time.Second)
+	first()
+	second()
+	expect("both came back", 11*time.Second)
+	pass(time.Minute)
+	s.flush()
+	expect("nobody waits", 11*time.Second)
+}

@@ -1,0 +1,18 @@
+package boot
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMain lets the test binary be the block daemon of a supervisor under test.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case BlockName:
+		os.Exit(RunBlock())
+	case SupervisorName:
+		os.Exit(1) // a daemon whose test has ended wants another supervisor; there is none
+	}
+	os.Exit(m.Run())
+}
