@@ -172,14 +172,14 @@ func (b *builder) pack(f *os.File, start int64, size int, memory *memory) packed
 	if _, err := f.ReadAt(raw, start); err != nil {
 		return packed{err: fmt.Errorf("read raw image at %d: %w", start, err)}
 	}
+	if chunk.IsZero(raw) {
+		return packed{entry: chunk.Entry{RawSize: size, Codec: chunk.Zero}}
+	}
 	digest := rawDigest(raw)
 	if e, ok := memory.find(digest, size); ok {
 		return packed{entry: e, digest: digest}
 	}
 	stored, codec := b.enc.Encode(raw)
-	e := chunk.Entry{RawSize: size, StoredSize: len(stored), Codec: codec}
-	if codec != chunk.Zero {
-		e.ID = chunk.Sum(stored)
-	}
+	e := chunk.Entry{RawSize: size, StoredSize: len(stored), Codec: codec, ID: chunk.Sum(stored)}
 	return packed{entry: e, digest: digest, stored: stored}
 }

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -65,7 +66,7 @@ func NewEncoder(parallel int) (*Encoder, error) {
 // Encode packs raw and says how. Zeros give no bytes at all; what compression would not make at least
 // one sixteenth smaller is stored as it is, because reading it then costs nothing.
 func (e *Encoder) Encode(raw []byte) (stored []byte, codec Codec) {
-	if isZero(raw) {
+	if IsZero(raw) {
 		return nil, Zero
 	}
 	packed := e.zstd.EncodeAll(raw, make([]byte, 0, len(raw)/2))
@@ -75,14 +76,18 @@ func (e *Encoder) Encode(raw []byte) (stored []byte, codec Codec) {
 	return packed, Zstd
 }
 
-func isZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
+// IsZero tells whether all of b is zero.
+func IsZero(b []byte) bool {
+	for len(b) > len(zeros) {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
 			return false
 		}
+		b = b[len(zeros):]
 	}
-	return true
+	return bytes.Equal(b, zeros[:len(b)])
 }
+
+var zeros [BlockSize]byte // never written to
 
 // decoder is made at the first use and never changes after that. Four pieces at once keep memory small.
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
