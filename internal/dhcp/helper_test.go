@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"pando/internal/fleet"
 	"pando/internal/netboot"
@@ -38,19 +41,28 @@ type helperSpec struct {
 	Chain   string         // the first script asked for starts this file by TFTP instead
 	Look    bool           // print what Look finds and exit
 	LookFor time.Duration
+	Send    string // send this captured packet to every server, or to SendTo, and print what comes back; then exit
+	SendTo  string // address and port; the answer is awaited on the same port
 }
 
 // line is one line that the helper prints.
 type line struct {
-	Ready bool            `json:",omitempty"`
-	Seen  *Seen           `json:",omitempty"`
-	Found *Found          `json:",omitempty"`
-	State *State          `json:",omitempty"`
-	TFTP  *tftp.Transfer  `json:",omitempty"`
-	HTTP  string          `json:",omitempty"`
-	Query *netboot.Query  `json:",omitempty"`
-	Error string          `json:",omitempty"`
-	Log   json.RawMessage `json:",omitempty"`
+	Ready bool           `json:",omitempty"`
+	Seen  *Seen          `json:",omitempty"`
+	Found *Found         `json:",omitempty"`
+	State *State         `json:",omitempty"`
+	TFTP  *tftp.Transfer `json:",omitempty"`
+	HTTP  string         `json:",omitempty"`
+	Query *netboot.Query `json:",omitempty"`
+	Error string         `json:",omitempty"`
+	// Answer is what a replayed packet got.
+	Answer *answered       `json:",omitempty"`
+	Log    json.RawMessage `json:",omitempty"`
+}
+
+type answered struct {
+	Type, File, Class string
+	Server, Addr      netip.Addr
 }
 
 func TestMain(m *testing.M) {
@@ -98,6 +110,9 @@ func helper(specJSON string, out *lines) error {
 		}
 		return err
 	}
+	if spec.Send != "" {
+		return replay(ctx, spec, out)
+	}
 	log := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := &Server{Config: spec.Config, Leases: newMemory(spec.Leases...), Log: log,
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },
@@ -112,6 +127,44 @@ func helper(specJSON string, out *lines) error {
 	}
 	out.put(line{Ready: true})
 	return s.Run(ctx)
+}
+
+// replay sends a captured packet and prints the replies that come within LookFor.
+func replay(ctx context.Context, spec helperSpec, out *lines) error {
+	b, err := os.ReadFile(spec.Send)
+	if err != nil {
+		return err
+	}
+	to := &net.UDPAddr{IP: net.IPv4bcast, Port: serverPort}
+	port := clientPort
+	if spec.SendTo != "" {
+		if to, err = net.ResolveUDPAddr("udp4", spec.SendTo); err != nil {
+			return err
+		}
+		port = to.Port
+	}
+	conn, err := listenUDP(ctx, spec.Config.Interfaces[0], port)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.WriteToUDP(b, to); err != nil {
+		return err
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(spec.LookFor))
+	buf := make([]byte, 2048)
+	for {
+		n, _, err := conn.ReadFromUDP(buf)
+		if err != nil {
+			return nil
+		}
+		p, err := dhcpv4.FromBytes(buf[:n])
+		if err != nil {
+			return err
+		}
+		out.put(line{Answer: &answered{Type: messageNames[p.MessageType()], Server: addr(p.Options.Get(dhcpv4.OptionServerIdentifier)),
+			Addr: addr(p.YourIPAddr), File: p.BootFileName, Class: p.ClassIdentifier()}})
+	}
 }
 
 func helperFiles(ctx context.Context, spec helperSpec, out *lines, log *slog.Logger) error {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/net/ipv4"
-
-	"pando/internal/fleet"
 )
 
 // link is one interface that is served.
@@ -67,7 +65,7 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 	if err != nil {
 		return l, err
 	}
-	l.arp = &arpProber{sock: sock, own: fleet.MAC(l.ifi.HardwareAddr)}
+	l.arp = &arpProber{sock: sock}
 	if l.look, err = newLooker(l.ifi); err != nil || s.Config.NoRouterAnswer {
 		return l, err
 	}

@@ -91,7 +91,11 @@ func newLooker(ifi *net.Interface) (*looker, error) {
 
 // ask sends a DISCOVER. The broadcast flag makes answers visible that would go to an address that nobody has.
 func (l *looker) ask() error {
-	p, err := dhcpv4.NewDiscovery(l.ifi.HardwareAddr, dhcpv4.WithBroadcast(true),
+	own, err := l.sock.mac()
+	if err != nil {
+		return err
+	}
+	p, err := dhcpv4.NewDiscovery(own[:], dhcpv4.WithBroadcast(true),
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(LookClass)))
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,7 +60,15 @@ func (n *netns) client(mac string) *netns {
 	n.run("ip", "link", "set", port, "master", "br0", "up")
 	c.run("ip", "link", "set", "lo", "up")
 	c.run("ip", "link", "set", "eth0", "up")
-	return c
+	for range 200 { // the kernel takes up to a second to see the carrier of a new port
+		if strings.TrimSpace(n.run("cat", "/sys/class/net/br0/brif/"+port+"/state")) == "3" &&
+			strings.TrimSpace(c.run("cat", "/sys/class/net/eth0/operstate")) == "up" {
+			return c
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	n.t.Fatalf("bridge port %s does not forward", port)
+	return nil
 }
 
 func (n *netns) host(args ...string) {
@@ -140,7 +149,7 @@ func (n *netns) serve(spec helperSpec) *served {
 	}()
 	s.stop = func() { _ = stdin.Close(); <-done; _ = cmd.Wait() }
 	n.t.Cleanup(s.stop)
-	if !spec.Look {
+	if !spec.Look && spec.Send == "" {
 		s.until("ready", 20*time.Second, func(l line) bool { return l.Ready })
 	}
 	return s
@@ -167,6 +176,22 @@ func (s *served) until(what string, limit time.Duration, fits func(line) bool) l
 	}
 }
 
+// logged waits for a log line that has all the words; one that was read already counts.
+func (s *served) logged(words ...string) {
+	s.t.Helper()
+	fits := func(l line) bool {
+		for _, w := range words {
+			if !strings.Contains(string(l.Log), w) {
+				return false
+			}
+		}
+		return true
+	}
+	if !slices.ContainsFunc(s.all, fits) {
+		s.until("log "+strings.Join(words, " "), 5*time.Second, fits)
+	}
+}
+
 // seen waits for a request that was answered so.
 func (s *served) seen(message, reply string) Seen {
 	s.t.Helper()
@@ -174,6 +199,14 @@ func (s *served) seen(message, reply string) Seen {
 		return l.Seen != nil && l.Seen.Message == message && l.Seen.Reply == reply
 	})
 	return *l.Seen
+}
+
+// rest reads lines until the helper ends.
+func (s *served) rest() []line {
+	for l := range s.lines {
+		s.all = append(s.all, l)
+	}
+	return s.all
 }
 
 // drain reads what is there and returns all lines so far.

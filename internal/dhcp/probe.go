@@ -26,7 +26,6 @@ const (
 // arpProber probes addresses of the segment itself.
 type arpProber struct {
 	sock *packetSocket
-	own  fleet.MAC
 
 	mu      sync.Mutex
 	waiting map[netip.Addr][]chan fleet.MAC
@@ -62,7 +61,11 @@ func (p *arpProber) probe(ctx context.Context, a netip.Addr) (fleet.MAC, bool, e
 	answer := make(chan fleet.MAC, 1)
 	p.watch(a, answer)
 	defer p.unwatch(a, answer)
-	return ask(ctx, answer, func() error { return p.sock.send(broadcastMAC, arpRequest(p.own, a)) })
+	own, err := p.sock.mac()
+	if err != nil {
+		return fleet.MAC{}, false, err
+	}
+	return ask(ctx, answer, func() error { return p.sock.send(broadcastMAC, arpRequest(own, a)) })
 }
 
 func (p *arpProber) watch(a netip.Addr, c chan fleet.MAC) {

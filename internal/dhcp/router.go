@@ -106,7 +106,6 @@ func openRouter(ifi *net.Interface) (*packetSocket, error) {
 
 // answerSolicitations runs until the link's socket is closed.
 func (s *Server) answerSolicitations(ctx context.Context, l *link) {
-	own := fleet.MAC(l.ifi.HardwareAddr)
 	buf := make([]byte, 512)
 	for ctx.Err() == nil {
 		n, from, err := l.router.recv(buf)
@@ -117,7 +116,11 @@ func (s *Server) answerSolicitations(ctx context.Context, l *link) {
 		if err != nil || !ok || !s.loading.has(from, s.now()) {
 			continue
 		}
-		if err := l.router.send(from, advertisement(linkLocal(own), src)); err != nil {
+		own, err := l.router.mac()
+		if err == nil {
+			err = l.router.send(from, advertisement(linkLocal(own), src))
+		}
+		if err != nil {
 			s.log().Debug("dhcp: router solicitation not answered", "mac", from, "err", err)
 		}
 	}

@@ -103,6 +103,19 @@ func toPort(port uint32) []bpf.Instruction {
 	}
 }
 
+// mac is the interface's own address as it is now: a bridge changes its own when a port is added, and answers to
+// an old one do not arrive.
+func (s *packetSocket) mac() (fleet.MAC, error) {
+	ifi, err := net.InterfaceByIndex(s.index)
+	if err != nil {
+		return fleet.MAC{}, fmt.Errorf("read the address of an interface: %w", err)
+	}
+	if len(ifi.HardwareAddr) != 6 {
+		return fleet.MAC{}, fmt.Errorf("interface %s is not an Ethernet", ifi.Name)
+	}
+	return fleet.MAC(ifi.HardwareAddr), nil
+}
+
 // join makes the interface receive a multicast address, for as long as the socket is open.
 func (s *packetSocket) join(group fleet.MAC) error {
 	mreq := unix.PacketMreq{Ifindex: int32(s.index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}

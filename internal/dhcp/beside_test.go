@@ -1,0 +1,191 @@
+package dhcp
+
+import (
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/netboot"
+)
+
+// site is a network with a DHCP server of its own: dnsmasq on 10.77.0.2, giving 10.77.0.50 to 90.
+func site(n *netns, args ...string) *netns {
+	d := n.client("52:54:00:00:00:99")
+	d.run("ip", "addr", "add", "10.77.0.2/24", "dev", "eth0")
+	d.dnsmasq(append([]string{"--interface=eth0", "--bind-interfaces", "--dhcp-authoritative", "--dhcp-range=10.77.0.50,10.77.0.90,1h"}, args...)...)
+	return d
+}
+
+// replayed sends a captured packet from a client and returns what came back.
+func replayed(c *netns, packet, to string) []answered {
+	c.t.Helper()
+	file, err := filepath.Abs("testdata/packets/" + packet + ".bin")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s := c.serve(helperSpec{Config: Config{Interfaces: []string{"eth0"}}, Send: file, SendTo: to, LookFor: 2 * time.Second})
+	var out []answered
+	for _, l := range s.rest() {
+		if l.Error != "" {
+			c.t.Fatal(l.Error)
+		}
+		if l.Answer != nil {
+			out = append(out, *l.Answer)
+		}
+	}
+	return out
+}
+
+func TestProxyBesideDnsmasq(t *testing.T) {
+	net := newNetns(t, "10.77.0.1/24")
+	s := net.serve(proxySpec())
+	site(net)
+
+	// An operating system's client gets its address from the site, and nothing from us.
+	if out, err := net.client(aliceMAC).dhclient(t.TempDir(), "eth0"); err != nil || !strings.Contains(out, "from 10.77.0.2") || strings.Contains(out, "from 10.77.0.1") {
+		t.Errorf("%v: %s", err, out)
+	}
+	took := s.until("a request", 10*time.Second, func(l line) bool { return l.Seen != nil && l.Seen.Message == "REQUEST" }).Seen
+	if took.Reply != "" || took.Server != ip4("10.77.0.2") || took.HasAddress() != took.Requested {
+		t.Errorf("%+v", took)
+	}
+
+	// Firmware gets the address from the site and the boot file from us.
+	tests := []struct{ packet, file, class string }{
+		{"ovmf-pxe-discover", "snponly.efi", "PXEClient"},
+		{"ovmf-http-discover", "http://10.77.0.1:8480/boot/file/snponly.efi", "HTTPClient"},
+		{"undionly-discover", "http://10.77.0.1:8480/boot/script", "PXEClient"}, // asks for a broadcast, as all three do
+	}
+	c := net.client(bobMAC)
+	for _, tt := range tests {
+		var fromUs, fromSite bool
+		for _, a := range replayed(c, tt.packet, "") {
+			switch a.Server {
+			case ip4("10.77.0.1"):
+				fromUs = a.Type == "OFFER" && !a.Addr.IsValid() && a.File == tt.file && a.Class == tt.class
+			case ip4("10.77.0.2"):
+				fromSite = a.Type == "OFFER" && a.Addr.IsValid() && a.File == ""
+			}
+		}
+		if !fromUs || !fromSite {
+			t.Errorf("%s: from us %v, from the site %v", tt.packet, fromUs, fromSite)
+		}
+	}
+
+	// Port 4011 answers a firmware that has its address.
+	c.run("ip", "addr", "add", "10.77.0.83/24", "dev", "eth0")
+	got := replayed(c, "ovmf-boot-service-request", "10.77.0.1:4011")
+	if len(got) != 1 || got[0].Type != "ACK" || got[0].File != "snponly.efi" || got[0].Addr.IsValid() {
+		t.Errorf("port 4011: %+v", got)
+	}
+}
+
+func TestLook(t *testing.T) {
+	net := newNetns(t, "10.77.0.1/24")
+	look := helperSpec{Config: Config{Interfaces: []string{"br0"}}, Look: true, LookFor: 1500 * time.Millisecond}
+	found := func() (out []Found) {
+		for _, l := range net.serve(look).rest() {
+			if l.Error != "" {
+				t.Fatal(l.Error)
+			}
+			if l.Found != nil {
+				out = append(out, *l.Found)
+			}
+		}
+		return out
+	}
+	if got := found(); len(got) != 0 {
+		t.Errorf("nobody is there, found %+v", got)
+	}
+	// A server of ours is found by others.
+	other := net.client("52:54:00:00:00:98")
+	other.run("ip", "addr", "add", "10.77.0.3/24", "dev", "eth0")
+	spec := ownSpec()
+	spec.Config.Interfaces = []string{"eth0"}
+	s := other.serve(spec)
+	if got := found(); len(got) != 1 || got[0].Server != ip4("10.77.0.3") || !testSubnet().inRange(got[0].Offers) || got[0].Proxy || got[0].Interface != "br0" {
+		t.Errorf("found %+v", got)
+	}
+	// So is the site's, whose answer makes ours stand down, since it overhears it.
+	site(net)
+	if got := found(); len(got) == 0 || got[0].Server != ip4("10.77.0.2") || !got[0].Offers.IsValid() {
+		t.Errorf("found %+v", got)
+	}
+	if l := s.until("standing down", 5*time.Second, func(l line) bool { return l.Found != nil }); !l.State.StoodDown || l.Found.How != "offer" {
+		t.Errorf("%+v, %+v", l.Found, l.State)
+	}
+}
+
+// Another server appears: no new addresses from then on, a loud line, renewals and boot files go on.
+func TestStandsDown(t *testing.T) {
+	net := newNetns(t, "10.77.0.1/24")
+	s := net.serve(ownSpec())
+	c := net.client(aliceMAC)
+	mine, out := c.udhcpc()
+	if !testSubnet().inRange(mine) {
+		t.Fatalf("got %s: %s", mine, out)
+	}
+	site(net)
+	// bob takes the other server's offer, which comes first: ours waits for a probe.
+	if a, out := net.client(bobMAC).udhcpc(); a.Less(ip4("10.77.0.50")) || ip4("10.77.0.90").Less(a) {
+		t.Fatalf("got %s: %s", a, out)
+	}
+	st := s.until("standing down", 5*time.Second, func(l line) bool { return l.Found != nil }).State
+	if !st.StoodDown || st.Mode != Proxy || len(st.Others) != 1 || st.Others[0].Server != ip4("10.77.0.2") {
+		t.Errorf("state %+v", st)
+	}
+	s.logged(`"ERROR"`, "STANDING DOWN")
+	carol := net.client("52:54:00:00:00:03")
+	for _, a := range replayed(carol, "dhclient-discover", "") {
+		if a.Server == ip4("10.77.0.1") {
+			t.Errorf("an address is offered: %+v", a)
+		}
+	}
+	fromUs := netip.Addr{}
+	for _, a := range replayed(carol, "ovmf-pxe-discover", "") {
+		if a.Server == ip4("10.77.0.1") && a.File == "snponly.efi" && !a.Addr.IsValid() {
+			fromUs = a.Server
+		}
+	}
+	if !fromUs.IsValid() {
+		t.Error("no boot file is told any more")
+	}
+	for _, l := range s.drain() {
+		if l.Seen != nil && l.Seen.Client.Kind == netboot.Other && l.Seen.MAC != bob && l.Seen.MAC != alice && l.Seen.Reply == "OFFER" {
+			t.Errorf("offered: %+v", l.Seen)
+		}
+	}
+}
+
+// A relay agent (dnsmasq) brings clients of another network.
+func TestRelay(t *testing.T) {
+	net := newNetns(t, "10.77.0.1/24")
+	net.run("ip", "route", "add", "10.88.0.0/24", "via", "10.77.0.254")
+	relay := net.client("52:54:00:00:00:fe")
+	relay.run("ip", "addr", "add", "10.77.0.254/24", "dev", "eth0")
+	c := &netns{t: t, name: net.name + "r"}
+	net.host("ip", "netns", "add", c.name)
+	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", c.name).Run() })
+	relay.run("ip", "link", "add", "far", "type", "veth", "peer", "name", "eth0", "address", aliceMAC, "netns", c.name)
+	relay.run("ip", "addr", "add", "10.88.0.1/24", "dev", "far")
+	relay.run("ip", "link", "set", "far", "up")
+	c.run("ip", "link", "set", "eth0", "up")
+	relay.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+	relay.dnsmasq("--dhcp-relay=10.88.0.1,10.77.0.1")
+
+	spec := ownSpec()
+	far := *testSubnet()
+	far.Prefix, far.First, far.Last, far.Routers = netip.MustParsePrefix("10.88.0.0/24"), ip4("10.88.0.100"), ip4("10.88.0.200"), []netip.Addr{ip4("10.88.0.1")}
+	spec.Config.Subnets = append(spec.Config.Subnets, far)
+	s := net.serve(spec)
+	a, out := c.udhcpc()
+	if !far.inRange(a) || !strings.Contains(out, "router=10.88.0.1") {
+		t.Fatalf("got %s: %s", a, out)
+	}
+	if ack := s.seen("REQUEST", "ACK"); ack.Relay != ip4("10.88.0.1") || ack.MAC != alice {
+		t.Errorf("%+v", ack)
+	}
+}
