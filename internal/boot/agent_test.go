@@ -1,0 +1,83 @@
+package boot
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+)
+
+func TestMarks(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"lightdm", "booted"} {
+		if err := Mark(dir, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range []string{"", "../x", "UPPER", "a b"} {
+		if err := Mark(dir, bad); err == nil {
+			t.Errorf("mark %q was taken", bad)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, marksName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, used := parseMarks(append(data, []byte("nonsense\n{\"name\":\"half")...))
+	if len(got) != 2 || got[0].Name != "lightdm" || got[1].Name != "booted" || got[1].At < got[0].At || got[0].At <= 0 {
+		t.Errorf("marks %+v", got)
+	}
+	if used != len(data)+len("nonsense\n") {
+		t.Errorf("%d bytes used: a line that is half written must be read again", used)
+	}
+}
+
+func TestAgentDue(t *testing.T) {
+	base := api.NodeStatus{Reads: 5, Bytes: map[string]int64{"server": 9}}
+	done := base
+	done.Systemd = &api.Systemd{State: "running"}
+	more := done
+	more.Reads = 6
+	wrong := done
+	wrong.Rejected = 1
+	for _, c := range []struct {
+		name      string
+		last, now api.NodeStatus
+		ago       time.Duration
+		want      bool
+	}{
+		{"nothing new", done, done, 10 * time.Second, false},
+		{"nothing new for long", done, done, statusEvery, true},
+		{"systemd's figures", base, done, time.Second, true},
+		{"reads while booting", api.NodeStatus{}, base, time.Second, true},
+		{"reads of a running node", done, more, 2 * time.Second, false},
+		{"reads of a running node, later", done, more, statusEvery / 2, true},
+		{"wrong bytes", done, wrong, time.Second, true},
+	} {
+		a := agent{last: c.last, sent: time.Now().Add(-c.ago)}
+		if got := a.due(c.now); got != c.want {
+			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSystemdFigures(t *testing.T) {
+	text := "Id=a.service\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=3000000\n\n" +
+		"Id=never.service\nInactiveExitTimestampMonotonic=0\nActiveEnterTimestampMonotonic=0\n\n" +
+		"Id=b.mount\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=6000000\n\n" +
+		"Id=late.service\nInactiveExitTimestampMonotonic=1\nActiveEnterTimestampMonotonic=99000000\n"
+	want := []api.UnitTime{{Unit: "b.mount", Start: time.Second, Active: 6 * time.Second},
+		{Unit: "a.service", Start: time.Second, Active: 3 * time.Second}}
+	if got := slowest(text, 10*time.Second); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := firstWords("x.service loaded failed failed X\n\ny.mount loaded\n"); !reflect.DeepEqual(got, []string{"x.service", "y.mount"}) {
+		t.Errorf("failed units %v", got)
+	}
+	if got := microseconds("infinity"); got != 0 {
+		t.Errorf("a time that is no number: %v", got)
+	}
+}

@@ -1,0 +1,106 @@
+package boot
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// signedAssignment is a server's answer to hello.
+func signedAssignment(t *testing.T, change func(*fleet.Assignment)) (api.HelloResponse, api.BootConfig) {
+	t.Helper()
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	a := fleet.Assignment{Format: 1, Boot: "0011223344556677", Node: "pc001",
+		Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32))}
+	if change != nil {
+		change(&a)
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := api.BootConfig{Boot: "0011223344556677",
+		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
+	sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
+	return api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg
+}
+
+func TestCheckAssignment(t *testing.T) {
+	resp, cfg := signedAssignment(t, nil)
+	if a, err := checkAssignment(resp, cfg); err != nil || a.Node != "pc001" {
+		t.Errorf("a good assignment: %+v, %v", a, err)
+	}
+	bad := map[string]func() (api.HelloResponse, api.BootConfig){
+		"flipped byte": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Assignment[10] ^= 1
+			return r, c
+		},
+		"no signature": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Signature = nil
+			return r, c
+		},
+		"signature without context": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Signature = ed25519.Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), r.Assignment)
+			return r, c
+		},
+		"another boot": func() (api.HelloResponse, api.BootConfig) {
+			return signedAssignment(t, func(a *fleet.Assignment) { a.Boot = "ffffffffffffffff" })
+		},
+		"newer format": func() (api.HelloResponse, api.BootConfig) {
+			return signedAssignment(t, func(a *fleet.Assignment) { a.Format = 2 })
+		},
+		"no version": func() (api.HelloResponse, api.BootConfig) {
+			return signedAssignment(t, func(a *fleet.Assignment) { a.Version = "" })
+		},
+		"no session": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Session = ""
+			return r, c
+		},
+	}
+	for name, make := range bad {
+		if a, err := checkAssignment(make()); err == nil {
+			t.Errorf("%s: taken as %+v", name, a)
+		}
+	}
+}
+
+func TestHelloProblem(t *testing.T) {
+	used := helloProblem(&refused{http.StatusUnauthorized, api.NewError(api.Unauthorized, "token already used", "reboot")}, nil)
+	if !isFinal(used) || hintOf(used) != "reboot" {
+		t.Errorf("a used token: final %v, hint %q", isFinal(used), hintOf(used))
+	}
+	for _, err := range []error{errors.New("connection refused"), &refused{status: http.StatusServiceUnavailable}} {
+		if isFinal(helloProblem(err, nil)) {
+			t.Errorf("%v is final, but the next try may do", err)
+		}
+	}
+	if hint := hintOf(helloProblem(&api.WrongKeyError{}, nil)); !strings.Contains(hint, "key") {
+		t.Errorf("hint for a wrong key: %q", hint)
+	}
+}
+
+func FuzzCheckAssignment(f *testing.F) {
+	f.Add([]byte(`{"format":1,"boot":"0011223344556677","node":"n","version":"sha256:"}`))
+	f.Add([]byte(`{"files":[{"path":"/etc/x","mode":420}]}`))
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	cfg := api.BootConfig{Boot: "0011223344556677",
+		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
+		a, err := checkAssignment(api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg)
+		if err == nil && (a.Boot != cfg.Boot || a.Node == "") {
+			t.Errorf("taken: %+v", a)
+		}
+	})
+}

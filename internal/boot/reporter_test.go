@@ -1,0 +1,93 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/trace"
+)
+
+func TestReporterKeepsOrderThroughOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := false
+		var got []string
+		r := newReporter(func(_ context.Context, events []trace.Event) error {
+			if !up {
+				return errNoChannel
+			}
+			for _, e := range events {
+				got = append(got, e.Message)
+			}
+			return nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go r.run(ctx)
+		r.add(trace.Event{Message: "1"})
+		time.Sleep(time.Minute) // a fake clock's
+		r.add(trace.Event{Message: "2"}, trace.Event{Message: "3"})
+		synctest.Wait()
+		up = true
+		time.Sleep(2 * maxBackoff)
+		synctest.Wait()
+		if len(got) != 3 || got[0] != "1" || got[1] != "2" || got[2] != "3" {
+			t.Errorf("got %v, want 1 2 3", got)
+		}
+		if left := r.take(); len(left) != 0 {
+			t.Errorf("%d events left in the queue", len(left))
+		}
+	})
+}
+
+func TestReporterIsBounded(t *testing.T) {
+	r := newReporter(func(context.Context, []trace.Event) error { return errors.New("down") })
+	r.add(trace.Event{Kind: trace.Fail, Message: "first"})
+	for range 2 * maxQueued {
+		r.add(trace.Event{Kind: trace.Info})
+	}
+	q := r.take()
+	if len(q) != maxQueued || q[0].Message != "first" {
+		t.Errorf("%d events queued, the first is %q; want %d, and the failure kept", len(q), q[0].Message, maxQueued)
+	}
+}
+
+func TestFlushKeepsWhatWasNotSent(t *testing.T) {
+	fail := true
+	r := newReporter(func(context.Context, []trace.Event) error {
+		if fail {
+			return errors.New("down")
+		}
+		return nil
+	})
+	r.add(trace.Event{Message: "x"})
+	if err := r.flush(t.Context()); err == nil {
+		t.Error("flush without a server gave no error")
+	}
+	fail = false
+	if err := r.flush(t.Context()); err != nil || len(r.take()) != 0 {
+		t.Errorf("second flush: %v", err)
+	}
+}
+
+func TestChannelAuthorization(t *testing.T) {
+	var c channel
+	if got := c.authorization("tok"); got != "" {
+		t.Errorf("without a network: %q", got)
+	}
+	c.network.Store(true)
+	if got := c.authorization("tok"); got != "" {
+		t.Errorf("before hello, all well: %q, want none", got)
+	}
+	c.failed.Store(true)
+	if got := c.authorization("tok"); got != "Boot tok" {
+		t.Errorf("before hello, with bad news: %q", got)
+	}
+	s := "session"
+	c.session.Store(&s)
+	if got := c.authorization("tok"); got != "Bearer session" {
+		t.Errorf("after hello: %q", got)
+	}
+}
