@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -132,9 +131,6 @@ func scanEvent(s scanner) (trace.Event, error) {
 	e.Seq = seq
 	return e, err
 }
-
-// ErrTooMany is for callers that bound what one source may append.
-var ErrTooMany = errors.New("too many events")
 
 // highest is the highest sequence number among events; those that were not kept have none.
 func highest(events []trace.Event) int64 {

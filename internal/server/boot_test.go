@@ -171,6 +171,9 @@ func TestRestartInMidBoot(t *testing.T) {
 	if p := s.progress(cfg.Boot); p.State != trace.Up {
 		t.Errorf("progress after restarts: %+v", p)
 	}
+	if got := s.eventsOf(cfg.Boot); !slices.Contains(got, "kernel end") || !slices.Contains(got, "initramfs end") {
+		t.Errorf("events after restarts: %v", got)
+	}
 	if e := n.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil {
 		t.Error("a used token was good again after a restart")
 	}

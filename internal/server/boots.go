@@ -119,8 +119,9 @@ func (b *boots) at(addr netip.Addr) *current {
 	return b.byAddr[addr]
 }
 
-// restore brings the boots that were under way when the server stopped back to memory.
-func (b *boots) restore(ctx context.Context) error {
+// restore brings the boots that were under way when the server stopped back to memory. kernel tells the object
+// that a version's script names.
+func (b *boots) restore(ctx context.Context, kernel func(fleet.Digest) string) error {
 	var recent []registry.Boot
 	err := b.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		recent, err = tx.Boots(registry.BootFilter{Since: b.now().Add(-continues), Limit: maxCurrent})
@@ -134,6 +135,9 @@ func (b *boots) restore(ctx context.Context) error {
 		c.mu.Lock()
 		if !c.loaded { // the newest comes first
 			c.loaded, c.boot, c.saved, c.dhcp = true, r, true, trace.End
+			if !r.Scripted.IsZero() && r.TokenUsed.IsZero() {
+				c.kernel = kernel(r.Version)
+			}
 			if r.Addr.IsValid() {
 				b.has(c, r.Addr)
 			}

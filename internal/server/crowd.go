@@ -12,7 +12,7 @@ import (
 // Connections at the same time. A node needs a handful; what is above is closed at once, so that one machine
 // cannot take the descriptors of all.
 const (
-	maxConns        = 16384
+	maxConns        = 65536
 	maxConnsPerPeer = 256
 )
 
@@ -92,6 +92,8 @@ func (g *guest) ReadFrom(r io.Reader) (int64, error) {
 	}
 	return io.Copy(struct{ io.Writer }{g.Conn}, r)
 }
+
+var _ io.ReaderFrom = (*guest)(nil) // without it files are copied by hand
 
 // quietLog takes what net/http complains of: broken handshakes and the like, which strangers cause at will.
 func quietLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -125,7 +125,7 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 		return err
 	})
 	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {
-		return node, group, refusedHello("no adopted node has MAC " + mac.String())
+		return node, group, api.NewError(api.Unauthorized, "no adopted node has MAC "+mac.String(), "adopt it with `pando node adopt`, then reset the machine")
 	}
 	return node, group, err
 }

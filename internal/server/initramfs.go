@@ -53,6 +53,10 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	if err := s.mayHaveToken(r, c); err != nil {
 		return nil, false, err
 	}
+	_, group, err := s.member(r.Context(), c.mac)
+	if err != nil {
+		return nil, false, err
+	}
 	m, err := s.versions.bootable(c.boot.Version)
 	if err != nil {
 		return nil, false, err
@@ -74,7 +78,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 		}
 		c.token = token
 	}
-	trust, err := build.TrustCPIO(s.bootConfig(c, token, localAddr(r)))
+	trust, err := build.TrustCPIO(s.bootConfig(c, group, token, localAddr(r)))
 	if err != nil {
 		return nil, false, err
 	}
@@ -100,13 +104,13 @@ func (s *Server) mayHaveToken(r *http.Request, c *current) error {
 }
 
 // bootConfig is what the trust cpio tells the node.
-func (s *Server) bootConfig(c *current, token string, at netip.Addr) api.BootConfig {
+func (s *Server) bootConfig(c *current, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
 		Format: 1, Boot: c.boot.ID, MAC: c.mac, Token: token,
 		Control:   []string{s.controlURL(at)},
 		ServerKey: api.KeyText(s.keys.ServerPublic()),
 		TrustKeys: []string{s.keys.SitePublic()},
-		Release:   s.cfg.Release, RebootAfter: s.cfg.RebootAfter,
+		Release:   s.cfg.Release, RebootAfter: s.rebootAfter(group),
 	}
 }
 

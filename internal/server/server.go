@@ -76,7 +76,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.boots = &boots{registry: s.registry, now: s.now}
-	if err := s.boots.restore(ctx); err != nil {
+	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
 		return err
 	}
 	return s.findPrograms()

@@ -56,6 +56,15 @@ func (v *versions) manifest(d fleet.Digest) (image.Manifest, error) {
 	return m, nil
 }
 
+// kernel returns the object name of a version's kernel, "" when it cannot be told.
+func (v *versions) kernel(d fleet.Digest) string {
+	m, err := v.manifest(d)
+	if err != nil {
+		return ""
+	}
+	return m.Kernel.Object.Name()
+}
+
 // bootable returns the manifest of a version whose kernel and drivers are in the store.
 func (v *versions) bootable(d fleet.Digest) (image.Manifest, error) {
 	m, err := v.manifest(d)
