@@ -1,0 +1,221 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pando/internal/image"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const testRelease = "6.1.0-1-test"
+
+// fakeModule is the least that debug/elf reads as a module: a header and .modinfo.
+func fakeModule(t *testing.T, info ...string) []byte {
+	t.Helper()
+	names := []byte("\x00.modinfo\x00.shstrtab\x00")
+	modinfo := []byte(strings.Join(info, "\x00") + "\x00")
+	const header = 64
+	var b bytes.Buffer
+	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: header,
+		Shoff: uint64(header + len(modinfo) + len(names)), Shentsize: 64, Shnum: 3, Shstrndx: 2}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	sections := []elf.Section64{{},
+		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: header, Size: uint64(len(modinfo))},
+		{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: uint64(header + len(modinfo)), Size: uint64(len(names))}}
+	for _, part := range []any{h, modinfo, names, sections} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// fakeTree is a tree with a handful of modules, as Debian lays them out.
+func fakeTree(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	dir := filepath.Join(root, "lib/modules", testRelease)
+	put := func(name string, data []byte) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("kernel/nbd.ko", fakeModule(t, "license=GPL"))
+	put("kernel/erofs.ko", fakeModule(t, "depends=libcrc32c"))
+	put("kernel/overlay.ko", fakeModule(t))
+	put("kernel/libcrc32c.ko", fakeModule(t, "softdep=pre: crc32c"))
+	put("kernel/crc32c_generic.ko", fakeModule(t, "alias=crc32c", "alias=crypto-crc32c"))
+	put("kernel/r8169.ko", fakeModule(t, "depends=libphy", "softdep=pre: realtek", "firmware=rtl_nic/a.fw",
+		"firmware=rtl_nic/missing.fw", "firmware=../../etc/passwd", "alias=pci:v000010ECd00008168sv*sd*bc*sc*i*"))
+	put("kernel/libphy.ko", fakeModule(t))
+	put("kernel/realtek.ko", fakeModule(t, "depends=libphy"))
+	put("kernel/sound.ko", fakeModule(t, "alias=pci:*"))
+	put("modules.builtin", []byte("kernel/net/packet/af_packet.ko\nkernel/virtio_pci.ko\n"))
+	return root
+}
+
+// depmod writes what the tool would have written for fakeTree.
+func depmod(t *testing.T, root string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"modules.dep": "kernel/nbd.ko:\nkernel/erofs.ko: kernel/libcrc32c.ko\nkernel/overlay.ko:\nkernel/libcrc32c.ko:\n" +
+			"kernel/crc32c_generic.ko:\nkernel/r8169.ko: kernel/libphy.ko\nkernel/libphy.ko:\n" +
+			"kernel/realtek.ko: kernel/libphy.ko\nkernel/sound.ko:\n",
+		"modules.alias": "# Aliases\nalias crc32c crc32c_generic\nalias crypto-crc32c crc32c_generic\n" +
+			"alias pci:v000010ECd00008168sv*sd*bc*sc*i* r8169\nalias pci:* sound\n",
+		"modules.softdep": "softdep libcrc32c pre: crc32c\nsoftdep r8169 pre: realtek\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, "lib/modules", testRelease, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func unpack(t *testing.T, packed []byte) string {
+	t.Helper()
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	raw, err := d.DecodeAll(packed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// driverSet finds the description in a driver cpio.
+func driverSet(t *testing.T, d DriverCPIO) image.DriverSet {
+	t.Helper()
+	raw := unpack(t, d.Data)
+	_, rest, ok := strings.Cut(raw, "pando/drivers/"+d.Name+".json\x00")
+	if !ok {
+		t.Fatalf("%s has no description", d.Name)
+	}
+	var set image.DriverSet
+	if err := json.NewDecoder(strings.NewReader(rest[strings.IndexByte(rest, '{'):])).Decode(&set); err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestDrivers(t *testing.T) {
+	root := fakeTree(t)
+	firmware := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(firmware, "rtl_nic"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(firmware, "rtl_nic/a.fw"), []byte("FIRMWARE"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	opt := DriverOptions{Tree: root, Release: testRelease, Firmware: firmware}
+	scanned, err := Drivers(context.Background(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	depmod(t, root)
+	listed, err := Drivers(context.Background(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range listed {
+		if !bytes.Equal(listed[i].Data, scanned[i].Data) {
+			t.Errorf("%s differs with and without depmod's files:\n%+v\n%+v", listed[i].Name,
+				driverSet(t, listed[i]), driverSet(t, scanned[i]))
+		}
+	}
+	base, net := listed[0], listed[1]
+	if want := []string{"crc32c_generic", "erofs", "libcrc32c", "nbd", "overlay"}; !slices.Equal(base.Modules, want) {
+		t.Errorf("base has %v, want %v", base.Modules, want)
+	}
+	if want := []string{"libphy", "r8169", "realtek"}; !slices.Equal(net.Modules, want) {
+		t.Errorf("net has %v, want %v", net.Modules, want)
+	}
+	set := driverSet(t, base)
+	if want := []string{"nbd", "erofs", "overlay"}; !slices.Equal(set.Always, want) {
+		t.Errorf("always %v, want %v: af_packet is built in", set.Always, want)
+	}
+	for _, m := range set.Modules {
+		if want := []string{"crc32c_generic", "libcrc32c"}; m.Name == "erofs" && !slices.Equal(m.Needs, want) {
+			t.Errorf("erofs needs %v, want %v", m.Needs, want)
+		}
+	}
+	if !slices.Equal(net.Firmware, []string{"rtl_nic/a.fw"}) || !slices.Equal(net.Missing, []string{"rtl_nic/missing.fw"}) {
+		t.Errorf("firmware %v, missing %v", net.Firmware, net.Missing)
+	}
+	if !strings.Contains(unpack(t, net.Data), "lib/firmware/rtl_nic/a.fw\x00") {
+		t.Error("the firmware is not in the cpio")
+	}
+}
+
+func TestDriversOfUselessKernel(t *testing.T) {
+	root := fakeTree(t)
+	if err := os.Remove(filepath.Join(root, "lib/modules", testRelease, "kernel/nbd.ko")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Drivers(context.Background(), DriverOptions{Tree: root, Release: testRelease})
+	if err == nil || !strings.Contains(err.Error(), "nbd") {
+		t.Errorf("a kernel without nbd: %v", err)
+	}
+	for _, release := range []string{"", "../x", "nothing"} {
+		if _, err := Drivers(context.Background(), DriverOptions{Tree: root, Release: release}); err == nil {
+			t.Errorf("release %q was taken", release)
+		}
+	}
+}
+
+func FuzzParseModinfo(f *testing.F) {
+	f.Add([]byte("\x7fELF\x02\x01\x01"))
+	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = parseModinfo(b) })
+}
+
+// TestDriverSizes holds the bound of K for real kernels: PANDO_TEST_TREES names trees, separated by colons.
+func TestDriverSizes(t *testing.T) {
+	trees := os.Getenv("PANDO_TEST_TREES")
+	if trees == "" {
+		t.Skip("PANDO_TEST_TREES is not set: no tree with a real kernel to measure")
+	}
+	const agent = 3_300_000 // ceiling of the agent's cpio, which a test of its own holds
+	for _, tree := range filepath.SplitList(trees) {
+		kernels, err := filepath.Glob(filepath.Join(tree, "boot/vmlinuz-*"))
+		if err != nil || len(kernels) == 0 {
+			t.Fatalf("%s: no kernel (%v)", tree, err)
+		}
+		release := strings.TrimPrefix(filepath.Base(kernels[0]), "vmlinuz-")
+		info, err := os.Stat(kernels[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := int64(18_000_000)
+		if info.Size() > 10_000_000 { // Debian 13's kernel alone is 4 MB larger
+			bound = 22_000_000
+		}
+		parts, err := Drivers(context.Background(), DriverOptions{Tree: tree, Release: release})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := info.Size() + agent
+		for _, p := range parts {
+			k += int64(len(p.Data))
+			t.Logf("%s %s: %d modules, %d bytes, %d unpacked, absent %v", release, p.Name, len(p.Modules), len(p.Data), p.Raw, p.Absent)
+		}
+		if k > bound {
+			t.Errorf("K of %s has %d bytes, the bound is %d", release, k, bound)
+		}
+	}
+}
