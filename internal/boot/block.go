@@ -26,12 +26,14 @@ const (
 )
 
 // Bounds of the block daemon's memory, in bytes. The kernel has up to 128 requests in flight; they wait for
-// their turn in the socket when the buffers are taken.
+// their turn in the socket when the buffers are taken. Measured over 1,500 reads of 62 MB: an aim of 16 MB for
+// the heap takes 12 MB beside the program and 0.55 s of one processor, 14 MB takes 10 and 0.75 s, 12 MB
+// takes 8 and 1.6 s, nearly all of it garbage collection.
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
-	blockCache    = 4 << 20
-	blockHeap     = 20 << 20 // the garbage collector's aim
+	blockCache    = 3 << 20
+	blockHeap     = 16 << 20 // the garbage collector's aim
 	blockConns    = 8        // connections to each server
 )
 

@@ -99,10 +99,11 @@ func (s *supervisor) run() error {
 		s.ledger.report(Incident{Kind: Reattached, Message: "the block daemon ended (" + how + "); another takes over"})
 		s.log.Warn("block daemon ended, starting another", "how", how)
 		// At once, unless it keeps dying: then reads wait a little longer and the machine stays usable.
-		if failures++; time.Since(begun) > 10*time.Second {
+		if time.Since(begun) > 10*time.Second {
 			failures = 0
 		}
 		time.Sleep(min(time.Duration(failures)*200*time.Millisecond, 5*time.Second))
+		failures++
 	}
 }
 
