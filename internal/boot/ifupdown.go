@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // currentName is what the image calls the adapter that the root hangs on.
@@ -35,15 +37,25 @@ func ownNIC(dir, name string, stderr io.Writer) int {
 	return 0
 }
 
-// ifupdownEnv writes the environment by which `ifup -a` and `ifdown -a` leave our adapter out.
+// ifupdownEnv writes the environment by which `ifup -a` and `ifdown -a` leave our adapter out, beside those
+// that the image leaves out itself.
 func ifupdownEnv(dir string, stderr io.Writer) int {
 	ours, err := currentName(dir)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "ifupdown.env"), []byte("EXCLUDE_INTERFACES="+ours+"\n"), 0o644)
+		line := excludeLine(os.Getenv("EXCLUDE_INTERFACES"), ours)
+		err = os.WriteFile(filepath.Join(dir, "ifupdown.env"), []byte(line), 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-init:", err)
 		return 1
 	}
 	return 0
+}
+
+func excludeLine(others, ours string) string {
+	patterns := strings.Fields(others)
+	if !slices.Contains(patterns, ours) {
+		patterns = append(patterns, ours)
+	}
+	return "EXCLUDE_INTERFACES=\"" + strings.Join(patterns, " ") + "\"\n"
 }

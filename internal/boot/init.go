@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -117,6 +118,9 @@ func (m *machine) event(e trace.Event) {
 	if e.Kind == trace.Begin {
 		m.begun[e.Stage] = time.Now()
 	}
+	if e.Kind == trace.End {
+		e.Bytes = m.received()
+	}
 	took := e.Offset
 	if t, ok := m.begun[e.Stage]; ok {
 		took = time.Since(t)
@@ -127,6 +131,20 @@ func (m *machine) event(e trace.Event) {
 		m.channel.failed.Store(true)
 		m.report.wake()
 	}
+}
+
+// received is what the block daemon has got so far, by source; nil before there is one.
+func (m *machine) received() map[string]int64 {
+	if m.device == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	s, err := BlockClient{Socket: filepath.Join(RunDir, BlockSocket)}.Status(ctx, 0)
+	if err != nil {
+		return nil // the agent tells later; a boot does not wait for figures
+	}
+	return s.Bytes
 }
 
 func (m *machine) readTrust() error {

@@ -79,6 +79,7 @@ func networkFiles(nicIndex int) []fleet.File {
 		textFile("/run/udev/rules.d/10-pando.rules", rule),
 		textFile(systemd+"network/00-pando.network", networkdFile),
 		textFile(systemd+"system/systemd-networkd-wait-online.service.d/pando.conf", waitOnlineDropIn),
+		textFile(systemd+"system/ifupdown-wait-online.service.d/pando.conf", waitOnlineDropIn),
 		textFile("/run/NetworkManager/conf.d/00-pando.conf", networkManagerFile),
 		textFile(systemd+"system/networking.service.d/pando.conf", networkingDropIn),
 		textFile(systemd+"system/ifup@.service.d/pando.conf", ifupDropIn),
@@ -97,25 +98,22 @@ Unmanaged=yes
 RequiredForOnline=no
 `
 
-// networkd waits for at least one link that it manages; on most nodes there is none, and the network has been
-// there since before the root was.
+// networkd and ifupdown wait for at least one link of theirs; on most nodes there is none, and the network has
+// been there since before the root was.
 const waitOnlineDropIn = `[Service]
 ExecStart=
 ExecStart=/run/pando/pando-init version
 `
 
-// NetworkManager neither writes resolv.conf, which is a config file of the node, nor waits for anything.
+// NetworkManager leaves resolv.conf alone: it is a config file of the node.
 const networkManagerFile = `[main]
-no-auto-default=*
+dns=none
+rc-manager=unmanaged
 `
 
 // ifupdown knows no mark for "not yours": it is told the name that the adapter has by now, to leave it out of
 // both ifup -a and ifdown -a. The latter would otherwise take the root away at shutdown.
-const networkingDropIn = `[Unit]
-Wants=systemd-udev-settle.service
-After=systemd-udev-settle.service
-
-[Service]
+const networkingDropIn = `[Service]
 EnvironmentFile=-/run/pando/ifupdown.env
 ExecStartPre=/run/pando/pando-init ifupdown-env
 `

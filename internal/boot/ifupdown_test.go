@@ -1,0 +1,35 @@
+package boot
+
+import (
+	"io"
+	"testing"
+)
+
+func TestExcludeLine(t *testing.T) {
+	for _, c := range []struct{ others, want string }{
+		{"", "EXCLUDE_INTERFACES=\"ens3\"\n"},
+		{"wl* docker0", "EXCLUDE_INTERFACES=\"wl* docker0 ens3\"\n"},
+		{"ens3", "EXCLUDE_INTERFACES=\"ens3\"\n"}, // our own line, read again
+	} {
+		if got := excludeLine(c.others, "ens3"); got != c.want {
+			t.Errorf("beside %q: %q, want %q", c.others, got, c.want)
+		}
+	}
+}
+
+// ownNIC decides for an image's unit: only a clear "ours" may skip it.
+func TestOwnNIC(t *testing.T) {
+	dir := t.TempDir()
+	if got := ownNIC(dir, "eth0", io.Discard); got != 0 {
+		t.Errorf("without a session: %d, want 0, the image's business goes on", got)
+	}
+	if err := writeJSON(dir, sessionName, 0o600, session{Interface: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ownNIC(dir, "lo", io.Discard); got != 1 {
+		t.Errorf("the adapter itself: %d, want 1", got)
+	}
+	if got := ownNIC(dir, "eth9", io.Discard); got != 0 {
+		t.Errorf("another adapter: %d, want 0", got)
+	}
+}
