@@ -29,6 +29,7 @@ type Problem struct {
 	Text    string
 }
 
+// String names what has the problem, then the problem.
 func (p Problem) String() string {
 	switch {
 	case p.Version != "" && !p.Object.IsZero():

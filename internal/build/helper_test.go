@@ -1,0 +1,146 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"aead.dev/minisign"
+	"golang.org/x/sys/unix"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// needBuilder skips where an image cannot be built at all.
+func needBuilder(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: trees have owners and device nodes")
+	}
+	for _, program := range []string{"mkfs.erofs", "fsck.erofs"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed (Debian package erofs-utils)", program)
+		}
+	}
+}
+
+// testKey is the same in every test, so that signatures are too.
+func testKey(t testing.TB) (string, minisign.PrivateKey) {
+	t.Helper()
+	pub, key, err := minisign.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pub.String(), key
+}
+
+// testOptions builds from a directory with drivers that are three bytes long.
+func testOptions(t testing.TB, data, dir string) Options {
+	t.Helper()
+	d, err := store.OpenDir(filepath.Join(data, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, key := testKey(t)
+	return Options{
+		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Key: key, Builder: "test",
+		drivers: func(context.Context, DriverOptions) ([]DriverCPIO, error) {
+			return []DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
+		},
+	}
+}
+
+func mustBuild(t testing.TB, opt Options) Result {
+	t.Helper()
+	r, err := Image(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// checkStore fails the test unless the store is whole and has so many versions.
+func checkStore(t testing.TB, d *store.Dir, versions int) {
+	t.Helper()
+	pub, _ := testKey(t)
+	r, err := d.Check(t.Context(), []string{pub}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Problems {
+		t.Errorf("store: %s", p)
+	}
+	if r.Versions != versions {
+		t.Errorf("the store has %d whole versions, want %d", r.Versions, versions)
+	}
+}
+
+// rawOf puts a root file system together from the store, as a node would read it.
+func rawOf(t *testing.T, d *store.Dir, m image.Manifest) string {
+	t.Helper()
+	get := func(id chunk.ID) []byte {
+		b, err := d.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	root, err := chunk.DecodeRoot(get(m.Root.Index))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "root.erofs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	off := int64(0)
+	for i, ref := range root.Pages {
+		page, err := root.DecodePage(i, get(ref.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			if e.Codec != chunk.Zero {
+				raw := make([]byte, e.RawSize)
+				if err := chunk.Decode(raw, get(e.ID), e.Codec); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteAt(raw, off); err != nil {
+					t.Fatal(err)
+				}
+			}
+			off += int64(e.RawSize)
+		}
+	}
+	if off != m.Root.Size {
+		t.Fatalf("the index covers %d bytes, the manifest says %d", off, m.Root.Size)
+	}
+	if err := f.Truncate(off); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
+}
+
+// mount mounts something until the test ends, or skips.
+func mount(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
+		t.Skipf("this machine does not mount it (%v: %s)", err, bytes.TrimSpace(out))
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
