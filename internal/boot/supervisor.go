@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,7 +53,7 @@ func RunSupervisor() int {
 	log := daemonLog(SupervisorName)
 	s, err := newSupervisor(log)
 	if err == nil {
-		err = s.run()
+		err = s.run(context.Background())
 	}
 	if err != nil {
 		log.Error("block supervisor ends", "err", err)
@@ -86,14 +87,18 @@ func newSupervisor(log *slog.Logger) (*supervisor, error) {
 	return s, err
 }
 
-// run returns only with an error, and only before the device was attached.
-func (s *supervisor) run() error {
+// run returns an error only before the device was attached. After that it returns when ctx is done and its
+// daemon has ended, which on a node is never.
+func (s *supervisor) run(ctx context.Context) error {
 	for failures := 0; ; {
 		begun := time.Now()
 		how, err := s.oneDaemon()
 		if err != nil {
 			s.tellInit(err.Error())
 			return err
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		s.ledger.add(countRestarts, 1)
 		s.ledger.report(Incident{Kind: Reattached, Message: "the block daemon ended (" + how + "); another takes over"})

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -144,6 +145,19 @@ func (k *fakeKernel) try(off int64, n int) ([]byte, error) {
 	return data, nil
 }
 
+// hangUp closes the socket of the last daemon.
+func (k *fakeKernel) hangUp() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.conn != nil || len(k.conns) > 0 {
+		if k.conn == nil {
+			k.conn = <-k.conns
+		}
+		k.conn.Close()
+		k.conn = nil
+	}
+}
+
 // startSupervisor runs a supervisor in this process; its block daemons are this test binary.
 func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient, ready string) {
 	t.Helper()
@@ -165,25 +179,20 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient,
 	}
 	s.ready = w
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.run() }()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { stopped <- s.run(ctx) }()
 	line, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c = BlockClient{Socket: filepath.Join(dir, BlockSocket)}
-	t.Cleanup(func() { stopDaemons(c, stopped, k) })
+	t.Cleanup(func() {
+		cancel()
+		k.hangUp() // the daemon takes that for a disconnect and ends, and the supervisor with it
+		<-stopped
+		s.memory.Close()
+	})
 	return k, c, strings.TrimSpace(string(line))
-}
-
-// stopDaemons ends a supervisor by giving it no more daemons: it has no other end, on purpose.
-func stopDaemons(c BlockClient, stopped chan error, k *fakeKernel) {
-	if k.conn != nil {
-		k.conn.Close() // the daemon takes that for a disconnect and ends
-	}
-	select {
-	case <-stopped:
-	default:
-	}
 }
 
 func TestSupervisorReplacesAKilledDaemon(t *testing.T) {
@@ -232,6 +241,42 @@ func TestSupervisorReplacesAKilledDaemon(t *testing.T) {
 	}
 	if kinds[Reattached] != 5 || kinds[WrongBytes] < 1 {
 		t.Errorf("incidents %v, want 5 of a new daemon and at least one of wrong bytes", kinds)
+	}
+}
+
+// The block daemon has nothing of any file system open: it could not wait for the root that it serves if it
+// wanted to.
+func TestBlockDaemonHoldsNoFiles(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		t.Skip("locking memory without a limit needs root")
+	}
+	o := newTestOrigin(t, 20)
+	k, c, _ := startSupervisor(t, o)
+	if _, err := k.read(0, 65536); err != nil {
+		t.Fatal(err)
+	}
+	st, err := c.Status(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc := fmt.Sprintf("/proc/%d", st.PID)
+	fds, err := os.ReadDir(proc + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, _ := os.Readlink(proc + "/fd/" + fd.Name())
+		// Go's runtime looks at the cgroup's limits when it starts; on a node the chroot hides them from it. What
+		// this process was started with is passed on; init was started by the kernel, with nothing.
+		inherited, _ := os.Readlink("/proc/self/fd/" + fd.Name())
+		known := strings.HasPrefix(to, "/memfd:") || strings.HasPrefix(to, "/sys/fs/cgroup/") || to == inherited
+		if strings.HasPrefix(to, "/") && !known {
+			t.Errorf("descriptor %s is %s", fd.Name(), to)
+		}
+	}
+	limits, err := os.ReadFile(proc + "/status")
+	if err != nil || !strings.Contains(string(limits), "VmLck:") || strings.Contains(string(limits), "VmLck:\t       0 kB") {
+		t.Errorf("memory is not locked (%v)", err)
 	}
 }
 
