@@ -185,6 +185,26 @@ func TestKernelArgumentsThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestNoAddress: a machine that gets no address has that on its timeline, until it gets one.
+func TestNoAddress(t *testing.T) {
+	s := startSite(t)
+	s.Server.cfg.DHCP.Mode = dhcp.Own
+	seen := dhcp.Seen{MAC: s.node(1).mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reason: "every address of 10.0.0.100-10.0.0.200 is taken"}
+	s.sawDHCP(seen)
+	s.sawDHCP(seen)
+	id := s.bootsOf("mac-525400000001")[0].ID
+	if p := s.progress(id); p.State != trace.Failed || !strings.Contains(p.Failure, "is taken") {
+		t.Errorf("progress: %+v", p)
+	}
+	s.sawDHCP(dhcp.Seen{MAC: seen.MAC, Message: "REQUEST", Client: seen.Client, Requested: local, Reply: "ACK", Addr: local})
+	if got := strings.Join(s.eventsOf(id), ", "); got != "dhcp begin, dhcp fail, dhcp end" {
+		t.Errorf("events: %s", got)
+	}
+	if p := s.progress(id); p.State != trace.Booting {
+		t.Errorf("progress: %+v", p)
+	}
+}
+
 // TestStorm boots many nodes at the same time.
 func TestStorm(t *testing.T) {
 	s := startSite(t)

@@ -48,18 +48,16 @@ func findAgent(path string) (*agent, error) {
 			return a, nil
 		}
 	}
+	close(a.done)
 	a.err = &bootError{fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", agentName, agentDir, fs.ErrNotExist),
 		"install it there, or name it with --agent"}
 	return a, nil
 }
 
-// prepare makes the cpio. It is called once or more, and does it once.
+// prepare makes the cpio of a program that was found. It is called once or more, and does it once.
 func (a *agent) prepare() error {
 	a.once.Do(func() {
 		defer close(a.done)
-		if a.err != nil {
-			return
-		}
 		var binary []byte
 		if binary, a.err = os.ReadFile(a.path); a.err == nil {
 			a.cpio, a.err = build.AgentCPIO(binary)

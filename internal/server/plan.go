@@ -43,6 +43,9 @@ func (s *Server) plan(ctx context.Context, node fleet.Node) (plan, error) {
 	if err != nil {
 		return p, err
 	}
+	if s.agent.path == "" {
+		return p, s.agent.err
+	}
 	p.manifest, err = s.versions.bootable(p.version)
 	return p, err
 }

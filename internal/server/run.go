@@ -147,7 +147,11 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 	return nil
 }
 
+// prepareAgent makes the agent cpio. That there is no program to make it of was said when the server started.
 func (s *Server) prepareAgent() {
+	if s.agent.path == "" {
+		return
+	}
 	if err := s.agent.prepare(); err != nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint(err))
 	}

@@ -89,6 +89,17 @@ func TestMissingAgent(t *testing.T) {
 	}
 }
 
+// TestNoAgent: without the node's program nothing hangs; the boot is told why.
+func TestNoAgent(t *testing.T) {
+	s := startSite(t, func(c *Config) { c.Agent = "" })
+	s.addImage()
+	n := s.node(1)
+	n.exchange("ipxe")
+	if script := n.script(); strings.Contains(script, "initrd") || !strings.Contains(script, "node's program pando-init") {
+		t.Errorf("script:\n%s", script)
+	}
+}
+
 // TestOperatorToken: the control channel lets an operator in by a token, and nobody else.
 func TestOperatorToken(t *testing.T) {
 	s := startSite(t)
