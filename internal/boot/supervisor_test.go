@@ -28,6 +28,8 @@ func testBlockConfig() BlockConfig {
 	return BlockConfig{Index: chunk.Sum([]byte("x")), Size: 1 << 20, ChunkSize: 65536, Servers: []string{"http://192.0.2.1:8480"}}
 }
 
+func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // testOrigin serves an image of random blocks; a test makes it misbehave.
 type testOrigin struct {
 	raw     []byte
@@ -35,7 +37,7 @@ type testOrigin struct {
 	url     string
 	objects map[string][]byte
 	down    atomic.Bool  // answers 503
-	flip    atomic.Int32 // so many answers get a flipped bit
+	flip    atomic.Int32 // so many answers get a flipped bit or are cut short
 }
 
 func newTestOrigin(t *testing.T, blocks int) *testOrigin {
@@ -81,7 +83,9 @@ func (o *testOrigin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case o.flip.Add(-1) >= 0:
 		b = bytes.Clone(b)
-		b[len(b)/2] ^= 1
+		if b[len(b)/2] ^= 1; o.flip.Load()%2 == 0 {
+			b = b[:len(b)/2] // and half of them truncated
+		}
 	}
 	w.Write(b)
 }
@@ -168,7 +172,7 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient,
 		t.Fatal(err)
 	}
 	k = newFakeKernel()
-	s := &supervisor{binary: self, log: slog.New(slog.DiscardHandler), kernel: k, cfg: BlockConfig{Index: o.index,
+	s := &supervisor{binary: self, log: quietLog(), kernel: k, cfg: BlockConfig{Index: o.index,
 		Size: int64(len(o.raw)), ChunkSize: chunk.BlockSize, Servers: []string{o.url}, Cache: 1}}
 	if s.ledger, s.memory, err = newLedger(); err != nil {
 		t.Fatal(err)
