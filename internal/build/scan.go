@@ -152,8 +152,20 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if err := b.install(ctx); err != nil {
 		return err
 	}
-	unix.Sync() // the stamp is durable by itself; what it vouches for must be before
+	if err := syncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
+		return fmt.Errorf("write tree: %w", err)
+	}
 	return b.work.putStamp("tree", stamp{Of: b.Recipe.key(), Made: b.Now()})
+}
+
+// syncTree makes the file system of a tree durable.
+func syncTree(root string) error {
+	f, err := os.Open(root)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
 }
 
 // exists tells whether a path is there, whatever it is.
