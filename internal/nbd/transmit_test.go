@@ -130,7 +130,10 @@ func TestReadsAreBounded(t *testing.T) {
 	dev := &memory{data: randomBytes(1 << 20), before: func(ctx context.Context, off int64) error {
 		n := running.Add(1)
 		defer running.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		for m := most.Load(); n > m; m = most.Load() {
+			if most.CompareAndSwap(m, n) {
+				break
+			}
 		}
 		if n == 4 {
 			full() // the bound is reached: nobody waits from here on
