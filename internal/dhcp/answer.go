@@ -45,7 +45,7 @@ type Reply struct {
 // Answer decides about one request. It has no effect.
 func Answer(r Request, v View, now time.Time) Reply {
 	out := Reply{Seen: r.seen()}
-	out.Seen.Time = now
+	out.Seen.Time, out.Seen.Own = now, v.Mode == Own
 	switch {
 	case v.BootPort:
 		bootService(&out, r, v)

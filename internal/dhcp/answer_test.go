@@ -208,6 +208,7 @@ func TestHasAddress(t *testing.T) {
 	}{
 		{Seen{Message: "REQUEST", Reply: "ACK", Addr: a, Requested: b}, a},
 		{Seen{Message: "REQUEST", Requested: b}, b},
+		{Seen{Message: "REQUEST", Requested: b, Own: true}, netip.Addr{}},
 		{Seen{Message: "REQUEST", Reply: "NAK", Requested: b}, netip.Addr{}},
 		{Seen{Message: "DISCOVER", Reply: "OFFER", Addr: a, Requested: b}, netip.Addr{}},
 	}

@@ -38,6 +38,7 @@ type Seen struct {
 	Relay     netip.Addr // giaddr; zero: not relayed
 	HostName  string     // that the client says it has
 
+	Own      bool       // addresses are given here, so one that we did not acknowledge is not the client's
 	Reply    string     // "OFFER", "ACK", "NAK"; "" when nothing is answered
 	Addr     netip.Addr // given by this reply; zero for a proxy's
 	BootFile string     // told by this reply
@@ -50,7 +51,7 @@ func (s Seen) HasAddress() netip.Addr {
 	switch {
 	case s.Reply == "ACK" && s.Addr.IsValid():
 		return s.Addr
-	case s.Message == "REQUEST" && s.Reply != "NAK":
+	case s.Message == "REQUEST" && !s.Own && s.Reply != "NAK":
 		return s.Requested
 	}
 	return netip.Addr{}

@@ -18,7 +18,7 @@ import (
 const lookAgain = time.Minute
 
 // maxPackets bounds the packets that are worked on at once; what is above is dropped, and asked again.
-const maxPackets = 256
+const maxPackets = 1024
 
 // Server answers on the interfaces of its Config. Set the exported fields, then call Open and Run, or Run alone.
 // They must not change after that.

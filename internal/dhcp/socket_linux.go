@@ -17,6 +17,9 @@ import (
 	"pando/internal/fleet"
 )
 
+// receiveBuffer holds about a thousand requests.
+const receiveBuffer = 2 << 20
+
 // listenUDP opens a port on one interface. Broadcasts to it arrive whatever address they have.
 func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -25,6 +28,8 @@ func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, erro
 			err = errors.Join(
 				unix.SetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE, ifname),
 				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
+			// When the power comes back, hundreds ask in the same second. Without the privilege the system's limit stands.
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer)
 		})
 		return errors.Join(err, cerr)
 	}}
