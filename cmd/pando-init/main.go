@@ -1,5 +1,7 @@
 // Command pando-init is Pando's program on a node: init of the initramfs, the daemons behind the root's block
-// device, and the agent. See package boot for the roles.
+// device, and the agent. Which of them it is depends on its name (argv[0]) and on being PID 1; package boot has
+// the roles. It is sent with every boot and stays in every node's memory, so what it is linked from is
+// held down by a test.
 package main
 
 import (
