@@ -183,8 +183,7 @@ func damage(t *testing.T, path string) {
 func writeUntilKilled(dir string) {
 	r, err := Open(context.Background(), Options{Dir: dir})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		panic(err)
 	}
 	var out sync.Mutex
 	for w := range 8 {
@@ -193,8 +192,7 @@ func writeUntilKilled(dir string) {
 				a := netip.AddrFrom4([4]byte{10, byte(w), byte(i >> 8), byte(i)})
 				err := r.Update(context.Background(), func(tx *Tx) error { return tx.PutLease(fleet.Lease{Addr: a, MAC: mac(byte(w)), Expires: now}) })
 				if err != nil {
-					fmt.Fprintln(os.Stderr, err)
-					os.Exit(1)
+					panic(err)
 				}
 				out.Lock()
 				fmt.Println(a)

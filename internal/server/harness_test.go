@@ -255,8 +255,9 @@ func urls(t *testing.T, script string) (kernel, initramfs string) {
 	t.Helper()
 	for line := range strings.Lines(script) {
 		for _, word := range strings.Fields(line) {
-			_, path, ok := strings.Cut(word, "://")
-			if _, path, ok = strings.Cut(path, "/"); !ok {
+			_, rest, _ := strings.Cut(word, "://")
+			_, path, ok := strings.Cut(rest, "/")
+			if !ok {
 				continue
 			}
 			switch {

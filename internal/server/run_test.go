@@ -274,8 +274,10 @@ func TestCrowd(t *testing.T) {
 	l := newCrowd(inner, 3, 2)
 	defer l.Close()
 	addr := netip.MustParseAddr("127.0.0.1")
-	if !l.enter(addr) || !l.enter(addr) || l.enter(addr) {
-		t.Error("two of one address were to pass, and no third")
+	for i, want := range []bool{true, true, false} {
+		if l.enter(addr) != want {
+			t.Errorf("connection %d of one address: two were to pass, and no third", i+1)
+		}
 	}
 	if !l.enter(netip.MustParseAddr("127.0.0.2")) || l.enter(netip.MustParseAddr("127.0.0.3")) {
 		t.Error("three were to pass, and no fourth")
