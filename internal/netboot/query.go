@@ -98,30 +98,31 @@ func clip(s string) string {
 func Chain(base string) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")
-	// autoexec.ipxe runs before any DHCP; a script that DHCP named runs after it.
-	b.WriteString("isset ${ip} || ifconf --configurator dhcp || dhcp ||\n")
 	writeAsk(&b, base, 5)
 	return b.Bytes()
 }
 
-// exchange makes iPXE do a DHCP exchange on the NIC it uses. Plain "dhcp" also waits 16 seconds for an IPv6
-// router; it is for builds that do not know configurators.
-const exchange = "ifconf --configurator dhcp netX || dhcp ||\n"
+// exchange makes iPXE do a DHCP exchange, on the NIC it uses if there is one already. Plain "dhcp" also looks for an
+// IPv6 router, which can take 16 seconds; it is for builds that do not know configurators.
+const exchange = "ifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\n"
 
 // writeAsk writes the part of a script that asks for the node's own script until it gets one. The script
 // replaces the one that runs, so that waiting for days does not nest.
+//
+// After a first failure comes an exchange and a second try at once: as autoexec.ipxe the script runs before iPXE has
+// opened a NIC, while ${ip} is set already from what the firmware left (seen with 1.21.1), so that nothing but trying
+// tells. Later exchanges renew what the server knows about the address, and find a server that moved.
 func writeAsk(b *bytes.Buffer, base string, seconds int) {
-	b.WriteString(":ask\n")
-	fmt.Fprintf(b, "chain --replace --autofree %s%s?", base, ScriptPath)
+	var ask strings.Builder
+	fmt.Fprintf(&ask, "chain --replace --autofree %s%s?", base, ScriptPath)
 	for i, s := range settings {
 		if i > 0 {
-			b.WriteByte('&')
+			ask.WriteByte('&')
 		}
-		b.WriteString(s[0] + "=" + s[1])
+		ask.WriteString(s[0] + "=" + s[1])
 	}
-	b.WriteString(" ||\n")
+	ask.WriteString(" ||\n")
+	b.WriteString(":ask\n" + ask.String() + exchange + ask.String())
 	fmt.Fprintf(b, "echo Pando: no answer from %s, asking again in %d seconds\n", base, seconds)
-	fmt.Fprintf(b, "sleep %d\n", seconds)
-	// A new exchange renews what the server knows about this address, and finds a server that moved.
-	b.WriteString(exchange + "goto ask\n")
+	fmt.Fprintf(b, "sleep %d\ngoto ask\n", seconds)
 }
