@@ -1,0 +1,119 @@
+package boot
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+
+	"aead.dev/minisign"
+)
+
+// published is a signed version and a server that has it.
+type published struct {
+	data, signature []byte
+	key             string
+	arch            string
+}
+
+func publish(t *testing.T, change func(*image.Manifest)) published {
+	t.Helper()
+	id := chunk.Sum([]byte("x"))
+	man := image.Manifest{Format: 1, Architecture: runtime.GOARCH,
+		Kernel: image.Kernel{Release: "6.1.0-1-amd64", Object: id, Size: 1},
+		Root:   image.Root{FileSystem: "erofs", Index: id, Size: 1 << 20, ChunkSize: 64 << 10}}
+	if change != nil {
+		change(&man)
+	}
+	data, err := man.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, priv, err := minisign.GenerateKey(rand.NewChaCha8([32]byte{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return published{data: data, signature: image.Sign(priv, data), key: pub.String()}
+}
+
+func (p published) serve(t *testing.T) string {
+	t.Helper()
+	name := "/m/" + strings.TrimPrefix(string(image.Version(p.data)), "sha256:")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case name:
+			_, _ = w.Write(p.data)
+		case name + ".minisig":
+			_, _ = w.Write(p.signature)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func machineFor(p published, servers ...string) *machine {
+	m := &machine{}
+	m.assigned.Version = image.Version(p.data)
+	m.assigned.Servers = servers
+	m.config.TrustKeys = []string{p.key}
+	return m
+}
+
+func TestFetchManifestFailsOver(t *testing.T) {
+	good := publish(t, nil)
+	empty := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(empty.Close)
+	m := machineFor(good, "http://127.0.0.1:1", empty.URL, good.serve(t)+"/")
+	message, err := m.fetchManifest(t.Context())
+	if err != nil || m.manifest.Root.Size != 1<<20 {
+		t.Fatalf("%q, %v", message, err)
+	}
+}
+
+func TestFetchManifestRefuses(t *testing.T) {
+	good := publish(t, nil)
+	flipped := good
+	flipped.data = bytes.Replace(good.data, []byte("6.1.0"), []byte("6.6.6"), 1)
+	unsigned := good
+	unsigned.signature = nil
+	other := publish(t, func(m *image.Manifest) { m.Kernel.Release = "6.1.0-2-amd64" })
+	stranger := good
+	stranger.key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	foreign := publish(t, func(m *image.Manifest) {
+		m.Architecture = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	})
+	for name, c := range map[string]struct {
+		asked, served published
+		is            error
+		hint          string
+	}{
+		"another version's bytes": {good, published{data: other.data, signature: other.signature}, nil, ""},
+		"no signature":            {good, unsigned, image.ErrUnsigned, "signed"},
+		"signature of another":    {good, published{data: good.data, signature: other.signature}, image.ErrWrongSignature, "signed"},
+		"key nobody trusts":       {stranger, good, image.ErrWrongSignature, "signed"},
+		"flipped after signing":   {flipped, flipped, image.ErrWrongSignature, "signed"},
+		"another architecture":    {foreign, foreign, nil, ""},
+	} {
+		m := machineFor(c.asked, c.served.serve(t))
+		_, err := m.fetchManifest(t.Context())
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			continue
+		}
+		if c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: %v, want %v", name, err, c.is)
+		}
+		if c.hint != "" && !strings.Contains(hintOf(err), c.hint) {
+			t.Errorf("%s: hint %q", name, hintOf(err))
+		}
+	}
+}
