@@ -17,7 +17,7 @@ func (a *app) printTimeline(b api.BootDetail) {
 	fields(a.out, "boot", string(b.ID), "node", bootOwner(b.Boot), "version", string(b.Version), "started", clock(b.Started),
 		"state", string(b.State), "elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
 	total := timelineEnd(b)
-	a.printf("\n%-12s %9s %9s  %s\n", "STAGE", "START", "TOOK", strings.Repeat(" ", barWidth))
+	a.printf("\n%-12s %9s %9s\n", "STAGE", "START", "TOOK")
 	for _, s := range b.Steps {
 		a.printStep(s, total)
 	}

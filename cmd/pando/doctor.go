@@ -42,6 +42,15 @@ type check struct {
 	run  func(context.Context, doctorOptions) []finding
 }
 
+// look runs the check and puts its name on what it found.
+func (k check) look(ctx context.Context, o doctorOptions) []finding {
+	findings := k.run(ctx, o)
+	for i := range findings {
+		findings[i].Check = k.name
+	}
+	return findings
+}
+
 func (a *app) checks() []check {
 	return []check{
 		{"interface", checkInterface},
@@ -88,8 +97,7 @@ type report struct {
 func (a *app) doctor(ctx context.Context, o doctorOptions) error {
 	r := report{Findings: []finding{}, Worst: fine}
 	for _, k := range a.checks() {
-		for _, f := range k.run(ctx, o) {
-			f.Check = k.name
+		for _, f := range k.look(ctx, o) {
 			r.add(f)
 			if !a.json {
 				a.printFinding(f)

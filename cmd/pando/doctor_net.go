@@ -16,8 +16,8 @@ import (
 	"pando/internal/dhcp"
 )
 
-// lookTime is how long to listen for DHCP servers: three questions, as many as a client asks before it worries.
-const lookTime = 3 * time.Second
+// lookTime is how long to listen for DHCP servers. dnsmasq pings an address for three seconds before it offers it.
+const lookTime = 6 * time.Second
 
 // checkDHCP looks for DHCP servers on the interface.
 func checkDHCP(ctx context.Context, o doctorOptions) []finding {

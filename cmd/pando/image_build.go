@@ -136,7 +136,7 @@ func buildHint(err error) error {
 	if errors.Is(err, context.Canceled) || hintOf(err) != "" {
 		return err
 	}
-	return withHint(err, "the store is whole; the same command continues where it was")
+	return withHint(err, "the store is as it was; mend that, and the same command goes on from where it can")
 }
 
 func printResult(w io.Writer, name string, r build.Result, took time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -17,7 +18,7 @@ func main() {
 
 // run is the whole program: it parses args, does what they say and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr}
+	a := &app{in: stdin, out: stdout, err: stderr, clock: time.Now}
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)

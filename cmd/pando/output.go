@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"pando/internal/trace"
 )
 
 // table prints rows in columns. An empty cell shows as a dash, so that columns can be cut by scripts.
@@ -98,15 +100,29 @@ func clock(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// sources is "server 33.1 MB, cache 2.0 MB": bytes by source, in a fixed order.
-func sources(m map[string]int64) string {
+// sources is "K 14.2 MB, server 33.1 MB": bytes by source, in a fixed order. K is what came before init: boot
+// loader, kernel and initramfs.
+func sources(m map[string]int64) string { return bySource(m, size, ", ") }
+
+// shortSources is the same for narrow columns: "K 14.2M server 33.1M".
+func shortSources(m map[string]int64) string {
+	short := func(n int64) string { return strings.TrimSuffix(strings.ReplaceAll(size(n), " ", ""), "B") }
+	return bySource(m, short, " ")
+}
+
+func bySource(m map[string]int64, text func(int64) string, between string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if m[k] > 0 {
-			parts = append(parts, k+" "+size(m[k]))
+		if m[k] == 0 {
+			continue
 		}
+		name := k
+		if k == trace.SourceK {
+			name = "K"
+		}
+		parts = append(parts, name+" "+text(m[k]))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, between)
 }
 
 func join[T fmt.Stringer](items []T) string {

@@ -68,7 +68,7 @@ func (p *progress) show(s build.Progress) {
 
 // stepNames say what a step does, before it has anything to count.
 var stepNames = map[string]string{
-	build.StepTree: "installing packages", build.StepScan: "looking through the tree", build.StepErofs: "writing the file system",
+	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepErofs: "writing the file system",
 	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +17,10 @@ import (
 
 // app is what every command shares: the streams, and the flags that every command has.
 type app struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
+	in    io.Reader
+	out   io.Writer
+	err   io.Writer
+	clock func() time.Time
 
 	data   string // data directory
 	server string // remote server; "": the socket in data
@@ -36,10 +38,11 @@ func newRoot(a *app) *cobra.Command {
 		Long: `Pando boots fleets of machines that have no operating system of their own from one image in one place.
 
 A target is a node set: pc[001-120], @group, label=value, joined with commas.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          noSuchCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		Args:                       noSuchCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return withHint(&usageError{err}, "see `"+c.CommandPath()+" --help`")

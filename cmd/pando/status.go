@@ -12,8 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// now is the clock of everything that is shown as an age.
-func (a *app) now() time.Time { return time.Now() }
+// now is what everything that is shown as an age is measured by.
+func (a *app) now() time.Time { return a.clock() }
 
 func (a *app) statusCommand() *cobra.Command {
 	return a.readFlags(&cobra.Command{

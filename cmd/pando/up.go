@@ -88,23 +88,27 @@ func (a *app) decideInterface(f *serveFlags) error {
 // checksBeforeUp stops at what would keep every node from booting and prints warnings.
 func (a *app) checksBeforeUp(ctx context.Context, f upFlags) error {
 	o := doctorOptions{bootFiles: f.bootFiles, agent: f.agent, data: a.data, proc: "/proc", quick: true}
-	if len(f.interfaces) > 0 {
-		o.iface = f.interfaces[0]
+	var findings []finding
+	for _, k := range a.checks() {
+		switch {
+		case k.name == "interface":
+			for _, name := range f.interfaces {
+				o.iface = name
+				findings = append(findings, k.look(ctx, o)...)
+			}
+		case f.dhcp == string(dhcp.Off) && k.name == "ports", k.name == "nics":
+			// The server says itself which port it could not have.
+		default:
+			findings = append(findings, k.look(ctx, o)...)
+		}
 	}
 	worst := fine
-	for _, k := range a.checks() {
-		if f.dhcp == string(dhcp.Off) && (k.name == "ports" || k.name == "interface") || k.name == "nics" {
-			continue // the server says itself which port it could not have
-		}
-		for _, found := range k.run(ctx, o) {
-			if rank(found.Level) < rank(warning) {
-				continue
-			}
-			found.Check = k.name
+	for _, found := range findings {
+		if rank(found.Level) >= rank(warning) {
 			a.printFinding(found)
-			if rank(found.Level) > rank(worst) {
-				worst = found.Level
-			}
+		}
+		if rank(found.Level) > rank(worst) {
+			worst = found.Level
 		}
 	}
 	if worst == problem {
@@ -119,11 +123,14 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 	if f.dhcp == string(dhcp.Off) {
 		return nil
 	}
-	name := f.interfaces[0]
-	a.printf("Looking for DHCP servers on %s ...\n", name)
-	others, err := dhcp.Look(ctx, name, lookTime)
-	if err != nil {
-		return err
+	var others []dhcp.Found
+	for _, name := range f.interfaces {
+		a.printf("Looking for DHCP servers on %s ...\n", name)
+		seen, err := dhcp.Look(ctx, name, lookTime)
+		if err != nil {
+			return err
+		}
+		others = append(others, seen...)
 	}
 	servers, proxies := split(others)
 	if len(proxies) > 0 {
@@ -140,7 +147,7 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 		f.dhcp = string(dhcp.Proxy)
 		return nil
 	}
-	return a.askDHCP(f, name)
+	return a.askDHCP(f, f.interfaces[0])
 }
 
 // askDHCP asks whether to be the network's DHCP server: nothing is given out without somebody having said so.

@@ -27,6 +27,7 @@ const (
 
 func (a *app) watchCommand() *cobra.Command {
 	var lines bool
+	var from int64
 	var until time.Duration
 	c := &cobra.Command{
 		Use:   "watch [NODES]",
@@ -44,22 +45,23 @@ one JSON object per line.`,
 			ctx, cancel = context.WithTimeout(ctx, until)
 			defer cancel()
 		}
-		err := a.watch(ctx, c, arg(args, 0), lines)
+		err := a.watch(ctx, c, arg(args, 0), lines, from)
 		if until > 0 && errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		}
 		return err
 	})
+	c.Flags().Int64Var(&from, "from", 0, "begin after the event with this number, a line for each (default: from now on)")
 	c.Flags().BoolVar(&lines, "lines", false, "one line per event, also on a terminal")
 	c.Flags().DurationVar(&until, "for", 0, "stop after this long, such as 30s; 0: when interrupted")
 	return a.readFlags(c)
 }
 
-func (a *app) watch(ctx context.Context, c *api.Client, selection string, lines bool) error {
-	if tty := terminal(a.out); tty != nil && !lines && !a.json {
+func (a *app) watch(ctx context.Context, c *api.Client, selection string, lines bool, from int64) error {
+	if tty := terminal(a.out); tty != nil && !lines && !a.json && from == 0 {
 		return a.watchTable(ctx, c, selection, tty)
 	}
-	return a.watchLines(ctx, c, selection)
+	return a.watchLines(ctx, c, selection, from)
 }
 
 // terminal returns the terminal that w is, or nil.
@@ -70,17 +72,20 @@ func terminal(w any) *os.File {
 	return nil
 }
 
-// watchLines prints events from now on.
-func (a *app) watchLines(ctx context.Context, c *api.Client, selection string) error {
+// watchLines prints events after a sequence number, 0: from now on.
+func (a *app) watchLines(ctx context.Context, c *api.Client, selection string, from int64) error {
 	wanted, err := watched(ctx, c, selection)
 	if err != nil {
 		return err
 	}
-	last, err := c.Events(ctx, -1, 1)
-	if err != nil {
-		return err
+	if from == 0 {
+		last, err := c.Events(ctx, -1, 1)
+		if err != nil {
+			return err
+		}
+		from = last.Last
 	}
-	for e, err := range c.Follow(ctx, last.Last) {
+	for e, err := range c.Follow(ctx, from) {
 		if err != nil {
 			return err
 		}

@@ -17,19 +17,18 @@ type watchView struct {
 	read  time.Time // when nodes were read
 }
 
-// The columns of the live table; together with the gaps they fill 80 columns, and names take what a wider
-// terminal has more.
+// The columns of the live table. With the gaps they leave 24 of 80 columns for bytes; names and bytes share what
+// a wider terminal has more.
 const (
 	nameWidth  = 16
 	stageWidth = 12
 	trackWidth = 16 // one mark per stage up to booted
 	timeWidth  = 8
-	bytesWidth = 24
 )
 
 // render draws the table in at most width columns and height lines, each line cleared to its end.
 func (v watchView) render(width, height int) string {
-	name := max(nameWidth, min(40, width-(stageWidth+trackWidth+timeWidth+bytesWidth+4)))
+	name := max(nameWidth, min(32, nameWidth+(width-80)/2))
 	var b strings.Builder
 	line := func(s string) { fmt.Fprintf(&b, "%s\x1b[K\r\n", cut(s, width)) }
 	line(v.summary())
@@ -99,7 +98,7 @@ func (v watchView) row(n api.Node, name int) string {
 	}
 	if b := n.Boot; b != nil {
 		stage, track = string(b.Stage), progressTrack(b)
-		took, got = span(elapsed(b, v.now)), sources(b.Bytes)
+		took, got = span(elapsed(b, v.now)), shortSources(b.Bytes)
 		if b.State == trace.Failed {
 			stage, got = "! "+stage, b.Failure
 		}
@@ -107,7 +106,8 @@ func (v watchView) row(n api.Node, name int) string {
 			stage = "down"
 		}
 	}
-	return fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, cut(n.Name, name), stageWidth, cut(stage, stageWidth), trackWidth, track, timeWidth, took, got)
+	row := fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, cut(n.Name, name), stageWidth, cut(stage, stageWidth), trackWidth, track, timeWidth, took, got)
+	return strings.TrimRight(row, " ")
 }
 
 // progressTrack is one mark per stage: '#' passed, '>' the one it is in, '!' the one that failed, '.' to come.

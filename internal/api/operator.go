@@ -72,7 +72,7 @@ type Change struct {
 type Group struct {
 	fleet.Group
 	Desired fleet.Digest `json:"desired,omitempty"` // version that Image points at now
-	Nodes   int          `json:"nodes"`
+	Nodes   int          `json:"nodes"`             // adopted members
 }
 
 // GroupList answers GET /v1/groups.

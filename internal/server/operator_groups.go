@@ -28,7 +28,9 @@ func groupViews(tx *registry.Tx, groups []fleet.Group) ([]api.Group, error) {
 	}
 	members := map[string]int{}
 	for _, n := range nodes {
-		members[n.Group]++
+		if n.State == fleet.Adopted {
+			members[n.Group]++
+		}
 	}
 	out := make([]api.Group, len(groups))
 	for i, g := range groups {
@@ -127,7 +129,7 @@ func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]stri
 	nodes, err := tx.Nodes()
 	out := []string{}
 	for _, n := range nodes {
-		if n.Group == is.Name {
+		if n.Group == is.Name && n.State == fleet.Adopted {
 			out = append(out, n.Name)
 		}
 	}

@@ -119,7 +119,7 @@ func differ(tx *registry.Tx, before map[string]fleet.Digest) ([]string, error) {
 	nodes, err := tx.Nodes()
 	out := []string{}
 	for _, n := range nodes {
-		if after[n.Name] != before[n.Name] {
+		if n.State == fleet.Adopted && after[n.Name] != before[n.Name] {
 			out = append(out, n.Name)
 		}
 	}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/build"
+)
+
+// TestProgressLines: a build whose output is no terminal: a line when a step begins and ends, and some between.
+func TestProgressLines(t *testing.T) {
+	var b bytes.Buffer
+	now := zero
+	p := newProgress(&b, func() time.Time { return now })
+	step := func(after time.Duration, s build.Progress) {
+		now = now.Add(after)
+		p.show(s)
+	}
+	step(0, build.Progress{Step: build.StepTree})
+	for range 40 {
+		step(time.Second, build.Progress{Step: build.StepTree, Note: "Setting up libc6 ..."})
+	}
+	step(0, build.Progress{Step: build.StepScan})
+	step(time.Second, build.Progress{Step: build.StepScan, Done: 14000, Unit: "files"})
+	step(0, build.Progress{Step: build.StepObjects})
+	for i := range int64(3) {
+		step(20*time.Second, build.Progress{Step: build.StepObjects, Done: (i + 1) * 200_000_000, Total: 720_000_000, Unit: "bytes"})
+	}
+	p.end(true)
+	golden(t, "progress.txt", b.String())
+}
+
+// TestProgressBar: what others write stands above the bar, and nothing of the bar stays.
+func TestProgressBar(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, func() time.Time { return zero })
+	p.draw("objects [=====    ]")
+	if _, err := p.Write([]byte("a log line\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.end(false)
+	if got, want := b.String(), "\robjects [=====    ]\x1b[K\r\x1b[Ka log line\n\robjects [=====    ]\x1b[K\r\x1b[K"; got != want {
+		t.Errorf("terminal got %q, want %q", got, want)
+	}
+}
+
+func TestShare(t *testing.T) {
+	for _, k := range [][2]int64{{0, 10}, {5, 10}, {10, 10}, {11, 10}} {
+		if got := share(k[0], k[1]); strings.Index(got, "]") != shareWidth+1 {
+			t.Errorf("%v: %q", k, got)
+		}
+	}
+	if share(5, 0) != "" {
+		t.Error("a share of nothing is known")
+	}
+}

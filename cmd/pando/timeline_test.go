@@ -1,0 +1,54 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDetail {
+	var p trace.Progress
+	for _, e := range events {
+		p.Apply(e)
+	}
+	b := api.BootDetail{Boot: api.Boot{ID: id, Node: node, Started: zero, State: p.State, Stage: p.Stage, Elapsed: p.Elapsed(),
+		Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes}, Events: events}
+	for _, s := range trace.NewTimeline(events).Steps {
+		b.Steps = append(b.Steps, api.Step(s))
+	}
+	b.SystemdStart, _ = trace.KernelStart(events)
+	return b
+}
+
+// TestTimeline: a boot that came up with systemd's figures, and one that failed.
+func TestTimeline(t *testing.T) {
+	var up, failed []trace.Event
+	for _, e := range seedEvents([]registry.Boot{{ID: "a1", Node: "pc001", Started: zero}, {ID: "a2", Node: "pc002", Started: zero}}) {
+		if e.Boot == "a1" {
+			up = append(up, e)
+		} else {
+			failed = append(failed, e)
+		}
+	}
+	a, out := testApp()
+	b := timelineOf("a1", "pc001", up)
+	b.Systemd = seedSystemd()
+	a.printTimeline(b)
+	a.printf("\n")
+	b = timelineOf("a2", "pc002", failed)
+	a.printTimeline(b)
+	a.printEvents(b)
+	golden(t, "timeline.txt", out.String())
+}
+
+func TestBar(t *testing.T) {
+	for _, k := range [][3]time.Duration{{0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {5, 5, 5}, {-3, 1, 10}, {9, 100, 10}} {
+		if got := bar(k[0], k[1], k[2]); len(got) != barWidth {
+			t.Errorf("bar(%v) is %q, %d columns", k, got, len(got))
+		}
+	}
+}
