@@ -2,6 +2,7 @@ package dhcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -163,7 +164,7 @@ func replay(ctx context.Context, spec helperSpec, out *lines) error {
 			return err
 		}
 		out.put(line{Answer: &answered{Type: messageNames[p.MessageType()], Server: addr(p.Options.Get(dhcpv4.OptionServerIdentifier)),
-			Addr: addr(p.YourIPAddr), File: p.BootFileName, Class: p.ClassIdentifier()}})
+			Addr: addr(p.YourIPAddr), File: cmp.Or(p.BootFileName, p.BootFileNameOption()), Class: p.ClassIdentifier()}})
 	}
 }
 
