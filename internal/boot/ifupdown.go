@@ -3,35 +3,38 @@ package boot
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vishvananda/netlink"
 )
 
-// currentName is what the image calls the adapter that the root hangs on.
-func currentName(dir string) (string, error) {
+// currentNames is what the image calls the adapter that the root hangs on: its name, and the alternative names
+// that udev gave it. Linux 6.1 does not rename an adapter that is up, so there "ens3" is only one of the latter,
+// and ifupdown takes it all the same.
+func currentNames(dir string) ([]string, error) {
 	var s session
 	if err := readJSON(dir, sessionName, &s); err != nil {
-		return "", err
+		return nil, err
 	}
-	i, err := net.InterfaceByIndex(s.Interface)
+	link, err := netlink.LinkByIndex(s.Interface)
 	if err != nil {
-		return "", fmt.Errorf("interface %d: %w", s.Interface, err)
+		return nil, fmt.Errorf("interface %d: %w", s.Interface, err)
 	}
-	return i.Name, nil
+	return append([]string{link.Attrs().Name}, link.Attrs().AltNames...), nil
 }
 
 // ownNIC is the condition of ifup@NAME.service: 0 when the adapter is the image's to configure, 1 (skip the
 // unit) when it is the one that the root hangs on.
 func ownNIC(dir, name string, stderr io.Writer) int {
-	ours, err := currentName(dir)
+	ours, err := currentNames(dir)
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-init:", err)
 		return 0
 	}
-	if name == ours {
+	if slices.Contains(ours, name) {
 		return 1
 	}
 	return 0
@@ -40,9 +43,9 @@ func ownNIC(dir, name string, stderr io.Writer) int {
 // ifupdownEnv writes the environment by which `ifup -a` and `ifdown -a` leave our adapter out, beside those
 // that the image leaves out itself.
 func ifupdownEnv(dir string, stderr io.Writer) int {
-	ours, err := currentName(dir)
+	ours, err := currentNames(dir)
 	if err == nil {
-		line := excludeLine(os.Getenv("EXCLUDE_INTERFACES"), ours)
+		line := excludeLine(os.Getenv("EXCLUDE_INTERFACES"), ours...)
 		err = os.WriteFile(filepath.Join(dir, "ifupdown.env"), []byte(line), 0o644)
 	}
 	if err != nil {
@@ -52,10 +55,12 @@ func ifupdownEnv(dir string, stderr io.Writer) int {
 	return 0
 }
 
-func excludeLine(others, ours string) string {
+func excludeLine(others string, ours ...string) string {
 	patterns := strings.Fields(others)
-	if !slices.Contains(patterns, ours) {
-		patterns = append(patterns, ours)
+	for _, name := range ours {
+		if !slices.Contains(patterns, name) {
+			patterns = append(patterns, name)
+		}
 	}
 	return "EXCLUDE_INTERFACES=\"" + strings.Join(patterns, " ") + "\"\n"
 }

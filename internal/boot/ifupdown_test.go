@@ -7,11 +7,11 @@ import (
 
 func TestExcludeLine(t *testing.T) {
 	for _, c := range []struct{ others, want string }{
-		{"", "EXCLUDE_INTERFACES=\"ens3\"\n"},
-		{"wl* docker0", "EXCLUDE_INTERFACES=\"wl* docker0 ens3\"\n"},
-		{"ens3", "EXCLUDE_INTERFACES=\"ens3\"\n"}, // our own line, read again
+		{"", "EXCLUDE_INTERFACES=\"eth0 ens3\"\n"},
+		{"wl* docker0", "EXCLUDE_INTERFACES=\"wl* docker0 eth0 ens3\"\n"},
+		{"eth0 ens3", "EXCLUDE_INTERFACES=\"eth0 ens3\"\n"}, // our own line, read again
 	} {
-		if got := excludeLine(c.others, "ens3"); got != c.want {
+		if got := excludeLine(c.others, "eth0", "ens3"); got != c.want {
 			t.Errorf("beside %q: %q, want %q", c.others, got, c.want)
 		}
 	}
