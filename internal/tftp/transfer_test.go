@@ -179,7 +179,7 @@ func TestPeerBreaksOffAndGoesAway(t *testing.T) {
 
 // The number of a block has 16 bits and rolls over to 0.
 func TestRollover(t *testing.T) {
-	want := content(8 * 140_000)
+	want := content(8 * 66_000)
 	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": want}), Timeout: 5 * time.Second})
 	p := newPeer(t, addr)
 	p.send([]byte("\x00\x01f\x00octet\x00blksize\x008\x00windowsize\x0064\x00"))
