@@ -94,6 +94,9 @@ func TestConfigValidate(t *testing.T) {
 		{func(c *Config) { c.Subnets[0].Last = ip4("10.77.0.255") }, "not a range"},
 		{func(c *Config) { c.Subnets[0].First = ip4("10.76.0.1") }, "not a range"},
 		{func(c *Config) { c.Subnets[0].First = netip.Addr{} }, "not a range"},
+		{func(c *Config) { c.Subnets[0].Search = []string{"lab..test"} }, "not a domain name"},
+		{func(c *Config) { c.Subnets[0].Domain = strings.Repeat("a", 64) }, "not a domain name"},
+		{func(c *Config) { c.Subnets[0].DNS = []netip.Addr{netip.IPv6LinkLocalAllNodes()} }, "not an IPv4 address"},
 	}
 	for i, tt := range tests {
 		c := good()

@@ -2,7 +2,6 @@ package dhcp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -248,12 +247,8 @@ func TestTwoInterfaces(t *testing.T) {
 func TestPortTaken(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
 	net.serve(ownSpec())
-	b, _ := json.Marshal(proxySpec())
-	exe, _ := os.Executable()
-	cmd := net.cmd(t.Context(), exe)
-	cmd.Env = append(os.Environ(), helperEnv+"="+string(b))
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "port 67 on br0 is taken") {
+	out, err := net.helperFails(proxySpec())
+	if err == nil || !strings.Contains(out, "port 67 on br0 is taken") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

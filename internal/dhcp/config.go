@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"pando/internal/netboot"
@@ -93,6 +95,16 @@ func (s Subnet) validate() error {
 	if !s.Prefix.IsValid() || !s.Prefix.Addr().Is4() || s.Prefix.Bits() > 30 {
 		return fmt.Errorf("DHCP subnet %s: an IPv4 prefix of at most 30 bits is needed", s.Prefix)
 	}
+	for _, name := range append([]string{s.Domain}, s.Search...) {
+		if name != "" && !domainName(name) {
+			return fmt.Errorf("DHCP subnet %s: %q is not a domain name", s.Prefix, name)
+		}
+	}
+	for _, a := range slices.Concat(s.Routers, s.DNS, s.NTP) {
+		if !a.Is4() {
+			return fmt.Errorf("DHCP subnet %s: router, DNS or NTP server %s is not an IPv4 address", s.Prefix, a)
+		}
+	}
 	if !s.First.IsValid() && !s.Last.IsValid() {
 		return nil
 	}
@@ -100,6 +112,19 @@ func (s Subnet) validate() error {
 		return fmt.Errorf("DHCP range %s-%s: not a range of host addresses of %s", s.First, s.Last, s.Prefix)
 	}
 	return nil
+}
+
+// domainName checks what is put into options 15 and 119 (RFC 1035 section 2.3.4).
+func domainName(name string) bool {
+	if len(name) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(r rune) bool { return r <= 0x20 || r > 0x7e }) {
+			return false
+		}
+	}
+	return true
 }
 
 // usable reports whether a is a host address of the subnet.

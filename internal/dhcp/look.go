@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -102,7 +103,11 @@ func (l *looker) ask() error {
 	}
 	any4 := netip.AddrPortFrom(netip.IPv4Unspecified(), clientPort)
 	all := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), serverPort)
-	return l.sock.send(broadcastMAC, datagram(any4, all, p.ToBytes()))
+	err = l.sock.send(broadcastMAC, datagram(any4, all, p.ToBytes()))
+	if errors.Is(err, syscall.ENETDOWN) {
+		return fmt.Errorf("%w (ip link set %s up)", err, l.ifi.Name)
+	}
+	return err
 }
 
 // collect reads answers until a time, or until the socket is closed (os.ErrClosed).
@@ -118,6 +123,7 @@ func (l *looker) collect(until time.Time, tell func(Found)) error {
 		case errors.Is(err, os.ErrClosed):
 			return err
 		case err != nil: // the interface is down; nobody can be heard
+			time.Sleep(afterError)
 			continue
 		}
 		if b, ok := payload(l.buf[:n], clientPort); ok {

@@ -108,8 +108,8 @@ type served struct {
 	stop  func()
 }
 
-// serve starts the helper inside and waits until it listens.
-func (n *netns) serve(spec helperSpec) *served {
+// helper is the command that runs the test binary inside.
+func (n *netns) helper(spec helperSpec) *exec.Cmd {
 	n.t.Helper()
 	b, err := json.Marshal(spec)
 	if err != nil {
@@ -121,6 +121,13 @@ func (n *netns) serve(spec helperSpec) *served {
 	}
 	cmd := n.cmd(context.Background(), exe)
 	cmd.Env = append(os.Environ(), helperEnv+"="+string(b))
+	return cmd
+}
+
+// serve starts the helper inside and waits until it listens.
+func (n *netns) serve(spec helperSpec) *served {
+	n.t.Helper()
+	cmd := n.helper(spec)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

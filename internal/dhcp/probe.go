@@ -40,7 +40,8 @@ func (p *arpProber) run() {
 			return
 		}
 		if err != nil {
-			continue // the interface went down, for example; it may come back
+			time.Sleep(afterError)
+			continue
 		}
 		mac, a, ok := arpSender(buf[:n])
 		if !ok {

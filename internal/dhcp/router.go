@@ -40,8 +40,10 @@ const inIPXEFor = 30 * time.Second
 // allRouters is the Ethernet address of ff02::2.
 var allRouters = fleet.MAC{0x33, 0x33, 0, 0, 0, 2}
 
-// loading remembers which machines are in iPXE. It is bounded by the expiry of its entries, which need a
-// DHCP packet each.
+// maxLoading bounds the machines that are remembered, against made-up addresses.
+const maxLoading = 1 << 16
+
+// loading remembers which machines are in iPXE.
 type loading struct {
 	mu    sync.Mutex
 	until map[fleet.MAC]time.Time
@@ -58,7 +60,9 @@ func (l *loading) saw(mac fleet.MAC, kind netboot.Kind, now time.Time) {
 		delete(l.until, mac)
 		return
 	}
-	l.until[mac] = now.Add(inIPXEFor)
+	if len(l.until) < maxLoading {
+		l.until[mac] = now.Add(inIPXEFor)
+	}
 }
 
 // has reports whether a machine is in iPXE.
@@ -112,8 +116,12 @@ func (s *Server) answerSolicitations(ctx context.Context, l *link) {
 		if errors.Is(err, os.ErrClosed) {
 			return
 		}
-		src, ok := solicitation(buf[:max(n, 0)])
-		if err != nil || !ok || !s.loading.has(from, s.now()) {
+		if err != nil {
+			time.Sleep(afterError)
+			continue
+		}
+		src, ok := solicitation(buf[:n])
+		if !ok || !s.loading.has(from, s.now()) {
 			continue
 		}
 		own, err := l.router.mac()

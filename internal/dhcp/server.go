@@ -17,6 +17,9 @@ import (
 // How often a server that gives addresses asks whether another one does too.
 const lookAgain = time.Minute
 
+// afterError is the pause after a failed read: the interface went down, for example, and may come back.
+const afterError = 100 * time.Millisecond
+
 // maxPackets bounds the packets that are worked on at once; what is above is dropped, and asked again.
 const maxPackets = 1024
 
@@ -122,6 +125,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 		}
 		if err != nil {
 			s.log().Warn("dhcp: read", "interface", l.ifi.Name, "err", err)
+			time.Sleep(afterError)
 			continue
 		}
 		r, err := Parse(buf[:n])
