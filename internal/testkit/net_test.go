@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -100,5 +101,41 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := c.Wait(); err == nil {
 		t.Error("a program that was told to end ended with status 0")
+	}
+}
+
+// What a killed test left is removed, what belongs to a living one stays.
+func TestSweepRemovesWhatTheDeadLeft(t *testing.T) {
+	alive := newTestNet(t, "10.76.0.1/24")
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead := fmt.Sprintf("kit-%d-1", gone.Process.Pid)
+	if err := ip("netns", "add", dead); err != nil {
+		t.Fatal(err)
+	}
+	left := (&Net{Name: dead}).Command(t.Context(), "sh", "-c", "echo up; exec sleep 600")
+	out, err := left.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil { // from now on it is inside
+		t.Fatal(err)
+	}
+	if err := Sweep("kit"); err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Wait(); err == nil {
+		t.Error("the program in the dead one's namespace ended by itself")
+	}
+	if _, err := os.Stat((&Net{Name: dead}).path()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the dead one's namespace: %v", err)
+	}
+	if _, err := os.Stat(alive.path()); err != nil {
+		t.Errorf("the living one's namespace: %v", err)
 	}
 }

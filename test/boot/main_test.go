@@ -75,7 +75,7 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	base = filepath.Join(workDir, "base-"+sum)
-	if err := errors.Join(os.RemoveAll(runDir()), os.MkdirAll(runDir(), 0o755)); err != nil {
+	if err := errors.Join(testkit.Sweep("boot"), testkit.Sweep("bootdhcp"), testkit.Sweep("bootbase"), os.RemoveAll(runDir()), os.MkdirAll(runDir(), 0o755)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(base, "whole")); err == nil {
