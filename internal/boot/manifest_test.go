@@ -20,7 +20,6 @@ import (
 type published struct {
 	data, signature []byte
 	key             string
-	arch            string
 }
 
 func publish(t *testing.T, change func(*image.Manifest)) published {
