@@ -37,7 +37,7 @@ func testView() View {
 
 // TestCapturedPackets: packets of real firmware and clients, and what is answered as server, as proxy, as proxy
 // with a menu, and on port 4011. The packets were captured from QEMU 7.2 with its iPXE ROMs and OVMF 2022.11
-// (firmware and iPXE), and from isc-dhcp-client and busybox of Debian 12.
+// (firmware and iPXE), undionly and snponly of Debian 13 (1.21) and 12 (the others), and from isc-dhcp-client and busybox of Debian 12.
 func TestCapturedPackets(t *testing.T) {
 	packets, err := filepath.Glob("testdata/packets/*.bin")
 	if err != nil || len(packets) == 0 {

@@ -14,6 +14,7 @@ func TestParseRequestOfRealFirmware(t *testing.T) {
 	}{
 		{"ovmf-size.bin", readRequest{name: "snponly.efi", block: 1468, window: 4, size: true, options: []string{"tsize", "blksize", "windowsize"}}},
 		{"ovmf-read.bin", readRequest{name: "snponly.efi", block: 1468, window: 4, options: []string{"blksize", "windowsize"}}},
+		{"ipxe-1.21-autoexec.bin", readRequest{name: "autoexec.ipxe", block: 1432, size: true, options: []string{"blksize", "tsize"}}},
 		{"ipxe-read.bin", readRequest{name: "undionly.kpxe", block: 1432, size: true, options: []string{"blksize", "tsize"}}},
 	}
 	for _, tt := range tests {
