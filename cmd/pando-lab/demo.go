@@ -131,7 +131,7 @@ func (l *lab) settle(ctx context.Context, p *play) error {
 		}
 	}
 	ref := fleet.Ref(imageName)
-	keys, args := []string{p.login.authorized}, []string{"console=ttyS0"}
+	keys, args := []string{p.login.authorized}, testkit.KernelArgs()
 	if _, err := p.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, AuthorizedKeys: &keys, KernelArgs: &args}); err != nil {
 		return err
 	}

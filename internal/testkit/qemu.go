@@ -73,6 +73,16 @@ func accelArgs() []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16"}
 }
 
+// KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied upon. On
+// a busy host the calibration of the emulated TSC is now and then wrong by a factor of fifty, and time-outs of minutes
+// then pass in seconds.
+func KernelArgs() []string {
+	if HasKVM() {
+		return []string{"console=ttyS0"}
+	}
+	return []string{"console=ttyS0", "tsc=unstable", "clocksource=hpet"}
+}
+
 // HasKVM reports whether guests run at full speed here.
 func HasKVM() bool {
 	info, err := os.ReadFile("/proc/cpuinfo")

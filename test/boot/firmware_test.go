@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"testing"
 
 	"pando/internal/api"
@@ -62,13 +61,6 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	}
 	s.prove(n, g)
 
-	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
-	defer cancel()
-	if err := m.PowerButton(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.WaitOff(ctx); err != nil {
-		t.Error(err)
-	}
+	s.powerOff(m)
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Boot.State == trace.Down })
 }

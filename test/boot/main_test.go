@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"testing"
 
-	"pando/internal/api"
-	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
 
@@ -140,11 +138,6 @@ func buildBase(ctx context.Context) error {
 		c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", base, "image", "build", suite, "--recipe", "debian:"+suite)
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", suite, err, out)
-		}
-		_, err := site.API.CreateGroup(ctx, fleet.Group{Name: suite, Image: fleet.Ref(suite),
-			KernelArgs: []string{"console=ttyS0"}, AuthorizedKeys: []string{authorized}})
-		if err != nil && !api.IsCode(err, api.Conflict) {
-			return err
 		}
 	}
 	return nil

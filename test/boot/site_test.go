@@ -94,7 +94,19 @@ func newSiteIn(t *testing.T, network *testkit.Net, dhcp string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.group(bookworm)
+	s.group(trixie)
 	return s
+}
+
+// group makes a group that boots the image of the same name.
+func (s *site) group(name string) {
+	s.t.Helper()
+	_, err := s.API.CreateGroup(s.t.Context(), fleet.Group{Name: name, Image: fleet.Ref(name),
+		KernelArgs: testkit.KernelArgs(), AuthorizedKeys: []string{authorized}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func logError(t *testing.T, err error) {
