@@ -29,6 +29,8 @@ const (
 	failuresBack = 3
 	// finalDelay is how long the reason of a failure that no retry can cure stays on the screen.
 	finalDelay = time.Minute
+	// rebootDelay is the same for a boot that was tried for long enough.
+	rebootDelay = 10 * time.Second
 	// DefaultRebootAfter is how long a phase may fail or hang before the machine is rebooted.
 	DefaultRebootAfter = 10 * time.Minute
 )
@@ -113,27 +115,36 @@ func (r *Runner) failed(ctx context.Context, p Phase, attempt int, err error, si
 	if hint == "" {
 		hint = p.Hint
 	}
-	wait := backoff(attempt)
-	stuck := errors.Is(err, errStuck) || r.overdue(since)
-	next := fmt.Sprintf("trying again in %s", wait)
-	switch {
-	case stuck:
-		next = "rebooting"
-	case isFinal(err):
-		wait, stuck = r.finalWait(), true
+	wait, end := r.pause(attempt, err, since)
+	next := fmt.Sprintf("trying again in %s", wait.Round(100*time.Millisecond))
+	if end {
 		next = fmt.Sprintf("rebooting in %s", wait)
 	}
 	r.Report(trace.Event{Stage: p.Stage, Kind: trace.Fail, Attempt: attempt, Hint: hint,
 		Message: err.Error(), Attrs: map[string]string{"next": next}})
-	if !errors.Is(err, errStuck) {
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
+	if err := sleep(ctx, wait); err != nil {
+		return err
 	}
-	if stuck {
+	if end {
 		return errStuck
 	}
 	return nil
+}
+
+// pause returns how long to wait after a failure, and whether the machine is rebooted then. The last try of a
+// boot is made when its time is over, not up to a back-off later.
+func (r *Runner) pause(attempt int, err error, since time.Time) (wait time.Duration, end bool) {
+	limit := r.limit()
+	left := limit - time.Since(since)
+	switch {
+	case errors.Is(err, errStuck), limit > 0 && left <= 0:
+		return rebootDelay, true
+	case isFinal(err):
+		return r.finalWait(), true
+	case limit > 0:
+		return min(backoff(attempt), left), false
+	}
+	return backoff(attempt), false
 }
 
 func (r *Runner) limit() time.Duration {
