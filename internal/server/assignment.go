@@ -9,7 +9,6 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/config"
-	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 )
@@ -41,7 +40,7 @@ func (s *Server) rebootAfter(g fleet.Group) time.Duration {
 func (s *Server) configFiles(node fleet.Node, group fleet.Group, addr netip.Addr) []fleet.File {
 	in := config.Input{Node: node.Name, Address: node.Address, MachineID: s.keys.MachineID(node.Name), AuthorizedKeys: group.AuthorizedKeys}
 	in.HostKey, in.HostKeyPublic = s.keys.HostKey(node.Name)
-	if s.cfg.DHCP.Mode == dhcp.Own {
+	if s.givesAddresses() {
 		for _, n := range s.cfg.DHCP.Subnets {
 			if n.Prefix.Contains(addr) {
 				in.Domain, in.DNS, in.Search = n.Domain, n.DNS, n.Search

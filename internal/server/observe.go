@@ -55,7 +55,7 @@ func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
 		s.record(ctx, c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: string(seen.Client.Kind) + ", " + seen.Client.Arch.String()})
 		c.dhcp = trace.Begin
 	}
-	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.cfg.DHCP.Mode == dhcp.Own {
+	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
 		s.fail(ctx, c, trace.DHCP, "no address for this machine: "+seen.Reason, "look at the range that is given out, and at `pando doctor`")
 	}
 	if addr.IsValid() && c.dhcp == trace.Begin {
@@ -145,19 +145,32 @@ func (s *Server) bootFileDone(peer netip.Addr, name string, n int64, started tim
 }
 
 // proven reports whether it is known that the machine with this MAC has this address: from an exchange that was
-// seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max.
+// seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max. A
+// DHCP packet is easily forged; so whatever was seen, it is no proof where the ARP table knows another machine by
+// this address.
 func (s *Server) proven(c *current, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
 	now := s.now()
 	fresh := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) <= within }
+	got, known := s.neighbour(addr)
+	if known && got != mac {
+		return false
+	}
 	if fresh(s.exchanges.shown(mac, addr)) || c.boot.Addr == addr && fresh(c.boot.Exchanged) {
 		return true
 	}
-	// Where DHCP is another's business altogether, nothing of it is heard, and the ARP table is all there is.
-	if s.cfg.DHCP.Mode == dhcp.Proxy && fresh(s.exchanges.heard(mac)) || s.dhcpOff() {
-		got, ok := s.neighbour(addr)
-		return ok && got == mac
+	// As proxy, or after standing down, the answer of another server gave the address. Where DHCP is another's
+	// business altogether, nothing of it is heard, and the ARP table is all there is.
+	return known && (s.dhcpOff() || fresh(s.exchanges.heard(mac)))
+}
+
+// givesAddresses reports whether nodes have their addresses, and so their resolvers, from this server.
+func (s *Server) givesAddresses() bool {
+	for _, st := range s.DHCP() {
+		if st.StoodDown {
+			return false
+		}
 	}
-	return false
+	return s.cfg.DHCP.Mode == dhcp.Own
 }
 
 func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }

@@ -53,6 +53,12 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	}
 	l := &listeners{}
 	s.listeners = l
+	defer func() {
+		if err != nil { // a second try starts afresh
+			err = errors.Join(err, l.close())
+			s.listeners = nil
+		}
+	}()
 	if l.data, err = listenTCP(ctx, "data path", s.cfg.Data); err != nil {
 		return err
 	}

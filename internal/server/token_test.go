@@ -135,6 +135,18 @@ func TestProxySeesTheAddressByARP(t *testing.T) {
 	}
 }
 
+// TestForgedRequest: a DHCP request with a node's MAC, from a machine whose MAC the ARP table knows, proves nothing.
+func TestForgedRequest(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n, thief := s.node(1), s.node(2)
+	s.neighbour = func(a netip.Addr) (fleet.MAC, bool) { return thief.mac, a == n.addr }
+	n.exchange(netboot.IPXE)
+	if strings.Contains(n.script(), "initrd") {
+		t.Error("the address is another machine's, and it got the node's boot script")
+	}
+}
+
 // TestInitramfsAgain: a transfer that broke is asked for again, in whole or in part, and is the same file; HEAD makes no token.
 func TestInitramfsAgain(t *testing.T) {
 	s := startSite(t)

@@ -77,6 +77,10 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 				return fmt.Errorf("serve TFTP: %w", err)
 			}
 			s.log().Warn("tftp: read", "err", err) // an ICMP error of an earlier reply, for example
+			select {
+			case <-ctx.Done():
+			case <-time.After(readPause):
+			}
 			continue
 		}
 		peer := from.(*net.UDPAddr).AddrPort()
@@ -88,6 +92,9 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 		s.packet(ctx, conn, buf[:n], peer, local)
 	}
 }
+
+// readPause keeps a socket that fails again and again from taking a processor.
+const readPause = 10 * time.Millisecond
 
 // packet decides on one datagram of the well-known port. Only requests belong here.
 func (s *Server) packet(ctx context.Context, conn *net.UDPConn, b []byte, peer netip.AddrPort, local netip.Addr) {
