@@ -22,6 +22,11 @@ const clockError = 2 * time.Second
 
 // hello redeems the boot's token for the right to speak as this node and for the assignment.
 func (m *machine) hello(ctx context.Context) (string, error) {
+	if m.channel.session.Load() != nil {
+		// A later phase went back beyond this one. The token is used up, and using it again would look like
+		// somebody else's attempt.
+		return "said before, the assignment stays", nil
+	}
 	if m.nonce == "" {
 		m.nonce = rand.Text()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -103,4 +104,28 @@ func FuzzCheckAssignment(f *testing.F) {
 			t.Errorf("taken: %+v", a)
 		}
 	})
+}
+
+// A phase after hello may go back to the address; the token must not be used a second time then.
+func TestHelloIsSaidOnce(t *testing.T) {
+	said := 0
+	resp, cfg := signedAssignment(t, nil)
+	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		said++
+		_ = json.NewEncoder(w).Encode(resp)
+	})
+	m := &machine{config: cfg, console: &console{kmsg: io.Discard}}
+	m.report = newReporter(m.post)
+	var err error
+	if m.control, err = newControl([]string{url}, key); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if message, err := m.hello(t.Context()); err != nil {
+			t.Fatalf("%q, %v", message, err)
+		}
+	}
+	if said != 1 || m.assigned.Node != "pc001" {
+		t.Errorf("said %d times, assigned %+v", said, m.assigned)
+	}
 }
