@@ -388,6 +388,10 @@ func testEvents(t *testing.T, r *Registry) {
 			same(t, events[0], e)
 		}
 	}
+	again, err := r.Append(t.Context(), e)
+	if err != nil || again[0].Seq != 0 || r.Last() != got[2].Seq {
+		t.Errorf("a node's report that came twice was recorded twice: %+v, %v", again, err)
+	}
 	if none, err := r.Append(t.Context()); err != nil || none != nil {
 		t.Errorf("nothing appended: %v, %v", none, err)
 	}

@@ -22,7 +22,8 @@ type EventFilter struct {
 	Limit int          // the first so many; 0: all
 }
 
-// Append records events in their order and returns them with their sequence numbers. It is the one way in:
+// Append records events in their order and returns them with their sequence numbers; one that a node reported
+// before, or that is beyond EventsPerBoot, has none. It is the one way in:
 // timelines, followers and everything that counts read what Append wrote.
 func (r *Registry) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	if len(events) == 0 {
@@ -42,6 +43,12 @@ func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event)
 	progress := make(map[fleet.BootID]*Progress)
 	for i := range events {
 		e := &events[i]
+		if again, err := reportedBefore(ctx, tx, *e); err != nil || again {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		p, err := progressOf(ctx, tx, progress, e.Boot)
 		if err != nil {
 			return err
@@ -60,6 +67,22 @@ func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event)
 		}
 	}
 	return r.prune(ctx, tx, highest(events), len(events))
+}
+
+// reportedBefore tells whether a node's event is on record: a node whose report was taken but whose answer was lost
+// reports again. Its own clock (Offset) makes the event the same to the byte.
+func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error) {
+	if e.Boot == "" || e.Offset == 0 {
+		return false, nil
+	}
+	e.Seq = 0
+	body, err := json.Marshal(e)
+	if err != nil {
+		return false, fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
+	}
+	var n int
+	err = tx.QueryRowContext(ctx, `SELECT count(*) FROM events WHERE boot = ? AND body = ?`, string(e.Boot), body).Scan(&n)
+	return n > 0, err
 }
 
 func insertEvent(ctx context.Context, tx *sql.Tx, e *trace.Event) error {
