@@ -43,6 +43,7 @@ func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event)
 	progress := make(map[fleet.BootID]*Progress)
 	for i := range events {
 		e := &events[i]
+		e.Seq = 0 // given by the table
 		if again, err := reportedBefore(ctx, tx, *e); err != nil || again {
 			if err != nil {
 				return err
@@ -75,7 +76,6 @@ func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error
 	if e.Boot == "" || e.Offset == 0 {
 		return false, nil
 	}
-	e.Seq = 0
 	body, err := json.Marshal(e)
 	if err != nil {
 		return false, fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
@@ -86,7 +86,6 @@ func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error
 }
 
 func insertEvent(ctx context.Context, tx *sql.Tx, e *trace.Event) error {
-	e.Seq = 0 // given by the table
 	body, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
