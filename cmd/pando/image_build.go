@@ -150,6 +150,6 @@ func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	}
 	m := r.Manifest
 	fields(w, "image", name+":"+fleet.LatestTag, "version", string(r.Version)+", "+what,
-		"root", size(m.Root.Size)+" raw, "+size(m.Sizes.Stored)+" stored, "+size(r.NewBytes)+" of it new",
-		"kernel", m.Kernel.Release+", "+size(m.Kernel.Size)+", drivers "+size(drivers), "took", span(took))
+		"root", size(m.Root.Size)+" raw, "+size(m.Sizes.Stored)+" stored",
+		"kernel", m.Kernel.Release+", "+size(m.Kernel.Size)+", drivers "+size(drivers), "new in the store", size(r.NewBytes), "took", span(took))
 }

@@ -30,6 +30,9 @@ const (
 	lineEvery = 15 * time.Second
 )
 
+// lineWidth cuts plain lines: what an installer prints has no bound.
+const lineWidth = 120
+
 func newProgress(out io.Writer, now func() time.Time) *progress {
 	return &progress{out: out, tty: terminal(out), now: now}
 }
@@ -59,7 +62,7 @@ func (p *progress) show(s build.Progress) {
 	}
 	p.shown = now
 	if p.tty == nil {
-		fmt.Fprintln(p.out, p.text(now))
+		fmt.Fprintln(p.out, cut(p.text(now), lineWidth))
 		return
 	}
 	width, _ := terminalSize(p.tty)

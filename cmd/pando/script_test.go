@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,14 +17,7 @@ import (
 
 // runMain lets testscript start this test binary as the program itself.
 func runMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"pando": func() {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-			stop()
-			os.Exit(code)
-		},
-	})
+	testscript.Main(m, map[string]func(){"pando": main})
 }
 
 // TestScripts runs the real program against real servers on loopback, one file per behaviour.

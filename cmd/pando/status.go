@@ -54,7 +54,7 @@ func dhcpText(d api.DHCP) string {
 	case "proxy":
 		parts = append(parts, "proxyDHCP beside the site's server")
 	default:
-		return "off"
+		return "none"
 	}
 	if d.Interface != "" {
 		parts = append(parts, "on "+d.Interface)

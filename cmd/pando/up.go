@@ -244,7 +244,7 @@ func (a *app) printNext(ctx context.Context, f upFlags, c *api.Client) error {
 			image = string(g.Image)
 		}
 	}
-	a.printf("\nPando serves %s, %s.\n", image, dhcpText(st.DHCP))
+	a.printf("\nPando serves %s; DHCP: %s.\n", image, dhcpText(st.DHCP))
 	a.printf("  1. Let a machine boot from the network, and see it come:   pando watch\n")
 	a.printf("  2. Let yourself in:  pando group set default --authorized-keys ~/.ssh/id_ed25519.pub\n")
 	a.printf("  3. If one does not come up:  pando boot show NODE, and pando doctor\n")

@@ -145,42 +145,83 @@ func eventText(e trace.Event) string {
 	return strings.TrimRight(s, " ")
 }
 
-// watchTable draws the table until ctx ends. The terminal's cursor comes back whatever happens.
+// watchTable draws the table until ctx ends. The terminal's cursor comes back whatever happens, and a server
+// that goes away is waited for.
 func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, tty *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 1)
-	changed := make(chan struct{}, 1)
-	go func() { ended <- follow(ctx, c, changed) }()
+	nodes, err := c.Nodes(ctx, selection)
+	if err != nil {
+		return err
+	}
 	fmt.Fprint(tty, hideCursor+clearScreen)
 	defer fmt.Fprint(tty, showCursor)
+	t := watchTable{changed: make(chan struct{}, 1), view: watchView{nodes: nodes, read: a.now()}}
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
-	var view watchView
-	for stale := true; ; {
-		if stale || a.now().Sub(view.read) >= readEvery {
-			nodes, err := c.Nodes(ctx, selection)
-			if err != nil {
-				return err
-			}
-			view.nodes, view.read, stale = nodes, a.now(), false
+	for {
+		if t.ended == nil {
+			t.follow(ctx, c)
 		}
-		view.now = a.now()
-		fmt.Fprint(tty, cursorHome+view.render(terminalSize(tty))+clearBelow)
-		// An event only marks the table as stale, and the next tick draws it: a storm has thousands a second.
-		for ticked := false; !ticked; {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case err := <-ended:
-				return err
-			case <-changed:
-				stale = true
-			case <-tick.C:
-				ticked = true
-			}
+		t.view.now = a.now()
+		fmt.Fprint(tty, cursorHome+t.view.render(terminalSize(tty))+clearBelow)
+		if err := t.wait(ctx, tick.C); err != nil {
+			return err
+		}
+		if !t.stale && t.view.lost == nil && a.now().Sub(t.view.read) < readEvery {
+			continue
+		}
+		nodes, err := c.Nodes(ctx, selection)
+		if t.view.lost, err = lost(err); err != nil {
+			return err
+		}
+		if t.view.lost == nil {
+			t.view.nodes, t.view.read, t.stale = nodes, a.now(), false
 		}
 	}
+}
+
+// watchTable is a live table and what keeps it fresh.
+type watchTable struct {
+	view    watchView
+	stale   bool          // something happened since the nodes were read
+	changed chan struct{} // something happened
+	ended   chan error    // the stream of events ended; nil: there is none
+}
+
+// follow starts to listen for events. They only mark the table as stale, and a tick reads it anew: a storm has
+// thousands of events a second.
+func (t *watchTable) follow(ctx context.Context, c *api.Client) {
+	ended := make(chan error, 1)
+	t.ended = ended
+	go func() { ended <- follow(ctx, c, t.changed) }()
+}
+
+// wait returns at the next tick, or with what ends the table.
+func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time) (err error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-t.ended:
+			t.ended = nil
+			if t.view.lost, err = lost(err); err != nil {
+				return err
+			}
+		case <-t.changed:
+			t.stale = true
+		case <-tick:
+			return nil
+		}
+	}
+}
+
+// lost tells a server that does not answer, which may come back, from other errors.
+func lost(err error) (gone *api.UnreachableError, other error) {
+	if errors.As(err, &gone) {
+		return gone, nil
+	}
+	return nil, err
 }
 
 // What a terminal is told; every terminal of the last thirty years knows these.

@@ -14,7 +14,8 @@ import (
 type watchView struct {
 	nodes []api.Node
 	now   time.Time
-	read  time.Time // when nodes were read
+	read  time.Time             // when nodes were read
+	lost  *api.UnreachableError // the server does not answer; nil: it does
 }
 
 // The columns of the live table. With the gaps they leave 24 of 80 columns for bytes; names and bytes share what
@@ -62,6 +63,9 @@ func urgency(n api.Node) int {
 }
 
 func (v watchView) summary() string {
+	if v.lost != nil {
+		return fmt.Sprintf("%s  NO ANSWER for %s from %s; as it was then:", v.now.Local().Format("15:04:05"), span(v.now.Sub(v.read)), v.lost.Server)
+	}
 	var up, on, failed, waiting int
 	total := map[string]int64{}
 	for _, n := range v.nodes {

@@ -39,7 +39,10 @@ func TestWatchTable(t *testing.T) {
 	for _, width := range []int{80, 120} {
 		fmt.Fprintf(&b, "%d columns\n%s", width, strings.NewReplacer("\x1b[K", "", "\r", "").Replace(v.render(width, 24)))
 	}
+	v.lost, v.read = &api.UnreachableError{Server: "/var/lib/pando/pando.sock"}, zero.Add(50*time.Second)
+	fmt.Fprintf(&b, "without a server\n%s", strings.NewReplacer("\x1b[K", "", "\r", "").Replace(v.render(80, 24)))
 	golden(t, "watch.txt", b.String())
+	v.lost = nil
 	for line := range strings.Lines(strings.NewReplacer("\x1b[K", "", "\r\n", "\n").Replace(v.render(80, 24))) {
 		if len([]rune(strings.TrimSuffix(line, "\n"))) > 80 {
 			t.Errorf("line is wider than 80 columns: %q", line)
