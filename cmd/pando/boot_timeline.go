@@ -83,8 +83,12 @@ func (a *app) printSystemd(b api.BootDetail) {
 	if len(s.Failed) > 0 {
 		state += ", failed: " + strings.Join(s.Failed, " ")
 	}
-	fields(a.out, "state", state, "kernel and initramfs", span(s.Userspace), "userspace", span(s.Finish-s.Userspace),
-		"default target reached at", span(zero+s.Finish))
+	kernel := span(s.Userspace)
+	if zero < 0 {
+		kernel = "" // its clock did not begin when it did, as it happens in emulation; the moments below still fit
+	}
+	fields(a.out, "state", state, "kernel and initramfs", kernel, "systemd started at", span(zero+s.Userspace),
+		"userspace", span(s.Finish-s.Userspace), "default target reached at", span(zero+s.Finish))
 	if len(s.Units) == 0 {
 		return
 	}
