@@ -98,25 +98,26 @@ func (a *app) printNode(n api.Node) {
 	if n.Address.IsValid() {
 		address = n.Address.String()
 	}
-	fields(a.out, "node", n.Name, "state", nodeState(n), "group", n.Group, "labels", labels(n.Labels),
+	pairs := []string{"node", n.Name, "state", nodeState(n), "group", n.Group, "labels", labels(n.Labels),
 		"MACs", join(n.MACs), "fixed address", address, "version override", string(n.Version),
 		"kernel args", strings.Join(n.KernelArgs, " "), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
-		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift))
+		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift)}
 	if h := n.Hardware; h != nil {
-		fields(a.out, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
+		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
 			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "))
 	}
 	if b := n.Boot; b != nil {
-		fields(a.out, "boot", string(b.ID), "started", clock(b.Started), "boot state", string(b.State), "stage", string(b.Stage),
+		pairs = append(pairs, "boot", string(b.ID), "started", clock(b.Started), "boot state", string(b.State), "stage", string(b.Stage),
 			"elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
 	}
 	if s := n.Status; s != nil {
-		fields(a.out, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "overlay used", used(s.UpperUsed, s.UpperTotal))
+		pairs = append(pairs, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "overlay used", used(s.UpperUsed, s.UpperTotal))
 		if s.Systemd != nil {
-			fields(a.out, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
+			pairs = append(pairs, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
 		}
 	}
+	fields(a.out, pairs...)
 }
 
 func drift(d bool) string {
