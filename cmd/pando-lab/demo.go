@@ -59,7 +59,9 @@ func (l *lab) demo(ctx context.Context) (err error) {
 		if err != nil {
 			l.say("\nThe logs of this run are in %s", l.runDir())
 		}
-		err = errors.Join(err, l.stop())
+		if left := l.stop(); left != nil {
+			err = errors.Join(err, &leftError{left})
+		}
 	}()
 	p, err := l.prepare(ctx)
 	if err != nil {
@@ -78,6 +80,11 @@ func (l *lab) demo(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// leftError says that something could not be cleaned up.
+type leftError struct{ err error }
+
+func (e *leftError) Error() string { return "not cleaned up: " + e.err.Error() }
 
 func (l *lab) runDir() string  { return filepath.Join(l.dir, "run") }
 func (l *lab) dataDir() string { return filepath.Join(l.dir, "data") }
@@ -107,7 +114,7 @@ func (l *lab) prepare(ctx context.Context) (*play, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.started(p.site.PID(), "serve"); err != nil {
+	if err := l.started(p.site.PID(), l.dataDir()); err != nil {
 		return nil, err
 	}
 	if p.version, err = l.image(ctx, p.site.API); err != nil {

@@ -47,10 +47,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		err = l.demo(ctx)
 	}
+	var left *leftError
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.As(err, &left):
 		fmt.Fprintln(stderr, "pando-lab: interrupted; everything is cleaned up")
 		return exitInterrupted
 	}

@@ -122,16 +122,15 @@ func EndProcess(pid int, name string) error {
 	if err != nil || !contains(cmdline, name) {
 		return nil
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	signal := unix.SIGTERM
-	for unix.Kill(pid, signal) == nil {
-		if time.Now().After(deadline) {
-			if signal == unix.SIGKILL {
-				return fmt.Errorf("process %d (%s) does not end", pid, name)
-			}
-			signal, deadline = unix.SIGKILL, time.Now().Add(5*time.Second)
+	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		if err := unix.Kill(pid, signal); err != nil {
+			return nil // it has ended
 		}
-		time.Sleep(50 * time.Millisecond)
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if unix.Kill(pid, 0) != nil {
+				return nil
+			}
+		}
 	}
-	return nil
+	return fmt.Errorf("process %d (%s) does not end", pid, name)
 }

@@ -39,6 +39,11 @@ func (p *Proof) equal(what, got, want string) {
 	p.Lines = append(p.Lines, ProofLine{what, got, want, got == want})
 }
 
+// mount is good when the root is an overlay; where its layers are is for people to see.
+func (p *Proof) mount(got string) {
+	p.Lines = append(p.Lines, ProofLine{"findmnt /", got, "overlay ...", strings.HasPrefix(got, "overlay ")})
+}
+
 // Prove looks inside a node: that it is the node, that its root is the overlay over the version's read-only root,
 // that systemd is content, and that files read through it have the sums that they have in the image. A guest whose
 // boot has just ended may still be "starting"; Prove waits for systemd.
@@ -46,10 +51,9 @@ func Prove(ctx context.Context, g *Guest, node string, version fleet.Digest, c *
 	var p Proof
 	for _, look := range []struct{ what, command, want string }{
 		{"host name", "hostname", node},
-		{"root", "findmnt -n -o FSTYPE /", "overlay"},
 		{"image version", `sed -n 's/.*"version":"\([^"]*\)".*/\1/p' /run/pando/session.json`, string(version)},
 		{"systemd", "systemctl is-system-running --wait || true", "running"},
-		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1", ""},
+		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1 | grep . || echo none", "none"},
 		{"root's password", "passwd -S root | cut -d' ' -f2", "L"},
 	} {
 		got, err := g.Run(ctx, look.command)
@@ -58,6 +62,11 @@ func Prove(ctx context.Context, g *Guest, node string, version fleet.Digest, c *
 		}
 		p.equal(look.what, got, look.want)
 	}
+	root, err := g.Run(ctx, "findmnt -n -o FSTYPE,OPTIONS / | tr -s ' '")
+	if err != nil {
+		return p, err
+	}
+	p.mount(root)
 	out, err := g.Run(ctx, "sha256sum "+strings.Join(files, " "))
 	if err != nil {
 		return p, err

@@ -2,7 +2,6 @@ package boot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -52,7 +51,7 @@ func (s *site) prove(n node, g *testkit.Guest) {
 	s.noErrors(n, g)
 	boot, err := s.API.NodeBoot(ctx, n.name)
 	if err == nil {
-		err = errors.Join(wholeTimeline(boot), smallEnough(n, boot))
+		err = wholeTimeline(boot)
 	}
 	if err != nil {
 		s.t.Errorf("%s: %v", n.name, err)
@@ -78,17 +77,6 @@ func grep(text, word string) string {
 		}
 	}
 	return out.String()
-}
-
-// maxK is how many bytes of kernel and initramfs a boot may take.
-var maxK = map[string]int64{bookworm: 18_000_000, trixie: 22_000_000}
-
-func smallEnough(n node, b api.BootDetail) error {
-	k := b.Bytes[trace.SourceK]
-	if most, ok := maxK[n.group]; ok && (k == 0 || k > most) {
-		return fmt.Errorf("boot %s took %d bytes of kernel and initramfs, at most %d are allowed", b.ID, k, most)
-	}
-	return nil
 }
 
 // wholeTimeline wants every stage of a boot, in order.
