@@ -131,9 +131,17 @@ func (a *agent) listen(ctx context.Context) <-chan struct{} {
 	return kicks
 }
 
-// post sends events. Progress is put on record when the server has them.
+// post sends events. Those that the server will never take are logged and dropped: keeping them would hold up
+// all that comes later.
 func (a *agent) post(ctx context.Context, events []trace.Event) error {
-	return a.send(ctx, events, nil)
+	err := a.send(ctx, events, nil)
+	if !forGood(err) {
+		return err
+	}
+	for _, e := range events {
+		a.logf("event refused: %s %s %q: %v", e.Stage, e.Kind, e.Message, err)
+	}
+	return nil
 }
 
 func (a *agent) send(ctx context.Context, events []trace.Event, status *api.NodeStatus) error {

@@ -17,7 +17,7 @@ func TestMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, bad := range []string{"", "../x", "UPPER", "a b"} {
+	for _, bad := range []string{"", "../x", "UPPER", "a b", "dhcp", "initramfs", "hello", "shutdown"} {
 		if err := Mark(dir, bad); err == nil {
 			t.Errorf("mark %q was taken", bad)
 		}

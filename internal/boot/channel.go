@@ -46,13 +46,18 @@ func (m *machine) post(ctx context.Context, events []trace.Event) error {
 	}
 	req := api.ReportRequest{Boot: m.config.Boot, Events: events, Uptime: time.Since(m.started)}
 	err := m.control.call(ctx, "/v1/node/events", auth, req, nil)
-	var r *refused
-	if errors.As(err, &r) && r.status/100 == 4 {
-		// The server will not take these events, now or later; keeping them would hold up the rest.
-		m.console.logf("events refused: %v", err)
-		return nil
+	if forGood(err) {
+		m.console.logf("%d events refused: %v", len(events), err)
+		return nil // keeping them would hold up the rest
 	}
 	return err
+}
+
+// collect gets back, within a bounded time, what was being sent when the reporter was stopped.
+func (m *machine) collect(limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	m.report.idle(ctx)
 }
 
 // flush gives the reporter a bounded time to send what it has.

@@ -11,17 +11,22 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"pando/internal/api"
 )
 
 // control is the node's side of the control channel: the server's key is pinned, its certificate's names and
-// dates mean nothing. Base URLs are tried in order, the one that answered last first.
+// dates mean nothing. Base URLs are tried in order, the one that answered last first. It may be used by several
+// goroutines at once.
 type control struct {
-	urls   []string
 	client *http.Client
+
+	mu   sync.Mutex
+	urls []string
 }
 
 func newControl(urls []string, key string) (*control, error) {
@@ -55,6 +60,20 @@ func (e *refused) Error() string {
 	return fmt.Sprintf("server answered with status %d", e.status)
 }
 
+// forGood tells from the error of a report that the server will never take it. Who asked and how often may
+// change until the next try: a new session, a clock, a server that is busy now.
+func forGood(err error) bool {
+	var r *refused
+	if !errors.As(err, &r) || r.status/100 != 4 {
+		return false
+	}
+	switch r.status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return true
+}
+
 // call posts a request and decodes the answer into out, unless that is nil. An answer of any server is an
 // answer; the next one is asked only when none came.
 func (c *control) call(ctx context.Context, path, authorization string, in, out any) error {
@@ -63,16 +82,31 @@ func (c *control) call(ctx context.Context, path, authorization string, in, out 
 		return err
 	}
 	var errs []error
-	for i, u := range c.urls {
+	for _, u := range c.inOrder() {
 		err := c.post(ctx, strings.TrimSuffix(u, "/")+path, authorization, body, out)
 		var r *refused
 		if err == nil || errors.As(err, &r) {
-			c.urls[0], c.urls[i] = c.urls[i], c.urls[0]
+			c.answered(u)
 			return err
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+func (c *control) inOrder() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.urls)
+}
+
+// answered puts u first.
+func (c *control) answered(u string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.urls, u); i > 0 {
+		c.urls[0], c.urls[i] = c.urls[i], c.urls[0]
+	}
 }
 
 func (c *control) post(ctx context.Context, url, authorization string, body []byte, out any) error {

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,30 @@ func TestControlPinsTheKey(t *testing.T) {
 	var pin *api.WrongKeyError
 	if err := wrong.call(t.Context(), "/v1/x", "", nil, &out); !errors.As(err, &pin) {
 		t.Errorf("with another key: %v, want WrongKeyError", err)
+	}
+}
+
+// Two calls that are under way at once leave the URL that answers at the front.
+func TestControlInParallel(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	url, key := tlsServer(t, func(http.ResponseWriter, *http.Request) {
+		both.Done()
+		both.Wait()
+	})
+	c, err := newControl([]string{"https://127.0.0.1:1", url}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	for range 2 {
+		go func() { errs <- c.call(t.Context(), "/", "", nil, nil) }()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Error(err)
+	}
+	if c.urls[0] != url {
+		t.Errorf("tried first from now on: %v", c.urls)
 	}
 }
 
@@ -148,6 +173,34 @@ func TestAgentReports(t *testing.T) {
 	again.marks()
 	if q := again.report.take(); len(q) != 0 {
 		t.Errorf("an agent that was restarted reports %+v again", q)
+	}
+}
+
+// What the server will never take does not hold up what comes later; what it may take later is kept.
+func TestAgentDropsWhatIsRefused(t *testing.T) {
+	status := http.StatusBadRequest
+	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	dir := t.TempDir()
+	if err := writeJSON(dir, sessionName, 0o600, session{Control: []string{url}, ServerKey: key}); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	a, err := newAgent(dir, &log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.report.add(trace.Event{Stage: "odd", Kind: trace.End})
+	if err := a.report.flush(t.Context()); err != nil || len(a.report.take()) != 0 {
+		t.Errorf("a refused event is kept: %v", err)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "odd end") {
+		t.Errorf("log %q, want one line that names the event", got)
+	}
+	for _, status = range []int{http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError} {
+		a.report.add(trace.Event{Stage: "odd", Kind: trace.End})
+		if err := a.report.flush(t.Context()); err == nil || len(a.report.take()) != 1 {
+			t.Errorf("status %d: the event is gone, error %v", status, err)
+		}
 	}
 }
 

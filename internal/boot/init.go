@@ -79,11 +79,13 @@ func (m *machine) boot() {
 	if err == nil {
 		m.flush(switchFlush)
 		cancel()
+		m.collect(switchFlush)
 		err = m.execInit()
 		m.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: err.Error(),
 			Hint: "the image's init does not start: is it for this architecture, and complete?"})
 		time.Sleep(finalDelay)
 	}
+	cancel() // a report that hangs would hold up the last one
 	m.flush(rebootFlush)
 }
 
@@ -181,9 +183,13 @@ func (m *machine) giveUp(what string, err error) {
 	m.reboot(finalDelay)
 }
 
-// reboot restarts the machine, after a time in which a person can read why.
+// reboot restarts the machine, after a time in which a person can read why, unless it must never be.
 func (m *machine) reboot(after time.Duration) {
 	time.Sleep(after)
+	for m.rebootAfter() < 0 {
+		m.console.print(logCritical, waiting)
+		time.Sleep(time.Hour)
+	}
 	m.console.print(logCritical, "rebooting")
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)

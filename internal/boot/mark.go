@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/fleet"
+	"pando/internal/trace"
 )
 
 // mark is one line of the marks file.
@@ -18,10 +19,14 @@ type mark struct {
 }
 
 // Mark puts a named moment on the timeline of this boot: "booted" is the stage of that name, any other name
-// is the image's own. It is on record when Mark returns; the agent sends it when it can.
+// is the image's own; the names of the other stages are refused. It is on record when Mark returns; the agent
+// sends it when it can.
 func Mark(dir, name string) error {
 	if err := fleet.ValidName("mark", name); err != nil {
 		return err
+	}
+	if s := trace.Stage(name); trace.Rank(s) >= 0 && s != trace.Booted {
+		return fmt.Errorf("mark %s: that is a stage of Pando's own: take another name", name)
 	}
 	line, err := json.Marshal(mark{name, monotonic()})
 	if err != nil {

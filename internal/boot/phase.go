@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"pando/internal/trace"
@@ -37,6 +38,9 @@ const (
 
 // errStuck ends Runner.Run: the machine is to be rebooted.
 var errStuck = errors.New("boot is stuck")
+
+// waiting is what a machine that must never reboot says that it does when no retry can help.
+const waiting = "waiting for a person: this node is set to never reboot by itself"
 
 // Runner runs phases in order. It reads no clock but the time package's, so that tests can fake it.
 type Runner struct {
@@ -88,7 +92,7 @@ func (r *Runner) attempt(ctx context.Context, p Phase, since time.Time) (string,
 	done := make(chan result, 1)
 	begun := time.Now()
 	go func() {
-		message, err := p.Run(ctx)
+		message, err := guarded(ctx, p)
 		done <- result{message, err}
 	}()
 	still := time.NewTicker(stillEvery)
@@ -109,6 +113,17 @@ func (r *Runner) attempt(ctx context.Context, p Phase, since time.Time) (string,
 	}
 }
 
+// guarded runs p and makes an error of its panic: PID 1 that dies takes the machine with it, and tells nobody.
+func guarded(ctx context.Context, p Phase) (message string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &Problem{Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()),
+				Hint: "this is a fault of Pando: please report it with this text"}
+		}
+	}()
+	return p.Run(ctx)
+}
+
 // failed reports a failure and waits. It returns errStuck when it is time to give up.
 func (r *Runner) failed(ctx context.Context, p Phase, attempt int, err error, since time.Time) error {
 	hint := hintOf(err)
@@ -116,12 +131,20 @@ func (r *Runner) failed(ctx context.Context, p Phase, attempt int, err error, si
 		hint = p.Hint
 	}
 	wait, end := r.pause(attempt, err, since)
+	forever := end && r.limit() < 0
 	next := fmt.Sprintf("trying again in %s", wait.Round(100*time.Millisecond))
-	if end {
+	switch {
+	case forever:
+		next = waiting
+	case end:
 		next = fmt.Sprintf("rebooting in %s", wait)
 	}
 	r.Report(trace.Event{Stage: p.Stage, Kind: trace.Fail, Attempt: attempt, Hint: hint,
 		Message: err.Error(), Attrs: map[string]string{"next": next}})
+	if forever {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if err := sleep(ctx, wait); err != nil {
 		return err
 	}

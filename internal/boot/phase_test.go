@@ -119,6 +119,38 @@ func TestRunnerFinal(t *testing.T) {
 0s hello fail 1 | token already used | mend hello | rebooting in 1m0s`)
 }
 
+// A machine that must never reboot does not do so for a failure that no retry can cure either.
+func TestRunnerFinalNeverReboots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		var last trace.Event
+		r := Runner{Phases: []Phase{failing(trace.Hello, "", 9, &Problem{Err: errors.New("token already used"), Final: true})},
+			Report: func(e trace.Event) { last = e }, RebootAfter: func() time.Duration { return -1 }}
+		if err := r.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v, want to wait until the context ends", err)
+		}
+		if last.Attempt != 1 || last.Attrs["next"] != waiting {
+			t.Errorf("last event %+v, want the first failure and %q", last, waiting)
+		}
+	})
+}
+
+// A panic is a failure of its phase like any other.
+func TestRunnerPanic(t *testing.T) {
+	calls := 0
+	log, _, err := script(t, 0, Phase{Stage: trace.Modules, Run: func(context.Context) (string, error) {
+		if calls++; calls == 1 {
+			panic("no such driver")
+		}
+		return "fine", nil
+	}})
+	if err != nil || len(log) != 4 || !strings.HasPrefix(log[1], "0s modules fail 1 | panic: no such driver\n") ||
+		!strings.Contains(log[1], "phase_test.go") || !strings.HasSuffix(log[3], "modules end 2 | fine") {
+		t.Errorf("ended with %v after\n%s", err, strings.Join(log, "\n"))
+	}
+}
+
 // A phase that hangs in the kernel cannot be stopped, but it is not silent, and the machine reboots.
 func TestRunnerHang(t *testing.T) {
 	log, took, err := script(t, time.Minute, Phase{Stage: trace.Root, Hint: "is the server there?",

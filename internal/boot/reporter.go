@@ -20,11 +20,11 @@ type reporter struct {
 	mu    sync.Mutex
 	queue []trace.Event
 	kick  chan struct{}
-	send  sync.Mutex // held while posting, so that Flush and Run do not send twice
+	send  chan struct{} // holds one while posting, so that flush and run do not send twice
 }
 
 func newReporter(post func(context.Context, []trace.Event) error) *reporter {
-	return &reporter{post: post, kick: make(chan struct{}, 1)}
+	return &reporter{post: post, kick: make(chan struct{}, 1), send: make(chan struct{}, 1)}
 }
 
 // add queues events and returns at once.
@@ -64,10 +64,14 @@ func (r *reporter) take() []trace.Event {
 	return q
 }
 
-// flush sends what is queued.
+// flush sends what is queued, unless ctx ends first.
 func (r *reporter) flush(ctx context.Context) error {
-	r.send.Lock()
-	defer r.send.Unlock()
+	select {
+	case r.send <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.send }()
 	batch := r.take()
 	if len(batch) == 0 {
 		return nil
@@ -79,6 +83,15 @@ func (r *reporter) flush(ctx context.Context) error {
 		r.mu.Unlock()
 	}
 	return err
+}
+
+// idle waits until nothing is being sent, so that take misses nothing, or until ctx ends.
+func (r *reporter) idle(ctx context.Context) {
+	select {
+	case r.send <- struct{}{}:
+		<-r.send
+	case <-ctx.Done():
+	}
 }
 
 // run sends until ctx ends. Events that come together go together.

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,10 @@ import (
 
 func TestReporterKeepsOrderThroughOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := false
+		var up atomic.Bool
 		var got []string
 		r := newReporter(func(_ context.Context, events []trace.Event) error {
-			if !up {
+			if !up.Load() {
 				return errNoChannel
 			}
 			for _, e := range events {
@@ -30,7 +31,7 @@ func TestReporterKeepsOrderThroughOutage(t *testing.T) {
 		time.Sleep(time.Minute) // a fake clock's
 		r.add(trace.Event{Message: "2"}, trace.Event{Message: "3"})
 		synctest.Wait()
-		up = true
+		up.Store(true)
 		time.Sleep(2 * maxBackoff)
 		synctest.Wait()
 		if len(got) != 3 || got[0] != "1" || got[1] != "2" || got[2] != "3" {
@@ -70,6 +71,33 @@ func TestFlushKeepsWhatWasNotSent(t *testing.T) {
 	if err := r.flush(t.Context()); err != nil || len(r.take()) != 0 {
 		t.Errorf("second flush: %v", err)
 	}
+}
+
+// A post that hangs holds flush up no longer than flush may take, and what it was sending is not lost.
+func TestFlushHonoursItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReporter(func(ctx context.Context, _ []trace.Event) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		running, stop := context.WithCancel(t.Context())
+		defer stop()
+		go r.run(running)
+		r.add(trace.Event{Message: "x"})
+		time.Sleep(time.Second)
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), switchFlush)
+		defer cancel()
+		time.AfterFunc(time.Minute, stop) // else a flush that waits for the post would wait for ever
+		if err := r.flush(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != switchFlush {
+			t.Errorf("flush ended after %v with %v, want %v and the context's error", time.Since(begun), err, switchFlush)
+		}
+		stop()
+		r.idle(t.Context())
+		if q := r.take(); len(q) != 1 {
+			t.Errorf("%d events left for the agent, want the one that was being sent", len(q))
+		}
+	})
 }
 
 func TestChannelAuthorization(t *testing.T) {
