@@ -59,7 +59,7 @@ test-boot: build build/bin/testsum ## real boots of emulated machines (root)
 
 .PHONY: test-full
 test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release)
-	@scripts/install-packages full
+	@scripts/install-packages test
 	@$(WITH_GO) scripts/test-full
 
 .PHONY: lint
