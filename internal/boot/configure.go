@@ -20,9 +20,9 @@ func (m *machine) configure(context.Context) (string, error) {
 			return "", fmt.Errorf("lock root's password: %w", err)
 		}
 	}
-	masked, err := root.edit("/etc/fstab", maskRoot)
+	masked, err := root.edit("/etc/fstab", maskFstab)
 	if err != nil {
-		return "", fmt.Errorf("mask the root in fstab: %w", err)
+		return "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
 	files := withResolver(m.assigned.Files, m.lease)
 	for _, f := range files {
@@ -38,7 +38,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	}
 	message := fmt.Sprintf("%d files", len(files))
 	if masked {
-		message += ", fstab's root line masked"
+		message += ", lines of fstab masked"
 	}
 	return message, nil
 }
