@@ -34,6 +34,10 @@ type lease struct {
 	Rebind   time.Duration `json:"rebind"` // T2, since Acquired
 }
 
+// shortestLease is what a lease counts as that is shorter: renewing it is all that its length is for, since the
+// address is never given up.
+const shortestLease = 2 * minPause
+
 // newLease reads an ACK (RFC 2131). T1 and T2 default to 1/2 and 7/8 of the lease.
 func newLease(n nic, ack *dhcpv4.DHCPv4, now time.Duration) (lease, error) {
 	l := lease{Interface: n.Index, Name: n.Name, MAC: n.MAC, Acquired: now}
@@ -57,8 +61,8 @@ func newLease(n nic, ack *dhcpv4.DHCPv4, now time.Duration) (lease, error) {
 	if mtu, err := dhcpv4.GetUint16(dhcpv4.OptionInterfaceMTU, ack.Options); err == nil && mtu >= 576 {
 		l.MTU = int(mtu)
 	}
-	l.Length = ack.IPAddressLeaseTime(time.Hour)
-	l.Renew = ack.IPAddressRenewalTime(l.Length / 2)
+	l.Length = max(ack.IPAddressLeaseTime(time.Hour), shortestLease)
+	l.Renew = max(ack.IPAddressRenewalTime(l.Length/2), minPause)
 	l.Rebind = ack.IPAddressRebindingTime(l.Length * 7 / 8)
 	if l.Renew <= 0 || l.Renew > l.Rebind || l.Rebind > l.Length {
 		l.Renew, l.Rebind = l.Length/2, l.Length*7/8

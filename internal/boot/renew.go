@@ -6,41 +6,11 @@ import (
 	"fmt"
 	"net"
 	"syscall"
-	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"golang.org/x/sys/unix"
 )
-
-// renewal is what is due for a lease at some moment (RFC 2131, 4.4.5).
-type renewal int
-
-const (
-	keep   renewal = iota // nothing yet
-	ask                   // T1 passed: ask the server that gave it
-	askAll                // T2 passed: ask any server
-	anew                  // expired: a new lease, but the old address stays, because the root hangs on it
-)
-
-// minRenew is the shortest time between two attempts.
-const minRenew = time.Minute
-
-var errNak = errors.New("the server takes the address back")
-
-// due returns what to do at now, and how long to wait if it fails or is keep.
-func (l lease) due(now time.Duration) (renewal, time.Duration) {
-	age := now - l.Acquired
-	switch {
-	case age < l.Renew:
-		return keep, l.Renew - age
-	case age < l.Rebind:
-		return ask, max((l.Rebind-age)/2, minRenew)
-	case age < l.Length:
-		return askAll, max((l.Length-age)/2, minRenew)
-	}
-	return anew, minRenew
-}
 
 // keepLease renews the lease until ctx ends. Nothing that goes wrong here takes the address away.
 func (a *agent) keepLease(ctx context.Context) {
@@ -49,32 +19,20 @@ func (a *agent) keepLease(ctx context.Context) {
 		a.logf("lease: %v", err)
 		return
 	}
-	for {
-		what, wait := l.due(monotonic())
-		if what != keep {
-			renewed, err := renew(ctx, l, what)
-			if errors.Is(err, errNak) {
-				renewed, err = renew(ctx, l, anew)
-			}
-			if err == nil {
-				l = a.newLease(ctx, l, renewed)
-				continue
-			}
-			a.info(fmt.Sprintf("lease of %s not renewed: %v", l.Address, err), "is the DHCP server running?")
-		}
-		if sleep(ctx, wait) != nil {
-			return
-		}
-	}
+	k := leaseKeeper{now: monotonic, renew: renew, use: a.useLease, say: a.info}
+	k.run(ctx, l)
 }
 
-// newLease puts a renewed lease to work. The daemon keeps its address up from now on.
-func (a *agent) newLease(ctx context.Context, old, l lease) lease {
+// useLease puts a renewed lease to work: the daemon keeps its address up from now on. It is called again after an
+// error. Until the daemon has taken it, the old address stays, which the daemon would only put back, and the old
+// lease stays on record, so that an agent that is killed here begins with it.
+func (a *agent) useLease(ctx context.Context, old, l lease) error {
 	if err := applyNetwork(l.network()); err != nil {
 		a.logf("lease: %v", err)
 	}
 	if err := a.block.SetNetwork(ctx, l.network()); err != nil {
-		a.logf("lease: tell the block daemon: %v", err)
+		a.logf("lease: %v", err)
+		return err
 	}
 	if l.Address != old.Address {
 		a.info(fmt.Sprintf("address changed from %s to %s", old.Address, l.Address), "")
@@ -85,7 +43,7 @@ func (a *agent) newLease(ctx context.Context, old, l lease) lease {
 	if err := writeJSON(a.dir, leaseName, 0o644, l); err != nil {
 		a.logf("lease: %v", err)
 	}
-	return l
+	return nil
 }
 
 // renew asks for the lease again in one of the ways. The adapter is found by its index: its name has changed.
