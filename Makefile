@@ -51,6 +51,7 @@ build/bin/testsum: tools/testsum/main.go tools/go.mod
 
 .PHONY: test-unit
 test-unit: build build/bin/testsum ## all tests but real boots
+	@$(WITH_GO) go -C tools test ./...
 	@$(WITH_GO) go test -json -skip ^TestReal ./... 2>&1 | $(SUMMARY)
 
 .PHONY: test-boot

@@ -99,8 +99,12 @@ func (s *summary) pass(e event) {
 	fmt.Fprintf(s.out, "ok    %-34s %7.1fs %5d tests\n", e.Package, e.Elapsed, s.inside[e.Package])
 }
 
+// fail counts a package only when it failed outside of its tests.
 func (s *summary) fail(e event) {
-	s.failed = append(s.failed, e.name())
+	inside := func(name string) bool { return strings.HasPrefix(name, e.Package+" ") }
+	if e.Test != "" || !slices.ContainsFunc(s.failed, inside) {
+		s.failed = append(s.failed, e.name())
+	}
 	fmt.Fprintf(s.out, "FAIL  %s %s %.1fs\n", e.Package, e.Test, e.Elapsed)
 	for _, line := range s.said[e.name()] {
 		fmt.Fprint(s.out, "      ", line)
