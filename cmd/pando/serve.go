@@ -26,6 +26,7 @@ type serveFlags struct {
 	servers             []string
 	rebootAfter         time.Duration
 	verbose, noProbe    bool
+	menu, noRouter      bool
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -44,6 +45,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
 	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise (default 15m)")
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
+	fl.BoolVar(&f.menu, "pxe-menu", false, "as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file")
+	fl.BoolVar(&f.noRouter, "no-router-answer", false, "let iPXE wait for an IPv6 router, which takes 16 s where there is none")
 	fl.BoolVar(&f.verbose, "verbose", false, "log every request")
 }
 
@@ -102,7 +105,7 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 	if err != nil {
 		return dhcp.Config{}, withHint(&usageError{err}, "--dhcp own, --dhcp proxy or --dhcp off")
 	}
-	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe}
+	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu, NoRouterAnswer: f.noRouter}
 	if mode == dhcp.Off {
 		return c, nil
 	}
