@@ -49,6 +49,9 @@ func Look(ctx context.Context, ifname string, wait time.Duration) ([]Found, erro
 			break
 		}
 		if err := l.ask(); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			return nil, fmt.Errorf("look for DHCP servers on %s: %w", ifname, err)
 		}
 		until := next.Add(lookEvery)

@@ -1,6 +1,7 @@
 package dhcp
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,15 @@ func TestOpenErrors(t *testing.T) {
 // helperFails runs a helper that is expected to end by itself.
 func (n *netns) helperFails(spec helperSpec) (string, error) {
 	n.t.Helper()
-	out, err := n.helper(spec).CombinedOutput()
+	// A helper stops when its standard input ends; this one is to end before that.
+	stdin, hold, err := os.Pipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer stdin.Close()
+	defer hold.Close()
+	cmd := n.helper(spec)
+	cmd.Stdin = stdin
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
