@@ -26,7 +26,9 @@ type command struct {
 }
 
 // run runs the program in a process group of its own and waits for it. When ctx is done the group gets
-// SIGTERM, and SIGKILL after ten seconds; when this process dies, the program gets SIGTERM.
+// SIGTERM, and SIGKILL after ten seconds; when this process dies, the program gets SIGTERM. As root it runs in a
+// mount namespace of its own: an installer mounts /proc, /sys and devices into its tree, and where they outlived a
+// killed one, removing the tree would remove what is in them.
 func (c command) run(ctx context.Context) error {
 	path, err := exec.LookPath(c.args[0])
 	if err != nil {
@@ -35,6 +37,9 @@ func (c command) run(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, path, c.args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/root"}, c.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	r, w, err := os.Pipe()
