@@ -78,6 +78,7 @@ func networkFiles(nicIndex int) []fleet.File {
 	return []fleet.File{
 		textFile("/run/udev/rules.d/10-pando.rules", rule),
 		textFile(systemd+"network/00-pando.network", networkdFile),
+		textFile(systemd+"network/00-pando.link", keepNameFile),
 		textFile(systemd+"system/systemd-networkd-wait-online.service.d/pando.conf", waitOnlineDropIn),
 		textFile(systemd+"system/ifupdown-wait-online.service.d/pando.conf", waitOnlineDropIn),
 		textFile("/run/NetworkManager/conf.d/00-pando.conf", networkManagerFile),
@@ -96,6 +97,17 @@ Property=PANDO_NIC=1
 [Link]
 Unmanaged=yes
 RequiredForOnline=no
+`
+
+// Before Linux 6.2 an adapter that is up cannot get another name. udev of Debian 12 tries all the same and then
+// takes the renaming to be under way for ever: systemd has no device of either name, ifup@NAME.service waits 90
+// seconds for it, and networkd never looks at the mark above. The other names stay as alternative ones.
+const keepNameFile = `[Match]
+Property=PANDO_NIC=1
+KernelVersion=<6.2
+
+[Link]
+AlternativeNamesPolicy=database onboard slot path
 `
 
 // networkd and ifupdown wait for at least one link of theirs; on most nodes there is none, and the network has
