@@ -1,0 +1,211 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+)
+
+// rival is a program that would configure the adapter that the root hangs on, if it were let.
+type rival struct {
+	name  string
+	unit  string   // restarted under the running root
+	units []string // all that has to be masked for it to be out of the way
+	view  string   // command: what it says of the adapter $nic
+	want  string
+}
+
+var rivals = []rival{
+	{"networkmanager", "NetworkManager.service",
+		[]string{"NetworkManager.service", "NetworkManager-wait-online.service", "NetworkManager-dispatcher.service"},
+		`nmcli -g GENERAL.STATE device show "$nic"`, "10 (unmanaged)"},
+	// Just started it has not looked at every adapter yet.
+	{"networkd", "systemd-networkd.service",
+		[]string{"systemd-networkd.service", "systemd-networkd.socket", "systemd-networkd-wait-online.service"},
+		`for i in $(seq 100); do
+			said=$(networkctl list --no-legend --no-pager "$nic" | awk '{print $NF}')
+			[ "$said" = pending ] || break; sleep 0.1
+		done; echo $said`, "unmanaged"},
+	{"ifupdown", "networking.service",
+		[]string{"networking.service", "ifupdown-wait-online.service"},
+		`ifquery --state; systemctl show -P ActiveState "ifup@$nic.service"`, "lo=lo\ninactive"},
+}
+
+// rivalsRecipe has all three. Each is told to run DHCP on every adapter, and ssh waits for each.
+const rivalsRecipe = `from: debian:bookworm
+packages: [network-manager, ifupdown, isc-dhcp-client, curl]
+files:
+  - path: /etc/systemd/network/50-dhcp.network
+    content: |
+      [Match]
+      Name=en* eth*
+      [Network]
+      DHCP=yes
+  - path: /etc/network/interfaces
+    content: |
+      auto lo eth0
+      iface lo inet loopback
+      iface eth0 inet dhcp
+      allow-hotplug eth0 enp0s2 enp0s3 ens2 ens3
+      iface enp0s2 inet dhcp
+      iface enp0s3 inet dhcp
+      iface ens2 inet dhcp
+      iface ens3 inet dhcp
+  - path: /etc/systemd/system/ssh.service.d/online.conf
+    content: |
+      [Unit]
+      Wants=network-online.target
+      After=network-online.target
+customize:
+  - systemctl enable NetworkManager NetworkManager-wait-online systemd-networkd systemd-networkd-wait-online networking ifupdown-wait-online
+`
+
+// gateway is told to the nodes, so that there is a default route to lose.
+const gateway = "10.77.0.1"
+
+// Of three network managers in one image one at a time runs. It finds the adapter not to be its own, nothing waits for
+// it, no second DHCP client runs, and its restart takes nothing away from under the root.
+func TestRealBootRestartsEachNetworkManager(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.Config.Args = []string{"--router", gateway}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.build("rivals", rivalsRecipe)
+	for i, r := range rivals {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			s := *s
+			s.t = t
+			s.bootRival(r, node{r.name, fleet.MAC{0x52, 0x54, 0, 10, 0, byte(i + 1)}, testkit.BIOS, "rivals", ""})
+		})
+	}
+}
+
+// bootRival boots a node on which r is the only one that is not masked, looks at it before and after a restart of r,
+// and ends it.
+func (s *site) bootRival(r rival, n node) {
+	s.t.Helper()
+	s.announce(n)
+	args := maskOthers(r)
+	if _, err := s.API.SetNodes(s.t.Context(), api.NodeSet{Select: n.name, KernelArgs: &args}); err != nil {
+		s.t.Fatal(err)
+	}
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	g := s.shell(n)
+	s.prove(n, g)
+	booted()
+	before := s.unmanaged(r, n, g)
+	s.t.Logf("after the boot:\n%s", before)
+	s.restart(r, n, g)
+	if after := s.unmanaged(r, n, g); after != before {
+		s.t.Errorf("after the restart of %s:\n%s\nbefore:\n%s", r.unit, after, before)
+	}
+	s.noErrors(n, g)
+	s.powerOff(m)
+}
+
+func maskOthers(r rival) []string {
+	var args []string
+	for _, other := range rivals {
+		if other.name == r.name {
+			continue
+		}
+		for _, unit := range other.units {
+			args = append(args, "systemd.mask="+unit)
+		}
+	}
+	return args
+}
+
+// unmanaged checks that r runs and has not touched the adapter, and returns what the adapter has.
+func (s *site) unmanaged(r rival, n node, g *testkit.Guest) string {
+	s.t.Helper()
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	nic := s.run(g, fmt.Sprintf(`basename "$(dirname "$(grep -l %s /sys/class/net/*/address)")"`, n.mac))
+	shell := "nic=" + nic + "; "
+	for _, look := range []struct{ what, command, want string }{
+		{"systemd", "systemctl is-system-running --wait || true", "running"},
+		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1", ""},
+		{"network managers that run", activeCommand(), r.unit},
+		{"what waits for the network", "systemctl is-active network-online.target", "active"},
+		{"devices waited for in vain", "journalctl -b -q --no-pager | grep 'Timed out waiting for device' || true", ""},
+		{"udev's renaming of " + nic, `udevadm info "/sys/class/net/$nic" | grep ID_RENAMING || true`, ""},
+		{"what it says of " + nic, r.view, r.want},
+		{"addresses", `ip -4 -o addr show scope global | awk '{print $2, $4}'`, nic + " " + addr.String() + "/24"},
+		{"default routes", `ip -4 route show default | awk '{print $3, $5}'`, gateway + " " + nic},
+		{"DHCP clients", "pgrep -l 'dhclient|dhcpcd|udhcpc' || true", ""},
+		{"sockets for DHCP", "ss -Hulpn 'sport = :68'; ss -H0lpn | grep -v pando-init || true", ""},
+	} {
+		if got := s.run(g, shell+look.command); got != look.want {
+			s.t.Errorf("%s: %s: %q, expected %q", r.name, look.what, got, look.want)
+		}
+	}
+	return s.run(g, shell+`ip -o link show "$nic"; ip -4 route; ip -4 -o addr show "$nic" | cut -d'\' -f1; cat /etc/resolv.conf`)
+}
+
+// activeCommand prints which of the rivals run.
+func activeCommand() string {
+	var units []string
+	for _, r := range rivals {
+		units = append(units, r.unit)
+	}
+	return "for u in " + strings.Join(units, " ") + "; do systemctl -q is-active $u && echo $u; done; true"
+}
+
+// coldFiles is how many files are read for the first time while a manager restarts.
+const coldFiles = 150
+
+// restart restarts r while files are read. Nothing may be taken from the adapter.
+func (s *site) restart(r rival, n node, g *testkit.Guest) {
+	s.t.Helper()
+	const script = `ip -o monitor link address route >/run/monitor 2>&1 & watch=$!
+		systemctl restart %s; status=$?
+		find /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n %d | xargs sha256sum
+		kill $watch; exit $status`
+	before := s.linkFixes(g)
+	out := s.run(g, fmt.Sprintf(script, r.unit, coldFiles))
+	content, lines := s.content(n.name), slices.Collect(strings.Lines(out))
+	for _, line := range lines {
+		got, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if want, err := content.Sum(path); err != nil || got != want {
+			s.t.Errorf("%s: sum %s, in the image %s (%v)", path, got, want, err)
+		}
+	}
+	if len(lines) != coldFiles {
+		s.t.Errorf("%d sums of %d files", len(lines), coldFiles)
+	}
+	seen, after := s.run(g, "cat /run/monitor"), s.linkFixes(g)
+	s.t.Logf("link fixes: %d until the restart of %s, %d by it; the kernel told:\n%s", before, r.unit, after-before, seen)
+	for _, bad := range []string{"state DOWN", "Deleted"} {
+		if lost := grep(seen, bad); lost != "" {
+			s.t.Errorf("the restart of %s took something away:\n%s", r.unit, lost)
+		}
+	}
+}
+
+// linkFixes is how often the block daemon had to put something of the network back.
+func (s *site) linkFixes(g *testkit.Guest) int {
+	s.t.Helper()
+	out := s.run(g, `curl -s --unix-socket /run/pando/block.sock http://block/status | grep -o '"link_fixes":[0-9]*'`)
+	_, number, _ := strings.Cut(out, ":")
+	fixes, err := strconv.Atoi(number)
+	if err != nil {
+		s.t.Fatalf("status of the block daemon: %q", out)
+	}
+	return fixes
+}
