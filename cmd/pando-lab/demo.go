@@ -185,8 +185,12 @@ func (l *lab) bootAll(ctx context.Context, p *play) error {
 		}
 		room++
 	}
+	<-time.After(lastLook)
 	return nil
 }
+
+// lastLook is how long the live view stays after the last machine is up, so that it shows that.
+const lastLook = 1500 * time.Millisecond
 
 // atATime is how many machines boot at a time: one for each processor.
 func atATime() int { return max(1, min(len(computers), runtime.NumCPU())) }
