@@ -21,7 +21,8 @@ const (
 	lookEvery    = 5 * time.Second
 	bootingEvery = 2 * time.Second // until some time after booted, when people watch
 	statusEvery  = time.Minute
-	farewell     = 2 * time.Second // for the last word at shutdown
+	askSystemd   = 6 * time.Second // at shutdown, which is when a slow machine has most to do
+	farewell     = 6 * time.Second // for the last word; with askSystemd it stays below the unit's TimeoutStopSec
 )
 
 // agent is the running node's voice. It may be killed and started again at any time: what it has to know is in
@@ -172,11 +173,14 @@ func (a *agent) info(message, hint string) {
 
 // goodbye reports that the machine goes down; a restart of the agent alone is not worth a word.
 func (a *agent) goodbye() {
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
-	defer cancel()
-	if goingDown(ctx) {
+	ask, cancelAsk := context.WithTimeout(context.Background(), askSystemd)
+	defer cancelAsk()
+	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
+	if goingDown(ask) || ask.Err() != nil {
 		a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine goes down"})
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
 	if err := a.report.flush(ctx); err != nil {
 		a.logf("report: %v", err)
 	}

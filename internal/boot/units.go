@@ -35,7 +35,7 @@ Restart=always
 RestartSec=2
 OOMScoreAdjust=-900
 KillMode=mixed
-TimeoutStopSec=5
+TimeoutStopSec=15
 `
 
 // After graphical.target too: an order against a unit that is not started means nothing, and where it is
