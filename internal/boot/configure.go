@@ -15,7 +15,7 @@ func (m *machine) configure(context.Context) (string, error) {
 		return "", err
 	}
 	defer root.close()
-	if m.assigned.LockRoot {
+	if m.assigned().LockRoot {
 		if _, err := root.edit("/etc/shadow", lockRoot); err != nil {
 			return "", fmt.Errorf("lock root's password: %w", err)
 		}
@@ -24,7 +24,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
-	files := withResolver(m.assigned.Files, m.lease)
+	files := withResolver(m.assigned().Files, m.lease)
 	for _, f := range files {
 		if err := root.put(f); err != nil {
 			return "", err
@@ -60,7 +60,7 @@ func (m *machine) putUnits() error {
 
 // leaveSession leaves what the agent has to know.
 func (m *machine) leaveSession() error {
-	s := session{Boot: m.config.Boot, Node: m.assigned.Node, MAC: m.config.MAC, Version: m.assigned.Version,
+	s := session{Boot: m.config.Boot, Node: m.assigned().Node, MAC: m.config.MAC, Version: m.assigned().Version,
 		Control: m.config.Control, ServerKey: m.config.ServerKey, Origin: m.origin, Interface: m.lease.Interface}
 	if p := m.channel.session.Load(); p != nil {
 		s.Session = *p

@@ -26,7 +26,7 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	r := m.manifest.Root
 	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: BlockConfig{
 		Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Servers: m.assigned.Servers, Network: m.lease.network()}}
+		Servers: m.assigned().Servers, Network: m.lease.network()}}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}
@@ -51,7 +51,7 @@ func (m *machine) mountRoot(context.Context) (string, error) {
 	if err := unix.Mount(rootDevice, lowerDir, kind, unix.MS_RDONLY, ""); err != nil {
 		return "", fmt.Errorf("mount %s on %s: %w", kind, rootDevice, err)
 	}
-	limit := m.assigned.WriteLimit
+	limit := m.assigned().WriteLimit
 	if limit == "" {
 		limit = defaultWriteLimit
 	}

@@ -45,7 +45,7 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 			Hint: "the server answered with something that is not for this boot: look at its log"}
 	}
 	m.setClock(resp.Time)
-	m.assigned = a
+	m.assignment.Store(&a)
 	m.channel.session.Store(&resp.Session)
 	m.report.wake()
 	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil

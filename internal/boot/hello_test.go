@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/trace"
 )
 
 // signedAssignment is a server's answer to hello.
@@ -125,7 +127,46 @@ func TestHelloIsSaidOnce(t *testing.T) {
 			t.Fatalf("%q, %v", message, err)
 		}
 	}
-	if said != 1 || m.assigned.Node != "pc001" {
-		t.Errorf("said %d times, assigned %+v", said, m.assigned)
+	if said != 1 || m.assigned().Node != "pc001" {
+		t.Errorf("said %d times, assigned %+v", said, m.assigned())
+	}
+}
+
+// A phase that takes long is talked about while it works: what hello learns meanwhile is read by the runner.
+func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
+	resp, cfg := signedAssignment(t, nil)
+	speaking := make(chan struct{})
+	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-speaking
+		_ = json.NewEncoder(w).Encode(resp)
+	})
+	m := &machine{config: cfg, console: &console{kmsg: io.Discard}, begun: map[trace.Stage]time.Time{}}
+	m.report = newReporter(m.post)
+	var err error
+	if m.control, err = newControl([]string{url}, key); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan error, 1)
+	go func() {
+		_, err := m.hello(t.Context())
+		said <- err
+	}()
+	m.event(trace.Event{Stage: trace.Hello, Kind: trace.Begin})
+	close(speaking)
+	for done := false; !done; {
+		m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info})
+		m.rebootAfter()
+		select {
+		case err := <-said:
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = true
+		default:
+		}
+	}
+	m.event(trace.Event{Stage: trace.Hello, Kind: trace.End})
+	if q := m.report.take(); q[len(q)-1].Node != "pc001" {
+		t.Errorf("event after hello: %+v", q[len(q)-1])
 	}
 }

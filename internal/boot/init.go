@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"pando/internal/api"
@@ -20,7 +21,7 @@ import (
 const sysfs = "/sys"
 
 // machine is one boot as init sees it: what the phases learn and hand on to each other. The phases run one
-// after another, so only what the reporter reads as well is guarded, in the reporter.
+// after another, so only what the reporter or the runner reads while a phase works is guarded.
 type machine struct {
 	release string
 	started time.Time     // zero of the timeline
@@ -33,14 +34,14 @@ type machine struct {
 	control *control
 	channel channel
 
-	modules  *moduleLoader
-	all      []nic // adapters with a driver
-	nics     []nic // those with a link
-	lease    lease
-	assigned fleet.Assignment
-	manifest image.Manifest
-	device   *BlockProcess
-	begun    map[trace.Stage]time.Time // for the console
+	modules    *moduleLoader
+	all        []nic // adapters with a driver
+	nics       []nic // those with a link
+	lease      lease
+	assignment atomic.Pointer[fleet.Assignment] // after hello
+	manifest   image.Manifest
+	device     *BlockProcess
+	begun      map[trace.Stage]time.Time // for the console
 }
 
 // RunInit is the role of PID 1. It returns only when the machine is rebooting.
@@ -113,9 +114,17 @@ func (m *machine) phases() []Phase {
 	}
 }
 
+// assigned is what hello brought, without content before.
+func (m *machine) assigned() fleet.Assignment {
+	if a := m.assignment.Load(); a != nil {
+		return *a
+	}
+	return fleet.Assignment{}
+}
+
 // event stamps an event, prints it and queues it for the server.
 func (m *machine) event(e trace.Event) {
-	e.Boot, e.MAC, e.Node = m.config.Boot, m.config.MAC, m.assigned.Node
+	e.Boot, e.MAC, e.Node = m.config.Boot, m.config.MAC, m.assigned().Node
 	e.Offset = time.Since(m.started)
 	if e.Kind == trace.Begin {
 		m.begun[e.Stage] = time.Now()
@@ -170,8 +179,8 @@ func (m *machine) greeting() string {
 }
 
 func (m *machine) rebootAfter() time.Duration {
-	if m.assigned.RebootAfter != 0 {
-		return m.assigned.RebootAfter
+	if d := m.assigned().RebootAfter; d != 0 {
+		return d
 	}
 	return m.config.RebootAfter
 }

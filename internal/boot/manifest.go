@@ -18,15 +18,15 @@ import (
 func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var errs []error
-	for _, server := range m.assigned.Servers {
+	for _, server := range m.assigned().Servers {
 		man, err := m.manifestFrom(ctx, client, server)
 		if err == nil {
 			m.manifest = man
-			return fmt.Sprintf("%s, %d MB root, signature good", m.assigned.Version.Short(), man.Root.Size/1e6), nil
+			return fmt.Sprintf("%s, %d MB root, signature good", m.assigned().Version.Short(), man.Root.Size/1e6), nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", server, err))
 	}
-	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned.Servers, ", "), Hint: manifestHint(errs)}
+	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned().Servers, ", "), Hint: manifestHint(errs)}
 }
 
 func manifestHint(errs []error) string {
@@ -39,13 +39,13 @@ func manifestHint(errs []error) string {
 
 func (m *machine) manifestFrom(ctx context.Context, client *http.Client, server string) (image.Manifest, error) {
 	var man image.Manifest
-	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(m.assigned.Version), "sha256:")
+	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(m.assigned().Version), "sha256:")
 	data, err := get(ctx, client, url, image.MaxManifest)
 	if err != nil {
 		return man, err
 	}
-	if got := image.Version(data); got != m.assigned.Version {
-		return man, fmt.Errorf("manifest has digest %s, assigned is %s", got.Short(), m.assigned.Version.Short())
+	if got := image.Version(data); got != m.assigned().Version {
+		return man, fmt.Errorf("manifest has digest %s, assigned is %s", got.Short(), m.assigned().Version.Short())
 	}
 	signature, err := get(ctx, client, url+".minisig", image.MaxSignature)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"pando/internal/chunk"
+	"pando/internal/fleet"
 	"pando/internal/image"
 
 	"aead.dev/minisign"
@@ -61,8 +62,7 @@ func (p published) serve(t *testing.T) string {
 
 func machineFor(p published, servers ...string) *machine {
 	m := &machine{}
-	m.assigned.Version = image.Version(p.data)
-	m.assigned.Servers = servers
+	m.assignment.Store(&fleet.Assignment{Version: image.Version(p.data), Servers: servers})
 	m.config.TrustKeys = []string{p.key}
 	return m
 }
