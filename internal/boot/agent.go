@@ -19,24 +19,29 @@ import (
 // How often the agent looks and speaks. Marks come by socket; looking is for what came while it was away.
 const (
 	lookEvery    = 5 * time.Second
-	bootingEvery = 2 * time.Second // until some time after booted, when people watch
-	statusEvery  = time.Minute
-	askSystemd   = 6 * time.Second // at shutdown, which is when a slow machine has most to do
-	farewell     = 6 * time.Second // for the last word; with askSystemd it stays below the unit's TimeoutStopSec
+	bootingEvery = 2 * time.Second  // until some time after booted, when people watch
+	figuresPause = 15 * time.Second // between the figures of a node that has booted, when it reads
+	spacePause   = 5 * time.Minute  // and when only its writable memory changed, which it does all the time
+	beatEvery    = time.Minute      // a sign of life, when there was nothing else to say; a quarter more or less
+	askSystemd   = 6 * time.Second  // at shutdown, which is when a slow machine has most to do
+	farewell     = 6 * time.Second  // for the last word; with askSystemd it stays below the unit's TimeoutStopSec
 )
 
 // agent is the running node's voice. It may be killed and started again at any time: what it has to know is in
 // the run directory, and what it has sent is on record there.
 type agent struct {
 	dir      string
+	root     string // mount point of the overlay
 	session  session
 	control  *control
 	report   *reporter
 	block    BlockClient
 	log      io.Writer
-	progress progress // of the marks loop and the status loop, which are one goroutine
-	sent     time.Time
+	progress progress  // of the marks loop and the status loop, which are one goroutine
+	sent     time.Time // when last was taken by the server
 	last     api.NodeStatus
+	beat     time.Duration             // after how much silence the node gives a sign of life
+	spoke    atomic.Pointer[time.Time] // when the server last took a word, of whichever goroutine
 	booted   atomic.Bool
 	systemd  *api.Systemd
 }
@@ -64,7 +69,7 @@ func RunAgent(release string, stderr io.Writer) int {
 }
 
 func newAgent(dir string, log io.Writer) (*agent, error) {
-	a := &agent{dir: dir, log: log, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)}}
+	a := &agent{dir: dir, root: "/", log: log, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)}}
 	if err := readJSON(dir, sessionName, &a.session); err != nil {
 		return nil, fmt.Errorf("not on a Pando node: %w", err)
 	}
@@ -150,7 +155,12 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 		events = []trace.Event{}
 	}
 	req := api.ReportRequest{Boot: a.session.Boot, Events: events, Uptime: a.offset(), Status: status}
-	return a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, nil)
+	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, nil)
+	if err == nil {
+		now := time.Now()
+		a.spoke.Store(&now)
+	}
+	return err
 }
 
 // event queues an event of the running node.

@@ -43,21 +43,28 @@ func TestAgentDue(t *testing.T) {
 	more.Reads = 6
 	wrong := done
 	wrong.Rejected = 1
+	written := done
+	written.UpperUsed = 4096
 	for _, c := range []struct {
 		name      string
 		last, now api.NodeStatus
 		ago       time.Duration
-		want      bool
+		want      word
 	}{
-		{"nothing new", done, done, 10 * time.Second, false},
-		{"nothing new for long", done, done, statusEvery, true},
-		{"systemd's figures", base, done, time.Second, true},
-		{"reads while booting", api.NodeStatus{}, base, time.Second, true},
-		{"reads of a running node", done, more, 2 * time.Second, false},
-		{"reads of a running node, later", done, more, statusEvery / 2, true},
-		{"wrong bytes", done, wrong, time.Second, true},
+		{"nothing new", done, done, 10 * time.Second, silence},
+		{"nothing new for long", done, done, beatEvery, alive},
+		{"nothing new for very long", done, done, time.Hour, alive},
+		{"systemd's figures", base, done, time.Second, figures},
+		{"reads while booting", api.NodeStatus{}, base, time.Second, figures},
+		{"reads of a running node", done, more, 2 * time.Second, silence},
+		{"reads of a running node, later", done, more, beatEvery / 2, figures},
+		{"wrong bytes", done, wrong, time.Second, figures},
+		{"memory written", done, written, 2 * beatEvery, alive},
+		{"memory written, later", done, written, spacePause, figures},
 	} {
-		a := agent{last: c.last, sent: time.Now().Add(-c.ago)}
+		sent := time.Now().Add(-c.ago)
+		a := agent{last: c.last, sent: sent, beat: beatEvery}
+		a.spoke.Store(&sent)
 		if got := a.due(c.now); got != c.want {
 			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"time"
 
 	"pando/internal/api"
@@ -11,9 +12,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// status reads the daemons' counters and systemd's figures, reports incidents, and posts the whole when
-// something changed or some time passed.
+// word is what the agent has to say of the node's state.
+type word int
+
+const (
+	silence word = iota
+	alive        // that the node runs, and nothing else
+	figures      // the whole status
+)
+
+// status reads the daemons' counters and systemd's figures, reports incidents, and says what is worth saying.
 func (a *agent) status(ctx context.Context) {
+	s := a.read(ctx)
+	post, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	var err error
+	switch a.due(s) {
+	case silence:
+		return
+	case alive:
+		err = a.send(post, nil, nil)
+	case figures:
+		if err = a.send(post, nil, &s); err == nil {
+			a.last, a.sent = s, time.Now()
+		}
+	}
+	if err != nil {
+		a.logf("report status: %v", err)
+		return
+	}
+	a.beat = nextBeat()
+}
+
+// read is the status of this moment.
+func (a *agent) read(ctx context.Context) api.NodeStatus {
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s := api.NodeStatus{Version: a.session.Version, Bytes: map[string]int64{}}
@@ -23,35 +55,34 @@ func (a *agent) status(ctx context.Context) {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
 		a.incidents(b)
 	}
-	s.UpperUsed, s.UpperTotal = upperSpace("/")
+	s.UpperUsed, s.UpperTotal = upperSpace(a.root)
 	if a.booted.Load() && a.systemd == nil {
 		a.systemd = readSystemd(ctx)
 	}
 	s.Systemd = a.systemd
-	if !a.due(s) {
-		return
-	}
-	post, cancelPost := context.WithTimeout(ctx, 15*time.Second)
-	defer cancelPost()
-	if err := a.send(post, nil, &s); err != nil {
-		a.logf("report status: %v", err)
-		return
-	}
-	a.last, a.sent = s, time.Now()
+	return s
 }
 
-// due tells whether a status is worth sending: at once while people watch a boot, else about once a minute.
-func (a *agent) due(s api.NodeStatus) bool {
+// due tells what to say: figures at once while people watch a boot, else now and then if they changed; a sign of life,
+// which is a tenth of their bytes, when nothing was said for a while.
+func (a *agent) due(s api.NodeStatus) word {
 	since := time.Since(a.sent)
-	changed := s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)
+	spoke := a.spoke.Load()
 	switch {
-	case a.sent.IsZero(), since >= statusEvery:
-		return true
-	case s.Rejected != a.last.Rejected, (s.Systemd == nil) != (a.last.Systemd == nil):
-		return true
+	case a.sent.IsZero(), s.Rejected != a.last.Rejected, (s.Systemd == nil) != (a.last.Systemd == nil):
+		return figures
+	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
+		return figures
+	case (s.UpperUsed != a.last.UpperUsed || s.Stalled != a.last.Stalled) && since >= spacePause:
+		return figures
+	case spoke == nil || time.Since(*spoke) >= a.beat:
+		return alive
 	}
-	return changed && (a.last.Systemd == nil || since >= statusEvery/4)
+	return silence
 }
+
+// nextBeat is drawn anew each time, so that nodes that were switched on together do not go on speaking together.
+func nextBeat() time.Duration { return beatEvery*3/4 + rand.N(beatEvery/2) }
 
 // incidents turns what went wrong below the root into facts on the timeline.
 func (a *agent) incidents(b BlockStatus) {

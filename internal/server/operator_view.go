@@ -35,6 +35,7 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 	out := make([]api.Node, len(nodes))
 	for i, n := range nodes {
 		out[i] = api.Node{Node: n, Desired: want(n)}
+		out[i].Seen = o.heard.seen(n)
 		b, ok := boots[n.Name]
 		if !ok {
 			continue

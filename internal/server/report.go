@@ -55,8 +55,17 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	s.alive(r.Context(), b)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// alive notes that a node has reported. A report without anything in it says just this.
+func (s *Server) alive(ctx context.Context, b registry.Boot) {
+	s.heard.note(b.MAC, s.now())
+	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
+		s.touch(ctx, n, "", "")
+	}
 }
 
 // reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
@@ -183,11 +192,5 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if err != nil {
 		return fmt.Errorf("encode status of %s: %w", b.Node, err)
 	}
-	if err := s.registry.PutStatus(ctx, b.ID, body, s.now()); err != nil {
-		return err
-	}
-	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
-		s.touch(ctx, n, "", "")
-	}
-	return nil
+	return s.registry.PutStatus(ctx, b.ID, body, s.now())
 }

@@ -59,11 +59,12 @@ type operator struct {
 	release string
 	started time.Time
 	dhcp    func() api.DHCP // what the DHCP part does now
+	heard   *heard
 	now     func() time.Time
 	log     *slog.Logger
 }
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, dhcp: s.dhcpStatus, now: s.now, log: s.log}
+		release: s.cfg.Release, started: s.started, dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
 }

@@ -34,6 +34,7 @@ type Server struct {
 
 	exchanges   *exchanges
 	boots       *boots
+	heard       *heard
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
@@ -50,7 +51,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{}, neighbour: neighbour,
+	s := &Server{cfg: c, log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{}, heard: &heard{}, neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())

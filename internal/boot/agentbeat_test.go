@@ -1,0 +1,88 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// heard is one request of an agent, as its server has it.
+type heard struct {
+	at    time.Duration
+	bytes int
+	api.ReportRequest
+}
+
+// transport is a way to a server that is a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// listening returns an agent whose boot is over, and what its server hears.
+func listening(t *testing.T) (*agent, *[]heard) {
+	t.Helper()
+	var got []heard
+	begun := time.Now()
+	a := &agent{dir: t.TempDir(), log: io.Discard, systemd: &api.Systemd{State: "running",
+		Units: make([]api.UnitTime, slowestUnits)}}
+	a.booted.Store(true)
+	a.control = &control{urls: []string{"https://server"}, client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		h := heard{at: time.Since(begun), bytes: len(body)}
+		if err := json.Unmarshal(body, &h.ReportRequest); err != nil {
+			return nil, err
+		}
+		got = append(got, h)
+		return &http.Response{StatusCode: http.StatusNoContent, Body: io.NopCloser(&bytes.Reader{}), Request: r}, nil
+	})}}
+	return a, &got
+}
+
+// A node that has nothing to say says so, about once a minute, in few bytes, and not in step with others. Whatever
+// else it says counts as well.
+func TestIdleAgentGivesSignsOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, got := listening(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		const told = 30*time.Minute + time.Second
+		time.AfterFunc(told, func() {
+			if err := a.post(ctx, []trace.Event{{Stage: "desktop", Kind: trace.End}}); err != nil {
+				t.Error(err)
+			}
+		})
+		for sleep(ctx, 0) == nil {
+			a.status(ctx)
+			_ = sleep(ctx, a.interval()) // it ends with ctx, as the loop does
+		}
+		gaps := map[time.Duration]int{}
+		for i, h := range *got {
+			switch {
+			case i == 0 && h.Status == nil:
+				t.Errorf("begins without figures: %+v", h)
+			case i > 0 && (h.Status != nil || h.bytes > 200 || len(h.Events) > 0 != (h.at == told)):
+				t.Errorf("a sign of life of %d bytes: %+v", h.bytes, h)
+			}
+			if i > 0 {
+				gap := h.at - (*got)[i-1].at
+				if gaps[gap]++; gap > beatEvery*5/4+lookEvery || gap < beatEvery*3/4 && h.at != told {
+					t.Errorf("silent for %s until %s", gap, h.at)
+				}
+			}
+		}
+		if len(gaps) < 3 {
+			t.Errorf("signs of life in step: %v", gaps)
+		}
+	})
+}
