@@ -109,6 +109,15 @@ func (b *builder) fileHooks() ([]string, error) {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+// untidy are the files that tidy removes.
+func untidy() []string {
+	return []string{
+		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id",
+		"var/cache/ldconfig/aux-cache", "var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*",
+		"etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "var/log/apt/*", "var/log/*.log", "boot/initrd*", "initrd.img*", "etc/*-",
+	}
+}
+
 // tidy removes what the installation left in a tree and what must not be the same on two nodes.
 func tidy(tree string) error {
 	root, err := os.OpenRoot(tree)
@@ -116,11 +125,7 @@ func tidy(tree string) error {
 		return err
 	}
 	defer root.Close()
-	for _, glob := range []string{
-		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id",
-		"var/cache/ldconfig/aux-cache", "var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*",
-		"etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "var/log/apt/*", "var/log/*.log", "boot/initrd*", "initrd.img*", "etc/*-",
-	} {
+	for _, glob := range untidy() {
 		names, err := fs.Glob(root.FS(), glob)
 		if err != nil {
 			return err

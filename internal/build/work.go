@@ -103,16 +103,17 @@ func (w *workDir) remove() error {
 
 // stamp vouches for a part of the work.
 type stamp struct {
-	Of   string    `json:"of"` // of what it was made
-	Made time.Time `json:"made"`
-	Size int64     `json:"size,omitempty"` // bytes, of a file
+	Of       string    `json:"of"`       // of what it was made
+	Revision int       `json:"revision"` // how; putStamp sets it
+	Made     time.Time `json:"made"`
+	Size     int64     `json:"size,omitempty"` // bytes, of a file
 }
 
-// stamped reads the stamp of a part, if the part is there and was made of the same.
+// stamped reads the stamp of a part, if the part is there and was made of the same in the same way.
 func (w *workDir) stamped(part, of string) (stamp, bool) {
 	var s stamp
 	data, err := os.ReadFile(w.file(part + ".stamp"))
-	if err != nil || json.Unmarshal(data, &s) != nil || s.Of != of {
+	if err != nil || json.Unmarshal(data, &s) != nil || s.Of != of || s.Revision != Revision {
 		return s, false
 	}
 	_, err = os.Lstat(w.file(part))
@@ -121,6 +122,7 @@ func (w *workDir) stamped(part, of string) (stamp, bool) {
 
 // putStamp vouches for a part whose bytes are on the disk.
 func (w *workDir) putStamp(part string, s stamp) error {
+	s.Revision = Revision
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err

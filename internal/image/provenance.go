@@ -9,9 +9,10 @@ import (
 // Provenance says how a version came to be. It is kept beside the manifest for people; nothing is decided
 // by it.
 type Provenance struct {
-	Format     int       `json:"format"`      // 1
-	Recipe     string    `json:"recipe"`      // as given: "debian:bookworm", a file's name; "" from a directory
-	RecipeText string    `json:"recipe_text"` // the recipe's bytes
+	Format     int       `json:"format"`           // 1
+	Recipe     string    `json:"recipe"`           // as given: "debian:bookworm", a file's name; "" from a directory
+	RecipeText string    `json:"recipe_text"`      // the recipe's bytes
+	Source     string    `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
 	FromDir    string    `json:"from_dir,omitempty"`
 	Builder    string    `json:"builder"` // version of Pando
 	Host       string    `json:"host"`

@@ -1,0 +1,40 @@
+package build
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"pando/internal/chunk"
+)
+
+// Revision counts the changes of this package that make another tree of the same recipe, or another version of the same
+// tree. The release does not say that: it is another at each commit, and few of them change an image.
+// TestRevision and TestSameTreeSameDigest fail when a change forgets it.
+const Revision = 1
+
+// Source names what a build of a recipe is asked for: the recipe with all that it inherits, the flags, and how this
+// package goes about it. Two builds with the same source differ by nothing but the packages that the archive had on
+// the day, and the programs of the machine. It is "" for a directory, whose content nothing names beforehand.
+func (o Options) Source() string {
+	if o.Recipe == nil {
+		return ""
+	}
+	what := struct {
+		Revision    int
+		Recipe      Recipe
+		CommandLine []string
+		Firmware    string
+		ChunkSize   int
+	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize}
+	what.Recipe.Name, what.Recipe.Text, what.Recipe.From = "", "", ""
+	if what.ChunkSize == 0 {
+		what.ChunkSize = chunk.DefaultChunkSize
+	}
+	data, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,129 @@
+package build
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestRevision compares how a tree is installed, tidied and made into drivers with what was recorded for this revision.
+// What comes after is compared by TestSameTreeSameDigest.
+func TestRevision(t *testing.T) {
+	const golden = "testdata/revision.golden"
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := describeRevision(t)
+	first := fmt.Sprintf("revision %d\n", Revision)
+	if *update && !bytes.HasPrefix(want, []byte(first)) { // what a revision does, it does for ever
+		want = []byte(got)
+		if err := os.WriteFile(golden, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got != string(want) {
+		t.Errorf("what is built has changed: raise Revision and run with -update\ngot:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func describeRevision(t *testing.T) string {
+	t.Helper()
+	recipe := `{suite: bookworm, architecture: amd64, packages: [b, a], files: [{path: /etc/a, content: x}], customize: ["true"]}`
+	r, err := ParseRecipe("test", []byte(recipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := t.TempDir()
+	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: work}}
+	args, err := b.mmdebstrapArgs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drivers, err := Drivers(t.Context(), DriverOptions{Tree: fakeTree(t), Release: testRelease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "revision %d\n", Revision)
+	fmt.Fprintf(&out, "install: %s\n", strings.ReplaceAll(strings.Join(args, "\ninstall: "), work, "WORK"))
+	fmt.Fprintf(&out, "remove: %s\n", strings.Join(untidy(), "\nremove: "))
+	for _, l := range driverLists() {
+		fmt.Fprintf(&out, "drivers %s: %s; %s\n", l.name, strings.Join(l.always, " "), strings.Join(l.devices, " "))
+	}
+	for _, d := range drivers {
+		fmt.Fprintf(&out, "cpio %s: %x\n", d.Name, sha256.Sum256(d.Data))
+	}
+	return out.String()
+}
+
+// TestSource: everything that decides an image is in its source, and nothing else is.
+func TestSource(t *testing.T) {
+	source := func(text string, change func(*Options)) string {
+		t.Helper()
+		r, err := ParseRecipe("lab.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Recipe: r}
+		change(&o)
+		return o.Source()
+	}
+	const text = "from: debian:bookworm\n"
+	as := func(*Options) {}
+	plain := source(text, as)
+	for what, same := range map[string]string{
+		"a comment":        source("# mine\n"+text, as),
+		"another name":     source(text, func(o *Options) { o.Recipe.Name = "debian:bookworm" }),
+		"another release":  source(text, func(o *Options) { o.Builder = "v2-dirty" }),
+		"the default size": source(text, func(o *Options) { o.ChunkSize = 64 << 10 }),
+	} {
+		if same != plain {
+			t.Errorf("%s makes another source", what)
+		}
+	}
+	for what, other := range map[string]string{
+		"a package":           source(text+"packages: [nano]", as),
+		"a suite":             source(text+"suite: trixie", as),
+		"an argument":         source(text+"command_line: [quiet]", as),
+		"a file":              source(text+"files: [{path: /a, content: x}]", as),
+		"a command":           source(text+`customize: ["true"]`, as),
+		"a mirror":            source(text+"mirrors: [http://deb.debian.org/debian]", as),
+		"an argument by flag": source(text, func(o *Options) { o.CommandLine = []string{"quiet"} }),
+		"firmware":            source(text, func(o *Options) { o.Firmware = "/srv/firmware" }),
+		"a chunk size":        source(text, func(o *Options) { o.ChunkSize = 32 << 10 }),
+		"another built-in":    source("from: debian:trixie\n", as),
+		"a changed built-in":  source(text, func(o *Options) { o.Recipe.Packages = o.Recipe.Packages[1:] }),
+	} {
+		if other == plain {
+			t.Errorf("%s makes no other source", what)
+		}
+	}
+	if s := (Options{FromDir: "/srv/tree"}).Source(); s != "" {
+		t.Errorf("a directory has the source %q", s)
+	}
+}
+
+// TestStampOfAnotherRevision: what another Pando left unfinished is not gone on with.
+func TestStampOfAnotherRevision(t *testing.T) {
+	w := &workDir{path: t.TempDir()}
+	if err := os.WriteFile(w.file("part"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.putStamp("part", stamp{Of: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := w.stamped("part", "x"); !ok {
+		t.Error("a part of this revision is not used")
+	}
+	other := fmt.Sprintf(`{"of": "x", "revision": %d}`, Revision-1)
+	if err := os.WriteFile(w.file("part.stamp"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := w.stamped("part", "x"); ok {
+		t.Error("a part of another revision is used")
+	}
+}
