@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"aead.dev/minisign"
@@ -143,4 +144,19 @@ func mount(t *testing.T, args ...string) string {
 		}
 	})
 	return dir
+}
+
+// compareTrees reports the files in which two trees, as describe lists them, differ.
+func compareTrees(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("lost or changed: %.2000s", line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("not in the tree:  %.2000s", line)
+		}
+	}
 }

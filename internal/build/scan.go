@@ -22,6 +22,8 @@ type treeScan struct {
 	Bytes       int64  // of regular files, in whole blocks, each inode once
 	Newest      int64  // newest modification time, Unix seconds
 	LongName    string // a path whose last element has 255 bytes, the most that Linux allows; "" none
+	Early       int64  // files from before 1970, all types
+	EarlyName   string // the first of them
 	Fingerprint string
 }
 
@@ -55,6 +57,9 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 			}
 			return nil
 		}
+		if err := checkPath(path, rel); err != nil {
+			return err
+		}
 		var st unix.Stat_t
 		if err := unix.Lstat(path, &st); err != nil {
 			return &fs.PathError{Op: "lstat", Path: path, Err: err}
@@ -62,7 +67,15 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 		if st.Dev != top.Dev {
 			return fmt.Errorf("%s is a mount point; an image is made of one file system: unmount it, or copy the tree", path)
 		}
+		if err := checkXattrs(path, rel); err != nil {
+			return err
+		}
 		s.add(&st, seen)
+		if st.Mtim.Sec < 0 {
+			if s.Early++; s.Early == 1 {
+				s.EarlyName = "/" + rel
+			}
+		}
 		if len(d.Name()) == 255 {
 			s.LongName = rel
 		}
@@ -100,7 +113,7 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	if _, err := KernelOf(b.root); err != nil {
 		return err // before the long work, not after it
 	}
-	b.result.Provenance.Warnings = inspect(b.root)
+	b.result.Provenance.Warnings = append(inspect(b.root), b.scan.warnings()...)
 	for _, w := range b.result.Provenance.Warnings {
 		b.Log.Warn("tree", "warning", w)
 		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -26,6 +27,7 @@ type node struct {
 	hard   bool
 	dev    uint64
 	uid    int
+	gid    int // 0: as uid
 	xattrs map[string]string
 	mtime  unix.Timespec
 }
@@ -171,7 +173,7 @@ func makeNode(path string, n node) error {
 		err = unix.Mknod(path, n.mode, int(n.dev))
 	}
 	if err == nil {
-		err = os.Lchown(path, n.uid, n.uid)
+		err = os.Lchown(path, n.uid, cmp.Or(n.gid, n.uid))
 	}
 	if err == nil && n.mode&unix.S_IFMT != unix.S_IFLNK {
 		err = unix.Chmod(path, n.mode&0o7777)
@@ -240,13 +242,7 @@ func describeFile(path, rel string, first map[uint64]string) (string, error) {
 		if _, err := io.Copy(h, f); err != nil {
 			return "", err
 		}
-		line += fmt.Sprintf(" %d bytes %x, %d links", st.Size, h.Sum(nil)[:8], st.Nlink)
-		if st.Nlink > 1 {
-			if first[st.Ino] == "" {
-				first[st.Ino] = rel
-			}
-			line += fmt.Sprintf(" with %q", first[st.Ino])
-		}
+		line += fmt.Sprintf(" %d bytes %x", st.Size, h.Sum(nil)[:8])
 	case unix.S_IFLNK:
 		target, err := os.Readlink(path)
 		if err != nil {
@@ -255,6 +251,12 @@ func describeFile(path, rel string, first map[uint64]string) (string, error) {
 		line += fmt.Sprintf(" -> %q", target)
 	case unix.S_IFCHR, unix.S_IFBLK:
 		line += fmt.Sprintf(" device %d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+	}
+	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		if first[st.Ino] == "" {
+			first[st.Ino] = rel
+		}
+		line += fmt.Sprintf(", %d links with %q", st.Nlink, first[st.Ino])
 	}
 	attrs, err := xattrsOf(path)
 	return line + attrs, err
