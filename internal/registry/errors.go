@@ -10,6 +10,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
 	ErrInUse    = errors.New("is in use")
+	ErrFull     = errors.New("the disk is full")
 	ErrDryRun   = errors.New("dry run") // for Update's function: undo, nothing is wrong
 )
 

@@ -127,10 +127,16 @@ func fileError(path string, s schema, err error) error {
 		hint = "check that the data directory exists and belongs to the user that runs pando (root, as a rule)"
 	case errors.As(err, &code) && code.Code()&0xff == sqlite3.SQLITE_BUSY:
 		hint = "another process has it open: stop it, or use another data directory"
-	case errors.As(err, &code) && code.Code()&0xff == sqlite3.SQLITE_FULL:
+	case isFull(err):
 		hint = "the disk is full: make room and start again"
 	}
 	return &FileError{Path: path, hint: hint, Err: err}
+}
+
+// isFull tells whether a file could not grow, the memory that readers and the writer share included.
+func isFull(err error) bool {
+	var code *sqlite.Error
+	return errors.As(err, &code) && (code.Code()&0xff == sqlite3.SQLITE_FULL || code.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // close ends the writer after the jobs that it has, and closes the file.

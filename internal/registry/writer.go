@@ -54,7 +54,7 @@ func (f *file) run() {
 func (f *file) commit(first *job) {
 	tx, err := f.wdb.BeginTx(context.Background(), nil)
 	if err != nil {
-		first.err = fmt.Errorf("write %s: %w", f.path, err)
+		first.err = f.writeError(err)
 		close(first.done)
 		return
 	}
@@ -71,14 +71,24 @@ func (f *file) commit(first *job) {
 	}
 	err = tx.Commit()
 	if err != nil {
-		err = fmt.Errorf("write %s: %w", f.path, errors.Join(err, ignoreDone(tx.Rollback())))
+		err = f.writeError(errors.Join(err, ignoreDone(tx.Rollback())))
 	}
 	for _, j := range jobs {
-		if j.err == nil {
+		switch {
+		case j.err == nil:
 			j.err = err
+		case isFull(j.err): // a large change reaches the disk before it is committed
+			j.err = f.writeError(j.err)
 		}
 		close(j.done)
 	}
+}
+
+func (f *file) writeError(err error) error {
+	if isFull(err) {
+		err = fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return fmt.Errorf("write %s: %w", f.path, err)
 }
 
 func ignoreDone(err error) error {
