@@ -10,26 +10,53 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/api"
+	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/store"
 )
 
 // image returns the version that the machines boot. It is built at the first run and used again afterwards, unless the
-// recipe is another.
+// recipe says something else by now, or this Pando makes something else of it.
 func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
-	if v, ok := newest(ctx, c); ok && v.Recipe == l.recipe {
+	recipe, err := build.LoadRecipe(l.recipe)
+	if err != nil {
+		return "", err
+	}
+	v, ok := newest(ctx, c)
+	if ok && sourceOf(l.dataDir(), v.Digest) == (build.Options{Recipe: recipe}).Source() {
 		l.say("Image:  %s:latest, %s, built %s from %s (make clean forgets it)", imageName, v.Digest.Short(),
 			v.Built.Local().Format(time.DateTime), v.Recipe)
 		return v.Digest, nil
+	}
+	if ok {
+		l.say("Image:  %s:latest is of another recipe or another builder", imageName)
 	}
 	l.say("Image:  `pando image build %s --recipe %s`: a Debian with kernel, systemd and ssh, from its packages", imageName, l.recipe)
 	if err := l.pando(ctx, "image", "build", imageName, "--recipe", l.recipe); err != nil {
 		return "", fmt.Errorf("build the image: %w", err)
 	}
-	v, ok := newest(ctx, c)
-	if !ok {
+	if v, ok = newest(ctx, c); !ok {
 		return "", fmt.Errorf("the image was built, but the server knows no tag %s:%s", imageName, fleet.LatestTag)
 	}
 	return v.Digest, nil
+}
+
+// sourceOf is what a version was made of, "" if that cannot be read: then it is built again.
+func sourceOf(data string, version fleet.Digest) string {
+	dir, err := store.OpenDir(filepath.Join(data, "store"))
+	if err != nil {
+		return ""
+	}
+	v, err := dir.GetVersion(version)
+	if err != nil {
+		return ""
+	}
+	p, err := image.DecodeProvenance(v.Provenance)
+	if err != nil {
+		return ""
+	}
+	return p.Source
 }
 
 // newest is the version that the demo's image points at.

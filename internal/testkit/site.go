@@ -65,7 +65,10 @@ func (s *Site) Start(ctx context.Context) error {
 		_ = cmd.Wait() // how it ended stands in its log
 		close(done)
 	}(s.cmd, s.done)
-	return s.wait(ctx)
+	if err := s.wait(ctx); err != nil {
+		return errors.Join(err, s.Kill()) // nobody else knows of it
+	}
+	return nil
 }
 
 // wait returns when the server answers.
