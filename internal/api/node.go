@@ -19,7 +19,7 @@ type BootConfig struct {
 	TrustKeys []string     `json:"trust_keys"` // minisign public keys that may sign manifests
 	Release   string       `json:"release"`    // Pando release that made the cpio
 
-	RebootAfter time.Duration `json:"reboot_after,omitempty"` // a boot stuck this long reboots; 0: the default
+	RebootAfter time.Duration `json:"reboot_after,omitempty"` // a boot stuck this long reboots; 0: the default; negative: never
 }
 
 // HelloRequest redeems the boot token. POST /v1/node/hello

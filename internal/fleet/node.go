@@ -40,7 +40,7 @@ type Group struct {
 	KernelArgs     []string      `json:"kernel_args,omitempty"`
 	AuthorizedKeys []string      `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
 	UnlockRoot     bool          `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
-	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default
+	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default; negative: never
 	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
 }
 

@@ -123,8 +123,8 @@ func (g Group) Validate() error {
 			return fmt.Errorf("group %s: %w", g.Name, err)
 		}
 	}
-	if g.RebootAfter < 0 || g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
-		return fmt.Errorf("group %s: reboot after %s: use 30s or more, or 0 for the default", g.Name, g.RebootAfter)
+	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
+		return fmt.Errorf("group %s: reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.Name, g.RebootAfter)
 	}
 	return validWriteLimit(g)
 }

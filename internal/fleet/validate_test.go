@@ -58,6 +58,12 @@ func TestGroupValidate(t *testing.T) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
+	for _, after := range []time.Duration{0, 30 * time.Second, -1} {
+		g := good()
+		if g.RebootAfter = after; g.Validate() != nil {
+			t.Errorf("reboot after %s was refused", after)
+		}
+	}
 	for _, limit := range []string{"1%", "99%", "100%", "512m", "2G", "1073741824"} {
 		g := good()
 		if g.WriteLimit = limit; g.Validate() != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,27 @@ func TestBoot(t *testing.T) {
 	}
 	if got, want := p.Elapsed(), 7600*time.Millisecond; got != want {
 		t.Errorf("elapsed %s, want %s", got, want)
+	}
+}
+
+// TestRebootAfter: the group's time goes before the server's, and a negative one, never, reaches the node as it is.
+func TestRebootAfter(t *testing.T) {
+	s := startSite(t, func(c *Config) { c.RebootAfter = -time.Second })
+	s.addImage()
+	for i, c := range []struct{ group, want time.Duration }{
+		{0, -time.Second}, {time.Minute, time.Minute}, {-time.Hour, -time.Hour},
+	} {
+		s.update(func(tx *registry.Tx) error {
+			g, err := tx.Group(fleet.DefaultGroup)
+			g.RebootAfter = c.group
+			return errors.Join(err, tx.PutGroup(g))
+		})
+		n := s.node(byte(i + 1))
+		cfg := n.load()
+		a := checkAssignment(t, cfg, n.hello(cfg))
+		if cfg.RebootAfter != c.want || a.RebootAfter != c.want {
+			t.Errorf("group %s: boot.json %s, assignment %s, want %s", c.group, cfg.RebootAfter, a.RebootAfter, c.want)
+		}
 	}
 }
 

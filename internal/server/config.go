@@ -33,7 +33,7 @@ type Config struct {
 	Agent     string      // the node's program, pando-init; "": beside this program, or /usr/lib/pando
 	Servers   []string    // base URLs of further data paths that hold the same store, told to nodes after this one
 
-	RebootAfter time.Duration    // a boot stuck this long reboots, unless its group says otherwise; DefaultRebootAfter
+	RebootAfter time.Duration    // a boot stuck this long reboots, unless its group says otherwise; 0: DefaultRebootAfter, negative: never
 	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
 	Now         func() time.Time // the clock; time.Now
 }

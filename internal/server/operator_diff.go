@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -113,7 +114,17 @@ func groupDiff(was, is fleet.Group) []string {
 		d = append(d, fmt.Sprintf("authorized keys: %d -> %d", len(was.AuthorizedKeys), len(is.AuthorizedKeys)))
 	}
 	d.add("unlock root", fmt.Sprint(was.UnlockRoot), fmt.Sprint(is.UnlockRoot))
-	d.add("reboot after", was.RebootAfter.String(), is.RebootAfter.String())
+	d.add("reboot after", rebootText(was.RebootAfter), rebootText(is.RebootAfter))
 	d.add("write limit", was.WriteLimit, is.WriteLimit)
 	return d
+}
+
+func rebootText(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "never"
+	case d == 0:
+		return "the default"
+	}
+	return d.String()
 }
