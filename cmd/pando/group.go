@@ -60,8 +60,11 @@ func (a *app) groupShow() *cobra.Command {
 				return writeJSON(a.out, g)
 			}
 			after, root := "", "locked"
-			if g.RebootAfter > 0 {
+			switch {
+			case g.RebootAfter > 0:
 				after = span(g.RebootAfter)
+			case g.RebootAfter < 0:
+				after = "never"
 			}
 			if g.UnlockRoot {
 				root = "as in the image"
@@ -88,7 +91,7 @@ func (f *groupFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	fl.StringArrayVar(&f.keys, "authorized-keys", nil, "file of OpenSSH public keys of root, or one key; one empty: none")
 	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
-	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a boot that is stuck this long; 0: the default")
+	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never")
 	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
 }
 

@@ -43,7 +43,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
-	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise (default 15m)")
+	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise; negative, such as -1s: never (default 15m)")
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
 	fl.BoolVar(&f.menu, "pxe-menu", false, "as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file")
 	fl.BoolVar(&f.noRouter, "no-router-answer", false, "let iPXE wait for an IPv6 router, which takes 16 s where there is none")
@@ -101,9 +101,9 @@ func (a *app) serverConfig(f serveFlags, logs io.Writer) (server.Config, error) 
 }
 
 func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
-	mode, err := dhcp.ParseMode(f.dhcp)
+	mode, err := f.mode()
 	if err != nil {
-		return dhcp.Config{}, withHint(&usageError{err}, "--dhcp own, --dhcp proxy or --dhcp off")
+		return dhcp.Config{}, err
 	}
 	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu, NoRouterAnswer: f.noRouter}
 	if mode == dhcp.Off {
@@ -117,7 +117,7 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 	}
 	if mode == dhcp.Own {
 		if len(c.Interfaces) > 1 {
-			return c, usagef("--dhcp own: one interface, not %d", len(c.Interfaces))
+			return c, f.severalOwn()
 		}
 		subnet, err := f.subnet(c.Interfaces[0])
 		if err != nil {
@@ -126,6 +126,14 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 		c.Subnets = []dhcp.Subnet{subnet}
 	}
 	return c, nil
+}
+
+func (f *serveFlags) mode() (dhcp.Mode, error) {
+	mode, err := dhcp.ParseMode(f.dhcp)
+	if err != nil {
+		return mode, withHint(&usageError{err}, "--dhcp own, --dhcp proxy or --dhcp off")
+	}
+	return mode, nil
 }
 
 // subnet is what is given out as own DHCP server on an interface.

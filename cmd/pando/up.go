@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
@@ -32,7 +31,9 @@ func (a *app) upCommand() *cobra.Command {
 
 A DHCP server answers on the interface: Pando works beside it (proxyDHCP) and gives no addresses. None answers: it
 asks whether to be one and proposes a range; --dhcp own, proxy or off decides without questions. If another DHCP
-server appears later, Pando stands down, and says so.`,
+server appears later, Pando stands down, and says so.
+
+If the image cannot be built, it ends and says why; started again, it goes on from where it can.`,
 		Example: `  pando up --interface eth1
   pando up --interface eth1 --dhcp own --range 10.0.0.100-10.0.0.250`,
 		GroupID: "daily",
@@ -53,7 +54,13 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	if a.server != "" {
 		return usagef("up: starts a server on this machine; it does not take --server")
 	}
+	if err := f.check(); err != nil {
+		return err
+	}
 	if err := a.decideInterface(&f.serveFlags); err != nil {
+		return err
+	}
+	if err := server.CheckFree(a.data); err != nil { // a look at the network would meet that server
 		return err
 	}
 	if err := a.checksBeforeUp(ctx, f); err != nil {
@@ -70,6 +77,23 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	return runServer(ctx, cfg, func(ctx context.Context, s *server.Server) error {
 		return a.firstRun(ctx, f, s, bar)
 	})
+}
+
+// check refuses what makes no sense whatever this machine and its network are like.
+func (f *upFlags) check() error {
+	if err := f.serveFlags.check(); err != nil {
+		return err
+	}
+	if f.noImage {
+		return nil
+	}
+	if err := fleet.ValidName("image", f.image); err != nil {
+		return &usageError{err}
+	}
+	if _, err := build.LoadRecipe(f.recipe); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // decideInterface takes the only interface there is, where none was named.
@@ -123,6 +147,11 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 	if f.dhcp == string(dhcp.Off) {
 		return nil
 	}
+	if f.dhcp == string(dhcp.Own) || f.addresses != "" {
+		if err := f.checkOwn(); err != nil {
+			return err
+		}
+	}
 	var others []dhcp.Found
 	for _, name := range f.interfaces {
 		a.printf("Looking for DHCP servers on %s ...\n", name)
@@ -147,6 +176,10 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 		f.dhcp = string(dhcp.Proxy)
 		return nil
 	}
+	if len(f.interfaces) > 1 {
+		return withHint(fmt.Errorf("no DHCP server answers on %s", strings.Join(f.interfaces, " and ")),
+			"Pando is the DHCP server of one network: name one --interface; or, if there will be a server, --dhcp proxy")
+	}
 	return a.askDHCP(f, f.interfaces[0])
 }
 
@@ -158,6 +191,9 @@ func (a *app) askDHCP(f *serveFlags, name string) error {
 	}
 	first, last, err := addressRange(f.addresses, prefix)
 	if err != nil {
+		return err
+	}
+	if err := f.checkOwn(); err != nil { // before a question whose answer would be refused
 		return err
 	}
 	in, ok := a.in.(*os.File)
@@ -176,77 +212,5 @@ func (a *app) askDHCP(f *serveFlags, name string) error {
 	}
 	f.dhcp = string(dhcp.Own)
 	f.addresses = fmt.Sprintf("%s-%s", first, last)
-	return nil
-}
-
-// firstRun makes an image and gives it to the default group, if there is none, and says what to do next.
-func (a *app) firstRun(ctx context.Context, f upFlags, s *server.Server, bar *progress) error {
-	c := api.OverSocket(socketPath(a.data))
-	defer c.Close()
-	images, err := c.Images(ctx)
-	if err != nil {
-		return err
-	}
-	if len(images) == 0 && !f.noImage {
-		if err := a.firstImage(ctx, f, s, c, bar); err != nil {
-			return err
-		}
-	}
-	if err := a.firstDesired(ctx, c); err != nil {
-		return err
-	}
-	return a.printNext(ctx, f, c)
-}
-
-// firstImage builds the recipe with the server's own keys and store. Machines that come meanwhile are told to wait.
-func (a *app) firstImage(ctx context.Context, f upFlags, s *server.Server, c *api.Client, bar *progress) error {
-	a.printf("There is no image yet: building %s from recipe %s. This takes some minutes, once.\n", f.image, f.recipe)
-	recipe, err := build.LoadRecipe(f.recipe)
-	if err != nil {
-		return &usageError{err}
-	}
-	begin := a.now()
-	r, err := runBuild(ctx, build.Options{Recipe: recipe, Store: s.Store(), Key: s.Keys().Site, Work: workDir(a.data), Builder: release}, bar)
-	if err != nil {
-		return buildHint(err)
-	}
-	if _, err := c.AddVersion(ctx, f.image, api.VersionAdd{Version: r.Version, Tags: []string{fleet.LatestTag}}); err != nil {
-		return err
-	}
-	printResult(a.out, f.image, r, a.now().Sub(begin))
-	return nil
-}
-
-// firstDesired gives the default group the only image there is, if it wants none.
-func (a *app) firstDesired(ctx context.Context, c *api.Client) error {
-	g, err := c.Group(ctx, fleet.DefaultGroup)
-	if err != nil || g.Image != "" {
-		return err
-	}
-	images, err := c.Images(ctx)
-	if err != nil || len(images) != 1 || images[0].Tags[fleet.LatestTag] == "" {
-		return err
-	}
-	ref := fleet.Ref(images[0].Name + ":" + fleet.LatestTag)
-	_, err = c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref})
-	return err
-}
-
-// printNext says what is served and what to do next, in three lines.
-func (a *app) printNext(ctx context.Context, f upFlags, c *api.Client) error {
-	st, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	image := "no image"
-	for _, g := range st.Groups {
-		if g.Name == fleet.DefaultGroup && g.Image != "" {
-			image = string(g.Image)
-		}
-	}
-	a.printf("\nPando serves %s; DHCP: %s.\n", image, dhcpText(st.DHCP))
-	a.printf("  1. Let a machine boot from the network, and see it come:   pando watch\n")
-	a.printf("  2. Let yourself in:  pando group set default --authorized-keys ~/.ssh/id_ed25519.pub\n")
-	a.printf("  3. If one does not come up:  pando boot show NODE, and pando doctor\n")
 	return nil
 }

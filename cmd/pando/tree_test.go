@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// treeRelease is the release of the kernel in a tree that `bootable` makes.
+const treeRelease = "6.1.0-test"
+
+// bootable makes the least tree that can be built: bootable tree. What every boot needs is built into its kernel; its
+// one module wants firmware.
+func bootable(ts *testscript.TestScript, _ bool, args []string) {
+	tree := ts.MkAbs(args[0])
+	modules := "usr/lib/modules/" + treeRelease
+	for name, data := range map[string][]byte{
+		"boot/vmlinuz-" + treeRelease:   kernelImage(),
+		modules + "/kernel/r8169.ko":    moduleWith("license=GPL\x00firmware=rtl_nic/rtl8168.fw\x00"),
+		modules + "/modules.builtin":    []byte("nbd.ko\nerofs.ko\noverlay.ko\naf_packet.ko\n"),
+		"etc/machine-id":                nil,
+		"etc/hostname":                  []byte("builder\n"),
+		"usr/lib/firmware/rtl_nic/none": nil,
+	} {
+		path := filepath.Join(tree, name)
+		ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
+		ts.Check(os.WriteFile(path, data, 0o644))
+	}
+}
+
+// kernelImage is a file with the header of an x86 kernel: Linux, Documentation/arch/x86/boot.rst.
+func kernelImage() []byte {
+	const size = 40 << 10
+	b := make([]byte, size)
+	b[0x1f1] = 4                                                      // sectors of the part that starts
+	binary.LittleEndian.PutUint32(b[0x1f4:], uint32((size-5*512)/16)) // the rest, in 16 bytes
+	copy(b[0x202:], "HdrS")
+	binary.LittleEndian.PutUint16(b[0x20e:], 0x1000) // where its version stands, less 0x200
+	copy(b[0x1200:], treeRelease+" (builder@host) #1 SMP\x00")
+	return b
+}
+
+// moduleWith is a module that says no more of itself than this.
+func moduleWith(modinfo string) []byte {
+	const header = 64
+	names := "\x00.modinfo\x00.shstrtab\x00"
+	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: header,
+		Shoff: uint64(header + len(modinfo) + len(names)), Shentsize: 64, Shnum: 3, Shstrndx: 2}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	var b bytes.Buffer
+	for _, part := range []any{h, []byte(modinfo), []byte(names), []elf.Section64{{},
+		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: header, Size: uint64(len(modinfo))},
+		{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: uint64(header + len(modinfo)), Size: uint64(len(names))}}} {
+		_ = binary.Write(&b, binary.LittleEndian, part) // to memory, of types with a fixed size
+	}
+	return b.Bytes()
+}
+
+// tmpfs mounts a small disk until the script ends: tmpfs dir 3m.
+func tmpfs(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+args[1]))
+	ts.Defer(func() { ts.Check(unix.Unmount(dir, unix.MNT_DETACH)) })
+}
