@@ -187,8 +187,7 @@ func TestKernelArgumentsThatCannotBe(t *testing.T) {
 
 // TestNoAddress: a machine that gets no address has that on its timeline, until it gets one.
 func TestNoAddress(t *testing.T) {
-	s := startSite(t)
-	s.Server.cfg.DHCP.Mode = dhcp.Own
+	s := startSite(t, func(c *Config) { c.DHCP.Mode = dhcp.Own })
 	seen := dhcp.Seen{MAC: s.node(1).mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reason: "every address of 10.0.0.100-10.0.0.200 is taken"}
 	s.sawDHCP(seen)
 	s.sawDHCP(seen)

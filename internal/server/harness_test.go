@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,9 @@ func startSite(t *testing.T, change ...func(*Config)) *site {
 // start runs the server; restart is stop and start.
 func (s *site) start() {
 	s.t.Helper()
-	srv, err := New(s.t.Context(), s.cfg)
+	quiet := s.cfg
+	quiet.DHCP.Mode = dhcp.Off
+	srv, err := New(s.t.Context(), quiet)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -95,7 +98,7 @@ func (s *site) start() {
 	if err := srv.Listen(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
-	srv.cfg.DHCP.Mode = dhcp.Proxy
+	srv.cfg.DHCP.Mode = cmp.Or(s.cfg.DHCP.Mode, dhcp.Proxy)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Run(ctx) }()

@@ -151,9 +151,9 @@ func TestLeases(t *testing.T) {
 }
 
 func TestDHCPStatus(t *testing.T) {
-	s := startSite(t)
-	s.cfg.DHCP = dhcp.Config{Mode: dhcp.Own, Subnets: []dhcp.Subnet{{First: netip.MustParseAddr("10.0.0.100"), Last: netip.MustParseAddr("10.0.0.200")}}}
-	s.Server.cfg.DHCP = s.cfg.DHCP
+	s := startSite(t, func(c *Config) {
+		c.DHCP = dhcp.Config{Mode: dhcp.Own, Subnets: []dhcp.Subnet{{First: netip.MustParseAddr("10.0.0.100"), Last: netip.MustParseAddr("10.0.0.200")}}}
+	})
 	if got := s.dhcpStatus(); got.Mode != "own" || got.Range != "10.0.0.100-10.0.0.200" {
 		t.Errorf("%+v", got)
 	}
