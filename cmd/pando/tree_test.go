@@ -61,10 +61,10 @@ func moduleWith(modinfo string) []byte {
 	return b.Bytes()
 }
 
-// tmpfs mounts a small disk until the script ends: tmpfs dir 3m.
+// tmpfs mounts a disk of its own until the script ends: tmpfs dir size=3m.
 func tmpfs(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
-	ts.Check(unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+args[1]))
+	ts.Check(unix.Mount("tmpfs", dir, "tmpfs", 0, args[1]))
 	ts.Defer(func() { ts.Check(unix.Unmount(dir, unix.MNT_DETACH)) })
 }
