@@ -82,6 +82,7 @@ func testNodes(t *testing.T, r *Registry) {
 	same(t, read(t, r, func(tx *Tx) (fleet.Node, error) { return tx.NodeByAddress(addr("10.0.0.7")) }), full)
 	same(t, read(t, r, (*Tx).Nodes), []fleet.Node{aNode("pc2", 2), full})
 	same(t, read(t, r, (*Tx).NodeNames), map[string]bool{"pc2": true, "pc10": true})
+	same(t, read(t, r, (*Tx).FixedAddresses), map[netip.Addr]bool{addr("10.0.0.7"): true})
 	full.Labels, full.KernelArgs, full.MACs, full.Address = nil, nil, []fleet.MAC{mac(1)}, netip.Addr{}
 	must(t, r, func(tx *Tx) error { return tx.PutNode("pc10", full) })
 	same(t, read(t, r, func(tx *Tx) (fleet.Node, error) { return tx.Node("pc10") }), full)
@@ -213,6 +214,9 @@ func testLeases(t *testing.T, r *Registry) {
 	ten := fleet.Lease{Addr: addr("10.0.0.10"), MAC: mac(1), Expires: now.Add(2 * time.Hour), Bad: true}
 	must(t, r, func(tx *Tx) error { return errors.Join(tx.PutLease(ten), tx.PutLease(nine)) })
 	same(t, read(t, r, (*Tx).Leases), []fleet.Lease{nine, ten})
+	for last, all := range map[string][]fleet.Lease{"10.0.0.8": nil, "10.0.0.9": {nine}, "10.0.0.200": {nine, ten}} {
+		same(t, read(t, r, func(tx *Tx) ([]fleet.Lease, error) { return tx.LeasesIn(addr("10.0.0.1"), addr(last)) }), all)
+	}
 	same(t, read(t, r, func(tx *Tx) (fleet.Lease, error) { return tx.LeaseByMAC(mac(1)) }), nine)
 	same(t, read(t, r, func(tx *Tx) (fleet.Lease, error) { return tx.LeaseByAddr(addr("10.0.0.10")) }), ten)
 	nine.MAC, nine.Static = mac(2), true

@@ -19,6 +19,16 @@ func (t *Tx) Leases() ([]fleet.Lease, error) {
 	return l, nil
 }
 
+// LeasesIn returns the leases of the addresses from first to last, expired and bad ones too.
+func (t *Tx) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
+	lo, hi := first.As16(), last.As16()
+	l, err := list(t, scanLease, leaseColumns+` WHERE sort BETWEEN ? AND ? ORDER BY sort`, lo[:], hi[:])
+	if err != nil {
+		return nil, fmt.Errorf("list leases of %s-%s: %w", first, last, err)
+	}
+	return l, nil
+}
+
 // LeaseByMAC returns the usable lease of a MAC that runs longest, or ErrNotFound.
 func (t *Tx) LeaseByMAC(m fleet.MAC) (fleet.Lease, error) {
 	return one(t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()), scanLease, "lease of", m.String())

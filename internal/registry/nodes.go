@@ -85,6 +85,25 @@ func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
 }
 
+// FixedAddresses returns the fixed addresses of all nodes.
+func (t *Tx) FixedAddresses() (map[netip.Addr]bool, error) {
+	all, err := list(t, func(s scanner) (netip.Addr, error) {
+		var a string
+		if err := s.Scan(&a); err != nil {
+			return netip.Addr{}, err
+		}
+		return parseAddr(a)
+	}, `SELECT address FROM nodes WHERE address != ''`)
+	if err != nil {
+		return nil, fmt.Errorf("list fixed addresses: %w", err)
+	}
+	out := make(map[netip.Addr]bool, len(all))
+	for _, a := range all {
+		out[a] = true
+	}
+	return out, nil
+}
+
 // Discovered returns how many nodes are discovered and not adopted, and the one of them that was not seen for the
 // longest time.
 func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
