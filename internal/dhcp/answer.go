@@ -51,7 +51,7 @@ func Answer(r Request, v View, now time.Time) Reply {
 		bootService(&out, r, v)
 	case v.Mode == Own:
 		own(&out, r, v, now)
-	case v.StoodDown && r.Type == dhcpv4.MessageTypeRequest && r.Address.IsValid() && v.Holder.MAC == r.MAC:
+	case v.StoodDown && r.Type == dhcpv4.MessageTypeRequest && r.Address.IsValid() && v.knows(r, now):
 		renew(&out, r, v, now)
 	case v.Mode == Proxy && r.Type == dhcpv4.MessageTypeDiscover:
 		proxyOffer(&out, r, v)
@@ -87,7 +87,9 @@ func own(out *Reply, r Request, v View, now time.Time) {
 		decline(out, r, v, now)
 	case dhcpv4.MessageTypeRelease:
 		out.Free = true
-		if v.Holder.MAC == r.MAC && !v.Holder.Static && !v.Holder.Bad && v.Holder.Addr.IsValid() {
+		// A fixed address is the node's also when it is released; another NIC may take it at once then.
+		had := !v.Holder.Static || now.Before(v.Holder.Expires)
+		if v.Holder.MAC == r.MAC && had && !v.Holder.Bad && v.Holder.Addr.IsValid() {
 			l := v.Holder
 			l.Expires = now // the record stays, so that the client gets the same address again
 			out.Save = &l
@@ -124,7 +126,7 @@ func selecting(out *Reply, r Request, v View, now time.Time) {
 	case v.free(now, r.Requested):
 		ack(out, r, v, now, r.Requested)
 	default:
-		nak(out, r, v, fmt.Sprintf("%s is not offered to this client", r.Requested))
+		nak(out, r, v, v.notYours(r, now, r.Requested, "not offered to this client"))
 	}
 }
 
@@ -137,7 +139,7 @@ func initReboot(out *Reply, r Request, v View, now time.Time) {
 	case v.mine(r, now, r.Requested) && (!v.Lease.Static || v.Lease.Addr == r.Requested):
 		ack(out, r, v, now, r.Requested)
 	case v.Holder.Addr.IsValid() || v.Lease.Addr.IsValid():
-		nak(out, r, v, fmt.Sprintf("%s is not this client's address", r.Requested))
+		nak(out, r, v, v.notYours(r, now, r.Requested, "not this client's address"))
 	default:
 		out.Seen.Reason = fmt.Sprintf("no record of %s", r.Requested)
 	}
@@ -154,18 +156,35 @@ func renew(out *Reply, r Request, v View, now time.Time) {
 	case v.mine(r, now, r.Address), v.free(now, r.Address):
 		ack(out, r, v, now, r.Address)
 	case v.Holder.Addr == r.Address:
-		nak(out, r, v, fmt.Sprintf("%s is another client's", r.Address))
+		nak(out, r, v, v.notYours(r, now, r.Address, "another client's"))
 	default:
 		out.Seen.Reason = fmt.Sprintf("no record of %s", r.Address)
 	}
 }
 
+// fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
+func (v View) fixed(a netip.Addr) bool { return v.Lease.Static && v.Lease.Addr == a }
+
+// sibling reports whether a is the fixed address of the client's node and another of the node's NICs has it.
+func (v View) sibling(r Request, now time.Time, a netip.Addr) bool {
+	return v.fixed(a) && v.Holder.Addr == a && v.Holder.MAC != r.MAC && now.Before(v.Holder.Expires)
+}
+
+// knows reports whether the records name the client for the address that it renews.
+func (v View) knows(r Request, now time.Time) bool {
+	return v.Holder.MAC == r.MAC || v.fixed(r.Address) && !v.sibling(r, now, r.Address)
+}
+
 // mine reports whether the records say that a is this client's.
 func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
-	if v.Holder.Addr == a && v.Holder.Bad && now.Before(v.Holder.Expires) {
+	known := v.Holder.Addr == a
+	switch {
+	case !v.Subnet.usable(a), known && v.Holder.Bad && now.Before(v.Holder.Expires), v.sibling(r, now, a):
 		return false
+	case known:
+		return v.Holder.MAC == r.MAC || v.fixed(a)
 	}
-	return v.Subnet.usable(a) && (v.Lease.Addr == a || v.Holder.Addr == a) && (v.Holder.Addr != a || v.Holder.MAC == r.MAC)
+	return v.Lease.Addr == a
 }
 
 // free reports whether a is in the dynamic range and nobody's.
@@ -174,6 +193,14 @@ func (v View) free(now time.Time, a netip.Addr) bool {
 		return false
 	}
 	return v.Holder.Addr != a || !v.Holder.Static && !now.Before(v.Holder.Expires)
+}
+
+// notYours says why an address is denied.
+func (v View) notYours(r Request, now time.Time, a netip.Addr, why string) string {
+	if v.sibling(r, now, a) {
+		why = fmt.Sprintf("used by another NIC of the node, %s", v.Holder.MAC)
+	}
+	return fmt.Sprintf("%s is %s", a, why)
 }
 
 func ack(out *Reply, r Request, v View, now time.Time, a netip.Addr) {

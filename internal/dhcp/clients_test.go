@@ -43,8 +43,14 @@ func (n *netns) dhclient(dir string, args ...string) (string, error) {
 	return n.try(append([]string{"dhclient", "-4", "-v", "-1", "-lf", filepath.Join(dir, "leases"), "-pf", pid, "-sf", "/bin/true"}, args...)...)
 }
 
-// udhcpc runs busybox's client until it has a lease, and gives the address to eth0.
-func (n *netns) udhcpc(args ...string) (netip.Addr, string) {
+// udhcpc runs busybox's client on eth0 until it has a lease, and gives it the address.
+func (n *netns) udhcpc() (netip.Addr, string) {
+	n.t.Helper()
+	return n.udhcpcOn("eth0")
+}
+
+// udhcpcOn is udhcpc on another NIC.
+func (n *netns) udhcpcOn(nic string) (netip.Addr, string) {
 	n.t.Helper()
 	need(n.t, "udhcpc")
 	script := filepath.Join(n.t.TempDir(), "script")
@@ -52,7 +58,7 @@ func (n *netns) udhcpc(args ...string) (netip.Addr, string) {
 	if err := os.WriteFile(script, []byte(body), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
-	out, err := n.try(append([]string{"udhcpc", "-f", "-n", "-q", "-t", "5", "-T", "2", "-i", "eth0", "-s", script}, args...)...)
+	out, err := n.try("udhcpc", "-f", "-n", "-q", "-t", "5", "-T", "2", "-i", nic, "-s", script)
 	if err != nil {
 		return netip.Addr{}, out
 	}

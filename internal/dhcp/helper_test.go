@@ -34,6 +34,7 @@ const helperEnv = "PANDO_DHCP_HELPER"
 type helperSpec struct {
 	Config  Config
 	Leases  []fleet.Lease
+	NICs    []fleet.MAC    // of the node whose fixed address is the first of Leases
 	Files   string         // directory of boot files, served by TFTP and HTTP; "": no TFTP, no HTTP
 	Kernel  string         // file; "": scripts tell the machine to wait
 	Initrd  string         // file
@@ -115,7 +116,11 @@ func helper(specJSON string, out *lines) error {
 		return replay(ctx, spec, out)
 	}
 	log := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s := &Server{Config: spec.Config, Leases: newMemory(spec.Leases...), Log: log,
+	leases := newMemory(spec.Leases...)
+	if len(spec.NICs) > 0 {
+		leases.node(spec.Leases[0], spec.NICs...)
+	}
+	s := &Server{Config: spec.Config, Leases: leases, Log: log,
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },
 		Found:   func(f Found, st State) { out.put(line{Found: &f, State: &st}) }}
 	if err := s.Open(ctx); err != nil {

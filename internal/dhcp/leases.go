@@ -13,13 +13,17 @@ import (
 // caller process at a time.
 //
 // A node's fixed address is a lease with Static set, whether or not it was ever given out: LeaseByMAC
-// returns it in preference to a dynamic one, and LeaseByAddr finds it, so that nobody else gets the address.
-// Host is the name the client is told (option 12), "" for none.
+// returns it in preference to a dynamic one, for each of the node's MACs, and LeaseByAddr finds it, so that nobody
+// else gets the address: MAC and Expires tell which of the node's NICs took it last, and until when it has it (zero:
+// none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none.
 type Leases interface {
 	// LeaseByMAC returns what is recorded for a MAC, expired or not.
 	LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Lease, found bool, err error)
 	// LeaseByAddr returns who has an address, expired or not.
 	LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.Lease, found bool, err error)
+	// LeasesIn returns what LeaseByAddr does of every address from first to last that has a record, in one query. The
+	// MAC of a fixed address may be left out.
+	LeasesIn(ctx context.Context, first, last netip.Addr) ([]fleet.Lease, error)
 	// SaveLease records a lease in place of what is recorded for its address and, unless it is Bad, for its
 	// MAC. It is durable when it returns; calls that run at the same time should share a commit.
 	SaveLease(ctx context.Context, lease fleet.Lease) error

@@ -146,6 +146,13 @@ func (l *link) saw(f Found, configured Mode) (isNew, down bool) {
 	return true, true
 }
 
+// standing is what is known of other servers, for the link that takes this one's place.
+func (l *link) standing() (others []Found, down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.others), l.down
+}
+
 func (l *link) state(configured Mode) State {
 	a := l.first()
 	l.mu.Lock()

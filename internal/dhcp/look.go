@@ -17,7 +17,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// LookClass is the vendor class of our own questions for other servers.
+// LookClass is the vendor class of our own questions for other servers. A Pando that hears one answers and keeps no
+// address for it.
 const LookClass = "pando-look"
 
 // lookEvery is the time between two DISCOVERs of one Look.
@@ -93,14 +94,18 @@ func newLooker(ifi *net.Interface) (*looker, error) {
 	return &looker{ifi: ifi, sock: sock, buf: make([]byte, 2048)}, nil
 }
 
-// ask sends a DISCOVER. The broadcast flag makes answers visible that would go to an address that nobody has.
+// lookPacket is our question. The broadcast flag makes answers visible that would go to an address that nobody has.
+func lookPacket(own fleet.MAC) (*dhcpv4.DHCPv4, error) {
+	return dhcpv4.NewDiscovery(own[:], dhcpv4.WithBroadcast(true), dhcpv4.WithOption(dhcpv4.OptClassIdentifier(LookClass)))
+}
+
+// ask sends a DISCOVER.
 func (l *looker) ask() error {
 	own, err := l.sock.mac()
 	if err != nil {
 		return err
 	}
-	p, err := dhcpv4.NewDiscovery(own[:], dhcpv4.WithBroadcast(true),
-		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(LookClass)))
+	p, err := lookPacket(own)
 	if err != nil {
 		return err
 	}
@@ -156,6 +161,22 @@ func otherServer(b []byte) (Found, bool) {
 func vendorIsPXE(p *dhcpv4.DHCPv4) bool {
 	c := p.ClassIdentifier()
 	return len(c) >= 9 && c[:9] == "PXEClient" || len(c) >= 10 && c[:10] == "HTTPClient"
+}
+
+// looks reports whether a packet is a question of Look, ours or another Pando's. Who asks it wants no address.
+func (r Request) looks() bool {
+	return r.Type == dhcpv4.MessageTypeDiscover && r.packet.ClassIdentifier() == LookClass
+}
+
+// sample is the address that a question of Look is answered with: a likely one, neither probed nor reserved.
+func (s Subnet) sample(r Request, mine fleet.Lease) netip.Addr {
+	if s.usable(mine.Addr) {
+		return mine.Addr
+	}
+	for a := range s.candidates(r.MAC) {
+		return a
+	}
+	return netip.Addr{}
 }
 
 // chosen reads from a client's broadcast that it took another server's offer.

@@ -12,8 +12,22 @@ import (
 type memory struct {
 	mu       sync.Mutex
 	byAddr   map[netip.Addr]fleet.Lease
+	fixed    map[fleet.MAC]fleet.Lease // of nodes with several NICs
 	failSave error
 	saves    int
+	lookUps  int // by MAC and by address
+	ranges   int // reads of a range
+}
+
+// node gives a node of several NICs a fixed address, which none of them took yet.
+func (m *memory) node(l fleet.Lease, macs ...fleet.MAC) {
+	m.fixed = map[fleet.MAC]fleet.Lease{}
+	for _, mac := range macs {
+		m.fixed[mac] = fleet.Lease{Addr: l.Addr, MAC: mac, Host: l.Host, Static: true}
+	}
+	if _, taken := m.byAddr[l.Addr]; !taken {
+		m.byAddr[l.Addr] = m.fixed[macs[0]]
+	}
 }
 
 func newMemory(leases ...fleet.Lease) *memory {
@@ -27,6 +41,10 @@ func newMemory(leases ...fleet.Lease) *memory {
 func (m *memory) LeaseByMAC(_ context.Context, mac fleet.MAC) (fleet.Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.lookUps++
+	if l, ok := m.fixed[mac]; ok {
+		return l, true, nil
+	}
 	var best fleet.Lease
 	for _, l := range m.byAddr {
 		if l.MAC != mac || l.Bad {
@@ -42,8 +60,22 @@ func (m *memory) LeaseByMAC(_ context.Context, mac fleet.MAC) (fleet.Lease, bool
 func (m *memory) LeaseByAddr(_ context.Context, a netip.Addr) (fleet.Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.lookUps++
 	l, ok := m.byAddr[a]
 	return l, ok, nil
+}
+
+func (m *memory) LeasesIn(_ context.Context, first, last netip.Addr) ([]fleet.Lease, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ranges++
+	var out []fleet.Lease
+	for a, l := range m.byAddr {
+		if !a.Less(first) && !last.Less(a) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
 }
 
 func (m *memory) SaveLease(_ context.Context, l fleet.Lease) error {

@@ -32,12 +32,18 @@ func newNetns(t *testing.T, address string) *netns {
 	n.host("ip", "netns", "add", n.name)
 	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() })
 	n.run("ip", "link", "set", "lo", "up")
+	n.bridge(address)
+	return n
+}
+
+// bridge makes br0.
+func (n *netns) bridge(address string) {
+	n.t.Helper()
 	n.run("ip", "link", "add", "br0", "type", "bridge", "forward_delay", "0", "stp_state", "0", "mcast_snooping", "0")
 	if address != "" {
 		n.run("ip", "addr", "add", address, "dev", "br0")
 	}
 	n.run("ip", "link", "set", "br0", "up")
-	return n
 }
 
 func need(t *testing.T, tools ...string) {
@@ -55,20 +61,37 @@ func (n *netns) client(mac string) *netns {
 	c := &netns{t: n.t, name: fmt.Sprintf("pdh%d-%d", os.Getpid(), spaces.Add(1))}
 	n.host("ip", "netns", "add", c.name)
 	n.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", c.name).Run() })
-	port := "v" + c.name[strings.LastIndex(c.name, "-")+1:]
-	n.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", c.name)
-	n.run("ip", "link", "set", port, "master", "br0", "up")
 	c.run("ip", "link", "set", "lo", "up")
-	c.run("ip", "link", "set", "eth0", "up")
+	n.plug(c, "eth0", mac)
+	return c
+}
+
+// port is the name of the other end of a namespace's NIC.
+func (n *netns) port(c *netns, nic string) string {
+	return "v" + c.name[strings.LastIndex(c.name, "-")+1:] + nic
+}
+
+// plug gives another namespace a NIC that is plugged into n's bridge.
+func (n *netns) plug(c *netns, nic, mac string) {
+	n.t.Helper()
+	port := n.port(c, nic)
+	n.run("ip", "link", "add", port, "type", "veth", "peer", "name", nic, "address", mac, "netns", c.name)
+	c.run("ip", "link", "set", nic, "up")
+	n.join(c, nic, port)
+}
+
+// join makes a NIC's other end a port of n's bridge, and waits until it forwards.
+func (n *netns) join(c *netns, nic, port string) {
+	n.t.Helper()
+	n.run("ip", "link", "set", port, "master", "br0", "up")
 	for range 200 { // the kernel takes up to a second to see the carrier of a new port
 		if strings.TrimSpace(n.run("cat", "/sys/class/net/br0/brif/"+port+"/state")) == "3" &&
-			strings.TrimSpace(c.run("cat", "/sys/class/net/eth0/operstate")) == "up" {
-			return c
+			strings.TrimSpace(c.run("cat", "/sys/class/net/"+nic+"/operstate")) == "up" {
+			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	n.t.Fatalf("bridge port %s does not forward", port)
-	return nil
 }
 
 func (n *netns) host(args ...string) {

@@ -3,54 +3,62 @@ package dhcp
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/netip"
 	"time"
 
 	"pando/internal/fleet"
 )
 
-// prober asks a segment whether an address is in use, and by whom. The MAC is zero when the answer does not tell.
-type prober interface {
-	probe(ctx context.Context, a netip.Addr) (by fleet.MAC, used bool, err error)
-}
-
 // maxConflicts bounds the probes for one packet: a client does not wait for longer.
 const maxConflicts = 8
+
+// maxLookUps is how many addresses are looked up one by one for a packet before the whole range is read.
+const maxLookUps = 4
 
 // picker finds an address for a DISCOVER.
 type picker struct {
 	leases Leases
+	ranges *ranges
 	offers *offers
 	probe  prober // nil: addresses are not probed
 	avoid  func(netip.Addr) bool
-	loud   func(msg string, args ...any)
+	loud   func(msg string, args ...any) // something is wrong
+	calm   func(msg string, args ...any) // worth a line, and nothing to mend
+}
+
+// search is the work for one DISCOVER.
+type search struct {
+	*picker
+	r         Request
+	subnet    Subnet
+	mine      fleet.Lease // recorded for the MAC
+	now       time.Time
+	lookUps   int
+	conflicts int
 }
 
 // pick reserves and probes an address for a client, or says why there is none. In this order (RFC 2131
 // section 4.3.1): what is reserved for it or recorded as its own, what it asks for, what is derived from its MAC
 // or comes after that, and at last an address whose lease has run out.
 func (p *picker) pick(ctx context.Context, r Request, s Subnet, mine fleet.Lease, now time.Time) (netip.Addr, string, error) {
-	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || mine.Addr == a) {
-		p.offers.reserve(r.MAC, a, now)
+	w := &search{picker: p, r: r, subnet: s, mine: mine, now: now}
+	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
+		p.offers.reserve(r.MAC, a, now, offerFor)
 		p.offers.clean(r.MAC)
 		return a, "", nil
 	}
-	conflicts := 0
 	for _, second := range []bool{false, true} {
-		for a := range p.wishes(r, s, mine) {
-			holder, found, err := p.leases.LeaseByAddr(ctx, a)
+		for a := range w.wishes() {
+			ok, err := w.try(ctx, a, second)
 			if err != nil {
-				return netip.Addr{}, "", fmt.Errorf("look up who has %s: %w", a, err)
+				return netip.Addr{}, "", err
 			}
-			if p.avoid(a) || !available(holder, found, r.MAC, second, now) || !p.offers.reserve(r.MAC, a, now) {
-				continue
+			if ok {
+				return a, "", nil
 			}
-			if clean, err := p.clean(ctx, r.MAC, a, mine, now); err != nil || clean {
-				return a, "", err
-			}
-			p.offers.free(r.MAC)
-			if conflicts++; conflicts == maxConflicts {
-				return netip.Addr{}, fmt.Sprintf("%d addresses in a row are used by machines that have no lease", conflicts), nil
+			if w.conflicts == maxConflicts {
+				return netip.Addr{}, fmt.Sprintf("%d addresses in a row are used by machines that have no lease", w.conflicts), nil
 			}
 		}
 	}
@@ -58,54 +66,79 @@ func (p *picker) pick(ctx context.Context, r Request, s Subnet, mine fleet.Lease
 }
 
 // wishes are the addresses worth trying, in order. Some come twice, which costs a look-up.
-func (p *picker) wishes(r Request, s Subnet, mine fleet.Lease) func(func(netip.Addr) bool) {
+func (w *search) wishes() iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
-		own := s.usable(mine.Addr) && (mine.Static || s.inRange(mine.Addr))
-		if own && !yield(mine.Addr) {
+		own := w.subnet.usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
+		if own && !yield(w.mine.Addr) {
 			return
 		}
-		if s.inRange(r.Requested) && !yield(r.Requested) {
+		if w.subnet.inRange(w.r.Requested) && !yield(w.r.Requested) {
 			return
 		}
-		s.candidates(r.MAC)(yield)
+		w.subnet.candidates(w.r.MAC)(yield)
 	}
 }
 
-// available tells from the records whether an address can be offered. second allows those whose lease ran out.
-func available(holder fleet.Lease, found bool, mac fleet.MAC, second bool, now time.Time) bool {
+// fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
+func (w *search) fixed(a netip.Addr) bool { return w.mine.Static && w.mine.Addr == a }
+
+// try reserves and probes one address. What memory knows comes before what costs a look-up.
+func (w *search) try(ctx context.Context, a netip.Addr, second bool) (bool, error) {
+	keep := offerFor
+	if w.fixed(a) {
+		keep = exchangeFor
+	}
+	if w.avoid(a) {
+		return false, nil
+	}
+	if by, kept := w.offers.kept(w.r.MAC, a, w.now, keep); kept {
+		if w.fixed(a) && !second {
+			w.shared(a, by)
+		}
+		return false, nil
+	}
+	holder, ok, err := w.look(ctx, a, second)
+	if err != nil || !ok || !w.offers.reserve(w.r.MAC, a, w.now, keep) {
+		return false, err
+	}
+	if ok, err = w.clean(ctx, a, holder); err != nil || ok {
+		return ok, err
+	}
+	w.offers.free(w.r.MAC)
+	w.conflicts++
+	return false, nil
+}
+
+// look tells from the records whether an address can be offered, and who had it last. After a few look-ups it asks
+// first what was read of the whole range: a full one costs one query, not one for each address.
+func (w *search) look(ctx context.Context, a netip.Addr, second bool) (fleet.Lease, bool, error) {
+	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
+		holder, found, err := w.ranges.holder(ctx, w.leases, w.subnet, a, w.now)
+		if err != nil || !w.available(holder, found, second) {
+			return holder, false, err
+		}
+	}
+	w.lookUps++
+	holder, found, err := w.leases.LeaseByAddr(ctx, a)
+	if err != nil {
+		return holder, false, fmt.Errorf("look up who has %s: %w", a, err)
+	}
+	if found {
+		w.ranges.learn(holder)
+	}
+	return holder, w.fixed(a) && !second || w.available(holder, found, second), nil
+}
+
+// available tells from the record of an address whether it can be offered. second allows those whose lease ran out.
+// What other NICs of the client's node do with its fixed address is for the probe to tell.
+func (w *search) available(holder fleet.Lease, found, second bool) bool {
 	switch {
 	case !found:
 		return true
 	case holder.Bad:
-		return !now.Before(holder.Expires)
-	case holder.MAC == mac:
+		return !w.now.Before(holder.Expires)
+	case holder.MAC == w.r.MAC:
 		return true
 	}
-	return second && !holder.Static && !now.Before(holder.Expires)
-}
-
-// clean probes a reserved address. One that somebody else uses is recorded as bad for a while.
-func (p *picker) clean(ctx context.Context, mac fleet.MAC, a netip.Addr, mine fleet.Lease, now time.Time) (bool, error) {
-	if p.probe == nil {
-		p.offers.clean(mac)
-		return true, nil
-	}
-	by, used, err := p.probe.probe(ctx, a)
-	if err != nil {
-		return false, fmt.Errorf("probe %s: %w", a, err)
-	}
-	if !used || by == mac { // a firmware may still answer for the address of its own last exchange
-		p.offers.clean(mac)
-		return true, nil
-	}
-	p.loud("address is in use by a machine that did not get it here; leaving it alone", "addr", a, "by", by, "wanted_for", mac,
-		"fixed", mine.Static && mine.Addr == a)
-	if mine.Static && mine.Addr == a {
-		return false, nil // not recorded: the operator's decision stands, and counts again once the other one is gone
-	}
-	bad := fleet.Lease{Addr: a, MAC: by, Bad: true, Expires: now.Add(conflictFor)}
-	if err := p.leases.SaveLease(ctx, bad); err != nil {
-		return false, fmt.Errorf("record that %s is in use: %w", a, err)
-	}
-	return false, nil
+	return second && !holder.Static && !w.now.Before(holder.Expires)
 }

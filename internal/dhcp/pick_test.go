@@ -20,14 +20,14 @@ type neighbours struct {
 	err    error
 }
 
-func (n *neighbours) probe(_ context.Context, a netip.Addr) (fleet.MAC, bool, error) {
+func (n *neighbours) probe(_ context.Context, a netip.Addr, own fleet.MAC) (fleet.MAC, bool, error) {
 	n.probes = append(n.probes, a)
 	mac, ok := n.used[a]
-	return mac, ok, n.err
+	return mac, ok && mac != own, n.err
 }
 
 func testPicker(m *memory, n *neighbours) *picker {
-	return &picker{leases: m, offers: &offers{}, probe: n, loud: func(string, ...any) {},
+	return &picker{leases: m, ranges: &ranges{}, offers: &offers{}, probe: n, loud: func(string, ...any) {}, calm: func(string, ...any) {},
 		avoid: func(a netip.Addr) bool { return a == ip4("10.77.0.1") }}
 }
 
@@ -142,14 +142,15 @@ func TestPickErrors(t *testing.T) {
 
 func TestOffersExpire(t *testing.T) {
 	var o offers
-	if !o.reserve(alice, ip4("10.77.0.100"), noon) || o.reserve(bob, ip4("10.77.0.100"), noon.Add(time.Second)) {
+	reserve := func(mac fleet.MAC, a string, now time.Time) bool { return o.reserve(mac, ip4(a), now, offerFor) }
+	if !reserve(alice, "10.77.0.100", noon) || reserve(bob, "10.77.0.100", noon.Add(time.Second)) {
 		t.Error("an address was reserved twice")
 	}
 	o.clean(alice)
 	if a, probed := o.get(alice, noon); a != ip4("10.77.0.100") || !probed {
 		t.Errorf("get = %s, %v", a, probed)
 	}
-	if !o.reserve(alice, ip4("10.77.0.101"), noon) || !o.reserve(bob, ip4("10.77.0.100"), noon) {
+	if !reserve(alice, "10.77.0.101", noon) || !reserve(bob, "10.77.0.100", noon) {
 		t.Error("an address that was given up is not free")
 	}
 	if _, probed := o.get(alice, noon); probed {

@@ -23,6 +23,9 @@ const (
 	probeWait  = 400 * time.Millisecond
 )
 
+// maxAnswers bounds the answers that wait: the client's own, and those of the NICs of one machine.
+const maxAnswers = 8
+
 // arpProber probes addresses of the segment itself.
 type arpProber struct {
 	sock *packetSocket
@@ -58,15 +61,15 @@ func (p *arpProber) run() {
 	}
 }
 
-func (p *arpProber) probe(ctx context.Context, a netip.Addr) (fleet.MAC, bool, error) {
-	answer := make(chan fleet.MAC, 1)
+func (p *arpProber) probe(ctx context.Context, a netip.Addr, own fleet.MAC) (fleet.MAC, bool, error) {
+	answer := make(chan fleet.MAC, maxAnswers)
 	p.watch(a, answer)
 	defer p.unwatch(a, answer)
-	own, err := p.sock.mac()
+	from, err := p.sock.mac()
 	if err != nil {
 		return fleet.MAC{}, false, err
 	}
-	return ask(ctx, answer, func() error { return p.sock.send(broadcastMAC, arpRequest(own, a)) })
+	return ask(ctx, answer, own, func() error { return p.sock.send(broadcastMAC, arpRequest(from, a)) })
 }
 
 func (p *arpProber) watch(a netip.Addr, c chan fleet.MAC) {
@@ -92,8 +95,8 @@ func (p *arpProber) unwatch(a netip.Addr, c chan fleet.MAC) {
 	}
 }
 
-// ask sends a question a few times and waits for an answer.
-func ask(ctx context.Context, answer <-chan fleet.MAC, send func() error) (fleet.MAC, bool, error) {
+// ask sends a question a few times and waits for an answer of somebody else than own.
+func ask(ctx context.Context, answer <-chan fleet.MAC, own fleet.MAC, send func() error) (fleet.MAC, bool, error) {
 	end := time.NewTimer(probeWait)
 	defer end.Stop()
 	again := time.NewTicker(probeEvery)
@@ -104,7 +107,9 @@ func ask(ctx context.Context, answer <-chan fleet.MAC, send func() error) (fleet
 	for sent := 1; ; {
 		select {
 		case mac := <-answer:
-			return mac, true, nil
+			if mac != own {
+				return mac, true, nil
+			}
 		case <-again.C:
 			if sent < probeTimes {
 				sent++
@@ -124,7 +129,7 @@ func ask(ctx context.Context, answer <-chan fleet.MAC, send func() error) (fleet
 // it are not found; RFC 2131 section 3.1 knows no better way either.
 type echoProber struct{}
 
-func (echoProber) probe(ctx context.Context, a netip.Addr) (fleet.MAC, bool, error) {
+func (echoProber) probe(ctx context.Context, a netip.Addr, own fleet.MAC) (fleet.MAC, bool, error) {
 	c, err := icmp.ListenPacket("ip4:icmp", "0.0.0.0")
 	if err != nil {
 		return fleet.MAC{}, false, err
@@ -150,7 +155,7 @@ func (echoProber) probe(ctx context.Context, a netip.Addr) (fleet.MAC, bool, err
 	if err != nil {
 		return fleet.MAC{}, false, err
 	}
-	return ask(ctx, answer, func() error {
+	return ask(ctx, answer, own, func() error {
 		_, err := c.WriteTo(b, &net.IPAddr{IP: ip(a)})
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -33,8 +34,11 @@ type Server struct {
 	Log     *slog.Logger       // nil: silent
 	Now     func() time.Time   // nil: time.Now
 
-	links   []*link
+	mu      sync.Mutex
+	links   []*link // one for each interface; another one in its place when the interface was made anew
 	offers  offers
+	ranges  ranges
+	often   often
 	loading loading
 	sem     chan struct{}
 	turns   turns
@@ -69,7 +73,10 @@ func (s *Server) Open(ctx context.Context) error {
 	for _, name := range s.Config.Interfaces {
 		l, err := s.openLink(ctx, name)
 		if err != nil {
-			s.close()
+			for _, open := range s.links {
+				open.close()
+			}
+			s.links = nil
 			return fmt.Errorf("DHCP (%s): %w", s.Config.Mode, err)
 		}
 		s.links = append(s.links, l)
@@ -82,37 +89,31 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Open(ctx); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, s.close)
-	defer stop()
-	for _, l := range s.links {
+	for i, l := range s.all() {
 		s.log().Info("dhcp: serving", "mode", s.Config.Mode, "interface", l.ifi.Name, "address", l.first())
-		s.wg.Go(func() { s.read(ctx, l, l.dhcp, false) })
-		s.wg.Go(func() { s.read(ctx, l, l.boot, true) })
-		s.wg.Go(l.arp.run)
-		s.wg.Go(func() { s.watch(ctx, l) })
-		if l.router != nil {
-			s.wg.Go(func() { s.answerSolicitations(ctx, l) })
-		}
+		s.wg.Go(func() { s.keep(ctx, i) })
 	}
 	<-ctx.Done()
-	s.close()
 	s.wg.Wait()
+	s.countOften(s.now())
 	return nil
 }
 
 // States tells how the server stands on each interface.
 func (s *Server) States() []State {
-	out := make([]State, 0, len(s.links))
-	for _, l := range s.links {
+	links := s.all()
+	out := make([]State, 0, len(links))
+	for _, l := range links {
 		out = append(out, l.state(s.Config.Mode))
 	}
 	return out
 }
 
-func (s *Server) close() {
-	for _, l := range s.links {
-		l.close()
-	}
+// all are the links as they are now.
+func (s *Server) all() []*link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.links)
 }
 
 // read takes packets from one port until it is closed.
@@ -124,19 +125,23 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 			return
 		}
 		if err != nil {
-			s.log().Warn("dhcp: read", "interface", l.ifi.Name, "err", err)
+			s.seldom(l, slog.LevelWarn, "read", "", "err", err)
 			time.Sleep(afterError)
 			continue
 		}
 		r, err := Parse(buf[:n])
 		if err != nil {
-			s.log().Debug("dhcp: packet dropped", "interface", l.ifi.Name, "from", from, "err", err)
+			level := slog.LevelWarn
+			if errors.Is(err, errNotForUs) {
+				level = slog.LevelDebug
+			}
+			s.seldom(l, level, "packet dropped", level.String(), "from", from, "err", err)
 			continue
 		}
 		select {
 		case s.sem <- struct{}{}:
 		default:
-			s.log().Warn("dhcp: too many requests at once, one dropped", "mac", r.MAC)
+			s.seldom(l, slog.LevelWarn, "too many requests at once, one dropped", "", "mac", r.MAC)
 			continue
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
@@ -154,7 +159,6 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 		return
 	}
 	defer done()
-	log := s.log().With("mac", r.MAC, "interface", l.ifi.Name, "message", messageNames[r.Type])
 	if f, other := chosen(r, s.ownAddress); other && !boot {
 		f.Interface = l.ifi.Name
 		s.sawServer(l, f)
@@ -163,7 +167,7 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	s.loading.saw(r.MAC, r.Client.Kind, now)
 	v, err := s.view(ctx, l, r, boot, now)
 	if err != nil {
-		log.Error("dhcp: request not answered", "err", err)
+		s.seldom(l, slog.LevelError, "request not answered", "", "mac", r.MAC, "message", messageNames[r.Type], "err", err)
 		return
 	}
 	out := Answer(r, v, now)
@@ -173,22 +177,27 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	}
 	if out.Save != nil {
 		if err := s.Leases.SaveLease(ctx, *out.Save); err != nil {
-			log.Error("dhcp: lease not recorded, so not acknowledged", "addr", out.Save.Addr, "err", err)
+			s.seldom(l, slog.LevelError, "lease not recorded, so not acknowledged", "", "mac", r.MAC, "addr", out.Save.Addr, "err", err)
 			return
+		}
+		s.ranges.learn(*out.Save)
+		if out.Seen.Reply == "ACK" {
+			s.offers.settle(r.MAC, out.Save.Addr)
 		}
 	}
 	if out.Loud != "" {
-		log.Error("dhcp: " + out.Loud)
+		s.seldom(l, slog.LevelError, out.Loud, "")
 	}
 	if s.Observe != nil {
 		s.Observe(out.Seen)
 	}
-	log.Debug("dhcp", "kind", r.Client.Kind, "reply", out.Seen.Reply, "addr", out.Seen.Addr, "file", out.Seen.BootFile, "reason", out.Seen.Reason)
+	s.log().Debug("dhcp", "mac", r.MAC, "interface", l.ifi.Name, "message", messageNames[r.Type], "kind", r.Client.Kind,
+		"reply", out.Seen.Reply, "addr", out.Seen.Addr, "file", out.Seen.BootFile, "reason", out.Seen.Reason)
 	if out.Packet == nil {
 		return
 	}
 	if err := l.send(out, r, v, from); err != nil {
-		log.Warn("dhcp: reply not sent", "err", err)
+		s.seldom(l, slog.LevelWarn, "reply not sent", "", "mac", r.MAC, "err", err)
 	}
 }
 
@@ -223,12 +232,13 @@ func (s *Server) watch(ctx context.Context, l *link) {
 	tell := func(f Found) { s.sawServer(l, f) }
 	for ctx.Err() == nil {
 		if l.state(s.Config.Mode).Mode == Own {
-			if err := l.look.ask(); err != nil {
-				s.log().Warn("dhcp: cannot ask for other servers", "interface", l.ifi.Name, "err", err)
+			if err := l.look.ask(); err != nil && !errors.Is(err, os.ErrClosed) {
+				s.seldom(l, slog.LevelWarn, "cannot ask for other servers", "", "err", err)
 			}
 		}
 		s.offers.expire(s.now())
 		s.loading.expire(s.now())
+		s.countOften(s.now().Add(-oftenFor))
 		if err := l.look.collect(time.Now().Add(lookAgain), tell); err != nil {
 			return
 		}
@@ -237,7 +247,7 @@ func (s *Server) watch(ctx context.Context, l *link) {
 
 // ownAddress reports whether an address is one of ours on any interface.
 func (s *Server) ownAddress(a netip.Addr) bool {
-	return slices.ContainsFunc(s.links, func(l *link) bool { return l.has(a) })
+	return slices.ContainsFunc(s.all(), func(l *link) bool { return l.has(a) })
 }
 
 func (s *Server) log() *slog.Logger {

@@ -137,7 +137,7 @@ func (s *packetSocket) join(group fleet.MAC) error {
 	return nil
 }
 
-// send writes a packet to a station.
+// send writes a packet to a station. It returns os.ErrClosed after close.
 func (s *packetSocket) send(to fleet.MAC, b []byte) error {
 	sa := &unix.SockaddrLinklayer{Protocol: htons(s.proto), Ifindex: s.index, Halen: 6}
 	copy(sa.Addr[:], to[:])
@@ -146,7 +146,10 @@ func (s *packetSocket) send(to fleet.MAC, b []byte) error {
 		err = unix.Sendto(int(fd), b, 0, sa)
 		return !errors.Is(err, unix.EAGAIN)
 	}); werr != nil {
-		return werr
+		err = werr
+	}
+	if err != nil && s.done.Load() {
+		return os.ErrClosed
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func (l leases) LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.L
 			return err
 		}
 		// Of a node's several NICs the one that took the address last has it.
-		if !found || !slices.Contains(node.MACs, lease.MAC) {
+		if !found || lease.Bad || !slices.Contains(node.MACs, lease.MAC) {
 			lease = fleet.Lease{Addr: addr}
 			if len(node.MACs) > 0 {
 				lease.MAC = node.MACs[0]
@@ -63,6 +63,31 @@ func (l leases) LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.L
 		return nil
 	})
 	return lease, found, err
+}
+
+// LeasesIn implements dhcp.Leases.
+func (l leases) LeasesIn(ctx context.Context, first, last netip.Addr) (out []fleet.Lease, err error) {
+	err = l.registry.View(ctx, func(tx *registry.Tx) error {
+		if out, err = tx.LeasesIn(first, last); err != nil {
+			return err
+		}
+		fixed, err := tx.FixedAddresses()
+		if err != nil {
+			return err
+		}
+		for i, lease := range out {
+			out[i].Static = fixed[lease.Addr]
+			out[i].Bad = lease.Bad && !out[i].Static
+			delete(fixed, lease.Addr)
+		}
+		for a := range fixed {
+			if !a.Less(first) && !last.Less(a) {
+				out = append(out, fleet.Lease{Addr: a, Static: true})
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // SaveLease implements dhcp.Leases.

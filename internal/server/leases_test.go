@@ -1,0 +1,89 @@
+package server
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// TestLeasesIn: one question for a whole range is answered as one for each of its addresses.
+func TestLeasesIn(t *testing.T) {
+	s := startSite(t)
+	l := leases{s.registry}
+	ctx := t.Context()
+	at := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
+	mac := func(n byte) fleet.MAC { return fleet.MAC{2, 0, 0, 0, 0, n} }
+	expires := s.now().Add(time.Hour)
+	for _, le := range []fleet.Lease{
+		{Addr: at(5), MAC: mac(5), Expires: expires},                // before the range
+		{Addr: at(20), MAC: mac(1), Expires: s.now().Add(-1)},       // ran out
+		{Addr: at(21), MAC: mac(2), Expires: expires, Bad: true},    // declined
+		{Addr: at(22), MAC: mac(3), Expires: expires},               // taken by the second NIC of pc2
+		{Addr: at(23), MAC: mac(9), Expires: expires, Bad: true},    // declined, and then the fixed one of pc3
+		{Addr: at(24), MAC: mac(8), Expires: expires, Static: true}, // of a node that had it once
+		{Addr: at(31), MAC: mac(7), Expires: expires},               // after the range
+	} {
+		if err := l.SaveLease(ctx, le); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.update(func(tx *registry.Tx) error {
+		for i, n := range []fleet.Node{
+			{Name: "pc1", MACs: []fleet.MAC{mac(11)}, Address: at(25)}, // nobody took it yet
+			{Name: "pc2", MACs: []fleet.MAC{mac(12), mac(3)}, Address: at(22)},
+			{Name: "pc3", MACs: []fleet.MAC{mac(13)}, Address: at(23)},
+			{Name: "pc4", MACs: []fleet.MAC{mac(14)}, Address: at(40)},
+		} {
+			n.State, n.Group = fleet.Adopted, "default"
+			if err := tx.CreateNode(n); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		return nil
+	})
+	got, err := l.LeasesIn(ctx, at(20), at(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got, func(a, b fleet.Lease) int { return a.Addr.Compare(b.Addr) })
+	var want []fleet.Lease
+	for n := byte(20); n <= 30; n++ {
+		one, found, err := l.LeaseByAddr(ctx, at(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found {
+			want = append(want, one)
+		}
+	}
+	same := func(a, b fleet.Lease) bool { // what a fixed address's record says about NICs is not asked for
+		return a.Addr == b.Addr && a.Static == b.Static && a.Bad == b.Bad && (a.Static || a.MAC == b.MAC && a.Expires.Equal(b.Expires))
+	}
+	if !slices.EqualFunc(got, want, same) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if n := len(want); n != 6 {
+		t.Errorf("%d addresses of the range have a record", n)
+	}
+}
+
+// An address that was found in use before it became a node's fixed one is not taken by any of its NICs.
+func TestBadBeforeFixed(t *testing.T) {
+	s := startSite(t)
+	l := leases{s.registry}
+	a, b, seven := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}, netip.MustParseAddr("10.0.0.7")
+	if err := l.SaveLease(t.Context(), fleet.Lease{Addr: seven, MAC: b, Bad: true, Expires: s.now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	s.update(func(tx *registry.Tx) error {
+		return tx.CreateNode(fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven})
+	})
+	got, found, err := l.LeaseByAddr(t.Context(), seven)
+	if err != nil || !found || got.MAC != a || !got.Expires.IsZero() || got.Bad || !got.Static {
+		t.Errorf("%+v, %v, %v", got, found, err)
+	}
+}
