@@ -31,8 +31,12 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 
 func manifestHint(errs []error) string {
 	all := errors.Join(errs...)
-	if errors.Is(all, image.ErrWrongSignature) || errors.Is(all, image.ErrUnsigned) {
+	var answer *statusError
+	switch {
+	case errors.Is(all, image.ErrWrongSignature), errors.Is(all, image.ErrUnsigned):
 		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this server or add its key"
+	case errors.As(all, &answer) && answer.code == http.StatusNotFound:
+		return "the server has lost this version: build or copy it again; the node takes it as soon as it is there"
 	}
 	return ""
 }
@@ -60,6 +64,14 @@ func (m *machine) manifestFrom(ctx context.Context, client *http.Client, server 
 	return man, nil
 }
 
+// statusError is an answer that is not the file.
+type statusError struct {
+	url, status string
+	code        int
+}
+
+func (e *statusError) Error() string { return "GET " + e.url + ": " + e.status }
+
 // get fetches a small file whole; more than limit bytes are an error.
 func get(ctx context.Context, client *http.Client, url string, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -72,7 +84,7 @@ func get(ctx context.Context, client *http.Client, url string, limit int64) ([]b
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
+		return nil, &statusError{url, resp.Status, resp.StatusCode}
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err == nil && int64(len(data)) > limit {

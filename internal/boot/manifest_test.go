@@ -101,6 +101,7 @@ func TestFetchManifestRefuses(t *testing.T) {
 		"key nobody trusts":       {stranger, good, image.ErrWrongSignature, "signed"},
 		"flipped after signing":   {flipped, flipped, image.ErrWrongSignature, "signed"},
 		"another architecture":    {foreign, foreign, nil, ""},
+		"nothing, it is gone":     {good, other, nil, "lost this version"},
 	} {
 		m := machineFor(c.asked, c.served.serve(t))
 		_, err := m.fetchManifest(t.Context())
