@@ -24,7 +24,7 @@ func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 		return "", err
 	}
 	v, ok := newest(ctx, c)
-	if ok && sourceOf(l.dataDir(), v.Digest) == (build.Options{Recipe: recipe}).Source() {
+	if ok && madeOf(l.dataDir(), v.Digest, recipe) {
 		l.say("Image:  %s:latest, %s, built %s from %s (make clean forgets it)", imageName, v.Digest.Short(),
 			v.Built.Local().Format(time.DateTime), v.Recipe)
 		return v.Digest, nil
@@ -42,21 +42,19 @@ func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	return v.Digest, nil
 }
 
-// sourceOf is what a version was made of, "" if that cannot be read: then it is built again.
-func sourceOf(data string, version fleet.Digest) string {
+// madeOf tells whether a build of the recipe would make the version again, but for newer packages. One whose provenance
+// cannot be read is built again.
+func madeOf(data string, version fleet.Digest, recipe *build.Recipe) bool {
 	dir, err := store.OpenDir(filepath.Join(data, "store"))
 	if err != nil {
-		return ""
+		return false
 	}
 	v, err := dir.GetVersion(version)
 	if err != nil {
-		return ""
+		return false
 	}
 	p, err := image.DecodeProvenance(v.Provenance)
-	if err != nil {
-		return ""
-	}
-	return p.Source
+	return err == nil && p.Source == build.Options{Recipe: recipe}.Source()
 }
 
 // newest is the version that the demo's image points at.
