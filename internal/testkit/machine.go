@@ -28,8 +28,9 @@ type MachineConfig struct {
 	Name     string
 	Firmware Firmware
 	MAC      fleet.MAC
-	NIC      string // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
-	Memory   int    // MiB; 0: 768
+	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
+	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
+	Memory   int       // MiB; 0: 768
 	Net      *Net
 	Dir      string // for console, monitor socket and firmware variables; made if missing
 }
@@ -47,11 +48,11 @@ type Machine struct {
 // StartMachine powers the machine on. Close it.
 func StartMachine(c MachineConfig) (*Machine, error) {
 	m := &Machine{Config: c, Console: Console{filepath.Join(c.Dir, c.Name+".console")}, done: make(chan struct{})}
-	tap, err := m.prepare()
+	taps, err := m.prepare()
 	if err != nil {
 		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
 	}
-	args, err := qemuArgs(m, tap)
+	args, err := qemuArgs(m, taps)
 	if err != nil {
 		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
 	}
@@ -72,17 +73,32 @@ func StartMachine(c MachineConfig) (*Machine, error) {
 	return m, nil
 }
 
-func (m *Machine) prepare() (tap string, err error) {
+// prepare makes the directory and a tap for each card, that of the first card first.
+func (m *Machine) prepare() (taps []string, err error) {
 	c := m.Config
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, stale := range []string{m.Console.Path, m.monitor()} {
 		if err := os.Remove(stale); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return "", err
+			return nil, err
 		}
 	}
-	return c.Net.Tap()
+	for cards := m.cards(); len(taps) < cards; {
+		tap, err := c.Net.Tap()
+		if err != nil {
+			return nil, err
+		}
+		taps = append(taps, tap)
+	}
+	return taps, nil
+}
+
+func (m *Machine) cards() int {
+	if m.Config.Second.IsZero() {
+		return 1
+	}
+	return 2
 }
 
 // PID is QEMU's process id: `ip netns exec` becomes the program that it is given.

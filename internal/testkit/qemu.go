@@ -16,7 +16,7 @@ const (
 
 // qemuArgs is QEMU's command line. One CPU: a guest's boot is mostly one thread, and two machines at a time then
 // fill two cores under emulation.
-func qemuArgs(m *Machine, tap string) ([]string, error) {
+func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	c := m.Config
 	memory := c.Memory
 	if memory == 0 {
@@ -33,11 +33,17 @@ func qemuArgs(m *Machine, tap string) ([]string, error) {
 		"-serial", "file:" + m.Console.Path,
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
-		"-netdev", "tap,id=lan,ifname=" + tap + ",script=no,downscript=no",
-		"-device", nic + ",netdev=lan,bootindex=1,mac=" + c.MAC.String(),
 	}
+	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
+		args = append(args, "-netdev", tapArg("second", taps[1]), "-device", "e1000,netdev=second,romfile=,mac="+c.Second.String())
+	}
+	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,bootindex=1,mac="+c.MAC.String())
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
+}
+
+func tapArg(id, tap string) string {
+	return "tap,id=" + id + ",ifname=" + tap + ",script=no,downscript=no"
 }
 
 func firmwareArgs(c MachineConfig) (args []string, nic string, err error) {

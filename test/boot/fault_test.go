@@ -2,24 +2,30 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"aead.dev/minisign"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/image"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 
-// A flipped byte in the store never reaches the node's kernel: it is dropped and reported, the read waits, and the boot
-// goes on when the store is mended.
-func TestRealBootDropsACorruptObject(t *testing.T) {
+// What is wrong in the store goes no further: a signature of a strange key, a manifest that is gone, a flipped byte. The
+// console and the timeline say so, and the same boot goes on by itself when the store is mended.
+func TestRealBootOutlivesADamagedStore(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
-	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 6, 0, 1}, testkit.BIOS, bookworm, ""}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 6, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	record, err := s.API.Node(t.Context(), n.name)
 	if err != nil {
@@ -29,8 +35,9 @@ func TestRealBootDropsACorruptObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mend := flip(t, object)
+	mend := s.flip(object)
 	m, booted := s.powerOn(n)
+	s.spoilManifest(n, m, record.Desired)
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool {
 		return e.Kind == trace.Info && strings.Contains(e.Message, "dropped")
 	})
@@ -47,23 +54,76 @@ func TestRealBootDropsACorruptObject(t *testing.T) {
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Rejected > 0 })
 }
 
-// flip changes one byte of an object, in a file of its own: the other sites' stores share the old one.
-func flip(t *testing.T, object string) (mend func()) {
-	t.Helper()
-	good, err := os.ReadFile(object)
+// spoilManifest has a node that is about to load its kernel find a manifest that a stranger signed, then none, and then
+// the good one. The server itself has read it before: it sends no script for a version that is not signed.
+func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
+	s.t.Helper()
+	s.waitEvent(n.name, m, reached(trace.Script))
+	file := filepath.Join(s.Config.Data, "store", "manifests", strings.TrimPrefix(string(version), "sha256:"))
+	manifest, signature := file+".json", file+".minisig"
+	data, good := s.read(manifest), s.read(signature)
+	_, stranger, err := minisign.GenerateKey(nil)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	bad := append([]byte(nil), good...)
-	bad[len(bad)/2] ^= 0x40
-	put := func(b []byte) {
-		t.Helper()
-		if err := store.WriteFile(object, b, 0o644); err != nil {
-			t.Fatal(err)
+	s.write(signature, image.Sign(stranger, data))
+	first := s.failedAt(n, m, "signature", "not signed by a key that the site trusts")
+	for _, said := range []string{"manifest FAILED, attempt 1", "what: .*signature.*tried: http://10.77.0.1:", "to do: .*not signed by a key", "now: .*trying again in"} {
+		ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+		if _, err := m.Console.Wait(ctx, said); err != nil {
+			s.t.Error(err)
 		}
+		cancel()
 	}
-	put(bad)
-	return func() { put(good) }
+	if err := errors.Join(os.Remove(manifest), os.Remove(signature)); err != nil {
+		s.t.Fatal(err)
+	}
+	gone := s.failedAt(n, m, "404", "has lost this version")
+	s.write(manifest, data)
+	s.write(signature, good)
+	mended := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Manifest && e.Kind == trace.End })
+	if gone.Boot != first.Boot || mended.Boot != first.Boot || mended.Attempt <= gone.Attempt {
+		s.t.Errorf("%s: first %+v, then %+v, mended %+v", n.name, first, gone, mended)
+	}
+}
+
+// failedAt waits until the manifest phase has failed for a reason, with a hint, and the node says that it tries again.
+func (s *site) failedAt(n node, m *testkit.Machine, reason, hint string) trace.Event {
+	s.t.Helper()
+	e := s.waitEvent(n.name, m, func(e trace.Event) bool {
+		return e.Stage == trace.Manifest && e.Kind == trace.Fail && strings.Contains(e.Message, reason)
+	})
+	if !strings.Contains(e.Hint, hint) || !strings.Contains(e.Attrs["next"], "trying again in") {
+		s.t.Errorf("%s: reported %q, hint %q, %v", n.name, e.Message, e.Hint, e.Attrs)
+	}
+	return e
+}
+
+func (s *site) read(file string) []byte {
+	s.t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+// write replaces a file: other sites' stores share the old one.
+func (s *site) write(file string, data []byte) {
+	s.t.Helper()
+	if err := store.WriteFile(file, data, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// flip changes one byte of an object.
+func (s *site) flip(object string) (mend func()) {
+	s.t.Helper()
+	good := s.read(object)
+	bad := slices.Clone(good)
+	bad[len(bad)/2] ^= 0x40
+	s.write(object, bad)
+	return func() { s.write(object, good) }
 }
 
 // outage is how long the server is away; nodes must not mind.
@@ -74,7 +134,7 @@ const outage = 120 * time.Second
 func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
-	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 7, 0, 1}, testkit.BIOS, bookworm, ""}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 7, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	m := s.boot(n)
 	g := s.shell(n)
 	files := strings.Fields(s.run(g, "find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 400"))

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"strings"
 	"testing"
 
 	"pando/internal/api"
@@ -9,23 +10,28 @@ import (
 	"pando/internal/trace"
 )
 
-// Each firmware with each Debian, proven from inside. Two cards in the BIOS machines: the guest's driver is found by
-// what the card is.
+// Each firmware with each Debian, proven from inside. The BIOS machines have different cards: the guest's driver is found
+// by what the card is. One has a second card on the same wire, before the other on the bus, which stays without an address.
 func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 	needBoot(t)
-	s := newSite(t, "own")
+	s := newSite(t, "own", "--dns", "10.77.0.53,10.77.0.54")
 	for _, n := range []node{
-		{"bios-12", fleet.MAC{0x52, 0x54, 0, 1, 0, 1}, testkit.BIOS, bookworm, ""},
-		{"uefi-12", fleet.MAC{0x52, 0x54, 0, 1, 0, 2}, testkit.UEFI, bookworm, ""},
-		{"bios-13", fleet.MAC{0x52, 0x54, 0, 1, 0, 3}, testkit.BIOS, trixie, "e1000e"},
-		{"uefi-13", fleet.MAC{0x52, 0x54, 0, 1, 0, 4}, testkit.UEFI, trixie, ""},
+		{name: "bios-12", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 1}, firmware: testkit.BIOS, group: bookworm, second: fleet.MAC{0x52, 0x54, 0, 1, 1, 1}},
+		{name: "uefi-12", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 2}, firmware: testkit.UEFI, group: bookworm},
+		{name: "bios-13", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 3}, firmware: testkit.BIOS, group: trixie, nic: "e1000e"},
+		{name: "uefi-13", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 4}, firmware: testkit.UEFI, group: trixie},
 	} {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
 			s := *s
 			s.t = t
 			s.boot(n)
-			s.prove(n, s.shell(n))
+			g := s.shell(n)
+			s.prove(n, g)
+			s.resolvers(n, g, "nameserver 10.77.0.53\nnameserver 10.77.0.54")
+			if cards := s.run(g, "cat /sys/class/net/e*/address"); !n.second.IsZero() && !strings.Contains(cards, n.second.String()) {
+				t.Errorf("the second card is not there: %s", cards)
+			}
 		})
 	}
 }
@@ -34,7 +40,7 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
-	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 2, 0, 1}, testkit.BIOS, bookworm, ""}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 2, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	m := s.boot(n)
 	g := s.shell(n)
 	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o 'inet [^ ]*'"

@@ -2,8 +2,10 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +26,12 @@ func TestRealBootBesideAnotherDHCPServer(t *testing.T) {
 	}
 	t.Cleanup(func() { logError(t, network.Close()) })
 	nodes := []node{
-		{"bios", fleet.MAC{0x52, 0x54, 0, 3, 0, 1}, testkit.BIOS, bookworm, ""},
-		{"uefi", fleet.MAC{0x52, 0x54, 0, 3, 0, 2}, testkit.UEFI, trixie, ""},
+		{name: "bios", mac: fleet.MAC{0x52, 0x54, 0, 3, 0, 1}, firmware: testkit.BIOS, group: bookworm},
+		{name: "uefi", mac: fleet.MAC{0x52, 0x54, 0, 3, 0, 2}, firmware: testkit.UEFI, group: trixie},
 	}
 	addrs := []string{"10.77.0.51", "10.77.0.52"}
 	runDnsmasq(t, network, "--dhcp-range=10.77.0.50,10.77.0.99", "--dhcp-option=option:router,10.77.0.2",
+		"--dhcp-option=option:dns-server,10.77.0.53", "--dhcp-option=option:domain-name,lab.example",
 		"--dhcp-host="+nodes[0].mac.String()+","+addrs[0], "--dhcp-host="+nodes[1].mac.String()+","+addrs[1])
 	s := newSiteIn(t, network, "proxy")
 	for i, n := range nodes {
@@ -37,7 +40,9 @@ func TestRealBootBesideAnotherDHCPServer(t *testing.T) {
 			s := *s
 			s.t = t
 			s.boot(n)
-			s.prove(n, s.shellAt(n, netip.MustParseAddr(addrs[i])))
+			g := s.shellAt(n, netip.MustParseAddr(addrs[i]))
+			s.prove(n, g)
+			s.resolvers(n, g, "search lab.example\nnameserver 10.77.0.53")
 		})
 	}
 }
@@ -77,7 +82,7 @@ func TestRealBootWaitsForApproval(t *testing.T) {
 	if _, err := s.API.SetPolicy(t.Context(), api.Policy{Adoption: fleet.Approve, Naming: "pc[001-]"}); err != nil {
 		t.Fatal(err)
 	}
-	n := node{"pc007", fleet.MAC{0x52, 0x54, 0, 4, 0, 1}, testkit.BIOS, trixie, ""}
+	n := node{name: "pc007", mac: fleet.MAC{0x52, 0x54, 0, 4, 0, 1}, firmware: testkit.BIOS, group: trixie}
 	m, booted := s.powerOn(n)
 	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
 	defer cancel()
@@ -96,14 +101,20 @@ func TestRealBootWaitsForApproval(t *testing.T) {
 	s.prove(n, s.shell(n))
 }
 
-// The server ends while a node boots and comes back; the node goes on where it was.
+// The server ends while it sends the kernel, while it sends the initramfs, and while /init works, and comes back each
+// time; the node goes on with the same boot.
 func TestRealBootOutlivesAServerRestart(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
-	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 5, 0, 1}, testkit.BIOS, bookworm, ""}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 5, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	m, booted := s.powerOn(n)
+	begun := s.killSending(n, m, trace.Kernel, 1)
+	s.killSending(n, m, trace.Initramfs, 2)
 	first := s.waitEvent(n.name, m, reached(trace.Init))
+	if first.Boot != begun {
+		t.Errorf("boot %s became boot %s before /init", begun, first.Boot)
+	}
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -128,4 +139,68 @@ func TestRealBootOutlivesAServerRestart(t *testing.T) {
 	g := s.shell(n)
 	s.noErrors(n, g)
 	s.run(g, "test \"$(systemctl is-system-running --wait)\" = running")
+}
+
+// gaveUp is what the script says when a part of K did not arrive.
+const gaveUp = "kernel or initramfs did not arrive"
+
+// killSending kills the server while it sends a part of K, and starts it again when the machine has noticed, which it
+// has for the count-th time. Nothing is sent on while the machine is frozen.
+func (s *site) killSending(n node, m *testkit.Machine, stage trace.Stage, count int) fleet.BootID {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), bootTimeout)
+	defer cancel()
+	begin := s.lastOf(ctx, n, stage)
+	for begin.Kind != trace.Begin {
+		s.pause(ctx, m, stage)
+		begin = s.lastOf(ctx, n, stage)
+	}
+	if err := m.Freeze(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	if e := s.lastOf(ctx, n, stage); e.Kind != trace.Begin {
+		s.t.Fatalf("the %s was sent before the server could be killed: %+v", stage, e)
+	}
+	if err := errors.Join(s.Kill(), m.Thaw(ctx)); err != nil {
+		s.t.Fatal(err)
+	}
+	for noticed := 0; noticed < count; {
+		s.pause(ctx, m, stage)
+		text, err := m.Console.Text()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		noticed = strings.Count(text, gaveUp)
+	}
+	if err := s.Start(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	return begin.Boot
+}
+
+// pause is between two looks at what a machine does.
+func (s *site) pause(ctx context.Context, m *testkit.Machine, stage trace.Stage) {
+	s.t.Helper()
+	select {
+	case <-time.After(20 * time.Millisecond):
+	case <-m.Done():
+		s.t.Fatalf("the machine ended at stage %s", stage)
+	case <-ctx.Done():
+		s.t.Fatalf("stage %s: %v\nconsole:\n%s", stage, ctx.Err(), m.Console.Tail(25))
+	}
+}
+
+// lastOf is the latest event of a stage of a node's latest boot; one without a kind when there is none.
+func (s *site) lastOf(ctx context.Context, n node, stage trace.Stage) (last trace.Event) {
+	s.t.Helper()
+	b, err := s.API.NodeBoot(ctx, n.name)
+	if err != nil && !api.IsCode(err, api.NotFound) {
+		s.t.Fatal(err)
+	}
+	for _, e := range b.Events {
+		if e.Stage == stage {
+			last = e
+		}
+	}
+	return last
 }

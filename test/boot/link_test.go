@@ -15,7 +15,7 @@ import (
 func TestRealBootMendsItsLink(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
-	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, testkit.BIOS, bookworm, ""}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	m := s.boot(n)
 	g := s.shell(n)
 	files := strings.Fields(s.run(g, "find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 200"))

@@ -1,75 +1,99 @@
 package boot
 
 import (
-	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
-// Images that would like to manage the adapter that their root hangs on, and one that thinks its root is a disk.
-var managers = []struct {
-	name, recipe string
-	asks         string // what the manager says of the adapter
-	says         string
-}{
-	{"networkmanager", `from: debian:bookworm
-packages: [network-manager]
-customize: [systemctl enable NetworkManager]
-`, "nmcli -t -f GENERAL.STATE device show $(ip -4 -o route show default | sed 's/.* dev \\([^ ]*\\).*/\\1/')", "unmanaged"},
-	{"networkd", `from: debian:bookworm
-files:
-  - path: /etc/systemd/network/50-all.network
-    content: |
-      [Match]
-      Name=e*
-      [Network]
-      DHCP=yes
-  - path: /etc/fstab
-    content: |
-      UUID=3b9dd8a6-0c2f-4d0e-9b48-000000000000 / ext4 errors=remount-ro 0 1
-customize: [systemctl enable systemd-networkd systemd-networkd-wait-online]
-`, "networkctl list --no-legend --no-pager", "unmanaged"},
-	{"ifupdown", `from: debian:bookworm
-packages: [ifupdown, isc-dhcp-client]
-files:
-  - path: /etc/network/interfaces
-    content: |
-      auto lo
-      iface lo inet loopback
-      auto eth0
-      iface eth0 inet dhcp
-      allow-hotplug enp0s2
-      iface enp0s2 inet dhcp
-      auto enp0s3
-      iface enp0s3 inet dhcp
-`, "systemctl is-active networking", "active"},
+// rival is a program that would configure the adapter that the root hangs on, if it were let.
+type rival struct {
+	name  string
+	unit  string   // restarted under the running root
+	units []string // all that has to be masked for it to be out of the way
+	view  string   // command: what it says of the adapter $nic
+	want  string
 }
 
-// Whatever manages the network in an image leaves the adapter alone that the root is on: the node comes up without a
-// failed unit, keeps its address, and goes down by itself.
+var rivals = []rival{
+	{"networkmanager", "NetworkManager.service",
+		[]string{"NetworkManager.service", "NetworkManager-wait-online.service", "NetworkManager-dispatcher.service"},
+		`nmcli -g GENERAL.STATE device show "$nic"`, "10 (unmanaged)"},
+	// Just started it has not looked at every adapter yet.
+	{"networkd", "systemd-networkd.service",
+		[]string{"systemd-networkd.service", "systemd-networkd.socket", "systemd-networkd-wait-online.service"},
+		`for i in $(seq 100); do
+			said=$(networkctl list --no-legend --no-pager "$nic" | awk '{print $NF}')
+			[ "$said" = pending ] || break; sleep 0.1
+		done; echo $said`, "unmanaged"},
+	{"ifupdown", "networking.service",
+		[]string{"networking.service", "ifupdown-wait-online.service"},
+		`ifquery --state; systemctl show -P ActiveState "ifup@$nic.service"`, "lo=lo\ninactive"},
+}
+
+// foreignRoot is how an image that was made from an installed machine names its root and its swap.
+const foreignRoot = "UUID=3b9dd8a6-0c2f-4d0e-9b48-000000000000"
+
+// rivalsRecipe has all three. Each is told to run DHCP on every adapter, and ssh waits for each. Its root is a disk that
+// no node has.
+const rivalsRecipe = `from: debian:bookworm
+packages: [network-manager, ifupdown, isc-dhcp-client, curl]
+files:
+  - path: /etc/systemd/network/50-dhcp.network
+    content: |
+      [Match]
+      Name=en* eth*
+      [Network]
+      DHCP=yes
+  - path: /etc/network/interfaces
+    content: |
+      auto lo eth0
+      iface lo inet loopback
+      iface eth0 inet dhcp
+      allow-hotplug eth0 enp0s2 enp0s3 ens2 ens3
+      iface enp0s2 inet dhcp
+      iface enp0s3 inet dhcp
+      iface ens2 inet dhcp
+      iface ens3 inet dhcp
+  - path: /etc/fstab
+    content: |
+      ` + foreignRoot + ` / ext4 errors=remount-ro 0 1
+      ` + foreignRoot + ` none swap sw 0 0
+  - path: /etc/systemd/system/ssh.service.d/online.conf
+    content: |
+      [Unit]
+      Wants=network-online.target
+      After=network-online.target
+customize:
+  - systemctl enable NetworkManager NetworkManager-wait-online systemd-networkd systemd-networkd-wait-online networking ifupdown-wait-online
+`
+
+// gateway is told to the nodes, so that there is a default route to lose.
+const gateway = "10.77.0.1"
+
+// Of three network managers in one image one at a time runs. It finds the adapter not to be its own, nothing waits for
+// it, no second DHCP client runs, and its restart takes nothing away from under the root. The disk that the image's fstab
+// names is not waited for either, and the node goes down as it should.
 func TestRealBootWithEachNetworkManager(t *testing.T) {
 	needFull(t)
-	s := newSite(t, "own")
-	for i, manager := range managers {
-		n := node{manager.name, fleet.MAC{0x52, 0x54, 0, 8, 0, byte(i)}, testkit.BIOS, manager.name, ""}
-		s.build(manager.name, manager.recipe)
-		t.Run(manager.name, func(t *testing.T) {
+	s := newSite(t, "own", "--router", gateway)
+	s.build("rivals", rivalsRecipe)
+	for i, r := range rivals {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
 			s := *s
 			s.t = t
-			m := s.boot(n)
-			g := s.shell(n)
-			s.prove(n, g)
-			if said := s.run(g, manager.asks); !strings.Contains(said, manager.says) {
-				t.Errorf("%s says of the adapter:\n%s", manager.name, said)
-			}
-			s.powerOff(m)
+			s.bootRival(r, node{name: r.name, mac: fleet.MAC{0x52, 0x54, 0, 10, 0, byte(i + 1)}, firmware: testkit.BIOS, group: "rivals"})
 		})
 	}
 }
@@ -88,45 +112,124 @@ func (s *site) build(name, recipe string) {
 	s.group(name)
 }
 
-// powerOff presses the power button until the machine is off: as long as udev has not loaded the button's driver, which
-// it may do after the last unit is up, nobody hears it.
-func (s *site) powerOff(m *testkit.Machine) {
+// bootRival boots a node on which r is the only one that is not masked, looks at it before and after a restart of r,
+// and ends it.
+func (s *site) bootRival(r rival, n node) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
-	defer cancel()
-	for ctx.Err() == nil {
-		pressed := m.PowerButton(ctx)
-		press, again := context.WithTimeout(ctx, 30*time.Second)
-		err := m.WaitOff(press)
-		again()
-		if err == nil {
-			return
-		}
-		if pressed != nil {
-			s.t.Fatal(pressed)
-		}
+	s.announce(n)
+	args := maskOthers(r)
+	if _, err := s.API.SetNodes(s.t.Context(), api.NodeSet{Select: n.name, KernelArgs: &args}); err != nil {
+		s.t.Fatal(err)
 	}
-	s.t.Errorf("%s is still on; its console ends with:\n%s", m.Config.Name, m.Console.Tail(15))
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	g := s.shell(n)
+	s.prove(n, g)
+	booted()
+	before := s.unmanaged(r, n, g)
+	s.t.Logf("after the boot:\n%s", before)
+	s.restart(r, n, g)
+	if after := s.unmanaged(r, n, g); after != before {
+		s.t.Errorf("after the restart of %s:\n%s\nbefore:\n%s", r.unit, after, before)
+	}
+	s.noErrors(n, g)
+	s.powerOff(m)
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Boot != nil && n.Boot.State == trace.Down })
 }
 
-// A node that shuts down while its server is away waits for it, and then goes down.
-func TestRealBootGoesDownWhenItsServerIsBack(t *testing.T) {
-	needFull(t)
-	s := newSite(t, "own")
-	n := node{"pc001", fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, testkit.UEFI, trixie, ""}
-	m := s.boot(n)
-	g := s.shell(n)
-	s.run(g, "systemctl is-system-running --wait; nohup sh -c 'sleep 5; systemctl poweroff' >/dev/null 2>&1 &")
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
+func maskOthers(r rival) []string {
+	var args []string
+	for _, other := range rivals {
+		if other.name == r.name {
+			continue
+		}
+		for _, unit := range other.units {
+			args = append(args, "systemd.mask="+unit)
+		}
 	}
-	<-time.After(time.Minute)
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	return args
+}
+
+// unmanaged checks that r runs and has not touched the adapter, and returns what the adapter has.
+func (s *site) unmanaged(r rival, n node, g *testkit.Guest) string {
+	s.t.Helper()
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
-	defer cancel()
-	if err := m.WaitOff(ctx); err != nil {
-		t.Error(err)
+	nic := s.run(g, fmt.Sprintf(`basename "$(dirname "$(grep -l %s /sys/class/net/*/address)")"`, n.mac))
+	shell := "nic=" + nic + "; "
+	for _, look := range []struct{ what, command, want string }{
+		{"systemd", "systemctl is-system-running --wait || true", "running"},
+		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1", ""},
+		{"network managers that run", activeCommand(), r.unit},
+		{"what waits for the network", "systemctl is-active network-online.target", "active"},
+		{"what fstab mounts", "findmnt --fstab --noheadings --output SOURCE,TARGET || true", ""},
+		{"fstab's lines of a foreign root", "grep -c '^#.*" + foreignRoot + "' /etc/fstab || true", "2"},
+		{"units of a foreign root", "systemctl list-units --all --plain --no-legend '*3b9dd8a6*'", ""},
+		{"devices waited for in vain", "journalctl -b -q --no-pager | grep 'Timed out waiting for device' || true", ""},
+		{"udev's renaming of " + nic, `udevadm info "/sys/class/net/$nic" | grep ID_RENAMING || true`, ""},
+		{"what it says of " + nic, r.view, r.want},
+		{"addresses", `ip -4 -o addr show scope global | awk '{print $2, $4}'`, nic + " " + addr.String() + "/24"},
+		{"default routes", `ip -4 route show default | awk '{print $3, $5}'`, gateway + " " + nic},
+		{"DHCP clients", "pgrep -l 'dhclient|dhcpcd|udhcpc' || true", ""},
+		{"sockets for DHCP", "ss -Hulpn 'sport = :68'; ss -H0lpn | grep -v pando-init || true", ""},
+	} {
+		if got := s.run(g, shell+look.command); got != look.want {
+			s.t.Errorf("%s: %s: %q, expected %q", r.name, look.what, got, look.want)
+		}
 	}
+	return s.run(g, shell+`ip -o link show "$nic"; ip -4 route; ip -4 -o addr show "$nic" | cut -d'\' -f1; cat /etc/resolv.conf`)
+}
+
+// activeCommand prints which of the rivals run.
+func activeCommand() string {
+	var units []string
+	for _, r := range rivals {
+		units = append(units, r.unit)
+	}
+	return "for u in " + strings.Join(units, " ") + "; do systemctl -q is-active $u && echo $u; done; true"
+}
+
+// coldFiles is how many files are read for the first time while a manager restarts.
+const coldFiles = 150
+
+// restart restarts r while files are read. Nothing may be taken from the adapter.
+func (s *site) restart(r rival, n node, g *testkit.Guest) {
+	s.t.Helper()
+	const script = `ip -o monitor link address route >/run/monitor 2>&1 & watch=$!
+		systemctl restart %s; status=$?
+		find /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n %d | xargs sha256sum
+		kill $watch; exit $status`
+	before := s.linkFixes(g)
+	out := s.run(g, fmt.Sprintf(script, r.unit, coldFiles))
+	content, lines := s.content(n.name), slices.Collect(strings.Lines(out))
+	for _, line := range lines {
+		got, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if want, err := content.Sum(path); err != nil || got != want {
+			s.t.Errorf("%s: sum %s, in the image %s (%v)", path, got, want, err)
+		}
+	}
+	if len(lines) != coldFiles {
+		s.t.Errorf("%d sums of %d files", len(lines), coldFiles)
+	}
+	seen, after := s.run(g, "cat /run/monitor"), s.linkFixes(g)
+	s.t.Logf("link fixes: %d until the restart of %s, %d by it; the kernel told:\n%s", before, r.unit, after-before, seen)
+	for _, bad := range []string{"state DOWN", "Deleted"} {
+		if lost := grep(seen, bad); lost != "" {
+			s.t.Errorf("the restart of %s took something away:\n%s", r.unit, lost)
+		}
+	}
+}
+
+// linkFixes is how often the block daemon had to put something of the network back.
+func (s *site) linkFixes(g *testkit.Guest) int {
+	s.t.Helper()
+	out := s.run(g, `curl -s --unix-socket /run/pando/block.sock http://block/status | grep -o '"link_fixes":[0-9]*'`)
+	_, number, _ := strings.Cut(out, ":")
+	fixes, err := strconv.Atoi(number)
+	if err != nil {
+		s.t.Fatalf("status of the block daemon: %q", out)
+	}
+	return fixes
 }

@@ -2,10 +2,14 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"pando/internal/api"
+	"pando/internal/identity"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -49,12 +53,44 @@ func (s *site) prove(n node, g *testkit.Guest) {
 		s.t.Errorf("%s: status %+v, expected one without rejected objects", n.name, record.Status)
 	}
 	s.noErrors(n, g)
+	s.lookInside(n, g)
+	if _, err := s.WaitNode(ctx, n.name, func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil }); err != nil {
+		s.t.Errorf("no figures of systemd: %v", err)
+	}
 	boot, err := s.API.NodeBoot(ctx, n.name)
 	if err == nil {
-		err = wholeTimeline(boot)
+		err = errors.Join(wholeTimeline(boot), systemdFigures(boot))
 	}
 	if err != nil {
 		s.t.Errorf("%s: %v", n.name, err)
+	}
+}
+
+// lookInside looks at what makes a root writable and a machine itself.
+func (s *site) lookInside(n node, g *testkit.Guest) {
+	s.t.Helper()
+	keys, err := identity.Open(filepath.Join(s.Config.Data, "keys"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, look := range []struct{ what, command, want string }{
+		// docs/adr/0001-overlay-options.md
+		{"overlay's options", `findmnt -n -o OPTIONS / | tr , '\n' | grep -E '^(noatime|redirect_dir|index|metacopy|xino|volatile|nfs_export|userxattr)' | sort | paste -sd,`,
+			"index=on,metacopy=on,noatime,redirect_dir=on,xino=on"},
+		{"machine-id", "cat /etc/machine-id", keys.MachineID(n.name)},
+		{"cards with an address", `ip -4 -o addr show scope global | while read -r _ nic _; do cat "/sys/class/net/$nic/address"; done`, n.mac.String()},
+	} {
+		if got := s.run(g, look.command); got != look.want {
+			s.t.Errorf("%s: %s: %q, expected %q", n.name, look.what, got, look.want)
+		}
+	}
+}
+
+// resolvers compares resolv.conf(5) of a guest with what DHCP told.
+func (s *site) resolvers(n node, g *testkit.Guest, want string) {
+	s.t.Helper()
+	if got := s.run(g, "grep -v '^#' /etc/resolv.conf"); got != want {
+		s.t.Errorf("%s: resolv.conf: %q, expected %q", n.name, got, want)
 	}
 }
 
@@ -100,6 +136,30 @@ func wholeTimeline(b api.BootDetail) error {
 			return fmt.Errorf("timeline of boot %s: %s starts at %s, before %s at %s", b.ID, stage, step.Start, before.Stage, before.Start)
 		}
 		before = step
+	}
+	return nil
+}
+
+// systemdFigures wants systemd's account of a boot, and that it fits the timeline: kernel and initramfs come first, then
+// systemd starts, its units follow, and the slowest of them are named.
+func systemdFigures(b api.BootDetail) error {
+	f := b.Systemd
+	if f == nil || f.State != "running" || len(f.Failed) > 0 || f.Userspace <= 0 || f.Finish <= f.Userspace || len(f.Units) == 0 {
+		return fmt.Errorf("boot %s: figures of systemd: %+v", b.ID, f)
+	}
+	for _, u := range f.Units {
+		if u.Unit == "" || u.Start < f.Userspace || u.Active < u.Start || u.Active > f.Finish {
+			return fmt.Errorf("boot %s: figures of %q: %+v, systemd ran from %s to %s", b.ID, u.Unit, u, f.Userspace, f.Finish)
+		}
+	}
+	at := map[trace.Stage]time.Duration{}
+	for _, step := range b.Steps {
+		at[step.Stage] = step.Start
+	}
+	kernel, started := b.SystemdStart, b.SystemdStart+f.Userspace
+	if kernel >= at[trace.Init] || started < at[trace.SwitchRoot] || started > at[trace.Booted] {
+		return fmt.Errorf("boot %s: kernel at %s, init at %s, switchroot at %s, systemd at %s, booted at %s: out of order",
+			b.ID, kernel, at[trace.Init], at[trace.SwitchRoot], started, at[trace.Booted])
 	}
 	return nil
 }

@@ -50,39 +50,28 @@ type site struct {
 	dir string
 }
 
-// newSite starts a server with the built images in its store.
-func newSite(t *testing.T, dhcp string) *site {
+// newSite starts a server with the built images in its store; args are further ones of `pando serve`.
+func newSite(t *testing.T, dhcp string, args ...string) *site {
 	t.Helper()
 	network, err := testkit.NewNet("boot", netip.MustParsePrefix(subnet))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { logError(t, network.Close()) })
-	return newSiteIn(t, network, dhcp)
+	return newSiteIn(t, network, dhcp, args...)
 }
 
-func newSiteIn(t *testing.T, network *testkit.Net, dhcp string) *site {
+func newSiteIn(t *testing.T, network *testkit.Net, dhcp string, args ...string) *site {
 	t.Helper()
 	s := &site{t: t, net: network, dir: filepath.Join(runDir(), strings.ToLower(strings.TrimPrefix(t.Name(), "TestReal")))}
 	data := filepath.Join(s.dir, "data")
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range [][]string{
-		{"cp", "-a", "--", base, data},
-		{"rm", "-rf", "--", filepath.Join(data, "store")},
-		{"cp", "-al", "--", filepath.Join(base, "store"), filepath.Join(data, "store")},
-	} {
-		if c[1] == "-a" { // without the store, which is most of it
-			c = []string{"sh", "-c", `mkdir "$2" && cd "$1" && find . -mindepth 1 -maxdepth 1 ! -name store ! -type s -exec cp -a {} "$2" \;`, "sh", base, data}
-		}
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", c, err, out)
-		}
-	}
+	copyBase(t, data)
 	var err error
 	s.Site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: network, Bin: binDir, Data: data,
-		Log: filepath.Join(s.dir, "server.log"), DHCP: dhcp})
+		Log: filepath.Join(s.dir, "server.log"), DHCP: dhcp, Args: args})
 	if s.Site != nil {
 		t.Cleanup(func() {
 			logError(t, s.Site.Close())
@@ -97,6 +86,16 @@ func newSiteIn(t *testing.T, network *testkit.Net, dhcp string) *site {
 	s.group(bookworm)
 	s.group(trixie)
 	return s
+}
+
+// copyBase makes a data directory with both images. Objects are never written to, so links to them do.
+func copyBase(t *testing.T, data string) {
+	t.Helper()
+	const script = `mkdir -p "$2" && cd "$1" && cp -al store "$2" &&
+		find . -mindepth 1 -maxdepth 1 ! -name store ! -type s -exec cp -a {} "$2" \;`
+	if out, err := exec.Command("sh", "-c", script, "sh", base, data).CombinedOutput(); err != nil {
+		t.Fatalf("copy %s: %v\n%s", base, err, out)
+	}
 }
 
 // group makes a group that boots the image of the same name.
@@ -122,7 +121,8 @@ type node struct {
 	mac      fleet.MAC
 	firmware testkit.Firmware
 	group    string
-	nic      string // QEMU's name, "" for the default
+	nic      string    // QEMU's name, "" for the default
+	second   fleet.MAC // of a card that it does not boot by, on the same wire; zero: none
 }
 
 // announce makes a node known before it appears.
@@ -146,7 +146,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	}
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
-		Net: s.net, Dir: s.dir})
+		Second: n.second, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}
