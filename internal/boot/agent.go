@@ -44,6 +44,7 @@ type agent struct {
 	spoke    atomic.Pointer[time.Time] // when the server last took a word, of whichever goroutine
 	booted   atomic.Bool
 	systemd  *api.Systemd
+	asked    int // times that systemd gave an account, whole or not
 }
 
 // progress is what must not be reported twice.

@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -68,6 +70,29 @@ func TestAgentDue(t *testing.T) {
 		if got := a.due(c.now); got != c.want {
 			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// A systemd that is too busy to tell of its units is asked again; what it told is not taken for all.
+func TestSystemdTellsHalf(t *testing.T) {
+	answers := map[string]string{"--property=UserspaceTimestampMonotonic": "UserspaceTimestampMonotonic=1000000\n" +
+		"FinishTimestampMonotonic=9000000\nSystemState=running\n", "--state=failed": "x.service loaded failed failed X\n"}
+	systemctl := func(_ context.Context, args ...string) (string, error) {
+		if out, ok := answers[args[1]]; ok {
+			return out, nil
+		}
+		return "", errors.New("timed out")
+	}
+	if s, whole := readSystemd(t.Context(), systemctl); s == nil || whole || s.Finish != 9*time.Second || len(s.Failed) != 1 {
+		t.Errorf("without units: %+v, whole %v", s, whole)
+	}
+	answers["*"] = "Id=a.service\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=3000000\n"
+	if s, whole := readSystemd(t.Context(), systemctl); s == nil || !whole || len(s.Units) != 1 {
+		t.Errorf("with units: %+v, whole %v", s, whole)
+	}
+	answers["--property=UserspaceTimestampMonotonic"] = "FinishTimestampMonotonic=0\n"
+	if s, whole := readSystemd(t.Context(), systemctl); s != nil || whole {
+		t.Errorf("before the end of the boot: %+v, whole %v", s, whole)
 	}
 }
 

@@ -57,10 +57,21 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 	}
 	s.UpperUsed, s.UpperTotal = upperSpace(a.root)
 	if a.booted.Load() && a.systemd == nil {
-		a.systemd = readSystemd(ctx)
+		a.askSystemd(ctx)
 	}
 	s.Systemd = a.systemd
 	return s
+}
+
+// askSystemd keeps systemd's account once it is whole, or asked for often enough.
+func (a *agent) askSystemd(ctx context.Context) {
+	account, whole := readSystemd(ctx, systemctl)
+	if account != nil {
+		a.asked++
+	}
+	if whole || a.asked >= systemdAsks {
+		a.systemd = account
+	}
 }
 
 // due tells what to say: figures at once while people watch a boot, else now and then if they changed; a sign of life,

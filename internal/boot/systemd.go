@@ -30,28 +30,35 @@ func goingDown(ctx context.Context) bool {
 	return err == nil && properties(out)["SystemState"] == "stopping"
 }
 
-// readSystemd returns systemd's account of the boot, nil while the boot is not finished.
-func readSystemd(ctx context.Context) *api.Systemd {
+// systemdAsks is how often systemd is asked for a whole account. Of a machine so busy that it never answers in time,
+// half an account is better than none.
+const systemdAsks = 5
+
+// readSystemd returns systemd's account of the boot, nil while the boot is not finished, and whether all of it is there.
+func readSystemd(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) (s *api.Systemd, whole bool) {
 	out, err := systemctl(ctx, "show", "--property=UserspaceTimestampMonotonic",
 		"--property=FinishTimestampMonotonic", "--property=SystemState")
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	p := properties(out)
-	s := &api.Systemd{Userspace: microseconds(p["UserspaceTimestampMonotonic"]),
+	s = &api.Systemd{Userspace: microseconds(p["UserspaceTimestampMonotonic"]),
 		Finish: microseconds(p["FinishTimestampMonotonic"]), State: p["SystemState"]}
 	if s.Finish == 0 {
-		return nil
+		return nil, false
 	}
-	if out, err := systemctl(ctx, "list-units", "--state=failed", "--plain", "--no-legend"); err == nil {
-		s.Failed = firstWords(out)
+	failed, err := systemctl(ctx, "list-units", "--state=failed", "--plain", "--no-legend")
+	if err != nil {
+		return s, false
 	}
-	out, err = systemctl(ctx, "show", "*", "--property=Id",
+	s.Failed = firstWords(failed)
+	units, err := systemctl(ctx, "show", "*", "--property=Id",
 		"--property=InactiveExitTimestampMonotonic", "--property=ActiveEnterTimestampMonotonic")
-	if err == nil {
-		s.Units = slowest(out, s.Finish)
+	if err != nil {
+		return s, false
 	}
-	return s
+	s.Units = slowest(units, s.Finish)
+	return s, true
 }
 
 // slowest reads blocks of properties, one block a unit, and returns the units that took longest to start.
