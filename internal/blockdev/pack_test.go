@@ -210,6 +210,29 @@ func TestPackIsStreamed(t *testing.T) {
 	})
 }
 
+// An idle pack brings what reads ask for and nothing else.
+func TestIdlePack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Idle = true
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.ReadAt(t.Context(), make([]byte, 4096), 70*chunk.BlockSize); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := src.total(); n != 2 || src.gets[m.Pieces[8].ID] != 1 {
+			t.Errorf("%d objects fetched, want the index root and piece 8", n)
+		}
+	})
+}
+
 // Pieces that cannot be had are reported, and their blocks come from chunks. When too many are gone, the pack is.
 func TestLostPieces(t *testing.T) {
 	img := newImage(t, 200, 50)

@@ -39,6 +39,7 @@ type machine struct {
 	lease    lease
 	assigned fleet.Assignment
 	manifest image.Manifest
+	pack     []byte // the boot pack's map, verified; nil: none
 	device   *BlockProcess
 	begun    map[trace.Stage]time.Time // for the console
 }

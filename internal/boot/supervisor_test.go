@@ -34,6 +34,7 @@ func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 type testOrigin struct {
 	raw     []byte
 	index   chunk.ID
+	pack    []byte // map of a boot pack, for daemons to be started with
 	url     string
 	objects map[string][]byte
 	down    atomic.Bool  // answers 503
@@ -173,7 +174,7 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient,
 	}
 	k = newFakeKernel()
 	s := &supervisor{binary: self, log: quietLog(), kernel: k, cfg: BlockConfig{Index: o.index,
-		Size: int64(len(o.raw)), ChunkSize: chunk.BlockSize, Servers: []string{o.url}, Cache: 1}}
+		Size: int64(len(o.raw)), ChunkSize: chunk.BlockSize, Servers: []string{o.url}, Cache: 1, Pack: o.pack}}
 	if s.ledger, s.memory, err = newLedger(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,70 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"pando/internal/blockdev"
+	"pando/internal/chunk"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// blockKeep is how many bytes of the boot pack are kept as they were sent. A server's pack has 20 to 24 MB.
+const blockKeep = 24 << 20
+
+// finder is the source of pieces: it waits for servers, but not for what they do not have.
+type finder struct{ *store.Retry }
+
+// Get returns an error when the object is not to be had.
+func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	return f.Find(ctx, id, size)
+}
+
+// pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
+// ask for: its boot is over, or has most of it.
+func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
+	if len(d.cfg.Pack) == 0 {
+		return nil
+	}
+	m, err := image.DecodePack(d.cfg.Pack)
+	if err != nil {
+		d.lostPiece(chunk.ID{}, err)
+		return nil
+	}
+	keep := d.cfg.Keep
+	if keep == 0 {
+		keep = blockKeep
+	}
+	// What is kept comes on top: collecting garbage more often would not make it smaller.
+	debug.SetMemoryLimit(blockHeap + min(keep, m.StoredSize()))
+	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.ledger.get(countRestarts) > 0, Source: finder{retry},
+		Lost: d.lostPiece, Unread: func(n int64) { d.ledger.add(bytesUnread, n) }}
+}
+
+func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
+	d.log.Warn("boot pack", "piece", id.Name(), "err", err)
+	d.watch.lostPiece(err)
+}
+
+// endReads ends the recording, and with it the account of how the boot pack did.
+func (d *blockDaemon) endReads() Recording {
+	return d.reads.end(func(r *Recording) {
+		if len(d.cfg.Pack) == 0 {
+			return
+		}
+		r.Pack = chunk.Sum(d.cfg.Pack).String()
+		r.Hits, r.Wasted = d.ledger.get(bytesPack), d.ledger.get(bytesUnread)
+		r.Misses = max(0, d.ledger.get(countReadBytes)-d.ledger.get(bytesZero)-r.Hits)
+	})
+}
+
+// message says how the boot pack did, for the timeline.
+func (r Recording) message() string {
+	if r.Pack == "" {
+		return fmt.Sprintf("%d reads recorded for the boot pack", r.Count)
+	}
+	return fmt.Sprintf("boot pack: %.1f MB of %.1f MB read were in it, %.1f MB of it were not read",
+		float64(r.Hits)/1e6, float64(r.Hits+r.Misses)/1e6, float64(r.Wasted)/1e6)
+}
