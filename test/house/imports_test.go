@@ -35,7 +35,7 @@ var mayImport = []rule{
 	{"api", []string{"fleet", "trace", "image"}},
 	{"config", []string{"fleet"}},
 	{"identity", []string{"fleet"}},
-	{"build", []string{"fleet", "chunk", "image", "store", "api"}},
+	{"build", []string{"fleet", "chunk", "image", "trace", "store", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "blockdev", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "dhcp", "registry", "api",
 		"config", "identity", "build"}},
