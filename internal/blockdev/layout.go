@@ -1,9 +1,7 @@
 package blockdev
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"sort"
 
 	"pando/internal/chunk"
@@ -42,7 +40,7 @@ func newLayout(p image.Pack, size int64) (*layout, error) {
 		}
 		at += e.Blocks
 	}
-	slices.SortFunc(l.extents, func(a, b placed) int { return cmp.Compare(a.start, b.start) })
+	sort.Slice(l.extents, func(i, j int) bool { return l.extents[i].start < l.extents[j].start })
 	return l, nil
 }
 
