@@ -40,7 +40,8 @@ type agent struct {
 	booted   atomic.Bool
 	systemd  *api.Systemd
 
-	traceAt time.Duration // CLOCK_MONOTONIC before which the read trace is not sent (again)
+	reads   *api.TraceRequest // what this boot read, once it was asked for
+	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 }
 
 // progress is what must not be reported twice.

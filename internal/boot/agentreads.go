@@ -23,15 +23,11 @@ func (a *agent) sendReads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	a.traceAt = monotonic() + readsAgain
-	reads, err := a.block.EndReads(ctx)
-	if err != nil {
+	if err := a.endReads(ctx); err != nil {
 		a.logf("%v", err) // the block daemon is being replaced
 		return
 	}
-	req := api.TraceRequest{Boot: a.session.Boot, Version: a.session.Version, Reads: reads.Reads,
-		Partial: reads.Partial, Uptime: a.offset(), Pack: reads.Pack, Hits: reads.Hits, Misses: reads.Misses,
-		Wasted: reads.Wasted}
-	err = a.control.call(ctx, "/v1/node/trace", "Bearer "+a.session.Session, req, nil)
+	err := a.control.call(ctx, "/v1/node/trace", "Bearer "+a.session.Session, a.reads, nil)
 	switch {
 	case forGood(err):
 		a.logf("read trace refused: %v", err)
@@ -39,9 +35,23 @@ func (a *agent) sendReads(ctx context.Context) {
 		a.logf("send the read trace: %v", err)
 		return
 	}
-	a.progress.Traced = true
+	a.progress.Traced, a.reads = true, nil
 	a.keepProgress()
-	a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: reads.message()})
+}
+
+// endReads asks the block daemon for the recording, and puts on the timeline how the boot pack did.
+func (a *agent) endReads(ctx context.Context) error {
+	if a.reads != nil {
+		return nil
+	}
+	r, err := a.block.EndReads(ctx)
+	if err != nil {
+		return err
+	}
+	a.reads = &api.TraceRequest{Boot: a.session.Boot, Version: a.session.Version, Reads: r.Reads, Partial: r.Partial,
+		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted}
+	a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.message(), Attrs: r.attrs()})
+	return nil
 }
 
 func (a *agent) readsDue(now time.Duration) bool {

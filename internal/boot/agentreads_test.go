@@ -77,8 +77,13 @@ func TestAgentSendsReads(t *testing.T) {
 		var kept progress
 		_ = readJSON(dir, progressName, &kept)
 		events := a.report.take()
-		if kept.Traced != c.traced || (len(events) == 1) != c.traced || c.traced && events[0].Stage != trace.Booted {
+		if kept.Traced != c.traced || len(events) != 1 || events[0].Stage != trace.Booted || events[0].Attrs["misses"] != "2" {
 			t.Errorf("%s: sent %v, want %v; events %+v", name, kept.Traced, c.traced, events)
+		}
+		a.traceAt = 0 // later: what could not be sent is, and the timeline is not told again
+		a.sendReads(t.Context())
+		if again := posts.Load() == 2; again == c.traced || len(a.report.take()) != 0 {
+			t.Errorf("%s: sent again: %v", name, again)
 		}
 	}
 }

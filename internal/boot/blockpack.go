@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
@@ -58,6 +59,15 @@ func (d *blockDaemon) endReads() Recording {
 		r.Hits, r.Wasted = d.ledger.get(bytesPack), d.ledger.get(bytesUnread)
 		r.Misses = max(0, d.ledger.get(countReadBytes)-d.ledger.get(bytesZero)-r.Hits)
 	})
+}
+
+// attrs are the numbers behind message, in bytes.
+func (r Recording) attrs() map[string]string {
+	if r.Pack == "" {
+		return nil
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return map[string]string{"pack": r.Pack, "hits": number(r.Hits), "misses": number(r.Misses), "wasted": number(r.Wasted)}
 }
 
 // message says how the boot pack did, for the timeline.
