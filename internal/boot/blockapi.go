@@ -105,13 +105,15 @@ type BlockStatus struct {
 
 // Recording is what a boot read of its root, and how its boot pack did until the recording ended.
 type Recording struct {
-	Reads   []byte `json:"reads"`          // see trace.EncodeReads
-	Count   int    `json:"count"`          // of them
-	Partial bool   `json:"partial"`        // there were more: before this block daemon, or after its memory was full
-	Pack    string `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
-	Hits    int64  `json:"hits"`           // bytes read that the pack had
-	Misses  int64  `json:"misses"`         // bytes read that it did not have; zeros are neither
-	Wasted  int64  `json:"wasted"`         // bytes of it that were fetched and not read
+	Reads    []byte `json:"reads"`          // see trace.EncodeReads
+	Count    int    `json:"count"`          // of them
+	Partial  bool   `json:"partial"`        // there were more: before this block daemon, or after its memory was full
+	Read     int64  `json:"read"`           // bytes read; zeros, which nobody sends, do not count
+	Received int64  `json:"received"`       // bytes of objects that came for them
+	Pack     string `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
+	Hits     int64  `json:"hits"`           // bytes read that the pack had
+	Misses   int64  `json:"misses"`         // bytes read that it did not have
+	Wasted   int64  `json:"wasted"`         // bytes of it that were fetched and not read
 }
 
 // Incident is one thing that went wrong and was dealt with; the agent makes an event of it.

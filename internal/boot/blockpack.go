@@ -52,29 +52,35 @@ func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
 // endReads ends the recording, and with it the account of how the boot pack did.
 func (d *blockDaemon) endReads() Recording {
 	return d.reads.end(func(r *Recording) {
+		r.Read = d.ledger.get(countReadBytes) - d.ledger.get(bytesZero)
+		r.Received = d.ledger.get(bytesServer)
 		if len(d.cfg.Pack) == 0 {
 			return
 		}
 		r.Pack = chunk.Sum(d.cfg.Pack).String()
 		r.Hits, r.Wasted = d.ledger.get(bytesPack), d.ledger.get(bytesUnread)
-		r.Misses = max(0, d.ledger.get(countReadBytes)-d.ledger.get(bytesZero)-r.Hits)
+		r.Misses = max(0, r.Read-r.Hits)
 	})
-}
-
-// attrs are the numbers behind message, in bytes.
-func (r Recording) attrs() map[string]string {
-	if r.Pack == "" {
-		return nil
-	}
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return map[string]string{"pack": r.Pack, "hits": number(r.Hits), "misses": number(r.Misses), "wasted": number(r.Wasted)}
 }
 
 // message says how the boot pack did, for the timeline.
 func (r Recording) message() string {
+	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 	if r.Pack == "" {
-		return fmt.Sprintf("%d reads recorded for the boot pack", r.Count)
+		return fmt.Sprintf("%d reads of %s recorded for the boot pack, %s received", r.Count, mb(r.Read), mb(r.Received))
 	}
-	return fmt.Sprintf("boot pack: %.1f MB of %.1f MB read were in it, %.1f MB of it were not read",
-		float64(r.Hits)/1e6, float64(r.Hits+r.Misses)/1e6, float64(r.Wasted)/1e6)
+	return fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
+		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
+}
+
+// attrs are the numbers behind message, in bytes.
+func (r Recording) attrs() map[string]string {
+	out := map[string]string{}
+	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted} {
+		out[name] = strconv.FormatInt(n, 10)
+	}
+	if r.Pack != "" {
+		out["pack"] = r.Pack
+	}
+	return out
 }
