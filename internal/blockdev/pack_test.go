@@ -255,6 +255,31 @@ func TestLostPieces(t *testing.T) {
 	}
 }
 
+// A source that hangs at pieces holds reads up for a moment, not for ever.
+func TestSlowPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		hang := sourceFunc(func(ctx context.Context, _ chunk.ID, _ int64) (chunk.Verified, error) {
+			<-ctx.Done()
+			return chunk.Verified{}, ctx.Err()
+		})
+		d, err := Open(t.Context(), src, r.options(img, hang, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		begun, p := time.Now(), make([]byte, chunk.BlockSize)
+		if err := d.ReadAt(t.Context(), p, 50*chunk.BlockSize); err != nil || !bytes.Equal(p, img.raw[50*chunk.BlockSize:][:len(p)]) {
+			t.Errorf("wrong bytes or %v", err)
+		}
+		if took := time.Since(begun); took != pieceMost || len(r.lost) != 0 {
+			t.Errorf("the read took %s, want %s; lost %v", took, pieceMost, r.lost)
+		}
+	})
+}
+
 // A piece that is what its digest says and still does not unpack is lost like one that is missing.
 func TestPieceOfJunk(t *testing.T) {
 	img := newImage(t, 50, 50)

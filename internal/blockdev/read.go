@@ -2,7 +2,9 @@ package blockdev
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"pando/internal/chunk"
 )
@@ -79,7 +81,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 			d.opts.Served("zero", len(x.dst))
 			continue
 		}
-		raw, err := x.call.wait(ctx)
+		raw, err := x.wait(ctx)
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
@@ -100,6 +102,22 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		}
 	}
 	return nil
+}
+
+// pieceMost is how long a read waits for a piece. A source that has trouble with that object alone shall not hold up
+// what chunks can answer.
+const pieceMost = 3 * time.Second
+
+var errSlow = errors.New("the piece takes too long")
+
+// wait returns the raw bytes that the part is in.
+func (x part) wait(ctx context.Context) ([]byte, error) {
+	if x.piece >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, pieceMost, errSlow)
+		defer cancel()
+	}
+	return x.call.wait(ctx)
 }
 
 // readChunks fills p without the boot pack.
