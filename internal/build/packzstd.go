@@ -14,7 +14,7 @@ import (
 )
 
 // pieceLevel is zstd's level for pieces. They are packed once, in the background, and sent to every node. Measured on the
-// 62 MB that a server's boot reads: 20.6 MB, level 3 makes 23.9 MB of them.
+// 39.8 MB that a boot of a Debian 12 server reads: 11.8 MB, Go's best level makes 13.1 MB of them.
 const pieceLevel = 19
 
 // pieceEncoder packs pieces: by the program zstd, whose levels above 11 Go's package does not have, or without it by that

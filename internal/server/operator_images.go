@@ -163,6 +163,7 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.packs.look(req.Version)
 	return o.imageNamed(r.Context(), name)
 }
 

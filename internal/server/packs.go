@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"aead.dev/minisign"
+
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+	"pando/internal/store"
+)
+
+// packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is when it
+// says hello, and keeps it.
+type packs struct {
+	store    *store.Dir
+	versions *versions
+	registry *registry.Registry
+	traces   *traces
+	key      minisign.PrivateKey
+	now      func() time.Time
+	log      *slog.Logger
+	idle     func() // called when there is nothing left to look at; nil: nobody wants to know
+
+	mu    sync.Mutex
+	dirty map[fleet.Digest]bool // versions to look at
+	wake  chan struct{}         // one may be waiting in it
+}
+
+// look asks for a version to be looked at.
+func (p *packs) look(versions ...fleet.Digest) {
+	p.mu.Lock()
+	for _, v := range versions {
+		p.dirty[v] = true
+	}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// next takes a version to look at.
+func (p *packs) next() (fleet.Digest, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for v := range p.dirty {
+		delete(p.dirty, v)
+		return v, true
+	}
+	return "", false
+}
+
+// run makes packs until ctx ends. What cannot be made is logged and tried again when something new is known.
+func (p *packs) run(ctx context.Context) error {
+	if err := p.lookAll(ctx); err != nil && ctx.Err() == nil {
+		p.log.Error("boot packs", "err", err)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.wake:
+		}
+		for v, ok := p.next(); ok && ctx.Err() == nil; v, ok = p.next() {
+			if err := p.version(ctx, v); err != nil && ctx.Err() == nil {
+				p.log.Error("boot pack", "version", v, "err", err, "hint", "boots go on without; it is tried again after the next boot of this version")
+			}
+		}
+		if p.idle != nil {
+			p.idle()
+		}
+	}
+}
+
+// lookAll looks at every version that has a name.
+func (p *packs) lookAll(ctx context.Context) error {
+	var all []registry.ImageVersion
+	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		all, err = tx.Versions("")
+		return err
+	})
+	for _, v := range all {
+		p.look(v.Version)
+	}
+	return err
+}
+
+// version makes what a version needs.
+func (p *packs) version(ctx context.Context, v fleet.Digest) error {
+	m, err := p.versions.manifest(v)
+	if err != nil {
+		return err
+	}
+	if m.PackKey != "" && m.PackKey != p.versions.site {
+		return nil // whoever has that key makes its packs
+	}
+	has, err := p.has(ctx, v)
+	if err != nil {
+		return err
+	}
+	traces, err := p.measured(ctx, v, m)
+	if err != nil {
+		return err
+	}
+	jobs := planPacks(traces, has)
+	if _, ok := has[""]; !ok && len(jobs) == 0 {
+		return p.carry(ctx, v, m)
+	}
+	for _, j := range jobs {
+		if err := p.record(ctx, v, m, j); err != nil {
+			return err
+		}
+	}
+	if len(jobs) > 0 { // a version that came after may start from it, a class may need its own
+		return p.lookAll(ctx)
+	}
+	return nil
+}
+
+// has reads the packs of a version. One whose map is gone or is not ours is as good as none.
+func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, error) {
+	records, err := p.store.Packs(v)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]packNow{}
+	for _, r := range records {
+		pack, err := p.load(ctx, v, r)
+		if err != nil {
+			p.log.Warn("boot pack cannot be used", "version", v, "class", r.Class, "err", err)
+			continue
+		}
+		out[r.Class] = packNow{r, pack.Extents}
+	}
+	return out, ctx.Err()
+}
+
+// load reads the map of a pack, verified.
+func (p *packs) load(ctx context.Context, v fleet.Digest, r image.PackRecord) (image.Pack, error) {
+	data, err := p.store.Get(ctx, r.Object)
+	if err != nil {
+		return image.Pack{}, err
+	}
+	return image.VerifyPack(data, []byte(r.Signature), v, p.versions.site)
+}
+
+// measured reads the traces of a version, newest first.
+func (p *packs) measured(ctx context.Context, v fleet.Digest, m image.Manifest) ([]measured, error) {
+	kept, err := p.traces.list(v)
+	if err != nil || len(kept) == 0 {
+		return nil, err
+	}
+	var recs []build.Recording
+	kept = slices.DeleteFunc(kept, func(k keptTrace) bool {
+		r, err := k.recording()
+		if err == nil {
+			recs = append(recs, r)
+		}
+		return err != nil
+	})
+	if recs, err = build.WithoutZeros(ctx, p.store, m, recs); err != nil {
+		return nil, fmt.Errorf("read traces of version %s: %w", v.Short(), err)
+	}
+	out := make([]measured, len(kept))
+	for i := range kept {
+		out[i] = measured{kept[i], recs[i]}
+	}
+	return out, nil
+}
+
+func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob) error {
+	begin := time.Now()
+	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Key: p.key, Version: v, Manifest: m, Class: j.class,
+		Order: j.order, Boots: j.boots, Log: p.log, Now: p.now})
+	if err != nil {
+		return err
+	}
+	p.log.Info("boot pack recorded", "version", v.Short(), "class", j.class, "why", j.why, "boots", j.boots, "raw", r.Raw, "stored", r.Stored,
+		"seconds", time.Since(begin).Seconds())
+	return nil
+}
+
+// assigned returns the pack that a boot on such hardware gets, nil when there is none.
+func (p *packs) assigned(v fleet.Digest, class string) *fleet.PackRef {
+	records, err := p.store.Packs(v)
+	if err != nil {
+		p.log.Error("boot goes on without its pack", "version", v, "err", err)
+		return nil
+	}
+	r, ok := image.FindPack(records, class)
+	if !ok {
+		return nil
+	}
+	if _, ok := p.store.Stat(r.Object); !ok {
+		p.log.Warn("boot goes on without its pack", "version", v, "err", errors.New("the map is not in the store"))
+		return nil
+	}
+	return &fleet.PackRef{Object: r.Object.String(), Size: r.Size, Signature: r.Signature}
+}
