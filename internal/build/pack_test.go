@@ -259,3 +259,31 @@ func TestPieceEncoder(t *testing.T) {
 		})
 	}
 }
+
+// More than the map has room for is left out at the end, and the pack is made.
+func TestPackOfVeryMuch(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	r := buildTree(t, opt, packTree(1))
+	file, _ := mapOf(t, opt, r).Find("usr/bin/programa")
+	root, err := openRoot(t.Context(), opt.Store, r.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pieces []chunk.Entry
+	c := &cutter{root: root, emit: func(raw []byte) error {
+		pieces = append(pieces, chunk.Entry{RawSize: len(raw), StoredSize: 1, Codec: chunk.Zstd, ID: chunk.Sum(nil)})
+		return nil
+	}}
+	var order Order
+	for i := range uint32(30_000) { // the same blocks again and again, never two that follow one another
+		order.Extents = append(order.Extents, image.Extent{Start: file.Start + i%2*2, Blocks: 1})
+	}
+	if err := c.cut(order); err != nil {
+		t.Fatal(err)
+	}
+	n := 64 + 63 + chunk.EntrySize*len(pieces) + 10*len(c.extents.Extents)
+	if !c.full() || n > image.MaxPack || n < image.MaxPack-1000 {
+		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(c.extents.Extents), n)
+	}
+}

@@ -39,6 +39,9 @@ func (c *cutter) cut(order Order) error {
 				}
 			}
 			done++
+			if c.full() {
+				continue
+			}
 			if err := c.take(b, block); err != nil {
 				return err
 			}
@@ -49,6 +52,14 @@ func (c *cutter) cut(order Order) error {
 	}
 	return c.end()
 }
+
+// full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
+func (c *cutter) full() bool {
+	return mapRoom-chunk.EntrySize*(c.pieces+2)-10*(len(c.extents.Extents)+1) < 0
+}
+
+// mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.
+const mapRoom = image.MaxPack - 128
 
 // endBoot ends the piece that the last block before `booted` is in.
 func (c *cutter) endBoot() error {

@@ -30,9 +30,10 @@ type packs struct {
 	log      *slog.Logger
 	idle     func() // called when there is nothing left to look at; nil: nobody wants to know
 
-	mu    sync.Mutex
-	dirty map[fleet.Digest]bool // versions to look at
-	wake  chan struct{}         // one may be waiting in it
+	mu     sync.Mutex
+	dirty  map[fleet.Digest]bool      // versions to look at
+	failed map[fleet.Digest]time.Time // when the last try failed; only run's
+	wake   chan struct{}              // one may be waiting in it
 }
 
 // look asks for a version to be looked at.
@@ -71,13 +72,26 @@ func (p *packs) run(ctx context.Context) error {
 		case <-p.wake:
 		}
 		for v, ok := p.next(); ok && ctx.Err() == nil; v, ok = p.next() {
-			if err := p.version(ctx, v); err != nil && ctx.Err() == nil {
-				p.log.Error("boot pack", "version", v, "err", err, "hint", "boots go on without; it is tried again after the next boot of this version")
-			}
+			p.try(ctx, v)
 		}
 		if p.idle != nil {
 			p.idle()
 		}
+	}
+}
+
+// retryAfter is how long a version is left alone for which no pack could be made: packing one and failing to write it, on a
+// full disk, takes a minute of a processor, and every boot would ask for it.
+const retryAfter = 10 * time.Minute
+
+func (p *packs) try(ctx context.Context, v fleet.Digest) {
+	if last, ok := p.failed[v]; ok && p.now().Sub(last) < retryAfter {
+		return
+	}
+	delete(p.failed, v)
+	if err := p.version(ctx, v); err != nil && ctx.Err() == nil {
+		p.failed[v] = p.now()
+		p.log.Error("boot pack", "version", v, "err", err, "hint", "boots go on with what there is; a boot later than "+retryAfter.String()+" tries again")
 	}
 }
 

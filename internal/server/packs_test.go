@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -357,12 +359,11 @@ func TestTraceIsRefused(t *testing.T) {
 		req  api.TraceRequest
 		want api.Code
 	}{
-		"other boot":           {api.TraceRequest{Boot: "0123456789abcdef", Reads: reads}, api.Unauthorized},
-		"other version":        {api.TraceRequest{Version: image.Version(nil), Reads: reads}, api.BadRequest},
-		"junk":                 {api.TraceRequest{Reads: []byte("PNDR and more")}, api.BadRequest},
-		"nothing":              {api.TraceRequest{}, api.BadRequest},
-		"negative":             {api.TraceRequest{Reads: reads, Wasted: -1}, api.BadRequest},
-		"everything ten times": {api.TraceRequest{Reads: trace.EncodeReads(bytesOver(10, blocks))}, api.BadRequest},
+		"other boot":    {api.TraceRequest{Boot: "0123456789abcdef", Reads: reads}, api.Unauthorized},
+		"other version": {api.TraceRequest{Version: image.Version(nil), Reads: reads}, api.BadRequest},
+		"junk":          {api.TraceRequest{Reads: []byte("PNDR and more")}, api.BadRequest},
+		"nothing":       {api.TraceRequest{}, api.BadRequest},
+		"negative":      {api.TraceRequest{Reads: reads, Wasted: -1}, api.BadRequest},
 	} {
 		if e := send(c.req); e == nil || e.Code != c.want {
 			t.Errorf("%s: error %v, want %s", name, e, c.want)
@@ -386,12 +387,25 @@ func TestTraceIsRefused(t *testing.T) {
 	}
 }
 
-func bytesOver(times, blocks uint32) []trace.Read {
-	var out []trace.Read
-	for range times {
-		out = append(out, trace.Read{Start: 0, Blocks: blocks})
+func TestWithin(t *testing.T) {
+	reads := func(all ...uint32) []trace.Read {
+		var out []trace.Read
+		for i := 0; i < len(all); i += 2 {
+			out = append(out, trace.Read{Start: all[i], Blocks: all[i+1]})
+		}
+		return out
 	}
-	return out
+	for name, c := range map[string]struct{ in, want []trace.Read }{
+		"beyond the end": {reads(0, 1, 99, 2, 98, 2), reads(0, 1, 98, 2)},
+		"twice":          {reads(0, 100, 0, 100), reads(0, 100, 0, 100)},
+	} {
+		if got := within(c.in, 100); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := within(reads(7, 1, 0, maxTraced-1, 9, 1, 5, 1), 1<<40); !slices.Equal(got, reads(7, 1, 0, maxTraced-1)) {
+		t.Errorf("more than is kept: %v", got)
+	}
 }
 
 func TestClassOf(t *testing.T) {
@@ -441,5 +455,45 @@ func TestTracesAreBounded(t *testing.T) {
 	}
 	if kept, err := tr.list(image.Version([]byte("0"))); err != nil || kept != nil {
 		t.Errorf("the oldest version has %v, %v", kept, err)
+	}
+}
+
+// A pack that cannot be made is not tried at every boot, and is made when the reason is gone.
+func TestPackIsTriedAgain(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	reads := trace.EncodeReads(s.readsOf(m, "file"))
+	for i := range byte(2) {
+		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := s.store.ObjectPath(m.Root.Index)
+	if err := os.Rename(index, index+".away"); err != nil {
+		t.Fatal(err)
+	}
+	p := &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site, now: s.now, log: slog.New(slog.DiscardHandler),
+		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	made := func() int {
+		t.Helper()
+		p.try(t.Context(), version)
+		records, err := s.store.Packs(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(records)
+	}
+	if n := made(); n != 0 || len(p.failed) != 1 {
+		t.Errorf("%d packs of what has no index", n)
+	}
+	if err := os.Rename(index+".away", index); err != nil {
+		t.Fatal(err)
+	}
+	if made() != 0 {
+		t.Error("tried again at once")
+	}
+	s.clock.add(retryAfter)
+	if made() != 1 || len(p.failed) != 0 {
+		t.Error("not tried again later")
 	}
 }

@@ -79,7 +79,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
-		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, wake: make(chan struct{}, 1)}
+		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.boots = &boots{registry: s.registry, now: s.now}
 	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
 		return err
