@@ -80,6 +80,14 @@ func (t *Tracker) hold(x *waiting) time.Duration {
 	return min(max(holdLeast, holdSent*t.uplink.time(x.size), time.Duration(len(t.queue))*time.Second/asksMost), holdMost)
 }
 
+// Cancel forgets the question of a node that does not wait any longer.
+func (t *Tracker) Cancel(key string, node netip.AddrPort) {
+	if w := t.swarms[key]; w != nil && w.members[node] != nil && w.members[node].waiting != nil {
+		w.members[node].waiting.gone = true
+		w.members[node].waiting = nil
+	}
+}
+
 // Step returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits.
 func (t *Tracker) Step(now time.Duration) (replies []Reply, wake time.Duration) {
 	i := 0

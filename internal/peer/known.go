@@ -18,9 +18,9 @@ type known struct {
 
 // find returns a peer by its address, nil when it is not known.
 func (s *Swarm) find(a netip.AddrPort) *known {
-	for _, k := range s.peers {
-		if k.addr == a {
-			return k
+	for i := range s.addrs {
+		if s.addrs[i] == a {
+			return s.peers[i]
 		}
 	}
 	return nil
@@ -35,6 +35,7 @@ func (s *Swarm) Meet(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPor
 			continue
 		}
 		s.peers = append(s.peers, &known{addr: a, have: NewBitmap(s.o.Pieces)})
+		s.addrs = append(s.addrs, a)
 		fresh = append(fresh, a)
 	}
 	return fresh
@@ -82,7 +83,8 @@ func (s *Swarm) forget(k *known) {
 			s.pieces[p].holders--
 		}
 	}
-	s.peers = slices.DeleteFunc(s.peers, func(x *known) bool { return x == k })
+	i := slices.Index(s.peers, k)
+	s.peers, s.addrs = slices.Delete(s.peers, i, i+1), slices.Delete(s.addrs, i, i+1)
 }
 
 // strike notes that a peer was slow or failed; the second time it is left for a while.

@@ -101,6 +101,7 @@ type Swarm struct {
 	demands []int // pieces with a demand, oldest first
 
 	peers  []*known
+	addrs  []netip.AddrPort // of peers, in the same order: they are searched all the time
 	banned map[netip.Addr]bool
 	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 

@@ -30,7 +30,7 @@ type Config struct {
 
 	Faults Faults
 
-	window, fetches, uploads, active int // 0: as package peer does it; tests measure others
+	window, fetches, uploads int // 0: as package peer does it; tests measure others
 }
 
 // Faults are what goes wrong.
@@ -99,13 +99,20 @@ func (c *Config) defaults() error {
 	return nil
 }
 
+// manyNodes is from how many nodes on transfers are simulated in coarser parts, to be done in a minute.
+const manyNodes = 2000
+
 // Run runs a storm to its end.
 func Run(c Config) (Result, error) {
 	if err := c.defaults(); err != nil {
 		return Result{}, fmt.Errorf("simulate: %w", err)
 	}
 	f := &fleet{Config: c, rand: rand.New(rand.NewPCG(c.Seed, 1)), left: c.Nodes}
-	f.quantum = max(1, (f.size()+3)/4)
+	quanta := 4
+	if c.Nodes > manyNodes {
+		quanta = 2
+	}
+	f.quantum = max(1, (f.size()+quanta-1)/quanta)
 	for i := range c.Servers {
 		f.servers = append(f.servers, newServer(f, i))
 	}

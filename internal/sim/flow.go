@@ -20,7 +20,7 @@ type flow struct {
 	admitted bool
 }
 
-// windowQuanta is how many quanta of a flow are on their way at a time.
+// windowQuanta is how many quanta of a flow are on their way at a time: a piece fits into TCP's window.
 const windowQuanta = 4
 
 func (f *fleet) newFlow(x flow) int32 {
