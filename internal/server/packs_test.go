@@ -352,3 +352,38 @@ func TestBootsDoNotWaitForPacks(t *testing.T) {
 	unlock()
 	s.packed(version, "", func(image.PackRecord) bool { return true })
 }
+
+// When boots read something else by now, the pack is made again; a boot that began with the old one still finds it.
+func TestPackIsRecordedAgain(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"then": program(1, 200_000), "always": program(2, 100_000), "now": program(3, 200_000)})
+	node := byte(0)
+	boots := func(n int, files ...string) (a fleet.Assignment) {
+		t.Helper()
+		for range n {
+			node++
+			var send func(api.TraceRequest) *api.Error
+			a, send = s.boot(node, "")
+			if e := send(api.TraceRequest{Reads: trace.EncodeReads(s.readsOf(m, files...))}); e != nil {
+				t.Fatal(e)
+			}
+			s.clock.add(time.Minute)
+		}
+		return a
+	}
+	boots(2, "then", "always")
+	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	first := boots(1, "always", "now")
+	boots(2, "always", "now")
+	second := s.packed(version, "", func(r image.PackRecord) bool { return r.Sequence > 1 })
+	last, _ := s.boot(200, "")
+	if p := s.verified(last); p.Sequence != second.Sequence {
+		t.Errorf("sequence %d, want %d", p.Sequence, second.Sequence)
+	}
+	if fit := build.FitOf(s.verified(last).Extents, s.readsOf(m, "always", "now")); fit.Misses != 0 {
+		t.Errorf("the pack of today: %+v", fit)
+	}
+	if p := s.verified(first); p.Sequence != 1 {
+		t.Errorf("the boot under way has pack %d", p.Sequence)
+	}
+}

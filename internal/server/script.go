@@ -83,6 +83,9 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
+	if turn := s.turns.ask(c.mac); turn.Place > 0 {
+		return s.queued(ctx, c, in, turn, from)
+	}
 	return s.start(ctx, c, in, p, from)
 }
 
@@ -116,7 +119,7 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 		return in, err
 	}
 	in.Boot = c.boot.ID
-	c.kernel, c.token, c.failure = in.Kernel, "", ""
+	c.kernel, c.token, c.failure, c.queued = in.Kernel, "", "", time.Time{}
 	if c.dhcp == trace.Begin {
 		s.dhcpDone(ctx, c, from)
 	}
