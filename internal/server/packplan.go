@@ -20,9 +20,9 @@ const (
 	judgeBoots, judgeLast = 2, 3
 
 	// A pack fits while it has at least minHits of what boots read, and at most maxWaste of it is not read. Two boots of the
-	// same machine read the same but for a few blocks, so what is outside of these has changed: the packages that the
-	// group's config files start, or the hardware. A miss costs a round trip and a whole chunk; waste costs bandwidth in a
-	// storm, which is why it is the stricter of the two before the pack is twice as large as it has to be.
+	// same machine read the same but for a few blocks, so beyond these something has changed: what the group's config files
+	// start, or the hardware. A miss costs a round trip and a whole chunk, so few are allowed; waste costs bandwidth, and some
+	// of it comes by itself where hardware is mixed.
 	minHits  = 0.92
 	maxWaste = 0.20
 
