@@ -83,9 +83,6 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	if turn := s.turns.ask(c.mac); turn.Place > 0 {
-		return s.queued(ctx, c, in, turn, from)
-	}
 	return s.start(ctx, c, in, p, from)
 }
 
@@ -119,7 +116,7 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 		return in, err
 	}
 	in.Boot = c.boot.ID
-	c.kernel, c.token, c.failure, c.queued = in.Kernel, "", "", time.Time{}
+	c.kernel, c.token, c.failure = in.Kernel, "", ""
 	if c.dhcp == trace.Begin {
 		s.dhcpDone(ctx, c, from)
 	}
