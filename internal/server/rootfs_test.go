@@ -157,7 +157,7 @@ func (s *site) boot(number byte, product string) (fleet.Assignment, func(api.Tra
 // packed waits until a version has a boot pack that good says yes to.
 func (s *site) packed(v fleet.Digest, class string, good func(image.PackRecord) bool) image.PackRecord {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		records, err := s.store.Packs(v)
