@@ -10,13 +10,14 @@ import (
 // answer comes when there is room, or after a while with the names of those who have the pieces. So a storm does not
 // poll, and the uplink never sends what somebody else could.
 const (
-	maxWant   = 16                     // pieces of a question
-	maxGrant  = 8                      // pieces of an answer
-	holdLeast = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
-	holdSent  = 32
-	holdMost  = 4 * time.Second // below what a node takes for a tracker that is lost
-	asksMost  = 4000            // questions a second that are answered; with more nodes, each waits longer
-	lead      = 32              // pieces that the server runs ahead of what nodes ask for
+	maxWant    = 16                     // pieces of a question
+	maxGrant   = 8                      // pieces of an answer
+	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
+	holdSent   = 32
+	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
+	asksMost   = 4000            // questions a second that are answered; with more nodes, each waits longer
+	lostFactor = 16              // times the patience for a second copy
+	lead       = 32              // pieces that the server runs ahead of what nodes ask for
 )
 
 // waiting is a question that waits for room.
@@ -156,7 +157,7 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	w := x.swarm
 	for _, p := range x.want {
-		if w.unseeded(p) {
+		if w.unseeded(p) || t.lost(now, w, p, x) {
 			return p
 		}
 	}
@@ -175,10 +176,9 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 			best = p
 		}
 	}
-	if best >= 0 && (w.pieces[best].copies < t.o.Copies || len(t.queue) == 0) {
-		if s := w.pieces[best]; len(t.queue) == 0 || now >= s.last+t.patience(x) {
-			return best
-		}
+	free := len(t.queue) == 0 && !t.busy
+	if best >= 0 && (free || w.pieces[best].copies < t.o.Copies && now >= w.pieces[best].last+t.patience(x)) {
+		return best
 	}
 	if w.first < len(w.pieces) && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
 		return w.first
@@ -189,6 +189,11 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 // patience is how long the first copy of a piece may take to come round before there is a second.
 func (t *Tracker) patience(x *waiting) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
+}
+
+// lost tells whether a piece was sent long ago and no node ever said that it has it.
+func (t *Tracker) lost(now time.Duration, w *swarm, p int, x *waiting) bool {
+	return w.pieces[p].held == 0 && now >= w.pieces[p].last+lostFactor*t.patience(x)
 }
 
 func (w *swarm) unseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }
@@ -218,6 +223,9 @@ type Named struct {
 	Piece int
 	Peers []netip.AddrPort
 }
+
+// Busy says whether the uplink is full of something else, such as K: then no piece is sent freely.
+func (t *Tracker) Busy(busy bool) { t.busy = busy }
 
 // Sent says that a transfer from the server has ended, well or not.
 func (t *Tracker) Sent() { t.uplink.sent() }

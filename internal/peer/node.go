@@ -74,18 +74,19 @@ type Node struct {
 	loose   looseObjects
 
 	// Of the goroutine that runs.
-	swarm   *Swarm
-	flights map[Fetch]context.CancelFunc
-	ctx     context.Context
-	work    sync.WaitGroup
-	began   bool // the tracker was heard of, or waited for long enough
+	swarm    *Swarm
+	flights  map[Fetch]context.CancelFunc
+	ctx      context.Context
+	work     sync.WaitGroup
+	patience time.Duration // until the tracker is heard of: joinTime
+	began    bool          // the tracker was heard of, or waited for long enough
 }
 
 // NewNode returns a node; Run makes it live.
 func NewNode(o NodeOptions) *Node {
 	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2), watches: client(o.Self, 1), index: map[chunk.ID]int{},
 		events: make(chan func(time.Duration), 64), pieces: make([]chunk.Verified, len(o.Pieces)), changed: make(chan struct{}),
-		banned: map[netip.Addr]bool{}, flights: map[Fetch]context.CancelFunc{}}
+		banned: map[netip.Addr]bool{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{}}
 	n.tracker = trackerClient{o.Tracker, client(o.Self, 4), &n.control, &n.calls}
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i
@@ -120,7 +121,7 @@ func (n *Node) Run(ctx context.Context) {
 	defer wake.Stop()
 	if n.began = n.o.Tracker == ""; !n.began {
 		n.join()
-		wake.Reset(joinTime)
+		wake.Reset(n.patience)
 	}
 	for {
 		select {

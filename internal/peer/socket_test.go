@@ -124,6 +124,7 @@ func (s *site) start(t *testing.T, i int) *live {
 			defer n.mu.Unlock()
 			n.bad = append(n.bad, a)
 		}})
+	n.patience = time.Minute // a busy machine takes longer than a network
 	srv := &http.Server{Handler: n.Handler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = srv.Serve(l) }() // it ends with Close
 	ctx, cancel := context.WithCancel(context.Background())
@@ -251,7 +252,11 @@ func TestHostilePeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, 20, 0)
-			s.hostile(t, 1, x.send)
+			var asked atomic.Bool // on a slow machine the tracker may have given everything before
+			s.hostile(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				asked.Store(true)
+				x.send(w, r)
+			})
 			n := s.start(t, 1)
 			// The read that waits for a piece gets it, whatever the peer does.
 			if v, err := n.Get(t.Context(), s.pieces[7].ID, s.pieces[7].Size); err != nil || v.ID() != s.pieces[7].ID {
@@ -265,7 +270,7 @@ func TestHostilePeers(t *testing.T) {
 			n.wait(t)
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if (len(n.bad) > 0) != x.banned || n.from["peer"] > 0 {
+			if (len(n.bad) > 0) != (x.banned && asked.Load()) || n.from["peer"] > 0 {
 				t.Errorf("accused %v; took %d bytes from it", n.bad, n.from["peer"])
 			}
 		})

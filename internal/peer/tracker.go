@@ -79,6 +79,7 @@ type Tracker struct {
 	swarms map[string]*swarm
 	uplink uplink
 	queue  []*waiting
+	busy   bool
 	loose  loose
 	proofs map[netip.Addr][]netip.Addr // who sent wrong bytes, to whom
 	banned map[netip.Addr]bool

@@ -57,7 +57,7 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	if len(copies) > 3 {
 		t.Errorf("granted at once, with room for two or three: %v", copies)
 	}
-	for now := ms; now < 10*time.Second; now += ms {
+	for now := ms; now < 2*time.Second; now += ms {
 		replies, _ := tr.Step(now)
 		for _, r := range replies {
 			take(r.Grant)
@@ -70,6 +70,14 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 		if copies[p] < 1 || p > 2 && copies[p] > 1 || copies[p] > 2 {
 			t.Errorf("piece %d was sent %d times", p, copies[p])
 		}
+	}
+	// Nobody ever said that it has one of them: they are lost, and sent again.
+	for n := byte(1); n <= 100; n++ {
+		tr.Cancel("p", at(n))
+	}
+	tr.Step(15 * time.Second)
+	if a, _, _ := tr.Ask(15*time.Second, question(1, 0, 1, 2)); !slices.Equal(a.Grant, []int{0}) {
+		t.Errorf("of pieces that were lost: %+v", a)
 	}
 }
 
@@ -115,6 +123,25 @@ func TestTrackerMayForgetAll(t *testing.T) {
 		}
 	}
 	t.Error("grants nothing")
+}
+
+// While K fills the uplink, pieces go out at most twice, however much room there seems to be.
+func TestBusyUplinkSendsNothingFreely(t *testing.T) {
+	tr := NewTracker(TrackerOptions{Uplink: 1 << 40, Random: chance()})
+	tr.Busy(true)
+	copies := 0
+	for n := byte(1); n <= 100; n++ {
+		join(t, tr, 0, n)
+		a, _, _ := tr.Ask(time.Duration(n)*time.Second/100, question(n, 0))
+		for _, p := range a.Grant {
+			if p == 0 {
+				copies++
+			}
+		}
+	}
+	if copies < 1 || copies > 4 {
+		t.Errorf("piece 0 was sent %d times", copies)
+	}
 }
 
 func TestSilentNodesAreForgotten(t *testing.T) {

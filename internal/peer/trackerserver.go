@@ -166,6 +166,14 @@ func (s *TrackerServer) Sent() {
 	s.step()
 }
 
+// Busy says whether the server's uplink is full of something else, such as K.
+func (s *TrackerServer) Busy(busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Busy(busy)
+	s.step()
+}
+
 // Nodes is how many nodes are in all swarms.
 func (s *TrackerServer) Nodes() int {
 	s.mu.Lock()

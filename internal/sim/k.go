@@ -15,6 +15,7 @@ func (f *fleet) wantK(n *node) {
 		return
 	}
 	s.admitted++
+	s.tracker.Busy(s.admitted > f.Admitted()/2) // half of them fill the link
 	id := f.newFlow(flow{to: n.id, from: -1 - s.id, unsent: int(f.K), size: int(f.K), quantum: kQuantum, k: true, live: true, admitted: true})
 	n.flows = append(n.flows, id)
 	f.kSent += f.K
@@ -27,6 +28,7 @@ func (f *fleet) kDone(n *node) {
 	n.k = f.now
 	f.at(f.now+f.Start, start, n.id, 0)
 	s.admitted--
+	s.tracker.Busy(s.admitted > f.Admitted()/2)
 	for len(s.queue) > 0 {
 		next := f.nodes[s.queue[0]]
 		s.queue = s.queue[1:]

@@ -127,6 +127,7 @@ func TestKIsAdmitted(t *testing.T) {
 	if r.LastK < whole || r.LastK > whole*12/10 {
 		t.Errorf("the last node had K after %v, the link alone takes %v", r.LastK, whole)
 	}
+	amplification(t, c, r, 2.5) // K fills the uplink, so the root does not spend it
 	if r.KBytes != c.K*200 || r.Last < r.LastK || r.Last > r.LastK+2*c.Unit() {
 		t.Errorf("K of %d bytes, all done %v after it", r.KBytes, r.Last-r.LastK)
 	}
