@@ -34,6 +34,7 @@ func ParseRate(s string) (Rate, error) {
 	return 0, fmt.Errorf("rate %q: want a number with kbit, mbit or gbit, such as 10mbit", s)
 }
 
+// String is what ParseRate reads, with four digits.
 func (r Rate) String() string {
 	for _, u := range []struct {
 		unit Rate
