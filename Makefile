@@ -28,6 +28,12 @@ demo: build ## three machines without disks boot on this computer; KEEP=1 leaves
 demo-stop: ## ends what `make demo KEEP=1` left running
 	@build/bin/pando-lab stop
 
+# STORM="--data DIR --image NAME --nodes 1,10" chooses what is booted, and how; `build/bin/pando-lab storm -h` lists all.
+.PHONY: bench-storm
+bench-storm: build ## many nodes boot at once on slow links (root, an idle machine); STORM="..." for flags
+	@scripts/install-packages demo
+	@build/bin/pando-lab storm $(STORM)
+
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin
 	@scripts/install-packages build

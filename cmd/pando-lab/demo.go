@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ type leftError struct{ err error }
 func (e *leftError) Error() string { return "not cleaned up: " + e.err.Error() }
 
 func (l *lab) runDir() string  { return filepath.Join(l.dir, "run") }
-func (l *lab) dataDir() string { return filepath.Join(l.dir, "data") }
+func (l *lab) dataDir() string { return cmp.Or(l.data, filepath.Join(l.dir, "data")) }
 
 // play is what the demo plays with.
 type play struct {

@@ -3,8 +3,15 @@
 //
 //	pando-lab demo [--keep]   a server, three machines without disks, a timeline and a proof of each
 //	pando-lab stop            ends what `demo --keep` left running, or what a killed demo left behind
+//	pando-lab storm           many nodes boot at once on slow links: how long that takes, and what the server sends
 //
-// Everything is below one directory, build/demo unless --dir says otherwise: data/ is the server's (keys, store with the
+// A storm is a real `pando serve`, a network namespace with a link of its own for each node (testkit.Star), and in each of
+// them a real block daemon, whose device is not the kernel's: this program makes the reads that a real boot was
+// recorded to make, with its pauses, and compares every byte. The links are slow enough for one machine to play all
+// nodes; results are in units of W/(eta B), the time in which one link carries one boot set, and do not depend on the rate.
+// A run in which the machine was more than 70 % busy is discarded.
+//
+// A demo is below one directory, build/demo unless --dir says otherwise: data/ is the server's (keys, store with the
 // built image, registry) and is used again by the next run, the image as long as it would be made of the same recipe in
 // the same way; run/ has consoles and logs of the last run; state.json says what runs at this moment. The network is a
 // namespace of its own and has no way out.

@@ -29,24 +29,18 @@ func main() {
 const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
+  pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 || args[0] != "demo" && args[0] != "stop" {
-		fmt.Fprint(stderr, usage)
-		return exitUsage
-	}
-	l, err := newLab(args[0], args[1:], stdout, stderr)
+	work, err := command(args, stdout, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
 		return exitUsage
-	case args[0] == "stop":
-		err = l.stop()
-	default:
-		err = l.demo(ctx)
 	}
+	err = work(ctx)
 	var left *leftError
 	switch {
 	case err == nil:
@@ -59,9 +53,37 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
+// command returns what the arguments ask for.
+func command(args []string, stdout, stderr io.Writer) (func(context.Context) error, error) {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	switch name {
+	case "demo", "stop":
+		l, err := newLab(name, args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		if name == "stop" {
+			return func(context.Context) error { return l.stop() }, nil
+		}
+		return l.demo, nil
+	case "storm":
+		s, err := newStorm(args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return s.measure, nil
+	}
+	fmt.Fprint(stderr, usage)
+	return nil, errors.New("no such command")
+}
+
 // lab is one run.
 type lab struct {
 	dir    string // everything of it, as an absolute path
+	data   string // the server's data directory; "": data below dir
 	bin    string // pando and pando-init
 	recipe string
 	keep   bool

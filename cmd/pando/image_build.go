@@ -15,6 +15,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/image"
 	"pando/internal/store"
 )
 
@@ -144,11 +145,8 @@ func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	if r.Existed {
 		what = "the version that was there already"
 	}
-	var drivers int64
-	for _, d := range r.Manifest.Drivers {
-		drivers += d.Size
-	}
 	m := r.Manifest
+	drivers := image.DriversSize(m.AllDrivers())
 	fields(w, "image", name+":"+fleet.LatestTag, "version", string(r.Version)+", "+what,
 		"root", size(m.Root.Size)+" raw, "+size(m.Sizes.Stored)+" stored",
 		"kernel", m.Kernel.Release+", "+size(m.Kernel.Size)+", drivers "+size(drivers), "new in the store", size(r.NewBytes), "took", span(took))

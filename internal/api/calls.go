@@ -90,6 +90,15 @@ func (c *Client) Image(ctx context.Context, name string) (Image, error) {
 	return get[Image](ctx, c, "/v1/images/"+url.PathEscape(name), nil)
 }
 
+// ImageTrace shows what boots of a version read; ref is NAME, NAME:TAG or NAME@sha256:...
+func (c *Client) ImageTrace(ctx context.Context, ref fleet.Ref) (ImageTrace, error) {
+	name, _, _, err := ref.Split()
+	if err != nil {
+		return ImageTrace{}, NewError(BadRequest, err.Error(), "")
+	}
+	return get[ImageTrace](ctx, c, "/v1/images/"+url.PathEscape(name)+"/trace", params("ref", string(ref)))
+}
+
 // AddVersion makes a version of the store known under an image's name.
 func (c *Client) AddVersion(ctx context.Context, name string, v VersionAdd) (Image, error) {
 	return ask[Image](ctx, c, "POST", "/v1/images/"+url.PathEscape(name)+"/versions", v)

@@ -20,9 +20,9 @@ type Version struct {
 	Architecture string       `json:"architecture,omitempty"`
 	Kernel       string       `json:"kernel,omitempty"` // release
 	KernelSize   int64        `json:"kernel_size,omitempty"`
-	DriversSize  int64        `json:"drivers_size,omitempty"`
-	RootSize     int64        `json:"root_size,omitempty"`   // raw bytes
-	StoredSize   int64        `json:"stored_size,omitempty"` // bytes of its distinct objects
+	DriversSize  int64        `json:"drivers_size,omitempty"` // for a node whose NIC is not known
+	RootSize     int64        `json:"root_size,omitempty"`    // raw bytes
+	StoredSize   int64        `json:"stored_size,omitempty"`  // bytes of its distinct objects
 	Files        int64        `json:"files,omitempty"`
 	Built        time.Time    `json:"built,omitzero"`
 	Recipe       string       `json:"recipe,omitempty"`

@@ -97,3 +97,18 @@ type UnitTime struct {
 	Start  time.Duration `json:"start"`  // since the kernel started
 	Active time.Duration `json:"active"` // since the kernel started
 }
+
+// TraceRequest sends what a boot read of its root, once it is over, and how its boot pack did. POST /v1/node/trace,
+// with the session as bearer.
+type TraceRequest struct {
+	Boot    fleet.BootID  `json:"boot"`
+	Version fleet.Digest  `json:"version"`
+	Reads   []byte        `json:"reads"`             // a read trace, see trace.EncodeReads
+	Partial bool          `json:"partial,omitempty"` // reads are missing: nobody recorded the beginning, or all of it
+	Uptime  time.Duration `json:"uptime"`            // node's monotonic time since Init when the recording ended
+
+	Pack   string `json:"pack,omitempty"`   // object of the boot pack's map that this boot had; the rest is about it
+	Hits   int64  `json:"hits,omitempty"`   // bytes read that the pack had
+	Misses int64  `json:"misses,omitempty"` // bytes read that it did not have
+	Wasted int64  `json:"wasted,omitempty"` // bytes of the pack that were fetched and not read
+}

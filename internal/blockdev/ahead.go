@@ -50,7 +50,11 @@ func (d *Device) readAhead(off, n int64) {
 		return
 	}
 	from, to := d.ahead.note(off, n, int64(d.opts.Ahead)*int64(d.root.MaxChunk))
-	for to = min(to, d.Size()); from < to && d.chunks.busy() < maxBusy; {
+	for to = min(to, d.Size()); from < to && d.raws.busy() < maxBusy; {
+		if s := d.layout().first(from, to-from); s.piece >= 0 {
+			from += s.n // it comes with the pack
+			continue
+		}
 		i, base := d.root.Find(from)
 		// A page that is not there yet is left to the read that needs it.
 		p, ok := d.pages.peek(i)

@@ -29,7 +29,10 @@ type Options struct {
 	Pages int64    // bytes of index pages kept; default 1 MiB
 	Ahead int      // chunks fetched ahead of a sequential reader; default 2, negative: none
 
-	// Served, when set, is told of raw bytes that needed no fetch: source is "cache" or "zero".
+	Pack *Pack // boot pack to read from; nil: none
+
+	// Served, when set, is told of raw bytes that were answered without a fetch of their own: source is "cache",
+	// "zero", or "pack" for those that the boot pack had.
 	Served func(source string, bytes int)
 }
 
@@ -54,13 +57,22 @@ type Device struct {
 	src  Source
 	root *chunk.Root
 
+	pack *pieces // nil: none
+
 	ctx    context.Context // of fetches, which outlive the read that started them
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	chunks group[chunk.ID, []byte]
+	raws   group[rawKey, []byte]
 	pages  group[int, *chunk.Page]
 	ahead  readAhead
+	demand demand
+}
+
+// rawKey names raw bytes: those of a chunk, or of a piece of the boot pack, which may fail where a chunk must not.
+type rawKey struct {
+	id    chunk.ID
+	piece bool
 }
 
 // Open fetches the index root and checks that it is of the size that the manifest says. It waits for as long
@@ -84,9 +96,25 @@ func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 	}
 	d := &Device{opts: o, src: src, root: root}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.chunks.kept.limit = o.Cache
+	d.raws.kept.limit = o.Cache
 	d.pages.kept.limit = o.Pages
+	d.usePack(o.Pack)
 	return d, nil
+}
+
+// usePack starts to stream a pack. One that does not fit the root is not used: everything can come from chunks.
+func (d *Device) usePack(p *Pack) {
+	if p == nil {
+		return
+	}
+	pack := *p
+	pack.defaults()
+	var err error
+	if d.pack, err = newPieces(pack, d.Size()); err != nil {
+		pack.Lost(chunk.ID{}, err)
+		return
+	}
+	d.startStreams()
 }
 
 // Size is the number of raw bytes.

@@ -9,6 +9,11 @@
 // the next request of a file that is read from start to end. Keeping chunks raw makes those a copy; keeping
 // them compressed would hold twice as many and unpack the same chunk up to sixteen times.
 //
+// A boot pack answers the reads of the blocks that it has: its pieces hold what boots read, in the order in which
+// they do, several files' blocks in one. They are streamed in that order as soon as the device is open, giving way
+// to fetches that reads wait for. A piece is verified when it comes, kept as it was sent, and unpacked when a read
+// needs it. Nothing depends on a piece: the blocks of one that is lost come from chunks.
+//
 // Chunks that several reads want at a time are fetched once. When a file is read in order, the next few
 // chunks are fetched before they are asked for, but only with fetches that no read is waiting for.
 package blockdev

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"pando/internal/chunk"
 )
@@ -14,101 +15,124 @@ func (d *Device) ReadAt(ctx context.Context, p []byte, off int64) error {
 	if off < 0 || off > d.Size() || int64(len(p)) > d.Size()-off {
 		return fmt.Errorf("read %d bytes at %d: outside of %d bytes", len(p), off, d.Size())
 	}
-	extents, err := d.extents(ctx, off, int64(len(p)))
-	if err != nil {
+	if err := d.read(ctx, p, off); err != nil {
 		return fmt.Errorf("read %d bytes at %d: %w", len(p), off, err)
-	}
-	// Start what is missing before waiting for any of it: a request of 128 KiB spans two or three chunks.
-	calls := make([]*call[[]byte], len(extents))
-	for i, e := range extents {
-		if e.Codec != chunk.Zero {
-			calls[i] = d.chunk(e.Entry)
-		}
-	}
-	for i, e := range extents {
-		// The part of p that this extent fills.
-		from := max(0, e.start-off)
-		dst := p[from:min(int64(len(p)), e.start+int64(e.RawSize)-off)]
-		if calls[i] == nil {
-			clear(dst)
-			d.opts.Served("zero", len(dst))
-			continue
-		}
-		raw, err := calls[i].wait(ctx)
-		if err != nil {
-			return fmt.Errorf("read %d bytes at %d: %w", len(p), off, err)
-		}
-		copy(dst, raw[off+from-e.start:])
-		if calls[i].kept {
-			d.opts.Served("cache", len(dst))
-		}
 	}
 	d.readAhead(off, int64(len(p)))
 	return nil
 }
 
-// chunk returns a call for the raw bytes of e, joining one that runs and starting one if there is none.
-func (d *Device) chunk(e chunk.Entry) *call[[]byte] {
-	c, mine := d.chunks.join(e.ID)
-	if mine {
-		d.work.Go(func() {
-			raw, err := d.unpack(e)
-			d.chunks.finish(e.ID, c, raw, int64(len(raw)), err)
-		})
-	}
-	return c
+// part is a part of what a read wants.
+type part struct {
+	dst   []byte
+	off   int64         // of dst, in the root
+	call  *call[[]byte] // nil: zeros
+	at    int64         // where dst starts in what call gives
+	piece int           // of the boot pack, -1 for a chunk
 }
 
-func (d *Device) unpack(e chunk.Entry) ([]byte, error) {
-	v, err := d.object(e.ID, int64(e.StoredSize))
+// read fills p from the boot pack where that has the blocks, and from chunks elsewhere. It starts what is missing
+// before it waits for any of it: a request of 128 KiB spans two or three chunks.
+func (d *Device) read(ctx context.Context, p []byte, off int64) error {
+	spans := d.layout().split(off, int64(len(p)))
+	calls := make([]*call[[]byte], len(spans))
+	for i, s := range spans {
+		if s.piece >= 0 {
+			calls[i] = d.piece(s.piece)
+		}
+	}
+	parts := make([]part, 0, len(spans)+2)
+	for i, s := range spans {
+		dst := p[s.off-off:][:s.n]
+		if calls[i] != nil {
+			parts = append(parts, part{dst, s.off, calls[i], s.at, s.piece})
+			continue
+		}
+		var err error
+		if parts, err = d.fromChunks(ctx, parts, dst, s.off); err != nil {
+			return err
+		}
+	}
+	return d.fill(ctx, parts)
+}
+
+// fromChunks appends the parts that chunks and zeros have to fill.
+func (d *Device) fromChunks(ctx context.Context, parts []part, p []byte, off int64) ([]part, error) {
+	extents, err := d.extents(ctx, off, int64(len(p)))
 	if err != nil {
 		return nil, err
 	}
-	if e.Codec == chunk.Stored && len(v.Stored()) == e.RawSize {
-		return v.Stored(), nil
+	for _, e := range extents {
+		from := max(0, e.start-off)
+		x := part{p[from:min(int64(len(p)), e.start+int64(e.RawSize)-off)], off + from, nil, off + from - e.start, -1}
+		if e.Codec != chunk.Zero {
+			x.call = d.chunk(e.Entry)
+		}
+		parts = append(parts, x)
 	}
-	raw := make([]byte, e.RawSize)
-	if err := chunk.Decode(raw, v.Stored(), e.Codec); err != nil {
-		return nil, fmt.Errorf("%w: object %s: %w", ErrBroken, e.ID, err)
-	}
-	return raw, nil
+	return parts, nil
 }
 
-func (d *Device) object(id chunk.ID, size int64) (chunk.Verified, error) {
-	v, err := d.src.Get(d.ctx, id, size)
-	if err == nil && v.ID() != id {
-		err = errors.New("the source returned another object")
+// fill waits for the parts and copies them to where they belong.
+func (d *Device) fill(ctx context.Context, parts []part) error {
+	for _, x := range parts {
+		if x.call == nil {
+			clear(x.dst)
+			d.opts.Served("zero", len(x.dst))
+			continue
+		}
+		raw, err := x.wait(ctx)
+		switch {
+		case err == nil:
+		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
+			if err := d.readChunks(ctx, x.dst, x.off); err != nil {
+				return err
+			}
+			continue
+		default:
+			return err
+		}
+		copy(x.dst, raw[x.at:])
+		switch {
+		case x.piece >= 0:
+			d.pack.note(x.piece, x.at, int64(len(x.dst)))
+			d.opts.Served("pack", len(x.dst))
+		case x.call.kept:
+			d.opts.Served("cache", len(x.dst))
+		}
 	}
+	return nil
+}
+
+// pieceMost is how long a read waits for a piece. A source that has trouble with that object alone shall not hold up
+// what chunks can answer.
+const pieceMost = 3 * time.Second
+
+var errSlow = errors.New("the piece takes too long")
+
+// wait returns the raw bytes that the part is in.
+func (x part) wait(ctx context.Context) ([]byte, error) {
+	if x.piece >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, pieceMost, errSlow)
+		defer cancel()
+	}
+	return x.call.wait(ctx)
+}
+
+// readChunks fills p without the boot pack.
+func (d *Device) readChunks(ctx context.Context, p []byte, off int64) error {
+	parts, err := d.fromChunks(ctx, nil, p, off)
 	if err != nil {
-		return chunk.Verified{}, fmt.Errorf("object %s: %w", id, err)
+		return err
 	}
-	return v, nil
+	return d.fill(ctx, parts)
 }
 
-// page returns page i of the index.
-func (d *Device) page(ctx context.Context, i int) (*chunk.Page, error) {
-	c, mine := d.pages.join(i)
-	if mine {
-		d.work.Go(func() {
-			p, err := d.loadPage(i)
-			d.pages.finish(i, c, p, pageCost(d.root.Pages[i]), err)
-		})
+// layout is where the boot pack has its blocks, nil without one.
+func (d *Device) layout() *layout {
+	if d.pack == nil {
+		return nil
 	}
-	return c.wait(ctx)
+	return d.pack.layout
 }
-
-func (d *Device) loadPage(i int) (*chunk.Page, error) {
-	ref := d.root.Pages[i]
-	v, err := d.object(ref.ID, int64(ref.StoredSize))
-	if err != nil {
-		return nil, fmt.Errorf("index page %d: %w", i, err)
-	}
-	p, err := d.root.DecodePage(i, v.Stored())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
-	}
-	return p, nil
-}
-
-// pageCost is about what a decoded page takes in memory, in bytes.
-func pageCost(r chunk.PageRef) int64 { return int64(r.Entries) * 72 }

@@ -45,6 +45,9 @@ type agent struct {
 	booted   atomic.Bool
 	systemd  *api.Systemd
 	asked    int // times that systemd gave an account, whole or not
+
+	reads   *api.TraceRequest // what this boot read, once it was asked for
+	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 }
 
 // progress is what must not be reported twice.
@@ -53,6 +56,9 @@ type progress struct {
 	Incidents int64 `json:"incidents"` // sequence of the newest incident that was reported
 	Leftover  bool  `json:"leftover"`  // init's last events were reported
 	Booted    bool  `json:"booted"`
+
+	BootedAt time.Duration `json:"booted_at"` // CLOCK_MONOTONIC
+	Traced   bool          `json:"traced"`    // the read trace was sent, or refused
 }
 
 // RunAgent is the role of pando-agent.service. It returns the exit status when it is told to end.
@@ -102,6 +108,7 @@ func (a *agent) run(ctx context.Context) {
 		a.leftover()
 		a.marks()
 		a.status(ctx)
+		a.sendReads(ctx)
 		next.Reset(a.interval())
 	}
 }

@@ -60,7 +60,7 @@ func (a *agent) mark(m mark) {
 	if e.Stage == trace.Booted {
 		e.Message = "default target reached"
 		a.booted.Store(true)
-		a.progress.Booted = true
+		a.progress.Booted, a.progress.BootedAt = true, m.At
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -47,6 +47,7 @@ type blockDaemon struct {
 	watch  *sourceWatch
 	stall  *stall
 	keeper *netKeeper
+	reads  *readRecorder
 	start  time.Time
 
 	mu      sync.Mutex
@@ -111,6 +112,7 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 		return nil, err
 	}
 	d.watch, d.stall = newSourceWatch(d.ledger), newStall(d.ledger)
+	d.reads = newReadRecorder(d.ledger.get(countRestarts) > 0)
 	d.keeper = newNetKeeper(d.cfg.Network, d.ledger, log)
 	return d, nil
 }
@@ -133,7 +135,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork}, d.log); err != nil {
+	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads}, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.keeper.run(ctx)
@@ -152,13 +154,14 @@ func (d *blockDaemon) run(ctx context.Context) error {
 			cancel()
 			return
 		}
+		d.reads.begin()
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
 		}
 	}()
 	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
-	metered := &meteredDevice{reader: dev, ledger: d.ledger, stall: d.stall, broken: d.watch.broken}
+	metered := &meteredDevice{reader: dev, ledger: d.ledger, stall: d.stall, reads: d.reads, broken: d.watch.broken}
 	if err := server.ServeKernel(ctx, sock, metered); err != nil {
 		return fmt.Errorf("serve the kernel: %w", err)
 	}
@@ -180,19 +183,25 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	if cache == 0 {
 		cache = blockCache
 	}
-	dev, err := blockdev.Open(ctx, store.NewRetry(failover, d.log), blockdev.Options{
-		Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Served: func(source string, n int) {
-			if source == "zero" {
-				d.ledger.add(bytesZero, int64(n))
-			} else {
-				d.ledger.add(bytesCache, int64(n))
-			}
-		}})
+	retry := store.NewRetry(failover, d.log)
+	dev, err := blockdev.Open(ctx, retry, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+		Pack: d.pack(retry), Served: d.served})
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)
 	}
 	return dev, err
+}
+
+// served counts what was answered without a fetch.
+func (d *blockDaemon) served(source string, n int) {
+	switch source {
+	case "zero":
+		d.ledger.add(bytesZero, int64(n))
+	case "pack":
+		d.ledger.add(bytesPack, int64(n))
+	default:
+		d.ledger.add(bytesCache, int64(n))
+	}
 }
 
 func (d *blockDaemon) status(since int64) BlockStatus {

@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/image"
 )
 
 // The names that the daemons' processes go by. The '@' at the front makes systemd leave them alone when it
@@ -18,19 +19,22 @@ const (
 )
 
 // BlockSocket is the block daemon's unix socket below the directory that it lives in: HTTP,
-// GET /status?since=SEQ answers a BlockStatus, PUT /network takes a Network.
+// GET /status?since=SEQ answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the
+// boot's reads and answers a Recording.
 const BlockSocket = "block.sock"
 
 // BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to
 // fetch it, and the network that must stay up for it.
 type BlockConfig struct {
-	Index     chunk.ID `json:"index"`      // index root of the manifest
-	Size      int64    `json:"size"`       // raw bytes of the root, a multiple of 4096
-	ChunkSize int      `json:"chunk_size"` // raw bytes of the largest chunk
-	Servers   []string `json:"servers"`    // base URLs of the data path, by IP address, preferred first
-	Cache     int64    `json:"cache"`      // bytes of raw chunks kept; 0: the default
-	Device    int      `json:"device"`     // 0 for /dev/nbd0
-	Network   Network  `json:"network"`    // kept up by the daemon; zero Interface: left alone
+	Index     chunk.ID `json:"index"`          // index root of the manifest
+	Size      int64    `json:"size"`           // raw bytes of the root, a multiple of 4096
+	ChunkSize int      `json:"chunk_size"`     // raw bytes of the largest chunk
+	Servers   []string `json:"servers"`        // base URLs of the data path, by IP address, preferred first
+	Pack      []byte   `json:"pack,omitempty"` // the boot pack's map, verified; none: chunks only
+	Keep      int64    `json:"keep,omitempty"` // bytes of the boot pack kept as they were sent; 0: the default
+	Cache     int64    `json:"cache"`          // bytes of raw chunks kept; 0: the default
+	Device    int      `json:"device"`         // 0 for /dev/nbd0
+	Network   Network  `json:"network"`        // kept up by the daemon; zero Interface: left alone
 }
 
 // Validate returns an error that says which field cannot be used.
@@ -42,6 +46,8 @@ func (c BlockConfig) Validate() error {
 		return fmt.Errorf("block config: size %d is not a positive multiple of 4096", c.Size)
 	case c.ChunkSize <= 0 || c.ChunkSize%4096 != 0:
 		return fmt.Errorf("block config: chunk size %d is not a positive multiple of 4096", c.ChunkSize)
+	case len(c.Pack) > image.MaxPack:
+		return fmt.Errorf("block config: boot pack's map of %d bytes, more than %d", len(c.Pack), image.MaxPack)
 	case len(c.Servers) == 0:
 		return fmt.Errorf("block config: no servers")
 	}
@@ -78,7 +84,7 @@ type Route struct {
 // BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
 // block daemon is replaced.
 type BlockStatus struct {
-	Bytes     map[string]int64 `json:"bytes"`    // by source: "server" received, "cache" and "zero" served without
+	Bytes     map[string]int64 `json:"bytes"`    // by source: "server" received; "pack", "cache", "zero" served without
 	Reads     int64            `json:"reads"`    // requests answered to the kernel
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
@@ -95,6 +101,19 @@ type BlockStatus struct {
 	Memory    int64            `json:"memory"`    // most bytes that this block daemon had resident
 	Incidents []Incident       `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
 	Sequence  int64            `json:"sequence"`  // of the newest incident; the next since
+}
+
+// Recording is what a boot read of its root, and how its boot pack did until the recording ended.
+type Recording struct {
+	Reads    []byte `json:"reads"`          // see trace.EncodeReads
+	Count    int    `json:"count"`          // of them
+	Partial  bool   `json:"partial"`        // there were more: before this block daemon, or after its memory was full
+	Read     int64  `json:"read"`           // bytes read; zeros, which nobody sends, do not count
+	Received int64  `json:"received"`       // bytes of objects that came for them
+	Pack     string `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
+	Hits     int64  `json:"hits"`           // bytes read that the pack had
+	Misses   int64  `json:"misses"`         // bytes read that it did not have
+	Wasted   int64  `json:"wasted"`         // bytes of it that were fetched and not read
 }
 
 // Incident is one thing that went wrong and was dealt with; the agent makes an event of it.
@@ -118,5 +137,6 @@ const (
 	ServerUp    IncidentKind = "server-up"    // reads continue after every source was away
 	Reattached  IncidentKind = "reattached"   // the block daemon died and another took over the device
 	LinkFixed   IncidentKind = "link-fixed"   // link, address or route had been taken away and was put back
+	LostPiece   IncidentKind = "lost-piece"   // a piece of the boot pack cannot be had or used: chunks instead
 	BrokenImage IncidentKind = "broken-image" // verified bytes that cannot be used: the image was built wrong
 )

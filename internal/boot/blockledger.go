@@ -18,6 +18,8 @@ const (
 	bytesServer counter = iota
 	bytesCache
 	bytesZero
+	bytesPack   // answered from the boot pack
+	bytesUnread // of the boot pack, received and not read
 	countReads
 	countReadBytes
 	countFetches
@@ -132,7 +134,8 @@ func (l ledger) incidents(since int64) []Incident {
 // status is the part of a BlockStatus that the ledger knows.
 func (l ledger) status(since int64) BlockStatus {
 	return BlockStatus{
-		Bytes: map[string]int64{"server": l.get(bytesServer), "cache": l.get(bytesCache), "zero": l.get(bytesZero)},
+		Bytes: map[string]int64{"server": l.get(bytesServer), "cache": l.get(bytesCache), "zero": l.get(bytesZero),
+			"pack": l.get(bytesPack)},
 		Reads: l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
 		Stalled: time.Duration(l.get(countStalled)), Restarts: l.get(countRestarts),

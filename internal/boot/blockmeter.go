@@ -20,11 +20,13 @@ type meteredDevice struct {
 	reader
 	ledger ledger
 	stall  *stall
+	reads  *readRecorder
 	broken func(error)
 }
 
 // ReadAt is the kernel's read.
 func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
+	d.reads.note(off, len(p))
 	done := d.stall.begin()
 	err := d.reader.ReadAt(ctx, p, off)
 	done()

@@ -98,6 +98,7 @@ type daemonStart struct {
 	chroot  string // "": stay where we are
 	dir     string // working directory after that; "": as it is
 	session bool
+	alone   bool // it is not told its program's path, and so starts no other daemons
 	stdin   []byte
 	log     *os.File
 	files   []*os.File // from descriptor 3 on
@@ -117,7 +118,11 @@ func startRootDaemon(s daemonStart) (*os.Process, error) {
 	if _, err := out.Write(s.stdin); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
-	p, err := os.StartProcess(s.binary, append([]string{s.name, s.binary}, s.args...), &os.ProcAttr{
+	argv := []string{s.name}
+	if !s.alone {
+		argv = append(append(argv, s.binary), s.args...)
+	}
+	p, err := os.StartProcess(s.binary, argv, &os.ProcAttr{
 		Dir:   s.dir,
 		Env:   rootDaemonEnv(),
 		Files: append([]*os.File{in, s.log, s.log}, s.files...),

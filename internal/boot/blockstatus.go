@@ -19,6 +19,7 @@ import (
 type statusServer struct {
 	status     func(since int64) BlockStatus
 	setNetwork func(Network) error
+	endReads   func() Recording
 }
 
 // serveStatus listens on path, which is replaced, until ctx is done. Only root may connect.
@@ -66,6 +67,10 @@ func (s *statusServer) routes() http.Handler {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
+	mux.HandleFunc("POST /reads", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.endReads()) // the client is gone: it may ask again
+	})
 	return mux
 }
 
@@ -97,6 +102,19 @@ func (c BlockClient) SetNetwork(ctx context.Context, n Network) error {
 		return fmt.Errorf("tell the block daemon of the network: %w", err)
 	}
 	return nil
+}
+
+// EndReads ends the recording of the boot's reads. Asked again it answers the same.
+func (c BlockClient) EndReads(ctx context.Context) (Recording, error) {
+	var r Recording
+	b, err := c.do(ctx, http.MethodPost, "/reads", nil)
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return Recording{}, fmt.Errorf("reads of the block daemon: %w", err)
+	}
+	return r, nil
 }
 
 func (c BlockClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pando/internal/image"
 )
 
 func TestStatusSocket(t *testing.T) {
@@ -24,7 +26,8 @@ func TestStatusSocket(t *testing.T) {
 			}
 			set = n
 			return nil
-		}}
+		},
+		endReads: func() Recording { return Recording{Count: 3, Reads: []byte("abc"), Pack: "p", Wasted: 9} }}
 	if err := serveStatus(t.Context(), path, s, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +46,10 @@ func TestStatusSocket(t *testing.T) {
 	if err := c.SetNetwork(t.Context(), Network{}); err == nil || !strings.Contains(err.Error(), "no interface") {
 		t.Errorf("network without interface: %v", err)
 	}
-	for _, bad := range []string{"/status?since=x", "/nothing"} {
+	if r, err := c.EndReads(t.Context()); err != nil || r.Count != 3 || string(r.Reads) != "abc" || r.Pack != "p" || r.Wasted != 9 {
+		t.Errorf("reads %+v, %v", r, err)
+	}
+	for _, bad := range []string{"/status?since=x", "/nothing", "/reads"} {
 		if _, err := c.do(t.Context(), "GET", bad, nil); err == nil {
 			t.Errorf("GET %s succeeds", bad)
 		}
@@ -63,6 +69,7 @@ func TestBlockConfigValidate(t *testing.T) {
 		"no size":      func(c *BlockConfig) { c.Size = 0 },
 		"odd size":     func(c *BlockConfig) { c.Size = 4097 },
 		"no chunks":    func(c *BlockConfig) { c.ChunkSize = 0 },
+		"large pack":   func(c *BlockConfig) { c.Pack = make([]byte, image.MaxPack+1) },
 		"no servers":   func(c *BlockConfig) { c.Servers = nil },
 		"server name":  func(c *BlockConfig) { c.Servers = []string{"http://pando.example:8480"} },
 		"server https": func(c *BlockConfig) { c.Servers = []string{"https://192.0.2.1:8480"} },

@@ -92,6 +92,13 @@ func (w *sourceWatch) broken(err error) {
 	w.tell(Incident{Kind: BrokenImage, Message: err.Error()})
 }
 
+// lostPiece reports a piece of the boot pack, or all of it, that cannot be used. One tells of all.
+func (w *sourceWatch) lostPiece(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell(Incident{Kind: LostPiece, Message: "the blocks come from chunks: " + err.Error()})
+}
+
 // server is the source that answered last.
 func (w *sourceWatch) server() string {
 	w.mu.Lock()

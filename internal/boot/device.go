@@ -26,7 +26,7 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	r := m.manifest.Root
 	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: BlockConfig{
 		Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Servers: m.assigned().Servers, Network: m.lease.network()}}
+		Pack: m.pack, Servers: m.assigned().Servers, Network: m.lease.network()}}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}

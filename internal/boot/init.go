@@ -40,6 +40,7 @@ type machine struct {
 	lease      lease
 	assignment atomic.Pointer[fleet.Assignment] // after hello
 	manifest   image.Manifest
+	pack       []byte // the boot pack's map, verified; nil: none
 	device     *BlockProcess
 	begun      map[trace.Stage]time.Time // for the console
 }

@@ -22,7 +22,8 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 		man, err := m.manifestFrom(ctx, client, server)
 		if err == nil {
 			m.manifest = man
-			return fmt.Sprintf("%s, %d MB root, signature good", m.assigned().Version.Short(), man.Root.Size/1e6), nil
+			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6,
+				m.usePack(ctx, client)), nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", server, err))
 	}

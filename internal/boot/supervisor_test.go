@@ -34,6 +34,7 @@ func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 type testOrigin struct {
 	raw     []byte
 	index   chunk.ID
+	pack    []byte // map of a boot pack, for daemons to be started with
 	url     string
 	objects map[string][]byte
 	down    atomic.Bool  // answers 503
@@ -165,6 +166,14 @@ func (k *fakeKernel) hangUp() {
 // startSupervisor runs a supervisor in this process; its block daemons are this test binary.
 func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient, ready string) {
 	t.Helper()
+	k, c, ready, stop := supervise(t, o, BlockConfig{ChunkSize: chunk.BlockSize, Cache: 1})
+	t.Cleanup(stop)
+	return k, c, ready
+}
+
+// supervise is startSupervisor with more to choose.
+func supervise(t testing.TB, o *testOrigin, cfg BlockConfig) (k *fakeKernel, c BlockClient, ready string, stop func()) {
+	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
 	self, err := os.Executable()
@@ -172,8 +181,8 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient,
 		t.Fatal(err)
 	}
 	k = newFakeKernel()
-	s := &supervisor{binary: self, log: quietLog(), kernel: k, cfg: BlockConfig{Index: o.index,
-		Size: int64(len(o.raw)), ChunkSize: chunk.BlockSize, Servers: []string{o.url}, Cache: 1}}
+	cfg.Index, cfg.Size, cfg.Servers, cfg.Pack = o.index, int64(len(o.raw)), []string{o.url}, o.pack
+	s := &supervisor{binary: self, log: quietLog(), kernel: k, cfg: cfg}
 	if s.ledger, s.memory, err = newLedger(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,13 +199,12 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c BlockClient,
 		t.Fatal(err)
 	}
 	c = BlockClient{Socket: filepath.Join(dir, BlockSocket)}
-	t.Cleanup(func() {
+	return k, c, strings.TrimSpace(string(line)), func() {
 		cancel()
 		k.hangUp() // the daemon takes that for a disconnect and ends, and the supervisor with it
 		<-stopped
 		s.memory.Close()
-	})
-	return k, c, strings.TrimSpace(string(line))
+	}
 }
 
 func TestSupervisorReplacesAKilledDaemon(t *testing.T) {

@@ -7,6 +7,10 @@
 // part of a build (see Steps); what it has made is used again when the build is resumed. A build's unfinished work lies
 // in a work directory that is named by what is built, so the next build of the same thing continues it.
 //
+// A recording is what one boot of a version read. Merge makes an order of some recordings: blocks, in the order in which
+// they shall come. Pack makes a boot pack of an order: pieces, map, signature. CarryOver translates an order from one version to
+// another by the maps of their root file systems.
+//
 // The same tree gives the same manifest, byte for byte: nothing of the clock, the machine, the order of
 // names in a directory or the umask goes into it. What differs from build to build is the provenance.
 package build

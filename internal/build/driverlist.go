@@ -1,6 +1,10 @@
 package build
 
-import "strings"
+import (
+	"strings"
+
+	"pando/internal/image"
+)
 
 // driverList names the modules of one driver part. What they depend on comes along by itself.
 type driverList struct {
@@ -8,6 +12,10 @@ type driverList struct {
 	always  []string // loaded by every boot; without them no node boots
 	devices []string // loaded where a device asks for them; a kernel may lack some
 	unpack  bool     // store modules unpacked although the kernel could unpack them
+
+	insteadOf string        // the part that this one is a choice from, which base comes with as well
+	nics      []string      // of devices, those that drive the NICs that this part is for
+	pci       image.PCIList // NICs that it is for; "": those that the aliases of nics name
 }
 
 // driverLists is the content of K. The base part is unpacked because each boot loads most of it and zstd is
@@ -18,8 +26,9 @@ func driverLists() []driverList {
 		{name: "base", unpack: true,
 			always: []string{"nbd", "erofs", "overlay", "af_packet"},
 			devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi
-				virtio_pci virtio_mmio virtio_net virtio_rng`)},
-		{name: "net", devices: strings.Fields(wiredAdapters + usbAdapters + transceivers)},
+				virtio_pci virtio_mmio virtio_net virtio_rng`),
+			nics: []string{"virtio_net"}, pci: "1af4:1000,1041"}, // the aliases are those of every virtio device
+		{name: "net", devices: strings.Fields(wiredAdapters + usbHosts + usbAdapters + transceivers)},
 	}
 }
 
@@ -33,9 +42,11 @@ const wiredAdapters = `
 	ena gve vmxnet3 hv_netvsc pci_hyperv xen_netfront
 `
 
-// usbAdapters are USB Ethernet adapters and the host controllers that they hang on.
+// usbHosts are the host controllers that USB adapters hang on.
+const usbHosts = `xhci_pci ehci_pci ohci_pci uhci_hcd`
+
+// usbAdapters are USB Ethernet adapters.
 const usbAdapters = `
-	xhci_pci ehci_pci ohci_pci uhci_hcd
 	r8152 ax88179_178a asix cdc_ether cdc_ncm smsc75xx smsc95xx lan78xx aqc111 rtl8150 dm9601 mcs7830 pegasus
 `
 

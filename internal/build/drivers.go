@@ -21,26 +21,35 @@ type DriverOptions struct {
 
 // DriverCPIO is one driver part of K.
 type DriverCPIO struct {
-	Name     string   // "base", "net"
+	Name     string   // "base", "net", or of a NIC's driver: "e1000e"
 	Data     []byte   // cpio, compressed for the kernel; the same bytes for the same tree
 	Raw      int64    // bytes before compression
 	Modules  []string // names of the modules in it
 	Absent   []string // modules of the list that this kernel does not have
 	Firmware []string // firmware files packed
 	Missing  []string // firmware files that a module names and that were not found
+
+	InsteadOf string        // part that has all of this one: for nodes whose NIC is known; "": for every node
+	For       []string      // modules of NICs that it is for
+	PCI       image.PCIList // NICs that it is for
 }
 
 // Drivers makes the driver parts of K from the modules of one kernel: "base", which every node needs, then
-// "net", every usual wired network adapter. A kernel that cannot do without a module it does not have (no
-// nbd, no erofs) is an error.
+// "net", every usual wired network adapter, then one for each of these that the kernel has. A kernel that cannot
+// do without a module it does not have (no nbd, no erofs) is an error.
 func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	tree, err := openModules(ctx, opt.Tree, opt.Release)
 	if err != nil {
 		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
 	}
-	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}}
+	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
 	var out []DriverCPIO
-	for _, list := range driverLists() {
+	for _, list := range append(driverLists(), nicLists()...) {
+		if list.insteadOf != "" {
+			if list = p.beside(out[0], list); len(list.nics) == 0 {
+				continue
+			}
+		}
 		d, err := p.pack(ctx, list)
 		if err != nil {
 			return nil, fmt.Errorf("drivers %q of kernel %s: %w", list.name, opt.Release, err)
@@ -54,15 +63,27 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	return out, nil
 }
 
-// driverPacker packs one list after another; a module goes into the first part that needs it.
+// driverPacker packs one list after another; a module that is taken goes into no further part.
 type driverPacker struct {
-	tree  *moduleTree
-	opt   DriverOptions
-	taken map[string]bool
+	tree   *moduleTree
+	opt    DriverOptions
+	taken  map[string]bool
+	loaded map[string]loadedModule // what several parts have, read once
+}
+
+func (p *driverPacker) load(ctx context.Context, name string, unpack bool) (loadedModule, error) {
+	if m, ok := p.loaded[name]; ok {
+		return m, nil
+	}
+	m, err := p.tree.load(ctx, name, unpack)
+	if err == nil && !unpack {
+		p.loaded[name] = m
+	}
+	return m, err
 }
 
 func (p *driverPacker) pack(ctx context.Context, list driverList) (DriverCPIO, error) {
-	out := DriverCPIO{Name: list.name}
+	out := DriverCPIO{Name: list.name, InsteadOf: list.insteadOf, For: p.known(list.nics), PCI: p.pciOf(list)}
 	names, absent, err := p.closure(list)
 	if err != nil {
 		return out, err
@@ -77,7 +98,7 @@ func (p *driverPacker) pack(ctx context.Context, list driverList) (DriverCPIO, e
 	c := newCPIO()
 	var firmware []string
 	for _, n := range names {
-		m, err := p.tree.load(ctx, n, list.unpack)
+		m, err := p.load(ctx, n, list.unpack)
 		if err != nil {
 			return out, err
 		}

@@ -41,6 +41,7 @@ type erofsFile struct {
 }
 
 type erofsInode struct {
+	at     int64 // where the inode itself lies
 	layout int
 	mode   uint16
 	size   int64
@@ -85,7 +86,7 @@ func (e *erofsImage) inode(nid uint64) (erofsInode, error) {
 	}
 	le := binary.LittleEndian
 	format := le.Uint16(b)
-	n.layout = int(format>>1) & 7
+	n.at, n.layout = at, int(format>>1)&7
 	n.mode = le.Uint16(b[4:])
 	n.start = int64(le.Uint32(b[16:])) * e.blockSize
 	n.size, n.tail = int64(le.Uint32(b[8:])), at+32

@@ -226,7 +226,8 @@ func (b *builder) addKernel(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.manifest.Drivers = append(b.manifest.Drivers, image.Driver{Name: d.Name, Object: id, Size: int64(len(d.Data))})
+		b.manifest.Drivers = append(b.manifest.Drivers, image.Driver{Name: d.Name, Object: id, Size: int64(len(d.Data)),
+			InsteadOf: d.InsteadOf, For: d.For, PCI: d.PCI})
 	}
 	return w.Sync(ctx)
 }

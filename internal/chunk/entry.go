@@ -18,11 +18,12 @@ type Entry struct {
 // are at most MaxRaw.
 const MaxZeroRun = 65535 * BlockSize
 
-// entrySize is the encoded size of an Entry:
+// EntrySize is the encoded size of an Entry, in bytes:
 // raw size in blocks (2), codec (1), digest algorithm (1), stored size (4), digest (32).
-const entrySize = 40
+const EntrySize = 40
 
-func (e Entry) check() error {
+// Check says what is wrong with an entry. What writes or reads entries calls it.
+func (e Entry) Check() error {
 	limit := MaxRaw
 	if e.Codec == Zero {
 		limit = MaxZeroRun
@@ -46,14 +47,16 @@ func (e Entry) check() error {
 	return nil
 }
 
-func (e Entry) append(b []byte) []byte {
+// Append appends the EntrySize bytes of an entry that Check accepts.
+func (e Entry) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(e.RawSize/BlockSize))
 	b = append(b, byte(e.Codec), byte(e.ID.Algorithm))
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.StoredSize))
 	return append(b, e.ID.Sum[:]...)
 }
 
-func readEntry(b []byte) Entry {
+// ReadEntry reads the entry that b, of at least EntrySize bytes, starts with. The entry is not checked.
+func ReadEntry(b []byte) Entry {
 	return Entry{
 		RawSize:    int(binary.LittleEndian.Uint16(b)) * BlockSize,
 		Codec:      Codec(b[2]),

@@ -29,7 +29,7 @@ func NewPage(entries []Entry) (*Page, error) {
 	p := &Page{Entries: entries, ends: make([]int64, len(entries))}
 	end := int64(0)
 	for i, e := range entries {
-		if err := e.check(); err != nil {
+		if err := e.Check(); err != nil {
 			return nil, fmt.Errorf("index page: entry %d: %w", i, err)
 		}
 		end += int64(e.RawSize)
@@ -53,13 +53,13 @@ func (p *Page) Find(off int64) (i int, start int64) {
 
 // Encode returns the page's bytes, which Encoder.Encode then packs into an object.
 func (p *Page) Encode() []byte {
-	b := make([]byte, 0, pageHeader+len(p.Entries)*entrySize)
+	b := make([]byte, 0, pageHeader+len(p.Entries)*EntrySize)
 	b = append(b, pageMagic...)
 	b = append(b, pageFormat, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(p.Entries)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(p.RawSize()))
 	for _, e := range p.Entries {
-		b = e.append(b)
+		b = e.Append(b)
 	}
 	return b
 }
@@ -73,12 +73,12 @@ func DecodePage(b []byte) (*Page, error) {
 		return nil, fmt.Errorf("index page: unknown format %d.%d", b[4], b[5])
 	}
 	n := int(binary.LittleEndian.Uint16(b[6:]))
-	if len(b) != pageHeader+n*entrySize {
+	if len(b) != pageHeader+n*EntrySize {
 		return nil, fmt.Errorf("index page: %d bytes do not hold %d entries", len(b), n)
 	}
 	entries := make([]Entry, 0, min(n, MaxPageEntries))
-	for r := b[pageHeader:]; len(r) > 0; r = r[entrySize:] {
-		entries = append(entries, readEntry(r))
+	for r := b[pageHeader:]; len(r) > 0; r = r[EntrySize:] {
+		entries = append(entries, ReadEntry(r))
 	}
 	p, err := NewPage(entries)
 	if err != nil {

@@ -30,7 +30,7 @@ type PageRef struct {
 }
 
 // PageSize is the number of bytes that the page unpacks to.
-func (r PageRef) PageSize() int { return pageHeader + r.Entries*entrySize }
+func (r PageRef) PageSize() int { return pageHeader + r.Entries*EntrySize }
 
 func (r PageRef) check() error {
 	switch {

@@ -19,6 +19,15 @@ type Assignment struct {
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
+	Pack        *PackRef      `json:"pack,omitempty"` // the boot pack of this boot; nil: none, or none yet
+}
+
+// PackRef names the map of a boot pack, which a node fetches like any object. A node that cannot fetch or verify it
+// boots without.
+type PackRef struct {
+	Object    string `json:"object"`    // id of the map's object
+	Size      int64  `json:"size"`      // bytes of the map
+	Signature string `json:"signature"` // minisign, over the map
 }
 
 // File is one config file, rendered for one node.

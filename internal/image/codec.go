@@ -111,6 +111,9 @@ func (m Manifest) checkDrivers() error {
 		case d.Object.IsZero() || d.Size <= 0:
 			return fmt.Errorf("drivers[%d].object: missing", i)
 		}
+		if err := d.checkUse(m.Drivers[:i]); err != nil {
+			return fmt.Errorf("drivers[%d].%w", i, err)
+		}
 		seen[d.Name] = true
 	}
 	return nil

@@ -27,9 +27,15 @@ type Kernel struct {
 
 // Driver is one cpio of kernel modules, compressed with zstd, sent as it is.
 type Driver struct {
-	Name   string   `json:"name"` // "base": what every node needs; "net": every usual NIC
+	Name   string   `json:"name"` // "base": what every node needs; "net": every usual NIC; else a NIC's driver
 	Object chunk.ID `json:"object"`
 	Size   int64    `json:"size"` // bytes
+
+	// InsteadOf names a cpio that has all that is in this one. A node whose NICs are known is sent those that are for
+	// them and not that one; any other node is sent that one and none of these. "": sent to every node.
+	InsteadOf string   `json:"instead_of,omitempty"`
+	For       []string `json:"for,omitempty"` // modules of NICs that it is for
+	PCI       PCIList  `json:"pci,omitempty"` // NICs that it is for
 }
 
 // Root is the root file system: an index of raw extents.

@@ -26,32 +26,48 @@ var (
 // Sign returns the detached signature of a manifest's exact bytes, in the format of minisign. The same key
 // and bytes give the same signature.
 func Sign(key minisign.PrivateKey, manifest []byte) []byte {
-	r := minisign.NewReader(bytes.NewReader(manifest)) // the pre-hashed kind, which is what minisign makes today
-	_, _ = io.Copy(io.Discard, r)                      // reads from memory
-	return r.SignWithComments(key, trustedComment+string(Version(manifest)), fmt.Sprintf("key %016X", key.ID()))
+	return sign(key, manifest, trustedComment+string(Version(manifest)))
+}
+
+func sign(key minisign.PrivateKey, data []byte, comment string) []byte {
+	r := minisign.NewReader(bytes.NewReader(data)) // the pre-hashed kind, which is what minisign makes today
+	_, _ = io.Copy(io.Discard, r)                  // reads from memory
+	return r.SignWithComments(key, comment, fmt.Sprintf("key %016X", key.ID()))
 }
 
 // Verify checks that one of keys (minisign public keys, base64) signed manifest, and only then reads it.
 // The error is ErrUnsigned or ErrWrongSignature.
 func Verify(manifest, signature []byte, keys ...string) (Manifest, error) {
-	if err := verify(manifest, signature, keys); err != nil {
+	if err := verifyManifest(manifest, signature, keys); err != nil {
 		return Manifest{}, fmt.Errorf("manifest %s: %w", Version(manifest).Short(), err)
 	}
 	return Decode(manifest)
 }
 
-func verify(manifest, signature []byte, keys []string) error {
-	if len(manifest) > MaxManifest || len(signature) > MaxSignature {
-		return fmt.Errorf("%w: %d and %d bytes are too many", ErrWrongSignature, len(manifest), len(signature))
+func verifyManifest(manifest, signature []byte, keys []string) error {
+	if len(manifest) > MaxManifest {
+		return fmt.Errorf("%w: %d bytes are too many", ErrWrongSignature, len(manifest))
+	}
+	err := verify(manifest, signature, trustedComment+string(Version(manifest)), keys)
+	if errors.Is(err, ErrUnsigned) {
+		return fmt.Errorf("%w; build it with `pando image build`, which signs with the site key", err)
+	}
+	return err
+}
+
+// verify checks that one of keys signed data with comment as the trusted comment.
+func verify(data, signature []byte, comment string, keys []string) error {
+	if len(signature) > MaxSignature {
+		return fmt.Errorf("%w: %d bytes are too many", ErrWrongSignature, len(signature))
 	}
 	if len(strings.TrimSpace(string(signature))) == 0 {
-		return fmt.Errorf("%w; build it with `pando image build`, which signs with the site key", ErrUnsigned)
+		return ErrUnsigned
 	}
 	var s minisign.Signature
 	if err := s.UnmarshalText(signature); err != nil {
 		return fmt.Errorf("%w: not a minisign signature: %w", ErrWrongSignature, err)
 	}
-	if s.TrustedComment != trustedComment+string(Version(manifest)) {
+	if s.TrustedComment != comment {
 		return fmt.Errorf("%w: it is for %q", ErrWrongSignature, s.TrustedComment)
 	}
 	known := make([]string, 0, len(keys))
@@ -61,7 +77,7 @@ func verify(manifest, signature []byte, keys []string) error {
 			return fmt.Errorf("trust key %q: %w", text, err)
 		}
 		if key.ID() == s.KeyID {
-			if !minisign.Verify(key, manifest, signature) {
+			if !minisign.Verify(key, data, signature) {
 				return fmt.Errorf("%w by key %016X", ErrWrongSignature, s.KeyID)
 			}
 			return nil

@@ -14,9 +14,10 @@ type Action string
 
 // The actions.
 const (
-	Start Action = "start" // fetch kernel and initramfs, and start them
-	Wait  Action = "wait"  // say why, sleep, ask again: nobody has adopted this machine yet
-	Fail  Action = "fail"  // the same, for something that an operator has to mend
+	Start  Action = "start"  // fetch kernel and initramfs, and start them
+	Queued Action = "queued" // say which place it has, sleep, ask again: others load now
+	Wait   Action = "wait"   // say why, sleep, ask again: nobody has adopted this machine yet
+	Fail   Action = "fail"   // the same, for something that an operator has to mend
 )
 
 // Times between two requests of a machine that is told to wait.
@@ -31,13 +32,18 @@ type ScriptInput struct {
 	Base   string    // address of the data path as this machine sees it, "http://10.0.0.1:8480"
 	MAC    fleet.MAC // of the NIC that booted
 
+	Node string // for Start and Queued
+
 	// For Start.
-	Node    string
 	Boot    fleet.BootID
 	Image   fleet.Ref
 	Version fleet.Digest
 	Kernel  string   // object id: 64 hex digits
 	Args    []string // kernel arguments: the manifest's, the group's, the node's, in this order
+
+	// For Queued.
+	Turn  Turn
+	Renew bool // do a DHCP exchange before it asks again
 
 	// For Wait and Fail.
 	Message string        // what is the matter
@@ -54,6 +60,8 @@ func Script(in ScriptInput) ([]byte, error) {
 	switch in.Action {
 	case Start:
 		return startScript(in)
+	case Queued:
+		return queuedScript(in), nil
 	case Wait:
 		return sleepScript(in, "Pando: this machine waits.", or(in.Retry, DefaultWait)), nil
 	case Fail:
@@ -87,8 +95,24 @@ func startScript(in ScriptInput) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// queuedScript is short: in a storm each waiting machine asks for it every few seconds.
+func queuedScript(in ScriptInput) []byte {
+	var b bytes.Buffer
+	b.WriteString("#!ipxe\n")
+	fmt.Fprintf(&b, "echo Pando: %s waits for its turn to load: place %d, about %d s\n", text(in.Node), in.Turn.Place, seconds(in.Turn.Expect))
+	fmt.Fprintf(&b, "sleep %d\n", seconds(in.Turn.Sleep))
+	if in.Renew {
+		b.WriteString(exchange)
+	}
+	writeAsk(&b, in.Base, 5)
+	return b.Bytes()
+}
+
+// seconds rounds up to whole seconds, at least one.
+func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
+
 func sleepScript(in ScriptInput, title string, retry time.Duration) []byte {
-	seconds := max(1, int((retry+time.Second-1)/time.Second))
+	pause := seconds(retry)
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\necho\n")
 	fmt.Fprintf(&b, "echo %s\n", title)
@@ -99,11 +123,11 @@ func sleepScript(in ScriptInput, title string, retry time.Duration) []byte {
 			fmt.Fprintf(&b, "echo | %s\n", text(line))
 		}
 	}
-	fmt.Fprintf(&b, "echo | MAC %s, address ${ip}; it asks again in %d seconds\n", in.MAC, seconds)
-	fmt.Fprintf(&b, "sleep %d\n", seconds)
+	fmt.Fprintf(&b, "echo | MAC %s, address ${ip}; it asks again in %d seconds\n", in.MAC, pause)
+	fmt.Fprintf(&b, "sleep %d\n", pause)
 	// The server takes a request for a token only soon after a DHCP exchange, so every turn makes one.
 	b.WriteString(exchange)
-	writeAsk(&b, in.Base, seconds)
+	writeAsk(&b, in.Base, pause)
 	return b.Bytes()
 }
 

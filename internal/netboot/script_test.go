@@ -39,8 +39,10 @@ func start() ScriptInput {
 func TestScripts(t *testing.T) {
 	in := start()
 	for name, in := range map[string]ScriptInput{
-		"start.ipxe": in,
-		"wait.ipxe":  {Action: Wait, Base: in.Base, MAC: in.MAC, Message: "nobody has adopted it", Hint: "pando node adopt 52:54:00:12:34:56"},
+		"start.ipxe":        in,
+		"queued.ipxe":       {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 7, Expect: 19500 * time.Millisecond, Sleep: 10 * time.Second}},
+		"queued-renew.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 1}, Renew: true},
+		"wait.ipxe":         {Action: Wait, Base: in.Base, MAC: in.MAC, Message: "nobody has adopted it", Hint: "pando node adopt 52:54:00:12:34:56"},
 		"fail.ipxe": {Action: Fail, Base: in.Base, MAC: in.MAC, Message: "group lab has no image\n-x ${mac} || poweroff ; \x1b[2J",
 			Hint: "pando group set lab --image NAME", Retry: 1500 * time.Millisecond},
 	} {
@@ -85,7 +87,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("quiet", "no image\nset one", "${mac} || shell", "pc001")
 	f.Add("a;b", "; poweroff", "$${x}", "\x00")
 	f.Fuzz(func(t *testing.T, arg, message, hint, node string) {
-		for _, action := range []Action{Start, Wait, Fail} {
+		for _, action := range []Action{Start, Queued, Wait, Fail} {
 			in := start()
 			in.Action, in.Args, in.Message, in.Hint, in.Node = action, []string{arg}, message, hint, node
 			b, err := Script(in)

@@ -15,12 +15,13 @@ import (
 
 // assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
 // kernel and modules of the booted version belong to its root.
-func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, at netip.Addr) (bytes, signature []byte, err error) {
+func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Files:    s.configFiles(node, group, b.Addr),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
+		Pack: pack,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

@@ -60,12 +60,14 @@ type site struct {
 	clock *clock
 	stop  func()
 	cfg   Config
+
+	rested chan struct{} // boot packs were looked at, and there is nothing left to look at
 }
 
 // startSite runs a server in a new directory.
 func startSite(t *testing.T, change ...func(*Config)) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), clock: newClock()}
+	s := &site{t: t, dir: t.TempDir(), clock: newClock(), rested: make(chan struct{}, 1)}
 	agent := filepath.Join(s.dir, "agent")
 	if err := os.WriteFile(agent, []byte("\x7fELF not really a program"), 0o755); err != nil {
 		t.Fatal(err)
@@ -94,6 +96,12 @@ func (s *site) start() {
 		s.t.Fatal(err)
 	}
 	srv.neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
+	srv.packs.idle = func() {
+		select {
+		case s.rested <- struct{}{}:
+		default: // somebody was told already
+		}
+	}
 	// Nothing listens for DHCP on loopback; the tests tell what it would have seen.
 	if err := srv.Listen(s.t.Context()); err != nil {
 		s.t.Fatal(err)

@@ -92,7 +92,8 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	resp.Assignment, resp.Signature, err = s.assign(c.boot, node, group, at)
+	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
+	resp.Assignment, resp.Signature, err = s.assign(c.boot, node, group, pack, at)
 	if err != nil {
 		return resp, err
 	}

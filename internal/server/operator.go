@@ -33,6 +33,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"DELETE", "/v1/groups/{name}", answer(o.deleteGroup)},
 		{"GET", "/v1/images", answer(o.listImages)},
 		{"GET", "/v1/images/{name}", answer(o.showImage)},
+		{"GET", "/v1/images/{name}/trace", answer(o.imageTrace)},
 		{"POST", "/v1/images/{name}/versions", answer(o.addVersion)},
 		{"PUT", "/v1/images/{name}/tags/{tag}", answer(o.setTag)},
 		{"DELETE", "/v1/images/{name}/tags/{tag}", answer(o.deleteTag)},

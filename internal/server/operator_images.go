@@ -90,9 +90,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 	}
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
 	out.RootSize, out.StoredSize, out.Files = m.Root.Size, m.Sizes.Stored, m.Sizes.Files
-	for _, d := range m.Drivers {
-		out.DriversSize += d.Size
-	}
+	out.DriversSize = image.DriversSize(m.AllDrivers())
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		if p.Recipe == "" {
@@ -163,6 +161,7 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.packs.look(req.Version)
 	return o.imageNamed(r.Context(), name)
 }
 

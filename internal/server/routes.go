@@ -39,6 +39,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m := newMux(s.log)
 	m.handle("POST /v1/node/hello", s.hello)
 	m.handle("POST /v1/node/events", s.nodeEvents)
+	m.handle("POST /v1/node/trace", s.nodeTrace)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
@@ -58,6 +59,7 @@ type operator struct {
 	key     ed25519.PublicKey // the server's
 	release string
 	started time.Time
+	packs   *packs
 	dhcp    func() api.DHCP // what the DHCP part does now
 	heard   *heard
 	now     func() time.Time
@@ -66,5 +68,5 @@ type operator struct {
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
+		release: s.cfg.Release, started: s.started, packs: s.packs, dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
 }

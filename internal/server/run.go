@@ -118,6 +118,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("DHCP", s.dhcp.Run)
 	start("agent", func(context.Context) error { s.prepareAgent(); return nil })
 	start("housekeeping", s.housekeeping)
+	start("boot packs", s.packs.run)
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
 	<-ctx.Done()
 	wg.Wait()

@@ -31,6 +31,8 @@ type Server struct {
 	versions *versions
 	files    bootFiles
 	agent    *agent
+	traces   *traces
+	packs    *packs
 
 	exchanges   *exchanges
 	boots       *boots
@@ -76,6 +78,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
+	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
+		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.boots = &boots{registry: s.registry, now: s.now}
 	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
 		return err

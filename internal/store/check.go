@@ -140,7 +140,7 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	if len(c.report.Problems) == before {
 		c.report.Versions++
 	}
-	return nil
+	return c.packs(ctx, v.Digest, m)
 }
 
 // need reports an object that is missing or has another size, and tells whether it is good.

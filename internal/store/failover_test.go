@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -43,6 +44,36 @@ var (
 	errDown  = errors.New("connection refused")
 	errWrong = fmt.Errorf("get: %w", &chunk.WrongBytesError{})
 )
+
+// Find waits for a source that is away, and takes its word that it has nothing, or nothing right.
+func TestFind(t *testing.T) {
+	for name, c := range map[string]struct {
+		next []error
+		want error
+		asks int
+	}{
+		"away for a while":   {repeat(errDown, 3), nil, 4},
+		"missing":            {repeat(ErrMissing, 9), ErrMissing, 1},
+		"away, then missing": {[]error{errDown, ErrMissing}, ErrMissing, 2},
+		"wrong":              {repeat(errWrong, 9), errWrong, 2}, // a source that sent wrong bytes is asked once more
+		"wrong once":         {repeat(errWrong, 1), nil, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{name: "a", next: c.next}
+			over, err := NewFailover(&observed{}, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := NewRetry(over, slog.New(slog.DiscardHandler)).Find(t.Context(), chunk.Sum(theObject), 0)
+			if !errors.Is(err, c.want) || err == nil && string(v.Stored()) != string(theObject) {
+				t.Errorf("%s: %q, %v, want %v", name, v.Stored(), err, c.want)
+			}
+			if len(f.seen) != c.asks {
+				t.Errorf("%s: asked %d times, want %d", name, len(f.seen), c.asks)
+			}
+		})
+	}
+}
 
 func repeat(err error, n int) []error { return slices.Repeat([]error{err}, n) }
 

@@ -31,6 +31,9 @@ const MaxObject = max(chunk.MaxRootSize, chunk.MaxRaw)
 // ErrMissing says that a source does not have the object.
 var ErrMissing = errors.New("the source has no such object")
 
+// ErrBusy says that a source has the object and cannot send it now.
+var ErrBusy = errors.New("the source is busy")
+
 // HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>. Anything can
 // be that server: Pando, any web server over a copy of its store, a bucket.
 type HTTP struct {
@@ -126,6 +129,8 @@ func checkStatus(code int) error {
 		return nil
 	case http.StatusNotFound, http.StatusGone:
 		return ErrMissing
+	case http.StatusServiceUnavailable:
+		return ErrBusy
 	}
 	return fmt.Errorf("HTTP status %d %s", code, http.StatusText(code))
 }

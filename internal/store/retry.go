@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -52,6 +53,19 @@ func pause(attempt int, random func(n int64) int64) time.Duration {
 // Get returns the object, however long it takes; the only error is that ctx is done. size may be 0 when it is
 // not known.
 func (r *Retry) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	return r.get(ctx, id, size, func(error) bool { return false })
+}
+
+// Find is Get for an object that can be done without: it waits for sources that are away, but that one says it has
+// no such object, or keeps sending wrong bytes, is an answer.
+func (r *Retry) Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	return r.get(ctx, id, size, func(err error) bool {
+		var wrong *chunk.WrongBytesError
+		return errors.Is(err, ErrMissing) || errors.As(err, &wrong)
+	})
+}
+
+func (r *Retry) get(ctx context.Context, id chunk.ID, size int64, final func(error) bool) (chunk.Verified, error) {
 	req := Request{ID: id, Size: size}
 	for {
 		wake := r.waker()
@@ -64,6 +78,9 @@ func (r *Retry) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verifie
 		}
 		if ctx.Err() != nil {
 			return chunk.Verified{}, context.Cause(ctx)
+		}
+		if final(err) {
+			return chunk.Verified{}, err
 		}
 		req.Attempt++
 		// The first failure and then about one a minute: an outage shall not fill the kernel's log.

@@ -29,9 +29,14 @@ type Net struct {
 
 var netCount atomic.Int32
 
+// nextName is a name that nobody else has, and that tells Sweep whose it is.
+func nextName(prefix string) string {
+	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), netCount.Add(1))
+}
+
 // NewNet makes a namespace whose name begins with prefix, with a bridge that has the address addr. Close it.
 func NewNet(prefix string, addr netip.Prefix) (*Net, error) {
-	n := &Net{Name: fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), netCount.Add(1)), Addr: addr}
+	n := &Net{Name: nextName(prefix), Addr: addr}
 	if err := ip("netns", "add", n.Name); err != nil {
 		return nil, fmt.Errorf("make network namespace %s (root is needed): %w", n.Name, err)
 	}
@@ -115,25 +120,28 @@ func (n *Net) Command(ctx context.Context, name string, args ...string) *exec.Cm
 }
 
 // Dial connects to an IP address and port as seen from inside the namespace.
-func (n *Net) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
+func (n *Net) Dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = n.Do(func() (err error) {
+		var d net.Dialer
+		c, err = d.DialContext(ctx, network, address)
+		return err
+	})
+	return c, err
+}
+
+// Do calls f on a thread that is inside the namespace: sockets and processes that f makes stay there.
+func (n *Net) Do(f func() error) error {
+	done := make(chan error, 1)
 	go func() {
 		// The thread stays locked, so that it ends with this goroutine and no other one ever runs in the namespace.
 		runtime.LockOSThread()
-		if err := enter(n.path()); err != nil {
-			done <- result{nil, err}
-			return
+		err := enter(n.path())
+		if err == nil {
+			err = f()
 		}
-		var d net.Dialer
-		c, err := d.DialContext(ctx, network, address)
-		done <- result{c, err}
+		done <- err
 	}()
-	r := <-done
-	return r.conn, r.err
+	return <-done
 }
 
 func enter(path string) error {

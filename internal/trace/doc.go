@@ -9,5 +9,8 @@
 // The stages before init happen on the server's clock. The node counts from its own init and knows no time of
 // day; the server learns once when that was, so that one shift joins the two clocks.
 //
+// A read trace is another thing: which blocks of the root a boot read, in order, with times. Its bytes are
+// specified in docs/formats/read-trace.md.
+//
 // Nothing here does I/O or reads a clock.
 package trace

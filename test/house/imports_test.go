@@ -32,13 +32,15 @@ var mayImport = []rule{
 	{"blockdev", []string{"chunk", "image"}},
 	{"dhcp", []string{"fleet", "netboot"}},
 	{"registry", []string{"fleet", "trace"}},
+	{"peer", []string{"chunk", "store"}},
 	{"api", []string{"fleet", "trace", "image"}},
 	{"config", []string{"fleet"}},
 	{"identity", []string{"fleet"}},
-	{"build", []string{"fleet", "chunk", "image", "store", "api"}},
+	{"build", []string{"fleet", "chunk", "image", "trace", "store", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "blockdev", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "dhcp", "registry", "api",
 		"config", "identity", "build"}},
+	{"sim", []string{"peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }
 

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"pando/internal/testkit"
+)
+
+// storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
+// links allow.
+type storm struct {
+	lab
+
+	image  string   // name of the image
+	tree   string   // directory that it is built from; "": the recipe
+	traces []string // files with read traces; none: those that the server keeps
+
+	nodes   []int
+	systems []string
+	runs    int
+	think   float64
+	rate    testkit.Rate // of a node's link; 0: as fast as this machine can tell
+	uplink  testkit.Rate // of the server's link; 0: as a node's
+	busy    bool         // keep runs of a machine that was too busy
+
+	star *testkit.Star
+	site *testkit.Site
+}
+
+// stormNet is the network of a storm: the address of the server, and room for 65,000 nodes.
+var stormNet = netip.MustParsePrefix("10.79.0.1/16")
+
+// dataPort is where the server's data path listens.
+const dataPort = "8480"
+
+func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
+	s := &storm{lab: lab{out: stdout, err: stderr}}
+	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
+	f.StringVar(&s.data, "data", "", "the server's data directory (default: data below --dir)")
+	f.StringVar(&s.image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
+	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
+	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
+	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
+	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
+	f.Func("systems", "what to measure, with commas (default: all of "+strings.Join(systemNames(), ", ")+")", listOf(&s.systems))
+	f.IntVar(&s.runs, "runs", 1, "runs of each")
+	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
+	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
+	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
+	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	err := s.check(f.Args())
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-lab storm:", err)
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err == nil {
+		s.bin = filepath.Dir(self)
+		s.dir, err = filepath.Abs(s.dir)
+	}
+	return s, err
+}
+
+// check completes the flags and says what is wrong with them.
+func (s *storm) check(rest []string) error {
+	if len(s.nodes) == 0 {
+		s.nodes = []int{1, 10, 40}
+	}
+	if len(s.systems) == 0 {
+		s.systems = systemNames()
+	}
+	for _, name := range s.systems {
+		if !slices.Contains(systemNames(), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(systemNames(), ", "))
+		}
+	}
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unknown argument %q", rest[0])
+	case s.runs < 1:
+		return fmt.Errorf("%d runs", s.runs)
+	case s.think < 0 || s.think > 1000:
+		return fmt.Errorf("--think %g: it is a ratio, 0 for none", s.think)
+	}
+	return nil
+}
+
+func listOf(out *[]string) func(string) error {
+	return func(text string) error {
+		*out = strings.Split(text, ",")
+		return nil
+	}
+}
+
+func numbersOf(out *[]int) func(string) error {
+	return func(text string) error {
+		for _, word := range strings.Split(text, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil || n < 1 || n > 10_000 {
+				return fmt.Errorf("%q is not a number of nodes", word)
+			}
+			*out = append(*out, n)
+		}
+		return nil
+	}
+}
+
+func rateOf(out *testkit.Rate) func(string) error {
+	return func(text string) (err error) {
+		*out, err = testkit.ParseRate(text)
+		return err
+	}
+}
+
+// measure is the whole of it. Whatever happens nothing is left running.
+func (s *storm) measure(ctx context.Context) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: the lab makes network namespaces")
+	}
+	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
+		return err
+	}
+	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leftOver(s.star.Close())) }()
+	s.site, err = testkit.StartSite(ctx, testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: "off",
+		Log: filepath.Join(s.dir, "server.log"), Args: []string{"--tftp", "off", "--http", ":" + dataPort}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()
+	m, err := s.material(ctx)
+	if err != nil {
+		return err
+	}
+	rep := newReport(m)
+	for _, job := range s.plan(m) {
+		r, err := s.run(ctx, m, job)
+		if err != nil {
+			return fmt.Errorf("%s with %d nodes: %w", job.System, job.Nodes, err)
+		}
+		rep.Runs = append(rep.Runs, r)
+		s.say("%s", r.line())
+		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
+			return err
+		}
+	}
+	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
+	return nil
+}
+
+func leftOver(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &leftError{err}
+}
+
+// job is one run to do.
+type job struct {
+	System string
+	Nodes  int
+	Node   testkit.Rate // of a node's link
+	Server testkit.Rate
+	Again  int // how often this was done before
+}
+
+// plan lists the runs: of each number of nodes all systems in turn, so that what changes on the machine meanwhile
+// meets all of them.
+func (s *storm) plan(m *material) []job {
+	var out []job
+	for again := range s.runs {
+		for _, n := range s.nodes {
+			for _, name := range s.systems {
+				j := job{System: name, Nodes: n, Node: s.rate, Server: s.uplink, Again: again}
+				if j.Node == 0 {
+					j.Node = fastest(m.bootSet)
+				}
+				if j.Server == 0 {
+					j.Server = j.Node
+				}
+				out = append(out, j)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"pando/internal/blockdev"
+	"pando/internal/build"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// material is what is booted in a storm.
+type material struct {
+	version  fleet.Digest
+	manifest image.Manifest
+	keys     identity.Keys
+	pack     image.PackRecord
+	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	boot     script   // what a boot reads, and when
+	want     [][]byte // what each of its reads must give
+	read     int64    // bytes of want
+}
+
+// material makes image, read traces and boot pack ready.
+func (s *storm) material(ctx context.Context) (*material, error) {
+	m := &material{}
+	var err error
+	if m.version, err = s.version(ctx); err != nil {
+		return nil, err
+	}
+	if m.keys, err = identity.Open(filepath.Join(s.dataDir(), "keys")); err != nil {
+		return nil, err
+	}
+	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	if err != nil {
+		return nil, err
+	}
+	v, err := dir.GetVersion(m.version)
+	if err != nil {
+		return nil, err
+	}
+	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
+		return nil, err
+	}
+	boots, err := s.recordings(m.version)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.packed(ctx, dir, boots); err != nil {
+		return nil, err
+	}
+	m.boot = newScript(boots[0])
+	if err := m.open(ctx, dir); err != nil {
+		return nil, err
+	}
+	s.say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), mega(m.manifest.Root.Size))
+	s.say("Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W", len(m.want), mega(m.read),
+		m.boot.length.Seconds(), len(boots), mega(m.bootSet))
+	return m, nil
+}
+
+func mega(n int64) float64 { return float64(n) / 1e6 }
+
+// version returns the image's newest version. It is built if there is none. A digest is a version of the store.
+func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
+	if d, err := fleet.ParseDigest(s.image); err == nil {
+		return d, nil
+	}
+	if i, err := s.site.API.Image(ctx, s.image); err == nil {
+		if d, ok := i.Tags[fleet.LatestTag]; ok {
+			return d, nil
+		}
+	}
+	from := []string{"--recipe", s.recipe}
+	if s.tree != "" {
+		from = []string{"--from-dir", s.tree}
+	}
+	c := s.pandoCommand(ctx, append([]string{"image", "build", s.image}, from...)...)
+	c.Stdout, c.Stderr = s.out, s.err
+	if err := c.Run(); err != nil {
+		return "", fmt.Errorf("build the image: %w", err)
+	}
+	i, err := s.site.API.Image(ctx, s.image)
+	return i.Tags[fleet.LatestTag], err
+}
+
+// packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
+func (m *material) packed(ctx context.Context, dir *store.Dir, boots []build.Recording) error {
+	records, err := dir.Packs(m.version)
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if m.pack, ok = image.FindPack(records, ""); !ok {
+		m.pack, err = build.Pack(ctx, build.PackOptions{Store: dir, Key: m.keys.Site, Version: m.version, Manifest: m.manifest,
+			Order: build.Merge(boots), Boots: len(boots)})
+		if err != nil {
+			return err
+		}
+	}
+	data, err := dir.Get(ctx, m.pack.Object)
+	if err != nil {
+		return err
+	}
+	p, err := image.VerifyPack(data, []byte(m.pack.Signature), m.version, m.keys.SitePublic())
+	if err != nil {
+		return err
+	}
+	m.bootSet = bootSet(p)
+	return nil
+}
+
+// bootSet is what of a pack a boot needs, in bytes on the wire.
+func bootSet(p image.Pack) int64 {
+	until := p.Booted
+	if until == 0 {
+		until = len(p.Pieces)
+	}
+	sum := int64(0)
+	for _, e := range p.Pieces[:until] {
+		sum += int64(e.StoredSize)
+	}
+	return sum
+}
+
+// open reads what the boot will read, from the store itself.
+func (m *material) open(ctx context.Context, dir *store.Dir) error {
+	dev, err := blockdev.Open(ctx, onDisk{dir}, blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	for _, r := range m.boot.reads {
+		if int64(r.End())*chunk.BlockSize > dev.Size() {
+			return fmt.Errorf("the read trace has block %d, the root of version %s ends before it: it is of another version", r.End()-1, m.version.Short())
+		}
+		p := make([]byte, int(r.Blocks)*chunk.BlockSize)
+		if err := dev.ReadAt(ctx, p, int64(r.Start)*chunk.BlockSize); err != nil {
+			return err
+		}
+		m.want = append(m.want, p)
+		m.read += int64(len(p))
+	}
+	if len(m.want) == 0 {
+		return errors.New("the read trace is empty")
+	}
+	return nil
+}
+
+// onDisk is a store's directory as a source of blocks.
+type onDisk struct{ *store.Dir }
+
+func (d onDisk) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
+	b, err := d.Dir.Get(ctx, id)
+	if err != nil {
+		return chunk.Verified{}, err
+	}
+	return chunk.Check(id, b)
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// recordings returns what boots of a version read, the one to replay first.
+func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
+	if len(s.traces) > 0 {
+		for _, name := range s.traces {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			reads, err := trace.DecodeReads(data)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			out = append(out, build.Recording{Reads: reads})
+		}
+		return out, nil
+	}
+	dir := filepath.Join(s.dataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
+	out, err = keptBoots(dir)
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("no boot of version %s was recorded: boot it once with this server (%s), or name a trace with --reads", v.Short(), s.dataDir())
+	}
+	return out, err
+}
+
+// keptBoot is a read trace as the server keeps it.
+type keptBoot struct {
+	Received time.Time `json:"received"`
+	Reads    []byte    `json:"reads"`
+	Moments  []struct {
+		Stage trace.Stage   `json:"stage"`
+		At    time.Duration `json:"at"`
+	} `json:"moments"`
+}
+
+// keptBoots reads the traces that a server keeps of a version, newest first.
+func keptBoots(dir string) ([]build.Recording, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var kept []keptBoot
+	for _, f := range files {
+		var k keptBoot
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err == nil {
+			err = json.Unmarshal(data, &k)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read trace %s: %w", f.Name(), err)
+		}
+		kept = append(kept, k)
+	}
+	slices.SortStableFunc(kept, func(a, b keptBoot) int { return b.Received.Compare(a.Received) })
+	var out []build.Recording
+	for _, k := range kept {
+		r := build.Recording{}
+		if r.Reads, err = trace.DecodeReads(k.Reads); err != nil {
+			return nil, err
+		}
+		for _, m := range k.Moments {
+			if m.Stage == trace.Booted {
+				r.Booted = m.At
+			}
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of them
+// waited for which. So reads of one millisecond are made at once, a burst, and the time until the next burst passes after
+// the last of them was answered: the boot thinks. All systems get the same script.
+type script struct {
+	reads  []trace.Read
+	bursts []burst
+	length time.Duration // of all thinking, as it was recorded
+}
+
+// burst is some reads that are made at once.
+type burst struct {
+	first, end int           // reads
+	think      time.Duration // before it, as it was recorded
+}
+
+// newScript takes what a boot read until it had booted.
+func newScript(r build.Recording) script {
+	var s script
+	for _, x := range r.Reads {
+		if r.Booted > 0 && x.At > r.Booted {
+			continue
+		}
+		s.reads = append(s.reads, x)
+	}
+	slices.SortStableFunc(s.reads, func(a, b trace.Read) int { return cmp.Compare(a.At, b.At) })
+	at := time.Duration(0)
+	for i, x := range s.reads {
+		if i == 0 || x.At != at {
+			s.bursts = append(s.bursts, burst{first: i, think: x.At - at})
+			at = x.At
+		}
+		s.bursts[len(s.bursts)-1].end = i + 1
+	}
+	s.length = at
+	return s
+}
+
+// scaled returns the bursts with so much thinking in all.
+func (s script) scaled(think time.Duration) []burst {
+	out := slices.Clone(s.bursts)
+	for i := range out {
+		if s.length == 0 {
+			out[i].think = 0
+		} else {
+			out[i].think = time.Duration(float64(out[i].think) / float64(s.length) * float64(think))
+		}
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"pando/internal/store"
+	"pando/internal/testkit"
+)
+
+// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with timestamps has 1,448.
+const eta = 0.94
+
+// unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
+func unit(w int64, rate testkit.Rate) time.Duration {
+	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))
+}
+
+// report is all that was measured, as it is kept.
+type report struct {
+	Date     time.Time  `json:"date"`
+	Machine  string     `json:"machine"`
+	Version  string     `json:"version"`
+	RootSize int64      `json:"root_size"`
+	BootSet  int64      `json:"boot_set"` // W, bytes
+	Read     int64      `json:"read"`     // bytes that a boot reads
+	Runs     []stormRun `json:"runs"`
+}
+
+// stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
+type stormRun struct {
+	System     string    `json:"system"`
+	Nodes      int       `json:"nodes"`
+	NodeRate   int64     `json:"node_rate"`
+	ServerRate int64     `json:"server_rate"`
+	Again      int       `json:"again"` // 0 for the first run of its kind
+	Began      time.Time `json:"began"`
+	Unit       float64   `json:"unit"`  // W/(eta B)
+	Think      float64   `json:"think"` // in units
+	BootSet    int64     `json:"boot_set"`
+	Read       int64     `json:"read"`
+
+	First      float64   `json:"t_first"` // the first node has booted
+	Median     float64   `json:"t_p50"`
+	Last       float64   `json:"t_last"`
+	ServerSent int64     `json:"server_sent"` // on its link, all frames
+	ServerCPU  float64   `json:"server_cpu"`
+	Busy       float64   `json:"busy"`      // part of the machine's processors, whoever used them
+	Discarded  bool      `json:"discarded"` // too busy
+	Each       []nodeRun `json:"each"`
+}
+
+// nodeRun is one node of a run.
+type nodeRun struct {
+	Attached float64 `json:"attached"` // its root can be read
+	Booted   float64 `json:"booted"`
+	Stalled  float64 `json:"stalled"` // time in which the boot stood still for reads
+	Wait99   float64 `json:"wait_p99"`
+	Taken    taken   `json:"taken"`
+}
+
+// finish computes what follows from the nodes.
+func (r *stormRun) finish() error {
+	var times []float64
+	for _, n := range r.Each {
+		times = append(times, n.Booted)
+	}
+	slices.Sort(times)
+	if len(times) == 0 || times[0] <= 0 {
+		return errors.New("a node has no time")
+	}
+	r.First, r.Median, r.Last = times[0], median(times), times[len(times)-1]
+	return nil
+}
+
+// median of sorted values.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// mean of a figure of all nodes.
+func (r stormRun) mean(of func(nodeRun) float64) float64 {
+	sum := 0.0
+	for _, n := range r.Each {
+		sum += of(n)
+	}
+	return sum / float64(len(r.Each))
+}
+
+// most of a figure of all nodes.
+func (r stormRun) most(of func(nodeRun) float64) float64 {
+	top := 0.0
+	for _, n := range r.Each {
+		top = max(top, of(n))
+	}
+	return top
+}
+
+// amplification is what the server sent in units of W.
+func (r stormRun) amplification() float64 { return float64(r.ServerSent) / float64(r.BootSet) }
+
+// wire is what a node received of what it read.
+func (r stormRun) wire() float64 {
+	return r.mean(func(n nodeRun) float64 { return sum(n.Taken.Received) / float64(r.Read) })
+}
+
+// peers is the part of what all received that came from peers.
+func (r stormRun) peers() float64 {
+	all := r.mean(func(n nodeRun) float64 { return sum(n.Taken.Received) })
+	if all == 0 {
+		return 0
+	}
+	return r.mean(func(n nodeRun) float64 { return float64(n.Taken.Received["peer"]) }) / all
+}
+
+func sum(by map[string]int64) float64 {
+	n := int64(0)
+	for _, v := range by {
+		n += v
+	}
+	return float64(n)
+}
+
+// line is the run in one line, as it ends.
+func (r stormRun) line() string {
+	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy",
+		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Busy*100)
+	if r.Discarded {
+		out += fmt.Sprintf(": DISCARDED, more than %.0f %%", mostBusy*100)
+	}
+	return out
+}
+
+func newReport(m *material) *report {
+	return &report{Date: time.Now().UTC(), Machine: machine(), Version: string(m.version), RootSize: m.manifest.Root.Size,
+		BootSet: m.bootSet, Read: m.read}
+}
+
+// machine says where it was measured.
+func machine() string {
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // one word less in a description
+	return strings.TrimSpace(fmt.Sprintf("%d processors, %s, Linux %s", runtime.NumCPU(), runtime.GOARCH, release))
+}
+
+func (r *report) save(file string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(file, append(b, '\n'), 0o644)
+}
+
+// table shows the median run of each system and number of nodes. busy: of discarded runs, too, with a mark.
+func (r *report) table(busy bool) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "system\tN\tB\truns\tt_p50\tt_last\tW/(eta B)\tstorm ratio\tserver/W\twire/read\tpeers\tstall\tdaemon CPU\tmemory\tmachine\t")
+	for _, k := range r.kinds() {
+		good, all := r.of(k, busy), r.of(k, true)
+		if len(good) == 0 {
+			fmt.Fprintf(w, "%s\t%d\t%s\t0 of %d\tdiscarded: the machine was %.0f %% busy\t\t\t\t\t\t\t\t\t\t\t\n", k.system, k.nodes,
+				testkit.Rate(all[0].NodeRate), len(all), all[0].Busy*100)
+			continue
+		}
+		mark := ""
+		m := good[(len(good)-1)/2]
+		if m.Discarded {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s%s\t%d\t%s\t%d of %d\t%.2f s\t%.2f s\t%.2f\t%s\t%.2f\t%.2f\t%.0f %%\t%.2f s\t%.2f s\t%.0f MB\t%.0f %%\t\n",
+			m.System, mark, m.Nodes, testkit.Rate(m.NodeRate), len(good), len(all), m.Median, m.Last, m.Last/m.Unit, r.ratio(m, busy),
+			m.amplification(), m.wire(), m.peers()*100, m.mean(func(n nodeRun) float64 { return n.Stalled }),
+			m.mean(func(n nodeRun) float64 { return n.Taken.CPU }), m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })/1e6, m.Busy*100)
+	}
+	w.Flush()
+	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))
+	if strings.Contains(out.String(), "*\t") || busy {
+		out.WriteString("* the machine was too busy for this figure to mean anything about the links.\n")
+	}
+	return out.String()
+}
+
+// kind is what runs are alike in.
+type kind struct {
+	nodes  int
+	system string
+}
+
+// kinds in the order in which they were measured.
+func (r *report) kinds() (out []kind) {
+	for _, x := range r.Runs {
+		if k := (kind{x.Nodes, x.System}); !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// of returns the runs of a kind, quickest first.
+func (r *report) of(k kind, discarded bool) (out []stormRun) {
+	for _, x := range r.Runs {
+		if x.Nodes == k.nodes && x.System == k.system && (discarded || !x.Discarded) {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stormRun) int { return compare(a.Last/a.Unit, b.Last/b.Unit) })
+	return out
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// ratio is the storm ratio: how much longer the last of N takes than one alone, each in its own unit.
+func (r *report) ratio(m stormRun, busy bool) string {
+	one := r.of(kind{1, m.System}, busy)
+	if len(one) == 0 {
+		return "-"
+	}
+	alone := one[(len(one)-1)/2]
+	return fmt.Sprintf("%.2f", (m.Last/m.Unit)/(alone.Last/alone.Unit))
+}

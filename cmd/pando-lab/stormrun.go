@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// run does one run: all nodes power on at once, and stay up until the last one has booted.
+func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
+	if err := s.star.Limit(j.Server, j.Node); err != nil {
+		return stormRun{}, err
+	}
+	r := stormRun{System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, Each: make([]nodeRun, j.Nodes)}
+	nodes, err := s.nodesOf(m, j)
+	if err != nil {
+		return r, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
+	defer cancel()
+	before, err := s.look()
+	if err != nil {
+		return r, err
+	}
+	r.Began = time.Now().UTC()
+	if err := s.bootNodes(ctx, m, j, nodes, &r); err != nil {
+		return r, err
+	}
+	after, err := s.look()
+	if err != nil {
+		return r, err
+	}
+	r.ServerSent = after.sent - before.sent
+	r.Busy = before.ticks.share(after.ticks)
+	r.ServerCPU = after.server - before.server
+	r.Discarded = r.Busy > mostBusy
+	return r, nil
+}
+
+// patience is how long a run may take: several times what the slowest system needs, and a minute.
+func patience(r stormRun) time.Duration {
+	slowest := float64(r.Nodes)*float64(r.Read)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
+	return time.Minute + time.Duration(4*slowest*float64(time.Second))
+}
+
+// nodesOf makes the nodes of a run, each with an empty directory.
+func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
+	dir := filepath.Join(s.dir, "nodes")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	var out []*node
+	for i := range j.Nodes {
+		n := &node{index: i, net: s.star.Nodes[i], dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m,
+			server: "http://" + stormNet.Addr().String() + ":" + dataPort}
+		if err := os.MkdirAll(n.dir, 0o755); err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// look reads the counters that a run changes.
+func (s *storm) look() (l look, err error) {
+	if l.sent, err = s.star.ServerSent(); err != nil {
+		return l, err
+	}
+	if l.server, _, err = processCost(s.site.PID()); err != nil {
+		return l, err
+	}
+	l.ticks, err = readTicks()
+	return l, err
+}
+
+type look struct {
+	sent   int64
+	server float64
+	ticks  ticks
+}
+
+// bootNodes boots all nodes and writes what they took into r. The first failure ends the run.
+func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	bursts := m.boot.scaled(time.Duration(s.think * r.Unit * float64(time.Second)))
+	var booting, ending sync.WaitGroup
+	booting.Add(len(nodes))
+	begin := time.Now()
+	for i, n := range nodes {
+		ending.Go(func() {
+			var once sync.Once
+			booted := func() { once.Do(booting.Done) }
+			defer booted()
+			err := n.boot(ctx, findSystem(j.System), bursts, begin, &r.Each[i], func() {
+				booted()
+				booting.Wait()
+			})
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", shortName(i), err))
+			}
+		})
+	}
+	ending.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return errors.Join(r.finish())
+}
+
+// boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
+func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) error {
+	root, err := sys.attach(ctx, n)
+	if err != nil {
+		return err
+	}
+	closed := sync.OnceFunc(root.Close)
+	defer closed()
+	stop := context.AfterFunc(ctx, closed) // a read that waits ends with its root
+	defer stop()
+	out.Attached = time.Since(begin).Seconds()
+	waits, err := n.m.replay(ctx, root, bursts)
+	if err != nil {
+		return err
+	}
+	out.Booted = time.Since(begin).Seconds()
+	out.Stalled = stall(waits, bursts).Seconds()
+	slices.Sort(waits)
+	out.Wait99 = waits[len(waits)*99/100].Seconds()
+	if out.Taken, err = root.taken(ctx); err != nil {
+		return err
+	}
+	stay()
+	return nil
+}

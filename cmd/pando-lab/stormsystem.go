@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"pando/internal/boot"
+	"pando/internal/image"
+	"pando/internal/testkit"
+)
+
+// system is one way to get a root file system to a node.
+type system struct {
+	name string
+	what string
+	// attach makes a root that can be read, on one node. What it took is in the root.
+	attach func(ctx context.Context, n *node) (root, error)
+}
+
+// root is an attached root.
+type root interface {
+	io.ReaderAt
+	// taken says what the node took so far.
+	taken(ctx context.Context) (taken, error)
+	Close()
+}
+
+// taken is what a node took for its boot.
+type taken struct {
+	Received map[string]int64 `json:"received"` // bytes of root objects, by source
+	Served   map[string]int64 `json:"served"`   // bytes of answers that needed no transfer of their own, by source
+	Failures int64            `json:"failures"` // transfers that failed, or brought wrong bytes
+	CPU      float64          `json:"cpu"`      // seconds of the node's processes
+	Memory   int64            `json:"memory"`   // most bytes resident of them
+}
+
+func systems() []system {
+	return []system{
+		{"chunks", "Pando, chunks by unicast", func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, false) }},
+		{"pack", "Pando, with the boot pack", func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, true) }},
+	}
+}
+
+func systemNames() (names []string) {
+	for _, s := range systems() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func findSystem(name string) system {
+	for _, s := range systems() {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("no system " + name) // flags were checked
+}
+
+// node is one machine of a storm.
+type node struct {
+	index  int
+	net    *testkit.Net
+	dir    string // of its own
+	server string // base URL of the data path
+	bin    string
+	m      *material
+}
+
+// pando does what init does from the assignment on, and attaches the root by a real block daemon.
+func (n *node) pando(ctx context.Context, withPack bool) (root, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, DisableKeepAlives: true}}
+	man, err := n.manifest(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	c := boot.BlockConfig{Index: man.Root.Index, Size: man.Root.Size, ChunkSize: man.Root.ChunkSize, Servers: []string{n.server}}
+	if withPack {
+		if c.Pack, err = get(ctx, client, n.server+"/o/"+n.m.pack.Object.Name()); err != nil {
+			return nil, err
+		}
+		if _, err := image.VerifyPack(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic()); err != nil {
+			return nil, err
+		}
+	}
+	log, err := os.Create(filepath.Join(n.dir, "block.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &pandoRoot{}
+	err = n.net.Do(func() (err error) {
+		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; its log is %s", err, log.Name())
+	}
+	return p, nil
+}
+
+func (n *node) manifest(ctx context.Context, client *http.Client) (m image.Manifest, err error) {
+	url := n.server + "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
+	data, err := get(ctx, client, url)
+	if err != nil {
+		return m, err
+	}
+	if got := image.Version(data); got != n.m.version {
+		return m, fmt.Errorf("manifest has digest %s, want %s", got, n.m.version)
+	}
+	signature, err := get(ctx, client, url+".minisig")
+	if err != nil {
+		return m, err
+	}
+	return image.Verify(data, signature, n.m.keys.SitePublic())
+}
+
+// get fetches a small file whole.
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, image.MaxPack))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return data, err
+}
+
+// pandoRoot is a root that a block daemon serves.
+type pandoRoot struct{ *boot.BlockAlone }
+
+func (p *pandoRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }
+
+// The counters of the block daemon that say what was received; the others say what was served without.
+var received = map[string]bool{"server": true, "peer": true}
+
+func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
+	st, err := p.Client.Status(ctx, 0)
+	if err != nil {
+		return taken{}, err
+	}
+	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected}
+	for source, bytes := range st.Bytes {
+		if received[source] {
+			t.Received[source] = bytes
+		} else {
+			t.Served[source] = bytes
+		}
+	}
+	if st.Errors > 0 {
+		return t, fmt.Errorf("%d reads were answered with an error", st.Errors)
+	}
+	t.CPU, t.Memory, err = processCost(p.PID())
+	return t, err
+}
+
+// shortName names a node in messages.
+func shortName(i int) string { return "node " + strconv.Itoa(i) }

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/sim"
+	"pando/internal/trace"
+)
+
+// usualPiece is about how many bytes a piece of a boot pack has on the wire: 256 KiB raw. agentSent is about what the
+// node's program and keys add to a version's kernel and drivers.
+const (
+	usualPiece = 87_000
+	agentSent  = 3_300_000
+)
+
+// planFlags is what somebody wants to know.
+type planFlags struct {
+	nodes, servers       int
+	nodeLink, serverLink *quantity
+	workingSet, k        *quantity
+	image, peers         string
+}
+
+func (a *app) planCommand() *cobra.Command {
+	f := planFlags{nodeLink: newRate(1e9), serverLink: newRate(0), workingSet: newSize(21e6), k: newSize(18e6)}
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Tell how long a boot storm takes, and where its bottleneck is",
+		Long: `Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
+between them is links with the given rates. K, the kernel and initramfs, comes first: each server admits as many nodes as
+fill its link twice, and the others wait. Then the nodes fetch the boot set, from each other where they can.
+
+The time is that of the network. Firmware, and what a node's processor does, come on top and are the same for one node
+as for a thousand.`,
+		Example: `  pando plan --nodes 200 --node-link 100mbit --server-link 1gbit
+  pando plan --nodes 1000 --server-link 10gbit --servers 2 --image lab`,
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := a.planConfig(cmd.Context(), f, cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			p, err := makePlan(config)
+			if err != nil {
+				return &usageError{err}
+			}
+			if a.json {
+				return writeJSON(a.out, p)
+			}
+			a.printPlan(p)
+			return nil
+		},
+	}
+	fs := c.Flags()
+	fs.IntVar(&f.nodes, "nodes", 0, "how many nodes boot at once")
+	fs.IntVar(&f.servers, "servers", 1, "how many servers they share")
+	fs.Var(f.nodeLink, "node-link", "link of a node")
+	fs.Var(f.serverLink, "server-link", "link of a server (default: as a node's)")
+	fs.StringVar(&f.image, "image", "", "take boot set and K of this image from the server")
+	fs.Var(f.workingSet, "working-set", "bytes of the boot set as they are sent")
+	fs.Var(f.k, "k", "bytes of K: kernel and initramfs as they are sent")
+	fs.StringVar(&f.peers, "peers", "on", "whether nodes give each other what they have: on or off")
+	return a.readFlags(c)
+}
+
+// planConfig makes a storm of the flags, and of an image where one is named.
+func (a *app) planConfig(ctx context.Context, f planFlags, changed func(string) bool) (sim.Config, error) {
+	c := sim.Config{Nodes: f.nodes, Servers: f.servers, NodeLink: f.nodeLink.n, ServerLink: f.serverLink.n,
+		W: f.workingSet.n, K: f.k.n, Unicast: f.peers == "off", Seed: 1}
+	if c.ServerLink == 0 {
+		c.ServerLink = c.NodeLink
+	}
+	switch {
+	case f.nodes <= 0:
+		return c, withHint(usagef("plan: how many nodes?"), "pass --nodes N")
+	case f.peers != "on" && f.peers != "off":
+		return c, usagef("--peers %q: want on or off", f.peers)
+	case f.image != "" && (changed("working-set") || changed("k")):
+		return c, usagef("--image says what --working-set and --k would say; pass one or the other")
+	}
+	c.Pieces = int(max(1, c.W/usualPiece))
+	if f.image == "" {
+		return c, nil
+	}
+	client, err := a.client()
+	if err != nil {
+		return c, err
+	}
+	defer client.Close()
+	return ofImage(ctx, client, c, fleet.Ref(f.image))
+}
+
+// ofImage takes the boot set and K from what the server knows of an image.
+func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Ref) (sim.Config, error) {
+	if _, _, _, err := ref.Split(); err != nil {
+		return c, &usageError{err}
+	}
+	t, err := client.ImageTrace(ctx, ref)
+	if err != nil {
+		return c, err
+	}
+	i, err := showRef(ctx, client, string(ref))
+	if err != nil {
+		return c, err
+	}
+	switch {
+	case len(t.Packs) > 0:
+		c.W, c.Pieces = t.Packs[0].Stored, t.Packs[0].Pieces
+	case t.Chunks > 0:
+		c.W = t.Chunks
+		c.Pieces = int(max(1, c.W/usualPiece))
+	default:
+		return c, api.NewError(api.NotFound, fmt.Sprintf("image %s: no boot is known that tells what it reads", ref),
+			"boot one node, or pass --working-set and --k")
+	}
+	for _, v := range i.Versions {
+		if v.Digest == t.Version {
+			c.K = v.KernelSize + v.DriversSize + agentSent
+		}
+	}
+	boots, err := client.Boots(ctx, "", 100)
+	if err != nil {
+		return c, err
+	}
+	for _, b := range boots { // what was sent is better than a sum
+		if b.Version == t.Version && b.State == trace.Up && b.Bytes[trace.SourceK] > 0 {
+			c.K = b.Bytes[trace.SourceK]
+			break
+		}
+	}
+	return c, nil
+}
+
+// plan is what `plan --json` prints. Durations are nanoseconds, sizes bytes, rates bits a second.
+type plan struct {
+	Nodes      int   `json:"nodes"`
+	Servers    int   `json:"servers"`
+	NodeLink   int64 `json:"node_link"`
+	ServerLink int64 `json:"server_link"`
+	K          int64 `json:"k"`
+	WorkingSet int64 `json:"working_set"`
+	Pieces     int   `json:"pieces"`
+	Peers      bool  `json:"peers"`
+
+	One        time.Duration `json:"one"`  // a node that boots alone
+	Last       time.Duration `json:"last"` // the last node of the storm
+	Median     time.Duration `json:"median"`
+	LastK      time.Duration `json:"last_k"` // the last node has K
+	Admitted   int           `json:"admitted"`
+	ServerK    int64         `json:"server_k"`    // bytes of K that servers send
+	ServerRoot int64         `json:"server_root"` // bytes of the root that servers send
+	PeerRoot   int64         `json:"peer_root"`
+	Requests   int64         `json:"requests"`         // to trackers
+	Without    time.Duration `json:"without_peers"`    // the last node, if all came from servers
+	Bottleneck string        `json:"bottleneck"`       // "k", "server" or "nodes"
+	Meaning    string        `json:"bottleneck_means"` // the same for people
+}
+
+// makePlan runs the storm.
+func makePlan(c sim.Config) (plan, error) {
+	r, err := sim.Run(c)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{Nodes: c.Nodes, Servers: c.Servers, NodeLink: c.NodeLink, ServerLink: c.ServerLink, K: c.K, WorkingSet: c.W, Pieces: c.Pieces,
+		Peers: !c.Unicast, Last: r.Last, Median: r.Median, LastK: r.LastK, Admitted: c.Admitted(), ServerK: r.KBytes,
+		ServerRoot: r.ServerBytes, PeerRoot: r.PeerBytes, Requests: r.Requests}
+	p.One = sending(c.K+c.W, min(c.NodeLink, c.ServerLink))
+	p.Without = max(p.One, sending(int64(c.Nodes)*(c.K+c.W), c.ServerLink*int64(c.Servers)))
+	p.Bottleneck, p.Meaning = p.narrow()
+	return p, nil
+}
+
+// sending is how long bytes take over a link.
+func sending(bytes, link int64) time.Duration {
+	return time.Duration(float64(bytes) * 8 / (float64(link) * sim.Goodput) * float64(time.Second))
+}
+
+// narrow says what makes the storm take longer than one boot.
+func (p plan) narrow() (short, meaning string) {
+	all := p.ServerLink * int64(p.Servers)
+	k, root := sending(p.ServerK, all), sending(p.ServerRoot, all)
+	switch {
+	case p.Last < p.One*14/10:
+		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
+	case k >= root:
+		return "k", fmt.Sprintf("the servers' links while they send K, %s: nodes have it from nobody else; more servers, a faster link or a smaller K help", span(k))
+	case !p.Peers:
+		return "server", fmt.Sprintf("the servers' links while they send the root, %s: peers would take that from them", span(root))
+	}
+	return "server", fmt.Sprintf("the servers' links while they send the root, %s: they are slower than a node's", span(root))
+}
+
+func (a *app) printPlan(p plan) {
+	peers := "with peers"
+	if !p.Peers {
+		peers = "without peers"
+	}
+	k := ""
+	if p.K > 0 {
+		k = fmt.Sprintf("the last node has it after %s; each server sends to %d at a time", span(p.LastK), p.Admitted)
+	}
+	w := float64(p.WorkingSet)
+	fields(a.out,
+		"nodes", fmt.Sprintf("%d, %s each, %s", p.Nodes, rateText(p.NodeLink), peers),
+		"servers", fmt.Sprintf("%d, %s each", p.Servers, rateText(p.ServerLink)),
+		"a node fetches", strings.TrimPrefix(fmt.Sprintf("%sboot set %s in %d pieces", kText(p.K), size(p.WorkingSet), p.Pieces), " "),
+		"one node alone", span(p.One),
+		"last node", fmt.Sprintf("%s, %.2f times one (half of them after %s)", span(p.Last), p.Last.Seconds()/p.One.Seconds(), span(p.Median)),
+		"K", k,
+		"servers send", fmt.Sprintf("%sroot %s, %.2f boot sets", kText(p.ServerK), size(p.ServerRoot), float64(p.ServerRoot)/w),
+		"without peers", span(p.Without),
+		"bottleneck", p.Meaning)
+}
+
+func kText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return "K " + size(n) + ", "
+}

@@ -1,0 +1,85 @@
+package blockdev
+
+import (
+	"fmt"
+	"sort"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// layout finds the blocks of the root in the pieces of a boot pack. Offsets "in the pack" count in the raw bytes
+// of all pieces, laid one after the other.
+type layout struct {
+	pieces  []chunk.Entry
+	ends    []int64  // where each piece ends in the pack
+	extents []placed // in the order of the root
+}
+
+// placed is an extent of blocks of the root, and the block of the pack that it starts at.
+type placed struct{ start, blocks, at uint32 }
+
+func (e placed) end() int64 { return (int64(e.start) + int64(e.blocks)) * chunk.BlockSize }
+
+// newLayout lays out a pack for a root of size bytes.
+func newLayout(p image.Pack, size int64) (*layout, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	l := &layout{pieces: p.Pieces, ends: make([]int64, len(p.Pieces)), extents: make([]placed, len(p.Extents))}
+	end := int64(0)
+	for i, e := range p.Pieces {
+		end += int64(e.RawSize)
+		l.ends[i] = end
+	}
+	at := uint32(0)
+	for i, e := range p.Extents {
+		l.extents[i] = placed{e.Start, e.Blocks, at}
+		if l.extents[i].end() > size {
+			return nil, fmt.Errorf("boot pack: block %d is beyond the root's %d bytes", e.End()-1, size)
+		}
+		at += e.Blocks
+	}
+	sort.Slice(l.extents, func(i, j int) bool { return l.extents[i].start < l.extents[j].start })
+	return l, nil
+}
+
+// span is a run of bytes of the root, and where the pack has it.
+type span struct {
+	off, n int64
+	piece  int   // -1: the pack does not have it
+	at     int64 // where it starts in the piece's raw bytes
+}
+
+// split cuts n bytes from off into spans.
+func (l *layout) split(off, n int64) []span {
+	var out []span
+	for n > 0 {
+		s := l.first(off, n)
+		out = append(out, s)
+		off, n = off+s.n, n-s.n
+	}
+	return out
+}
+
+// first is the longest span of at most n bytes from off. A nil layout has nothing.
+func (l *layout) first(off, n int64) span {
+	if l == nil {
+		return span{off, n, -1, 0}
+	}
+	i := sort.Search(len(l.extents), func(i int) bool { return l.extents[i].end() > off })
+	if i == len(l.extents) {
+		return span{off, n, -1, 0}
+	}
+	e := l.extents[i]
+	start := int64(e.start) * chunk.BlockSize
+	if off < start {
+		return span{off, min(n, start-off), -1, 0}
+	}
+	at := int64(e.at)*chunk.BlockSize + off - start
+	j := sort.Search(len(l.ends), func(j int) bool { return l.ends[j] > at })
+	return span{off, min(n, e.end()-off, l.ends[j]-at), j, at - l.begin(j)}
+}
+
+// begin is where piece i starts in the pack.
+func (l *layout) begin(i int) int64 { return l.ends[i] - int64(l.pieces[i].RawSize) }

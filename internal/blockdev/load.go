@@ -1,0 +1,87 @@
+package blockdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pando/internal/chunk"
+)
+
+// chunk returns a call for the raw bytes of e.
+func (d *Device) chunk(e chunk.Entry) *call[[]byte] {
+	return d.raw(rawKey{e.ID, false}, func() ([]byte, error) {
+		v, err := get(d.ctx, d.src, e.ID, int64(e.StoredSize))
+		if err != nil {
+			return nil, err
+		}
+		return unpack(e, v)
+	})
+}
+
+// raw returns a call for raw bytes, joining one that runs and starting one if there is none.
+func (d *Device) raw(k rawKey, load func() ([]byte, error)) *call[[]byte] {
+	c, mine := d.raws.join(k)
+	if mine {
+		d.demand.begin()
+		d.work.Go(func() {
+			defer d.demand.end()
+			raw, err := load()
+			d.raws.finish(k, c, raw, int64(len(raw)), err)
+		})
+	}
+	return c
+}
+
+func unpack(e chunk.Entry, v chunk.Verified) ([]byte, error) {
+	if e.Codec == chunk.Stored && len(v.Stored()) == e.RawSize {
+		return v.Stored(), nil
+	}
+	raw := make([]byte, e.RawSize)
+	if err := chunk.Decode(raw, v.Stored(), e.Codec); err != nil {
+		return nil, fmt.Errorf("%w: object %s: %w", ErrBroken, e.ID, err)
+	}
+	return raw, nil
+}
+
+// get fetches an object and sees that it is the one that was asked for.
+func get(ctx context.Context, src Source, id chunk.ID, size int64) (chunk.Verified, error) {
+	v, err := src.Get(ctx, id, size)
+	if err == nil && v.ID() != id {
+		err = errors.New("the source returned another object")
+	}
+	if err != nil {
+		return chunk.Verified{}, fmt.Errorf("object %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// page returns page i of the index.
+func (d *Device) page(ctx context.Context, i int) (*chunk.Page, error) {
+	c, mine := d.pages.join(i)
+	if mine {
+		d.demand.begin()
+		d.work.Go(func() {
+			defer d.demand.end()
+			p, err := d.loadPage(i)
+			d.pages.finish(i, c, p, pageCost(d.root.Pages[i]), err)
+		})
+	}
+	return c.wait(ctx)
+}
+
+func (d *Device) loadPage(i int) (*chunk.Page, error) {
+	ref := d.root.Pages[i]
+	v, err := get(d.ctx, d.src, ref.ID, int64(ref.StoredSize))
+	if err != nil {
+		return nil, fmt.Errorf("index page %d: %w", i, err)
+	}
+	p, err := d.root.DecodePage(i, v.Stored())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return p, nil
+}
+
+// pageCost is about what a decoded page takes in memory, in bytes.
+func pageCost(r chunk.PageRef) int64 { return int64(r.Entries) * 72 }

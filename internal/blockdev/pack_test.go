@@ -1,0 +1,463 @@
+package blockdev
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// pack makes a boot pack of the blocks of an image that extents name, cut into pieces of the given numbers of
+// blocks, the last of which is repeated.
+func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) image.Pack {
+	t.Helper()
+	enc, err := chunk.NewEncoder(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw []byte
+	for _, e := range extents {
+		raw = append(raw, img.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)
+	}
+	p := image.Pack{Version: image.Version([]byte("a manifest")), Extents: extents}
+	for i := 0; len(raw) > 0; i++ {
+		n := min(cuts[min(i, len(cuts)-1)]*chunk.BlockSize, len(raw))
+		stored, codec := enc.Encode(raw[:n])
+		if codec == chunk.Zero {
+			stored, codec = raw[:n], chunk.Stored
+		}
+		p.Pieces = append(p.Pieces, chunk.Entry{RawSize: n, StoredSize: len(stored), Codec: codec, ID: img.put(stored)})
+		raw = raw[n:]
+	}
+	p.Booted = len(p.Pieces)
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// drawExtents draws extents of an image of so many blocks, none twice, in any order.
+func drawExtents(rt *rapid.T, blocks int) []image.Extent {
+	var out []image.Extent
+	for at := 0; at < blocks; {
+		at += rapid.IntRange(0, 40).Draw(rt, "gap")
+		n := min(rapid.IntRange(1, 60).Draw(rt, "blocks"), blocks-at)
+		if n <= 0 {
+			break
+		}
+		out = append(out, image.Extent{Start: uint32(at), Blocks: uint32(n)})
+		at += n + 1 // extents that touch each other may only stand apart in the pack
+	}
+	return rapid.Permutation(out).Draw(rt, "order")
+}
+
+// Whatever a boot pack holds, in whatever order and pieces, with whatever memory, and whichever of its pieces are
+// gone or wrong: a read is what was put in.
+func TestReadAtAnyPack(t *testing.T) {
+	img := newImage(t, 150, 40)
+	rapid.Check(t, func(rt *rapid.T) {
+		extents := drawExtents(rt, len(img.raw)/chunk.BlockSize)
+		if len(extents) == 0 {
+			return
+		}
+		m := img.pack(t, extents, rapid.SliceOfN(rapid.IntRange(1, 128), 1, 8).Draw(rt, "cuts")...)
+		m.Booted = rapid.IntRange(0, len(m.Pieces)).Draw(rt, "booted")
+		gone := rapid.SliceOfDistinct(rapid.IntRange(0, len(m.Pieces)-1), rapid.ID).Draw(rt, "gone")
+		src := &source{img: img}
+		d, err := Open(t.Context(), src, Options{Index: img.index, Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
+			Cache: rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
+			Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
+				Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone)}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer d.Close()
+		for range rapid.IntRange(1, 20).Draw(rt, "reads") {
+			off := rapid.IntRange(0, len(img.raw)-1).Draw(rt, "off")
+			p := make([]byte, rapid.IntRange(0, min(300_000, len(img.raw)-off)).Draw(rt, "len"))
+			if err := d.ReadAt(t.Context(), p, int64(off)); err != nil {
+				rt.Fatal(err)
+			}
+			if !bytes.Equal(p, img.raw[off:off+len(p)]) {
+				rt.Fatalf("%d bytes at %d differ", len(p), off)
+			}
+		}
+		d.pack.mu.Lock()
+		defer d.pack.mu.Unlock()
+		if d.pack.cost > d.pack.Keep {
+			rt.Fatalf("%d bytes of pieces kept, the bound is %d", d.pack.cost, d.pack.Keep)
+		}
+	})
+}
+
+// without is a source that has lost some pieces, and sends others for some.
+func without(src *source, m image.Pack, gone []int) Source {
+	lost := map[chunk.ID]int{}
+	for n, i := range gone {
+		lost[m.Pieces[i].ID] = n
+	}
+	return sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+		n, gone := lost[id]
+		switch {
+		case gone && n%2 == 0:
+			return chunk.Verified{}, errors.New("no such object")
+		case gone:
+			return chunk.Check(chunk.Sum([]byte("other")), []byte("other"))
+		}
+		return src.Get(ctx, id, size)
+	})
+}
+
+// everyOther is a pack of half of the blocks of an image, from its end to its start.
+func (img *testImage) everyOther(t testing.TB, cut int) image.Pack {
+	var extents []image.Extent
+	for b := 0; b+8 <= len(img.raw)/chunk.BlockSize; b += 16 {
+		extents = append(extents, image.Extent{Start: uint32(b), Blocks: 8})
+	}
+	slices.Reverse(extents)
+	return img.pack(t, extents, cut)
+}
+
+// record takes what a device tells.
+type record struct {
+	mu     sync.Mutex
+	served map[string]int
+	unread int64
+	lost   []error
+}
+
+func (r *record) options(img *testImage, src Source, m image.Pack) Options {
+	r.served = map[string]int{}
+	return Options{Index: img.index, Ahead: -1,
+		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() },
+		Pack: &Pack{Map: m, Source: src,
+			Unread: func(n int64) { r.mu.Lock(); r.unread += n; r.mu.Unlock() },
+			Lost:   func(_ chunk.ID, err error) { r.mu.Lock(); r.lost = append(r.lost, err); r.mu.Unlock() }}}
+}
+
+// readAll reads everything in requests of 128 KiB, and says what is not as it was.
+func readAll(t *testing.T, d *Device, img *testImage) {
+	t.Helper()
+	for off := 0; off < len(img.raw); off += 128 << 10 {
+		p := make([]byte, min(128<<10, len(img.raw)-off))
+		if err := d.ReadAt(t.Context(), p, int64(off)); err != nil || !bytes.Equal(p, img.raw[off:off+len(p)]) {
+			t.Errorf("%d bytes at %d differ, or %v", len(p), off, err)
+		}
+	}
+}
+
+// The pack comes by itself, in its order, each piece once; what was read of it is counted, and what was not.
+func TestPackIsStreamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := newImage(t, 100, 50)
+		m := img.everyOther(t, 20)
+		src, r := &source{img: img}, &record{}
+		var order []int
+		src.before = func(_ context.Context, id chunk.ID) error {
+			i := slices.IndexFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id })
+			r.mu.Lock()
+			order = append(order, i)
+			r.mu.Unlock()
+			return nil
+		}
+		d, err := Open(t.Context(), src, r.options(img, src, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		synctest.Wait()
+		order = order[1:] // the index root
+		if len(order) != len(m.Pieces) {
+			t.Fatalf("%d fetches for %d pieces", len(order), len(m.Pieces))
+		}
+		for n, i := range order {
+			if i < n-streams || i > n+streams {
+				t.Errorf("piece %d came as number %d", i, n)
+			}
+		}
+		if r.unread != m.RawSize() {
+			t.Errorf("%d bytes not read, want all %d of the pack", r.unread, m.RawSize())
+		}
+		first := m.Extents[0]
+		p := make([]byte, chunk.BlockSize)
+		for range 2 {
+			if err := d.ReadAt(t.Context(), p, int64(first.Start)*chunk.BlockSize); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.unread != m.RawSize()-chunk.BlockSize || r.served["pack"] != 2*chunk.BlockSize {
+			t.Errorf("after two reads of a block: %d bytes not read, %d from the pack", r.unread, r.served["pack"])
+		}
+		readAll(t, d, img)
+		if r.unread != 0 || len(order) == 0 || src.total() == 0 {
+			t.Errorf("%d bytes of the pack not read after everything was", r.unread)
+		}
+		for _, e := range m.Pieces {
+			if n := src.gets[e.ID]; n != 1 {
+				t.Errorf("piece %s was fetched %d times", e.ID, n)
+			}
+		}
+	})
+}
+
+// An idle pack brings what reads ask for and nothing else.
+func TestIdlePack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Idle = true
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.ReadAt(t.Context(), make([]byte, 4096), 70*chunk.BlockSize); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := src.total(); n != 2 || src.gets[m.Pieces[8].ID] != 1 {
+			t.Errorf("%d objects fetched, want the index root and piece 8", n)
+		}
+	})
+}
+
+// Pieces that cannot be had are reported, and their blocks come from chunks. When too many are gone, the pack is.
+func TestLostPieces(t *testing.T) {
+	img := newImage(t, 200, 50)
+	m := img.everyOther(t, 8)
+	all := make([]int, len(m.Pieces))
+	for i := range all {
+		all[i] = i
+	}
+	for name, gone := range map[string][]int{"some": {1, 2, 5}, "all": all} {
+		src, r := &source{img: img}, &record{}
+		d := open(t, src, r.options(img, without(src, m, gone), m))
+		readAll(t, d, img)
+		d.Close()
+		if want := min(len(gone), maxLost); len(r.lost) < want || len(r.lost) > want+streams+1 {
+			t.Errorf("%s: %d pieces reported, want about %d: %v", name, len(r.lost), want, r.lost)
+		}
+		if (r.served["pack"] == 0) != (len(gone) == len(all)) {
+			t.Errorf("%s: %d bytes from the pack", name, r.served["pack"])
+		}
+	}
+}
+
+// A source that hangs at pieces holds reads up for a moment, not for ever.
+func TestSlowPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		hang := sourceFunc(func(ctx context.Context, _ chunk.ID, _ int64) (chunk.Verified, error) {
+			<-ctx.Done()
+			return chunk.Verified{}, ctx.Err()
+		})
+		d, err := Open(t.Context(), src, r.options(img, hang, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		begun, p := time.Now(), make([]byte, chunk.BlockSize)
+		if err := d.ReadAt(t.Context(), p, 50*chunk.BlockSize); err != nil || !bytes.Equal(p, img.raw[50*chunk.BlockSize:][:len(p)]) {
+			t.Errorf("wrong bytes or %v", err)
+		}
+		if took := time.Since(begun); took != pieceMost || len(r.lost) != 0 {
+			t.Errorf("the read took %s, want %s; lost %v", took, pieceMost, r.lost)
+		}
+	})
+}
+
+// A piece that is what its digest says and still does not unpack is lost like one that is missing.
+func TestPieceOfJunk(t *testing.T) {
+	img := newImage(t, 50, 50)
+	m := img.everyOther(t, 8)
+	m.Pieces[0].Codec, m.Pieces[0].ID, m.Pieces[0].StoredSize = chunk.Zstd, img.put([]byte("junk")), 4
+	src, r := &source{img: img}, &record{}
+	d := open(t, src, r.options(img, src, m))
+	readAll(t, d, img)
+	if len(r.lost) != 1 || !errors.Is(r.lost[0], ErrBroken) {
+		t.Errorf("reported %v, want one piece that is broken", r.lost)
+	}
+}
+
+// A pack that does not fit the root is reported and not used.
+func TestPackOfAnotherRoot(t *testing.T) {
+	img := newImage(t, 50, 50)
+	m := img.everyOther(t, 8)
+	m.Extents[0].Start = uint32(len(img.raw)/chunk.BlockSize) - 4
+	src, r := &source{img: img}, &record{}
+	d := open(t, src, r.options(img, src, m))
+	readAll(t, d, img)
+	if len(r.lost) != 1 || r.served["pack"] != 0 {
+		t.Errorf("reported %v, %d bytes from the pack", r.lost, r.served["pack"])
+	}
+}
+
+// Random bytes do not compress, so that sizes are known: pieces of 8 blocks, room for four of them.
+func randomImage(t testing.TB, blocks int) *testImage {
+	t.Helper()
+	enc, err := chunk.NewEncoder(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img := &testImage{objects: map[chunk.ID][]byte{}, raw: make([]byte, blocks*chunk.BlockSize)}
+	rand.NewChaCha8([32]byte{3}).Read(img.raw)
+	var entries []chunk.Entry
+	for off := 0; off < len(img.raw); off += 16 * chunk.BlockSize {
+		raw := img.raw[off:][:16*chunk.BlockSize]
+		entries = append(entries, chunk.Entry{RawSize: len(raw), StoredSize: len(raw), Codec: chunk.Stored, ID: img.put(raw)})
+	}
+	img.addPage(t, enc, entries)
+	img.seal(t)
+	return img
+}
+
+// With room for four pieces, streaming stops before it drops what is still to be read, goes on as the boot does, and
+// fetches nothing twice when the boot keeps to the order.
+func TestStreamingWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 8*chunk.BlockSize)
+		for i := range m.Pieces {
+			synctest.Wait()
+			if came := src.total() - 1; came < i || came > i+4 {
+				t.Errorf("%d pieces came when %d were read", came, i)
+			}
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil || !bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+				t.Errorf("piece %d: wrong bytes or %v", i, err)
+			}
+		}
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
+		}
+		// A piece that had to go comes again when it is read again, and makes room for itself.
+		if err := d.ReadAt(t.Context(), p, 0); err != nil || !bytes.Equal(p, img.raw[:len(p)]) {
+			t.Errorf("the first piece again: wrong bytes or %v", err)
+		}
+		if _, ok := d.Piece(0); !ok {
+			t.Error("the first piece is not kept after it was read again")
+		}
+	})
+}
+
+// A piece that is read again takes the room of the one that is read last, which comes again. One that lies beyond all
+// that is kept takes nobody's.
+func TestReadTakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 8*chunk.BlockSize)
+		read := func(i int) {
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil || !bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+				t.Errorf("piece %d: wrong bytes or %v", i, err)
+			}
+			synctest.Wait()
+		}
+		kept := func(want ...int) {
+			t.Helper()
+			var got []int
+			for i := range m.Pieces {
+				if _, ok := d.Piece(i); ok {
+					got = append(got, i)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pieces %v are kept, want %v", got, want)
+			}
+		}
+		synctest.Wait()
+		read(19)
+		kept(1, 2, 3, 4) // piece 0, of a place that the boot is past, made room
+		read(2)
+		read(3)
+		kept(3, 4, 5, 6)
+		read(0)
+		kept(0, 4, 5, 6) // 6 made room, and came again when the boot was past 3
+		read(4)
+		read(6)
+		read(5)
+		if n := src.gets[m.Pieces[6].ID]; n != 2 {
+			t.Errorf("piece 6 was fetched %d times, want once more after it made room", n)
+		}
+	})
+}
+
+// A stream starts nothing while a read waits for its own fetch, for a while.
+func TestStreamsGiveWayToReads(t *testing.T) {
+	for _, c := range []struct{ read, second time.Duration }{
+		{500 * time.Millisecond, time.Second},
+		{1100 * time.Millisecond, 1100 * time.Millisecond},
+		{time.Hour, 1200 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			img := randomImage(t, 160)
+			m := img.pack(t, []image.Extent{{Start: 0, Blocks: 96}}, 8)
+			src, r := &source{img: img}, &record{}
+			begun := time.Now()
+			var starts []time.Duration
+			pieces := sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+				r.mu.Lock()
+				starts = append(starts, time.Since(begun))
+				r.mu.Unlock()
+				time.Sleep(time.Second)
+				return src.Get(ctx, id, size)
+			})
+			d, err := Open(t.Context(), src, r.options(img, pieces, m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := d.ReadAt(t.Context(), make([]byte, 4096), 100*chunk.BlockSize); err != nil { // brings the index page
+				t.Fatal(err)
+			}
+			src.before = func(ctx context.Context, id chunk.ID) error {
+				if slices.ContainsFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id }) {
+					return nil
+				}
+				select {
+				case <-time.After(c.read):
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			}
+			done := make(chan error, 1)
+			go func() { done <- d.ReadAt(t.Context(), make([]byte, 4096), 120*chunk.BlockSize) }()
+			time.Sleep(1900 * time.Millisecond)
+			d.Close()
+			<-done
+			if len(starts) != 2*streams || starts[0] != 0 || starts[streams] != c.second {
+				t.Errorf("a read of %s: pieces were asked for at %v, want %d at 0 and at %v", c.read, starts, streams, c.second)
+			}
+		})
+	}
+}

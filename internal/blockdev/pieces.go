@@ -1,0 +1,155 @@
+package blockdev
+
+import (
+	"sync"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// Pack is a boot pack to read from. Zero values mean the defaults.
+type Pack struct {
+	Map  image.Pack // its signature was checked
+	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
+	Idle bool       // fetch what reads ask for and nothing else
+
+	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
+	// blocks then come from chunks.
+	Source Source
+	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.
+	Lost func(piece chunk.ID, err error)
+	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change.
+	Unread func(change int64)
+}
+
+func (p *Pack) defaults() {
+	if p.Keep == 0 {
+		p.Keep = 24 << 20
+	}
+	if p.Lost == nil {
+		p.Lost = func(chunk.ID, error) {}
+	}
+	if p.Unread == nil {
+		p.Unread = func(int64) {}
+	}
+}
+
+// maxLost is how many pieces may be lost before the pack is given up. What is wrong with so many is wrong with
+// all, and asking costs each read a detour.
+const maxLost = 8
+
+// pieces is a pack in use: where its blocks are, which pieces are kept, what was read of them.
+//
+// When there is no room for all, the order of the pack decides: it is the order in which a boot reads. The place of
+// a piece is how many pieces were read from when it was read last, and its own number before that. The lowest place
+// is let go first. What is streamed ahead never makes room at the cost of what is still to be read.
+type pieces struct {
+	*layout
+	Pack
+	running group[int, chunk.Verified] // fetches; keeps nothing itself
+
+	mu    sync.Mutex
+	state []piece
+	cost  int64         // stored bytes that are kept or on their way
+	front int           // pieces that were read from
+	lost  int           // pieces
+	read  []uint64      // a bit for each block of the pack that was read
+	moved chan struct{} // closed and replaced when front moved
+}
+
+type piece struct {
+	held   chunk.Verified // as it was sent
+	kept   bool           // held is there, and its bytes are counted in cost
+	coming bool           // it is streamed now, and its bytes are counted in cost
+	came   bool           // it was received, now or before
+	lost   bool
+	read   bool
+	place  int
+}
+
+func newPieces(p Pack, size int64) (*pieces, error) {
+	l, err := newLayout(p.Map, size)
+	if err != nil {
+		return nil, err
+	}
+	blocks := l.ends[len(l.ends)-1] / chunk.BlockSize
+	s := &pieces{layout: l, Pack: p, state: make([]piece, len(l.pieces)), moved: make(chan struct{}),
+		read: make([]uint64, (blocks+63)/64)}
+	for i := range s.state {
+		s.state[i].place = i
+	}
+	return s, nil
+}
+
+// usable tells whether reads may be answered from piece i.
+func (p *pieces) usable(i int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.state[i].lost && (p.lost < maxLost || p.state[i].kept)
+}
+
+// get returns piece i as it was sent, if it is kept.
+func (p *pieces) get(i int) (chunk.Verified, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state[i].held, p.state[i].kept
+}
+
+// keep takes a piece that was received.
+func (p *pieces) keep(i int, v chunk.Verified) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.state[i]
+	if !s.came {
+		s.came = true
+		p.Unread(int64(p.pieces[i].RawSize))
+	}
+	if !s.kept && (s.coming || p.room(i, true)) {
+		s.held, s.kept, s.coming = v, true, false
+	}
+}
+
+// lose gives piece i up.
+func (p *pieces) lose(i int, err error) {
+	p.mu.Lock()
+	s := &p.state[i]
+	first := !s.lost
+	if first {
+		s.lost = true
+		p.lost++
+		p.drop(i)
+	}
+	p.mu.Unlock()
+	if first {
+		p.Lost(p.pieces[i].ID, err)
+	}
+}
+
+// note marks n bytes at offset at of piece i as read.
+func (p *pieces) note(i int, at, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.state[i]
+	if !s.read {
+		s.read = true
+		p.front++
+		p.stir()
+	}
+	s.place = p.front
+	fresh := int64(0)
+	for b := (p.begin(i) + at) / chunk.BlockSize; b*chunk.BlockSize < p.begin(i)+at+n; b++ {
+		if bit := uint64(1) << (b % 64); p.read[b/64]&bit == 0 {
+			p.read[b/64] |= bit
+			fresh++
+		}
+	}
+	if fresh > 0 {
+		p.Unread(-fresh * chunk.BlockSize)
+	}
+}
+
+// stir wakes the streams that wait for room. Callers hold mu.
+func (p *pieces) stir() {
+	close(p.moved)
+	p.moved = make(chan struct{})
+}

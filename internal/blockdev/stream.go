@@ -1,0 +1,155 @@
+package blockdev
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// streams is how many pieces are fetched at a time that no read waits for: enough to fill a link whose answers take
+// a few milliseconds, few enough that a read's own fetch gets its share of it.
+const streams = 3
+
+// yieldMost is how long a stream gives way to reads. Reads that never pause, or one that waits for an object that
+// nobody has, shall not end the streaming.
+const yieldMost = 200 * time.Millisecond
+
+// startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
+func (d *Device) startStreams() {
+	if d.pack == nil || d.pack.Idle {
+		return
+	}
+	for n := range streams {
+		upto := d.pack.Map.Booted
+		if n == 0 {
+			upto = len(d.pack.pieces)
+		}
+		d.work.Go(func() { d.stream(upto) })
+	}
+}
+
+// stream fetches pieces below upto, in order, until all came or the device is closed.
+func (d *Device) stream(upto int) {
+	for d.ctx.Err() == nil {
+		i, wait := d.pack.next(upto)
+		switch {
+		case i >= 0:
+			d.demand.yield(d.ctx)
+			_, _ = d.sent(i) // an error was reported where it was met
+		case wait == nil:
+			return
+		default:
+			select {
+			case <-wait:
+			case <-d.ctx.Done():
+			}
+		}
+	}
+}
+
+// sent returns piece i as it was sent: kept, on its way, or fetched now.
+func (d *Device) sent(i int) (chunk.Verified, error) {
+	if v, ok := d.pack.get(i); ok {
+		return v, nil
+	}
+	c, mine := d.pack.running.join(i)
+	if mine {
+		v, err := d.fetchPiece(i)
+		d.pack.running.finish(i, c, v, 1, err)
+	}
+	return c.wait(d.ctx)
+}
+
+func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
+	if v, ok := d.pack.get(i); ok {
+		return v, nil // it came between the look and the call
+	}
+	e := d.pack.pieces[i]
+	v, err := get(d.ctx, d.pack.Source, e.ID, int64(e.StoredSize))
+	switch {
+	case err == nil:
+		d.pack.keep(i, v)
+	case d.ctx.Err() == nil:
+		d.pack.lose(i, err)
+	}
+	return v, err
+}
+
+// piece returns a call for the raw bytes of piece i, nil when its blocks have to come from chunks.
+func (d *Device) piece(i int) *call[[]byte] {
+	if !d.pack.usable(i) {
+		return nil
+	}
+	e := d.pack.pieces[i]
+	return d.raw(rawKey{e.ID, true}, func() ([]byte, error) {
+		v, err := d.sent(i)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := unpack(e, v)
+		if err != nil {
+			d.pack.lose(i, err)
+			return nil, fmt.Errorf("piece %d: %w", i, err)
+		}
+		return raw, nil
+	})
+}
+
+// Piece returns piece i of the boot pack as it was sent, if it is kept: what a peer may have.
+func (d *Device) Piece(i int) (chunk.Verified, bool) {
+	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) {
+		return chunk.Verified{}, false
+	}
+	return d.pack.get(i)
+}
+
+// demand counts the fetches that reads wait for.
+type demand struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n is 0 again
+}
+
+func (d *demand) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.n++; d.n == 1 {
+		d.none = make(chan struct{})
+	}
+}
+
+func (d *demand) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.n--; d.n == 0 {
+		close(d.none)
+	}
+}
+
+// idle returns nil when no read waits, else a channel that is closed when that is so.
+func (d *demand) idle() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.n == 0 {
+		return nil
+	}
+	return d.none
+}
+
+// yield returns when no read waits for a fetch, and after yieldMost.
+func (d *demand) yield(ctx context.Context) {
+	enough := time.NewTimer(yieldMost)
+	defer enough.Stop()
+	for c := d.idle(); c != nil; c = d.idle() {
+		select {
+		case <-c:
+		case <-enough.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package boot
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+func TestReadsDue(t *testing.T) {
+	for name, c := range map[string]struct {
+		booted, traced bool
+		at, again, now time.Duration
+		want           bool
+	}{
+		"not booted":        {false, false, 0, 0, time.Hour, false},
+		"just booted":       {true, false, time.Minute, 0, time.Minute + readsGrace - 1, false},
+		"booted for long":   {true, false, time.Minute, 0, time.Minute + readsGrace, true},
+		"sent":              {true, true, time.Minute, 0, time.Hour, false},
+		"failed just now":   {true, false, time.Minute, time.Hour, time.Hour - 1, false},
+		"failed long since": {true, false, time.Minute, time.Hour, time.Hour, true},
+	} {
+		a := agent{traceAt: c.again, progress: progress{BootedAt: c.at, Traced: c.traced}}
+		a.booted.Store(c.booted)
+		if got := a.readsDue(c.now); got != c.want {
+			t.Errorf("%s: due %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// The trace is sent once: again while the server is away, and not again when it refuses.
+func TestAgentSendsReads(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		traced bool
+	}{"taken": {http.StatusNoContent, true}, "refused": {http.StatusNotFound, true}, "away": {http.StatusServiceUnavailable, false}} {
+		var got api.TraceRequest
+		var posts atomic.Int32
+		url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/node/trace" || r.Header.Get("Authorization") != "Bearer s" {
+				t.Errorf("%s: %s with %q", name, r.URL.Path, r.Header.Get("Authorization"))
+			}
+			_ = json.NewDecoder(r.Body).Decode(&got)
+			posts.Add(1)
+			w.WriteHeader(c.status)
+		})
+		dir := t.TempDir()
+		a := &agent{dir: dir, log: io.Discard, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)},
+			session: session{Boot: "0011223344556677", Session: "s", Version: "sha256:v"}, report: newReporter(nil)}
+		var err error
+		if a.control, err = newControl([]string{url}, key); err != nil {
+			t.Fatal(err)
+		}
+		s := &statusServer{endReads: func() Recording {
+			return Recording{Reads: []byte("r"), Pack: "p", Hits: 1, Misses: 2, Wasted: 3, Partial: true}
+		}}
+		if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		a.booted.Store(true)
+		a.progress.BootedAt = monotonic() - readsGrace
+		a.sendReads(t.Context())
+		a.sendReads(t.Context())
+		want := api.TraceRequest{Boot: "0011223344556677", Version: "sha256:v", Reads: []byte("r"), Partial: true, Pack: "p", Hits: 1, Misses: 2, Wasted: 3}
+		got.Uptime = 0
+		if posts.Load() != 1 || got.Boot != want.Boot || got.Version != want.Version || string(got.Reads) != "r" || !got.Partial ||
+			got.Pack != "p" || got.Hits != 1 || got.Misses != 2 || got.Wasted != 3 {
+			t.Errorf("%s: %d posts, the last %+v", name, posts.Load(), got)
+		}
+		var kept progress
+		_ = readJSON(dir, progressName, &kept)
+		events := a.report.take()
+		if kept.Traced != c.traced || len(events) != 1 || events[0].Stage != trace.Booted || events[0].Attrs["misses"] != "2" {
+			t.Errorf("%s: sent %v, want %v; events %+v", name, kept.Traced, c.traced, events)
+		}
+		a.traceAt = 0 // later: what could not be sent is, and the timeline is not told again
+		a.sendReads(t.Context())
+		if again := posts.Load() == 2; again == c.traced || len(a.report.take()) != 0 {
+			t.Errorf("%s: sent again: %v", name, again)
+		}
+	}
+}

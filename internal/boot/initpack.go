@@ -1,0 +1,66 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. Without it the boot takes more
+// bytes, and as long as a boot took before there were packs.
+const packPatience = 5 * time.Second
+
+// usePack gets the map of the assigned boot pack and returns what to say of it, "" when none was assigned. A boot
+// whose pack cannot be had goes on without.
+func (m *machine) usePack(ctx context.Context, client *http.Client) string {
+	m.pack = nil
+	ref := m.assigned().Pack
+	if ref == nil {
+		return ""
+	}
+	p, data, err := m.fetchPack(ctx, client, *ref)
+	if err != nil {
+		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "no boot pack: " + err.Error(),
+			Hint: "the boot goes on with chunks; `pando image trace` shows the state of the pack"})
+		return ""
+	}
+	m.pack = data
+	return fmt.Sprintf(", boot pack %d of %.1f MB", p.Sequence, float64(p.StoredSize())/1e6)
+}
+
+// fetchPack gets and verifies the map; any server will do.
+func (m *machine) fetchPack(ctx context.Context, client *http.Client, ref fleet.PackRef) (image.Pack, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, packPatience)
+	defer cancel()
+	id, err := chunk.ParseID(ref.Object)
+	if err != nil {
+		return image.Pack{}, nil, fmt.Errorf("assigned boot pack: %w", err)
+	}
+	keys := m.config.TrustKeys
+	if m.manifest.PackKey != "" {
+		keys = []string{m.manifest.PackKey}
+	}
+	var errs []error
+	for _, server := range m.assigned().Servers {
+		data, err := get(ctx, client, strings.TrimSuffix(server, "/")+"/o/"+id.Name(), image.MaxPack)
+		if err == nil {
+			err = id.Verify(data)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", server, err))
+			continue
+		}
+		// These are the bytes that were assigned: another server has no others.
+		p, err := image.VerifyPack(data, []byte(ref.Signature), m.assigned().Version, keys...)
+		return p, data, err
+	}
+	return image.Pack{}, nil, errors.Join(errs...)
+}

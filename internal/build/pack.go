@@ -1,0 +1,172 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"aead.dev/minisign"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// PackOptions says which boot pack to make.
+type PackOptions struct {
+	Store    *store.Dir
+	Key      minisign.PrivateKey // signs the map
+	Version  fleet.Digest
+	Manifest image.Manifest
+	Class    string // hardware class, "" for all
+	Order    Order
+	Boots    int              // read traces behind Order; 0: it was carried over
+	From     fleet.Digest     // the version that it was carried over from
+	Log      *slog.Logger     // nil: nothing is logged
+	Now      func() time.Time // nil: time.Now
+}
+
+// errNothing says that an order has no block with bytes.
+var errNothing = errors.New("no block of the order has bytes")
+
+// batchBytes is how much of a pack is kept in memory until it is stored. The store's lock is held for one batch at a
+// time, so that an image build waits for seconds and not for the whole of it.
+const batchBytes = 16 << 20
+
+// Pack makes a boot pack of a version, puts its pieces and its map into the store and records it beside the manifest.
+// Interrupted, it leaves pieces that nothing uses, and the pack that was there before.
+func Pack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &packBuilder{PackOptions: opt, known: map[[32]byte]chunk.Entry{}}
+	r, err := b.run(ctx)
+	if err != nil {
+		return r, fmt.Errorf("make boot pack of version %s: %w", opt.Version.Short(), err)
+	}
+	return r, nil
+}
+
+// packBuilder is one run of Pack.
+type packBuilder struct {
+	PackOptions
+	enc    *pieceEncoder
+	memory *memory // read only; see flush
+
+	pieces []chunk.Entry
+	batch  [][]byte // stored bytes that wait for the store
+	bytes  int
+	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
+}
+
+func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
+	if b.enc, err = newPieceEncoder(); err != nil {
+		return r, err
+	}
+	if b.memory, err = openMemory(b.Store); err != nil {
+		return r, err
+	}
+	root, err := openRoot(ctx, b.Store, b.Manifest)
+	if err != nil {
+		return r, err
+	}
+	c := &cutter{root: root, emit: func(raw []byte) error { return b.piece(ctx, raw) }}
+	if err := c.cut(b.Order); err != nil {
+		return r, err
+	}
+	if len(b.pieces) == 0 {
+		return r, errNothing
+	}
+	return b.publish(ctx, image.Pack{
+		Version: b.Version, Class: b.Class, Booted: c.booted, Pieces: b.pieces, Extents: c.extents.Extents,
+	})
+}
+
+// piece packs a piece unless the store has it, from an earlier recording or from another version.
+func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
+	digest := rawDigest(raw)
+	e, ok := b.known[digest]
+	if !ok {
+		e, ok = b.memory.find(digest, len(raw))
+	}
+	if !ok {
+		stored, packed, err := b.enc.encode(ctx, raw)
+		if err != nil {
+			return err
+		}
+		e = packed
+		b.batch, b.known[digest] = append(b.batch, stored), e
+		b.bytes += len(stored)
+	}
+	b.pieces = append(b.pieces, e)
+	if b.bytes < batchBytes {
+		return nil
+	}
+	unlock, err := b.Store.Lock(ctx, "boot pack")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return b.flush(ctx)
+}
+
+// flush stores what is waiting and remembers it. The store's lock is held. The memory is read anew: another process may
+// have added to it.
+func (b *packBuilder) flush(ctx context.Context) error {
+	w := b.Store.NewWriter()
+	defer w.Close()
+	for _, stored := range b.batch {
+		if _, _, err := w.Put(ctx, stored); err != nil {
+			return err
+		}
+	}
+	if err := w.Sync(ctx); err != nil {
+		return err
+	}
+	memory, err := openMemory(b.Store)
+	if err != nil {
+		return err
+	}
+	for digest, e := range b.known {
+		memory.add(digest, e)
+	}
+	b.memory, b.batch, b.bytes = memory, nil, 0
+	clear(b.known)
+	return memory.save()
+}
+
+// publish stores the last pieces and the map, and then makes the pack the one that the next boots get.
+func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRecord, err error) {
+	unlock, err := b.Store.Lock(ctx, "boot pack")
+	if err != nil {
+		return r, err
+	}
+	defer unlock()
+	records, err := b.Store.Packs(b.Version)
+	if err != nil {
+		return r, err
+	}
+	p.Sequence = 1
+	if last, ok := image.FindPack(records, b.Class); ok && last.Class == b.Class {
+		p.Sequence = last.Sequence + 1
+	}
+	data, err := p.Encode()
+	if err != nil {
+		return r, err
+	}
+	b.batch = append(b.batch, data)
+	if err := b.flush(ctx); err != nil {
+		return r, err
+	}
+	r = image.PackRecord{
+		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.SignPack(b.Key, data)),
+		Made: b.Now().UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
+	}
+	return r, b.Store.PutPack(b.Version, r)
+}

@@ -1,0 +1,289 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// packTree is a tree with programs that look like programs to a compressor, and a file of zeros.
+func packTree(programs int) []node {
+	nodes := awkwardTree()
+	for i := range programs {
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		var b bytes.Buffer
+		for b.Len() < 100_000+i*1000 {
+			b.WriteString([]string{"push", "call", "ret\n", "mov\t", "%rax,", "\x00\x00"}[rng.IntN(6)])
+		}
+		nodes = append(nodes, node{path: "usr/bin/program" + string(rune('a'+i)), mode: unix.S_IFREG | 0o755, data: b.Bytes()})
+	}
+	return append(nodes, node{path: "usr/lib/zeros", mode: unix.S_IFREG | 0o644, data: make([]byte, 200_000)})
+}
+
+// buildTree makes a version of a tree.
+func buildTree(t *testing.T, opt Options, nodes []node) Result {
+	t.Helper()
+	opt.FromDir = t.TempDir()
+	makeTree(t, opt.FromDir, nodes)
+	return mustBuild(t, opt)
+}
+
+func mapOf(t *testing.T, opt Options, r Result) *RootMap {
+	t.Helper()
+	m, err := MapRoot(t.Context(), opt.Store, r.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// bootOf is a boot that reads the inodes and these files, whole.
+func bootOf(t *testing.T, m *RootMap, paths ...string) Recording {
+	t.Helper()
+	r := Recording{Reads: []trace.Read{{Start: 0, Blocks: 1}}}
+	for _, p := range paths {
+		f, ok := m.Find(p)
+		if !ok || f.Blocks == 0 {
+			t.Fatalf("%s is not in the map: %+v", p, f)
+		}
+		r.Reads = append(r.Reads, trace.Read{Start: f.Inode, Blocks: 1}, trace.Read{Start: f.Start, Blocks: f.Blocks})
+	}
+	return r
+}
+
+func mustPack(t *testing.T, opt Options, r Result, order Order) image.PackRecord {
+	t.Helper()
+	record, err := Pack(t.Context(), PackOptions{Store: opt.Store, Key: opt.Key, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+// packOf verifies a pack as a node does and compares its blocks with the root file system.
+func packOf(t *testing.T, opt Options, r Result, record image.PackRecord) image.Pack {
+	t.Helper()
+	get := func(id chunk.ID) []byte {
+		b, err := opt.Store.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	pub, _ := testKey(t)
+	p, err := image.VerifyPack(get(record.Object), []byte(record.Signature), r.Version, pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed []byte
+	for _, e := range p.Pieces {
+		raw := make([]byte, e.RawSize)
+		if err := chunk.Decode(raw, get(e.ID), e.Codec); err != nil {
+			t.Fatal(err)
+		}
+		packed = append(packed, raw...)
+	}
+	raw, err := os.ReadFile(rawOf(t, opt.Store, r.Manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.Extents {
+		n := int(e.Blocks) * chunk.BlockSize
+		if !bytes.Equal(packed[:n], raw[int(e.Start)*chunk.BlockSize:][:n]) {
+			t.Fatalf("the blocks at %d are not those of the root", e.Start)
+		}
+		packed = packed[n:]
+	}
+	return p
+}
+
+func TestPack(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	r := buildTree(t, opt, packTree(20))
+	m := mapOf(t, opt, r)
+	var paths []string
+	for i := range 20 {
+		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
+	}
+	order := Merge([]Recording{bootOf(t, m, append(paths, "usr/lib/zeros")...), bootOf(t, m, paths...)})
+	order.Booted = 100
+	first := mustPack(t, opt, r, order)
+	p := packOf(t, opt, r, first)
+	if first.Sequence != 1 || first.Boots != 2 || p.Sequence != 1 || p.RawSize() != first.Raw || p.StoredSize() != first.Stored {
+		t.Errorf("record %+v of %+v", first, p)
+	}
+	if got := OrderOf(p); got.Booted != 100 || !slices.Equal(got.Extents, p.Extents) {
+		t.Errorf("%d blocks until booted, want 100", got.Booted)
+	}
+	if p.Pieces[0].RawSize != 100*chunk.BlockSize || p.Booted != 1 {
+		t.Errorf("the first of %d pieces until booted has %d bytes", p.Booted, p.Pieces[0].RawSize)
+	}
+	zeros, _ := m.Find("usr/lib/zeros")
+	if fit := FitOf(p.Extents, []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
+		t.Errorf("%d blocks of zeros are in the pack", fit.Hits)
+	}
+	for i, e := range p.Pieces {
+		if e.RawSize > maxPiece || e.RawSize < minPiece && i > 0 && i != len(p.Pieces)-1 {
+			t.Errorf("piece %d has %d bytes", i, e.RawSize)
+		}
+	}
+	again := mustPack(t, opt, r, order)
+	if q := packOf(t, opt, r, again); again.Sequence != 2 || again.Object == first.Object || !slices.Equal(q.Pieces, p.Pieces) {
+		t.Errorf("recorded again: %+v", again)
+	}
+	if records, err := opt.Store.Packs(r.Version); err != nil || len(records) != 1 || records[0] != again {
+		t.Errorf("records %+v, %v", records, err)
+	}
+	checkStore(t, opt.Store, 1)
+	if left, _ := filepath.Glob(opt.Store.Path() + "/incoming/*"); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// The next version starts with the pack of the one before, and shares its pieces where nothing changed.
+func TestPackIsCarriedOver(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	old := packTree(20)
+	one := buildTree(t, opt, old)
+	m := mapOf(t, opt, one)
+	var paths []string
+	for i := range 20 {
+		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
+	}
+	record := mustPack(t, opt, one, Merge([]Recording{bootOf(t, m, paths...)}))
+	p := packOf(t, opt, one, record)
+
+	changed := append(packTree(20), node{path: "etc/new", mode: unix.S_IFREG | 0o644, data: bytes.Repeat([]byte("new\n"), 20_000)})
+	for i := range changed {
+		if changed[i].path == "usr/bin/programc" {
+			changed[i].data = append([]byte("patched"), changed[i].data...)
+		}
+	}
+	two := buildTree(t, opt, changed)
+	order := CarryOver(OrderOf(p), m, mapOf(t, opt, two))
+	q := packOf(t, opt, two, mustPack(t, opt, two, order))
+	if fit := FitOf(q.Extents, bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
+		t.Errorf("a boot of the new version: %+v", fit)
+	}
+	shared := 0
+	for _, e := range q.Pieces {
+		if slices.Contains(p.Pieces, e) {
+			shared++
+		}
+	}
+	if shared < len(q.Pieces)/2 {
+		t.Errorf("%d of %d pieces are shared", shared, len(q.Pieces))
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	r := buildTree(t, opt, packTree(1))
+	zeros, _ := mapOf(t, opt, r).Find("usr/lib/zeros")
+	po := PackOptions{Store: opt.Store, Key: opt.Key, Version: r.Version, Manifest: r.Manifest}
+	for name, order := range map[string]Order{
+		"empty": {}, "zeros": {Extents: []image.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
+		"beyond the end": {Extents: []image.Extent{{Start: 1 << 30, Blocks: 4}}},
+	} {
+		po.Order = order
+		if _, err := Pack(t.Context(), po); !errors.Is(err, errNothing) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	po.Order = Order{Extents: []image.Extent{{Start: 0, Blocks: 1}}}
+	if _, err := Pack(ctx, po); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: error %v", err)
+	}
+	if records, err := opt.Store.Packs(r.Version); err != nil || records != nil {
+		t.Errorf("records %v, %v", records, err)
+	}
+	if _, err := opt.Store.Packs(fleet.Digest("../x")); err == nil {
+		t.Error("packs of what is no version")
+	}
+}
+
+// With zstd, without it, and with a zstd that is broken, a piece is one that nodes can unpack.
+func TestPieceEncoder(t *testing.T) {
+	program, err := exec.LookPath("zstd")
+	if err != nil {
+		t.Skip("zstd is not installed (Debian package zstd)")
+	}
+	text := []byte(strings.Repeat("what a boot reads is mostly text of programs\n", 6000))[:64*chunk.BlockSize]
+	noise := make([]byte, 32*chunk.BlockSize)
+	for i, rng := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
+		noise[i] = byte(rng.Uint32())
+	}
+	bad := t.TempDir()
+	if err := os.WriteFile(bad+"/zstd", []byte("#!/bin/sh\necho nothing of the kind\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"zstd": filepath.Dir(program), "none": t.TempDir(), "broken": bad + ":/bin"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", path)
+			enc, err := newPieceEncoder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, raw := range [][]byte{text, noise} {
+				stored, e, err := enc.encode(t.Context(), raw)
+				if err != nil || e.ID != chunk.Sum(stored) {
+					t.Fatalf("%+v, %v", e, err)
+				}
+				if want := map[bool]chunk.Codec{true: chunk.Zstd, false: chunk.Stored}[&raw[0] == &text[0]]; e.Codec != want {
+					t.Errorf("%s, want %s", e.Codec, want)
+				}
+				back := make([]byte, len(raw))
+				if err := chunk.Decode(back, stored, e.Codec); err != nil || !bytes.Equal(back, raw) {
+					t.Errorf("unpacked it differs: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// More than the map has room for is left out at the end, and the pack is made.
+func TestPackOfVeryMuch(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	r := buildTree(t, opt, packTree(1))
+	file, _ := mapOf(t, opt, r).Find("usr/bin/programa")
+	root, err := openRoot(t.Context(), opt.Store, r.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pieces []chunk.Entry
+	c := &cutter{root: root, emit: func(raw []byte) error {
+		pieces = append(pieces, chunk.Entry{RawSize: len(raw), StoredSize: 1, Codec: chunk.Zstd, ID: chunk.Sum(nil)})
+		return nil
+	}}
+	var order Order
+	for i := range uint32(30_000) { // the same blocks again and again, never two that follow one another
+		order.Extents = append(order.Extents, image.Extent{Start: file.Start + i%2*2, Blocks: 1})
+	}
+	if err := c.cut(order); err != nil {
+		t.Fatal(err)
+	}
+	n := 64 + 63 + chunk.EntrySize*len(pieces) + 10*len(c.extents.Extents)
+	if !c.full() || n > image.MaxPack || n < image.MaxPack-1000 {
+		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(c.extents.Extents), n)
+	}
+}

@@ -1,0 +1,126 @@
+package build
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// Where a piece ends: before a block whose digest starts with five zero bits, once it has minPiece, so that a recording
+// that differs in one place shares what follows; at maxPiece in any case. That makes 256 KiB on average. Measured on a
+// server's boot: 1 MiB would save 3 % of the bytes, and a read that waits for a piece would wait four times as long.
+const (
+	minPiece    = 128 << 10
+	maxPiece    = 512 << 10
+	pieceBorder = 0xf8
+)
+
+// cutter gathers blocks into pieces.
+type cutter struct {
+	root    *rootReader
+	emit    func(raw []byte) error // takes a piece; raw is used again after it
+	raw     []byte
+	extents Order // what is in the pieces
+	pieces  int
+	booted  int // pieces until the boot has booted
+}
+
+// cut cuts the blocks of an order. Zeros and what is beyond the end are left out.
+func (c *cutter) cut(order Order) error {
+	block := make([]byte, chunk.BlockSize)
+	done := int64(0)
+	for _, e := range order.Extents {
+		for b := e.Start; uint64(b) < e.End(); b++ {
+			if done == order.Booted {
+				if err := c.endBoot(); err != nil {
+					return err
+				}
+			}
+			done++
+			if c.full() {
+				continue
+			}
+			if err := c.take(b, block); err != nil {
+				return err
+			}
+		}
+	}
+	if done <= order.Booted {
+		return c.endBoot()
+	}
+	return c.end()
+}
+
+// full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
+func (c *cutter) full() bool {
+	return mapRoom-chunk.EntrySize*(c.pieces+2)-10*(len(c.extents.Extents)+1) < 0
+}
+
+// mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.
+const mapRoom = image.MaxPack - 128
+
+// endBoot ends the piece that the last block before `booted` is in.
+func (c *cutter) endBoot() error {
+	err := c.end()
+	c.booted = c.pieces
+	return err
+}
+
+func (c *cutter) take(b uint32, block []byte) error {
+	off := int64(b) * chunk.BlockSize
+	if off >= c.root.root.RawSize() {
+		return nil
+	}
+	if zero, err := c.root.zero(off); err != nil || zero {
+		return err
+	}
+	if _, err := c.root.ReadAt(block, off); err != nil {
+		return err
+	}
+	border := len(c.raw) >= minPiece && sha256.Sum256(block)[0]&pieceBorder == 0
+	if border || len(c.raw) >= maxPiece {
+		if err := c.end(); err != nil {
+			return err
+		}
+	}
+	c.raw = append(c.raw, block...)
+	c.extents.add(b)
+	return nil
+}
+
+func (c *cutter) end() error {
+	if len(c.raw) == 0 {
+		return nil
+	}
+	if err := c.emit(c.raw); err != nil {
+		return fmt.Errorf("piece %d: %w", c.pieces, err)
+	}
+	c.pieces++
+	c.raw = c.raw[:0]
+	return nil
+}
+
+// unpacked is the entry of a piece, checked against what it was made of: pieces come from another program than the one that
+// will unpack them.
+func unpacked(raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
+	e := chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: chunk.Sum(stored)}
+	back := make([]byte, len(raw))
+	if err := chunk.Decode(back, stored, codec); err != nil {
+		return e, err
+	}
+	if sha256.Sum256(back) != sha256.Sum256(raw) {
+		return e, fmt.Errorf("packed and unpacked it differs")
+	}
+	return e, e.Check()
+}
+
+// OrderOf reads the blocks of a pack back as an order.
+func OrderOf(p image.Pack) Order {
+	o := Order{Extents: p.Extents}
+	for _, e := range p.Pieces[:p.Booted] {
+		o.Booted += int64(e.RawSize / chunk.BlockSize)
+	}
+	return o
+}

@@ -1,0 +1,130 @@
+package build
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// RootFile is where a file or directory lies in a root file system. Blocks are chunk.BlockSize bytes.
+type RootFile struct {
+	Path          string // without a leading slash
+	Start, Blocks uint32 // its bytes; no blocks: it has none, or they lie with its inode
+	Inode         uint32 // block of its inode
+	Size          int64  // bytes
+	Dir           bool
+}
+
+// RootMap says what lies where in the root file system of a version. It is read from the file system itself, so it
+// also exists for a version that was copied here, and cannot disagree with it.
+type RootMap struct {
+	Size int64 // bytes of the file system
+
+	files  []RootFile // in order of Inode
+	data   []int      // those with blocks, in order of Start
+	byPath map[string]int
+	loose  map[string]int // by path without its numbers, -1 where two have the same
+}
+
+// MapRoot reads the map of a version's root from the store: its inodes and directories, a few MB.
+func MapRoot(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, error) {
+	r, err := openRoot(ctx, d, m)
+	if err != nil {
+		return nil, fmt.Errorf("map root: %w", err)
+	}
+	e, err := openErofs(r)
+	if err != nil {
+		return nil, fmt.Errorf("map root: %w", err)
+	}
+	var files []RootFile
+	err = e.walk(func(name string, n erofsInode) error {
+		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Dir: n.mode&erofsType == erofsDir}
+		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
+		if n.layout == erofsFlatPlain {
+			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize
+		}
+		if f.Dir || n.mode&erofsType == erofsRegular {
+			f.Start, f.Blocks = blockOf(n.start), uint32(blocks)
+		}
+		files = append(files, f)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("map root: %w", err)
+	}
+	return newRootMap(m.Root.Size, files), nil
+}
+
+func blockOf(off int64) uint32 { return uint32(off / chunk.BlockSize) }
+
+func newRootMap(size int64, files []RootFile) *RootMap {
+	m := &RootMap{Size: size, files: files, byPath: make(map[string]int, len(files)), loose: make(map[string]int, len(files))}
+	slices.SortStableFunc(m.files, func(a, b RootFile) int { return cmp.Compare(a.Inode, b.Inode) })
+	for i, f := range m.files {
+		m.byPath[f.Path] = i
+		key := withoutNumbers(f.Path)
+		if _, ok := m.loose[key]; ok {
+			i = -1
+		}
+		m.loose[key] = i
+		if i = m.byPath[f.Path]; f.Blocks > 0 {
+			m.data = append(m.data, i)
+		}
+	}
+	slices.SortFunc(m.data, func(a, b int) int { return cmp.Compare(m.files[a].Start, m.files[b].Start) })
+	return m
+}
+
+// Find returns the file of a path.
+func (m *RootMap) Find(path string) (RootFile, bool) {
+	i, ok := m.byPath[path]
+	if !ok {
+		return RootFile{}, false
+	}
+	return m.files[i], true
+}
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+func withoutNumbers(path string) string { return numbers.ReplaceAllString(path, "0") }
+
+// findLike is Find, or else the one file whose path differs in numbers only: libssl.so.3.0.16 for libssl.so.3.0.15, a
+// module of the next kernel.
+func (m *RootMap) findLike(path string) (RootFile, bool) {
+	if f, ok := m.Find(path); ok {
+		return f, true
+	}
+	if i, ok := m.loose[withoutNumbers(path)]; ok && i >= 0 {
+		return m.files[i], true
+	}
+	return RootFile{}, false
+}
+
+// At returns the file or directory whose bytes a block holds; false for inodes and the super block.
+func (m *RootMap) At(block uint32) (RootFile, bool) {
+	n, found := slices.BinarySearchFunc(m.data, block, func(i int, b uint32) int { return cmp.Compare(m.files[i].Start, b) })
+	if !found {
+		n--
+	}
+	if n < 0 {
+		return RootFile{}, false
+	}
+	f := m.files[m.data[n]]
+	return f, block-f.Start < f.Blocks
+}
+
+// inodesIn returns the files whose inode lies in a block.
+func (m *RootMap) inodesIn(block uint32) []RootFile {
+	first, _ := slices.BinarySearchFunc(m.files, block, func(f RootFile, b uint32) int { return cmp.Compare(f.Inode, b) })
+	last := first
+	for last < len(m.files) && m.files[last].Inode == block {
+		last++
+	}
+	return m.files[first:last]
+}

@@ -1,0 +1,91 @@
+package image
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// NIC is what is known of a node's network adapters.
+type NIC struct {
+	PCI            bool // the adapter that boots is the PCI device below
+	Vendor, Device uint16
+	Modules        []string // that an earlier boot of the node loaded
+}
+
+// AllDrivers lists the cpios for a node of which nothing is known: all but those that are there instead of another.
+func (m Manifest) AllDrivers() []Driver {
+	return slices.DeleteFunc(slices.Clone(m.Drivers), func(d Driver) bool { return d.InsteadOf != "" })
+}
+
+// DriversFor lists the cpios for a node whose adapters are known, in the order in which they are sent. It is false when
+// the adapter that boots is not one that the version has a cpio for, by its PCI name or, if it has none, by the modules
+// that drove it before: then AllDrivers is what the node needs.
+func (m Manifest) DriversFor(nic NIC) ([]Driver, bool) {
+	known := false
+	chosen := map[string]bool{}   // cpios of known adapters
+	replaced := map[string]bool{} // cpios that one of them is there instead of
+	for _, d := range m.Drivers {
+		pci := nic.PCI && d.PCI.Has(nic.Vendor, nic.Device)
+		used := slices.ContainsFunc(d.For, func(name string) bool { return slices.Contains(nic.Modules, name) })
+		known = known || pci || used && !nic.PCI
+		chosen[d.Name] = pci || used
+	}
+	for _, d := range m.Drivers {
+		replaced[d.InsteadOf] = true
+	}
+	if !known {
+		return nil, false
+	}
+	return slices.DeleteFunc(slices.Clone(m.Drivers), func(d Driver) bool {
+		return replaced[d.Name] || d.InsteadOf != "" && !chosen[d.Name]
+	}), true
+}
+
+// DriverOf returns the cpio that is for a PCI device, if the version has one.
+func (m Manifest) DriverOf(vendor, device uint16) (Driver, bool) {
+	for _, d := range m.Drivers {
+		if d.PCI.Has(vendor, device) {
+			return d, true
+		}
+	}
+	return Driver{}, false
+}
+
+// DriversSize adds up cpios, in bytes.
+func DriversSize(drivers []Driver) (n int64) {
+	for _, d := range drivers {
+		n += d.Size
+	}
+	return n
+}
+
+// maxFor bounds the modules that a cpio is for.
+const maxFor = 64
+
+var moduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_]{0,63}$`)
+
+// checkUse says what is wrong with what a cpio is said to be for. before are those that stand before it.
+func (d Driver) checkUse(before []Driver) error {
+	if d.InsteadOf != "" {
+		i := slices.IndexFunc(before, func(b Driver) bool { return b.Name == d.InsteadOf })
+		if i < 0 || before[i].InsteadOf != "" {
+			return fmt.Errorf("instead_of: %q does not stand before it, or is itself there instead of another", d.InsteadOf)
+		}
+		if len(d.For) == 0 {
+			return fmt.Errorf("for: empty, so that nobody would ever be sent it")
+		}
+	}
+	if err := d.PCI.check(); err != nil {
+		return fmt.Errorf("pci: %w", err)
+	}
+	if len(d.For) > maxFor {
+		return fmt.Errorf("for: %d modules, more than %d", len(d.For), maxFor)
+	}
+	for i, n := range d.For {
+		if !moduleName.MatchString(n) || slices.Contains(d.For[:i], n) {
+			return fmt.Errorf("for[%d]: %.80q is no module's name, or stands twice", i, n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package image
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+)
+
+// MaxPack is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 130 KB.
+const MaxPack = 256 << 10
+
+// Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an
+// object; unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of
+// Extents, one after the other.
+type Pack struct {
+	Version  fleet.Digest  // the version that it belongs to
+	Sequence uint64        // grows with each recording of that version and class
+	Class    string        // hardware class, "" for all
+	Booted   int           // pieces that a boot needs until it has booted; the others may come later
+	Pieces   []chunk.Entry // in order; none is Zero
+	Extents  []Extent      // in the order in which they lie in the pieces
+}
+
+// Extent is a run of blocks (of chunk.BlockSize bytes) of the root.
+type Extent struct {
+	Start, Blocks uint32
+}
+
+// End is the block after the last one of the extent.
+func (e Extent) End() uint64 { return uint64(e.Start) + uint64(e.Blocks) }
+
+// class is what a hardware class may be called: it stands in file names and in URLs.
+var class = regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,62})?$`)
+
+// RawSize is the number of bytes that the pieces unpack to.
+func (p Pack) RawSize() int64 {
+	sum := int64(0)
+	for _, e := range p.Pieces {
+		sum += int64(e.RawSize)
+	}
+	return sum
+}
+
+// StoredSize is the number of bytes that the pieces have on the wire.
+func (p Pack) StoredSize() int64 {
+	sum := int64(0)
+	for _, e := range p.Pieces {
+		sum += int64(e.StoredSize)
+	}
+	return sum
+}
+
+// Validate says what is wrong with a pack.
+func (p Pack) Validate() error {
+	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {
+		if err := check(); err != nil {
+			return fmt.Errorf("boot pack: %w", err)
+		}
+	}
+	return nil
+}
+
+func (p Pack) checkHead() error {
+	if _, err := fleet.ParseDigest(string(p.Version)); err != nil {
+		return err
+	}
+	switch {
+	case !class.MatchString(p.Class):
+		return fmt.Errorf("hardware class %q: want at most 63 of a-z, 0-9, dot, dash, underscore", p.Class)
+	case len(p.Pieces) == 0:
+		return fmt.Errorf("no pieces")
+	case p.Booted < 0 || p.Booted > len(p.Pieces):
+		return fmt.Errorf("%d of %d pieces until booted", p.Booted, len(p.Pieces))
+	}
+	return nil
+}
+
+func (p Pack) checkPieces() error {
+	for i, e := range p.Pieces {
+		if err := e.Check(); err != nil {
+			return fmt.Errorf("piece %d: %w", i, err)
+		}
+		if e.Codec == chunk.Zero {
+			return fmt.Errorf("piece %d: a piece of zeros is not sent", i)
+		}
+	}
+	return nil
+}
+
+// checkExtents wants each block once, and as many as the pieces hold.
+func (p Pack) checkExtents() error {
+	blocks, end := int64(0), uint64(0)
+	for i, e := range p.Extents {
+		switch {
+		case e.Blocks == 0 || e.End() > math.MaxUint32:
+			return fmt.Errorf("extent %d: %d blocks at %d", i, e.Blocks, e.Start)
+		case i > 0 && uint64(e.Start) == end:
+			return fmt.Errorf("extent %d: it continues the one before", i)
+		}
+		end = e.End()
+		blocks += int64(e.Blocks)
+	}
+	if blocks*chunk.BlockSize != p.RawSize() {
+		return fmt.Errorf("extents of %d blocks, pieces of %d bytes", blocks, p.RawSize())
+	}
+	sorted := slices.SortedFunc(slices.Values(p.Extents), func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i-1].End() > uint64(sorted[i].Start) {
+			return fmt.Errorf("block %d is there twice", sorted[i].Start)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+)
+
+func testPack() Pack {
+	piece := func(name string, blocks, stored int, codec chunk.Codec) chunk.Entry {
+		return chunk.Entry{RawSize: blocks * chunk.BlockSize, StoredSize: stored, Codec: codec, ID: chunk.Sum([]byte(name))}
+	}
+	return Pack{
+		Version:  fleet.Digest(chunk.Sum([]byte("version")).String()),
+		Sequence: 7,
+		Class:    "optiplex-7010",
+		Booted:   2,
+		Pieces: []chunk.Entry{
+			piece("a", 64, 100_000, chunk.Zstd), piece("b", 40, 40*chunk.BlockSize, chunk.Stored), piece("c", 3, 77, chunk.Zstd),
+		},
+		Extents: []Extent{{Start: 0, Blocks: 1}, {Start: 5000, Blocks: 90}, {Start: 4990, Blocks: 10}, {Start: 170_000, Blocks: 6}},
+	}
+}
+
+// encoded is what Encode makes of a pack that must be good.
+func encoded(t testing.TB, p Pack) []byte {
+	t.Helper()
+	data, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestPackBytes(t *testing.T) {
+	got := encoded(t, testPack())
+	const golden = "testdata/pack.golden.hex"
+	if *update {
+		if err := os.WriteFile(golden, []byte(hex.Dump(got)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hex.Dump(got) != string(want) {
+		t.Errorf("the bytes of a pack's map changed:\n%s", hex.Dump(got))
+	}
+	back, err := DecodePack(got)
+	if err != nil || !reflect.DeepEqual(back, testPack()) {
+		t.Errorf("decoded: %+v, %v", back, err)
+	}
+	if back.RawSize() != 107*chunk.BlockSize || back.StoredSize() != 100_077+40*chunk.BlockSize {
+		t.Errorf("sizes %d, %d", back.RawSize(), back.StoredSize())
+	}
+}
+
+// A boot of the measured kind (1,256 extents) has a small map, and one of ten times that still fits.
+func TestPackIsSmall(t *testing.T) {
+	for extents, most := range map[int]int{1256: 16 << 10, 12560: 150 << 10} {
+		p := testPack()
+		p.Pieces, p.Extents = nil, nil
+		for i := range extents {
+			start := uint32(i*7919) % 180_000 * 16
+			p.Extents = append(p.Extents, Extent{Start: start, Blocks: 12})
+			if i%5 == 4 || i == extents-1 {
+				n := (i%5 + 1) * 12
+				p.Pieces = append(p.Pieces, chunk.Entry{
+					RawSize: n * chunk.BlockSize, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(fmt.Append(nil, i)),
+				})
+			}
+		}
+		if n := len(encoded(t, p)); n > most {
+			t.Errorf("%d extents: %d bytes, want at most %d", extents, n, most)
+		}
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Pack)
+		want   string
+	}{
+		"version":      {func(p *Pack) { p.Version = "sha256:12" }, "digest"},
+		"class":        {func(p *Pack) { p.Class = "a/b" }, "hardware class"},
+		"no pieces":    {func(p *Pack) { p.Pieces, p.Extents, p.Booted = nil, nil, 0 }, "no pieces"},
+		"booted":       {func(p *Pack) { p.Booted = 4 }, "4 of 3"},
+		"zeros":        {func(p *Pack) { p.Pieces[1] = chunk.Entry{RawSize: 40 * chunk.BlockSize} }, "piece 1"},
+		"large piece":  {func(p *Pack) { p.Pieces[0].RawSize = chunk.MaxRaw + chunk.BlockSize }, "piece 0"},
+		"sum":          {func(p *Pack) { p.Extents[3].Blocks = 7 }, "108 blocks"},
+		"empty extent": {func(p *Pack) { p.Extents[0].Blocks = 0 }, "extent 0"},
+		"beyond":       {func(p *Pack) { p.Extents[3].Start = 1<<32 - 3 }, "extent 3"},
+		"not joined":   {func(p *Pack) { p.Extents[1].Start = 1 }, "continues"},
+		"block twice":  {func(p *Pack) { p.Extents[2].Start = 4991 }, "twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testPack()
+			c.change(&p)
+			if _, err := p.Encode(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestDecodePackRefuses(t *testing.T) {
+	good := encoded(t, testPack())
+	put32 := func(off int, v uint32) []byte {
+		b := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(b[off:], v)
+		return b
+	}
+	for name, bad := range map[string][]byte{
+		"empty":           nil,
+		"cut off":         good[:len(good)-1],
+		"something after": append(bytes.Clone(good), 0),
+		"magic":           append([]byte("PNDX"), good[4:]...),
+		"format":          put32(4, 2),
+		"algorithm":       put32(4, packFormat|2<<8|uint32(good[6])<<16),
+		"many pieces":     put32(16, 1<<31),
+		"many extents":    put32(20, 1<<31),
+		"fewer extents":   put32(20, 3),
+		"reserved":        put32(28, 1),
+		"too long":        make([]byte, MaxPack+1),
+		"long varint":     append(bytes.Clone(good[:len(good)-1]), 0x86, 0),
+	} {
+		if _, err := DecodePack(bad); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestVerifyPack(t *testing.T) {
+	pub, key := newKey(t)
+	other, otherKey := newKey(t)
+	data := encoded(t, testPack())
+	version := testPack().Version
+	sig := SignPack(key, data)
+	if got, err := VerifyPack(data, sig, version, other, pub); err != nil || !reflect.DeepEqual(got, testPack()) {
+		t.Errorf("a good signature: %+v, %v", got, err)
+	}
+	if SignPack(key, data[:40]) != nil {
+		t.Error("signed what is no map")
+	}
+	again := testPack()
+	again.Sequence++
+	next := encoded(t, again)
+	for name, c := range map[string]struct{ data, sig []byte }{
+		"unsigned":       {data, nil},
+		"other key":      {data, SignPack(otherKey, data)},
+		"other sequence": {next, sig},
+		"as a manifest":  {data, Sign(key, data)},
+		"changed":        {append(bytes.Clone(data), 0), sig},
+		"garbage":        {data, []byte("hello")},
+		"very long":      {data, make([]byte, MaxSignature+1)},
+	} {
+		if _, err := VerifyPack(c.data, c.sig, version, pub); !errors.Is(err, ErrWrongSignature) && !errors.Is(err, ErrUnsigned) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := VerifyPack(data, sig, Version([]byte("another")), pub); err == nil {
+		t.Error("accepted for another version")
+	}
+	if _, err := VerifyPack(data, sig, version); err == nil {
+		t.Error("accepted with no trusted key")
+	}
+}
+
+func FuzzDecodePack(f *testing.F) {
+	f.Add(encoded(f, testPack()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := DecodePack(b)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(encoded(t, p), b) {
+			t.Fatal("accepted bytes that Encode would not write")
+		}
+		seen := map[uint32]bool{}
+		for _, e := range p.Extents {
+			if uint64(e.Blocks) > MaxPack { // more than a list of blocks is for
+				return
+			}
+			for block := e.Start; uint64(block) < e.End(); block++ {
+				if seen[block] {
+					t.Fatalf("block %d is there twice", block)
+				}
+				seen[block] = true
+			}
+		}
+		if int64(len(seen))*chunk.BlockSize != p.RawSize() {
+			t.Fatalf("%d blocks in %d bytes", len(seen), p.RawSize())
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+)
+
+const (
+	packMagic  = "PNDB"
+	packFormat = 1
+	// magic (4), format (1), algorithm of the version (1), length of the class (1), zero (1), sequence (8),
+	// pieces (4), extents (4), pieces until booted (4), zero (4), digest of the version (32)
+	packHeader = 64
+)
+
+// Encode returns the bytes of the map, which are then signed and stored as an object.
+func (p Pack) Encode() ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	version, err := chunk.ParseID(string(p.Version))
+	if err != nil {
+		return nil, fmt.Errorf("boot pack: %w", err)
+	}
+	b := append([]byte(packMagic), packFormat, byte(version.Algorithm), byte(len(p.Class)), 0)
+	b = binary.LittleEndian.AppendUint64(b, p.Sequence)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.Pieces)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.Extents)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(p.Booted))
+	b = append(b, 0, 0, 0, 0)
+	b = append(b, version.Sum[:]...)
+	b = append(b, p.Class...)
+	for _, e := range p.Pieces {
+		b = e.Append(b)
+	}
+	end := int64(0)
+	for _, e := range p.Extents {
+		b = binary.AppendVarint(b, int64(e.Start)-end)
+		b = binary.AppendUvarint(b, uint64(e.Blocks))
+		end = int64(e.End())
+	}
+	if len(b) > MaxPack {
+		return nil, fmt.Errorf("boot pack: its map has %d bytes, more than %d", len(b), MaxPack)
+	}
+	return b, nil
+}
+
+// DecodePack is the inverse of Encode. Every byte it accepts is one that Encode would write. On a node use
+// VerifyPack.
+func DecodePack(data []byte) (Pack, error) {
+	p, err := decodePack(data)
+	if err != nil {
+		return Pack{}, fmt.Errorf("decode boot pack: %w", err)
+	}
+	again, err := p.Encode() // it also validates
+	if err != nil {
+		return Pack{}, fmt.Errorf("decode boot pack: %w", err)
+	}
+	if !bytes.Equal(again, data) {
+		return Pack{}, fmt.Errorf("decode boot pack: %d bytes that nobody writes", len(data))
+	}
+	return p, nil
+}
+
+func decodePack(data []byte) (Pack, error) {
+	if len(data) > MaxPack {
+		return Pack{}, fmt.Errorf("%d bytes, more than %d", len(data), MaxPack)
+	}
+	version, sequence, err := packHead(data)
+	if err != nil {
+		return Pack{}, err
+	}
+	pieces, extents := int(binary.LittleEndian.Uint32(data[16:])), int(binary.LittleEndian.Uint32(data[20:]))
+	class, rest := int(data[6]), data[packHeader:]
+	if len(rest) < class || (len(rest)-class)/chunk.EntrySize < pieces || len(rest)/2 < extents {
+		return Pack{}, fmt.Errorf("%d bytes do not hold %d pieces and %d extents", len(data), pieces, extents)
+	}
+	p := Pack{
+		Version: version, Sequence: sequence, Class: string(rest[:class]),
+		Booted: int(binary.LittleEndian.Uint32(data[24:])), Pieces: make([]chunk.Entry, pieces),
+	}
+	rest = rest[class:]
+	for i := range p.Pieces {
+		p.Pieces[i] = chunk.ReadEntry(rest)
+		rest = rest[chunk.EntrySize:]
+	}
+	p.Extents, err = decodeExtents(rest, extents)
+	return p, err
+}
+
+// packHead reads what the signature's comment repeats.
+func packHead(data []byte) (fleet.Digest, uint64, error) {
+	switch {
+	case len(data) < packHeader || string(data[:4]) != packMagic:
+		return "", 0, fmt.Errorf("%d bytes that do not start with %q", len(data), packMagic)
+	case data[4] != packFormat:
+		return "", 0, fmt.Errorf("format %d, this Pando knows %d", data[4], packFormat)
+	}
+	version := chunk.ID{Algorithm: chunk.SHA256, Sum: [32]byte(data[32:])}
+	return fleet.Digest(version.String()), binary.LittleEndian.Uint64(data[8:]), nil
+}
+
+func decodeExtents(data []byte, n int) ([]Extent, error) {
+	extents := make([]Extent, n)
+	end := int64(0)
+	for i := range extents {
+		delta, k := binary.Varint(data)
+		blocks, m := binary.Uvarint(data[max(k, 0):])
+		if k <= 0 || m <= 0 {
+			return nil, fmt.Errorf("extent %d is cut off", i)
+		}
+		// What does not fit into 32 bits is written otherwise, and so refused by the comparison in DecodePack.
+		extents[i] = Extent{Start: uint32(end + delta), Blocks: uint32(blocks)}
+		end = int64(extents[i].End())
+		data = data[k+m:]
+	}
+	return extents, nil
+}

@@ -1,0 +1,150 @@
+package nbd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// Client is the reading side of a connection: what the kernel is for a node. Reads may be under way at the same time,
+// and are answered in any order.
+type Client struct {
+	conn net.Conn
+
+	mu      sync.Mutex // around writing, too
+	next    uint64
+	waiting map[uint64]*reading
+	err     error // why the connection is over
+}
+
+type reading struct {
+	p    []byte
+	done chan error
+}
+
+// NewClient reads from a connection that is past its handshake, such as the one that KernelDevice would be given. Close it.
+func NewClient(c net.Conn) *Client {
+	k := &Client{conn: c, waiting: map[uint64]*reading{}}
+	go k.receive()
+	return k
+}
+
+// Dialed is a Client of a server that was just connected to: it asks for the export of that name.
+func Dialed(c net.Conn, export string) (*Client, error) {
+	if err := enter(c, export); err != nil {
+		return nil, fmt.Errorf("nbd export %q: %w", export, err)
+	}
+	return NewClient(c), nil
+}
+
+// enter goes through the handshake with the option that every server knows.
+func enter(c net.Conn, export string) error {
+	var hello [18]byte
+	if _, err := io.ReadFull(c, hello[:]); err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint64(hello[:]) != magicInit || binary.BigEndian.Uint64(hello[8:]) != magicOption {
+		return errors.New("not an NBD server of the fixed newstyle")
+	}
+	flags := binary.BigEndian.Uint16(hello[16:]) & (flagFixedNewstyle | flagNoZeroes)
+	b := binary.BigEndian.AppendUint32(nil, uint32(flags))
+	b = binary.BigEndian.AppendUint64(b, magicOption)
+	b = binary.BigEndian.AppendUint32(b, optExportName)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(export)))
+	if _, err := c.Write(append(b, export...)); err != nil {
+		return err
+	}
+	about := make([]byte, 10) // size (8), transmission flags (2)
+	if flags&flagNoZeroes == 0 {
+		about = make([]byte, 10+124)
+	}
+	_, err := io.ReadFull(c, about)
+	return err
+}
+
+// ReadAt fills p from off.
+func (k *Client) ReadAt(p []byte, off int64) (int, error) {
+	r := &reading{p, make(chan error, 1)}
+	if err := k.send(r, off); err != nil {
+		return 0, err
+	}
+	if err := <-r.done; err != nil {
+		return 0, fmt.Errorf("nbd read of %d bytes at %d: %w", len(p), off, err)
+	}
+	return len(p), nil
+}
+
+func (k *Client) send(r *reading, off int64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return k.err
+	}
+	handle := k.next
+	k.next++
+	k.waiting[handle] = r
+	b := binary.BigEndian.AppendUint32(nil, magicRequest)
+	b = binary.BigEndian.AppendUint32(b, cmdRead) // no flags
+	b = binary.BigEndian.AppendUint64(b, handle)
+	b = binary.BigEndian.AppendUint64(b, uint64(off))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.p)))
+	if _, err := k.conn.Write(b); err != nil {
+		delete(k.waiting, handle)
+		return err
+	}
+	return nil
+}
+
+// receive gives answers to those who wait, until the connection is over.
+func (k *Client) receive() {
+	for {
+		if err := k.answer(); err != nil {
+			k.mu.Lock()
+			k.err = err
+			for _, r := range k.waiting {
+				r.done <- err
+			}
+			clear(k.waiting)
+			k.mu.Unlock()
+			return
+		}
+	}
+}
+
+func (k *Client) answer() error {
+	var head [replySize]byte
+	if _, err := io.ReadFull(k.conn, head[:]); err != nil {
+		return err
+	}
+	if m := binary.BigEndian.Uint32(head[:]); m != magicSimple {
+		return fmt.Errorf("nbd reply: magic %#x, want %#x", m, uint32(magicSimple))
+	}
+	handle := binary.BigEndian.Uint64(head[8:])
+	k.mu.Lock()
+	r := k.waiting[handle]
+	delete(k.waiting, handle)
+	k.mu.Unlock()
+	if r == nil {
+		return fmt.Errorf("nbd reply: to request %d, which nobody made", handle)
+	}
+	if e := Errno(binary.BigEndian.Uint32(head[4:])); e != 0 {
+		r.done <- e
+		return nil
+	}
+	_, err := io.ReadFull(k.conn, r.p)
+	r.done <- err
+	return err
+}
+
+// Close ends the connection as the kernel does: it says so first, so that the server does not wait for another.
+func (k *Client) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := binary.BigEndian.AppendUint32(nil, magicRequest)
+	b = binary.BigEndian.AppendUint32(b, cmdDisconnect)
+	_, _ = k.conn.Write(append(b, make([]byte, 20)...)) // it may be gone already
+	return k.conn.Close()
+}

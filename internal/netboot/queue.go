@@ -1,0 +1,199 @@
+package netboot
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Bounds of how long a Queue counts on a node.
+const (
+	// silent is after how long without a word or a byte a node that has a slot loses it: it was turned off, or its
+	// cable was pulled. Firmware needs a second or two between its script, kernel and initramfs.
+	silent = 20 * time.Second
+	// longest is how long a node keeps a slot, however busy it is: one on a broken cable must not hold up the others.
+	longest = 2 * time.Minute
+	// late is how long after its time a waiting node may come and still have a slot kept free for it.
+	late = 3 * time.Second
+	// lost is how long after its time a waiting node keeps its place: time for some tries and a DHCP exchange.
+	lost = time.Minute
+)
+
+// sweepEvery is how often the queue looks for nodes that do not come any more.
+const sweepEvery = time.Second
+
+// maxQueue bounds the nodes that wait. Whoever comes later is told to come again, and has no place.
+const maxQueue = 16384
+
+// Queue decides which nodes load K now, and which wait for their turn: serving a few at the full rate lets the first
+// boot while the last wait, where serving all at once lets all wait for the end, some of them longer than firmware
+// does. A node that may load has a slot, from its script to the end of its initramfs; there are never more than Slots.
+// Waiting nodes have places in the order in which they asked first, and keep them by asking again in time.
+//
+// A Queue has no clock: moments are the caller's, and must not go back. It is not safe for use by several goroutines.
+type Queue struct {
+	slots   int
+	loading map[fleet.MAC]*load
+	waiting []*waiter // in the order of their first ask
+	known   map[fleet.MAC]*waiter
+	swept   time.Time
+	took    time.Duration // by a load; the latest count most
+	number  uint64        // of the latest question
+}
+
+// load is a node that has a slot.
+type load struct {
+	number uint64    // of its latest script
+	taken  time.Time // when it got the slot
+	heard  time.Time // last word or byte
+}
+
+// waiter is a node that waits.
+type waiter struct {
+	mac   fleet.MAC
+	first uint64    // number of its first question
+	due   time.Time // when it was told to come again
+}
+
+// NewQueue returns a queue with so many slots. took is how long a load is expected to take until some were seen.
+func NewQueue(slots int, took time.Duration) *Queue {
+	return &Queue{slots: slots, took: took, loading: map[fleet.MAC]*load{}, known: map[fleet.MAC]*waiter{}}
+}
+
+// Turn answers a node that asks for its script.
+type Turn struct {
+	Place  int           // in the queue, from 1; 0: it may load now
+	Expect time.Duration // until it may, by the pace of the latest loads
+	Sleep  time.Duration // until it should ask again; whole seconds, as iPXE's sleep takes them
+}
+
+// Ask gives a node a slot or a place. A node that asks again while it has a slot begins anew with the same slot.
+func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
+	q.sweep(now)
+	q.number++
+	if l := q.loading[mac]; l != nil {
+		l.number, l.heard = q.number, now
+		return Turn{}
+	}
+	at := len(q.waiting)
+	w := q.known[mac]
+	if w != nil {
+		at, _ = slices.BinarySearchFunc(q.waiting, w.first, byFirst)
+	}
+	if q.room(now, at) {
+		if w != nil {
+			q.waiting = slices.Delete(q.waiting, at, at+1)
+			delete(q.known, mac)
+		}
+		q.take(now, mac)
+		return Turn{}
+	}
+	t := Turn{Place: at + 1, Expect: q.expect(at + 1)}
+	t.Sleep = pause(t.Expect)
+	if w == nil && at < maxQueue {
+		w = &waiter{mac: mac, first: q.number}
+		q.waiting, q.known[mac] = append(q.waiting, w), w
+	}
+	if w != nil {
+		w.due = now.Add(t.Sleep)
+	}
+	return t
+}
+
+func byFirst(w *waiter, first uint64) int { return cmp.Compare(w.first, first) }
+
+func (q *Queue) take(now time.Time, mac fleet.MAC) {
+	q.loading[mac] = &load{number: q.number, taken: now, heard: now}
+}
+
+// room tells whether there is a slot for who stands behind so many that wait: each of them has one kept free. Who is
+// late has its place when it comes, and until then holds up nobody.
+func (q *Queue) room(now time.Time, behind int) bool {
+	free := q.slots - len(q.loading)
+	for _, w := range q.waiting[:behind] {
+		if free <= 0 {
+			break
+		}
+		if !now.After(w.due.Add(late)) {
+			free--
+		}
+	}
+	return free > 0
+}
+
+// Begin says that the transfer of a part of K begins. The number is for Heard and End. 0: the node has no slot, nor is
+// there a free one; a transfer is never refused, so one that comes after all is not counted.
+func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
+	q.sweep(now)
+	l := q.loading[mac]
+	if l == nil {
+		if !q.room(now, len(q.waiting)) {
+			return 0
+		}
+		q.number++
+		q.take(now, mac)
+		l = q.loading[mac]
+	}
+	l.heard = now
+	return l.number
+}
+
+// Heard says that bytes of a transfer left.
+func (q *Queue) Heard(now time.Time, mac fleet.MAC, number uint64) {
+	if l := q.loading[mac]; l != nil && l.number == number {
+		l.heard = now
+	}
+}
+
+// End says that a transfer ended with which the load is over: the initramfs was sent whole, or a part was broken off.
+// It frees the slot, unless the node has asked for another script since the transfer began.
+func (q *Queue) End(now time.Time, mac fleet.MAC, number uint64) {
+	if l := q.loading[mac]; l != nil && l.number == number {
+		q.free(now, mac, l)
+	}
+}
+
+// free takes a slot back and learns from it.
+func (q *Queue) free(now time.Time, mac fleet.MAC, l *load) {
+	delete(q.loading, mac)
+	q.took += (now.Sub(l.taken) - q.took) / 8
+}
+
+// sweep takes slots and places from those who were not heard of for too long.
+func (q *Queue) sweep(now time.Time) {
+	for mac, l := range q.loading {
+		if now.Sub(l.heard) > silent || now.Sub(l.taken) > longest {
+			q.free(now, mac, l)
+		}
+	}
+	if now.Sub(q.swept) < sweepEvery {
+		return
+	}
+	q.swept = now
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
+		gone := now.Sub(w.due) > lost
+		if gone {
+			delete(q.known, w.mac)
+		}
+		return gone
+	})
+}
+
+// expect is when a place's turn comes: as many loads have to end as the place says.
+func (q *Queue) expect(place int) time.Duration {
+	return q.took * time.Duration(place) / time.Duration(q.slots)
+}
+
+// QueueState is how many nodes load and wait.
+type QueueState struct {
+	Slots, Loading, Waiting int
+	Expect                  time.Duration // until the last one that waits may load
+}
+
+// State tells how the queue stands.
+func (q *Queue) State(now time.Time) QueueState {
+	q.sweep(now)
+	return QueueState{Slots: q.slots, Loading: len(q.loading), Waiting: len(q.waiting), Expect: q.expect(len(q.waiting))}
+}

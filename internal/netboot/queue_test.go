@@ -1,0 +1,301 @@
+package netboot
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// kind is how a machine of the tests behaves.
+type machineKind int
+
+const (
+	good      machineKind = iota // asks when told, loads at some speed
+	breaks                       // breaks its first load off, asks again after five seconds
+	stalls                       // stops in its first load and is reset after a minute
+	gone                         // is turned off in its load
+	dawdles                      // asks up to a minute later than told
+	forgotten                    // asks once
+	kinds
+)
+
+// machine is a machine on a virtual clock.
+type machine struct {
+	kind   machineKind
+	mac    fleet.MAC
+	next   time.Time // when it does something; zero: never again
+	number uint64    // of its transfer, when it loads
+	tries  int
+	first  int       // in which order it asked first
+	passed bool      // somebody who asked later has a slot
+	loads  bool      // it has its script
+	done   time.Time // it has K
+}
+
+// storm is machines and a queue.
+type storm struct {
+	t        *testing.T
+	q        *Queue
+	now      time.Time
+	random   *rand.Rand
+	machines []*machine
+	asked    int
+	load     time.Duration // of one machine
+	strict   bool          // nobody comes late
+}
+
+const tick = 100 * time.Millisecond
+
+func newStorm(t *testing.T, seed uint64, n, slots int, load time.Duration, of ...machineKind) *storm {
+	s := &storm{t: t, q: NewQueue(slots, load), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		random: rand.New(rand.NewPCG(seed, 1)), load: load, strict: true}
+	for i := range n {
+		m := &machine{kind: of[s.random.IntN(len(of))], mac: fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, first: -1}
+		m.next = s.now.Add(time.Duration(s.random.IntN(100)) * tick)
+		s.strict = s.strict && m.kind != dawdles && m.kind != forgotten
+		s.machines = append(s.machines, m)
+	}
+	return s
+}
+
+// run lets time pass until nobody wants anything any more, and returns when that was.
+func (s *storm) run(limit time.Duration) time.Duration {
+	s.t.Helper()
+	began := s.now
+	for busy := true; busy; s.now = s.now.Add(tick) {
+		if s.now.Sub(began) > limit {
+			s.t.Fatalf("not over after %s: %+v", limit, s.q.State(s.now))
+		}
+		busy = false
+		for _, i := range s.random.Perm(len(s.machines)) {
+			m := s.machines[i]
+			if m.next.IsZero() {
+				continue
+			}
+			busy = true
+			if !s.now.Before(m.next) {
+				s.act(m)
+			}
+			if st := s.q.State(s.now); st.Loading > st.Slots || st.Loading < 0 || st.Waiting > len(s.machines) {
+				s.t.Fatalf("%+v", st)
+			}
+		}
+	}
+	return s.now.Sub(began)
+}
+
+func (s *storm) act(m *machine) {
+	if m.loads {
+		s.transfer(m)
+		return
+	}
+	turn := s.q.Ask(s.now, m.mac)
+	if m.first < 0 {
+		m.first = s.asked
+		s.asked++
+	}
+	if turn.Place > 0 {
+		s.waits(m, turn)
+		return
+	}
+	for _, other := range s.machines {
+		if other.first >= 0 && other.first < m.first && !other.loads && other.done.IsZero() {
+			other.passed = true
+		}
+	}
+	m.loads, m.passed = true, false
+	m.tries++
+	m.number = s.q.Begin(s.now, m.mac)
+	if m.number == 0 {
+		s.t.Errorf("%v may load and has no slot", m.mac)
+	}
+	m.next = s.now.Add(s.load/2 + time.Duration(s.random.Int64N(int64(s.load))))
+}
+
+func (s *storm) waits(m *machine, turn Turn) {
+	if m.passed && s.strict {
+		s.t.Errorf("%v was overtaken, and waits again", m.mac)
+	}
+	if turn.Sleep < time.Second || turn.Sleep > longestSleep || turn.Sleep%time.Second != 0 || turn.Expect <= 0 {
+		s.t.Errorf("turn %+v", turn)
+	}
+	m.next = s.now.Add(turn.Sleep)
+	switch m.kind {
+	case forgotten:
+		m.next = time.Time{}
+	case dawdles:
+		m.next = m.next.Add(time.Duration(s.random.IntN(600)) * tick)
+	}
+}
+
+// transfer is the end of a load.
+func (s *storm) transfer(m *machine) {
+	m.loads = false
+	switch {
+	case m.kind == gone:
+		m.next = time.Time{}
+	case m.kind == breaks && m.tries == 1:
+		s.q.End(s.now, m.mac, m.number)
+		m.next, m.first = s.now.Add(5*time.Second), -1 // it has no place any more
+	case m.kind == stalls && m.tries == 1:
+		m.next, m.first = s.now.Add(time.Minute), -1
+	default:
+		s.q.End(s.now, m.mac, m.number)
+		m.done, m.next = s.now, time.Time{}
+	}
+}
+
+// TestQueueDrains: whatever machines do, no more than the slots load, and all that stay have their turn, in about the
+// time that the loads take.
+func TestQueueDrains(t *testing.T) {
+	all := []machineKind{good, good, good, breaks, stalls, gone, dawdles, forgotten}
+	for seed := range uint64(40) {
+		n, slots := 10+int(seed)*5, 2+int(seed)%9
+		s := newStorm(t, seed, n, slots, time.Duration(1+seed%5)*700*time.Millisecond, all...)
+		rounds := time.Duration(n/slots + 2)
+		took := s.run(2*time.Minute + rounds*(3*s.load+3*time.Second+silent/3))
+		for _, m := range s.machines {
+			if stays := m.kind != gone && m.kind != forgotten; stays && m.done.IsZero() {
+				t.Errorf("seed %d: machine %v (kind %d) never loaded in %s", seed, m.mac, m.kind, took)
+			}
+		}
+		if st := s.q.State(s.now.Add(longest + lost)); st.Loading != 0 || st.Waiting != 0 {
+			t.Errorf("seed %d: in the end %+v", seed, st)
+		}
+	}
+}
+
+// TestQueueKeepsOrder: a machine that asks on time is overtaken only by one that takes nothing from it: its own slot is
+// free at its next question. Loads that fail change nothing in that.
+func TestQueueKeepsOrder(t *testing.T) {
+	for seed := range uint64(40) {
+		s := newStorm(t, seed, 60, 2+int(seed)%9, time.Duration(1+seed%5)*700*time.Millisecond, good, good, breaks, stalls, gone)
+		s.run(time.Hour)
+	}
+}
+
+// TestQueueKeepsTheLinkBusy: waiting costs little: as many machines as there are take not much longer than their loads
+// one after another.
+func TestQueueKeepsTheLinkBusy(t *testing.T) {
+	for _, l := range []Links{{125e6, 125e6}, {125e6, 12.5e6}, {12.5e6, 12.5e6}, {1250e6, 125e6}} {
+		s := newStorm(t, 1, 200, l.Slots(), l.Load(), good)
+		took := s.run(time.Hour)
+		// A machine of the test always needs as long as with all slots taken, so an empty slot is time lost for good.
+		// On a real link the others use it.
+		ideal := 200 * l.Load() / time.Duration(l.Slots())
+		if took > 2*ideal+15*time.Second {
+			t.Errorf("%+v: %d slots, %s; the link alone takes %s", l, l.Slots(), took, ideal)
+		}
+	}
+}
+
+func TestQueueSmallSiteNoticesNothing(t *testing.T) {
+	q, now := NewQueue(4, time.Second), time.Unix(1000, 0)
+	for round := range 3 {
+		for i := range byte(4) {
+			if turn := q.Ask(now.Add(time.Duration(round)*time.Second), fleet.MAC{5: i}); turn != (Turn{}) {
+				t.Errorf("machine %d is told %+v", i, turn)
+			}
+		}
+	}
+	if turn := q.Ask(now.Add(3*time.Second), fleet.MAC{5: 9}); turn.Place != 1 || turn.Sleep != time.Second {
+		t.Errorf("one too many is told %+v", turn)
+	}
+}
+
+// A transfer that was left behind by a machine's reset says nothing of the new one.
+func TestQueueStaleTransfer(t *testing.T) {
+	q, now, mac := NewQueue(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
+	q.Ask(now, mac)
+	old := q.Begin(now, mac)
+	q.Ask(now.Add(5*time.Second), mac)
+	q.End(now.Add(6*time.Second), mac, old)
+	if st := q.State(now.Add(6 * time.Second)); st.Loading != 1 {
+		t.Errorf("after the end of the old transfer: %+v", st)
+	}
+	q.Heard(now.Add(20*time.Second), mac, old)
+	if st := q.State(now.Add(26 * time.Second)); st.Loading != 0 {
+		t.Errorf("bytes of the old transfer keep the slot: %+v", st)
+	}
+	if n := q.Begin(now.Add(27*time.Second), mac); n == 0 {
+		t.Error("a transfer that comes after all is not counted though there is a free slot")
+	}
+}
+
+// A transfer goes on for as long as bytes leave, but a slot is not for ever.
+func TestQueueSlowLoad(t *testing.T) {
+	q, now, mac := NewQueue(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
+	q.Ask(now, mac)
+	number := q.Begin(now, mac)
+	for at := time.Duration(0); at <= longest; at += silent / 2 {
+		q.Heard(now.Add(at), mac, number)
+		if st := q.State(now.Add(at)); st.Loading != 1 {
+			t.Fatalf("after %s: %+v", at, st)
+		}
+	}
+	if st := q.State(now.Add(longest + 1)); st.Loading != 0 {
+		t.Errorf("after %s: %+v", longest, st)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	q, now := NewQueue(2, time.Second), time.Unix(1000, 0)
+	for i := range maxQueue + 100 {
+		q.Ask(now, fleet.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)})
+	}
+	if st := q.State(now); st.Waiting != maxQueue || st.Loading != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	const mbit = 125_000
+	tests := []struct {
+		server, node int64
+		slots        int
+		load         time.Duration
+	}{
+		{1000 * mbit, 1000 * mbit, 10, 1509 * time.Millisecond}, // as many as keep the link busy
+		{1000 * mbit, 100 * mbit, 20, 3019 * time.Millisecond},  // 2 S/B
+		{100 * mbit, 100 * mbit, 2, 3019 * time.Millisecond},
+		{100 * mbit, 1000 * mbit, 2, 3019 * time.Millisecond}, // never less than two
+		{10_000 * mbit, 1000 * mbit, 99, 1494 * time.Millisecond},
+		{100_000 * mbit, 10 * mbit, 1024, 15099 * time.Millisecond}, // bounded
+	}
+	for _, tt := range tests {
+		l := Links{tt.server, tt.node}
+		if got, load := l.Slots(), l.Load().Truncate(time.Millisecond); got != tt.slots || load != tt.load {
+			t.Errorf("%+v: %d slots, a load takes %s; want %d, %s", l, got, load, tt.slots, tt.load)
+		}
+	}
+}
+
+// Who is late holds up nobody, and has its place when it comes.
+func TestQueueLate(t *testing.T) {
+	q, now := NewQueue(2, time.Second), time.Unix(1000, 0)
+	a, b, first, second, third := fleet.MAC{5: 1}, fleet.MAC{5: 2}, fleet.MAC{5: 3}, fleet.MAC{5: 4}, fleet.MAC{5: 5}
+	for _, mac := range []fleet.MAC{a, b, first, second, third} {
+		q.Ask(now, mac)
+	}
+	q.End(now, a, q.Begin(now, a))
+	now = now.Add(time.Second)
+	if turn := q.Ask(now, second); turn.Place != 2 {
+		t.Errorf("the second took the slot that the first is expected to take: %+v", turn)
+	}
+	now = now.Add(late + time.Second)
+	if turn := q.Ask(now, second); turn.Place != 0 {
+		t.Errorf("the second waits for the first, which does not come: %+v", turn)
+	}
+	if turn := q.Ask(now, third); turn.Place != 2 {
+		t.Errorf("third: %+v", turn)
+	}
+	if turn := q.Ask(now, first); turn.Place != 1 {
+		t.Errorf("the first lost its place: %+v", turn)
+	}
+	now = now.Add(lost + 10*time.Second)
+	if st := q.State(now); st.Waiting != 0 {
+		t.Errorf("nobody came, and there wait %d", st.Waiting)
+	}
+}

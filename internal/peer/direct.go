@@ -1,0 +1,231 @@
+package peer
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Directing. A question is answered at once while the uplink has room. When it has none, the question waits, and the
+// answer comes when there is room, or after a while with the names of those who have the pieces. So a storm does not
+// poll, and the uplink never sends what somebody else could.
+const (
+	maxWant    = 16                     // pieces of a question
+	maxGrant   = 8                      // pieces of an answer
+	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
+	holdSent   = 32
+	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
+	asksMost   = 4000            // questions a second that are answered; with more nodes, each waits longer
+	lostFactor = 16              // times the patience for a second copy
+	lead       = 32              // pieces that the server runs ahead of what nodes ask for
+)
+
+// waiting is a question that waits for room.
+type waiting struct {
+	swarm *swarm
+	node  *member
+	want  []int
+	max   int
+	size  int64
+	until time.Duration
+	gone  bool
+}
+
+// Question is an Ask as the tracker gets it.
+type Question struct {
+	Swarm string
+	Node  netip.AddrPort
+	Size  int64 // bytes of a usual piece of the pack
+	Ask
+}
+
+// Reply is an answer to a question that waited.
+type Reply struct {
+	Swarm string
+	Node  netip.AddrPort
+	Answer
+}
+
+// Ask answers a question. When wait is true the answer comes from Step later; a node has one question at a time, and a
+// new one takes the place of the old one. A node that is not in the swarm is not known, and must join.
+func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool) {
+	w := t.swarms[q.Swarm]
+	if w == nil || w.members[q.Node] == nil {
+		return a, false, false
+	}
+	m := w.members[q.Node]
+	m.seen = now
+	w.haves(m, q.Have)
+	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
+	if len(want) == 0 {
+		return a, false, true // it only says that it lives, and what it has
+	}
+	w.top = max(w.top, slices.Max(want))
+	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1)}
+	if m.waiting != nil {
+		m.waiting.gone = true
+		m.waiting = nil
+	}
+	if len(t.queue) == 0 {
+		if grant := t.grant(now, x); len(grant) > 0 {
+			return t.answer(now, x, grant), false, true
+		}
+	}
+	x.until = now + t.hold(x)
+	m.waiting = x
+	t.queue = append(t.queue, x)
+	return a, true, true
+}
+
+func (t *Tracker) hold(x *waiting) time.Duration {
+	return min(max(holdLeast, holdSent*t.uplink.time(x.size), time.Duration(len(t.queue))*time.Second/asksMost), holdMost)
+}
+
+// Cancel forgets the question of a node that does not wait any longer.
+func (t *Tracker) Cancel(key string, node netip.AddrPort) {
+	if w := t.swarms[key]; w != nil && w.members[node] != nil && w.members[node].waiting != nil {
+		w.members[node].waiting.gone = true
+		w.members[node].waiting = nil
+	}
+}
+
+// Step returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits.
+func (t *Tracker) Step(now time.Duration) (replies []Reply, wake time.Duration) {
+	i := 0
+	for ; i < len(t.queue); i++ {
+		x := t.queue[i]
+		if x.gone {
+			continue
+		}
+		grant := t.grant(now, x)
+		if len(grant) == 0 && now < x.until {
+			if !t.uplink.free(now, x.size) {
+				break
+			}
+			// Nothing for this one; perhaps there is for those behind it.
+			wake = earlier(wake, x.until)
+			t.queue[i] = x
+			if i >= 64 {
+				break
+			}
+			continue
+		}
+		x.gone, x.node.waiting = true, nil
+		replies = append(replies, Reply{x.swarm.key, x.node.addr, t.answer(now, x, grant)})
+	}
+	t.queue = slices.DeleteFunc(t.queue, func(x *waiting) bool { return x.gone })
+	if len(t.queue) > 0 {
+		x := t.queue[0]
+		wake = earlier(wake, x.until)
+		if at := t.uplink.at(x.size); at > now {
+			wake = earlier(wake, at)
+		}
+	}
+	return replies, wake
+}
+
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b < a {
+		return b
+	}
+	return a
+}
+
+// grant chooses pieces for a question while the uplink has room.
+func (t *Tracker) grant(now time.Duration, x *waiting) []int {
+	var out []int
+	alone := len(x.swarm.all) == 1 // there is nobody to leave room for
+	for len(out) < x.max && (alone || t.uplink.free(now, x.size)) {
+		p := t.pick(now, x, out)
+		if p < 0 {
+			break
+		}
+		s := &x.swarm.pieces[p]
+		s.to[s.copies&1] = x.node.addr
+		s.copies++
+		s.last = now
+		t.uplink.spend(now, x.size)
+		out = append(out, p)
+		if len(t.queue) > 1 { // others wait too: one each
+			break
+		}
+	}
+	return out
+}
+
+// pick is the piece that does most for the swarm: one that nobody has, as near to the front as can be.
+func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
+	w := x.swarm
+	for _, p := range x.want {
+		if w.unseeded(p) || t.lost(now, w, p, x) {
+			return p
+		}
+	}
+	for w.first < len(w.pieces) && !w.unseeded(w.first) {
+		w.first++
+	}
+	if w.first < len(w.pieces) && w.first <= w.top+lead && !x.node.have.Has(w.first) {
+		return w.first
+	}
+	best := -1
+	for _, p := range x.want {
+		if x.node.have.Has(p) || slices.Contains(taken, p) {
+			continue
+		}
+		if s := w.pieces[p]; best < 0 || s.copies < w.pieces[best].copies {
+			best = p
+		}
+	}
+	free := len(t.queue) == 0 && !t.busy
+	if best >= 0 && (free || w.pieces[best].copies < t.o.Copies && now >= w.pieces[best].last+t.patience(x)) {
+		return best
+	}
+	if w.first < len(w.pieces) && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
+		return w.first
+	}
+	return -1
+}
+
+// patience is how long the first copy of a piece may take to come round before there is a second.
+func (t *Tracker) patience(x *waiting) time.Duration {
+	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
+}
+
+// lost tells whether a piece was sent long ago and no node ever said that it has it.
+func (t *Tracker) lost(now time.Duration, w *swarm, p int, x *waiting) bool {
+	return w.pieces[p].held == 0 && now >= w.pieces[p].last+lostFactor*t.patience(x)
+}
+
+func (w *swarm) unseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }
+
+// answer says what was granted, and of the rest who has it or is getting it.
+func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
+	a := Answer{Grant: grant, Wait: t.patience(x)}
+	for _, p := range x.want {
+		if slices.Contains(grant, p) {
+			continue
+		}
+		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
+			n := Named{Piece: p}
+			for _, to := range s.to[:min(s.copies, len(s.to))] {
+				if x.swarm.members[to] != nil && to != x.node.addr {
+					n.Peers = append(n.Peers, to)
+				}
+			}
+			a.Named = append(a.Named, n)
+		}
+	}
+	return a
+}
+
+// Named is a piece, and who has it or is getting it from the server.
+type Named struct {
+	Piece int
+	Peers []netip.AddrPort
+}
+
+// Busy says whether the uplink is full of something else, such as K: then no piece is sent freely.
+func (t *Tracker) Busy(busy bool) { t.busy = busy }
+
+// Sent says that a transfer from the server has ended, well or not.
+func (t *Tracker) Sent() { t.uplink.sent() }

@@ -1,0 +1,104 @@
+package peer
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+)
+
+func (w *swarm) add(m *member) {
+	m.at = len(w.all)
+	w.all = append(w.all, m)
+	w.members[m.addr] = m
+	if m.subnet.IsValid() {
+		w.near[m.subnet] = append(w.near[m.subnet], m)
+	}
+	if m.place != "" {
+		w.places[m.place] = append(w.places[m.place], m)
+	}
+}
+
+func (w *swarm) remove(m *member) {
+	last := w.all[len(w.all)-1]
+	w.all[m.at], last.at = last, m.at
+	w.all = w.all[:len(w.all)-1]
+	delete(w.members, m.addr)
+	if m.subnet.IsValid() {
+		w.near[m.subnet] = without(w.near[m.subnet], m)
+	}
+	if m.place != "" {
+		w.places[m.place] = without(w.places[m.place], m)
+	}
+	for p := range w.pieces {
+		if m.have.Has(p) {
+			w.pieces[p].held--
+		}
+	}
+	w.first = 0 // what only it had is unseeded again
+}
+
+// without removes m; order does not matter.
+func without(list []*member, m *member) []*member {
+	i := slices.Index(list, m)
+	list[i] = list[len(list)-1]
+	return list[:len(list)-1]
+}
+
+// haves takes what a member has. It only grows: a node keeps the pieces of its pack.
+func (w *swarm) haves(m *member, b Bitmap) {
+	if !b.fits(len(w.pieces)) {
+		return
+	}
+	for i, x := range b {
+		for bit := range 8 {
+			if p := i*8 + bit; (x&^m.have[i])>>bit&1 == 1 {
+				w.pieces[p].held++
+			}
+		}
+		m.have[i] |= x
+	}
+}
+
+// far is the share of peers that come from elsewhere when there are enough near by: without them each subnet would be a
+// swarm of its own, and each would need its own copies from the server.
+const far = 4 // one in four
+
+// choose names up to n peers of m by chance: same subnet and place first, then same subnet, then same place, then
+// anybody. near leaves the last out.
+func (w *swarm) choose(random *rand.Rand, m *member, n int, near bool) []netip.AddrPort {
+	var out []netip.AddrPort
+	pick := func(from []*member, most int, ok func(*member) bool) {
+		// By chance, with a bound on the tries, so that a join costs the same in a swarm of any size.
+		for tries := 4 * n; len(out) < most && len(from) > 0 && tries > 0; tries-- {
+			c := from[random.IntN(len(from))]
+			for range 3 { // of a few, the one that has the fewest peers
+				if d := from[random.IntN(len(from))]; d.degree < c.degree {
+					c = d
+				}
+			}
+			if c != m && ok(c) && !slices.Contains(out, c.addr) {
+				out = append(out, c.addr)
+				c.degree++
+				m.degree++
+			}
+		}
+	}
+	local := n - n/far
+	if near {
+		local = n
+	}
+	all := func(*member) bool { return true }
+	if m.subnet.IsValid() {
+		if m.place != "" {
+			pick(w.places[m.place], local, func(c *member) bool { return c.subnet == m.subnet })
+		}
+		pick(w.near[m.subnet], local, all)
+	}
+	if m.place != "" {
+		pick(w.places[m.place], local, all)
+	}
+	if !near {
+		pick(w.all, n, all)
+	}
+	return out
+}

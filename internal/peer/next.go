@@ -1,0 +1,243 @@
+package peer
+
+import (
+	"slices"
+	"time"
+)
+
+// Next decides what to do now. It is called after every input that may change something, and at Step.Wake.
+func (s *Swarm) Next(now time.Duration) Step {
+	s.step.Wake = 0
+	if s.missing > 0 {
+		s.slow(now)
+		s.demandFirst(now)
+		s.grants(now)
+		s.fromPeers(now)
+		s.fromServer(now)
+	}
+	s.meetMore(now)
+	out := s.step
+	s.step = Step{Fetch: s.step.Fetch[:0], Cancel: s.step.Cancel[:0]}
+	return out
+}
+
+// wake makes sure that Next is called at t.
+func (s *Swarm) wake(t time.Duration) {
+	if s.step.Wake == 0 || t < s.step.Wake {
+		s.step.Wake = t
+	}
+}
+
+// slow leaves transfers from peers that take much longer than others did.
+func (s *Swarm) slow(now time.Duration) {
+	limit := slowFirst
+	if s.typical > 0 {
+		limit = max(slowLeast, slowFactor*s.typical)
+	}
+	for i := len(s.flights) - 1; i >= 0; i-- {
+		f := s.flights[i]
+		if f.Origin() {
+			continue // the origin is the last one to turn to
+		}
+		if now < f.start+limit {
+			s.wake(f.start + limit)
+			continue
+		}
+		s.cancel(f.Fetch)
+		s.learn(limit) // if all are slow, it is this network that is
+		s.pieces[f.Piece].failed++
+		if k := s.find(f.Peer); k != nil {
+			s.strike(now, k)
+		}
+	}
+}
+
+// hedge is how long a demand waits for a peer. Where a transfer takes long, patience must be longer: a storm of demands
+// that all give up would be plain unicast.
+func (s *Swarm) hedge() time.Duration { return min(max(hedgeLeast, 4*s.typical), hedgeMost) }
+
+// demandFirst sees to the pieces that a read waits for: a peer at once, the origin after one peer failed or was slow,
+// once for each demand.
+func (s *Swarm) demandFirst(now time.Duration) {
+	for _, p := range s.demands {
+		st := &s.pieces[p]
+		late := now+1 >= st.demand+s.hedge()
+		switch {
+		case st.hedged && st.flights > 0:
+			continue
+		case st.failed > 0 || late || !s.tracker && st.holders == 0:
+			st.hedged = true
+			if !s.flying(Fetch{Piece: p}) {
+				s.take(now, Fetch{Piece: p})
+			}
+			continue
+		case st.flights == 0:
+			if k := s.choose(now, p); k != nil {
+				s.take(now, Fetch{p, k.addr})
+			}
+		}
+		s.wake(st.demand + s.hedge())
+	}
+}
+
+func (s *Swarm) flying(f Fetch) bool {
+	return slices.ContainsFunc(s.flights, func(x flight) bool { return x.Fetch == f })
+}
+
+// look fills s.window with the next pieces that are missing and are not on their way.
+func (s *Swarm) look() {
+	s.window = s.window[:0]
+	for p := s.first; p < s.o.Pieces && len(s.window) < s.o.Window; p++ {
+		if !s.have.Has(p) && s.pieces[p].flights == 0 {
+			s.window = append(s.window, p)
+		}
+	}
+}
+
+// fromPeers takes the rarest pieces of the window from peers that have them.
+func (s *Swarm) fromPeers(now time.Duration) {
+	if s.peerFlights >= s.o.PeerFetches || len(s.peers) == 0 {
+		return
+	}
+	s.look()
+	for s.peerFlights < s.o.PeerFetches {
+		at, best := -1, 0
+		var from *known
+		for i, p := range s.window {
+			n := s.pieces[p].holders
+			if n == 0 || at >= 0 && (n > best || n == best && s.o.Random.Uint32()&1 == 0) {
+				continue
+			}
+			if k := s.choose(now, p); k != nil {
+				at, best, from = i, n, k
+			}
+		}
+		if at < 0 {
+			return
+		}
+		s.take(now, Fetch{s.window[at], from.addr})
+		s.window = slices.Delete(s.window, at, at+1)
+	}
+}
+
+// choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and strikes.
+func (s *Swarm) choose(now time.Duration, p int) *known {
+	var best *known
+	n := uint32(0)
+	for _, k := range s.peers {
+		if !k.have.Has(p) || k.flights >= 2 {
+			continue
+		}
+		if k.rest > now {
+			s.wake(k.rest)
+			continue
+		}
+		switch {
+		case best == nil || k.flights+k.strikes < best.flights+best.strikes:
+			best, n = k, 1
+		case k.flights+k.strikes == best.flights+best.strikes:
+			if n++; s.o.Random.Uint32N(n) == 0 {
+				best = k
+			}
+		}
+	}
+	return best
+}
+
+// fromServer asks the tracker for what no known peer has, or the origin when there is no tracker.
+func (s *Swarm) fromServer(now time.Duration) {
+	if s.asking && now >= s.asked+askLost {
+		s.Lost(now)
+	}
+	if s.asking {
+		s.wake(s.asked + askLost)
+	}
+	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is alone would
+	// ask hundreds of times.
+	if s.originFlights > s.o.ServerFetches/2 || s.tracker && s.asking {
+		return
+	}
+	s.look()
+	if !s.tracker {
+		s.untracked(now)
+		return
+	}
+	a := Ask{Max: s.o.ServerFetches - s.originFlights}
+	for _, p := range s.window {
+		st := &s.pieces[p]
+		switch {
+		case st.holders > 0:
+		case st.coming > now:
+			s.wake(st.coming)
+		default:
+			a.Want = append(a.Want, p)
+		}
+	}
+	if len(a.Want) > 0 {
+		a.Have = s.have
+		s.asking, s.asked, s.step.Ask = true, now, &a
+	}
+}
+
+// untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers take
+// one piece at a time, by chance, so that they take different ones; a node that has none takes all, in order.
+func (s *Swarm) untracked(now time.Duration) {
+	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders > 0 })
+	most := s.o.ServerFetches / 2
+	if len(s.peers) > 0 {
+		most = 1
+	}
+	for len(s.window) > 0 && s.originFlights < most {
+		i := 0
+		if len(s.peers) > 0 {
+			i = s.o.Random.IntN(len(s.window))
+		}
+		s.take(now, Fetch{Piece: s.window[i]})
+		s.window = slices.Delete(s.window, i, i+1)
+	}
+}
+
+// Answer is what the tracker says to an Ask.
+type Answer struct {
+	Grant []int         // fetch these from the server now
+	Named []Named       // these are on their way to others, or there already
+	Wait  time.Duration // ask for the named ones again after so long
+}
+
+// Answer takes the tracker's answer to the question that is open.
+func (s *Swarm) Answer(now time.Duration, a Answer) {
+	s.asking = false
+	s.granted = append(s.granted, a.Grant...)
+	for _, n := range a.Named {
+		if n.Piece >= 0 && n.Piece < s.o.Pieces {
+			s.pieces[n.Piece].coming = now + a.Wait
+		}
+	}
+}
+
+// Lost says that the tracker did not answer: from here on the origin is asked.
+func (s *Swarm) Lost(now time.Duration) { s.Tracking(now, false) }
+
+// grants starts what the tracker allowed.
+func (s *Swarm) grants(now time.Duration) {
+	for _, p := range s.granted {
+		if p >= 0 && p < s.o.Pieces && !s.have.Has(p) && !s.flying(Fetch{Piece: p}) {
+			s.take(now, Fetch{Piece: p})
+		}
+	}
+	s.granted = s.granted[:0]
+}
+
+// meetMore joins again while the tracker is lost or peers are few, ever more rarely: a node may be alone.
+func (s *Swarm) meetMore(now time.Duration) {
+	if s.tracker && (len(s.peers) >= fewPeers || s.missing == 0) {
+		return
+	}
+	if now < s.joinAt {
+		s.wake(s.joinAt)
+		return
+	}
+	s.joinWait = min(max(joinAgain, 2*s.joinWait), joinMost)
+	s.joinAt = now + s.joinWait
+	s.step.Join = true
+}

@@ -1,0 +1,277 @@
+package peer
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Bounds and patience of a node. Transfers take from a millisecond to a second a piece, by link, so most patience is
+// counted in the time that this node's transfers take.
+const (
+	maxPeers   = 24               // peers that are known at a time
+	fewPeers   = 4                // with fewer, the tracker is asked for more
+	strikesOut = 2                // a peer that was slow or failed so often is left
+	leftFor    = 30 * time.Second // and not met again for so long
+	restLeast  = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
+	restMost   = 500 * time.Millisecond
+	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
+	slowLeast  = 20 * time.Millisecond  // but not before this
+	slowFirst  = 2 * time.Second        // before anything is known of this network
+	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
+	hedgeMost  = 2 * time.Second        // and never longer than this
+	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
+	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
+	joinMost   = 10 * time.Second
+)
+
+// Options of a Swarm. Zero values mean the defaults.
+type Options struct {
+	Self   netip.AddrPort // where this node serves objects; never met as a peer
+	Pieces int            // of the pack
+
+	Window        int // pieces ahead that are chosen from; default 16
+	PeerFetches   int // transfers from peers at a time; default 4
+	ServerFetches int // transfers from the origin at a time; default 8
+
+	Random *rand.Rand // for choices between equals; required
+}
+
+// Fetch is one transfer of a piece.
+type Fetch struct {
+	Piece int
+	Peer  netip.AddrPort // zero: the origin
+}
+
+// Origin tells whether the transfer is from a server.
+func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
+
+// Ask is a question to the tracker: which of these pieces may I fetch from the server?
+type Ask struct {
+	Want []int  // pieces that no peer has that this node knows, in order; at most Window
+	Max  int    // transfers from the server that this node has room for
+	Have Bitmap // what it has
+}
+
+// Step is what shall be done now. Its slices are valid until the next call of Next.
+type Step struct {
+	Fetch  []Fetch          // start these; each ends in Done or Fail
+	Cancel []Fetch          // stop these; no Done or Fail follows
+	Ask    *Ask             // ask the tracker; Answer or Lost follows
+	Join   bool             // join again: peers are few
+	Report []netip.AddrPort // tell the tracker that these sent wrong bytes
+	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
+}
+
+// Failure is why a transfer brought nothing.
+type Failure int
+
+// The failures.
+const (
+	Broken  Failure = iota // it could not be reached, broke off, or does not speak the protocol
+	Busy                   // it has too many uploads
+	Missing                // it does not have the piece
+	Wrong                  // complete, and not the piece
+)
+
+type piece struct {
+	holders int           // known peers that have it
+	flights int           // transfers of it that run
+	coming  time.Duration // somebody else fetches it: the tracker is not asked before this moment
+	failed  int           // transfers from peers that failed
+	demand  time.Duration // a read waits since then (plus one); 0: none does
+	hedged  bool          // the origin was asked because of the demand
+}
+
+type flight struct {
+	Fetch
+	start time.Duration
+}
+
+// Swarm is one node's view of a swarm, and decides what it fetches next from whom. It is not safe for use by several
+// goroutines.
+type Swarm struct {
+	o       Options
+	have    Bitmap
+	missing int // pieces
+	first   int // the first one
+	pieces  []piece
+	flights []flight
+	demands []int // pieces with a demand, oldest first
+
+	peers  []*known
+	addrs  []netip.AddrPort // of peers, in the same order: they are searched all the time
+	banned map[netip.Addr]bool
+	left   map[netip.AddrPort]time.Duration // peers that were left, until when
+
+	peerFlights, originFlights int
+	typical                    time.Duration // of a transfer from a peer; 0: not known
+
+	tracker  bool
+	asked    time.Duration // when the question that is open was asked
+	asking   bool
+	granted  []int
+	joinAt   time.Duration
+	joinWait time.Duration
+
+	step   Step
+	window []int // of Next, kept to be used again
+}
+
+// NewSwarm returns the view of a node that has nothing and knows nobody. Without Tracking, everything comes from the
+// origin.
+func NewSwarm(o Options) *Swarm {
+	if o.Window == 0 {
+		o.Window = 16
+	}
+	if o.PeerFetches == 0 {
+		o.PeerFetches = 4
+	}
+	if o.ServerFetches == 0 {
+		o.ServerFetches = 8
+	}
+	return &Swarm{o: o, have: NewBitmap(o.Pieces), missing: o.Pieces, pieces: make([]piece, o.Pieces),
+		banned: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
+}
+
+// Tracking says whether there is a tracker that answers. When it is lost, pieces that no peer has come from the origin
+// at once; peers stay.
+func (s *Swarm) Tracking(now time.Duration, there bool) {
+	s.tracker, s.asking = there, false
+	s.joinWait = joinAgain
+	s.joinAt = now + s.joinWait
+	for p := range s.pieces {
+		s.pieces[p].coming = 0
+	}
+}
+
+// Have is what this node has; it changes with Done.
+func (s *Swarm) Have() Bitmap { return s.have }
+
+// Missing is how many pieces this node does not have.
+func (s *Swarm) Missing() int { return s.missing }
+
+// Hold notes a piece that is here without a transfer of the swarm, such as one that a cache had.
+func (s *Swarm) Hold(p int) {
+	if s.have.Has(p) {
+		return
+	}
+	s.have.Set(p)
+	s.missing--
+	for s.first < s.o.Pieces && s.have.Has(s.first) {
+		s.first++
+	}
+	if s.pieces[p].demand != 0 {
+		s.pieces[p].demand = 0
+		s.demands = slices.DeleteFunc(s.demands, func(x int) bool { return x == p })
+	}
+}
+
+// Demand says that a read waits for a piece.
+func (s *Swarm) Demand(now time.Duration, p int) {
+	if st := &s.pieces[p]; !s.have.Has(p) && st.demand == 0 {
+		st.demand = now + 1
+		s.demands = append(s.demands, p)
+	}
+}
+
+// Done takes a piece that came and was verified. Other transfers of it are cancelled.
+func (s *Swarm) Done(now time.Duration, f Fetch) {
+	start, ok := s.land(f)
+	if !ok {
+		return
+	}
+	if k := s.find(f.Peer); k != nil {
+		k.strikes, k.busy = 0, 0
+	}
+	if !f.Origin() {
+		s.learn(now - start)
+	}
+	s.Hold(f.Piece)
+	for i := len(s.flights) - 1; i >= 0; i-- {
+		if s.flights[i].Piece == f.Piece {
+			s.cancel(s.flights[i].Fetch)
+		}
+	}
+}
+
+// learn takes the time of a transfer from a peer.
+func (s *Swarm) learn(d time.Duration) {
+	if s.typical == 0 {
+		s.typical = d
+	}
+	s.typical += (d - s.typical) / 8
+}
+
+// Fail takes a transfer that brought nothing.
+func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
+	if _, ok := s.land(f); !ok {
+		return
+	}
+	if f.Origin() {
+		s.pieces[f.Piece].coming = 0
+		return
+	}
+	k := s.find(f.Peer)
+	if why == Wrong {
+		s.ban(f.Peer)
+	}
+	if why != Busy {
+		s.pieces[f.Piece].failed++
+	}
+	switch {
+	case k == nil:
+	case why == Busy:
+		k.rest = now + min(max(restLeast<<min(k.busy, 8), s.typical), restMost)
+		k.busy++
+	case why == Missing:
+		if k.have.Has(f.Piece) {
+			k.have[f.Piece>>3] &^= 1 << (f.Piece & 7)
+			s.pieces[f.Piece].holders--
+		}
+		s.strike(now, k)
+	case why == Broken:
+		s.strike(now, k)
+	}
+}
+
+// take starts a transfer.
+func (s *Swarm) take(now time.Duration, f Fetch) {
+	s.flights = append(s.flights, flight{f, now})
+	s.pieces[f.Piece].flights++
+	if f.Origin() {
+		s.originFlights++
+	} else {
+		s.peerFlights++
+		s.find(f.Peer).flights++
+	}
+	s.step.Fetch = append(s.step.Fetch, f)
+}
+
+// land ends a transfer; ok is false when there is none such.
+func (s *Swarm) land(f Fetch) (start time.Duration, ok bool) {
+	i := slices.IndexFunc(s.flights, func(x flight) bool { return x.Fetch == f })
+	if i < 0 {
+		return 0, false
+	}
+	start = s.flights[i].start
+	s.flights[i] = s.flights[len(s.flights)-1]
+	s.flights = s.flights[:len(s.flights)-1]
+	s.pieces[f.Piece].flights--
+	if f.Origin() {
+		s.originFlights--
+	} else {
+		s.peerFlights--
+		if k := s.find(f.Peer); k != nil {
+			k.flights--
+		}
+	}
+	return start, true
+}
+
+func (s *Swarm) cancel(f Fetch) {
+	if _, ok := s.land(f); ok {
+		s.step.Cancel = append(s.step.Cancel, f)
+	}
+}

@@ -1,0 +1,258 @@
+package peer
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+func at(n byte) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 8080)
+}
+
+func chance() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// newSwarm is a node with a tracker that knows peers 1 to n, who have nothing.
+func newSwarm(pieces, n int) *Swarm {
+	s := NewSwarm(Options{Self: at(200), Pieces: pieces, Random: chance()})
+	s.Tracking(0, true)
+	for i := range n {
+		s.Meet(0, at(byte(i+1)))
+	}
+	return s
+}
+
+func upTo(pieces, n int) Bitmap {
+	b := NewBitmap(pieces)
+	for p := range n {
+		b.Set(p)
+	}
+	return b
+}
+
+// Nobody to ask means not to wait: pieces come from the origin, in order, a few at a time.
+func TestAloneIsPlainUnicast(t *testing.T) {
+	s := NewSwarm(Options{Self: at(200), Pieces: 6, Random: chance()})
+	var got []int
+	for step := s.Next(0); len(step.Fetch) > 0; step = s.Next(ms) {
+		if step.Ask != nil {
+			t.Fatal("asked a tracker that is not there")
+		}
+		if len(got) == 0 && len(step.Fetch) != 4 {
+			t.Fatalf("began with %v, want four transfers", step.Fetch)
+		}
+		for _, f := range slices.Clone(step.Fetch) {
+			if !f.Origin() {
+				t.Fatalf("%v is not from the origin", f)
+			}
+			got = append(got, f.Piece)
+			s.Done(ms, f)
+		}
+	}
+	if !slices.Equal(got, []int{0, 1, 2, 3, 4, 5}) || s.Missing() != 0 {
+		t.Errorf("pieces %v, %d missing", got, s.Missing())
+	}
+}
+
+func TestRarestOfTheWindowFromPeers(t *testing.T) {
+	s := newSwarm(100, 3)
+	s.Haves(at(1), upTo(100, 100))
+	s.Haves(at(2), upTo(100, 12))
+	s.Haves(at(3), upTo(100, 12))
+	step := s.Next(0)
+	if len(step.Fetch) != 4 || step.Ask != nil {
+		t.Fatalf("step %+v", step)
+	}
+	// Pieces 12 to 15 are in the window of 16 and only one peer has them; it gives two at a time. 16 and later wait.
+	var rare int
+	for _, f := range step.Fetch {
+		if f.Piece >= 16 || f.Origin() {
+			t.Errorf("%v is not in the window, or not from a peer", f)
+		}
+		if f.Piece >= 12 {
+			rare++
+		}
+	}
+	if rare != 2 {
+		t.Errorf("%d rare pieces of %v, want 2", rare, step.Fetch)
+	}
+}
+
+func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
+	s := newSwarm(40, 1)
+	s.Haves(at(1), upTo(40, 3))
+	step := s.Next(0)
+	if step.Ask == nil || step.Ask.Want[0] != 3 || slices.ContainsFunc(step.Fetch, Fetch.Origin) {
+		t.Fatalf("step %+v", step)
+	}
+	s.Answer(ms, Answer{Grant: []int{3, 5}, Named: []Named{{Piece: 4}, {Piece: 6}}, Wait: 50 * ms})
+	step = s.Next(ms)
+	if !slices.Contains(step.Fetch, Fetch{Piece: 3}) || !slices.Contains(step.Fetch, Fetch{Piece: 5}) {
+		t.Errorf("granted pieces are not fetched: %+v", step.Fetch)
+	}
+	if step.Ask == nil || slices.Contains(step.Ask.Want, 4) || slices.Contains(step.Ask.Want, 6) {
+		t.Errorf("asks again for what is coming: %+v", step.Ask)
+	}
+	s.Answer(52*ms, Answer{})
+	if step = s.Next(52 * ms); step.Ask == nil || !slices.Contains(step.Ask.Want, 4) {
+		t.Errorf("does not ask for what did not come: %+v", step.Ask)
+	}
+}
+
+func TestDemandTurnsToTheOriginOnce(t *testing.T) {
+	for name, fail := range map[string]bool{"peer fails": true, "peer is late": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSwarm(40, 2)
+			s.Haves(at(1), upTo(40, 40))
+			s.Demand(0, 39)
+			step := s.Next(0)
+			from := slices.IndexFunc(step.Fetch, func(f Fetch) bool { return f.Piece == 39 })
+			if from != 0 || step.Fetch[0].Origin() {
+				t.Fatalf("a demand goes first, to a peer: %+v", step.Fetch)
+			}
+			first, now := step.Fetch[0], 10*ms
+			if fail {
+				s.Fail(now, first, Broken)
+			} else if step = s.Next(now); len(step.Fetch) > 0 {
+				t.Fatalf("hedged after 10 ms: %v", step.Fetch)
+			} else {
+				now = hedgeLeast
+			}
+			step = s.Next(now)
+			origin := Fetch{Piece: 39}
+			if !slices.Contains(step.Fetch, origin) {
+				t.Fatalf("the origin is not asked: %+v", step.Fetch)
+			}
+			if step = s.Next(now + 2*hedgeLeast); slices.Contains(step.Fetch, origin) {
+				t.Error("the origin is asked twice")
+			}
+			s.Done(now+2*hedgeLeast, origin)
+			if step = s.Next(now + 2*hedgeLeast); !fail && !slices.Contains(step.Cancel, first) {
+				t.Errorf("the transfer that lost is not cancelled: %+v", step)
+			}
+		})
+	}
+}
+
+func TestDemandWithoutAnybodyIsTheOrigins(t *testing.T) {
+	s := newSwarm(40, 0)
+	s.Tracking(0, false)
+	s.Demand(0, 30)
+	if step := s.Next(0); len(step.Fetch) == 0 || step.Fetch[0] != (Fetch{Piece: 30}) {
+		t.Errorf("%+v", step.Fetch)
+	}
+}
+
+func TestWrongBytesBanForGood(t *testing.T) {
+	s := newSwarm(40, 1)
+	s.Haves(at(1), upTo(40, 40))
+	step := s.Next(0)
+	s.Fail(ms, step.Fetch[0], Wrong)
+	step = s.Next(ms)
+	if !slices.Equal(step.Report, []netip.AddrPort{at(1)}) || s.Peers() != 0 {
+		t.Errorf("reported %v, %d peers", step.Report, s.Peers())
+	}
+	if other := netip.AddrPortFrom(at(1).Addr(), 9999); len(s.Meet(time.Hour, at(1), other)) > 0 {
+		t.Error("met again")
+	}
+	for _, f := range s.Next(2 * ms).Fetch {
+		if f.Peer == at(1) {
+			t.Errorf("asked again: %v", f)
+		}
+	}
+}
+
+func TestSlowPeerIsLeft(t *testing.T) {
+	s := newSwarm(200, 2)
+	s.Haves(at(1), upTo(200, 200))
+	s.Haves(at(2), upTo(200, 200))
+	now := time.Duration(0)
+	for range 300 { // peer 1 takes a millisecond, peer 2 never ends
+		step := s.Next(now)
+		for _, f := range slices.Clone(step.Fetch) {
+			if f.Peer == at(1) {
+				s.Done(now+ms, f)
+			}
+		}
+		now += ms
+		if s.find(at(2)) == nil {
+			break
+		}
+	}
+	if s.find(at(2)) != nil || len(s.Meet(now, at(2))) > 0 {
+		t.Errorf("the slow peer is still there after %v", now)
+	}
+	if s.find(at(1)) == nil {
+		t.Error("the other one was left too")
+	}
+}
+
+func TestLostTracker(t *testing.T) {
+	s := newSwarm(40, 0)
+	if step := s.Next(0); step.Ask == nil || len(step.Fetch) > 0 {
+		t.Fatalf("step %+v", step)
+	}
+	// No answer comes; the node goes on by itself, and joins again later.
+	step := s.Next(askLost)
+	if len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
+		t.Fatalf("step %+v", step)
+	}
+	if step.Wake == 0 || !s.Next(askLost+joinAgain).Join {
+		t.Error("does not look for the tracker again")
+	}
+	if s.Next(askLost + joinAgain + ms).Join {
+		t.Error("joins without a pause")
+	}
+}
+
+func TestPeerThatLeavesCountsNoMore(t *testing.T) {
+	s := newSwarm(40, 1)
+	s.Haves(at(1), upTo(40, 40))
+	s.Left(at(1))
+	if step := s.Next(0); len(step.Fetch) > 0 || step.Ask == nil || step.Ask.Want[0] != 0 {
+		t.Errorf("step %+v", step)
+	}
+}
+
+func TestHostileHavesAreIgnored(t *testing.T) {
+	s := newSwarm(10, 1)
+	for _, b := range []Bitmap{nil, {1}, {0xff, 0xff}, {1, 2, 3}} {
+		s.Haves(at(1), b)
+	}
+	for _, p := range []int{-1, 10, 1 << 20} {
+		s.Got(at(1), p)
+	}
+	s.Got(at(99), 0)
+	if step := s.Next(0); len(step.Fetch) > 0 {
+		t.Errorf("believed %v", step.Fetch)
+	}
+	s.Answer(0, Answer{Grant: []int{-1, 10}, Named: []Named{{Piece: -1}, {Piece: 10}}})
+	if step := s.Next(0); len(step.Fetch) > 0 {
+		t.Errorf("fetches %v", step.Fetch)
+	}
+}
+
+func TestUploads(t *testing.T) {
+	var u Uploads
+	for range MaxUploads {
+		if !u.Start() {
+			t.Fatal("refused too early")
+		}
+	}
+	if u.Start() {
+		t.Error("one too many")
+	}
+	u.Done()
+	u.Reading(1)
+	if u.Start() {
+		t.Error("does not yield to a read of its own")
+	}
+	u.Reading(-1)
+	if !u.Start() {
+		t.Error("does not go on after the read")
+	}
+}

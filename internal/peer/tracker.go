@@ -1,0 +1,218 @@
+package peer
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
+type TrackerOptions struct {
+	Uplink int64         // bytes a second that the server can send; 0: not known, then transfers are counted
+	Peers  int           // named to a node that joins; default 12
+	Copies int           // of a piece from the server once the uplink is spent; default 2
+	Forget time.Duration // a node that was silent for so long is forgotten; default 30 s
+	Proofs int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
+
+	Random *rand.Rand // required
+}
+
+func (o *TrackerOptions) defaults() {
+	if o.Peers == 0 {
+		o.Peers = 10
+	}
+	if o.Copies == 0 {
+		o.Copies = 2
+	}
+	if o.Forget == 0 {
+		o.Forget = 30 * time.Second
+	}
+	if o.Proofs == 0 {
+		o.Proofs = 3
+	}
+}
+
+// Bounds of what a tracker remembers, so that no node can make it grow.
+const (
+	maxMembers = 65536 // of a swarm
+	maxSwarms  = 256
+	maxPieces  = 8192 // of a pack: 2 GiB raw in pieces of 256 KiB
+)
+
+// member is a node in a swarm.
+type member struct {
+	addr    netip.AddrPort
+	subnet  netip.Prefix
+	place   string // rack or switch, as declared; "": not declared
+	have    Bitmap
+	seen    time.Duration
+	at      int // its place in all
+	degree  int // about how many peers it has: how often it was named, and others to it
+	waiting *waiting
+}
+
+// swarm is what the tracker knows of the nodes of one pack.
+type swarm struct {
+	key     string
+	members map[netip.AddrPort]*member
+	all     []*member // in no order, for choosing by chance
+	near    map[netip.Prefix][]*member
+	places  map[string][]*member
+	pieces  []seeded
+	first   int // no piece before it is unseeded
+	top     int // the furthest piece that somebody asked for
+}
+
+// seeded is what is known of one piece.
+type seeded struct {
+	copies int           // sent by this server
+	last   time.Duration // when the last one was granted
+	to     [2]netip.AddrPort
+	held   int // members that said they have it
+}
+
+// Tracker is the server's part of all swarms. All it knows may be lost at any moment; it learns it again from what nodes
+// ask. It is not safe for use by several goroutines.
+type Tracker struct {
+	o      TrackerOptions
+	swarms map[string]*swarm
+	uplink uplink
+	queue  []*waiting
+	busy   bool
+	loose  loose
+	proofs map[netip.Addr][]netip.Addr // who sent wrong bytes, to whom
+	banned map[netip.Addr]bool
+	swept  time.Duration
+}
+
+// NewTracker returns a tracker that knows nobody.
+func NewTracker(o TrackerOptions) *Tracker {
+	o.defaults()
+	return &Tracker{o: o, swarms: map[string]*swarm{}, uplink: uplink{rate: o.Uplink},
+		proofs: map[netip.Addr][]netip.Addr{}, banned: map[netip.Addr]bool{}}
+}
+
+// Join is a node that comes, or comes again.
+type Join struct {
+	Swarm  string         // names the pack
+	Pieces int            // of the pack
+	Node   netip.AddrPort // where it serves
+	Subnet netip.Prefix   // that it is in; zero: not known
+	Place  string         // its rack or switch; "": not known
+	Near   bool           // only peers of the same place or subnet
+	Have   Bitmap         // what it has; nil: nothing
+}
+
+// Joined is the answer: peers, the nearest first, and addresses that are banned.
+type Joined struct {
+	Peers  []netip.AddrPort
+	Banned []netip.Addr
+}
+
+// Join adds a node to a swarm and names peers. ok is false when there is no room or the question makes no sense.
+func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
+	t.sweep(now)
+	w := t.swarm(j.Swarm, j.Pieces)
+	if w == nil || !j.Node.IsValid() || t.banned[j.Node.Addr()] {
+		return out, false
+	}
+	m := w.members[j.Node]
+	if m == nil {
+		if len(w.all) >= maxMembers {
+			return out, false
+		}
+		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, have: NewBitmap(j.Pieces)}
+		w.add(m)
+	}
+	m.seen = now
+	w.haves(m, j.Have)
+	out.Peers = w.choose(t.o.Random, m, t.o.Peers, j.Near)
+	for a := range t.banned {
+		out.Banned = append(out.Banned, a)
+	}
+	slices.SortFunc(out.Banned, netip.Addr.Compare)
+	return out, true
+}
+
+// swarm returns a swarm, made if it is new; nil when there are too many, or the number of pieces is another.
+func (t *Tracker) swarm(key string, pieces int) *swarm {
+	w := t.swarms[key]
+	if w == nil {
+		if len(t.swarms) >= maxSwarms || pieces <= 0 || pieces > maxPieces {
+			return nil
+		}
+		w = &swarm{key: key, members: map[netip.AddrPort]*member{}, near: map[netip.Prefix][]*member{},
+			places: map[string][]*member{}, pieces: make([]seeded, pieces)}
+		t.swarms[key] = w
+	}
+	if len(w.pieces) != pieces {
+		return nil
+	}
+	return w
+}
+
+// Leave forgets a node that says goodbye.
+func (t *Tracker) Leave(key string, node netip.AddrPort) {
+	if w := t.swarms[key]; w != nil && w.members[node] != nil {
+		t.drop(w, w.members[node])
+	}
+}
+
+func (t *Tracker) drop(w *swarm, m *member) {
+	if m.waiting != nil {
+		m.waiting.gone = true
+	}
+	w.remove(m)
+	if len(w.all) == 0 {
+		delete(t.swarms, w.key)
+	}
+}
+
+// sweep forgets nodes that were silent.
+func (t *Tracker) sweep(now time.Duration) {
+	if now < t.swept+t.o.Forget/4 {
+		return
+	}
+	t.swept = now
+	for _, w := range t.swarms {
+		for i := len(w.all) - 1; i >= 0; i-- {
+			if m := w.all[i]; m.waiting == nil && now > m.seen+t.o.Forget {
+				t.drop(w, m)
+			}
+		}
+	}
+}
+
+// Nodes is how many nodes are in all swarms.
+func (t *Tracker) Nodes() int {
+	n := 0
+	for _, w := range t.swarms {
+		n += len(w.all)
+	}
+	return n
+}
+
+// Wrong takes a report of wrong bytes. It tells whether the accused is banned for all with it. One node's word counts
+// once, and that of a banned one not at all.
+func (t *Tracker) Wrong(from, accused netip.Addr) bool {
+	who := t.proofs[accused]
+	if t.banned[from] || t.banned[accused] || from == accused || slices.Contains(who, from) || len(t.proofs) >= maxMembers {
+		return false
+	}
+	who = append(who, from)
+	t.proofs[accused] = who
+	if len(who) < t.o.Proofs {
+		return false
+	}
+	t.banned[accused] = true
+	delete(t.proofs, accused)
+	for _, w := range t.swarms {
+		for i := len(w.all) - 1; i >= 0; i-- {
+			if w.all[i].addr.Addr() == accused {
+				t.drop(w, w.all[i])
+			}
+		}
+	}
+	return true
+}

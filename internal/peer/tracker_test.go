@@ -1,0 +1,265 @@
+package peer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// newTracker has an uplink that sends a piece of 1000 bytes in 10 ms.
+func newTracker() *Tracker { return NewTracker(TrackerOptions{Uplink: 100_000, Random: chance()}) }
+
+func join(t *testing.T, tr *Tracker, now time.Duration, n byte) Joined {
+	t.Helper()
+	out, ok := tr.Join(now, Join{Swarm: "p", Pieces: 40, Node: at(n)})
+	if !ok {
+		t.Fatalf("node %d may not join", n)
+	}
+	return out
+}
+
+func question(n byte, want ...int) Question {
+	return Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Want: want, Max: 1, Have: NewBitmap(40)}}
+}
+
+// As long as the uplink has room, everybody gets what he asks for.
+func TestFreeUplinkSendsFreely(t *testing.T) {
+	tr := NewTracker(TrackerOptions{Uplink: 1 << 40, Random: chance()})
+	for n := byte(1); n <= 20; n++ {
+		join(t, tr, 0, n)
+		a, wait, known := tr.Ask(0, question(n, 0))
+		if wait || !known || !slices.Equal(a.Grant, []int{0}) && n == 1 || len(a.Grant) != 1 {
+			t.Fatalf("node %d: %+v, wait %v", n, a, wait)
+		}
+	}
+}
+
+// Once it is spent, each question gets a piece that nobody has, and never a third copy.
+func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
+	tr := newTracker()
+	copies := map[int]int{}
+	for n := byte(1); n <= 100; n++ {
+		join(t, tr, 0, n)
+	}
+	take := func(g []int) {
+		for _, p := range g {
+			copies[p]++
+		}
+	}
+	for n := byte(1); n <= 100; n++ {
+		a, _, _ := tr.Ask(0, question(n, 0, 1, 2))
+		take(a.Grant)
+	}
+	if len(copies) > 3 {
+		t.Errorf("granted at once, with room for two or three: %v", copies)
+	}
+	for now := ms; now < 2*time.Second; now += ms {
+		replies, _ := tr.Step(now)
+		for _, r := range replies {
+			take(r.Grant)
+			if _, wait, _ := tr.Ask(now, question(r.Node.Addr().As4()[3], 0, 1, 2)); !wait && len(r.Grant) > 0 && now < 300*ms {
+				t.Fatal("the uplink is spent and a question does not wait")
+			}
+		}
+	}
+	for p := range 40 {
+		if copies[p] < 1 || p > 2 && copies[p] > 1 || copies[p] > 2 {
+			t.Errorf("piece %d was sent %d times", p, copies[p])
+		}
+	}
+	// Nobody ever said that it has one of them: they are lost, and sent again.
+	for n := byte(1); n <= 100; n++ {
+		tr.Cancel("p", at(n))
+	}
+	tr.Step(15 * time.Second)
+	if a, _, _ := tr.Ask(15*time.Second, question(1, 0, 1, 2)); !slices.Equal(a.Grant, []int{0}) {
+		t.Errorf("of pieces that were lost: %+v", a)
+	}
+}
+
+func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
+	tr := newTracker()
+	for n := byte(1); n <= 9; n++ {
+		join(t, tr, 0, n)
+	}
+	tr.uplink.spend(0, 3000)
+	tr.swarms["p"].pieces = tr.swarms["p"].pieces[:40]
+	for p := range 40 {
+		tr.swarms["p"].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
+	}
+	if _, wait, _ := tr.Ask(0, question(3, 5)); !wait {
+		t.Fatal("does not wait")
+	}
+	var got []Reply
+	for now := time.Duration(0); now < holdMost && len(got) == 0; now += 10 * ms {
+		got, _ = tr.Step(now)
+	}
+	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 1 || !slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) {
+		t.Errorf("reply %+v", got)
+	}
+}
+
+// A tracker that lost everything learns from the next join who has what, and sends none of it again.
+func TestTrackerMayForgetAll(t *testing.T) {
+	tr := newTracker()
+	if _, _, known := tr.Ask(0, question(1, 0)); known {
+		t.Fatal("knows a node that never joined")
+	}
+	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(1), Have: upTo(40, 20)}); !ok {
+		t.Fatal("may not join")
+	}
+	join(t, tr, 0, 2)
+	for now := time.Duration(0); now < time.Second; now += 5 * ms {
+		a, _, _ := tr.Ask(now, Question{Swarm: "p", Node: at(2), Size: 1000, Ask: Ask{Want: []int{18, 19, 20, 21}, Max: 1, Have: upTo(40, 18)}})
+		if len(a.Grant) > 0 {
+			if a.Grant[0] < 20 {
+				t.Errorf("sends piece %d, which a node has", a.Grant[0])
+			}
+			return
+		}
+	}
+	t.Error("grants nothing")
+}
+
+// While K fills the uplink, pieces go out at most twice, however much room there seems to be.
+func TestBusyUplinkSendsNothingFreely(t *testing.T) {
+	tr := NewTracker(TrackerOptions{Uplink: 1 << 40, Random: chance()})
+	tr.Busy(true)
+	copies := 0
+	for n := byte(1); n <= 100; n++ {
+		join(t, tr, 0, n)
+		a, _, _ := tr.Ask(time.Duration(n)*time.Second/100, question(n, 0))
+		for _, p := range a.Grant {
+			if p == 0 {
+				copies++
+			}
+		}
+	}
+	if copies < 1 || copies > 4 {
+		t.Errorf("piece 0 was sent %d times", copies)
+	}
+}
+
+func TestSilentNodesAreForgotten(t *testing.T) {
+	tr := newTracker()
+	join(t, tr, 0, 1)
+	join(t, tr, 20*time.Second, 2)
+	if out := join(t, tr, 40*time.Second, 3); !slices.Equal(out.Peers, []netip.AddrPort{at(2)}) || tr.Nodes() != 2 {
+		t.Errorf("named %v of %d nodes", out.Peers, tr.Nodes())
+	}
+	tr.Leave("p", at(2))
+	tr.Leave("p", at(3))
+	if len(tr.swarms) != 0 {
+		t.Error("an empty swarm stays")
+	}
+}
+
+func TestNearPeersComeFirst(t *testing.T) {
+	tr := newTracker()
+	net := func(n int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/24", n)) }
+	node := func(n, i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(n), 0, byte(i)}), 8080)
+	}
+	place := func(i int) string { return fmt.Sprintf("rack%d", i%4) }
+	for n := range 3 {
+		for i := range 60 {
+			tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: node(n, i+1), Subnet: net(n), Place: place(i)})
+		}
+	}
+	me := Join{Swarm: "p", Pieces: 40, Node: node(0, 200), Subnet: net(0), Place: place(0)}
+	out, _ := tr.Join(0, me)
+	if len(out.Peers) < 8 || len(out.Peers) > 12 {
+		t.Fatalf("%d peers", len(out.Peers))
+	}
+	near := 0
+	for i, p := range out.Peers {
+		if net(0).Contains(p.Addr()) {
+			near++
+			if i < 4 && (int(p.Addr().As4()[3])-1)%4 != 0 {
+				t.Errorf("peer %d is %v, which is not of the same place", i, p)
+			}
+		}
+	}
+	if near < len(out.Peers)/2 || near == len(out.Peers) {
+		t.Errorf("%d of %d are near, want most and not all", near, len(out.Peers))
+	}
+	me.Node, me.Near = node(0, 201), true
+	out, _ = tr.Join(0, me)
+	for _, p := range out.Peers {
+		if !net(0).Contains(p.Addr()) && (int(p.Addr().As4()[3])-1)%4 != 0 {
+			t.Errorf("%v is neither near nor in the same place", p)
+		}
+	}
+}
+
+func TestBanNeedsIndependentProofs(t *testing.T) {
+	tr := newTracker()
+	for n := byte(1); n <= 5; n++ {
+		join(t, tr, 0, n)
+	}
+	bad := at(5).Addr()
+	for _, from := range []byte{1, 1, 1, 5, 2} {
+		if tr.Wrong(at(from).Addr(), bad) {
+			t.Fatalf("banned by the word of node %d", from)
+		}
+	}
+	if !tr.Wrong(at(3).Addr(), bad) {
+		t.Fatal("three nodes are not enough")
+	}
+	if out := join(t, tr, 0, 4); slices.Contains(out.Peers, at(5)) || !slices.Equal(out.Banned, []netip.Addr{bad}) {
+		t.Errorf("joined: %+v", out)
+	}
+	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(5)}); ok {
+		t.Error("a banned node joins")
+	}
+	// A banned node's word counts nothing.
+	tr.Wrong(at(1).Addr(), at(4).Addr())
+	tr.Wrong(at(2).Addr(), at(4).Addr())
+	if tr.Wrong(bad, at(4).Addr()) {
+		t.Error("a banned node banned another")
+	}
+}
+
+func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox"))
+	if got := tr.Loose(0, id, at(1), 1000); got != nil {
+		t.Fatalf("the first one is sent to %v", got)
+	}
+	if got := tr.Loose(time.Second, id, at(2), 1000); got != nil {
+		t.Fatalf("with a free uplink sent to %v", got)
+	}
+	tr.uplink.spend(time.Second, 10_000)
+	if got := tr.Loose(time.Second, id, at(3), 1000); !slices.Equal(got, []netip.AddrPort{at(2), at(1)}) {
+		t.Errorf("named %v", got)
+	}
+	if got := tr.Loose(time.Second, chunk.Sum(nil), at(3), 1000); got != nil {
+		t.Errorf("nobody has it, and it is sent to %v", got)
+	}
+	tr.uplink.spend(time.Hour, 10_000)
+	if got := tr.Loose(time.Hour, id, at(4), 1000); got != nil {
+		t.Errorf("those may have let go of it: %v", got)
+	}
+}
+
+func TestTrackerRefusesNonsense(t *testing.T) {
+	tr := newTracker()
+	for name, j := range map[string]Join{
+		"no pieces": {Swarm: "x", Node: at(1)}, "too many pieces": {Swarm: "x", Pieces: 1 << 20, Node: at(1)}, "no address": {Swarm: "x", Pieces: 4},
+	} {
+		if _, ok := tr.Join(0, j); ok {
+			t.Error(name)
+		}
+	}
+	join(t, tr, 0, 1)
+	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 41, Node: at(2)}); ok {
+		t.Error("another number of pieces")
+	}
+	if a, wait, known := tr.Ask(0, question(1, -1, 40, 1000)); len(a.Grant) > 0 || wait || !known {
+		t.Errorf("%+v, wait %v", a, wait)
+	}
+}

@@ -1,0 +1,202 @@
+package peer
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Time limits of a request to the tracker: for its body to arrive.
+const messageTime = 5 * time.Second
+
+// Length of a subnet's prefix where the node does not say it, and the bounds of what it may say.
+const (
+	subnetV4, subnetV6 = 24, 64
+	subnetLeast        = 8
+)
+
+// TrackerServer is a Tracker that answers HTTP. Its handler is part of a server's data path.
+type TrackerServer struct {
+	start time.Time
+
+	mu      sync.Mutex
+	tracker *Tracker
+	waiting map[waiter]chan Answer
+	timer   *time.Timer
+}
+
+// waiter is a question that is held.
+type waiter struct {
+	pack string
+	node netip.AddrPort
+}
+
+// NewTrackerServer returns a server over a tracker of its own.
+func NewTrackerServer(o TrackerOptions) *TrackerServer {
+	s := &TrackerServer{start: time.Now(), tracker: NewTracker(o), waiting: map[waiter]chan Answer{}}
+	s.timer = time.AfterFunc(time.Hour, s.pump)
+	s.timer.Stop()
+	return s
+}
+
+func (s *TrackerServer) now() time.Duration { return time.Since(s.start) }
+
+// Handler answers POST below /swarm/.
+func (s *TrackerServer) Handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("POST /swarm/join", message(s.join))
+	m.HandleFunc("POST /swarm/ask", message(s.ask))
+	m.HandleFunc("POST /swarm/loose", message(s.looseObject))
+	m.HandleFunc("POST /swarm/wrong", message(s.wrong))
+	m.HandleFunc("POST /swarm/leave", message(s.leave))
+	return m
+}
+
+// message makes a handler of a function from a message to its answer. No answer means that the tracker does not know the
+// node, or will have nothing to do with it.
+func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(messageTime)) // not every connection has deadlines
+		var q Q
+		if err := decode(r.Body, &q); err != nil {
+			http.Error(w, "message: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		_ = control.SetReadDeadline(time.Time{})
+		a, ok := answer(r, q)
+		if !ok {
+			http.Error(w, "not in the swarm; join first", http.StatusNotFound)
+			return
+		}
+		b, err := json.Marshal(a)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(append(b, '\n')) // the node is gone when this fails
+	}
+}
+
+func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
+	node := asker(r, q.Port)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, ok := s.tracker.Join(s.now(), Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
+		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: q.Have})
+	return joinReply(out), ok
+}
+
+// subnet is that of an address, as far as it is known.
+func subnet(a netip.Addr, bits int) netip.Prefix {
+	usual := subnetV4
+	if a.Is6() {
+		usual = subnetV6
+	}
+	if bits < subnetLeast || bits > a.BitLen() {
+		bits = usual
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
+	key := waiter{q.Pack, asker(r, q.Port)}
+	s.mu.Lock()
+	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: q.Pack, Node: key.node, Size: q.Size,
+		Ask: Ask{Want: q.Want, Max: q.Max, Have: q.Have}})
+	if old := s.waiting[key]; old != nil { // its node does not listen any more
+		delete(s.waiting, key)
+		close(old)
+	}
+	if !known || !wait {
+		s.mu.Unlock()
+		return wireAnswer(a), known
+	}
+	answer := make(chan Answer, 1)
+	s.waiting[key] = answer
+	s.step()
+	s.mu.Unlock()
+	select {
+	case a, ok := <-answer:
+		return wireAnswer(a), ok
+	case <-r.Context().Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waiting[key] == answer {
+			delete(s.waiting, key)
+			s.tracker.Cancel(key.pack, key.node)
+		}
+		return askReply{}, false
+	}
+}
+
+// step answers the questions that can be answered, and sets the timer for the others. The caller holds mu.
+func (s *TrackerServer) step() {
+	replies, wake := s.tracker.Step(s.now())
+	for _, r := range replies {
+		key := waiter{r.Swarm, r.Node}
+		if c := s.waiting[key]; c != nil {
+			delete(s.waiting, key)
+			c <- r.Answer
+		}
+	}
+	if wake > 0 {
+		s.timer.Reset(max(0, wake-s.now()))
+	}
+}
+
+func (s *TrackerServer) pump() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step()
+}
+
+// Sent says that the server has sent an object to a node, well or not.
+func (s *TrackerServer) Sent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Sent()
+	s.step()
+}
+
+// Busy says whether the server's uplink is full of something else, such as K.
+func (s *TrackerServer) Busy(busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Busy(busy)
+	s.step()
+}
+
+// Nodes is how many nodes are in all swarms.
+func (s *TrackerServer) Nodes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tracker.Nodes()
+}
+
+func (s *TrackerServer) looseObject(r *http.Request, q looseMessage) (looseReply, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return looseReply{s.tracker.Loose(s.now(), q.Object, asker(r, q.Port), max(1, min(q.Size, 1<<20)))}, true
+}
+
+func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Wrong(asker(r, 1).Addr(), q.Peer.Addr())
+	return struct{}{}, true
+}
+
+func (s *TrackerServer) leave(r *http.Request, q leaveMessage) (struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Leave(q.Pack, asker(r, q.Port))
+	return struct{}{}, true
+}

@@ -1,0 +1,69 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Beats of a stream of pieces: one who has nothing new says so this often, and one who is silent for longer is gone.
+const (
+	beatEvery = 10 * time.Second
+	beatLost  = 30 * time.Second
+	beat      = 0xffff // in the place of a piece
+)
+
+// meet makes peers known and watches what they have.
+func (n *Node) meet(now time.Duration, peers ...netip.AddrPort) {
+	for _, a := range n.swarm.Meet(now, peers...) {
+		n.work.Go(func() {
+			err := n.watch(a)
+			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)
+			n.post(n.ctx, func(time.Duration) { n.swarm.Left(a) })
+		})
+	}
+}
+
+// watch reads what a peer has until it goes away.
+func (n *Node) watch(a netip.AddrPort) error {
+	ctx, cancel := context.WithCancelCause(n.ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(beatLost, func() { cancel(errors.New("silent")) })
+	defer silent.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.String()+"/have", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set(headerPort, strconv.Itoa(int(n.o.Port)))
+	resp, err := n.watches.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get(headerPack) != n.o.Pack.String() {
+		return fmt.Errorf("HTTP status %d, pack %.80q", resp.StatusCode, resp.Header.Get(headerPack))
+	}
+	in := bufio.NewReaderSize(resp.Body, 512)
+	have := NewBitmap(len(n.o.Pieces))
+	if _, err := io.ReadFull(in, have); err != nil {
+		return err
+	}
+	n.post(n.ctx, func(time.Duration) { n.swarm.Haves(a, have) })
+	for {
+		var b [2]byte
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		silent.Reset(beatLost)
+		if piece := int(binary.LittleEndian.Uint16(b[:])); piece != beat {
+			n.post(n.ctx, func(time.Duration) { n.swarm.Got(a, piece) })
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package peer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Bounds of messages, in bytes. A bitmap of the largest pack is 1 KiB.
+const (
+	maxMessage = 16 << 10
+	maxHave    = maxPieces / 8
+)
+
+// Headers of a node's HTTP server.
+const (
+	headerPort = "Pando-Port" // of the one who asks: where it serves objects itself
+	headerPack = "Pando-Pack" // whose pieces a bitmap is about
+)
+
+// The messages to the tracker, as JSON. The address of a node is the one that it asks from; it says the port only.
+type (
+	joinMessage struct {
+		Pack   string `json:"pack"`
+		Pieces int    `json:"pieces"`
+		Port   uint16 `json:"port"`
+		Prefix int    `json:"prefix,omitempty"` // length of its subnet's prefix
+		Place  string `json:"place,omitempty"`
+		Near   bool   `json:"near,omitempty"`
+		Have   Bitmap `json:"have,omitempty"`
+	}
+	joinReply struct {
+		Peers  []netip.AddrPort `json:"peers"`
+		Banned []netip.Addr     `json:"banned,omitempty"`
+	}
+	askMessage struct {
+		Pack string `json:"pack"`
+		Port uint16 `json:"port"`
+		Size int64  `json:"size"`
+		Want []int  `json:"want,omitempty"`
+		Max  int    `json:"max"`
+		Have Bitmap `json:"have,omitempty"`
+	}
+	askReply struct {
+		Grant []int       `json:"grant,omitempty"`
+		Named []namedPart `json:"named,omitempty"`
+		Wait  int64       `json:"wait_ms"`
+	}
+	namedPart struct {
+		Piece int              `json:"piece"`
+		Peers []netip.AddrPort `json:"peers,omitempty"`
+	}
+	looseMessage struct {
+		Object chunk.ID `json:"object"`
+		Size   int64    `json:"size"`
+		Port   uint16   `json:"port"`
+	}
+	looseReply struct {
+		Peers []netip.AddrPort `json:"peers"` // none: ask the server
+	}
+	wrongMessage struct {
+		Peer netip.AddrPort `json:"peer"`
+	}
+	leaveMessage struct {
+		Pack string `json:"pack"`
+		Port uint16 `json:"port"`
+	}
+)
+
+func wireAnswer(a Answer) askReply {
+	r := askReply{Grant: a.Grant, Wait: a.Wait.Milliseconds()}
+	for _, n := range a.Named {
+		r.Named = append(r.Named, namedPart(n))
+	}
+	return r
+}
+
+func (r askReply) answer() Answer {
+	a := Answer{Grant: r.Grant, Wait: time.Duration(min(max(r.Wait, 0), 60_000)) * time.Millisecond}
+	for _, n := range r.Named {
+		a.Named = append(a.Named, Named(n))
+	}
+	return a
+}
+
+// asker is the address of who asks, with the port at which it serves.
+func asker(r *http.Request, port uint16) netip.AddrPort {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || port == 0 {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), port)
+}
+
+// decode reads a message, of which there is no more than its bound.
+func decode(r io.Reader, v any) error {
+	b, err := io.ReadAll(io.LimitReader(r, maxMessage+1))
+	if err == nil && len(b) > maxMessage {
+		err = fmt.Errorf("a message of more than %d bytes", maxMessage)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	return err
+}

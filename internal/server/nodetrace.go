@@ -1,0 +1,149 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/chunk"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// maxTraced is how many blocks of a read trace are kept: 1 GiB. A server's boot reads 40 MB, a desktop's some hundred. What a
+// node says beyond that costs the server memory and is not what a boot waits for.
+const maxTraced = 1 << 30 / chunk.BlockSize
+
+// nodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
+func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.TraceRequest](w, r)
+	if err != nil {
+		return err
+	}
+	b, err := s.sessionBoot(r, req)
+	if err != nil {
+		return err
+	}
+	k, err := s.traceOf(r, b, req)
+	if err != nil {
+		return err
+	}
+	if !req.Partial { // of what somebody did not see, nothing can be said
+		if err := s.traces.put(b.Version, k); err != nil {
+			return err
+		}
+		s.packs.look(b.Version)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// sessionBoot returns the boot that a session belongs to, which must be the one that is spoken of.
+func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
+	session := registry.HashSecret(credential(r, "Bearer"))
+	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
+		b, err = tx.BootBySession(session)
+		return err
+	})
+	switch {
+	case errors.Is(err, registry.ErrNotFound) || err == nil && (session.IsZero() || b.ID != req.Boot):
+		return b, api.NewError(api.Unauthorized, "not the session of this boot", "a newer boot of the node ends the older one's session")
+	case err == nil && b.Version != req.Version:
+		return b, api.NewError(api.BadRequest, fmt.Sprintf("read trace: boot %s is of version %s", b.ID, b.Version.Short()), "")
+	}
+	return b, err
+}
+
+// traceOf checks a trace and adds what the server knows of the boot.
+func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k keptTrace, err error) {
+	m, err := s.versions.manifest(b.Version)
+	if err != nil {
+		return k, err
+	}
+	reads, err := trace.DecodeReads(req.Reads)
+	if err != nil {
+		return k, api.NewError(api.BadRequest, err.Error(), "")
+	}
+	reads = within(reads, uint64(m.Root.Size/chunk.BlockSize))
+	if min(req.Hits, req.Misses, req.Wasted) < 0 {
+		return k, api.NewError(api.BadRequest, "read trace: a negative count", "")
+	}
+	events, err := s.registry.Events(r.Context(), registry.EventFilter{Boot: b.ID})
+	if err != nil {
+		return k, err
+	}
+	return keptTrace{
+		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Received: s.now().UTC(), Moments: momentsOf(events), Reads: trace.EncodeReads(reads),
+		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted,
+	}, nil
+}
+
+// within drops reads beyond the end of the root, and what comes after maxTraced blocks.
+func within(reads []trace.Read, blocks uint64) []trace.Read {
+	total := uint64(0)
+	reads = slices.DeleteFunc(reads, func(r trace.Read) bool { return r.End() > blocks })
+	for i, r := range reads {
+		if total += uint64(r.Blocks); total > maxTraced {
+			return reads[:i]
+		}
+	}
+	return reads
+}
+
+// momentsOf picks what a boot reached after its device was attached: the stages of the node, and the image's own marks.
+func momentsOf(events []trace.Event) []moment {
+	attached := slices.IndexFunc(events, func(e trace.Event) bool { return e.Stage == trace.Device && e.Kind == trace.End })
+	if attached < 0 {
+		return nil
+	}
+	from := events[attached].Offset
+	var out []moment
+	for _, e := range events {
+		rank := trace.Rank(e.Stage)
+		node := rank > trace.Rank(trace.Device) && rank <= trace.Rank(trace.Booted) && e.Kind == trace.End
+		if (node || rank < 0 && e.Kind != trace.Fail) && e.Offset >= from && len(out) < maxMoments {
+			out = append(out, moment{e.Stage, e.Offset - from})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b moment) int { return cmp.Compare(a.At, b.At) })
+	return out
+}
+
+// maxMoments bounds the marks that a boot may make in a trace.
+const maxMoments = 64
+
+// classOfBoot names the hardware of a boot.
+func classOfBoot(b registry.Boot) string {
+	var h api.Hardware
+	if json.Unmarshal(b.Hardware, &h) != nil {
+		return "" // it said hello without
+	}
+	return classOf(h)
+}
+
+// classOf names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the same drivers
+// and firmware, so they read the same.
+func classOf(h api.Hardware) string {
+	var out strings.Builder
+	dash := false
+	for _, c := range strings.ToLower(h.Vendor + " " + h.Product) {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			if dash && out.Len() > 0 {
+				out.WriteByte('-')
+			}
+			out.WriteRune(c)
+			dash = false
+		} else {
+			dash = true
+		}
+	}
+	return strings.TrimRight(out.String()[:min(out.Len(), maxClass)], "-")
+}
+
+// maxClass is the longest name of a hardware class, as the format of boot packs has it.
+const maxClass = 63

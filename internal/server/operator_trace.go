@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+)
+
+// imageTrace answers what boots of a version read.
+func (o *operator) imageTrace(r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	ref := fleet.Ref(r.URL.Query().Get("ref"))
+	if ref == "" {
+		ref = fleet.Ref(name)
+	}
+	if of, _, _, err := ref.Split(); err != nil || of != name {
+		return nil, refused(fmt.Sprintf("parameter ref: %q is no version of image %q", ref, name), "")
+	}
+	out := api.ImageTrace{Image: name}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		if err := resolves(tx, ref); err != nil {
+			return err
+		}
+		out.Version, err = tx.Resolve(ref)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.packs.describe(r.Context(), out)
+}
+
+// describe fills in what is known of a version.
+func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
+	m, err := p.versions.manifest(out.Version)
+	if err != nil {
+		return out, err
+	}
+	out.RootSize = m.Root.Size
+	traces, err := p.measured(ctx, out.Version, m)
+	if err != nil {
+		return out, err
+	}
+	has, err := p.has(ctx, out.Version)
+	if err != nil {
+		return out, err
+	}
+	records, err := p.store.Packs(out.Version)
+	if err != nil {
+		return out, err
+	}
+	out.Boots, out.Packs = bootViews(traces), packViews(records)
+	order := merge(traces)
+	if len(traces) == 0 {
+		order.Extents = has[""].extents
+	}
+	if len(order.Extents) == 0 {
+		out.Stages, out.Files, out.Advice = []api.TraceStage{}, []api.TraceFile{}, []api.TraceAdvice{}
+		return out, nil
+	}
+	if out.Chunks, err = build.ChunkBytes(ctx, p.store, m, order); err != nil {
+		return out, err
+	}
+	root, err := build.MapRoot(ctx, p.store, m)
+	if err != nil {
+		return out, err
+	}
+	out.Read = order.Blocks() * chunk.BlockSize
+	out.Files = fileViews(order, root, traces)
+	out.Stages = stageViews(traces)
+	out.Advice = adviceOn(out.Files, out.Read)
+	return out, nil
+}
+
+func bootViews(traces []measured) []api.TraceBoot {
+	out := []api.TraceBoot{}
+	for _, t := range traces {
+		out = append(out, api.TraceBoot{Boot: t.Boot, Node: t.Node, Class: t.Class, Received: t.Received, Requests: len(t.rec.Reads),
+			Read: merge([]measured{t}).Blocks() * chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted})
+	}
+	return out
+}
+
+func packViews(records []image.PackRecord) []api.Pack {
+	out := []api.Pack{}
+	for _, r := range records {
+		out = append(out, api.Pack{Class: r.Class, Sequence: r.Sequence, Object: r.Object.String(), Made: r.Made, Boots: r.Boots, From: r.From,
+			Pieces: r.Pieces, Raw: r.Raw, Stored: r.Stored})
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+)
+
+// carry gives a version that nobody has booted the pack of its predecessor, by file path and offset.
+func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
+	before, err := p.predecessors(ctx, v)
+	if err != nil {
+		return err
+	}
+	for _, from := range before {
+		has, err := p.has(ctx, from)
+		if err != nil {
+			return err
+		}
+		if now, ok := has[""]; ok {
+			return p.carryFrom(ctx, v, m, from, now.PackRecord)
+		}
+	}
+	return nil
+}
+
+func (p *packs) carryFrom(ctx context.Context, v fleet.Digest, m image.Manifest, from fleet.Digest, r image.PackRecord) error {
+	pack, err := p.load(ctx, from, r)
+	if err != nil {
+		return err
+	}
+	old, err := p.versions.manifest(from)
+	if err != nil {
+		return err
+	}
+	oldMap, err := build.MapRoot(ctx, p.store, old)
+	if err != nil {
+		return err
+	}
+	newMap, err := build.MapRoot(ctx, p.store, m)
+	if err != nil {
+		return err
+	}
+	order := build.CarryOver(build.OrderOf(pack), oldMap, newMap)
+	if len(order.Extents) == 0 {
+		return nil // two images of one name that have nothing in common
+	}
+	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Key: p.key, Version: v, Manifest: m, Order: order, From: from, Log: p.log, Now: p.now})
+	if err != nil {
+		return err
+	}
+	p.log.Info("boot pack carried over", "version", v.Short(), "from", from.Short(), "raw", made.Raw, "of", r.Raw, "stored", made.Stored)
+	return p.lookAll(ctx) // the version after this one may start from it
+}
+
+// predecessors lists the versions that came before one under the same image's name, the nearest first.
+func (p *packs) predecessors(ctx context.Context, v fleet.Digest) ([]fleet.Digest, error) {
+	var all []registry.ImageVersion
+	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		all, err = tx.Versions("")
+		return err
+	})
+	var out []fleet.Digest
+	for i, known := range all { // by image, newest first
+		if known.Version != v {
+			continue
+		}
+		for _, older := range all[i+1:] {
+			if older.Image == known.Image && older.Version != v && !slices.Contains(out, older.Version) {
+				out = append(out, older.Version)
+			}
+		}
+	}
+	return out, err
+}

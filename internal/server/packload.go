@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+// has reads the packs of a version. One whose map is gone or is not ours is as good as none.
+func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, error) {
+	records, err := p.store.Packs(v)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]packNow{}
+	for _, r := range records {
+		pack, err := p.load(ctx, v, r)
+		if err != nil {
+			p.log.Warn("boot pack cannot be used", "version", v, "class", r.Class, "err", err)
+			continue
+		}
+		out[r.Class] = packNow{r, pack.Extents}
+	}
+	return out, ctx.Err()
+}
+
+// load reads the map of a pack, verified.
+func (p *packs) load(ctx context.Context, v fleet.Digest, r image.PackRecord) (image.Pack, error) {
+	data, err := p.store.Get(ctx, r.Object)
+	if err != nil {
+		return image.Pack{}, err
+	}
+	return image.VerifyPack(data, []byte(r.Signature), v, p.versions.site)
+}
+
+// measured reads the traces of a version, newest first.
+func (p *packs) measured(ctx context.Context, v fleet.Digest, m image.Manifest) ([]measured, error) {
+	kept, err := p.traces.list(v)
+	if err != nil || len(kept) == 0 {
+		return nil, err
+	}
+	var recs []build.Recording
+	kept = slices.DeleteFunc(kept, func(k keptTrace) bool {
+		r, err := k.recording()
+		if err == nil {
+			recs = append(recs, r)
+		}
+		return err != nil
+	})
+	if recs, err = build.WithoutZeros(ctx, p.store, m, recs); err != nil {
+		return nil, fmt.Errorf("read traces of version %s: %w", v.Short(), err)
+	}
+	out := make([]measured, len(kept))
+	for i := range kept {
+		out[i] = measured{kept[i], recs[i]}
+	}
+	return out, nil
+}
+
+// assigned returns the pack that a boot on such hardware gets, nil when there is none.
+func (p *packs) assigned(v fleet.Digest, class string) *fleet.PackRef {
+	records, err := p.store.Packs(v)
+	if err != nil {
+		p.log.Error("boot goes on without its pack", "version", v, "err", err)
+		return nil
+	}
+	r, ok := image.FindPack(records, class)
+	if !ok {
+		return nil
+	}
+	if _, ok := p.store.Stat(r.Object); !ok {
+		p.log.Warn("boot goes on without its pack", "version", v, "err", errors.New("the map is not in the store"))
+		return nil
+	}
+	return &fleet.PackRef{Object: r.Object.String(), Size: r.Size, Signature: r.Signature}
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aead.dev/minisign"
+
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+	"pando/internal/store"
+)
+
+// packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is when it
+// says hello, and keeps it.
+type packs struct {
+	store    *store.Dir
+	versions *versions
+	registry *registry.Registry
+	traces   *traces
+	key      minisign.PrivateKey
+	now      func() time.Time
+	log      *slog.Logger
+	idle     func() // called when there is nothing left to look at; nil: nobody wants to know
+
+	mu     sync.Mutex
+	dirty  map[fleet.Digest]bool      // versions to look at
+	failed map[fleet.Digest]time.Time // when the last try failed; only run's
+	wake   chan struct{}              // one may be waiting in it
+}
+
+// look asks for a version to be looked at.
+func (p *packs) look(versions ...fleet.Digest) {
+	p.mu.Lock()
+	for _, v := range versions {
+		p.dirty[v] = true
+	}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// next takes a version to look at.
+func (p *packs) next() (fleet.Digest, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for v := range p.dirty {
+		delete(p.dirty, v)
+		return v, true
+	}
+	return "", false
+}
+
+// run makes packs until ctx ends. What cannot be made is logged and tried again when something new is known.
+func (p *packs) run(ctx context.Context) error {
+	if err := p.lookAll(ctx); err != nil && ctx.Err() == nil {
+		p.log.Error("boot packs", "err", err)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.wake:
+		}
+		for v, ok := p.next(); ok && ctx.Err() == nil; v, ok = p.next() {
+			p.try(ctx, v)
+		}
+		if p.idle != nil {
+			p.idle()
+		}
+	}
+}
+
+// retryAfter is how long a version is left alone for which no pack could be made: packing one and failing to write it, on a
+// full disk, takes a minute of a processor, and every boot would ask for it.
+const retryAfter = 10 * time.Minute
+
+func (p *packs) try(ctx context.Context, v fleet.Digest) {
+	if last, ok := p.failed[v]; ok && p.now().Sub(last) < retryAfter {
+		return
+	}
+	delete(p.failed, v)
+	if err := p.version(ctx, v); err != nil && ctx.Err() == nil {
+		p.failed[v] = p.now()
+		p.log.Error("boot pack", "version", v, "err", err, "hint", "boots go on with what there is; a boot later than "+retryAfter.String()+" tries again")
+	}
+}
+
+// lookAll looks at every version that has a name.
+func (p *packs) lookAll(ctx context.Context) error {
+	var all []registry.ImageVersion
+	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		all, err = tx.Versions("")
+		return err
+	})
+	for _, v := range all {
+		p.look(v.Version)
+	}
+	return err
+}
+
+// version makes what a version needs.
+func (p *packs) version(ctx context.Context, v fleet.Digest) error {
+	m, err := p.versions.manifest(v)
+	if err != nil {
+		return err
+	}
+	if m.PackKey != "" && m.PackKey != p.versions.site {
+		return nil // whoever has that key makes its packs
+	}
+	has, err := p.has(ctx, v)
+	if err != nil {
+		return err
+	}
+	traces, err := p.measured(ctx, v, m)
+	if err != nil {
+		return err
+	}
+	jobs := planPacks(traces, has)
+	if _, ok := has[""]; !ok && len(jobs) == 0 {
+		return p.carry(ctx, v, m)
+	}
+	for _, j := range jobs {
+		if err := p.record(ctx, v, m, j); err != nil {
+			return err
+		}
+	}
+	if len(jobs) > 0 { // a version that came after may start from it, a class may need its own
+		return p.lookAll(ctx)
+	}
+	return nil
+}
+
+func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob) error {
+	begin := time.Now()
+	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Key: p.key, Version: v, Manifest: m, Class: j.class,
+		Order: j.order, Boots: j.boots, Log: p.log, Now: p.now})
+	if err != nil {
+		return err
+	}
+	p.log.Info("boot pack recorded", "version", v.Short(), "class", j.class, "why", j.why, "boots", j.boots, "raw", r.Raw, "stored", r.Stored,
+		"seconds", time.Since(begin).Seconds())
+	return nil
+}

@@ -1,0 +1,389 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+func TestTracesBecomeAPack(t *testing.T) {
+	s := startSite(t)
+	files := map[string][]byte{}
+	for i := range 6 {
+		files[fmt.Sprint("usr/bin/p", i)] = program(uint64(i), 150_000)
+	}
+	m, version := s.addRoot(files)
+	reads := s.readsOf(m, "usr/bin/p3", "usr/bin/p1", "usr/bin/p5", "usr/bin/p0")
+
+	first, send := s.boot(1, "")
+	if first.Pack != nil {
+		t.Errorf("the first boot has pack %+v", first.Pack)
+	}
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads), Partial: true}); e != nil {
+		t.Fatal(e)
+	}
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads)}); e != nil {
+		t.Fatal(e)
+	}
+	s.restart() // what was sent is kept
+	second, send := s.boot(2, "")
+	if second.Pack != nil {
+		t.Errorf("the second boot has pack %+v, made of one boot", second.Pack)
+	}
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads)}); e != nil {
+		t.Fatal(e)
+	}
+	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+
+	third, _ := s.boot(3, "")
+	p := s.verified(third)
+	if fit := build.FitOf(p.Extents, reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
+		t.Errorf("pack %d of the boots: %+v", p.Sequence, fit)
+	}
+	at, err := build.MapRoot(t.Context(), s.store, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "usr/bin/p3", "usr/bin/p1", "usr/bin/p5", "usr/bin/p0"} {
+		if f, _ := at.At(p.Extents[i].Start); f.Path != want {
+			t.Errorf("extent %d is of %q, want %q", i, f.Path, want)
+		}
+	}
+	if p.Booted == 0 || p.Booted == len(p.Pieces) {
+		t.Errorf("%d of %d pieces until booted; the last file was read after it", p.Booted, len(p.Pieces))
+	}
+	report, err := s.store.Check(t.Context(), []string{s.keys.SitePublic()}, nil)
+	for _, problem := range report.Problems {
+		t.Error(problem)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNextVersionStartsWithAPack(t *testing.T) {
+	s := startSite(t)
+	files := map[string][]byte{"etc/conf": program(90, 30_000)}
+	for i := range 6 {
+		files[fmt.Sprint("usr/bin/p", i)] = program(uint64(i), 150_000)
+	}
+	m, old := s.addRoot(files)
+	reads := trace.EncodeReads(s.readsOf(m, "usr/bin/p3", "usr/bin/p1"))
+	for i := range byte(2) {
+		if _, send := s.boot(i+1, ""); send(api.TraceRequest{Reads: reads}) != nil {
+			t.Fatal("the trace was refused")
+		}
+	}
+	s.packed(old, "", func(image.PackRecord) bool { return true })
+
+	s.clock.add(time.Hour)
+	files["a/first"] = program(99, 500_000)
+	m, version := s.addRoot(files)
+	s.packs.look(version) // as the API does when a version is added
+	r := s.packed(version, "", func(image.PackRecord) bool { return true })
+	if r.From != old || r.Boots != 0 || r.Sequence != 1 {
+		t.Errorf("record %+v", r)
+	}
+	a, send := s.boot(3, "")
+	p := s.verified(a)
+	now := s.readsOf(m, "usr/bin/p3", "usr/bin/p1", "etc/conf")
+	if fit := build.FitOf(p.Extents, now[:3]); fit.Misses != 0 || a.Version != version {
+		t.Errorf("the first boot of the new version: %+v", fit)
+	}
+
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads(now), Pack: a.Pack.Object, Hits: 1}); e != nil {
+		t.Fatal(e)
+	}
+	if _, send := s.boot(4, ""); send(api.TraceRequest{Reads: trace.EncodeReads(now)}) != nil {
+		t.Fatal("the trace was refused")
+	}
+	r = s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	b, _ := s.boot(5, "")
+	if fit := build.FitOf(s.verified(b).Extents, now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 || r.From != "" {
+		t.Errorf("recorded: %+v, %+v", r, fit)
+	}
+	s.verified(a) // a boot under way still has the one that it began with
+}
+
+// Machines that read something else get a pack of their own, and one that reads something else by now another one.
+func TestPackFollowsTheHardware(t *testing.T) {
+	s := startSite(t)
+	files := map[string][]byte{}
+	for i := range 8 {
+		files[fmt.Sprint("usr/bin/p", i)] = program(uint64(i), 150_000)
+	}
+	m, version := s.addRoot(files)
+	node := byte(0)
+	boots := func(product string, files ...string) {
+		t.Helper()
+		for range 2 {
+			node++
+			_, send := s.boot(node, product)
+			if e := send(api.TraceRequest{Reads: trace.EncodeReads(s.readsOf(m, files...))}); e != nil {
+				t.Fatal(e)
+			}
+			s.clock.add(time.Minute)
+		}
+	}
+	boots("Desk 1", "usr/bin/p0", "usr/bin/p1")
+	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	boots("Lap (2)", "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")
+	s.packed(version, "qemu-lap-2", func(r image.PackRecord) bool { return r.Boots == 2 })
+	lap, _ := s.boot(200, "Lap (2)")
+	other, _ := s.boot(201, "something else")
+	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
+		t.Errorf("classes %q and %q", p.Class, q.Class)
+	}
+	if fit := build.FitOf(s.verified(lap).Extents, s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 || fit.Wasted != 0 {
+		t.Errorf("the pack of a class: %+v", fit)
+	}
+}
+
+func TestPackOfAnotherKeyIsNotMadeHere(t *testing.T) {
+	s := startSite(t)
+	m, _ := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	m, version := s.addImage(func(n *image.Manifest) {
+		n.Root, n.PackKey = m.Root, "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	})
+	reads := trace.EncodeReads(s.readsOf(m, "file"))
+	for i := range byte(2) {
+		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.packs.version(t.Context(), version); err != nil {
+		t.Error(err)
+	}
+	if records, err := s.store.Packs(version); err != nil || records != nil {
+		t.Errorf("records %v, %v", records, err)
+	}
+}
+
+func TestTraceIsRefused(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	_, send := s.boot(1, "")
+	blocks := uint32(m.Root.Size / chunk.BlockSize)
+	reads := trace.EncodeReads([]trace.Read{{Start: 0, Blocks: 1}})
+	for name, c := range map[string]struct {
+		req  api.TraceRequest
+		want api.Code
+	}{
+		"other boot":    {api.TraceRequest{Boot: "0123456789abcdef", Reads: reads}, api.Unauthorized},
+		"other version": {api.TraceRequest{Version: image.Version(nil), Reads: reads}, api.BadRequest},
+		"junk":          {api.TraceRequest{Reads: []byte("PNDR and more")}, api.BadRequest},
+		"nothing":       {api.TraceRequest{}, api.BadRequest},
+		"negative":      {api.TraceRequest{Reads: reads, Wasted: -1}, api.BadRequest},
+	} {
+		if e := send(c.req); e == nil || e.Code != c.want {
+			t.Errorf("%s: error %v, want %s", name, e, c.want)
+		}
+	}
+	if kept, err := s.traces.list(version); err != nil || len(kept) != 0 {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+	if e := s.node(7).post("/v1/node/trace", "", api.TraceRequest{Reads: reads}, nil); e == nil || e.Code != api.Unauthorized {
+		t.Errorf("without a session: error %v", e)
+	}
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads([]trace.Read{{Start: 1, Blocks: 1}, {Start: blocks, Blocks: 1}})}); e != nil {
+		t.Fatal(e)
+	}
+	kept, err := s.traces.list(version)
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept %v, %v", kept, err)
+	}
+	if r, err := kept[0].recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond || kept[0].Class != "qemu" || kept[0].Node == "" {
+		t.Errorf("kept %+v, %+v, %v", kept[0], r, err)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	reads := func(all ...uint32) []trace.Read {
+		var out []trace.Read
+		for i := 0; i < len(all); i += 2 {
+			out = append(out, trace.Read{Start: all[i], Blocks: all[i+1]})
+		}
+		return out
+	}
+	for name, c := range map[string]struct{ in, want []trace.Read }{
+		"beyond the end": {reads(0, 1, 99, 2, 98, 2), reads(0, 1, 98, 2)},
+		"twice":          {reads(0, 100, 0, 100), reads(0, 100, 0, 100)},
+	} {
+		if got := within(c.in, 100); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := within(reads(7, 1, 0, maxTraced-1, 9, 1, 5, 1), 1<<40); !slices.Equal(got, reads(7, 1, 0, maxTraced-1)) {
+		t.Errorf("more than is kept: %v", got)
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	for want, h := range map[string]api.Hardware{
+		"":                             {},
+		"qemu":                         {Vendor: "QEMU"},
+		"dell-inc-optiplex-7010":       {Vendor: "Dell Inc.", Product: "OptiPlex 7010 "},
+		"a":                            {Product: "ÄÖa"},
+		strings.Repeat("x", 63):        {Vendor: strings.Repeat("X", 100)},
+		strings.Repeat("y-", 31) + "y": {Vendor: strings.Repeat("y ", 50)},
+	} {
+		got := classOf(h)
+		if got != want {
+			t.Errorf("%+v is %q, want %q", h, got, want)
+		}
+		p := image.Pack{Version: image.Version(nil), Class: got, Pieces: []chunk.Entry{{RawSize: 4096, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(nil)}},
+			Extents: []image.Extent{{Blocks: 1}}}
+		if _, err := p.Encode(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Traces of versions that nobody boots any more go, and so do files that are none.
+func TestTracesAreBounded(t *testing.T) {
+	tr := &traces{dir: t.TempDir()}
+	for i := range tracedVersions + 5 {
+		v := image.Version(fmt.Append(nil, i))
+		if err := tr.put(v, keptTrace{Boot: "b", Reads: trace.EncodeReads(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		when := time.Unix(int64(1e9+i), 0)
+		if err := os.Chtimes(tr.of(v), when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := os.ReadDir(tr.dir)
+	if err != nil || len(left) != tracedVersions {
+		t.Errorf("%d versions are left, %v", len(left), err)
+	}
+	last := image.Version(fmt.Append(nil, tracedVersions+4))
+	if err := os.WriteFile(tr.file(last, "cut"), []byte(`{"boot":"c`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := tr.list(last); err != nil || len(kept) != 1 {
+		t.Errorf("the newest version has %v, %v", kept, err)
+	}
+	if kept, err := tr.list(image.Version([]byte("0"))); err != nil || kept != nil {
+		t.Errorf("the oldest version has %v, %v", kept, err)
+	}
+}
+
+// A pack that cannot be made is not tried at every boot, and is made when the reason is gone.
+func TestPackIsTriedAgain(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	reads := trace.EncodeReads(s.readsOf(m, "file"))
+	for i := range byte(2) {
+		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := s.store.ObjectPath(m.Root.Index)
+	if err := os.Rename(index, index+".away"); err != nil {
+		t.Fatal(err)
+	}
+	p := &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site, now: s.now, log: slog.New(slog.DiscardHandler),
+		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	made := func() int {
+		t.Helper()
+		p.try(t.Context(), version)
+		records, err := s.store.Packs(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(records)
+	}
+	if n := made(); n != 0 || len(p.failed) != 1 {
+		t.Errorf("%d packs of what has no index", n)
+	}
+	if err := os.Rename(index+".away", index); err != nil {
+		t.Fatal(err)
+	}
+	if made() != 0 {
+		t.Error("tried again at once")
+	}
+	s.clock.add(retryAfter)
+	if made() != 1 || len(p.failed) != 0 {
+		t.Error("not tried again later")
+	}
+}
+
+// What was kept when a server stopped becomes a pack when it starts.
+func TestPackAfterARestart(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	reads := trace.EncodeReads(s.readsOf(m, "file"))
+	s.stop()
+	for i := range byte(2) {
+		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start()
+	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+}
+
+// Boots do not wait while a pack cannot be written because another process has the store.
+func TestBootsDoNotWaitForPacks(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	reads := trace.EncodeReads(s.readsOf(m, "file"))
+	unlock, err := s.store.Lock(t.Context(), "a long build")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range byte(3) {
+		a, send := s.boot(i+1, "")
+		if e := send(api.TraceRequest{Reads: reads}); e != nil || a.Pack != nil {
+			t.Fatalf("boot %d: %v, pack %+v", i, e, a.Pack)
+		}
+	}
+	unlock()
+	s.packed(version, "", func(image.PackRecord) bool { return true })
+}
+
+// When boots read something else by now, the pack is made again; a boot that began with the old one still finds it.
+func TestPackIsRecordedAgain(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addRoot(map[string][]byte{"then": program(1, 200_000), "always": program(2, 100_000), "now": program(3, 200_000)})
+	node := byte(0)
+	boots := func(n int, files ...string) (a fleet.Assignment) {
+		t.Helper()
+		for range n {
+			node++
+			var send func(api.TraceRequest) *api.Error
+			a, send = s.boot(node, "")
+			if e := send(api.TraceRequest{Reads: trace.EncodeReads(s.readsOf(m, files...))}); e != nil {
+				t.Fatal(e)
+			}
+			s.clock.add(time.Minute)
+		}
+		return a
+	}
+	boots(2, "then", "always")
+	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	first := boots(1, "always", "now")
+	boots(2, "always", "now")
+	second := s.packed(version, "", func(r image.PackRecord) bool { return r.Sequence > 1 })
+	last, _ := s.boot(200, "")
+	if p := s.verified(last); p.Sequence != second.Sequence {
+		t.Errorf("sequence %d, want %d", p.Sequence, second.Sequence)
+	}
+	if fit := build.FitOf(s.verified(last).Extents, s.readsOf(m, "always", "now")); fit.Misses != 0 {
+		t.Errorf("the pack of today: %+v", fit)
+	}
+	if p := s.verified(first); p.Sequence != 1 {
+		t.Errorf("the boot under way has pack %d", p.Sequence)
+	}
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version. What
+// is lost in a power cut is recorded again by the next boots, so nothing is synced.
+const tracesDir = "traces"
+
+// Bounds of what is kept. A boot pack needs two traces; of four, one odd boot is outvoted and two of another day are left.
+const (
+	tracesPerClass   = 4  // of one version and hardware class
+	tracesPerVersion = 24 // of one version
+	tracedVersions   = 64 // versions; the ones heard of longest ago are forgotten first
+)
+
+// keptTrace is what one boot read, as it is kept.
+type keptTrace struct {
+	Boot     fleet.BootID `json:"boot"`
+	Node     string       `json:"node"`
+	Class    string       `json:"class,omitempty"` // of the node's hardware
+	Received time.Time    `json:"received"`
+	Moments  []moment     `json:"moments,omitempty"` // in their order
+	Reads    []byte       `json:"reads"`             // as trace.EncodeReads makes them
+
+	Pack   string `json:"pack,omitempty"` // the boot pack that the boot had, and the node's account of it, in bytes
+	Hits   int64  `json:"hits,omitempty"`
+	Misses int64  `json:"misses,omitempty"`
+	Wasted int64  `json:"wasted,omitempty"`
+}
+
+// moment is when a boot reached a stage, or made a mark of its own.
+type moment struct {
+	Stage trace.Stage   `json:"stage"`
+	At    time.Duration `json:"at"` // since the device was attached
+}
+
+// recording is the trace as a boot pack is made of it.
+func (k keptTrace) recording() (build.Recording, error) {
+	reads, err := trace.DecodeReads(k.Reads)
+	r := build.Recording{Reads: reads}
+	for _, m := range k.Moments {
+		if m.Stage == trace.Booted {
+			r.Booted = m.At
+		}
+	}
+	return r, err
+}
+
+// traces keeps read traces as files.
+type traces struct {
+	dir string
+	mu  sync.Mutex // around what changes files
+}
+
+func (t *traces) of(v fleet.Digest) string {
+	return filepath.Join(t.dir, strings.TrimPrefix(string(v), "sha256:"))
+}
+
+func (t *traces) file(v fleet.Digest, boot fleet.BootID) string {
+	return filepath.Join(t.of(v), string(boot)+".json")
+}
+
+// put keeps a trace and forgets those that are too many.
+func (t *traces) put(v fleet.Digest, k keptTrace) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	data, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("keep read trace of %s: %w", k.Boot, err)
+	}
+	name := t.file(v, k.Boot)
+	err = os.MkdirAll(t.of(v), 0o755)
+	if err == nil {
+		err = os.WriteFile(name+".new", data, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		return fmt.Errorf("keep read trace of %s: %w", k.Boot, err)
+	}
+	kept, err := t.list(v)
+	if err != nil {
+		return err
+	}
+	for _, old := range tooMany(kept) {
+		if err := os.Remove(t.file(v, old.Boot)); err != nil {
+			return fmt.Errorf("forget read trace: %w", err)
+		}
+	}
+	return t.forgetVersions()
+}
+
+// list returns the traces of a version, newest first. A file that cannot be read is as good as none.
+func (t *traces) list(v fleet.Digest) ([]keptTrace, error) {
+	files, err := os.ReadDir(t.of(v))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list read traces: %w", err)
+	}
+	var out []keptTrace
+	for _, f := range files {
+		boot, ok := strings.CutSuffix(f.Name(), ".json")
+		if !ok {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(t.of(v), f.Name()))
+		var k keptTrace
+		if err == nil && json.Unmarshal(data, &k) == nil && string(k.Boot) == boot {
+			out = append(out, k)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b keptTrace) int { return b.Received.Compare(a.Received) })
+	return out, nil
+}
+
+// tooMany picks the traces to forget, of all of a version, newest first. A node that boots again and again pushes out its
+// own traces before those of others: what a pack is made of is not for one node to say.
+func tooMany(kept []keptTrace) []keptTrace {
+	keep, out := slices.Clone(kept), []keptTrace(nil)
+	drop := func(among func(keptTrace) bool) {
+		victim, most := -1, 0
+		for i, k := range keep {
+			same := 0
+			for _, o := range keep {
+				if among(o) && o.Node == k.Node {
+					same++
+				}
+			}
+			if among(k) && same >= most { // of equals the later one in the list, which is older
+				victim, most = i, same
+			}
+		}
+		out, keep = append(out, keep[victim]), slices.Delete(keep, victim, victim+1)
+	}
+	for _, class := range classesOf(kept) {
+		in := func(k keptTrace) bool { return k.Class == class }
+		for len(slices.DeleteFunc(slices.Clone(keep), func(k keptTrace) bool { return !in(k) })) > tracesPerClass {
+			drop(in)
+		}
+	}
+	for len(keep) > tracesPerVersion {
+		drop(func(keptTrace) bool { return true })
+	}
+	return out
+}
+
+// classesOf lists the hardware classes of some traces.
+func classesOf(kept []keptTrace) []string {
+	var out []string
+	for _, k := range kept {
+		out = append(out, k.Class)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// forgetVersions removes the traces of versions that nobody boots any more.
+func (t *traces) forgetVersions() error {
+	dirs, err := os.ReadDir(t.dir)
+	if err != nil || len(dirs) <= tracedVersions {
+		return err
+	}
+	changed := func(d fs.DirEntry) time.Time {
+		info, err := d.Info()
+		if err != nil {
+			return time.Time{}
+		}
+		return info.ModTime()
+	}
+	slices.SortFunc(dirs, func(a, b fs.DirEntry) int {
+		return cmp.Or(changed(b).Compare(changed(a)), cmp.Compare(a.Name(), b.Name()))
+	})
+	for _, d := range dirs[tracedVersions:] {
+		if err := os.RemoveAll(filepath.Join(t.dir, d.Name())); err != nil {
+			return fmt.Errorf("forget read traces: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"slices"
+
+	"pando/internal/peer"
+)
+
+// flow is a transfer. It passes two links in quanta, a few of which are on their way at a time, as TCP's window has it.
+type flow struct {
+	fetch    peer.Fetch
+	to       int32
+	from     int32 // a node; below zero: server -1-from
+	unsent   int   // bytes
+	inFlight int   // bytes
+	size     int
+	quantum  int
+	k        bool
+	live     bool
+	admitted bool
+}
+
+// windowQuanta is how many quanta of a flow are on their way at a time: a piece fits into TCP's window.
+const windowQuanta = 4
+
+func (f *fleet) newFlow(x flow) int32 {
+	if n := len(f.free); n > 0 {
+		id := f.free[n-1]
+		f.free = f.free[:n-1]
+		f.flows[id] = x
+		return id
+	}
+	f.flows = append(f.flows, x)
+	return int32(len(f.flows) - 1)
+}
+
+// fetch starts a transfer to n: the request goes first.
+func (f *fleet) fetch(n *node, x peer.Fetch) {
+	from := int32(-1) - n.home.id
+	if !x.Origin() {
+		from = index(x.Peer)
+	}
+	id := f.newFlow(flow{fetch: x, to: n.id, from: from, unsent: f.size(), size: f.size(), quantum: f.quantum, live: true})
+	n.flows = append(n.flows, id)
+	f.after(f.Delay, request, id, 0)
+}
+
+// requested is a request that arrived where the bytes are.
+func (f *fleet) requested(id int32) {
+	x := &f.flows[id]
+	if !x.live {
+		f.release(id)
+		return
+	}
+	if x.from < 0 {
+		x.admitted = true
+		f.push(id)
+		return
+	}
+	n := f.nodes[x.from]
+	switch {
+	case n.dead:
+		f.after(f.Delay, refused, id, int32(peer.Broken))
+	case !n.swarm.Have().Has(x.fetch.Piece):
+		f.after(f.Delay, refused, id, int32(peer.Missing))
+	case !n.uploads.Start():
+		f.res.Busy++
+		f.after(f.Delay, refused, id, int32(peer.Busy))
+	default:
+		x.admitted = true
+		n.sends = append(n.sends, id)
+		f.push(id)
+	}
+}
+
+// push sends quanta while the window has room.
+func (f *fleet) push(id int32) {
+	x := &f.flows[id]
+	for x.unsent > 0 && x.inFlight < windowQuanta*x.quantum {
+		q := min(x.quantum, x.unsent)
+		x.unsent -= q
+		x.inFlight += q
+		f.at(f.upLink(x).pass(f.now, q), sent, id, int32(q))
+	}
+}
+
+func (f *fleet) upLink(x *flow) *link {
+	if x.from < 0 {
+		return &f.servers[-1-x.from].up
+	}
+	return &f.nodes[x.from].up
+}
+
+// passed is a quantum that left the sender.
+func (f *fleet) passed(id, q int32) {
+	x := &f.flows[id]
+	if !x.live { // dropped: what is on the way is lost
+		f.land(id, int(q))
+		return
+	}
+	f.at(f.nodes[x.to].down.pass(f.now, int(q)), arrived, id, q)
+}
+
+// landed is a quantum that reached the receiver.
+func (f *fleet) landed(id, q int32) {
+	x := &f.flows[id]
+	if !x.live {
+		f.land(id, int(q))
+		return
+	}
+	x.inFlight -= int(q)
+	if x.unsent > 0 {
+		f.push(id)
+		return
+	}
+	if x.inFlight > 0 {
+		return
+	}
+	f.complete(id)
+}
+
+// land takes a quantum of a dropped flow; after the last one the flow can be used again.
+func (f *fleet) land(id int32, q int) {
+	x := &f.flows[id]
+	if x.inFlight -= q; x.inFlight == 0 {
+		f.release(id)
+	}
+}
+
+func (f *fleet) release(id int32) { f.free = append(f.free, id) }
+
+// complete ends a transfer that brought everything.
+func (f *fleet) complete(id int32) {
+	x := f.flows[id]
+	n := f.nodes[x.to]
+	f.detach(id)
+	f.release(id)
+	if x.k {
+		f.kDone(n)
+		return
+	}
+	if x.from >= 0 {
+		f.res.PeerBytes += int64(x.size)
+		if f.nodes[x.from].wrong {
+			f.res.Wasted += int64(x.size)
+			f.fail(n, x.fetch, peer.Wrong)
+			return
+		}
+	}
+	had := n.swarm.Missing()
+	n.swarm.Done(f.now, x.fetch)
+	if n.swarm.Missing() < had {
+		f.got(n, x.fetch.Piece)
+	}
+	f.act(n)
+}
+
+// detach takes a flow out of both ends.
+func (f *fleet) detach(id int32) {
+	x := &f.flows[id]
+	x.live = false
+	to := f.nodes[x.to]
+	to.flows = slices.DeleteFunc(to.flows, func(i int32) bool { return i == id })
+	if x.from >= 0 && x.admitted {
+		from := f.nodes[x.from]
+		from.uploads.Done()
+		from.sends = slices.DeleteFunc(from.sends, func(i int32) bool { return i == id })
+	}
+	if x.from < 0 && !x.k {
+		f.servers[-1-x.from].sent(f)
+	}
+}
+
+// drop ends a transfer in the middle. A request that is on its way finds it dead.
+func (f *fleet) drop(id int32) {
+	x := &f.flows[id]
+	f.res.Wasted += int64(x.size - x.unsent)
+	admitted, inFlight := x.admitted, x.inFlight
+	f.detach(id)
+	if admitted && inFlight == 0 {
+		f.release(id)
+	}
+}
+
+func (f *fleet) cancel(n *node, x peer.Fetch) {
+	for _, id := range n.flows {
+		if f.flows[id].fetch == x && !f.flows[id].k {
+			f.drop(id)
+			return
+		}
+	}
+}
+
+func (f *fleet) refuse(id int32, why peer.Failure) {
+	x := f.flows[id]
+	f.release(id)
+	if !x.live {
+		return
+	}
+	f.detach(id)
+	f.fail(f.nodes[x.to], x.fetch, why)
+}
+
+func (f *fleet) fail(n *node, x peer.Fetch, why peer.Failure) {
+	if n.dead {
+		return
+	}
+	n.swarm.Fail(f.now, x, why)
+	f.act(n)
+}

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"pando/internal/peer"
+)
+
+// node is a machine that boots.
+type node struct {
+	id      int32
+	addr    netip.AddrPort
+	swarm   *peer.Swarm
+	uploads peer.Uploads
+	up      link
+	down    link
+	home    *server
+	watch   []int32 // nodes that are told what this one has
+	flows   []int32 // transfers to it
+	sends   []int32 // transfers from it
+	wake    time.Duration
+	wakes   int32 // the newest timer; older ones are void
+	began   bool
+	dead    bool
+	wrong   bool
+	slow    bool
+	k, done time.Duration
+}
+
+func newNode(f *fleet, i int) *node {
+	rate := bytesPerSecond(f.NodeLink)
+	n := &node{id: int32(i), addr: f.address(i), home: f.servers[i%len(f.servers)]}
+	// Who is special is spread over the numbers by the caller's seed: see fleet.begin.
+	n.up.rate, n.down.rate = rate, rate
+	n.uploads.Limit = f.uploads
+	n.swarm = peer.NewSwarm(peer.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
+		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})
+	return n
+}
+
+// next asks the node what to do, and does it.
+func (f *fleet) act(n *node) {
+	if n.dead {
+		return
+	}
+	step := n.swarm.Next(f.now)
+	for _, c := range step.Cancel {
+		f.cancel(n, c)
+	}
+	for _, x := range step.Fetch {
+		f.fetch(n, x)
+	}
+	if step.Ask != nil {
+		f.ask(n, *step.Ask)
+	}
+	for _, a := range step.Report {
+		n.home.wrong(f, n, a)
+	}
+	if step.Join && !f.Unicast {
+		f.after(f.Delay, join, n.id, 0)
+	}
+	if step.Wake > 0 && (n.wake <= f.now || step.Wake < n.wake) {
+		n.wake = step.Wake
+		n.wakes++
+		f.at(step.Wake, wake, n.id, n.wakes)
+	}
+}
+
+// meet makes a node know others: it watches what they have, and they come to know it.
+func (f *fleet) meet(n *node, peers ...netip.AddrPort) {
+	for _, a := range n.swarm.Meet(f.now, peers...) {
+		f.after(f.Delay, watch, n.id, index(a))
+	}
+}
+
+// watched is a watch that arrived at b.
+func (f *fleet) watched(a, b *node) {
+	if b.dead {
+		f.after(f.Delay, gone, a.id, b.id)
+		return
+	}
+	if len(b.watch) >= peer.MaxWatchers {
+		f.after(f.Delay, gone, a.id, b.id)
+		return
+	}
+	b.watch = append(b.watch, a.id)
+	f.after(f.Delay, haves, a.id, b.id)
+	f.meet(b, a.addr)
+}
+
+// got is a node that has one more piece.
+func (f *fleet) got(n *node, piece int) {
+	if len(n.watch) > 0 {
+		f.after(f.Delay, tell, n.id, int32(piece))
+	}
+	if n.swarm.Missing() == 0 {
+		n.done = f.now
+		if !n.slow {
+			f.left--
+		}
+	}
+}
+
+// tellAll passes on what a node has.
+func (f *fleet) tellAll(n *node, piece int) {
+	for _, w := range n.watch {
+		if o := f.nodes[w]; !o.dead && o.swarm.Got(n.addr, piece) {
+			f.act(o)
+		}
+	}
+}
+
+// die takes a node away: it answers nothing any more.
+func (f *fleet) die(n *node) {
+	if n.dead {
+		return
+	}
+	n.dead = true
+	if n.done == 0 && !n.slow {
+		f.left--
+	}
+	for len(n.flows) > 0 {
+		f.drop(n.flows[0])
+	}
+	for len(n.sends) > 0 {
+		id := n.sends[0]
+		to, x := f.nodes[f.flows[id].to], f.flows[id].fetch
+		f.drop(id)
+		f.fail(to, x, peer.Broken)
+	}
+	for _, w := range n.watch {
+		f.after(f.Delay, gone, w, n.id)
+	}
+}

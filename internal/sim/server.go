@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"pando/internal/peer"
+)
+
+// About what a message of the control path has in bytes, with the headers of HTTP: measured in package peer's tests.
+const (
+	joinBytes  = 900
+	askBytes   = 500
+	otherBytes = 300
+)
+
+// server is a server with its tracker.
+type server struct {
+	id       int32
+	tracker  *peer.Tracker
+	up       link
+	lost     bool
+	wake     time.Duration
+	wakes    int32
+	admitted int     // nodes that K is sent to
+	queue    []int32 // nodes that wait for K
+}
+
+func newServer(f *fleet, i int) *server {
+	s := &server{id: int32(i)}
+	s.up.rate = bytesPerSecond(f.ServerLink)
+	s.tracker = peer.NewTracker(peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))})
+	return s
+}
+
+// sent is the end of a transfer of a piece.
+func (s *server) sent(f *fleet) {
+	if s.lost {
+		return
+	}
+	s.tracker.Sent()
+	f.step(s)
+}
+
+// wrong is a report of wrong bytes that arrived.
+func (s *server) wrong(f *fleet, n *node, accused netip.AddrPort) {
+	if s.lost {
+		return
+	}
+	f.count(otherBytes)
+	if s.tracker.Wrong(n.addr.Addr(), accused.Addr()) {
+		f.res.Banned++
+	}
+}
+
+func (f *fleet) count(bytes int64) {
+	f.res.Requests++
+	f.res.Control += bytes
+}
+
+// joined is a join that arrived at the tracker.
+func (f *fleet) joined(n *node) {
+	s := n.home
+	if s.lost {
+		f.after(f.Delay, noTracker, n.id, 0)
+		return
+	}
+	f.count(joinBytes)
+	out, ok := s.tracker.Join(f.now, peer.Join{Swarm: swarmKey, Pieces: f.Pieces, Node: n.addr, Subnet: f.subnet(int(n.id)), Have: n.swarm.Have()})
+	if !ok {
+		f.after(f.Delay, noTracker, n.id, 0)
+		return
+	}
+	f.deliver(func() {
+		n.swarm.Tracking(f.now, true)
+		for _, a := range out.Banned {
+			n.swarm.Ban(a)
+		}
+		f.meet(n, out.Peers...)
+		f.act(n)
+	})
+}
+
+// ask sends a question to the tracker.
+func (f *fleet) ask(n *node, a peer.Ask) {
+	a.Have = append(peer.Bitmap(nil), a.Have...)
+	f.deliver(func() { f.asked(n, a) })
+}
+
+func (f *fleet) asked(n *node, a peer.Ask) {
+	s := n.home
+	if s.lost || n.dead {
+		f.after(f.Delay, noTracker, n.id, 0)
+		return
+	}
+	f.count(askBytes)
+	answer, wait, known := s.tracker.Ask(f.now, peer.Question{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Ask: a})
+	switch {
+	case !known:
+		f.after(f.Delay, noTracker, n.id, 0)
+	case !wait:
+		f.answer(n, answer)
+	}
+	f.step(s)
+}
+
+func (f *fleet) answer(n *node, a peer.Answer) {
+	f.deliver(func() {
+		if !n.dead {
+			n.swarm.Answer(f.now, a)
+			f.act(n)
+		}
+	})
+}
+
+// step lets the tracker answer questions that waited.
+func (f *fleet) step(s *server) {
+	replies, at := s.tracker.Step(f.now)
+	for _, r := range replies {
+		f.answer(f.nodes[index(r.Node)], r.Answer)
+	}
+	if at > 0 && (s.wake <= f.now || at < s.wake) {
+		s.wake = at
+		s.wakes++
+		f.at(at, trackerWake, s.id, s.wakes)
+	}
+}

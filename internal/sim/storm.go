@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"pando/internal/peer"
+)
+
+// The kinds of events, and what their two numbers are.
+const (
+	start       kind = iota // node: it is switched on, or begins after K
+	join                    // node: its join arrives at the tracker
+	noTracker               // node: it learns that there is none
+	call                    // number of a deferred call
+	watch                   // node, node: the first watches the second
+	haves                   // node, node: the first learns all that the second has
+	gone                    // node, node: the first learns that the second is gone
+	tell                    // node, piece: those who watch it learn that it has the piece
+	wake                    // node, number of the timer
+	trackerWake             // server, number of the timer
+	request                 // flow: its request arrives
+	refused                 // flow, failure: the refusal arrives
+	sent                    // flow, bytes that left the sender
+	arrived                 // flow, bytes that reached the receiver
+	kill                    // nothing
+	lose                    // nothing
+)
+
+// begin makes the first events.
+func (f *fleet) begin() {
+	order := f.rand.Perm(f.Nodes)
+	late := order[:f.Faults.Late]
+	slow := order[f.Faults.Late : f.Faults.Late+f.Faults.Slow]
+	wrong := order[f.Faults.Late+f.Faults.Slow:][:f.Faults.Wrong]
+	for _, i := range slow {
+		n := f.nodes[i]
+		n.slow, n.up.rate, n.down.rate = true, n.up.rate/10, n.down.rate/10
+		f.left--
+	}
+	for _, i := range wrong {
+		f.nodes[i].wrong = true
+	}
+	for _, i := range order {
+		var at time.Duration
+		if slices.Contains(late, i) {
+			at = f.Faults.LateAt
+		}
+		f.at(at, start, int32(i), 0)
+	}
+	if f.Faults.Kill > 0 {
+		f.at(f.Faults.KillAt, kill, 0, 0)
+	}
+	if f.Faults.Tracker > 0 {
+		f.at(f.Faults.Tracker, lose, 0, 0)
+	}
+}
+
+// deliver does something after the delay of the network.
+func (f *fleet) deliver(do func()) {
+	id := int32(len(f.calls))
+	if n := len(f.freeCalls); n > 0 {
+		id = f.freeCalls[n-1]
+		f.freeCalls = f.freeCalls[:n-1]
+		f.calls[id] = do
+	} else {
+		f.calls = append(f.calls, do)
+	}
+	f.after(f.Delay, call, id, 0)
+}
+
+func (f *fleet) handle(e event) {
+	switch e.kind {
+	case start:
+		f.start(f.nodes[e.a])
+	case join:
+		f.joined(f.nodes[e.a])
+	case noTracker:
+		n := f.nodes[e.a]
+		n.swarm.Lost(f.now)
+		f.act(n)
+	case call:
+		do := f.calls[e.a]
+		f.calls[e.a] = nil
+		f.freeCalls = append(f.freeCalls, e.a)
+		do()
+	case watch:
+		f.watched(f.nodes[e.a], f.nodes[e.b])
+	case haves:
+		a, b := f.nodes[e.a], f.nodes[e.b]
+		a.swarm.Haves(b.addr, b.swarm.Have())
+		f.act(a)
+	case gone:
+		a := f.nodes[e.a]
+		a.swarm.Left(f.nodes[e.b].addr)
+		f.act(a)
+	case tell:
+		f.tellAll(f.nodes[e.a], int(e.b))
+	case wake:
+		if n := f.nodes[e.a]; n.wakes == e.b {
+			f.act(n)
+		}
+	case trackerWake:
+		if s := f.servers[e.a]; s.wakes == e.b && !s.lost {
+			f.step(s)
+		}
+	case request:
+		f.requested(e.a)
+	case refused:
+		f.refuse(e.a, peer.Failure(e.b))
+	case sent:
+		f.passed(e.a, e.b)
+	case arrived:
+		f.landed(e.a, e.b)
+	case kill:
+		f.killSome()
+	case lose:
+		for _, s := range f.servers {
+			s.lost = true
+		}
+	}
+}
+
+func (f *fleet) start(n *node) {
+	if n.began {
+		return
+	}
+	if f.K > 0 && n.k == 0 {
+		f.wantK(n)
+		return
+	}
+	n.began = true
+	if f.Unicast {
+		n.swarm.Tracking(f.now, false)
+		f.act(n)
+		return
+	}
+	f.after(f.Delay, join, n.id, 0)
+}
+
+// killSome kills a share of the nodes that live, by chance.
+func (f *fleet) killSome() {
+	for _, i := range f.rand.Perm(f.Nodes)[:int(f.Faults.Kill*float64(f.Nodes))] {
+		f.die(f.nodes[i])
+	}
+}
+
+func (f *fleet) result() Result {
+	r := f.res
+	var times []time.Duration
+	for _, n := range f.nodes {
+		r.LastK = max(r.LastK, n.k)
+		switch {
+		case n.slow:
+			r.SlowLast = max(r.SlowLast, n.done)
+		case n.dead:
+		case n.done == 0:
+			r.Unfinished++
+		default:
+			times = append(times, n.done)
+		}
+	}
+	slices.Sort(times)
+	if len(times) > 0 {
+		r.Last, r.Median = times[len(times)-1], times[len(times)/2]
+	}
+	for _, s := range f.servers {
+		r.ServerBytes += s.up.bytes
+	}
+	r.KBytes = f.kSent
+	r.ServerBytes -= f.kSent
+	return r
+}

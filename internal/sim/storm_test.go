@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// set is the boot set that the figures are about: 20.6 MB, as a server system of 62 MB is sent.
+func set(nodes, pieces int) Config {
+	return Config{Nodes: nodes, NodeLink: 100e6, ServerLink: 100e6, Pieces: pieces, W: 20_600_000, Seed: 1}
+}
+
+func run(t *testing.T, c Config) Result {
+	t.Helper()
+	r, err := Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := c.Unit().Seconds()
+	t.Logf("%d nodes, %d pieces: last %.3f, median %.3f W/B; server %.2f W; %.1f requests, %.0f bytes of control a node; %.2f refusals a piece",
+		c.Nodes, c.Pieces, r.Last.Seconds()/unit, r.Median.Seconds()/unit, float64(r.ServerBytes)/float64(c.W),
+		float64(r.Requests)/float64(c.Nodes), float64(r.Control)/float64(c.Nodes), float64(r.Busy)/float64(c.Nodes*c.Pieces))
+	if r.Unfinished > 0 {
+		t.Errorf("%d nodes never had all", r.Unfinished)
+	}
+	return r
+}
+
+// times checks a time in units of W/B.
+func times(t *testing.T, c Config, what string, d time.Duration, most float64) {
+	t.Helper()
+	if got := d.Seconds() / c.Unit().Seconds(); got > most || got < 1 {
+		t.Errorf("%s: %.3f W/B, want 1 to %.2f", what, got, most)
+	}
+}
+
+func amplification(t *testing.T, c Config, r Result, most float64) {
+	t.Helper()
+	if got := float64(r.ServerBytes) / float64(c.W); got > most || got < 0.99 {
+		t.Errorf("the server sent %.2f W, want 1 to %.2f", got, most)
+	}
+}
+
+// A storm costs about one boot, and the server about one copy, with a server that is no faster than a node. The pack of
+// 237 pieces is what is built; 80 coarser pieces show what the size of a piece costs.
+func TestStormCostsAboutOneBoot(t *testing.T) {
+	for _, x := range []struct {
+		nodes, pieces int
+		most          float64 // W/B
+	}{
+		{1, 237, 1.02}, {20, 237, 1.20}, {40, 237, 1.20}, {200, 237, 1.30}, {1000, 237, 1.40},
+		{20, 80, 1.25}, {40, 80, 1.30}, {200, 80, 1.45}, {1000, 80, 1.65},
+	} {
+		c := set(x.nodes, x.pieces)
+		r := run(t, c)
+		times(t, c, "last", r.Last, x.most)
+		amplification(t, c, r, 1.3)
+		if control := r.Control / int64(c.Nodes); c.Nodes > 1 && control > 20_000*int64(max(1, 8/c.Nodes)) {
+			t.Errorf("%d nodes: %d bytes of control for each", c.Nodes, control)
+		}
+	}
+}
+
+// The links of the lab are slow, those of a cluster are fast; nothing may depend on it.
+func TestStormIsTheSameOnAnyLink(t *testing.T) {
+	for _, rate := range []int64{2e6, 10e6, 1e9} {
+		c := set(40, 237)
+		c.NodeLink, c.ServerLink = rate, rate
+		r := run(t, c)
+		times(t, c, "last", r.Last, 1.25)
+		amplification(t, c, r, 1.3)
+	}
+}
+
+// Where the server can send to all at once, it does.
+func TestFatServerIsPlainUnicast(t *testing.T) {
+	c := set(8, 237)
+	c.ServerLink = 10 * c.NodeLink
+	r := run(t, c)
+	c.Unicast = true
+	plain := run(t, c)
+	if r.Last > plain.Last*105/100 {
+		t.Errorf("%v with peers, %v without", r.Last, plain.Last)
+	}
+}
+
+func TestUnicastIsShared(t *testing.T) {
+	c := set(40, 80)
+	c.Unicast = true
+	r := run(t, c)
+	times(t, c, "last", r.Last, 40.5)
+	if r.Last < 39*c.Unit() || r.PeerBytes > 0 || r.Requests > 0 {
+		t.Errorf("unicast to 40 nodes took %v, with %d bytes of peers", r.Last, r.PeerBytes)
+	}
+}
+
+func TestSameSeedSameStorm(t *testing.T) {
+	c := set(50, 80)
+	c.Faults = Faults{Kill: 0.2, KillAt: c.Unit() / 2, Wrong: 2, Slow: 2}
+	a, b := run(t, c), run(t, c)
+	if a != b {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	c.Seed = 2
+	if b = run(t, c); a == b {
+		t.Error("another seed gives the same storm")
+	}
+}
+
+func TestImpossibleStorms(t *testing.T) {
+	for name, c := range map[string]Config{
+		"no nodes": {NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1}, "no link": {Nodes: 1, ServerLink: 1, Pieces: 1, W: 1},
+		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "more faults than nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
+	} {
+		if _, err := Run(c); err == nil {
+			t.Error(name)
+		}
+	}
+}
+
+// K comes before the boot set and is the same for all; nodes that have it begin while others wait.
+func TestKIsAdmitted(t *testing.T) {
+	c := set(200, 80)
+	c.K, c.ServerLink = 18_000_000, 10*c.NodeLink
+	r := run(t, c)
+	whole := time.Duration(float64(c.K) * 200 / bytesPerSecond(c.ServerLink) * float64(time.Second))
+	if r.LastK < whole || r.LastK > whole*12/10 {
+		t.Errorf("the last node had K after %v, the link alone takes %v", r.LastK, whole)
+	}
+	amplification(t, c, r, 2.5) // K fills the uplink, so the root does not spend it
+	if r.KBytes != c.K*200 || r.Last < r.LastK || r.Last > r.LastK+2*c.Unit() {
+		t.Errorf("K of %d bytes, all done %v after it", r.KBytes, r.Last-r.LastK)
+	}
+}
+
+// BenchmarkTenThousandNodes is the largest storm that somebody may ask about.
+func BenchmarkTenThousandNodes(b *testing.B) {
+	for b.Loop() {
+		c := set(10_000, 237)
+		c.NodeLink, c.ServerLink = 1e9, 10e9
+		r, err := Run(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(r.Last.Seconds()/c.Unit().Seconds(), "W/B")
+		b.ReportMetric(float64(r.ServerBytes)/float64(c.W), "W")
+	}
+}

@@ -1,0 +1,223 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// Rate is the speed of a link, in bits per second.
+type Rate int64
+
+// The units that rates are written in.
+const (
+	Kbit Rate = 1000
+	Mbit Rate = 1000 * Kbit
+	Gbit Rate = 1000 * Mbit
+)
+
+// ParseRate reads "10mbit", "1gbit", "800kbit".
+func ParseRate(s string) (Rate, error) {
+	for suffix, unit := range map[string]Rate{"kbit": Kbit, "mbit": Mbit, "gbit": Gbit} {
+		if digits, ok := strings.CutSuffix(s, suffix); ok {
+			if n, err := strconv.ParseFloat(digits, 64); err == nil && n > 0 && n*float64(unit) < 1e12 {
+				return Rate(n * float64(unit)), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("rate %q: want a number with kbit, mbit or gbit, such as 10mbit", s)
+}
+
+// String is what ParseRate reads, with four digits.
+func (r Rate) String() string {
+	for _, u := range []struct {
+		unit Rate
+		name string
+	}{{Gbit, "gbit"}, {Mbit, "mbit"}, {Kbit, "kbit"}} {
+		if r >= u.unit {
+			return strconv.FormatFloat(float64(r)/float64(u.unit), 'g', 4, 64) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(r), 10) + "bit"
+}
+
+// Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited rate.
+// A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has its
+// rate. Packets are of at most one MTU: a bucket that is fed with packets of 64 KiB would send them in one piece.
+type Star struct {
+	Server *Net   // its bridge has Config.Server as its address
+	Nodes  []*Net // without a bridge; the interface is LinkName
+
+	config StarConfig
+	hub    *Net
+}
+
+// LinkName is the interface of a node in a Star.
+const LinkName = "lan0"
+
+// StarConfig describes a Star.
+type StarConfig struct {
+	Prefix string       // of the names of the namespaces
+	Server netip.Prefix // address of the server, and the subnet that the nodes get theirs from
+	Nodes  int
+}
+
+// NewStar makes the namespaces and links, without limits. Close it.
+func NewStar(ctx context.Context, c StarConfig) (*Star, error) {
+	s := &Star{config: c}
+	if room := 1<<(32-c.Server.Bits()) - 3; c.Nodes > room {
+		return nil, fmt.Errorf("%d nodes do not fit into %s", c.Nodes, c.Server.Masked())
+	}
+	if err := s.build(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Star) build(ctx context.Context) (err error) {
+	hub := netip.PrefixFrom(netip.MustParseAddr("192.0.2.1"), 32) // a switch needs no address, and NewNet gives one
+	if s.hub, err = NewNet(s.config.Prefix, hub); err != nil {
+		return err
+	}
+	if s.Server, err = NewNet(s.config.Prefix, s.config.Server); err != nil {
+		return err
+	}
+	if err := s.join(s.Server, serverPort, "master", BridgeName); err != nil {
+		return err
+	}
+	if err := s.Server.IP("link", "set", BridgeName, "gso_max_segs", "1"); err != nil {
+		return err
+	}
+	for i := range s.config.Nodes {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := &Net{Name: nextName(s.config.Prefix), Addr: netip.PrefixFrom(s.NodeAddr(i), s.config.Server.Bits())}
+		if err := ip("netns", "add", n.Name); err != nil {
+			return fmt.Errorf("make network namespace %s: %w", n.Name, err)
+		}
+		s.Nodes = append(s.Nodes, n)
+		if err := s.join(n, nodePort(i)); err != nil {
+			return err
+		}
+		if err := n.batch("ip", "link set lo up\naddr add "+n.Addr.String()+" dev "+LinkName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The switch's ports.
+const serverPort = "server"
+
+func nodePort(i int) string { return "node" + strconv.Itoa(i) }
+
+// join links a namespace to the switch. more is said of its end of the link.
+func (s *Star) join(n *Net, port string, more ...string) error {
+	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs 1 type veth peer name %[2]s netns %[3]s
+link set %[1]s gso_max_segs 1 master %[4]s up`, port, LinkName, n.Name, BridgeName))
+	if err != nil {
+		return err
+	}
+	return n.IP(append([]string{"link", "set", LinkName, "gso_max_segs", "1", "up"}, more...)...)
+}
+
+// NodeAddr is the address of node i: the ones after the server's.
+func (s *Star) NodeAddr(i int) netip.Addr {
+	a := s.config.Server.Addr()
+	for range i + 1 {
+		a = a.Next()
+	}
+	return a
+}
+
+// Limit sets the rates: of the server's link, and of each node's.
+func (s *Star) Limit(server, node Rate) error {
+	var hub strings.Builder
+	fmt.Fprintln(&hub, limit(serverPort, server))
+	for i := range s.Nodes {
+		fmt.Fprintln(&hub, limit(nodePort(i), node))
+	}
+	err := errors.Join(s.hub.batch("tc", hub.String()), s.Server.batch("tc", limit(LinkName, server)))
+	for _, n := range s.Nodes {
+		err = errors.Join(err, n.batch("tc", limit(LinkName, node)))
+	}
+	return err
+}
+
+// A bucket's depth, and the queue before it, in bytes. The queue holds 50 ms of what the link can send, but never less
+// than the port of a small switch has: a slow link that stands for a fast one shall lose packets no more often.
+const (
+	burst      = 64 << 10
+	shortQueue = 128 << 10
+)
+
+// limit is the line of `tc -batch` that limits what an interface sends.
+func limit(device string, r Rate) string {
+	return fmt.Sprintf("qdisc replace dev %s root tbf rate %dbit burst %d limit %d", device, r, burst, max(shortQueue, int64(r)/8/20))
+}
+
+// ServerSent is how many bytes the server has sent over its link, frames as they are.
+func (s *Star) ServerSent() (int64, error) { return s.hub.counter(serverPort, "rx_bytes") }
+
+// NodeSent is how many bytes node i has sent, to the server and to others.
+func (s *Star) NodeSent(i int) (int64, error) { return s.hub.counter(nodePort(i), "rx_bytes") }
+
+// counter reads a counter of an interface, by `ip` because /sys shows this process' own namespace.
+func (n *Net) counter(device, name string) (int64, error) {
+	var value int64
+	err := n.Do(func() error {
+		// A fresh mount of /sys would be needed for its files; the kernel's table of interfaces follows the thread.
+		table, err := os.ReadFile("/proc/thread-self/net/dev")
+		if err == nil {
+			value, err = deviceCounter(table, device, name)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("counter %s of %s in %s: %w", name, device, n.Name, err)
+	}
+	return value, nil
+}
+
+// deviceCounter finds rx_bytes or tx_bytes in /proc/net/dev.
+func deviceCounter(table []byte, device, name string) (int64, error) {
+	column, ok := map[string]int{"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}[name]
+	if !ok {
+		return 0, fmt.Errorf("no such counter")
+	}
+	for line := range bytes.Lines(table) {
+		head, rest, ok := strings.Cut(string(line), ":")
+		if fields := strings.Fields(rest); ok && strings.TrimSpace(head) == device && len(fields) > column {
+			return strconv.ParseInt(fields[column], 10, 64)
+		}
+	}
+	return 0, os.ErrNotExist
+}
+
+// batch runs lines by `ip -batch` or `tc -batch` inside the namespace.
+func (n *Net) batch(program, lines string) error {
+	c := exec.Command(program, "-n", n.Name, "-batch", "-")
+	c.Stdin = strings.NewReader(lines + "\n")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s in %s: %w: %s", program, n.Name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// Close removes all namespaces. Programs in them keep running without a network.
+func (s *Star) Close() error {
+	var err error
+	for _, n := range append(s.Nodes, s.Server, s.hub) {
+		if n != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestParseRate(t *testing.T) {
+	for text, want := range map[string]Rate{"10mbit": 10 * Mbit, "1gbit": Gbit, "800kbit": 800 * Kbit, "2.5gbit": 2500 * Mbit} {
+		got, err := ParseRate(text)
+		if err != nil || got != want || got.String() != text {
+			t.Errorf("%q: got %d (%s), %v", text, got, got, err)
+		}
+	}
+	for _, text := range []string{"", "10", "mbit", "0mbit", "-1mbit", "nanmbit", "1tbit", "9999gbit"} {
+		if got, err := ParseRate(text); err == nil {
+			t.Errorf("%q: got %s, want an error", text, got)
+		}
+	}
+}
+
+func TestDeviceCounter(t *testing.T) {
+	table := []byte("Inter-|   Receive\n face |bytes    packets\n    lo:       0       0    0    0    0     0          0         0\n" +
+		" node1: 1001 12 0 0 0 0 0 0 2002 24 0 0 0 0 0 0\nnode11:7 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0\n")
+	for name, want := range map[string]int64{"rx_bytes": 1001, "rx_packets": 12, "tx_bytes": 2002, "tx_packets": 24} {
+		if got, err := deviceCounter(table, "node1", name); err != nil || got != want {
+			t.Errorf("%s: got %d, %v, want %d", name, got, err, want)
+		}
+	}
+	if _, err := deviceCounter(table, "node2", "rx_bytes"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a device that is not there: %v", err)
+	}
+	if _, err := deviceCounter(table, "node1", "colour"); err == nil {
+		t.Error("a counter that does not exist was found")
+	}
+}
+
+// newTestStar makes a star, or skips where that is not possible.
+func newTestStar(t *testing.T, nodes int) *Star {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	s, err := NewStar(t.Context(), StarConfig{Prefix: "kit", Server: netip.MustParsePrefix("10.78.0.1/24"), Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Node to node and server to node: the bytes are counted where they are sent, and no packet is larger than the MTU.
+func TestStarCountsWhatIsSent(t *testing.T) {
+	s := newTestStar(t, 2)
+	if err := s.Limit(400*Mbit, 200*Mbit); err != nil {
+		t.Fatal(err)
+	}
+	const n = 2 << 20
+	for _, from := range []struct {
+		net  *Net
+		addr netip.Addr
+		port string
+	}{{s.Server, s.config.Server.Addr(), serverPort}, {s.Nodes[1], s.NodeAddr(1), nodePort(1)}} {
+		before, err := s.hub.counter(from.port, "rx_bytes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		transfer(t, from.net, from.addr, s.Nodes[0], n)
+		after, err := s.hub.counter(from.port, "rx_bytes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets, err := s.hub.counter(from.port, "rx_packets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := after - before; sent < n || sent > n*11/10 {
+			t.Errorf("%s: %d bytes were sent for %d", from.port, sent, n)
+		}
+		if after/packets > 1514 {
+			t.Errorf("%s: packets of %d bytes: segmentation offload is on", from.port, after/packets)
+		}
+	}
+}
+
+// transfer sends n bytes from one namespace to another.
+func transfer(t *testing.T, from *Net, addr netip.Addr, to *Net, n int64) {
+	t.Helper()
+	var l net.Listener
+	err := from.Do(func() (err error) {
+		l, err = net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sent := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, err = c.Write(make([]byte, n))
+			err = errors.Join(err, c.Close())
+		}
+		sent <- err
+	}()
+	c, err := to.Dial(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := io.Copy(io.Discard, c); err != nil || got != n {
+		t.Errorf("received %d bytes, %v", got, err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStarLimitsBothEnds(t *testing.T) {
+	s := newTestStar(t, 1)
+	for _, r := range []Rate{10 * Mbit, 20 * Mbit} { // the second replaces the first
+		if err := s.Limit(3*r, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []struct {
+		net    *Net
+		device string
+		rate   string
+	}{{s.hub, serverPort, "60Mbit"}, {s.Server, LinkName, "60Mbit"}, {s.hub, nodePort(0), "20Mbit"}, {s.Nodes[0], LinkName, "20Mbit"}} {
+		out, err := exec.Command("tc", "-n", at.net.Name, "qdisc", "show", "dev", at.device).Output()
+		if err != nil || !strings.Contains(string(out), "tbf") || !strings.Contains(string(out), "rate "+at.rate) {
+			t.Errorf("%s of %s: %s (%v), want tbf at %s", at.device, at.net.Name, out, err, at.rate)
+		}
+	}
+}
+
+// A star that is too large, or whose making is interrupted, leaves nothing behind.
+func TestStarThatIsNotMadeLeavesNothing(t *testing.T) {
+	s := newTestStar(t, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := NewStar(ctx, StarConfig{Prefix: "kitgone", Server: s.config.Server, Nodes: 3}); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: got %v", err)
+	}
+	if _, err := NewStar(t.Context(), StarConfig{Prefix: "kitgone", Server: s.config.Server, Nodes: 254}); err == nil {
+		t.Error("254 nodes and a server fit into a /24")
+	}
+	left, err := os.ReadDir("/run/netns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range left {
+		if strings.HasPrefix(n.Name(), "kitgone-") {
+			t.Errorf("namespace %s was left", n.Name())
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package boot
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/store"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// mostReceived is how much of what a boot reads may come over the wire when it has a boot pack.
+const mostReceived = 0.45
+
+// Two boots record what they read. Nobody asks for it, but the next boot has a boot pack: it reads from that, receives
+// less than half, and is like any other.
+func TestRealBootWithABootPack(t *testing.T) {
+	needBoot(t)
+	s := newSite(t, "own")
+	for _, n := range []node{
+		{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 1}, firmware: testkit.BIOS, group: bookworm},
+		{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 2}, firmware: testkit.BIOS, group: bookworm},
+	} {
+		m := s.boot(n)
+		first := s.recording(n, m)
+		t.Logf("%s, without a pack: %s", n.name, first.Message)
+		if number(t, first, "hits") != 0 || number(t, first, "read") < 10e6 {
+			t.Errorf("%s: %+v", n.name, first.Attrs)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 3}, firmware: testkit.BIOS, group: bookworm}
+	s.announce(n)
+	pack := s.waitPack(n)
+	t.Logf("boot pack of %d boots: %d pieces, %.1f MB, %.1f MB sent", pack.Boots, pack.Pieces, float64(pack.Raw)/1e6, float64(pack.Stored)/1e6)
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	booted()
+	e := s.recording(n, m)
+	t.Logf("%s, with a pack: %s", n.name, e.Message)
+	read, received := number(t, e, "read"), number(t, e, "received")
+	if ratio := received / read; !(ratio <= mostReceived) {
+		t.Errorf("%.0f bytes received for %.0f read: %.2f, want at most %.2f", received, read, ratio, mostReceived)
+	}
+	if number(t, e, "hits") < 0.9*read {
+		t.Errorf("%.0f of %.0f bytes read were in the pack", number(t, e, "hits"), read)
+	}
+	s.timelineHasPack(n)
+	g := s.shell(n)
+	t.Logf("block daemon: %.1f MB at its peak, with the pack", float64(s.daemonMemory(g))/1e6)
+	s.prove(n, g)
+}
+
+// recording is the event that says what the boot of a node read.
+func (s *site) recording(n node, m *testkit.Machine) trace.Event {
+	s.t.Helper()
+	return s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs["received"] != "" })
+}
+
+// number is an attribute of an event, in bytes.
+func number(t *testing.T, e trace.Event, name string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(e.Attrs[name], 64)
+	if err != nil {
+		t.Fatalf("event %q: attribute %s: %v", e.Message, name, err)
+	}
+	return n
+}
+
+// waitPack waits until the version that a node is to boot has a boot pack.
+func (s *site) waitPack(n node) (found image.PackRecord) {
+	s.t.Helper()
+	dir, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), bootTimeout)
+	defer cancel()
+	if _, err := s.WaitNode(ctx, n.name, func(n api.Node) bool {
+		packs, err := dir.Packs(n.Desired)
+		if err != nil || len(packs) == 0 {
+			return false
+		}
+		found = packs[0]
+		return true
+	}); err != nil {
+		s.t.Fatalf("no boot pack: %v\nserver:\n%s", err, testkit.Console{Path: s.Config.Log}.Tail(15))
+	}
+	return found
+}
+
+// daemonMemory is the most that the block daemon of a node had in memory, in bytes.
+func (s *site) daemonMemory(g *testkit.Guest) int64 {
+	s.t.Helper()
+	const peak = `awk '/^VmHWM/ {print $2}' /proc/$(pgrep -xf '@pando-block.*')/status`
+	kib, err := strconv.ParseInt(s.run(g, peak), 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return kib * 1024
+}
+
+// timelineHasPack wants the bytes of the boot pack on the timeline when the node was booted.
+func (s *site) timelineHasPack(n node) {
+	s.t.Helper()
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, step := range b.Steps {
+		if step.Stage == trace.Booted && step.Bytes["pack"] > 0 {
+			return
+		}
+	}
+	s.t.Errorf("the timeline of %s has no bytes of the boot pack: %+v", n.name, b.Steps)
+}
