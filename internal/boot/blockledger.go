@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -51,7 +52,10 @@ type ledgerMemory struct {
 
 // ledger holds counters and incidents in memory that outlives a block daemon that is killed: its file is a
 // memfd of the supervisor.
-type ledger struct{ *ledgerMemory }
+type ledger struct {
+	*ledgerMemory
+	reports *sync.Mutex // of this process: its incidents enter in the order of their numbers
+}
 
 // newLedger makes an empty ledger and the file to pass on.
 func newLedger() (ledger, *os.File, error) {
@@ -82,15 +86,18 @@ func openLedger(f *os.File) (ledger, error) {
 	if err != nil {
 		return ledger{}, fmt.Errorf("open ledger: %w", err)
 	}
-	return ledger{(*ledgerMemory)(unsafe.Pointer(&mem[0]))}, nil
+	return ledger{(*ledgerMemory)(unsafe.Pointer(&mem[0])), new(sync.Mutex)}, nil
 }
 
 func (l ledger) add(c counter, n int64) { l.counters[c].Add(n) }
 
 func (l ledger) get(c counter) int64 { return l.counters[c].Load() }
 
-// report appends an incident and gives it its number and time. Supervisor and daemon may report at a time.
+// report appends an incident and gives it its number and time. Supervisor and daemon may report at a time: a lock
+// that both share would be held for ever by the one that is killed.
 func (l ledger) report(i Incident) {
+	l.reports.Lock()
+	defer l.reports.Unlock()
 	i.Sequence, i.Time = l.sequence.Add(1), time.Now().UTC().Round(time.Millisecond)
 	i.Source, i.Message = cut(i.Source, 100), cut(i.Message, 300)
 	text, err := json.Marshal(i)
