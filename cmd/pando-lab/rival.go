@@ -62,7 +62,7 @@ func (m *material) rawFile(ctx context.Context) (string, error) {
 }
 
 // once makes a file that is not there yet. One that was not finished gets no name.
-func once(file string, make func(tmp string) error) error {
+func once(file string, write func(tmp string) error) error {
 	if _, err := os.Stat(file); err == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func once(file string, make func(tmp string) error) error {
 	if err := os.RemoveAll(file + ".new"); err != nil {
 		return err
 	}
-	if err := make(file + ".new"); err != nil {
+	if err := write(file + ".new"); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)

@@ -143,9 +143,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(s.star.Close())) }()
-	s.site, err = testkit.StartSite(ctx, testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: "off",
-		Log: filepath.Join(s.dir, "server.log"), Args: []string{"--tftp", "off", "--http", ":" + dataPort}})
-	if err != nil {
+	if err := s.serve(ctx, "off"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()

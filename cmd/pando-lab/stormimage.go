@@ -51,7 +51,7 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
 		return nil, err
 	}
-	boots, err := s.recordings(m.version)
+	boots, err := s.recorded(ctx, m.version)
 	if err != nil {
 		return nil, err
 	}
