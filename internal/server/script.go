@@ -83,6 +83,9 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
+	if turn := s.turns.ask(c.mac); turn.Place > 0 {
+		return s.queued(ctx, c, in, turn, from)
+	}
 	return s.start(ctx, c, in, p, q, from)
 }
 
