@@ -31,7 +31,7 @@ demo-stop: ## ends what `make demo KEEP=1` left running
 # STORM="--data DIR --image NAME --nodes 1,10" chooses what is booted, and how; `build/bin/pando-lab storm -h` lists all.
 .PHONY: bench-storm
 bench-storm: build ## many nodes boot at once on slow links (root, an idle machine); STORM="..." for flags
-	@scripts/install-packages demo
+	@scripts/install-packages rivals
 	@build/bin/pando-lab storm $(STORM)
 
 .PHONY: build

@@ -33,7 +33,7 @@ const usage = `Usage:
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	work, err := command(args, stdout, stderr)
+	work, err := choose(args, stdout, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -53,8 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// command returns what the arguments ask for.
-func command(args []string, stdout, stderr io.Writer) (func(context.Context) error, error) {
+// choose returns what the arguments ask for.
+func choose(args []string, stdout, stderr io.Writer) (func(context.Context) error, error) {
 	name := ""
 	if len(args) > 0 {
 		name = args[0]

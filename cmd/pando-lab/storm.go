@@ -54,7 +54,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
 	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func("systems", "what to measure, with commas (default: all of "+strings.Join(systemNames(), ", ")+")", listOf(&s.systems))
+	f.Func("systems", "what to measure, with commas (default "+strings.Join(names(own()), ",")+"; there are "+strings.Join(names(systems()), ", ")+")", listOf(&s.systems))
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
@@ -82,11 +82,14 @@ func (s *storm) check(rest []string) error {
 		s.nodes = []int{1, 10, 40}
 	}
 	if len(s.systems) == 0 {
-		s.systems = systemNames()
+		s.systems = names(own())
 	}
 	for _, name := range s.systems {
-		if !slices.Contains(systemNames(), name) {
-			return fmt.Errorf("system %q: there are %s", name, strings.Join(systemNames(), ", "))
+		if !slices.Contains(names(systems()), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(systems()), ", "))
+		}
+		if err := findSystem(name).check(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -140,9 +143,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(s.star.Close())) }()
-	s.site, err = testkit.StartSite(ctx, testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: "off",
-		Log: filepath.Join(s.dir, "server.log"), Args: []string{"--tftp", "off", "--http", ":" + dataPort}})
-	if err != nil {
+	if err := s.serve(ctx, "off"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()
@@ -189,6 +190,9 @@ func (s *storm) plan(m *material) []job {
 	for again := range s.runs {
 		for _, n := range s.nodes {
 			for _, name := range s.systems {
+				if most := findSystem(name).most; most > 0 && n > most {
+					continue
+				}
 				j := job{System: name, Nodes: n, Node: s.rate, Server: s.uplink, Again: again}
 				if j.Node == 0 {
 					j.Node = fastest(m.bootSet)

@@ -168,7 +168,7 @@ func TestStormOfTwo(t *testing.T) {
 	if err != nil || json.Unmarshal(b, &r) != nil {
 		t.Fatal(err)
 	}
-	if len(r.Runs) != len(systems()) || r.Read == 0 || r.BootSet == 0 || r.BootSet >= r.Read {
+	if len(r.Runs) != len(own()) || r.Read == 0 || r.BootSet == 0 || r.BootSet >= r.Read {
 		t.Fatalf("%d runs, W of %d, %d bytes read", len(r.Runs), r.BootSet, r.Read)
 	}
 	for _, x := range r.Runs {
@@ -187,6 +187,32 @@ func TestStormOfTwo(t *testing.T) {
 		}
 		if x.ServerSent <= got {
 			t.Errorf("%s: the server's link has %d bytes, the nodes received %d of objects", x.System, x.ServerSent, got)
+		}
+	}
+	nothingLeft(t, s)
+}
+
+// The rivals' programs read the same root over the same links. The third needs a whole tree and is left to the lab.
+func TestStormOfRivals(t *testing.T) {
+	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1")
+	for _, name := range []string{"nbd", "ranges"} {
+		if err := findSystem(name).check(); err != nil {
+			t.Skip(err)
+		}
+		s.systems = append(s.systems, name)
+	}
+	s.systems = s.systems[len(own()):]
+	if err := s.measure(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r report
+	b, err := os.ReadFile(filepath.Join(s.dir, "storm.json"))
+	if err != nil || json.Unmarshal(b, &r) != nil || len(r.Runs) != 2 {
+		t.Fatalf("%d runs, want 2: none with 20 nodes (%v)", len(r.Runs), err)
+	}
+	for _, x := range r.Runs {
+		if got := x.Each[0].Taken.Received["server"]; got != x.Read || x.ServerSent < got {
+			t.Errorf("%s: read %d bytes, received %d, the server's link has %d", x.System, x.Read, got, x.ServerSent)
 		}
 	}
 	nothingLeft(t, s)

@@ -25,11 +25,15 @@ type material struct {
 	boot     script   // what a boot reads, and when
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
+
+	store   *store.Dir
+	scratch string   // directory for files that rivals need
+	served  chunk.ID // file that the server sends for a rival
 }
 
 // material makes image, read traces and boot pack ready.
 func (s *storm) material(ctx context.Context) (*material, error) {
-	m := &material{}
+	m := &material{scratch: filepath.Join(s.dir, "rivals")}
 	var err error
 	if m.version, err = s.version(ctx); err != nil {
 		return nil, err
@@ -37,26 +41,25 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if m.keys, err = identity.Open(filepath.Join(s.dataDir(), "keys")); err != nil {
 		return nil, err
 	}
-	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
-	if err != nil {
+	if m.store, err = store.OpenDir(filepath.Join(s.dataDir(), "store")); err != nil {
 		return nil, err
 	}
-	v, err := dir.GetVersion(m.version)
+	v, err := m.store.GetVersion(m.version)
 	if err != nil {
 		return nil, err
 	}
 	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
 		return nil, err
 	}
-	boots, err := s.recordings(m.version)
+	boots, err := s.recorded(ctx, m.version)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.packed(ctx, dir, boots); err != nil {
+	if err := m.packed(ctx, boots); err != nil {
 		return nil, err
 	}
 	m.boot = newScript(boots[0])
-	if err := m.open(ctx, dir); err != nil {
+	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
 	s.say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), mega(m.manifest.Root.Size))
@@ -91,20 +94,20 @@ func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
 }
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
-func (m *material) packed(ctx context.Context, dir *store.Dir, boots []build.Recording) error {
-	records, err := dir.Packs(m.version)
+func (m *material) packed(ctx context.Context, boots []build.Recording) error {
+	records, err := m.store.Packs(m.version)
 	if err != nil {
 		return err
 	}
 	var ok bool
 	if m.pack, ok = image.FindPack(records, ""); !ok {
-		m.pack, err = build.Pack(ctx, build.PackOptions{Store: dir, Key: m.keys.Site, Version: m.version, Manifest: m.manifest,
+		m.pack, err = build.Pack(ctx, build.PackOptions{Store: m.store, Key: m.keys.Site, Version: m.version, Manifest: m.manifest,
 			Order: build.Merge(boots), Boots: len(boots)})
 		if err != nil {
 			return err
 		}
 	}
-	data, err := dir.Get(ctx, m.pack.Object)
+	data, err := m.store.Get(ctx, m.pack.Object)
 	if err != nil {
 		return err
 	}
@@ -130,8 +133,8 @@ func bootSet(p image.Pack) int64 {
 }
 
 // open reads what the boot will read, from the store itself.
-func (m *material) open(ctx context.Context, dir *store.Dir) error {
-	dev, err := blockdev.Open(ctx, onDisk{dir}, blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size})
+func (m *material) open(ctx context.Context) error {
+	dev, err := blockdev.Open(ctx, onDisk{m.store}, blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size})
 	if err != nil {
 		return err
 	}

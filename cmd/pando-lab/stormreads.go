@@ -17,7 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// recordings returns what boots of a version read, the one to replay first.
+// recordings returns what boots of a version read, the one to replay first: of the files that were named, or what the
+// server keeps.
 func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 	if len(s.traces) > 0 {
 		for _, name := range s.traces {
@@ -34,11 +35,7 @@ func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 		return out, nil
 	}
 	dir := filepath.Join(s.dataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
-	out, err = keptBoots(dir)
-	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("no boot of version %s was recorded: boot it once with this server (%s), or name a trace with --reads", v.Short(), s.dataDir())
-	}
-	return out, err
+	return keptBoots(dir)
 }
 
 // keptBoot is a read trace as the server keeps it.
@@ -59,6 +56,9 @@ func keptBoots(dir string) ([]build.Recording, error) {
 	}
 	var kept []keptBoot
 	for _, f := range files {
+		if filepath.Ext(f.Name()) != ".json" {
+			continue // it is being written
+		}
 		var k keptBoot
 		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
 		if err == nil {

@@ -23,6 +23,13 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	if err != nil {
 		return r, err
 	}
+	if serve := findSystem(j.System).serve; serve != nil {
+		stop, err := serve(ctx, s, m)
+		if err != nil {
+			return r, err
+		}
+		defer stop()
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
 	defer cancel()
 	before, err := s.look()

@@ -17,8 +17,12 @@ import (
 
 // system is one way to get a root file system to a node.
 type system struct {
-	name string
-	what string
+	name     string
+	what     string
+	programs []string // of others, that it needs
+	most     int      // nodes that it is measured with; 0: any number
+	// serve starts what the server needs beside `pando serve`; nil: nothing.
+	serve func(ctx context.Context, s *storm, m *material) (stop func(), err error)
 	// attach makes a root that can be read, on one node. What it took is in the root.
 	attach func(ctx context.Context, n *node) (root, error)
 }
@@ -41,17 +45,22 @@ type taken struct {
 }
 
 func systems() []system {
+	return append(own(), rivals()...)
+}
+
+// own are the steps of Pando: what each of them alone buys.
+func own() []system {
 	return []system{
-		{"chunks", "Pando, chunks by unicast", func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, false) }},
-		{"pack", "Pando, with the boot pack", func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, true) }},
+		{name: "chunks", what: "Pando, chunks by unicast", attach: func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, false) }},
+		{name: "pack", what: "Pando, with the boot pack", attach: func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, true) }},
 	}
 }
 
-func systemNames() (names []string) {
-	for _, s := range systems() {
-		names = append(names, s.name)
+func names(of []system) (out []string) {
+	for _, s := range of {
+		out = append(out, s.name)
 	}
-	return names
+	return out
 }
 
 func findSystem(name string) system {

@@ -24,6 +24,7 @@ type serveFlags struct {
 	http, control, tftp string
 	bootFiles, agent    string
 	servers             []string
+	uplink, nodeLink    *quantity
 	rebootAfter         time.Duration
 	verbose, noProbe    bool
 	menu, noRouter      bool
@@ -43,6 +44,9 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
+	f.uplink, f.nodeLink = newRate(0), newRate(0)
+	fl.Var(f.uplink, "uplink", "what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same time (default: the speed of its interfaces, or 1gbit)")
+	fl.Var(f.nodeLink, "node-link", "what a node can receive (default 1gbit)")
 	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise; negative, such as -1s: never (default 15m)")
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
 	fl.BoolVar(&f.menu, "pxe-menu", false, "as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file")
@@ -90,7 +94,7 @@ func (a *app) serverConfig(f serveFlags, logs io.Writer) (server.Config, error) 
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})),
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		RebootAfter: f.rebootAfter,
+		RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.BootFiles == "" {
 		cfg.BootFiles = server.DefaultBootFiles

@@ -38,7 +38,7 @@ func (a *app) statusCommand() *cobra.Command {
 func (a *app) printStatus(server string, s api.Status) {
 	fields(a.out, "server", fmt.Sprintf("%s, release %s, up %s", server, s.Release, span(s.Time.Sub(s.Started))),
 		"DHCP", dhcpText(s.DHCP), "adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming,
-		"nodes", nodeCounts(s.Nodes), "booting", stageCounts(s.Stages), "received", sources(s.Bytes))
+		"nodes", nodeCounts(s.Nodes), "booting", stageCounts(s.Stages), "loading", loadCounts(s.Loads), "received", sources(s.Bytes))
 	a.printf("\n")
 	a.printGroups(s.Groups)
 }
@@ -82,6 +82,18 @@ func nodeCounts(n map[string]int) string {
 	}
 	if n["discovered"] > 0 {
 		s += fmt.Sprintf(", %d discovered: accept with `pando node adopt @discovered`", n["discovered"])
+	}
+	return s
+}
+
+// loadCounts is "10 of 10 nodes that may at the same time; 38 wait for their turn, the last about 5.7s".
+func loadCounts(l api.Loads) string {
+	if l.Loading == 0 && l.Waiting == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%d of %d nodes that may at the same time", l.Loading, l.Slots)
+	if l.Waiting > 0 {
+		s += fmt.Sprintf("; %d wait for their turn, the last about %s", l.Waiting, span(l.Expect))
 	}
 	return s
 }

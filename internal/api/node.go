@@ -20,6 +20,10 @@ type BootConfig struct {
 	Release   string       `json:"release"`    // Pando release that made the cpio
 
 	RebootAfter time.Duration `json:"reboot_after,omitempty"` // a boot stuck this long reboots; 0: the default; negative: never
+
+	// ShortDrivers says that the initramfs has the drivers of the NICs that the node is known to have, and no others.
+	// The boot after one that did not say hello is sent all.
+	ShortDrivers bool `json:"short_drivers,omitempty"`
 }
 
 // HelloRequest redeems the boot token. POST /v1/node/hello

@@ -147,10 +147,21 @@ type Status struct {
 	Time    time.Time           `json:"time"` // server clock
 	Policy  Policy              `json:"policy"`
 	DHCP    DHCP                `json:"dhcp"`
+	Loads   Loads               `json:"loads"`
 	Nodes   map[string]int      `json:"nodes"` // by state: "discovered", "adopted", and of these "booting", "booted", "failed", "down", "drift"
 	Groups  []Group             `json:"groups"`
 	Bytes   map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
 	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
+}
+
+// Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.
+type Loads struct {
+	Slots    int           `json:"slots"` // nodes that may load at the same time
+	Loading  int           `json:"loading"`
+	Waiting  int           `json:"waiting"`
+	Expect   time.Duration `json:"expect,omitempty"` // until the last one that waits may load
+	Uplink   int64         `json:"uplink"`           // bytes a second that the server is taken to send
+	NodeLink int64         `json:"node_link"`        // bytes a second that a node is taken to receive
 }
 
 // DHCP is what the DHCP part does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,10 +52,22 @@ func (m *machine) noAdapter(cause error) error {
 	if left := withoutDriver(sysfs); len(left) > 0 {
 		p.Hint = "no driver in the image's kernel takes " + strings.Join(left, ", ") + ": use a newer kernel in the image"
 	}
+	if m.shortOfDrivers() {
+		p.Hint, p.Final = shortHint, true
+	}
 	if cause != nil {
 		p.Err = errors.Join(p.Err, cause)
 	}
 	return p
+}
+
+// shortHint is what becomes of a boot whose adapter is not one that the server knew of. The sooner the next one comes,
+// the better.
+const shortHint = "the server sent the drivers of only the adapters that it knew of; it sends all to the next boot"
+
+// shortOfDrivers reports whether the adapter that booted is missing, perhaps because its driver was not sent.
+func (m *machine) shortOfDrivers() bool {
+	return m.config.ShortDrivers && !slices.ContainsFunc(m.all, func(n nic) bool { return n.MAC == m.config.MAC })
 }
 
 // settle loads modules by modalias until the adapter that booted is there, or nothing new has appeared for a
@@ -106,7 +119,11 @@ func (m *machine) waitLink(ctx context.Context) (string, error) {
 		up, err = waitCarrier(ctx, m.all)
 	}
 	if len(up) == 0 {
-		return "", &Problem{Err: errors.Join(errors.New("no network link"), err), Tried: names(m.all) + ", 15 s each"}
+		p := &Problem{Err: errors.Join(errors.New("no network link"), err), Tried: names(m.all) + ", 15 s each"}
+		if m.shortOfDrivers() {
+			p.Hint, p.Final = shortHint, true
+		}
+		return "", p
 	}
 	m.nics = up
 	return names(up), nil

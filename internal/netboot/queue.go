@@ -15,8 +15,10 @@ const (
 	silent = 20 * time.Second
 	// longest is how long a node keeps a slot, however busy it is: one on a broken cable must not hold up the others.
 	longest = 2 * time.Minute
-	// late is how long after its time a waiting node may come and still have a slot kept free for it.
-	late = 3 * time.Second
+	// late is how long after its time a waiting node may come and still have a slot kept free for it; for one that was
+	// later, and came, as long as it took then, and mostLate at most.
+	late     = 3 * time.Second
+	mostLate = 20 * time.Second
 	// lost is how long after its time a waiting node keeps its place: time for some tries and a DHCP exchange.
 	lost = time.Minute
 )
@@ -55,6 +57,7 @@ type waiter struct {
 	mac   fleet.MAC
 	first uint64    // number of its first question
 	due   time.Time // when it was told to come again
+	grace time.Duration
 }
 
 // NewQueue returns a queue with so many slots. took is how long a load is expected to take until some were seen.
@@ -93,10 +96,11 @@ func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
 	t := Turn{Place: at + 1, Expect: q.expect(at + 1)}
 	t.Sleep = pause(t.Expect)
 	if w == nil && at < maxQueue {
-		w = &waiter{mac: mac, first: q.number}
+		w = &waiter{mac: mac, first: q.number, due: now}
 		q.waiting, q.known[mac] = append(q.waiting, w), w
 	}
 	if w != nil {
+		w.grace = min(max(w.grace, now.Sub(w.due)+late), mostLate)
 		w.due = now.Add(t.Sleep)
 	}
 	return t
@@ -116,7 +120,7 @@ func (q *Queue) room(now time.Time, behind int) bool {
 		if free <= 0 {
 			break
 		}
-		if !now.After(w.due.Add(late)) {
+		if !now.After(w.due.Add(w.grace)) {
 			free--
 		}
 	}

@@ -294,6 +294,11 @@ func TestQueueLate(t *testing.T) {
 	if turn := q.Ask(now, first); turn.Place != 1 {
 		t.Errorf("the first lost its place: %+v", turn)
 	}
+	now = now.Add(late + 2*time.Second)
+	q.End(now, b, q.Begin(now, b))
+	if turn := q.Ask(now, third); turn.Place != 2 {
+		t.Errorf("the third took the slot of the first, who was known to come late: %+v", turn)
+	}
 	now = now.Add(lost + 10*time.Second)
 	if st := q.State(now); st.Waiting != 0 {
 		t.Errorf("nobody came, and there wait %d", st.Waiting)

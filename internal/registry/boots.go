@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"pando/internal/fleet"
@@ -31,6 +32,10 @@ type Boot struct {
 	Version   fleet.Digest
 	Image     fleet.Ref // as it was desired
 
+	// Drivers are the lists of driver cpios that the boot was given, one after another: the last is its present one,
+	// those before were sent and led nowhere. Each is names with a space between them, "*" for every NIC.
+	Drivers []string
+
 	Token     Hash // of the token in the initramfs; zero: none was made
 	TokenMade time.Time
 	TokenUsed time.Time // zero: not redeemed
@@ -42,7 +47,7 @@ type Boot struct {
 }
 
 const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-	token_used, nonce, session, init, hardware FROM boots`
+	token_used, nonce, session, init, hardware, drivers FROM boots`
 
 // BootFilter selects boots. The zero filter selects all.
 type BootFilter struct {
@@ -111,7 +116,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 		return taken(err, "boot", string(b.ID))
 	}
 	_, err := t.exec(`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-		token_used, nonce, session, init, hardware, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
+		token_used, nonce, session, init, hardware, drivers, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("create boot %s: %w", b.ID, err)
 	}
@@ -131,7 +136,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 // PutBoot replaces the boot of this id, or says ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
-		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ? WHERE id = ?`, bootValues(b)...)
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ? WHERE id = ?`, bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("change boot %s: %w", b.ID, err)
 	}
@@ -144,15 +149,15 @@ func (t *Tx) PutBoot(b Boot) error {
 func bootValues(b Boot) []any {
 	return []any{b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged), stamp(b.Scripted),
 		string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade), stamp(b.TokenUsed), b.Nonce.bytes(),
-		b.Session.bytes(), stamp(b.Init), string(b.Hardware), string(b.ID)}
+		b.Session.bytes(), stamp(b.Init), string(b.Hardware), strings.Join(b.Drivers, "\n"), string(b.ID)}
 }
 
 func scanBoot(s scanner) (Boot, error) {
 	var b Boot
-	var mac, addr, hardware string
+	var mac, addr, hardware, drivers string
 	var started, exchanged, scripted, made, used, init int64
 	err := s.Scan(&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
-		&made, &used, &b.Nonce, &b.Session, &init, &hardware)
+		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers)
 	if err != nil {
 		return b, err
 	}
@@ -160,6 +165,9 @@ func scanBoot(s scanner) (Boot, error) {
 	b.TokenMade, b.TokenUsed, b.Init = unstamp(made), unstamp(used), unstamp(init)
 	if hardware != "" {
 		b.Hardware = json.RawMessage(hardware)
+	}
+	if drivers != "" {
+		b.Drivers = strings.Split(drivers, "\n")
 	}
 	if b.Addr, err = parseAddr(addr); err != nil {
 		return b, err

@@ -240,7 +240,8 @@ func testLeases(t *testing.T, r *Registry) {
 func testBoots(t *testing.T, r *Registry) {
 	full := Boot{ID: "b1", MAC: mac(1), Node: "pc1", Addr: addr("10.0.0.9"), Firmware: "bios", Started: now, Exchanged: now.Add(1),
 		Scripted: now.Add(2), Version: "sha256:x", Image: "lab", Token: HashSecret("t"), TokenMade: now.Add(3), TokenUsed: now.Add(4),
-		Nonce: HashSecret("n"), Session: HashSecret("s"), Init: now.Add(5), Hardware: []byte(`{"cpus":4}`)}
+		Nonce: HashSecret("n"), Session: HashSecret("s"), Init: now.Add(5), Hardware: []byte(`{"cpus":4}`),
+		Drivers: []string{"base igb", "*"}}
 	second := Boot{ID: "b2", MAC: mac(1), Node: "pc1", Started: now.Add(time.Hour)}
 	stranger := Boot{ID: "b3", MAC: mac(3), Started: now.Add(time.Minute)}
 	must(t, r, func(tx *Tx) error {
@@ -260,7 +261,7 @@ func testBoots(t *testing.T, r *Registry) {
 	same(t, ids(BootFilter{MAC: mac(3)}), []fleet.BootID{"b3"})
 	same(t, ids(BootFilter{Since: now.Add(time.Minute)}), []fleet.BootID{"b2", "b3"})
 	same(t, read(t, r, (*Tx).LatestBoots), map[string]Boot{"pc1": second})
-	full.Hardware, full.Token = nil, Hash{}
+	full.Hardware, full.Token, full.Drivers = nil, Hash{}, []string{"base"}
 	must(t, r, func(tx *Tx) error { return tx.PutBoot(full) })
 	same(t, read(t, r, func(tx *Tx) (Boot, error) { return tx.Boot("b1") }), full)
 	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.PutBoot(Boot{ID: "none"}) })

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1},
+	steps: []string{mainStep1, mainStep2},
 }
 
 var eventsSchema = schema{
@@ -72,6 +72,10 @@ CREATE TABLE tokens (
 	name TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, created INTEGER NOT NULL, used INTEGER NOT NULL, expires INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+`
+
+const mainStep2 = `
+ALTER TABLE boots ADD COLUMN drivers TEXT NOT NULL DEFAULT '';
 `
 
 const eventsStep1 = `

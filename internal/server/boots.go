@@ -47,6 +47,7 @@ type current struct {
 	kernel  string        // object that its script names: 64 hex digits
 	dhcp    trace.Kind    // last event of stage dhcp
 	failure string        // last failure that became an event, so that a retry every 30 s does not repeat it
+	queued  time.Time     // last told to wait for its turn to load
 	token   string        // in the initramfs that was sent, while it may be asked for again
 }
 
@@ -149,13 +150,15 @@ func (b *boots) restore(ctx context.Context, kernel func(fleet.Digest) string) e
 
 // underWay reports whether a packet of firmware or boot loader belongs to this boot. mu is held.
 func (c *current) underWay(now time.Time) bool {
-	return c.boot.ID != "" && c.boot.Init.IsZero() && c.boot.TokenUsed.IsZero() && now.Sub(c.boot.Started) < continues
+	recent := now.Sub(c.boot.Started) < continues || now.Sub(c.queued) < continues
+	return c.boot.ID != "" && c.boot.Init.IsZero() && c.boot.TokenUsed.IsZero() && recent
 }
 
 // begin makes c a new boot, in memory. mu is held.
 func (c *current) begin(now time.Time) {
 	c.boot = registry.Boot{ID: fleet.BootID(identity.NewBootID()), MAC: c.mac, Started: now}
 	c.saved, c.waiting, c.kernel, c.dhcp, c.failure, c.token = false, nil, "", "", "", ""
+	c.queued = time.Time{}
 }
 
 // save writes the boot through, after change. A boot that was not saved yet is created. mu is held.

@@ -261,6 +261,19 @@ func (n *node) script() string {
 	return string(b)
 }
 
+// turn asks for the boot script until it is more than a place in the queue, and tells how often that was.
+func (n *node) turn() (script string, waited int) {
+	n.t.Helper()
+	for ; ; waited++ {
+		script = n.script()
+		if !strings.Contains(script, " waits for its turn to load: place ") {
+			return script, waited
+		}
+		n.wait(time.Second)
+		time.Sleep(20 * time.Millisecond) // its sleep, for the processor's sake: nothing depends on how long it is
+	}
+}
+
 // urls picks the kernel's and the initramfs' paths out of a script.
 func urls(t *testing.T, script string) (kernel, initramfs string) {
 	t.Helper()
@@ -357,7 +370,8 @@ func (n *node) load() api.BootConfig {
 	n.wait(time.Second)
 	n.exchange(netboot.IPXE)
 	n.wait(time.Second)
-	kernel, initramfs := urls(n.t, n.script())
+	script, _ := n.turn()
+	kernel, initramfs := urls(n.t, script)
 	if status, _ := n.get(kernel); status != 200 {
 		n.t.Fatalf("kernel: status %d", status)
 	}

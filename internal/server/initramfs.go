@@ -20,9 +20,10 @@ import (
 // network in a storm.
 const kernelTime = 15 * time.Minute
 
-// serveInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then the version's
-// drivers, then the agent. HEAD tells the size and makes no token. A range is served as long as the token it
-// belongs to is in memory; after a restart the whole file with a new token is the answer, which is allowed.
+// serveInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then those of the
+// version's drivers that the boot's list names, then the agent. HEAD tells the size and makes no token. A range is
+// served as long as the token it belongs to is in memory; after a restart the whole file with a new token is the
+// answer, which is allowed.
 func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
 	c, err := s.boots.byID(r.Context(), id)
 	if err != nil {
@@ -78,11 +79,14 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 		}
 		c.token = token
 	}
-	trust, err := build.TrustCPIO(s.bootConfig(c, group, token, localAddr(r)))
+	drivers, short := driversOf(m, c.boot)
+	cfg := s.bootConfig(c, group, token, localAddr(r))
+	cfg.ShortDrivers = short
+	trust, err := build.TrustCPIO(cfg)
 	if err != nil {
 		return nil, false, err
 	}
-	content, err = s.join(trust, m, agent)
+	content, err = s.join(trust, drivers, agent)
 	return content, fresh, err
 }
 
@@ -115,10 +119,10 @@ func (s *Server) bootConfig(c *current, group fleet.Group, token string, at neti
 }
 
 // join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.
-func (s *Server) join(trust []byte, m image.Manifest, agent []byte) (*joined, error) {
+func (s *Server) join(trust []byte, drivers []image.Driver, agent []byte) (*joined, error) {
 	j := &joined{}
 	j.addBytes(trust)
-	for _, d := range m.Drivers {
+	for _, d := range drivers {
 		f, err := s.store.Open(d.Object)
 		if err == nil {
 			err = j.addFile(f)

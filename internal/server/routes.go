@@ -60,7 +60,8 @@ type operator struct {
 	release string
 	started time.Time
 	packs   *packs
-	dhcp    func() api.DHCP // what the DHCP part does now
+	loads   func() api.Loads // how many nodes load kernel and initramfs now
+	dhcp    func() api.DHCP  // what the DHCP part does now
 	heard   *heard
 	now     func() time.Time
 	log     *slog.Logger
@@ -68,5 +69,6 @@ type operator struct {
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, packs: s.packs, dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
+		release: s.cfg.Release, started: s.started, packs: s.packs, loads: s.turns.status,
+		dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
 }

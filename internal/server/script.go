@@ -83,7 +83,10 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	return s.start(ctx, c, in, p, from)
+	if turn := s.turns.ask(c.mac); turn.Place > 0 {
+		return s.queued(ctx, c, in, turn, from)
+	}
+	return s.start(ctx, c, in, p, q, from)
 }
 
 // admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
@@ -104,11 +107,16 @@ func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.
 }
 
 // start lets the machine boot what is planned.
-func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, p plan, from netip.Addr) (netboot.ScriptInput, error) {
+func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, p plan, q netboot.Query, from netip.Addr) (netboot.ScriptInput, error) {
+	drivers, err := s.driversFor(ctx, c, p, q)
+	if err != nil {
+		return in, err
+	}
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version
 	in.Kernel, in.Args = p.manifest.Kernel.Object.Name(), p.kernelArgs()
 	began := s.now()
-	err := s.boots.save(ctx, c, func(b *registry.Boot) {
+	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+		addList(b, drivers.list)
 		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, began, p.image, p.version
 		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // of an initramfs that did not arrive
 	})
@@ -122,7 +130,10 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 	}
 	s.record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
 		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
-			Attrs: map[string]string{"version": string(p.version), "address": from.String()}})
+			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": drivers.list}})
+	if drivers.why != "" {
+		s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Info, Message: "the drivers of every NIC are sent: " + drivers.why})
+	}
 	return in, nil
 }
 

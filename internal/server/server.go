@@ -37,6 +37,7 @@ type Server struct {
 	exchanges   *exchanges
 	boots       *boots
 	heard       *heard
+	turns       *turns
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
@@ -53,7 +54,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{}, heard: &heard{}, neighbour: neighbour,
+	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
+		heard: &heard{}, neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -15,6 +16,7 @@ type counter struct {
 	http.ResponseWriter
 	n      int64
 	status int
+	sent   func() // called after each write
 }
 
 func (c *counter) WriteHeader(status int) {
@@ -27,18 +29,36 @@ func (c *counter) WriteHeader(status int) {
 func (c *counter) Write(b []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(b)
 	c.n += int64(n)
+	c.sent()
 	return n, err
 }
 
-// ReadFrom is what io.Copy uses: net/http's own one calls sendfile(2).
+// sendStep is how many bytes are sent until it is noted that the machine takes them.
+const sendStep = 256 << 10
+
+// ReadFrom is what io.Copy uses: net/http's own one calls sendfile(2), for a file or a limited part of one.
 func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 	rf, ok := c.ResponseWriter.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{c}, r)
 	}
-	n, err := rf.ReadFrom(r)
-	c.n += n
-	return n, err
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: r, N: math.MaxInt64}
+	}
+	var total int64
+	for limited.N > 0 {
+		step := min(limited.N, sendStep)
+		n, err := rf.ReadFrom(&io.LimitedReader{R: limited.R, N: step})
+		limited.N -= n
+		total += n
+		c.n += n
+		c.sent()
+		if err != nil || n < step {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
@@ -50,13 +70,20 @@ func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage
 		return err
 	}
 	s.recordLocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
-	out := &counter{ResponseWriter: w}
+	var turn transfer
+	if stage != trace.BootFile { // boot files are small, and what comes before a script has no turn
+		turn = s.turns.begin(c.mac)
+	}
+	out := &counter{ResponseWriter: w, sent: turn.sent}
 	http.ServeContent(out, r, "", time.Time{}, content)
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(out.n)}
 	if out.n < size && out.status == http.StatusOK {
 		end.Kind = trace.Fail
 		end.Message = fmt.Sprintf("%s was broken off after %s of %s", stage, bytesText(out.n), bytesText(size))
 		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
+	}
+	if stage == trace.Initramfs || end.Kind == trace.Fail {
+		turn.end()
 	}
 	s.recordLocked(c, end)
 	return nil

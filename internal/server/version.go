@@ -24,6 +24,9 @@ type versions struct {
 // maxVersions bounds the manifests in memory.
 const maxVersions = 256
 
+// maxK bounds what a node has to load before its /init: usual are 20 MB, and firmware has no more than 3 GB to put it.
+const maxK = 512 << 20
+
 // bootError is a reason why a node cannot boot, with what an operator can do about it.
 type bootError struct {
 	err  error
@@ -78,10 +81,17 @@ func (v *versions) bootable(d fleet.Digest) (image.Manifest, error) {
 	for _, p := range m.Drivers {
 		parts = append(parts, p.Object)
 	}
+	var sum int64
 	for _, id := range parts {
-		if _, ok := v.store.Stat(id); !ok {
+		size, ok := v.store.Stat(id)
+		sum += size
+		if !ok {
 			return m, &bootError{fmt.Errorf("version %s: object %s is not in the store", d.Short(), id), "build or copy the version again"}
 		}
+	}
+	if sum > maxK {
+		return m, &bootError{fmt.Errorf("version %s: kernel and drivers have %s, more than %s", d.Short(), bytesText(sum), bytesText(maxK)),
+			"firmware would fail to load them: look what is in the image's kernel package"}
 	}
 	return m, nil
 }

@@ -43,7 +43,13 @@ func StartSite(ctx context.Context, c SiteConfig) (*Site, error) {
 	if err := os.MkdirAll(c.Data, 0o755); err != nil {
 		return nil, err
 	}
-	return s, s.Start(ctx)
+	if err := s.Start(ctx); err != nil {
+		if s.done != nil { // it runs, and does not answer
+			err = errors.Join(err, s.Close())
+		}
+		return nil, err
+	}
+	return s, nil
 }
 
 // Start starts the server of a site where none runs.

@@ -26,6 +26,7 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 			s := *s
 			s.t = t
 			s.boot(n)
+			s.knownNIC(n)
 			g := s.shell(n)
 			s.prove(n, g)
 			s.resolvers(n, g, "nameserver 10.77.0.53\nnameserver 10.77.0.54")
@@ -33,6 +34,29 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 				t.Errorf("the second card is not there: %s", cards)
 			}
 		})
+	}
+}
+
+// knownNIC checks that a node was sent the drivers of its NIC and no others, and bounds K with these.
+func (s *site) knownNIC(n node) {
+	s.t.Helper()
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	want := strings.TrimSpace("base " + n.nic)
+	got, sent := "", int64(0)
+	for _, e := range b.Events {
+		if e.Stage == trace.Script && e.Kind == trace.End {
+			got = e.Attrs["drivers"]
+		}
+		if e.Stage == trace.Kernel || e.Stage == trace.Initramfs {
+			sent += e.Bytes[trace.SourceK]
+		}
+	}
+	s.t.Logf("K of %s on %s: %d bytes with drivers of %s", n.name, n.group, sent, got)
+	if got != want || sent == 0 || sent > knownBounds[n.group] {
+		s.t.Errorf("it was sent %d bytes with drivers of %q, want %q and at most %d bytes", sent, got, want, knownBounds[n.group])
 	}
 }
 

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+
+	"pando/internal/nbd"
+)
+
+// nbdPort is NBD's own.
+const nbdPort = 10809
+
+// nbdConnections is how many connections a node has, as is advised for such roots.
+const nbdConnections = 2
+
+// serveNBD starts nbdkit over the raw image beside the server.
+func serveNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	raw, err := m.rawFile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	address := net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort))
+	c := s.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", raw)
+	p, err := startProgram(ctx, c, filepath.Join(s.dir, "nbdkit.log"), func() bool {
+		conn, err := s.star.Server.Dial(ctx, "tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.stop, nil
+}
+
+// nbd attaches the root as the kernel's client does. That client's own processor time is not there.
+func (n *node) nbd(ctx context.Context) (root, error) {
+	r := &nbdRoot{}
+	for range nbdConnections {
+		c, err := n.net.Dial(ctx, "tcp", net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
+		if err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		if err := r.add(c); err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+	}
+	return r, nil
+}
+
+// ranges attaches the root by a program on the node that asks a web server for ranges of the image.
+func (n *node) ranges(ctx context.Context) (root, error) {
+	socket := filepath.Join(n.dir, "nbd.sock")
+	c := n.net.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--unix", socket, "curl",
+		"url="+n.server+"/o/"+n.m.served.Name())
+	r := &nbdRoot{}
+	var err error
+	var conn net.Conn
+	r.program, err = startProgram(ctx, c, filepath.Join(n.dir, "nbdkit.log"), func() bool {
+		conn, err = net.Dial("unix", socket)
+		return err == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.add(conn); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// nbdRoot is a root behind NBD connections, used in turn.
+type nbdRoot struct {
+	clients  []*nbd.Client
+	program  *program // on the node; nil: none
+	next     atomic.Uint32
+	received atomic.Int64
+}
+
+func (r *nbdRoot) add(c net.Conn) error {
+	k, err := nbd.Dialed(c, "")
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	r.clients = append(r.clients, k)
+	return nil
+}
+
+func (r *nbdRoot) ReadAt(p []byte, off int64) (int, error) {
+	k := r.clients[int(r.next.Add(1))%len(r.clients)]
+	n, err := k.ReadAt(p, off)
+	r.received.Add(int64(n))
+	return n, err
+}
+
+func (r *nbdRoot) taken(context.Context) (t taken, err error) {
+	t.Received = map[string]int64{"server": r.received.Load()}
+	if r.program != nil {
+		t.CPU, t.Memory, err = processCost(r.program.cmd.Process.Pid)
+	}
+	return t, err
+}
+
+func (r *nbdRoot) close() error {
+	var err error
+	for _, k := range r.clients {
+		err = errors.Join(err, k.Close())
+	}
+	if r.program != nil {
+		r.program.stop()
+	}
+	return err
+}
+
+// Close ends the connections.
+func (r *nbdRoot) Close() { _ = r.close() }

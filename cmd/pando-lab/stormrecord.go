@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+)
+
+// recordTimeout is how long a boot that is recorded may take, with what comes after it. An emulated machine needs a
+// minute or two.
+const recordTimeout = 10 * time.Minute
+
+// recordBoots is how many boots are recorded: what a boot pack wants.
+const recordBoots = 2
+
+// recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit on its
+// link, so that the pauses between the reads are those of the boot.
+func (s *storm) recorded(ctx context.Context, v fleet.Digest) ([]build.Recording, error) {
+	boots, err := s.recordings(v)
+	if err != nil || len(boots) > 0 {
+		return boots, err
+	}
+	if err := s.record(ctx, v); err != nil {
+		return nil, fmt.Errorf("record a boot (or name a trace with --reads): %w", err)
+	}
+	return s.recordings(v)
+}
+
+// record starts the server with DHCP of its own, boots, and leaves the server as it was.
+func (s *storm) record(ctx context.Context, v fleet.Digest) error {
+	s.say("Boot:   no boot of version %s is recorded; an emulated machine boots it %d times", v.Short(), recordBoots)
+	if err := s.site.Close(); err != nil {
+		return err
+	}
+	if err := s.serve(ctx, "own"); err != nil {
+		return err
+	}
+	ref, args := fleet.Ref(s.image), testkit.KernelArgs()
+	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
+		return err
+	}
+	if _, err := s.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"}); err != nil {
+		return err
+	}
+	for n := range recordBoots {
+		if err := s.recordOne(ctx, v, n+1); err != nil {
+			return err
+		}
+	}
+	if err := s.site.Close(); err != nil {
+		return err
+	}
+	return s.serve(ctx, "off")
+}
+
+// recordOne boots a machine until the server has so many traces.
+func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err error) {
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "record", Firmware: testkit.BIOS, MAC: fleet.MAC{0x52, 0x54, 0, 0xde, 1, 1},
+		Net: s.star.Server, Dir: filepath.Join(s.dir, "record")})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("no trace of boot %d after %s", want, recordTimeout))
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		boots, err := s.recordings(v)
+		if err != nil || len(boots) >= want {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w; the machine's console ends with:\n%s", context.Cause(ctx), m.Console.Tail(12))
+		}
+	}
+}
+
+// serve starts the server. Where no machine boots it needs no TFTP, and this machine no boot loaders.
+func (s *storm) serve(ctx context.Context, dhcp string) error {
+	args := []string{"--http", ":" + dataPort}
+	if dhcp == "off" {
+		args = append(args, "--tftp", "off")
+	}
+	site, err := testkit.StartSite(ctx, testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: dhcp,
+		Log: filepath.Join(s.dir, "server.log"), Args: args})
+	if err == nil {
+		s.site = site
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// turns is the queue of the nodes that want to load kernel and initramfs. It is in memory only: after a restart of the
+// server nodes ask again, and stand where they come.
+type turns struct {
+	links netboot.Links
+	now   func() time.Time
+
+	mu    sync.Mutex
+	queue *netboot.Queue
+}
+
+func newTurns(l netboot.Links, now func() time.Time) *turns {
+	return &turns{links: l, now: now, queue: netboot.NewQueue(l.Slots(), l.Load())}
+}
+
+func (t *turns) ask(mac fleet.MAC) netboot.Turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.queue.Ask(t.now(), mac)
+}
+
+// transfer is a part of K that is being sent to a node.
+type transfer struct {
+	turns  *turns
+	mac    fleet.MAC
+	number uint64
+}
+
+// begin notes a transfer. The zero transfer is of what needs no turn.
+func (t *turns) begin(mac fleet.MAC) transfer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return transfer{t, mac, t.queue.Begin(t.now(), mac)}
+}
+
+// sent notes that bytes left.
+func (x transfer) sent() {
+	if x.turns == nil {
+		return
+	}
+	x.turns.mu.Lock()
+	defer x.turns.mu.Unlock()
+	x.turns.queue.Heard(x.turns.now(), x.mac, x.number)
+}
+
+// end frees the node's slot.
+func (x transfer) end() {
+	if x.turns == nil {
+		return
+	}
+	x.turns.mu.Lock()
+	defer x.turns.mu.Unlock()
+	x.turns.queue.End(x.turns.now(), x.mac, x.number)
+}
+
+// status is how the queue stands, for the operator.
+func (t *turns) status() api.Loads {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.queue.State(t.now())
+	return api.Loads{Slots: s.Slots, Loading: s.Loading, Waiting: s.Waiting, Expect: s.Expect, Uplink: t.links.Server, NodeLink: t.links.Node}
+}
+
+// queued tells a machine its place. The timeline gets one event of it, however often the machine asks.
+func (s *Server) queued(ctx context.Context, c *current, in netboot.ScriptInput, turn netboot.Turn, from netip.Addr) (netboot.ScriptInput, error) {
+	in.Action, in.Node, in.Turn = netboot.Queued, c.boot.Node, turn
+	in.Renew = !s.proven(c, c.mac, from, exchangeFresh/2)
+	waits := c.queued.After(c.boot.Scripted) // for this turn, and not for one before
+	c.queued = s.now()
+	if waits && c.boot.Addr == from {
+		return in, nil
+	}
+	if err := s.boots.save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = c.boot.Node, from }); err != nil {
+		return in, err
+	}
+	if c.dhcp == trace.Begin {
+		s.dhcpDone(ctx, c, from)
+	}
+	if !waits {
+		s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin}, trace.Event{Stage: trace.Script, Kind: trace.Info,
+			Message: fmt.Sprintf("waits for its turn: place %d, about %s", turn.Place, turn.Expect.Round(time.Second))})
+	}
+	return in, nil
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"pando/internal/netboot"
+)
+
+// gigabit is 1 Gb/s in bytes a second: what a link is taken for of which nothing is known.
+const gigabit = 1e9 / 8
+
+// sysNet is where Linux tells of network interfaces.
+const sysNet = "/sys/class/net"
+
+// links are the rates that were set, and for what was not the interfaces' own.
+func (c Config) links() netboot.Links {
+	l := netboot.Links{Server: c.Uplink, Node: c.NodeLink}
+	if l.Server == 0 {
+		l.Server = interfaceRate(sysNet, c.DHCP.Interfaces)
+	}
+	if l.Server == 0 {
+		l.Server = gigabit
+	}
+	if l.Node == 0 {
+		l.Node = gigabit
+	}
+	return l
+}
+
+// interfaceRate is what some interfaces send together, in bytes a second; if none are named, the fastest of all. 0: not
+// known, as with most virtual ones, or where there is no cable.
+func interfaceRate(dir string, names []string) int64 {
+	var sum int64
+	for _, name := range names {
+		sum += speed(dir, name)
+	}
+	if len(names) > 0 {
+		return sum
+	}
+	all, _ := net.Interfaces() // what cannot be listed is not known
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 {
+			sum = max(sum, speed(dir, i.Name))
+		}
+	}
+	return sum
+}
+
+// speed reads an interface's speed, which the kernel tells in Mb/s; -1 or an error where the driver does not know.
+func speed(dir, name string) int64 {
+	b, err := os.ReadFile(filepath.Join(dir, filepath.Base(name), "speed"))
+	if err != nil {
+		return 0
+	}
+	mbit, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 32)
+	if err != nil || mbit < 0 {
+		return 0
+	}
+	return mbit * 1e6 / 8
+}
