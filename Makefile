@@ -65,9 +65,9 @@ test-boot: build build/bin/testsum ## real boots of emulated machines (root)
 	@$(WITH_GO) PANDO_BOOT=1 go test -json -count=1 -p 1 -timeout 40m -run ^TestReal ./internal/testkit ./test/boot 2>&1 | $(SUMMARY)
 
 .PHONY: test-full
-test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release)
+test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release); STEP=fuzzing: that alone
 	@scripts/install-packages test
-	@$(WITH_GO) scripts/test-full
+	@$(WITH_GO) scripts/test-full $(if $(STEP),"$(STEP)")
 
 .PHONY: lint
 lint: build/bin/staticcheck build/bin/revive ## gofmt, go vet, staticcheck, revive
