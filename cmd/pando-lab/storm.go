@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -164,6 +165,22 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		}
 	}
 	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
+	return s.draw(rep)
+}
+
+// draw writes the diagrams of what was not discarded.
+func (s *storm) draw(rep *report) error {
+	for _, name := range slices.Sorted(maps.Keys(plots)) {
+		file := filepath.Join(s.dir, "storm-"+name+".svg")
+		svg := rep.svg(plots[name], s.busy)
+		if svg == "" {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+			return err
+		}
+		s.say("Diagram:  %s", file)
+	}
 	return nil
 }
 

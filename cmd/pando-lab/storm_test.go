@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"io"
 	"math"
@@ -227,5 +228,29 @@ func TestStormTable(t *testing.T) {
 	var back report
 	if err != nil || json.Unmarshal(b, &back) != nil || !reflect.DeepEqual(back.Runs, r.Runs) {
 		t.Errorf("what was saved is not what was measured (%v)", err)
+	}
+}
+
+// The diagram is XML, has a point for each run that counts, and doubles of nodes are equal distances.
+func TestStormPlot(t *testing.T) {
+	r := storms()
+	for busy, want := range map[bool]int{false: 2, true: 3} {
+		svg := r.svg(plots["time"], busy)
+		if got := strings.Count(svg, "<circle"); got != want {
+			t.Errorf("busy %v: %d points, want %d", busy, got, want)
+		}
+		if err := xml.Unmarshal([]byte(svg), new(struct{ XMLName xml.Name })); err != nil {
+			t.Error(err)
+		}
+	}
+	if svg := (&report{}).svg(plots["server"], true); svg != "" {
+		t.Errorf("a report without runs: %s", svg)
+	}
+	a := newAxis([]float64{1, 40}, 0, 100)
+	if a.at(1) != 0 || a.at(100) != 100 || a.at(10) != 50 || len(a.ticks()) != 3 {
+		t.Errorf("axis of 1 to 40: 1 at %g, 10 at %g, 100 at %g, %v", a.at(1), a.at(10), a.at(100), a.ticks())
+	}
+	if a := newAxis([]float64{1}, 0, 100); a.at(1) != 0 || a.at(10) != 100 {
+		t.Errorf("axis of one value: %+v", a)
 	}
 }

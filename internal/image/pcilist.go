@@ -74,13 +74,13 @@ func (l PCIList) check() error {
 	devices := map[string][]string{}
 	for word := range strings.SplitSeq(string(l), " ") {
 		if !pciWord.MatchString(word) {
-			return fmt.Errorf("%.40q is not vendor:device,...", word)
+			return fmt.Errorf("%.40q is not vendor:device,device", word)
 		}
 		v, list, _ := strings.Cut(word, ":")
 		devices[v] = append(devices[v], strings.Split(list, ",")...)
 	}
 	if want := formatPCI(devices); l != want {
-		return fmt.Errorf("devices stand twice or in another order than %.40q...", want)
+		return fmt.Errorf("devices stand twice or in another order than in %.40q", want)
 	}
 	return nil
 }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// plot is a diagram of one figure against the number of nodes, both axes logarithmic.
+type plot struct {
+	title string
+	of    func(stormRun) float64
+}
+
+var plots = map[string]plot{
+	"time":   {"time until the last node has booted, in W/(eta B)", func(r stormRun) float64 { return r.Last / r.Unit }},
+	"server": {"bytes that left the server, in W", stormRun.amplification},
+}
+
+// Size of a diagram and of the frame within it, in pixels.
+const (
+	plotWidth, plotHeight            = 720.0, 440.0
+	plotLeft, plotRight              = 60.0, 600.0
+	plotTop, plotBottom              = 40.0, 390.0
+	colours                          = "#1b6ca8 #d1495b #2e933c #8d5a97 #b8860b #444444"
+	axisStyle, textStyle, titleStyle = `stroke="#999" stroke-width="1"`, `font-family="sans-serif" font-size="12"`, `font-family="sans-serif" font-size="15"`
+)
+
+// axis maps a logarithmic range of whole powers of ten to pixels.
+type axis struct {
+	low, high float64 // powers of ten
+	from, to  float64 // pixels
+}
+
+func newAxis(values []float64, from, to float64) axis {
+	a := axis{math.Inf(1), math.Inf(-1), from, to}
+	for _, v := range values {
+		a.low, a.high = min(a.low, math.Floor(math.Log10(v))), max(a.high, math.Ceil(math.Log10(v)))
+	}
+	if a.low == a.high {
+		a.high++
+	}
+	return a
+}
+
+func (a axis) at(v float64) float64 {
+	return a.from + (math.Log10(v)-a.low)/(a.high-a.low)*(a.to-a.from)
+}
+
+// ticks are the powers of ten of the axis.
+func (a axis) ticks() (out []float64) {
+	for p := a.low; p <= a.high; p++ {
+		out = append(out, math.Pow(10, p))
+	}
+	return out
+}
+
+// line is one system's runs.
+type line struct {
+	name   string
+	points [][2]float64 // nodes and figure
+}
+
+// lines are the median runs of all systems. busy: discarded runs, too.
+func (r *report) lines(p plot, busy bool) (out []line) {
+	index := map[string]int{}
+	for _, k := range r.kinds() {
+		runs := r.of(k, busy)
+		if len(runs) == 0 {
+			continue
+		}
+		i, ok := index[k.system]
+		if !ok {
+			i = len(out)
+			index[k.system] = i
+			out = append(out, line{name: k.system})
+		}
+		out[i].points = append(out[i].points, [2]float64{float64(k.nodes), p.of(runs[(len(runs)-1)/2])})
+	}
+	return out
+}
+
+// svg draws a plot; "" when no run has a figure.
+func (r *report) svg(p plot, busy bool) string {
+	lines := r.lines(p, busy)
+	var xs, ys []float64
+	for _, l := range lines {
+		for _, q := range l.points {
+			xs, ys = append(xs, q[0]), append(ys, q[1])
+		}
+	}
+	if len(xs) == 0 {
+		return ""
+	}
+	x, y := newAxis(xs, plotLeft, plotRight), newAxis(ys, plotBottom, plotTop)
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g">`+"\n", plotWidth, plotHeight)
+	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" fill="white"/><text x="%g" y="24" %s>%s</text>`+"\n", plotLeft, titleStyle, escape(p.title))
+	drawAxes(&out, x, y)
+	for i, l := range lines {
+		colour := strings.Fields(colours)[i%len(strings.Fields(colours))]
+		drawLine(&out, l, x, y, colour)
+		fmt.Fprintf(&out, `<text x="%g" y="%g" fill="%s" %s>%s</text>`+"\n", plotRight+12, plotTop+14+18*float64(i), colour, textStyle, escape(l.name))
+	}
+	out.WriteString("</svg>\n")
+	return out.String()
+}
+
+func drawAxes(out *strings.Builder, x, y axis) {
+	for _, v := range x.ticks() {
+		fmt.Fprintf(out, `<line x1="%[1]g" y1="%[2]g" x2="%[1]g" y2="%[3]g" %[4]s/><text x="%[1]g" y="%[5]g" text-anchor="middle" %[6]s>%[7]g</text>`+"\n",
+			x.at(v), plotTop, plotBottom, axisStyle, plotBottom+18, textStyle, v)
+	}
+	for _, v := range y.ticks() {
+		fmt.Fprintf(out, `<line x1="%[1]g" y1="%[2]g" x2="%[3]g" y2="%[2]g" %[4]s/><text x="%[5]g" y="%[6]g" text-anchor="end" %[7]s>%[8]g</text>`+"\n",
+			plotLeft, y.at(v), plotRight, axisStyle, plotLeft-6, y.at(v)+4, textStyle, v)
+	}
+	fmt.Fprintf(out, `<text x="%g" y="%g" text-anchor="middle" %s>nodes</text>`+"\n", (plotLeft+plotRight)/2, plotBottom+38, textStyle)
+}
+
+func drawLine(out *strings.Builder, l line, x, y axis, colour string) {
+	var points []string
+	for _, q := range l.points {
+		points = append(points, fmt.Sprintf("%.1f,%.1f", x.at(q[0]), y.at(q[1])))
+		fmt.Fprintf(out, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+"\n", x.at(q[0]), y.at(q[1]), colour)
+	}
+	fmt.Fprintf(out, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(points, " "), colour)
+}
+
+func escape(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
+	return b.String()
+}
