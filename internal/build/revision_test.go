@@ -91,7 +91,7 @@ func TestSource(t *testing.T) {
 		"an argument":         source(text+"command_line: [quiet]", as),
 		"a file":              source(text+"files: [{path: /a, content: x}]", as),
 		"a command":           source(text+`customize: ["true"]`, as),
-		"a mirror":            source(text+"mirrors: [http://deb.debian.org/debian]", as),
+		"a mirror":            source(text+"mirrors: [http://mirror.example/debian]", as),
 		"an argument by flag": source(text, func(o *Options) { o.CommandLine = []string{"quiet"} }),
 		"firmware":            source(text, func(o *Options) { o.Firmware = "/srv/firmware" }),
 		"a chunk size":        source(text, func(o *Options) { o.ChunkSize = 32 << 10 }),
