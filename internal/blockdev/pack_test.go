@@ -168,6 +168,7 @@ func TestPackIsStreamed(t *testing.T) {
 			r.mu.Lock()
 			order = append(order, i)
 			r.mu.Unlock()
+			time.Sleep(time.Millisecond) // all streams ask before any is answered, however they are scheduled
 			return nil
 		}
 		d, err := Open(t.Context(), src, r.options(img, src, m))
@@ -175,6 +176,7 @@ func TestPackIsStreamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
+		time.Sleep(time.Duration(len(m.Pieces)) * time.Millisecond)
 		synctest.Wait()
 		order = order[1:] // the index root
 		if len(order) != len(m.Pieces) {
