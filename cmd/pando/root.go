@@ -54,7 +54,7 @@ A target is a node set: pc[001-120], @group, label=value, joined with commas.`,
 	root.AddGroup(&cobra.Group{ID: "daily", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Things:"})
 	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(), a.versionCommand())
 	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.imageCommand(), a.bootCommand(), a.tokenCommand(),
-		a.leaseCommand(), a.keyCommand(), a.policyCommand())
+		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand())
 	checkArgs(root)
 	return root
 }

@@ -24,6 +24,26 @@ type BootConfig struct {
 	// ShortDrivers says that the initramfs has the drivers of the NICs that the node is known to have, and no others.
 	// The boot after one that did not say hello is sent all.
 	ShortDrivers bool `json:"short_drivers,omitempty"`
+
+	// Medium is set when K lies on a boot medium, and was not made for one boot: the version that its kernel and drivers
+	// are of. Boot, MAC and Token are empty then, and the node asks for them with Begin.
+	Medium fleet.Digest `json:"medium,omitempty"`
+}
+
+// BeginRequest asks for a boot's id and token, for a machine that was started from a boot medium.
+// POST /v1/node/begin, without a credential: what counts is the DHCP exchange that was seen just before.
+type BeginRequest struct {
+	MAC    fleet.MAC    `json:"mac"`
+	Medium fleet.Digest `json:"medium"` // see BootConfig
+	UUID   string       `json:"uuid,omitempty"`
+	Serial string       `json:"serial,omitempty"`
+}
+
+// BeginResponse is what a boot config has for other machines. A second request before Hello gets another token, and the
+// one before is worthless then.
+type BeginResponse struct {
+	Boot  fleet.BootID `json:"boot"`
+	Token string       `json:"token"`
 }
 
 // HelloRequest redeems the boot token. POST /v1/node/hello

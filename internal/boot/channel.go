@@ -32,7 +32,7 @@ func (c *channel) authorization(token string) string {
 	if s := c.session.Load(); s != nil {
 		return "Bearer " + *s
 	}
-	if c.network.Load() && c.failed.Load() {
+	if c.network.Load() && c.failed.Load() && token != "" {
 		return "Boot " + token
 	}
 	return ""
@@ -40,11 +40,14 @@ func (c *channel) authorization(token string) string {
 
 // post sends events by the best right that there is.
 func (m *machine) post(ctx context.Context, events []trace.Event) error {
-	auth := m.channel.authorization(m.config.Token)
+	auth := m.channel.authorization(m.token())
 	if auth == "" {
 		return errNoChannel
 	}
-	req := api.ReportRequest{Boot: m.config.Boot, Events: events, Uptime: time.Since(m.started)}
+	for i := range events {
+		events[i].Boot = m.bootID() // those of a boot medium's first phases have none
+	}
+	req := api.ReportRequest{Boot: m.bootID(), Events: events, Uptime: time.Since(m.started)}
 	err := m.control.call(ctx, "/v1/node/events", auth, req, nil)
 	if forGood(err) {
 		m.console.logf("%d events refused: %v", len(events), err)

@@ -60,6 +60,14 @@ func (e *refused) Error() string {
 	return fmt.Sprintf("server answered with status %d", e.status)
 }
 
+// hint is what the server says to do, "" if nothing.
+func (e *refused) hint() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Hint
+}
+
 // forGood tells from the error of a report that the server will never take it. Who asked and how often may
 // change until the next try: a new session, a clock, a server that is busy now.
 func forGood(err error) bool {

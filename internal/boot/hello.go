@@ -30,7 +30,12 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 	if m.nonce == "" {
 		m.nonce = rand.Text()
 	}
-	req := api.HelloRequest{Boot: m.config.Boot, Token: m.config.Token, MAC: m.lease.MAC,
+	if err := m.beginBoot(ctx); err != nil {
+		return "", err
+	}
+	cfg := m.config
+	cfg.Boot = m.bootID()
+	req := api.HelloRequest{Boot: cfg.Boot, Token: m.token(), MAC: m.lease.MAC,
 		Addr: m.lease.Address.Addr().String(), Release: m.release, Hardware: m.hardware(), Nonce: m.nonce}
 	if !m.config.MAC.IsZero() {
 		req.MAC = m.config.MAC // the MAC that the token was made for, though another adapter may have the link
@@ -39,7 +44,7 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 	if err := m.control.call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
 		return "", helloProblem(err, m.config.Control)
 	}
-	a, err := checkAssignment(resp, m.config)
+	a, err := checkAssignment(resp, cfg)
 	if err != nil {
 		return "", &Problem{Err: err, Final: true,
 			Hint: "the server answered with something that is not for this boot: look at its log"}

@@ -33,6 +33,7 @@ type machine struct {
 	config  api.BootConfig
 	control *control
 	channel channel
+	begin   atomic.Pointer[api.BeginResponse] // of a boot medium, when a server answered
 
 	modules    *moduleLoader
 	all        []nic // adapters with a driver
@@ -125,7 +126,7 @@ func (m *machine) assigned() fleet.Assignment {
 
 // event stamps an event, prints it and queues it for the server.
 func (m *machine) event(e trace.Event) {
-	e.Boot, e.MAC, e.Node = m.config.Boot, m.config.MAC, m.assigned().Node
+	e.Boot, e.MAC, e.Node = m.bootID(), m.config.MAC, m.assigned().Node
 	e.Offset = time.Since(m.started)
 	if e.Kind == trace.Begin {
 		m.begun[e.Stage] = time.Now()
@@ -176,6 +177,9 @@ func (m *machine) readTrust() error {
 }
 
 func (m *machine) greeting() string {
+	if m.config.Medium != "" {
+		return fmt.Sprintf("Pando %s, from a boot medium with %s", m.release, m.config.Medium.Short())
+	}
 	return fmt.Sprintf("Pando %s, boot %s", m.release, m.config.Boot)
 }
 

@@ -46,6 +46,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
 		{"GET", "/v1/keys", answer(o.showKeys)},
+		{"POST", "/v1/media", o.createMedium},
 		{"GET", "/v1/policy", answer(o.showPolicy)},
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 	}

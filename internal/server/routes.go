@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/ed25519"
 	"log/slog"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/media"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -37,6 +39,7 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 // controlRoutes is the control channel: nodes by their token or session, operators by their token.
 func (s *Server) controlRoutes() http.Handler {
 	m := newMux(s.log)
+	m.handle("POST /v1/node/begin", s.begin)
 	m.handle("POST /v1/node/hello", s.hello)
 	m.handle("POST /v1/node/events", s.nodeEvents)
 	m.handle("POST /v1/node/trace", s.nodeTrace)
@@ -63,6 +66,7 @@ type operator struct {
 	loads   func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp    func() api.DHCP  // what the DHCP part does now
 	heard   *heard
+	medium  func(context.Context, api.MediumCreate) ([]media.Write, error)
 	now     func() time.Time
 	log     *slog.Logger
 }
@@ -70,5 +74,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, loads: s.turns.status,
-		dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, now: s.now, log: s.log}
 }

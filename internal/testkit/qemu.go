@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // OVMF as Debian's package ovmf installs it. The variables are copied for each machine.
@@ -37,9 +38,32 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
 		args = append(args, "-netdev", tapArg("second", taps[1]), "-device", "e1000,netdev=second,romfile=,mac="+c.Second.String())
 	}
-	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,bootindex=1,mac="+c.MAC.String())
+	disks := diskArgs(c)
+	if disks != nil { // the card boots nothing by itself, as one without PXE
+		nic = strings.TrimSuffix(nic, ",romfile=") + ",romfile="
+	} else {
+		nic += ",bootindex=1"
+	}
+	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,mac="+c.MAC.String())
+	args = append(args, disks...)
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
+}
+
+// diskArgs are the disks of a machine, of which it boots from the first.
+func diskArgs(c MachineConfig) (args []string) {
+	if c.Stick != "" {
+		args = append(args, "-drive", "file="+c.Stick+",format=raw,if=none,id=stick", "-device", "qemu-xhci",
+			"-device", "usb-storage,drive=stick,bootindex=1")
+	}
+	if c.Disk != "" {
+		index := ""
+		if c.Stick == "" {
+			index = ",bootindex=1"
+		}
+		args = append(args, "-drive", "file="+c.Disk+",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk"+index)
+	}
+	return args
 }
 
 func tapArg(id, tap string) string {

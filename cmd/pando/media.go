@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/media"
+)
+
+func (a *app) mediaCommand() *cobra.Command {
+	return noun("media", "Boot media for machines without PXE", a.mediaCreate())
+}
+
+// defaultMedium is how large an image file becomes: a stick of 1 GB holds it.
+const defaultMedium = 960 << 20
+
+// mediumFlags are the flags of `media create`.
+type mediumFlags struct {
+	output, erase string
+	size          *quantity
+	control       []string
+}
+
+func (a *app) mediaCreate() *cobra.Command {
+	f := mediumFlags{size: newSize(0)}
+	c := &cobra.Command{
+		Use:   "create (NODES | @GROUP) --output FILE",
+		Short: "Make a boot medium: a USB stick, or an image of one",
+		Long: `Make a boot medium for machines that cannot boot from the network by themselves, with BIOS or UEFI. It asks the
+servers as a machine with PXE does. When none answers it starts the kernel that is on the medium, and waits for a server with
+that. All nodes must boot the same version; a group may have no nodes yet.
+
+What is left of the medium is for the node's cache.`,
+		Example: `  pando media create @lab --output stick.img
+  pando media create pc017 --output /dev/sdb --erase /dev/sdb`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			return a.createMedium(ctx, c, args[0], f)
+		}),
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.output, "output", "", "file to make, or a disk such as /dev/sdb")
+	fl.StringVar(&f.erase, "erase", "", "the disk again, because all that is on it will be lost; a file is replaced")
+	fl.Var(f.size, "size", "size of a file (default 960MiB); a disk is used whole")
+	fl.StringArrayVar(&f.control, "control", nil, "control channel of a server, such as https://10.0.0.1:8443 (default: this server's addresses)")
+	_ = c.MarkFlagRequired("output") // the flag is there
+	return c
+}
+
+func (a *app) createMedium(ctx context.Context, c *api.Client, nodes string, f mediumFlags) error {
+	out, err := openMedium(f)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	stream, err := c.CreateMedium(ctx, api.MediumCreate{Select: nodes, Size: out.size, Control: f.control})
+	if err != nil {
+		return errors.Join(err, out.discard())
+	}
+	defer stream.Close()
+	n, err := media.Carry(out, out.size, stream)
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", f.output, err), out.discard())
+	}
+	a.printf("%s is a boot medium for %s: %s written, %s are for the cache\n", f.output, nodes, size(n), size(media.CacheSize(out.size)))
+	return out.Close()
+}
+
+// mediumFile is a disk, or a file that becomes an image of one.
+type mediumFile struct {
+	*os.File
+	size int64
+	made bool
+}
+
+// openMedium opens what is written to. A disk is only taken when it was named twice.
+func openMedium(f mediumFlags) (*mediumFile, error) {
+	info, err := os.Stat(f.output)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular():
+		return makeMedium(f, err == nil)
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != fs.ModeDevice:
+		return nil, usagef("%s is neither a file nor a disk", f.output)
+	case f.erase != f.output:
+		return nil, withHint(usagef("%s is a disk, and all that is on it would be lost", f.output), "if that is meant: --erase "+f.output)
+	case f.size.n != 0:
+		return nil, usagef("a disk is used whole: leave --size out")
+	}
+	// O_EXCL refuses a disk with a partition that is mounted.
+	disk, err := os.OpenFile(f.output, os.O_RDWR|os.O_EXCL, 0)
+	if err != nil {
+		return nil, withHint(err, "is a partition of it mounted? see `lsblk "+f.output+"`")
+	}
+	end, err := disk.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, errors.Join(err, disk.Close())
+	}
+	return &mediumFile{File: disk, size: end / media.Sector * media.Sector}, nil
+}
+
+func makeMedium(f mediumFlags, exists bool) (*mediumFile, error) {
+	if exists && f.erase != f.output {
+		return nil, withHint(usagef("%s exists", f.output), "to replace it: --erase "+f.output)
+	}
+	m := &mediumFile{size: defaultMedium, made: true}
+	if f.size.n != 0 {
+		m.size = f.size.n / media.Sector * media.Sector
+	}
+	var err error
+	if m.File, err = os.Create(f.output); err != nil {
+		return nil, err
+	}
+	if err := m.Truncate(m.size); err != nil {
+		return nil, errors.Join(err, m.discard())
+	}
+	return m, nil
+}
+
+// discard removes a file that did not become a medium.
+func (m *mediumFile) discard() error {
+	err := m.Close()
+	if m.made {
+		err = errors.Join(err, os.Remove(m.Name()))
+	}
+	return err
+}

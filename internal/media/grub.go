@@ -1,0 +1,113 @@
+package media
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// Loader is what starts a machine from a medium: GRUB in its two forms, and iPXE.
+type Loader struct {
+	BootCode []byte // GRUB's boot.img, for the MBR
+	Core     []byte // GRUB for BIOS, made with EarlyConfig
+	Local    []byte // the same with LocalEarlyConfig, in the form of a Linux kernel (lnxboot.img before it)
+	EFI      []byte // GRUB for UEFI on x86-64, made with EarlyConfig
+	IPXE     []byte // ipxe.lkrn
+	IPXEEFI  []byte // ipxe.efi
+}
+
+// GRUB's modules. They are part of its images, so nothing is loaded later.
+const (
+	commonModules = "part_gpt part_msdos fat normal configfile search search_fs_file regexp echo test true sleep boot linux reboot halt"
+	BIOSModules   = commonModules + " biosdisk linux16"
+	EFIModules    = commonModules + " chain all_video"
+)
+
+// What is built into GRUB's images.
+const (
+	EarlyConfig      = "search --no-floppy --set=root --file /pando/grub.cfg\nset prefix=($root)/pando\nconfigfile ($root)/pando/grub.cfg\n"
+	LocalEarlyConfig = "search --no-floppy --set=root --file /pando/local.cfg\nset prefix=($root)/pando\nconfigfile ($root)/pando/local.cfg\n"
+)
+
+// netConfig asks the servers first. UEFI's GRUB gets the machine back when iPXE finds nothing. That of BIOS does not: it
+// hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image.
+const netConfig = `echo "Pando: looking for a server"
+if [ "$grub_platform" = efi ]; then
+  chainloader ($root)/pando/ipxe.efi && boot
+else
+  linux16 ($root)/pando/ipxe.krn autoboot '||' imgexec '<INITRD>'
+  initrd16 ($root)/pando/local.krn
+  boot
+fi
+source ($root)/pando/local.cfg
+`
+
+// localConfig starts the newer of the slots that are whole, and the other one if it does not start.
+const localConfig = `echo "Pando: no server answers; starting from this medium"
+regexp --set=1:disk '^([^,]+),' "$root"
+function slot {
+  unset k_seq
+  source ($disk,gpt$1)0+8
+}
+function start {
+  slot $1
+  if [ -n "$k_seq" ]; then
+    linux ($disk,gpt$1)$k_kernel $k_args && initrd ($disk,gpt$1)$k_initrd && boot
+  fi
+}
+slot 3
+set a=0
+if [ -n "$k_seq" ]; then set a=$k_seq; fi
+slot 4
+set b=0
+if [ -n "$k_seq" ]; then set b=$k_seq; fi
+if [ $b -gt $a ]; then
+  start 4
+  start 3
+else
+  start 3
+  start 4
+fi
+echo "Pando: nothing on this medium can be started. Trying again in 30 seconds."
+sleep 30
+reboot
+`
+
+// files is the content of the EFI system partition.
+func (l Loader) files() map[string][]byte {
+	return map[string][]byte{
+		"EFI/BOOT/BOOTX64.EFI": l.EFI,
+		"PANDO/GRUB.CFG":       []byte(netConfig),
+		"PANDO/LOCAL.CFG":      []byte(localConfig),
+		"PANDO/IPXE.EFI":       l.IPXEEFI,
+		"PANDO/IPXE.KRN":       l.IPXE,
+		"PANDO/LOCAL.KRN":      l.Local,
+	}
+}
+
+// Places in GRUB's images for BIOS (grub-core/boot/i386/pc of GRUB 2).
+const (
+	kernelSector = 0x5c  // in boot.img: where the core begins, 8 bytes
+	driveCheck   = 0x66  // in boot.img: a jump; without it a BIOS that names the wrong drive is put right
+	blockList    = 0x1f4 // in the core's first sector: where the rest is, 8 bytes, how long, 2, and to which segment, 2
+	coreSegment  = 0x820
+)
+
+// embed makes boot code and core find each other.
+func (l Loader) embed() (bootCode, core []byte, err error) {
+	n := sectors(len(l.Core))
+	if len(l.BootCode) != Sector || n < 2 || n*Sector > loaderSize {
+		return nil, nil, fmt.Errorf("GRUB's images have %d and %d bytes, which cannot be", len(l.BootCode), len(l.Core))
+	}
+	bootCode = append([]byte(nil), l.BootCode...)
+	binary.LittleEndian.PutUint64(bootCode[kernelSector:], loaderAt/Sector)
+	bootCode[driveCheck], bootCode[driveCheck+1] = 0x90, 0x90
+	core = append([]byte(nil), l.Core...)
+	binary.LittleEndian.PutUint64(core[blockList:], loaderAt/Sector+1)
+	binary.LittleEndian.PutUint16(core[blockList+8:], uint16(n-1))
+	binary.LittleEndian.PutUint16(core[blockList+10:], coreSegment)
+	return bootCode, core, nil
+}
+
+// Modules splits a list of GRUB's modules.
+func Modules(list string) []string { return strings.Fields(list) }

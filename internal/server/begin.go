@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// begin answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
+// others, on the same conditions, and over TLS.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.BeginRequest](w, r)
+	if err != nil {
+		return err
+	}
+	ctx, from := r.Context(), peer(r)
+	c, err := s.boots.of(ctx, req.MAC)
+	if err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	if !s.proven(c, req.MAC, from, exchangeFresh) {
+		return api.NewError(api.NotFound, fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
+			"it does one now; if this goes on, run `pando doctor` on the server")
+	}
+	if !c.underWay(s.now()) {
+		c.begin(s.now())
+	}
+	s.boots.has(c, from)
+	p, err := s.mediumPlan(ctx, c, req)
+	if err != nil {
+		return advised(err)
+	}
+	token, err := s.beginMedium(ctx, c, p, from)
+	if err != nil {
+		return err
+	}
+	return reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token})
+}
+
+// mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
+func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginRequest) (plan, error) {
+	node, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
+	if err != nil {
+		return plan{}, err
+	}
+	if node.State != fleet.Adopted {
+		return plan{}, api.NewError(api.NotFound, "this machine is new here and waits until an operator adopts it", "pando node adopt "+node.Name)
+	}
+	p, err := s.plan(ctx, node)
+	if err != nil {
+		return p, err
+	}
+	if started := s.versions.kernel(req.Medium); started != p.manifest.Kernel.Object.Name() {
+		return p, api.NewError(api.NotFound,
+			fmt.Sprintf("the boot medium has the kernel of version %s, and this node boots %s with another one", req.Medium.Short(), p.version.Short()),
+			fmt.Sprintf("make the medium anew: pando media create %s", node.Name))
+	}
+	return p, nil
+}
+
+// beginMedium records the boot and makes its token. c's mu is held.
+func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip.Addr) (string, error) {
+	token, now := identity.NewToken(), s.now()
+	err := s.boots.save(ctx, c, func(b *registry.Boot) {
+		addList(b, everyNIC)
+		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, now, p.image, p.version
+		b.Token, b.TokenMade = registry.HashSecret(token), now
+	})
+	if err != nil {
+		return "", err
+	}
+	c.kernel, c.token, c.failure = "", "", ""
+	if c.dhcp == trace.Begin {
+		s.dhcpDone(ctx, c, from)
+	}
+	s.record(ctx, c, trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s, kernel and initramfs from a boot medium", p.image, p.version.Short()),
+			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": everyNIC, "medium": "true"}})
+	return token, nil
+}

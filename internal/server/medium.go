@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/fleet"
+	"pando/internal/media"
+	"pando/internal/registry"
+)
+
+// createMedium answers POST /v1/media: the writes that make a boot medium.
+func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
+	req, err := body[api.MediumCreate](r)
+	if err != nil {
+		return err
+	}
+	writes, err := o.medium(r.Context(), req)
+	if err != nil {
+		return advised(err)
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = media.Send(w, writes) // a list that breaks off is noticed by who reads it
+	return nil
+}
+
+// advised gives an error that knows what to do to the operator with that.
+func advised(err error) error {
+	if h := hint(err); h != "" {
+		return withHint(err, h)
+	}
+	return err
+}
+
+// medium makes the writes of a boot medium.
+func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
+	if req.Size < media.MinSize || req.Size%media.Sector != 0 {
+		return nil, refused(fmt.Sprintf("a boot medium has at least %d MB, this one has %d", (media.MinSize+999_999)/1_000_000, req.Size/1_000_000), "")
+	}
+	p, err := s.planOf(ctx, req.Select)
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.mediumK(ctx, p, req.Control)
+	if err != nil {
+		return nil, err
+	}
+	l, err := makeLoader(ctx, s.cfg.BootFiles)
+	if err != nil {
+		return nil, err
+	}
+	var seed [16]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	return media.Medium(req.Size, seed, l, k)
+}
+
+// planOf decides what a medium for some nodes starts. A group is one although it has no nodes yet; nodes must boot the
+// same with the same arguments, because a medium has one K.
+func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
+	name, isGroup := strings.CutPrefix(selection, "@")
+	var nodes []fleet.Node
+	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		if isGroup && !strings.ContainsAny(name, ",@=") {
+			_, err = tx.Group(name)
+			return err
+		}
+		nodes, err = selectNodes(tx, selection, false)
+		return err
+	})
+	if err != nil {
+		return plan{}, err
+	}
+	if len(nodes) == 0 {
+		return s.plan(ctx, fleet.Node{Name: selection, Group: name})
+	}
+	var first plan
+	for i, n := range nodes {
+		p, err := s.plan(ctx, n)
+		if err != nil {
+			return p, err
+		}
+		if i == 0 {
+			first = p
+		}
+		if p.version != first.version || !slices.Equal(p.kernelArgs(), first.kernelArgs()) {
+			return p, refused(fmt.Sprintf("%s and %s boot different versions, or with different kernel arguments", first.node.Name, n.Name), "make a medium for each")
+		}
+	}
+	return first, nil
+}
+
+// mediumK is K as a medium has it: for no boot in particular, so with the drivers of every NIC and without a token.
+func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K, error) {
+	var k media.K
+	if len(control) == 0 {
+		control = s.controlURLs()
+	}
+	if len(control) == 0 {
+		return k, refused("no network interface of this server has an address that nodes could use", "name it with --control https://ADDRESS:8443")
+	}
+	trust, err := build.TrustCPIO(api.BootConfig{
+		Format: 1, Medium: p.version, Control: control,
+		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: []string{s.keys.SitePublic()},
+		Release: s.cfg.Release, RebootAfter: s.rebootAfter(p.group),
+	})
+	if err != nil {
+		return k, err
+	}
+	agent, err := s.agent.get(ctx)
+	if err != nil {
+		return k, err
+	}
+	joined, err := s.join(trust, p.manifest.AllDrivers(), agent)
+	if err != nil {
+		return k, err
+	}
+	defer joined.Close()
+	if k.Initramfs, err = io.ReadAll(joined); err != nil {
+		return k, fmt.Errorf("initramfs of a medium: %w", err)
+	}
+	kernel, err := s.store.Open(p.manifest.Kernel.Object)
+	if err != nil {
+		return k, fmt.Errorf("kernel of a medium: %w", err)
+	}
+	defer kernel.Close()
+	k.Kernel, err = io.ReadAll(kernel)
+	k.Args = p.kernelArgs()
+	return k, err
+}
+
+// controlURLs are the control channel at every address of the interfaces that nodes are on; of all interfaces where
+// none are named.
+func (s *Server) controlURLs() []string {
+	var urls []string
+	all, _ := net.Interfaces() // what cannot be listed is not known
+	for _, i := range all {
+		names := s.cfg.DHCP.Interfaces
+		if len(names) > 0 && !slices.Contains(names, i.Name) || i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+				urls = append(urls, s.controlURL(p.Addr()))
+			}
+		}
+	}
+	return urls
+}
