@@ -106,7 +106,7 @@ func (f *fleet) got(n *node, piece int) {
 // tellAll passes on what a node has.
 func (f *fleet) tellAll(n *node, piece int) {
 	for _, w := range n.watch {
-		if o := f.nodes[w]; !o.dead && o.swarm.Got(n.addr, piece) {
+		if o := f.nodes[w]; !o.dead && o.done == 0 && o.swarm.Got(n.addr, piece) {
 			f.act(o)
 		}
 	}
