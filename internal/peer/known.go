@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// slots is a set of places of Swarm.peers, a bit each.
+// slots is a set of places of Swarm.peers, a bit each. There are more places than peers, so that most peers stand where find
+// looks first.
 type slots uint32
+
+const places = 32
 
 // pop takes the lowest one out; the set is not empty.
 func (x *slots) pop() int {
@@ -33,12 +36,21 @@ func (s *Swarm) find(a netip.AddrPort) *known {
 	if !a.IsValid() {
 		return nil
 	}
-	for i := range s.addrs {
-		if s.addrs[i] == a {
-			return &s.peers[i]
+	for i := range place(places) {
+		if at := (home(a) + i) % places; s.addrs[at] == a {
+			return &s.peers[at]
 		}
 	}
 	return nil
+}
+
+// place is a number of a slot.
+type place uint8
+
+// home is the place where a peer stands if it is free; else it is the next one that is.
+func home(a netip.AddrPort) place {
+	b := a.Addr().As16()
+	return (place(b[15]) ^ place(b[14]) ^ place(a.Port())) % places
 }
 
 // Meet adds peers: those that the tracker named, and those that came by themselves. It returns the ones that are
@@ -49,10 +61,12 @@ func (s *Swarm) Meet(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPor
 		if s.Peers() >= maxPeers || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now {
 			continue
 		}
-		free := ^s.used
-		i := free.pop()
-		s.peers[i], s.addrs[i] = known{addr: a, slot: 1 << i}, a
-		s.used |= 1 << i
+		at := home(a)
+		for s.used>>at&1 == 1 {
+			at = (at + 1) % places
+		}
+		s.peers[at], s.addrs[at] = known{addr: a, slot: 1 << at}, a
+		s.used |= 1 << at
 		fresh = append(fresh, a)
 	}
 	return fresh

@@ -106,14 +106,14 @@ type Swarm struct {
 	flights []flight
 	demands []demand // oldest first
 
-	peers  [maxPeers]known
-	addrs  [maxPeers]netip.AddrPort // of peers, by slot: they are searched all the time
-	used   slots                    // that are taken
-	banned map[netip.Addr]bool
-	left   map[netip.AddrPort]time.Duration // peers that were left, until when
-
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
+
+	used   slots
+	addrs  [places]netip.AddrPort // of peers, by slot
+	peers  [places]known
+	banned map[netip.Addr]bool
+	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 
 	tracker  bool
 	asked    time.Duration // when the question that is open was asked
