@@ -85,6 +85,9 @@ func (l Loader) files() map[string][]byte {
 	}
 }
 
+// bootCodeSize is what of the first sector is code. The rest is an old partition table.
+const bootCodeSize = 440
+
 // Places in GRUB's images for BIOS (grub-core/boot/i386/pc of GRUB 2).
 const (
 	kernelSector = 0x5c  // in boot.img: where the core begins, 8 bytes

@@ -1,6 +1,10 @@
 package media
 
-import "fmt"
+import (
+	"fmt"
+
+	"pando/internal/cache"
+)
 
 // Sector is what a layout counts in. Disks whose smallest unit is larger are not for BIOS, and are refused.
 const Sector = 512
@@ -20,34 +24,32 @@ const (
 
 	// Slots is how many copies of K a medium has room for.
 	Slots = 2
-	// MinSize is the smallest medium: with 1 MiB of cache, and the second partition table.
-	MinSize = cacheAt + 2*mib
+	// MinSize is the smallest medium: with the smallest cache, and the second partition table.
+	MinSize = cacheAt + cache.MinSize + mib
 )
 
 // SlotAt is where slot i begins.
 func SlotAt(i int) int64 { return slotsAt + int64(i)*SlotSize }
 
-// Names of the partitions. The last is the one that a node looks for.
-const (
-	biosName  = "pando-bios"
-	espName   = "pando-efi"
-	CacheName = "pando-cache"
-)
-
 // CachePartition is the number of the partition for the cache: the fifth, "/dev/sdb5".
 const CachePartition = 5
 
+// Kinds of partitions that a cache's disk does not have, in the order of their bytes on the disk.
+var (
+	typeBIOS  = cache.GUID{0x48, 0x61, 0x68, 0x21, 0x49, 0x64, 0x6f, 0x6e, 0x74, 0x4e, 0x65, 0x65, 0x64, 0x45, 0x46, 0x49} // GRUB's, 21686148-6449-6e6f-744e-656564454649
+	typeLinux = cache.GUID{0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4} // Linux data, 0fc63daf-8483-4772-8e79-3d69d8477de4
+)
+
 // partitions are those of a medium of so many bytes.
-func partitions(size int64) []partition {
-	parts := []partition{
-		{kind: kindBIOS, name: biosName, at: loaderAt, size: loaderSize},
-		{kind: kindESP, name: espName, at: espAt, size: espSize},
+func partitions(size int64) []cache.Partition {
+	parts := []cache.Partition{
+		{Type: typeBIOS, Name: "pando-bios", Start: loaderAt, Size: loaderSize},
+		{Type: cache.TypeEFISystem, Name: "pando-efi", Start: espAt, Size: espSize},
 	}
-	for i := range Slots {
-		parts = append(parts, partition{kind: kindLinux, name: "pando-k-" + string(rune('a'+i)), at: SlotAt(i), size: SlotSize})
+	for i, name := range [Slots]string{"pando-k-a", "pando-k-b"} {
+		parts = append(parts, cache.Partition{Type: typeLinux, Name: name, Start: SlotAt(i), Size: SlotSize})
 	}
-	end := (size - tableSize) / mib * mib
-	return append(parts, partition{kind: kindCache, name: CacheName, at: cacheAt, size: end - cacheAt})
+	return append(parts, cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: cacheAt, Size: CacheSize(size)})
 }
 
 // checkSize refuses what a layout does not fit on.
@@ -60,6 +62,6 @@ func checkSize(size int64) error {
 
 // CacheSize is how much of a medium of so many bytes is for the cache.
 func CacheSize(size int64) int64 {
-	parts := partitions(size)
-	return parts[len(parts)-1].size
+	_, end := cache.Usable(size, Sector)
+	return end - cacheAt
 }

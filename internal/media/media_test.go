@@ -17,7 +17,7 @@ func made(t *testing.T, size int64) (path string, k K, l Loader) {
 	k = K{Kernel: fill('k', 3_000_001), Initramfs: fill('i', 5_000_000), Args: []string{"quiet", "console=ttyS0"}}
 	l = Loader{BootCode: fill('b', Sector), Core: fill('c', 150_000), Local: fill('l', 150_500), EFI: fill('e', 300_000),
 		IPXE: fill('x', 400_000), IPXEEFI: fill('y', 1_000_000)}
-	writes, err := Medium(size, [16]byte{1, 2, 3}, l, k)
+	writes, err := Medium(size, l, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +223,8 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	k := K{Kernel: fill('k', 5000), Initramfs: fill('i', 5000)}
 	l := Loader{BootCode: fill('b', Sector), Core: fill('c', 5000)}
 	for name, try := range map[string]func() error{
-		"small disk": func() error { _, err := Medium(MinSize-Sector, [16]byte{}, l, k); return err },
-		"no core":    func() error { _, err := Medium(MinSize, [16]byte{}, Loader{}, k); return err },
+		"small disk": func() error { _, err := Medium(MinSize-Sector, l, k); return err },
+		"no core":    func() error { _, err := Medium(MinSize, Loader{}, k); return err },
 		"large K": func() error {
 			_, err := Renew([Slots]Header{}, K{Kernel: fill('k', SlotSize)})
 			return err

@@ -1,5 +1,12 @@
 package media
 
+import (
+	"bytes"
+	"io"
+
+	"pando/internal/cache"
+)
+
 // Write is one step of writing a medium. The steps are carried out in order, each durable before the next begins:
 // that is what keeps a slot whole or empty at any moment.
 type Write struct {
@@ -7,10 +14,10 @@ type Write struct {
 	Data []byte
 }
 
-// Medium is all that makes a disk of so many bytes a boot medium with K in its first slot. What was on the disk is lost:
-// its partition table is gone with the first write, and the new one comes last, so that a disk that is half written has
-// none. The cache's partition begins with zeros, so that nothing old is taken for a cache.
-func Medium(size int64, seed [16]byte, l Loader, k K) ([]Write, error) {
+// Medium is all that makes a disk of so many bytes a boot medium with K in its first slot, and an empty cache behind it.
+// What was on the disk is lost: its partition table is gone with the first write, and the new one comes last, so that a disk
+// that is half written has none.
+func Medium(size int64, l Loader, k K) ([]Write, error) {
 	if err := checkSize(size); err != nil {
 		return nil, err
 	}
@@ -22,22 +29,39 @@ func Medium(size int64, seed [16]byte, l Loader, k K) ([]Write, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, last := table(size, seed, partitions(size), bootCode)
 	body, err := slot(1, k)
 	if err != nil {
 		return nil, err
 	}
-	return []Write{
-		{0, make([]byte, len(first))},
-		{loaderAt, core},
-		{espAt, esp},
-		{SlotAt(0), body},
-		{SlotAt(1), make([]byte, headerSize)},
-		{cacheAt, make([]byte, mib)},
-		{size - int64(len(last)), last},
-		{0, first},
-	}, nil
+	r := &recorder{writes: []Write{
+		{0, make([]byte, oldTable)}, {size - oldTable, make([]byte, oldTable)},
+		{loaderAt, core}, {espAt, esp}, {SlotAt(0), body}, {SlotAt(1), make([]byte, headerSize)},
+	}}
+	if err := cache.Format(cache.Section{Area: r, Start: cacheAt}, CacheSize(size)); err != nil {
+		return nil, err
+	}
+	if err := cache.WritePartitions(r, size, Sector, partitions(size)); err != nil {
+		return nil, err
+	}
+	copy(r.writes[len(r.writes)-1].Data[:bootCodeSize], bootCode) // of the first sector, which comes last
+	return r.writes, nil
 }
+
+// oldTable covers a partition table, at either end of a disk.
+const oldTable = 64 << 10
+
+// recorder is a disk that only notes what is written to it.
+type recorder struct{ writes []Write }
+
+func (r *recorder) WriteAt(p []byte, at int64) (int, error) {
+	r.writes = append(r.writes, Write{at, bytes.Clone(p)})
+	return len(p), nil
+}
+
+// ReadAt is there because a cache's area can be read. Nothing that makes one does.
+func (r *recorder) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
+func (r *recorder) Sync() error { return nil }
 
 // Renew puts K into the slot that is not the newest. It is nothing when the newest has it already.
 func Renew(now [Slots]Header, k K) ([]Write, error) {

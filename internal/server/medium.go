@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -59,9 +58,7 @@ func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Writ
 	if err != nil {
 		return nil, err
 	}
-	var seed [16]byte
-	_, _ = rand.Read(seed[:]) // never fails
-	return media.Medium(req.Size, seed, l, k)
+	return media.Medium(req.Size, l, k)
 }
 
 // planOf decides what a medium for some nodes starts. A group is one although it has no nodes yet; nodes must boot the
