@@ -1,0 +1,127 @@
+package server
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/media"
+	"pando/internal/netboot"
+)
+
+// begun asks for a boot as a machine that was started from a medium.
+func (n *node) begun(version fleet.Digest) (api.BeginResponse, *api.Error) {
+	n.t.Helper()
+	var resp api.BeginResponse
+	e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: n.mac, Medium: version, Serial: "S1"}, &resp)
+	return resp, e
+}
+
+// A machine from a medium gets a token on the conditions of all others, and hello with it, once.
+func TestBootFromAMedium(t *testing.T) {
+	s := startSite(t)
+	_, version := s.addImage()
+	n := s.node(1)
+	if _, e := n.begun(version); e == nil || !strings.Contains(e.Message, "no DHCP exchange") {
+		t.Fatalf("begin without DHCP: %v", e)
+	}
+	n.exchange(netboot.IPXE)
+	first, e := n.begun(version)
+	if e != nil {
+		t.Fatal(e)
+	}
+	second, e := n.begun(version) // the answer was lost
+	if e != nil || second.Boot != first.Boot || second.Token == first.Token {
+		t.Fatalf("begin again: %+v after %+v, %v", second, first, e)
+	}
+	cfg := api.BootConfig{Boot: second.Boot, Token: first.Token, MAC: n.mac}
+	if e := n.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
+		t.Errorf("hello with the token before: %v", e)
+	}
+	cfg.Token, cfg.ServerKey = second.Token, api.KeyText(s.keys.ServerPublic())
+	if a := checkAssignment(t, cfg, n.hello(cfg)); a.Version != version || a.Boot != second.Boot {
+		t.Errorf("assignment %+v", a)
+	}
+	third, e := n.begun(version)
+	if e != nil || third.Boot == second.Boot {
+		t.Errorf("begin after hello is the same boot: %+v, %v", third, e)
+	}
+	n.wait(exchangeFresh + time.Second)
+	if _, e := n.begun(version); e == nil {
+		t.Error("begin long after DHCP")
+	}
+}
+
+func TestMediumWithAnotherKernel(t *testing.T) {
+	s := startSite(t)
+	_, old := s.addImage()
+	m, version := s.addImage(func(m *image.Manifest) { m.Kernel.Release, m.Kernel.Object = "6.12", m.Root.Index })
+	n := s.node(1)
+	n.exchange(netboot.IPXE)
+	if _, e := n.begun(old); e == nil || !strings.Contains(e.Message, "another") || !strings.Contains(e.Hint, "pando media create") {
+		t.Errorf("kernel %s, begin with the medium of before: %v", m.Kernel.Release, e)
+	}
+	if _, e := n.begun(version); e != nil {
+		t.Errorf("begin: %v", e)
+	}
+}
+
+func TestMediumOfAStranger(t *testing.T) {
+	s := startSite(t)
+	_, version := s.addImage()
+	s.policy(fleet.Approve)
+	n := s.node(1)
+	n.exchange(netboot.IPXE)
+	if _, e := n.begun(version); e == nil || !strings.Contains(e.Hint, "pando node adopt") {
+		t.Errorf("begin of a machine that nobody adopted: %v", e)
+	}
+}
+
+// What makes a medium comes from the API whole, and its K has no token.
+func TestMediumIsMade(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addImage()
+	for _, name := range []string{"ipxe.lkrn", "ipxe.efi"} {
+		if err := os.WriteFile(filepath.Join(s.cfg.BootFiles, name), bytes.Repeat([]byte(name), 1000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const size = 300 << 20
+	c := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	defer c.Close()
+	stream, err := c.CreateMedium(t.Context(), api.MediumCreate{Select: "@default", Size: size, Control: []string{"https://10.0.0.1:8443"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	f, err := os.Create(filepath.Join(t.TempDir(), "medium"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := media.Carry(f, size, stream); err != nil {
+		t.Fatal(err)
+	}
+	slot := make([]byte, 1<<20)
+	if _, err := f.ReadAt(slot, media.SlotAt(0)); err != nil {
+		t.Fatal(err)
+	}
+	if h := media.ParseHeader(slot); h.Sequence != 1 || !strings.Contains(string(slot[:4096]), `set k_args="quiet"`) {
+		t.Errorf("slot begins with %q", slot[:400])
+	}
+	rest := slot[4096+(m.Kernel.Size+511)/512*512:]
+	if cfg := trust(t, rest); cfg.Medium != version || cfg.Token != "" || cfg.Boot != "" || cfg.Control[0] != "https://10.0.0.1:8443" {
+		t.Errorf("boot.json: %+v", cfg)
+	}
+	for _, bad := range []api.MediumCreate{{Select: "@default", Size: 1 << 20}, {Select: "@nobody", Size: size}, {Select: "pc9", Size: size}} {
+		if _, err := c.CreateMedium(t.Context(), bad); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
