@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"io"
+
+	"pando/internal/fleet"
 )
 
 // MediumCreate asks for what makes a disk or stick a boot medium. POST /v1/media
@@ -19,4 +21,18 @@ func (c *Client) CreateMedium(ctx context.Context, m MediumCreate) (io.ReadClose
 		return nil, err
 	}
 	return res.Body, nil
+}
+
+// NodeMedium asks for what brings the boot medium of a running node in step with what it runs. POST /v1/node/medium, with
+// the session as bearer. The answer is a stream of writes, or nothing (204) when nothing has to be written.
+type NodeMedium struct {
+	Boot  fleet.BootID `json:"boot"`
+	Slots []MediumSlot `json:"slots,omitempty"` // as they are
+	Size  int64        `json:"size,omitempty"`  // bytes of a disk that becomes a medium; 0: it is one
+}
+
+// MediumSlot is what a slot for K says of itself.
+type MediumSlot struct {
+	Sequence uint64 `json:"sequence"`
+	Digest   string `json:"digest"`
 }

@@ -37,6 +37,10 @@ type BeginRequest struct {
 	Medium fleet.Digest `json:"medium"` // see BootConfig
 	UUID   string       `json:"uuid,omitempty"`
 	Serial string       `json:"serial,omitempty"`
+
+	// Runs says that the node has booted already, without a server, and wants to report: Medium is what it runs.
+	Runs   bool          `json:"runs,omitempty"`
+	Uptime time.Duration `json:"uptime,omitempty"` // since its init started, when it runs
 }
 
 // BeginResponse is what a boot config has for other machines. A second request before Hello gets another token, and the

@@ -11,23 +11,31 @@ import (
 func (m *machine) getAddress(ctx context.Context) (string, error) {
 	l, err := discoverAny(ctx, m.nics)
 	if err != nil {
-		return "", &Problem{Err: err, Tried: names(m.nics)}
+		return m.offlineAddress(&Problem{Err: err, Tried: names(m.nics)})
 	}
+	if err := m.useLease(l); err != nil {
+		return "", err
+	}
+	return describeLease(l), nil
+}
+
+// useLease puts a lease to work and keeps it for the agent.
+func (m *machine) useLease(l lease) error {
 	if m.lease.Address.IsValid() && (m.lease.Address != l.Address || m.lease.Interface != l.Interface) {
 		if err := removeAddress(m.lease.Interface, m.lease.Address); err != nil {
 			m.console.logf("address: %v", err)
 		}
 	}
 	if err := applyNetwork(l.network()); err != nil {
-		return "", err
+		return err
 	}
 	if err := writeJSON(RunDir, leaseName, 0o644, l); err != nil {
-		return "", err
+		return err
 	}
 	m.lease = l
 	m.channel.network.Store(true)
 	m.report.wake()
-	return describeLease(l), nil
+	return nil
 }
 
 func describeLease(l lease) string {

@@ -33,6 +33,8 @@ type agent struct {
 	dir      string
 	root     string // mount point of the overlay
 	session  session
+	joined   atomic.Pointer[session] // of a node that booted without a server, when it has one
+	release  string
 	control  *control
 	report   *reporter
 	block    BlockClient
@@ -48,6 +50,8 @@ type agent struct {
 
 	reads   *api.TraceRequest // what this boot read, once it was asked for
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
+
+	mediumAt time.Duration // and the boot medium not looked after
 }
 
 // progress is what must not be reported twice.
@@ -59,6 +63,7 @@ type progress struct {
 
 	BootedAt time.Duration `json:"booted_at"` // CLOCK_MONOTONIC
 	Traced   bool          `json:"traced"`    // the read trace was sent, or refused
+	Medium   bool          `json:"medium"`    // the boot medium is in step, or there is none
 }
 
 // RunAgent is the role of pando-agent.service. It returns the exit status when it is told to end.
@@ -71,6 +76,7 @@ func RunAgent(release string, stderr io.Writer) int {
 		return 1
 	}
 	fmt.Fprintf(stderr, "pando-agent %s: node %s, boot %s\n", release, a.session.Node, a.session.Boot)
+	a.release = release
 	a.run(ctx)
 	return 0
 }
@@ -92,8 +98,11 @@ func newAgent(dir string, log io.Writer) (*agent, error) {
 
 // run works until ctx ends, then says goodbye if the machine goes down.
 func (a *agent) run(ctx context.Context) {
-	go a.report.run(ctx)
 	go a.keepLease(ctx)
+	if !a.join(ctx) {
+		return
+	}
+	go a.report.run(ctx)
 	kicks := a.listen(ctx)
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -109,6 +118,7 @@ func (a *agent) run(ctx context.Context) {
 		a.marks()
 		a.status(ctx)
 		a.sendReads(ctx)
+		a.renewMedium(ctx)
 		next.Reset(a.interval())
 	}
 }
@@ -162,8 +172,11 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 	if events == nil {
 		events = []trace.Event{}
 	}
-	req := api.ReportRequest{Boot: a.session.Boot, Events: events, Uptime: a.offset(), Status: status}
-	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, nil)
+	for i := range events {
+		events[i].Boot = a.self().Boot // those of before a server answered have none
+	}
+	req := api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status}
+	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.self().Session, req, nil)
 	if err == nil {
 		now := time.Now()
 		a.spoke.Store(&now)
@@ -173,7 +186,7 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 
 // event queues an event of the running node.
 func (a *agent) event(e trace.Event) {
-	e.Boot, e.Node, e.MAC = a.session.Boot, a.session.Node, a.session.MAC
+	e.Boot, e.Node, e.MAC = a.self().Boot, a.session.Node, a.session.MAC
 	if e.Offset == 0 {
 		e.Offset = a.offset()
 	}

@@ -27,7 +27,7 @@ func (a *agent) sendReads(ctx context.Context) {
 		a.logf("%v", err) // the block daemon is being replaced
 		return
 	}
-	err := a.control.call(ctx, "/v1/node/trace", "Bearer "+a.session.Session, a.reads, nil)
+	err := a.control.call(ctx, "/v1/node/trace", "Bearer "+a.self().Session, a.reads, nil)
 	switch {
 	case forGood(err):
 		a.logf("read trace refused: %v", err)
@@ -48,7 +48,7 @@ func (a *agent) endReads(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.reads = &api.TraceRequest{Boot: a.session.Boot, Version: a.session.Version, Reads: r.Reads, Partial: r.Partial,
+	a.reads = &api.TraceRequest{Boot: a.self().Boot, Version: a.session.Version, Reads: r.Reads, Partial: r.Partial,
 		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted}
 	a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.message(), Attrs: r.attrs()})
 	return nil

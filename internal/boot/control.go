@@ -117,31 +117,67 @@ func (c *control) answered(u string) {
 	}
 }
 
-func (c *control) post(ctx context.Context, url, authorization string, body []byte, out any) error {
+// stream posts a request whose answer takes as long as it takes; nil: there is nothing in it. The first server that answers
+// is taken.
+func (c *control) stream(ctx context.Context, path, authorization string, in any) (io.ReadCloser, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	patient := http.Client{Transport: c.client.Transport}
+	var errs []error
+	for _, u := range c.inOrder() {
+		resp, err := send(ctx, &patient, strings.TrimSuffix(u, "/")+path, authorization, body)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case resp.StatusCode == http.StatusOK:
+			return resp.Body, nil
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusNoContent {
+			return nil, nil
+		}
+		return nil, readRefusal(resp)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func send(ctx context.Context, client *http.Client, url, authorization string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
-	resp, err := c.client.Do(req)
+	return client.Do(req)
+}
+
+func readRefusal(resp *http.Response) error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	var e api.ErrorBody
+	_ = json.Unmarshal(data, &e)
+	return &refused{resp.StatusCode, e.Error}
+}
+
+func (c *control) post(ctx context.Context, url, authorization string, body []byte, out any) error {
+	resp, err := send(ctx, c.client, url, authorization, body)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return err
-	}
 	if resp.StatusCode/100 != 2 {
-		var e api.ErrorBody
-		_ = json.Unmarshal(data, &e)
-		return &refused{resp.StatusCode, e.Error}
+		return readRefusal(resp)
 	}
-	if out == nil {
-		return nil
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil || out == nil {
+		return err
 	}
 	return json.Unmarshal(data, out)
 }

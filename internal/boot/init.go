@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,12 @@ type machine struct {
 	control *control
 	channel channel
 	begin   atomic.Pointer[api.BeginResponse] // of a boot medium, when a server answered
+	offline *lastBoot                         // what a boot medium boots without a server; nil: it needs one
+	told    sync.Once                         // why it needs one
+
+	answer            api.HelloResponse
+	manifestBytes     []byte
+	manifestSignature []byte
 
 	modules    *moduleLoader
 	all        []nic // adapters with a driver

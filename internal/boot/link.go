@@ -123,7 +123,7 @@ func (m *machine) waitLink(ctx context.Context) (string, error) {
 		if m.shortOfDrivers() {
 			p.Hint, p.Final = shortHint, true
 		}
-		return "", p
+		return m.offlineLink(p)
 	}
 	m.nics = up
 	return names(up), nil

@@ -16,14 +16,18 @@ import (
 // fetchManifest gets the description of the assigned version. Neither digest nor signature depends on who
 // sends it, so any server will do.
 func (m *machine) fetchManifest(ctx context.Context) (string, error) {
+	if m.isOffline() {
+		return m.offlineManifest(m.offline), nil
+	}
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var errs []error
 	for _, server := range m.assigned().Servers {
 		man, err := m.manifestFrom(ctx, client, server)
 		if err == nil {
 			m.manifest = man
-			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6,
-				m.usePack(ctx, client)), nil
+			pack := m.usePack(ctx, client)
+			m.keepBoot()
+			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", server, err))
 	}
@@ -62,6 +66,7 @@ func (m *machine) manifestFrom(ctx context.Context, client *http.Client, server 
 	if man.Architecture != runtime.GOARCH {
 		return man, fmt.Errorf("the version is for %s, this machine is %s", man.Architecture, runtime.GOARCH)
 	}
+	m.manifestBytes, m.manifestSignature = data, signature
 	return man, nil
 }
 

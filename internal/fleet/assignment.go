@@ -19,7 +19,8 @@ type Assignment struct {
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
-	Pack        *PackRef      `json:"pack,omitempty"` // the boot pack of this boot; nil: none, or none yet
+	Offline     bool          `json:"offline,omitempty"` // the node may boot this again, from its own disk, when no server answers
+	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet
 }
 
 // PackRef names the map of a boot pack, which a node fetches like any object. A node that cannot fetch or verify it

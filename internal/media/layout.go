@@ -31,6 +31,9 @@ const (
 // SlotAt is where slot i begins.
 func SlotAt(i int) int64 { return slotsAt + int64(i)*SlotSize }
 
+// SlotName is the name of the first slot's partition, by which a medium is known.
+const SlotName = "pando-k-a"
+
 // CachePartition is the number of the partition for the cache: the fifth, "/dev/sdb5".
 const CachePartition = 5
 
@@ -46,7 +49,7 @@ func partitions(size int64) []cache.Partition {
 		{Type: typeBIOS, Name: "pando-bios", Start: loaderAt, Size: loaderSize},
 		{Type: cache.TypeEFISystem, Name: "pando-efi", Start: espAt, Size: espSize},
 	}
-	for i, name := range [Slots]string{"pando-k-a", "pando-k-b"} {
+	for i, name := range [Slots]string{SlotName, "pando-k-b"} {
 		parts = append(parts, cache.Partition{Type: typeLinux, Name: name, Start: SlotAt(i), Size: SlotSize})
 	}
 	return append(parts, cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: cacheAt, Size: CacheSize(size)})

@@ -65,9 +65,9 @@ func (r *recorder) Sync() error { return nil }
 
 // Renew puts K into the slot that is not the newest. It is nothing when the newest has it already.
 func Renew(now [Slots]Header, k K) ([]Write, error) {
-	newest, into := 0, 1
-	if now[1].Sequence > now[0].Sequence {
-		newest, into = 1, 0
+	newest, into := newest(now), 1
+	if newest == 1 {
+		into = 0
 	}
 	if now[newest].Sequence == 0 {
 		into = newest
@@ -82,3 +82,13 @@ func Renew(now [Slots]Header, k K) ([]Write, error) {
 	at := SlotAt(into)
 	return []Write{{at, make([]byte, Sector)}, {at + Sector, body[Sector:]}, {at, body[:Sector]}}, nil
 }
+
+func newest(now [Slots]Header) int {
+	if now[1].Sequence > now[0].Sequence {
+		return 1
+	}
+	return 0
+}
+
+// Newest is the header of the slot that is started.
+func Newest(now [Slots]Header) Header { return now[newest(now)] }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -13,6 +14,9 @@ import (
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
+
+// longestUptime bounds what a node may say of how long it ran before a server answered.
+const longestUptime = 365 * 24 * time.Hour
 
 // begin answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
 // others, on the same conditions, and over TLS.
@@ -31,15 +35,15 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
 			"it does one now; if this goes on, run `pando doctor` on the server")
 	}
-	if !c.underWay(s.now()) {
-		c.begin(s.now())
+	if !c.underWay(s.now()) || req.Runs {
+		c.begin(s.now().Add(-min(max(req.Uptime, 0), longestUptime)))
 	}
 	s.boots.has(c, from)
 	p, err := s.mediumPlan(ctx, c, req)
 	if err != nil {
 		return advised(err)
 	}
-	token, err := s.beginMedium(ctx, c, p, from)
+	token, err := s.beginMedium(ctx, c, p, from, req.Runs)
 	if err != nil {
 		return err
 	}
@@ -59,6 +63,13 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 	if err != nil {
 		return p, err
 	}
+	if req.Runs {
+		if _, err := s.versions.manifest(req.Medium); err != nil {
+			return p, err
+		}
+		p.version = req.Medium
+		return p, nil
+	}
 	if started := s.versions.kernel(req.Medium); started != p.manifest.Kernel.Object.Name() {
 		return p, api.NewError(api.NotFound,
 			fmt.Sprintf("the boot medium has the kernel of version %s, and this node boots %s with another one", req.Medium.Short(), p.version.Short()),
@@ -68,7 +79,7 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 }
 
 // beginMedium records the boot and makes its token. c's mu is held.
-func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip.Addr) (string, error) {
+func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip.Addr, runs bool) (string, error) {
 	token, now := identity.NewToken(), s.now()
 	err := s.boots.save(ctx, c, func(b *registry.Boot) {
 		addList(b, everyNIC)
@@ -82,8 +93,12 @@ func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip
 	if c.dhcp == trace.Begin {
 		s.dhcpDone(ctx, c, from)
 	}
+	what := "kernel and initramfs from a boot medium"
+	if runs {
+		now, what = c.boot.Started, "booted from its own disk while no server answered"
+	}
 	s.record(ctx, c, trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
-		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s, kernel and initramfs from a boot medium", p.image, p.version.Short()),
+		trace.Event{Time: now, Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s, %s", p.image, p.version.Short(), what),
 			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": everyNIC, "medium": "true"}})
 	return token, nil
 }

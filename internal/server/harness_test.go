@@ -327,6 +327,26 @@ func trust(t *testing.T, initramfs []byte) api.BootConfig {
 // post sends JSON over the control channel and decodes the answer.
 func (n *node) post(path, authorization string, in, out any) *api.Error {
 	n.t.Helper()
+	status, b := n.postRaw(path, authorization, in)
+	if status/100 != 2 {
+		var e api.ErrorBody
+		if err := json.Unmarshal(b, &e); err != nil || e.Error == nil {
+			n.t.Fatalf("%s: status %d without an error body: %q", path, status, b)
+		}
+		e.Error.Status = status
+		return e.Error
+	}
+	if out != nil {
+		if err := json.Unmarshal(b, out); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	return nil
+}
+
+// postRaw does the same, and returns the answer as it is.
+func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
+	n.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
 		n.t.Fatal(err)
@@ -347,20 +367,7 @@ func (n *node) post(path, authorization string, in, out any) *api.Error {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if res.StatusCode/100 != 2 {
-		var e api.ErrorBody
-		if err := json.Unmarshal(b, &e); err != nil || e.Error == nil {
-			n.t.Fatalf("%s: status %d without an error body: %q", path, res.StatusCode, b)
-		}
-		e.Error.Status = res.StatusCode
-		return e.Error
-	}
-	if out != nil {
-		if err := json.Unmarshal(b, out); err != nil {
-			n.t.Fatal(err)
-		}
-	}
-	return nil
+	return res.StatusCode, b
 }
 
 // load does everything up to /init: exchanges, script, kernel, initramfs.

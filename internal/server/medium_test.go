@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"pando/internal/image"
 	"pando/internal/media"
 	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
 )
 
 // begun asks for a boot as a machine that was started from a medium.
@@ -123,5 +127,87 @@ func TestMediumIsMade(t *testing.T) {
 		if _, err := c.CreateMedium(t.Context(), bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
+	}
+}
+
+// A running node's medium is brought in step once, and left alone then.
+func TestMediumOfARunningNode(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	cfg := n.load()
+	session := "Bearer " + n.hello(cfg).Session
+	disk, err := os.Create(filepath.Join(t.TempDir(), "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	headers := func() (slots []api.MediumSlot) {
+		for i := range media.Slots {
+			b := make([]byte, media.Sector)
+			_, _ = disk.ReadAt(b, media.SlotAt(i))
+			h := media.ParseHeader(b)
+			slots = append(slots, api.MediumSlot{Sequence: h.Sequence, Digest: h.Digest})
+		}
+		return slots
+	}
+	renew := func(boot fleet.BootID, session string) (int, []byte) {
+		return n.postRaw("/v1/node/medium", session, api.NodeMedium{Boot: boot, Slots: headers()})
+	}
+	for turn, want := range []int{http.StatusOK, http.StatusNoContent} {
+		status, body := renew(cfg.Boot, session)
+		if status != want {
+			t.Fatalf("turn %d: status %d, want %d: %s", turn, status, want, body)
+		}
+		if status == http.StatusOK {
+			if _, err := media.Carry(disk, media.MinSize, bytes.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if h := headers(); h[0].Sequence != 1 || h[1].Sequence != 0 {
+		t.Errorf("slots after the first time: %+v", h)
+	}
+	s.update(func(tx *registry.Tx) error { // the node's next boots have other arguments
+		g, err := tx.Group(fleet.DefaultGroup)
+		g.KernelArgs = []string{"debug"}
+		return errors.Join(err, tx.PutGroup(g))
+	})
+	if status, body := renew(cfg.Boot, session); status != http.StatusOK {
+		t.Errorf("with other arguments: status %d", status)
+	} else if _, err := media.Carry(disk, media.MinSize, bytes.NewReader(body)); err != nil || headers()[1].Sequence != 2 {
+		t.Errorf("with other arguments: %+v, %v", headers(), err)
+	}
+	for _, bad := range []string{"", "Bearer nobody"} {
+		if status, _ := renew(cfg.Boot, bad); status != http.StatusUnauthorized {
+			t.Errorf("session %q: status %d", bad, status)
+		}
+	}
+}
+
+// A node that booted without a server reports under an id of its own, of when it began.
+func TestBootWithoutAServerIsReported(t *testing.T) {
+	s := startSite(t)
+	_, old := s.addImage()
+	_, desired := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"debug"} })
+	n := s.node(1)
+	n.exchange(netboot.IPXE)
+	var resp api.BeginResponse
+	if e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: n.mac, Medium: old, Runs: true, Uptime: 2 * time.Hour}, &resp); e != nil {
+		t.Fatal(e)
+	}
+	cfg := api.BootConfig{Boot: resp.Boot, Token: resp.Token, MAC: n.mac, ServerKey: api.KeyText(s.keys.ServerPublic())}
+	session := "Bearer " + n.hello(cfg).Session
+	e := n.post("/v1/node/events", session, api.ReportRequest{Boot: resp.Boot, Uptime: 2 * time.Hour,
+		Events: []trace.Event{{Stage: trace.Hello, Kind: trace.End, Offset: time.Minute, Message: "no server answers"}}}, nil)
+	if e != nil {
+		t.Fatal(e)
+	}
+	b := s.bootsOf(s.nodes()[0].Name)
+	if len(b) == 0 {
+		t.Fatal("no boot of the node")
+	}
+	if began := s.now().Sub(b[0].Started); b[0].Version != old || began < 2*time.Hour-time.Minute || began > 2*time.Hour+time.Minute {
+		t.Errorf("boot %+v, began %s ago; desired is %s", b[0], began, desired.Short())
 	}
 }

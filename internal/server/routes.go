@@ -43,6 +43,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/hello", s.hello)
 	m.handle("POST /v1/node/events", s.nodeEvents)
 	m.handle("POST /v1/node/trace", s.nodeTrace)
+	m.handle("POST /v1/node/medium", s.nodeMedium)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }

@@ -33,6 +33,7 @@ type Server struct {
 	agent    *agent
 	traces   *traces
 	packs    *packs
+	mediumKs kDigests
 
 	exchanges   *exchanges
 	boots       *boots

@@ -1,12 +1,14 @@
 package boot
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // stick makes a boot medium of a size of its own with the command that people use.
@@ -42,4 +44,34 @@ func TestRealBootFromAStick(t *testing.T) {
 			}
 		})
 	}
+}
+
+// No server at all: the stick starts its own kernel, which says what it waits for, and goes on when the server is there.
+func TestRealStickWaitsForAServer(t *testing.T) {
+	needBoot(t)
+	s := newSite(t, "own")
+	n := node{name: "stick-alone", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 3}, firmware: testkit.BIOS, group: bookworm}
+	n.stick = s.stick(n.name, "@"+n.group)
+	s.announce(n)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m, booted := s.powerOn(n)
+	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	defer cancel()
+	for _, line := range []string{"Pando: no server answers; starting from this medium", "no DHCP server answered", "is a DHCP server on this network"} {
+		if _, err := m.Console.Wait(ctx, line); err != nil {
+			t.Fatalf("%v\n%s", err, m.Console.Tail(40))
+		}
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.waitUp(n, m)
+	booted()
+	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Script && e.Kind == trace.End })
+	if e.Attrs["medium"] != "true" {
+		t.Errorf("the timeline does not say that K came from a medium: %+v", e)
+	}
+	s.prove(n, s.shell(n))
 }

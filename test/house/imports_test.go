@@ -39,7 +39,7 @@ var mayImport = []rule{
 	{"config", []string{"fleet"}},
 	{"identity", []string{"fleet"}},
 	{"build", []string{"fleet", "chunk", "image", "trace", "store", "cache", "api"}},
-	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "blockdev", "api"}},
+	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "media", "dhcp", "registry", "api",
 		"config", "identity", "build"}},
 	{"sim", []string{"fleet", "netboot", "peer"}},

@@ -1,0 +1,250 @@
+package boot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before it boots
+// what it has. Its boot loader has looked before, for longer.
+const offlineAfter = 20 * time.Second
+
+// Records of the cache in which a node keeps what it needs to boot again without a server: its last boot, and the last
+// one with another kernel, because the boot medium is brought in step some time after a boot.
+const (
+	lastBootRecord   = "boot"
+	beforeBootRecord = "boot before"
+)
+
+// lastBoot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment, manifest and
+// map of the boot pack are signed.
+type lastBoot struct {
+	Assignment        []byte `json:"assignment,omitempty"` // absent: the node may not boot without a server
+	Signature         []byte `json:"signature,omitempty"`
+	Manifest          []byte `json:"manifest,omitempty"`
+	ManifestSignature []byte `json:"manifest_signature,omitempty"`
+	Pack              []byte `json:"pack,omitempty"`
+	Lease             lease  `json:"lease"`
+
+	assignment fleet.Assignment
+	manifest   image.Manifest
+}
+
+var errNotAllowed = errors.New("its group does not allow to boot without a server")
+
+// readLastBoot verifies what a record says.
+func readLastBoot(record []byte, cfg api.BootConfig, kernel string) (*lastBoot, error) {
+	var b lastBoot
+	if len(record) == 0 {
+		return nil, errors.New("nothing is kept of a boot before")
+	}
+	if err := json.Unmarshal(record, &b); err != nil {
+		return nil, fmt.Errorf("what is kept of the last boot: %w", err)
+	}
+	if len(b.Assignment) == 0 {
+		return nil, errNotAllowed
+	}
+	var err error
+	if b.assignment, err = verifyAssignment(b.Assignment, b.Signature, cfg.ServerKey); err != nil {
+		return nil, err
+	}
+	if !b.assignment.Offline {
+		return nil, errNotAllowed
+	}
+	if got := image.Version(b.Manifest); got != b.assignment.Version {
+		return nil, fmt.Errorf("the manifest that is kept has digest %s, assigned was %s", got.Short(), b.assignment.Version.Short())
+	}
+	if b.manifest, err = image.Verify(b.Manifest, b.ManifestSignature, cfg.TrustKeys...); err != nil {
+		return nil, err
+	}
+	if b.manifest.Kernel.Release != kernel {
+		return nil, fmt.Errorf("the boot medium has kernel %s, and version %s needs %s", kernel, b.assignment.Version.Short(), b.manifest.Kernel.Release)
+	}
+	return &b, nil
+}
+
+// keepBoot keeps this boot for one without a server, or forgets the last one when the group does not allow that.
+func (m *machine) keepBoot() {
+	records, done, err := m.cacheRecords()
+	if err != nil || records == nil {
+		return // without a cache there is nothing to boot from
+	}
+	defer done()
+	if err := m.keepIn(records); err != nil {
+		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "not kept for a boot without a server: " + err.Error()})
+	}
+}
+
+func (m *machine) keepIn(records bootRecords) error {
+	old, err := records.Record(lastBootRecord)
+	if err != nil {
+		return err
+	}
+	if !m.assigned().Offline {
+		return forgetBoots(records)
+	}
+	b := lastBoot{Assignment: m.answer.Assignment, Signature: m.answer.Signature, Manifest: m.manifestBytes,
+		ManifestSignature: m.manifestSignature, Pack: m.pack, Lease: m.lease}
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	if was := kernelOf(old); was != "" && was != m.manifest.Kernel.Release {
+		if err := records.SetRecord(beforeBootRecord, old); err != nil {
+			return err
+		}
+	}
+	return records.SetRecord(lastBootRecord, data)
+}
+
+// forgetBoots takes back what was kept.
+func forgetBoots(records bootRecords) error {
+	for _, name := range []string{lastBootRecord, beforeBootRecord} {
+		if old, err := records.Record(name); err != nil || len(old) == 0 {
+			continue // there never was one, or it cannot be read
+		}
+		if err := records.SetRecord(name, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kernelOf is the kernel that a record is for, "" for none.
+func kernelOf(record []byte) string {
+	var b lastBoot
+	var m image.Manifest
+	if len(record) == 0 || json.Unmarshal(record, &b) != nil || json.Unmarshal(b.Manifest, &m) != nil {
+		return ""
+	}
+	return m.Kernel.Release
+}
+
+// bootRecords is the part of a cache that holds records.
+type bootRecords interface {
+	Record(name string) ([]byte, error)
+	SetRecord(name string, data []byte) error
+}
+
+// offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told once.
+func (m *machine) offlineBoot() *lastBoot {
+	if m.config.Medium == "" || m.offline != nil || time.Since(m.started) < offlineAfter {
+		return m.offline
+	}
+	b, err := m.findLastBoot()
+	if err != nil {
+		m.told.Do(func() { m.console.logf("cannot boot without a server: %v", err) })
+		return nil
+	}
+	m.offline = b
+	return b
+}
+
+func (m *machine) findLastBoot() (*lastBoot, error) {
+	records, done, err := m.cacheRecords()
+	if err != nil {
+		return nil, err
+	}
+	if records == nil {
+		return nil, errors.New("there is no cache")
+	}
+	defer done()
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return nil, err
+	}
+	b, err := pickLastBoot(records, m.config, unix.ByteSliceToString(uts.Release[:]))
+	if err == nil && m.nicOf(b.Lease.MAC) < 0 {
+		err = fmt.Errorf("adapter %s of the last boot is not there", b.Lease.MAC)
+	}
+	return b, err
+}
+
+// pickLastBoot is the last boot, or the one before if that is what the kernel fits.
+func pickLastBoot(records bootRecords, cfg api.BootConfig, kernel string) (*lastBoot, error) {
+	var first error
+	for _, name := range []string{lastBootRecord, beforeBootRecord} {
+		record, err := records.Record(name)
+		var b *lastBoot
+		if err == nil {
+			b, err = readLastBoot(record, cfg, kernel)
+		}
+		if err == nil {
+			return b, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+func (m *machine) nicOf(mac fleet.MAC) int {
+	return slices.IndexFunc(m.all, func(n nic) bool { return n.MAC == mac })
+}
+
+// offlineLink takes the adapter of the last boot, cable or not.
+func (m *machine) offlineLink(err error) (string, error) {
+	b := m.offlineBoot()
+	if b == nil {
+		return "", err
+	}
+	m.nics = []nic{m.all[m.nicOf(b.Lease.MAC)]}
+	return "none; goes on without a network", nil
+}
+
+// offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP server.
+func (m *machine) offlineAddress(err error) (string, error) {
+	b := m.offlineBoot()
+	if b == nil {
+		return "", err
+	}
+	n := m.all[m.nicOf(b.Lease.MAC)]
+	l := b.Lease
+	l.Interface, l.Name, l.Acquired = n.Index, n.Name, monotonic()-l.Rebind
+	if err := m.useLease(l); err != nil {
+		return "", err
+	}
+	return "no DHCP server answers; " + l.Address.String() + " as in the last boot", nil
+}
+
+// offlineHello obeys the last assignment when no server answers. What a server says wins.
+func (m *machine) offlineHello(err error) (string, error) {
+	var r *refused
+	b := m.offlineBoot()
+	if b == nil || errors.As(err, &r) {
+		return "", err
+	}
+	a := b.assignment
+	m.assignment.Store(&a)
+	return fmt.Sprintf("no server answers; %s in group %s boots %s %s, which it was assigned on %s", a.Node, a.Group, a.Image,
+		a.Version.Short(), a.Issued.Format(time.DateTime)), nil
+}
+
+// offlineManifest is the manifest of the last boot, and its boot pack.
+func (m *machine) offlineManifest(b *lastBoot) string {
+	m.manifest, m.pack = b.manifest, nil
+	keys := m.config.TrustKeys
+	if b.manifest.PackKey != "" {
+		keys = []string{b.manifest.PackKey}
+	}
+	if ref := b.assignment.Pack; ref != nil && len(b.Pack) > 0 {
+		if _, err := image.VerifyPack(b.Pack, []byte(ref.Signature), b.assignment.Version, keys...); err == nil {
+			m.pack = b.Pack
+		}
+	}
+	return fmt.Sprintf("%s, %d MB root, as kept, signature good", b.assignment.Version.Short(), b.manifest.Root.Size/1e6)
+}
+
+// isOffline reports whether this boot goes on without a server.
+func (m *machine) isOffline() bool { return m.offline != nil && m.channel.session.Load() == nil }
