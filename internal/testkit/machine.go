@@ -32,7 +32,11 @@ type MachineConfig struct {
 	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
 	Memory   int       // MiB; 0: 768
 	Net      *Net
-	Dir      string // for console, monitor socket and firmware variables; made if missing
+
+	Cache         string // image of a disk that it does not boot from; "": none
+	CacheReadOnly bool
+
+	Dir string // for console, monitor socket and firmware variables; made if missing
 }
 
 // Machine is a QEMU process.

@@ -123,6 +123,9 @@ type node struct {
 	group    string
 	nic      string    // QEMU's name, "" for the default
 	second   fleet.MAC // of a card that it does not boot by, on the same wire; zero: none
+
+	cache         string // image of a disk that it does not boot from
+	cacheReadOnly bool
 }
 
 // announce makes a node known before it appears.
@@ -146,7 +149,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	}
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
-		Second: n.second, Net: s.net, Dir: s.dir})
+		Second: n.second, Cache: n.cache, CacheReadOnly: n.cacheReadOnly, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}
