@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -71,7 +72,9 @@ func (a *app) groupShow() *cobra.Command {
 			}
 			fields(a.out, "group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
 				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
-				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit)
+				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
+				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
+				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline))
 			return nil
 		}),
 	})
@@ -83,16 +86,27 @@ type groupFlags struct {
 	kernelArgs, keys   []string
 	unlockRoot, dryRun bool
 	rebootAfter        time.Duration
+	peers              string
+	share              *quantity
+	cache              string
+	cacheSize          *quantity
+	offline            allowed
 }
 
 func (f *groupFlags) add(c *cobra.Command) {
 	fl := c.Flags()
+	f.share, f.cacheSize = newSize(0), newSize(0)
 	fl.StringVar(&f.image, "image", "", "desired image: NAME, NAME:TAG or NAME@sha256:...")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	fl.StringArrayVar(&f.keys, "authorized-keys", nil, "file of OpenSSH public keys of root, or one key; one empty: none")
 	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
 	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never")
 	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
+	fl.StringVar(&f.peers, "peers", string(fleet.PeersOn), "whether nodes give each other what they have: on, off, or rack for those of the same place only")
+	fl.StringVar(&f.cache, "cache", string(fleet.CacheNone), "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'")
+	fl.Var(f.cacheSize, "cache-size", "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory")
+	fl.Var(&f.offline, "offline", "allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)")
+	fl.Var(f.share, "share", "memory of a node that its peers are served from, such as 64MB; 0B: the default")
 }
 
 func (a *app) groupCreate() *cobra.Command {
@@ -110,6 +124,8 @@ func (a *app) groupCreate() *cobra.Command {
 			g, err := c.CreateGroup(ctx, fleet.Group{
 				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
+				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
+				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
 			})
 			if err != nil {
 				return err
@@ -175,6 +191,23 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	if given("write-limit") {
 		req.WriteLimit = &f.writeLimit
 	}
+	if given("peers") {
+		p := fleet.PeerPolicy(f.peers)
+		req.Peers = &p
+	}
+	if given("share") {
+		req.Share = &f.share.n
+	}
+	if given("cache") {
+		p := fleet.CachePolicy(f.cache)
+		req.Cache = &p
+	}
+	if given("cache-size") {
+		req.CacheSize = &f.cacheSize.n
+	}
+	if given("offline") {
+		req.Offline = (*bool)(&f.offline)
+	}
 	return req, nil
 }
 
@@ -231,4 +264,35 @@ func (a *app) groupDelete() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// allowed is a flag's value that is allow or deny.
+type allowed bool
+
+// Set reads it.
+func (v *allowed) Set(s string) error {
+	if s != "allow" && s != "deny" {
+		return fmt.Errorf("%q: want allow or deny", s)
+	}
+	*v = s == "allow"
+	return nil
+}
+
+// String is the value as it would be typed; that of the default is told by the flag's description.
+func (v *allowed) String() string {
+	if *v {
+		return "allow"
+	}
+	return ""
+}
+
+// Type names the kind in help and documentation.
+func (v *allowed) Type() string { return "allow|deny" }
+
+// offlineText is whether nodes may boot without a server, as the flag has it.
+func offlineText(yes bool) string {
+	if yes {
+		return "allow"
+	}
+	return "deny"
 }

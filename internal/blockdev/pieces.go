@@ -16,6 +16,8 @@ type Pack struct {
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
 	// blocks then come from chunks.
 	Source Source
+	// Has, when set, tells whether an object costs nothing, because the node keeps it.
+	Has func(id chunk.ID) bool
 	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.
 	Lost func(piece chunk.ID, err error)
 	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change.
@@ -62,7 +64,7 @@ type piece struct {
 	kept   bool           // held is there, and its bytes are counted in cost
 	coming bool           // it is streamed now, and its bytes are counted in cost
 	came   bool           // it was received, now or before
-	lost   bool
+	lost   bool           // or left out
 	read   bool
 	place  int
 }

@@ -48,6 +48,8 @@ type agent struct {
 	systemd  *api.Systemd
 	asked    int // times that systemd gave an account, whole or not
 
+	errands errands
+
 	reads   *api.TraceRequest // what this boot read, once it was asked for
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 
@@ -124,6 +126,9 @@ func (a *agent) run(ctx context.Context) {
 }
 
 func (a *agent) interval() time.Duration {
+	if a.errands.recent() {
+		return errandEvery
+	}
 	if !a.booted.Load() || a.last.Systemd == nil && a.offset() < 10*time.Minute {
 		return bootingEvery
 	}
@@ -176,10 +181,12 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 		events[i].Boot = a.self().Boot // those of before a server answered have none
 	}
 	req := api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status}
-	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.self().Session, req, nil)
+	var answer api.ReportResponse
+	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.self().Session, req, &answer)
 	if err == nil {
 		now := time.Now()
 		a.spoke.Store(&now)
+		a.errands.begin(answer.Errand, a.doErrand)
 	}
 	return err
 }

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pando/internal/blockdev"
+	"pando/internal/cache"
 	"pando/internal/nbd"
 	"pando/internal/store"
 )
@@ -23,6 +25,7 @@ const (
 	blockSocketFD  = 3 // its end of the kernel's NBD connection
 	blockLedgerFD  = 4
 	blockControlFD = 5 // its end of the control socket
+	blockDiskFD    = 6 // the cache's disk, if there is one
 )
 
 // Bounds of the block daemon's memory, in bytes. The kernel has up to 128 requests in flight; they wait for
@@ -39,16 +42,17 @@ const (
 
 // blockDaemon is the role BlockName: it answers the kernel's reads.
 type blockDaemon struct {
-	cfg    BlockConfig
-	binary string
-	log    *slog.Logger
-	ledger ledger
-	memory *os.File // the ledger's, for a supervisor that has to be started anew
-	watch  *sourceWatch
-	stall  *stall
-	keeper *netKeeper
-	reads  *readRecorder
-	start  time.Time
+	cfg     BlockConfig
+	binary  string
+	log     *slog.Logger
+	ledger  ledger
+	memory  *os.File // the ledger's, for a supervisor that has to be started anew
+	watch   *sourceWatch
+	stall   *stall
+	keeper  *netKeeper
+	reads   *readRecorder
+	through *cache.Through // nil: no cache beside what blockdev has
+	start   time.Time
 
 	mu      sync.Mutex
 	control *controlConn // to the supervisor, which may be replaced
@@ -105,6 +109,8 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 	if d.cfg, err = readBlockConfig(os.Stdin); err != nil {
 		return nil, err
 	}
+	d.cfg.takeFiles(blockDiskFD)
+	debug.SetMemoryLimit(blockHeap + d.cfg.heap())
 	if d.ledger, err = openLedger(d.memory); err != nil {
 		return nil, err
 	}
@@ -145,6 +151,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	}()
 
 	dev := &lateDevice{size: d.cfg.Size, there: make(chan struct{})}
+	defer d.closeCache()
 	defer dev.close()
 	go func() {
 		opened, err := d.open(ctx)
@@ -184,7 +191,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		cache = blockCache
 	}
 	retry := store.NewRetry(failover, d.log)
-	dev, err := blockdev.Open(ctx, retry, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+	d.openCache(ctx)
+	dev, err := blockdev.Open(ctx, d.kept(retry), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
 		Pack: d.pack(retry), Served: d.served})
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)

@@ -21,6 +21,8 @@ const (
 	bytesZero
 	bytesPack   // answered from the boot pack
 	bytesUnread // of the boot pack, received and not read
+	bytesDisk   // of objects that came from the cache on a disk
+	bytesRAM    // and from the one in memory
 	countReads
 	countReadBytes
 	countFetches
@@ -142,7 +144,7 @@ func (l ledger) incidents(since int64) []Incident {
 func (l ledger) status(since int64) BlockStatus {
 	return BlockStatus{
 		Bytes: map[string]int64{"server": l.get(bytesServer), "cache": l.get(bytesCache), "zero": l.get(bytesZero),
-			"pack": l.get(bytesPack)},
+			"pack": l.get(bytesPack), "disk": l.get(bytesDisk), "ram": l.get(bytesRAM)},
 		Reads: l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
 		Stalled: time.Duration(l.get(countStalled)), Restarts: l.get(countRestarts),

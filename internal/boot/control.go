@@ -176,7 +176,7 @@ func (c *control) post(ctx context.Context, url, authorization string, body []by
 		return readRefusal(resp)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil || out == nil {
+	if err != nil || out == nil || resp.StatusCode == http.StatusNoContent {
 		return err
 	}
 	return json.Unmarshal(data, out)

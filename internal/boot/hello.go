@@ -31,7 +31,7 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 		m.nonce = rand.Text()
 	}
 	if err := m.beginBoot(ctx); err != nil {
-		return m.offlineHello(err)
+		return m.offlineHello(ctx, err)
 	}
 	cfg := m.config
 	cfg.Boot = m.bootID()

@@ -26,7 +26,7 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 		if err == nil {
 			m.manifest = man
 			pack := m.usePack(ctx, client)
-			m.keepBoot()
+			m.keepBoot(ctx)
 			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", server, err))

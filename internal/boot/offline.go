@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,8 +75,8 @@ func readLastBoot(record []byte, cfg api.BootConfig, kernel string) (*lastBoot, 
 }
 
 // keepBoot keeps this boot for one without a server, or forgets the last one when the group does not allow that.
-func (m *machine) keepBoot() {
-	records, done, err := m.cacheRecords()
+func (m *machine) keepBoot(ctx context.Context) {
+	records, done, err := m.cacheRecords(ctx)
 	if err != nil || records == nil {
 		return // without a cache there is nothing to boot from
 	}
@@ -137,11 +138,11 @@ type bootRecords interface {
 }
 
 // offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told once.
-func (m *machine) offlineBoot() *lastBoot {
+func (m *machine) offlineBoot(ctx context.Context) *lastBoot {
 	if m.config.Medium == "" || m.offline != nil || time.Since(m.started) < offlineAfter {
 		return m.offline
 	}
-	b, err := m.findLastBoot()
+	b, err := m.findLastBoot(ctx)
 	if err != nil {
 		m.told.Do(func() { m.console.logf("cannot boot without a server: %v", err) })
 		return nil
@@ -150,8 +151,8 @@ func (m *machine) offlineBoot() *lastBoot {
 	return b
 }
 
-func (m *machine) findLastBoot() (*lastBoot, error) {
-	records, done, err := m.cacheRecords()
+func (m *machine) findLastBoot(ctx context.Context) (*lastBoot, error) {
+	records, done, err := m.cacheRecords(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +195,8 @@ func (m *machine) nicOf(mac fleet.MAC) int {
 }
 
 // offlineLink takes the adapter of the last boot, cable or not.
-func (m *machine) offlineLink(err error) (string, error) {
-	b := m.offlineBoot()
+func (m *machine) offlineLink(ctx context.Context, err error) (string, error) {
+	b := m.offlineBoot(ctx)
 	if b == nil {
 		return "", err
 	}
@@ -204,8 +205,8 @@ func (m *machine) offlineLink(err error) (string, error) {
 }
 
 // offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP server.
-func (m *machine) offlineAddress(err error) (string, error) {
-	b := m.offlineBoot()
+func (m *machine) offlineAddress(ctx context.Context, err error) (string, error) {
+	b := m.offlineBoot(ctx)
 	if b == nil {
 		return "", err
 	}
@@ -219,9 +220,9 @@ func (m *machine) offlineAddress(err error) (string, error) {
 }
 
 // offlineHello obeys the last assignment when no server answers. What a server says wins.
-func (m *machine) offlineHello(err error) (string, error) {
+func (m *machine) offlineHello(ctx context.Context, err error) (string, error) {
 	var r *refused
-	b := m.offlineBoot()
+	b := m.offlineBoot(ctx)
 	if b == nil || errors.As(err, &r) {
 		return "", err
 	}

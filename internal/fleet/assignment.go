@@ -21,6 +21,14 @@ type Assignment struct {
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
 	Offline     bool          `json:"offline,omitempty"` // the node may boot this again, from its own disk, when no server answers
 	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet
+	Swarm       *Swarm        `json:"swarm,omitempty"`   // how it shares with its peers; nil: it does not
+	Cache       *Cache        `json:"cache,omitempty"`   // what it keeps of what it fetches; nil: no more than it needs
+}
+
+// Cache says where a node keeps objects, and how many bytes of them.
+type Cache struct {
+	Kind CachePolicy `json:"kind"`
+	Size int64       `json:"size"`
 }
 
 // PackRef names the map of a boot pack, which a node fetches like any object. A node that cannot fetch or verify it
@@ -29,6 +37,13 @@ type PackRef struct {
 	Object    string `json:"object"`    // id of the map's object
 	Size      int64  `json:"size"`      // bytes of the map
 	Signature string `json:"signature"` // minisign, over the map
+}
+
+// Swarm says how a node takes part in the swarm of its boot pack.
+type Swarm struct {
+	Place string `json:"place,omitempty"` // its rack or switch; "": not declared
+	Near  bool   `json:"near,omitempty"`  // peers of its place, or its subnet, only
+	Share int64  `json:"share,omitempty"` // bytes of memory for what it shares; 0: the node's default
 }
 
 // File is one config file, rendered for one node.

@@ -35,7 +35,9 @@ type site struct {
 // newSite has a pack of so many pieces of about 20 kB. The tracker believes in an uplink of rate bytes a second.
 func newSite(t *testing.T, pieces int, rate int64) *site {
 	t.Helper()
-	s := &site{objects: map[string][]byte{}, tracker: NewTrackerServer(TrackerOptions{Uplink: rate, Random: chance()})}
+	s := &site{objects: map[string][]byte{}}
+	s.pack = chunk.Sum([]byte("pack"))
+	s.tracker = NewTrackerServer(TrackerOptions{Uplink: rate, Random: chance()}, s.ids)
 	random := rand.NewChaCha8([32]byte{1})
 	for i := range pieces {
 		b := make([]byte, 20_000+i)
@@ -44,7 +46,6 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 		s.objects[id.Name()] = b
 		s.pieces = append(s.pieces, Piece{id, int64(len(b))})
 	}
-	s.pack = chunk.Sum([]byte("pack"))
 	m := http.NewServeMux()
 	swarm := s.tracker.Handler()
 	m.HandleFunc("/swarm/", func(w http.ResponseWriter, r *http.Request) {
@@ -57,11 +58,25 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 	m.HandleFunc("GET /o/{id}", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := w.Write(s.objects[r.PathValue("id")])
 		s.sent.Add(int64(n))
-		s.tracker.Sent()
+		id, err := chunk.ParseID(r.PathValue("id"))
+		if err != nil {
+			t.Error(err)
+		}
+		s.tracker.Sent(asker(r, 1).Addr(), id)
 	})
 	s.Server = httptest.NewServer(m)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// ids are the pieces of the only pack.
+func (s *site) ids(pack chunk.ID) (ids []chunk.ID) {
+	if pack == s.pack {
+		for _, p := range s.pieces {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
 }
 
 func (s *site) w() (sum int64) {
@@ -341,6 +356,7 @@ func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
 func TestTrackerMessages(t *testing.T) {
 	s := newSite(t, 4, 0)
 	send := func(path, body string) (int, string) {
+		body = strings.ReplaceAll(body, "PACK", s.pack.String())
 		resp, err := http.Post(s.URL+"/swarm/"+path, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -355,18 +371,41 @@ func TestTrackerMessages(t *testing.T) {
 	}{
 		"no JSON":            {"join", "x", 400},
 		"too large":          {"join", `{"pack":"` + strings.Repeat("x", maxMessage) + `"}`, 400},
-		"no port":            {"join", `{"pack":"p","pieces":4}`, 404},
-		"ask without a join": {"ask", `{"pack":"p","port":80,"want":[0],"max":1}`, 404},
-		"join":               {"join", `{"pack":"p","pieces":4,"port":80,"prefix":99}`, 200},
+		"no port":            {"join", `{"pack":"PACK","pieces":4}`, 404},
+		"ask without a join": {"ask", `{"pack":"PACK","port":80,"want":[0],"max":1}`, 404},
+		"join":               {"join", `{"pack":"PACK","pieces":4,"port":80,"prefix":99}`, 200},
 		"no such way":        {"x", `{}`, 404},
+		"another pack":       {"join", `{"pack":"sha256:00","pieces":4,"port":80}`, 404},
+		"too few pieces":     {"join", `{"pack":"PACK","pieces":3,"port":80}`, 404},
 	} {
 		if code, text := send(x.path, x.body); code != x.status {
 			t.Errorf("%s: status %d %s", name, code, text)
 		}
 	}
-	_, text := send("join", `{"pack":"p","pieces":4,"port":81}`)
+	_, text := send("join", `{"pack":"PACK","pieces":4,"port":81}`)
 	var a joinReply
 	if err := json.Unmarshal([]byte(text), &a); err != nil || fmt.Sprint(a.Peers) != "[127.0.0.1:80]" {
 		t.Errorf("joined: %s, %v", text, err)
+	}
+}
+
+// Only a transfer that was granted, and is over, makes room where the uplink's rate is not known.
+func TestOnlyGrantsMakeRoom(t *testing.T) {
+	s := newSite(t, 20, 0)
+	node := netip.MustParseAddrPort("10.0.0.1:80")
+	for range unknownMost {
+		s.tracker.tracker.uplink.spend(s.tracker.now(), 1)
+	}
+	s.tracker.note(node.Addr(), []int{3}, s.ids(s.pack))
+	open := func() int { return len(s.tracker.tracker.uplink.open) }
+	s.tracker.Sent(node.Addr(), s.pieces[4].ID)
+	s.tracker.Sent(netip.MustParseAddr("10.0.0.2"), s.pieces[3].ID)
+	if open() != unknownMost {
+		t.Errorf("a transfer that nobody granted made room: %d are under way", open())
+	}
+	s.tracker.Sent(node.Addr(), s.pieces[3].ID)
+	s.tracker.Sent(node.Addr(), s.pieces[3].ID)
+	if open() != unknownMost-1 {
+		t.Errorf("one grant is over, and %d are under way", open())
 	}
 }

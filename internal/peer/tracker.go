@@ -45,6 +45,7 @@ type member struct {
 	addr    netip.AddrPort
 	subnet  netip.Prefix
 	place   string // rack or switch, as declared; "": not declared
+	near    bool   // it is a peer of those of its place or subnet only
 	have    Bitmap
 	seen    time.Duration
 	at      int // its place in all
@@ -122,12 +123,12 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 		if len(w.all) >= maxMembers {
 			return out, false
 		}
-		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, have: NewBitmap(j.Pieces)}
+		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, near: j.Near, have: NewBitmap(j.Pieces)}
 		w.add(m)
 	}
 	m.seen = now
 	w.haves(m, j.Have)
-	out.Peers = w.choose(t.o.Random, m, t.o.Peers, j.Near)
+	out.Peers = w.choose(t.o.Random, m, t.o.Peers)
 	for a := range t.banned {
 		out.Banned = append(out.Banned, a)
 	}
@@ -182,6 +183,16 @@ func (t *Tracker) sweep(now time.Duration) {
 			}
 		}
 	}
+}
+
+// member is a node in whatever swarm it is, nil when it is in none.
+func (t *Tracker) member(node netip.AddrPort) *member {
+	for _, w := range t.swarms {
+		if m := w.members[node]; m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // Nodes is how many nodes are in all swarms.

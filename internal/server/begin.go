@@ -25,7 +25,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, from := r.Context(), peer(r)
+	ctx, from := r.Context(), asker(r)
 	c, err := s.boots.of(ctx, req.MAC)
 	if err != nil {
 		return err

@@ -336,7 +336,7 @@ func (n *node) post(path, authorization string, in, out any) *api.Error {
 		e.Error.Status = status
 		return e.Error
 	}
-	if out != nil {
+	if out != nil && status != http.StatusNoContent {
 		if err := json.Unmarshal(b, out); err != nil {
 			n.t.Fatal(err)
 		}

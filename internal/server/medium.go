@@ -117,7 +117,11 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 	if err != nil {
 		return k, err
 	}
-	joined, err := s.join(trust, p.manifest.AllDrivers(), agent)
+	disks, err := s.disks.get(ctx, p.version, p.manifest)
+	if err != nil {
+		s.log.Warn("a boot medium has no drivers of disks, so no cache", "version", p.version.Short(), "err", err)
+	}
+	joined, err := s.join(trust, p.manifest.AllDrivers(), disks, agent)
 	if err != nil {
 		return k, err
 	}

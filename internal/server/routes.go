@@ -21,6 +21,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
 	m.handle("GET /boot/{first}/{second}", s.serveBoot)
+	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
 
@@ -44,6 +45,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/events", s.nodeEvents)
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
+	m.handle("POST /v1/node/errand", s.nodeErrand)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
@@ -68,6 +70,7 @@ type operator struct {
 	dhcp    func() api.DHCP  // what the DHCP part does now
 	heard   *heard
 	medium  func(context.Context, api.MediumCreate) ([]media.Write, error)
+	errands *errands
 	now     func() time.Time
 	log     *slog.Logger
 }
@@ -75,5 +78,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, errands: s.errands, now: s.now, log: s.log}
 }

@@ -32,9 +32,15 @@ type MachineConfig struct {
 	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
 	Memory   int       // MiB; 0: 768
 	Stick    string    // image of a USB stick that it boots from; "": it boots from the network
-	Disk     string    // image of a disk; with no Stick it boots from that
+	CPUs     int       // 0: 1
+	Screen   bool      // it has a graphics card, for Screenshot
 	Net      *Net
-	Dir      string // for console, monitor socket and firmware variables; made if missing
+
+	Cache         string // image of a disk that it does not boot from; "": none
+	CacheReadOnly bool
+	CacheBoots    bool // it does boot from that disk
+
+	Dir string // for console, monitor socket and firmware variables; made if missing
 }
 
 // Machine is a QEMU process.

@@ -15,14 +15,15 @@ const (
 	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 )
 
-// qemuArgs is QEMU's command line. One CPU: a guest's boot is mostly one thread, and two machines at a time then
-// fill two cores under emulation.
+// qemuArgs is QEMU's command line. One CPU, unless more are wanted: a server's boot is mostly one thread, and two machines
+// at a time then fill two cores under emulation.
 func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	c := m.Config
 	memory := c.Memory
 	if memory == 0 {
 		memory = 768
 	}
+	cpus := max(1, c.CPUs)
 	firmware, nic, err := firmwareArgs(c)
 	if err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	args := []string{
 		"-name", c.Name, "-nodefaults", "-no-user-config", "-display", "none",
 		// Without graphics SeaBIOS and the iPXE ROM speak to the serial port too.
-		"-machine", "q35,graphics=off", "-smp", "1", "-m", strconv.Itoa(memory),
+		"-machine", "q35,graphics=off", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-serial", "file:" + m.Console.Path,
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
@@ -38,32 +39,44 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
 		args = append(args, "-netdev", tapArg("second", taps[1]), "-device", "e1000,netdev=second,romfile=,mac="+c.Second.String())
 	}
-	disks := diskArgs(c)
-	if disks != nil { // the card boots nothing by itself, as one without PXE
+	if c.Screen {
+		args = append(args, "-device", "VGA,edid=on,xres=1280,yres=800")
+	}
+	if c.Stick != "" || c.CacheBoots { // the card boots nothing by itself, as one without PXE
 		nic = strings.TrimSuffix(nic, ",romfile=") + ",romfile="
 	} else {
 		nic += ",bootindex=1"
 	}
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,mac="+c.MAC.String())
-	args = append(args, disks...)
+	args = append(args, stickArgs(c)...)
+	args = append(args, cacheArgs(c)...)
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
 }
 
-// diskArgs are the disks of a machine, of which it boots from the first.
-func diskArgs(c MachineConfig) (args []string) {
-	if c.Stick != "" {
-		args = append(args, "-drive", "file="+c.Stick+",format=raw,if=none,id=stick", "-device", "qemu-xhci",
-			"-device", "usb-storage,drive=stick,bootindex=1")
+// stickArgs are the USB stick that a machine boots from.
+func stickArgs(c MachineConfig) []string {
+	if c.Stick == "" {
+		return nil
 	}
-	if c.Disk != "" {
-		index := ""
-		if c.Stick == "" {
-			index = ",bootindex=1"
-		}
-		args = append(args, "-drive", "file="+c.Disk+",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk"+index)
+	return []string{"-drive", "file=" + c.Stick + ",format=raw,if=none,id=stick,cache=writeback", "-device", "qemu-xhci",
+		"-device", "usb-storage,drive=stick,bootindex=1"}
+}
+
+// cacheArgs are a SATA disk that no firmware boots from, unless it is told to.
+func cacheArgs(c MachineConfig) []string {
+	if c.Cache == "" {
+		return nil
 	}
-	return args
+	drive := "file=" + c.Cache + ",format=raw,if=none,id=cache,cache=writeback"
+	if c.CacheReadOnly { // QEMU's SATA disks cannot be
+		return []string{"-drive", drive + ",readonly=on", "-device", "virtio-blk-pci,drive=cache"}
+	}
+	device := "ide-hd,drive=cache,bus=ide.0,model=TESTDISK"
+	if c.CacheBoots {
+		device += ",bootindex=1"
+	}
+	return []string{"-drive", drive, "-device", device}
 }
 
 func tapArg(id, tap string) string {

@@ -124,7 +124,13 @@ type node struct {
 	nic      string    // QEMU's name, "" for the default
 	second   fleet.MAC // of a card that it does not boot by, on the same wire; zero: none
 	stick    string    // image of a USB stick that it boots from
-	disk     string    // image of a disk
+	memory   int       // MiB, 0 for the default
+	cpus     int       // 0 for one
+	screen   bool      // it has a graphics card
+
+	cache         string // image of a disk that it does not boot from
+	cacheReadOnly bool
+	cacheBoots    bool
 }
 
 // announce makes a node known before it appears.
@@ -148,7 +154,8 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	}
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
-		Second: n.second, Stick: n.stick, Disk: n.disk, Net: s.net, Dir: s.dir})
+		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Screen: n.screen,
+		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -188,8 +195,13 @@ func (s *site) wait(name string, limit time.Duration, m *testkit.Machine, good f
 // waitEvent waits for an event of a node's latest boot.
 func (s *site) waitEvent(name string, m *testkit.Machine, good func(trace.Event) bool) trace.Event {
 	s.t.Helper()
+	return s.waitEventFor(name, bootTimeout, m, good)
+}
+
+func (s *site) waitEventFor(name string, limit time.Duration, m *testkit.Machine, good func(trace.Event) bool) trace.Event {
+	s.t.Helper()
 	var found trace.Event
-	s.wait(name, bootTimeout, m, func(api.Node) bool {
+	s.wait(name, limit, m, func(api.Node) bool {
 		b, err := s.API.NodeBoot(s.t.Context(), name)
 		if err != nil {
 			return false
