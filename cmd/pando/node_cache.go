@@ -13,8 +13,8 @@ import (
 
 // nodeCacheFlags are the flags of `node cache`.
 type nodeCacheFlags struct {
-	device, erase string
-	dryRun        bool
+	device, erase    string
+	dryRun, bootable bool
 }
 
 func (a *app) nodeCache() *cobra.Command {
@@ -26,7 +26,8 @@ func (a *app) nodeCache() *cobra.Command {
 
 The node answers when it speaks next, within about a minute. A disk that becomes the cache loses all that is on it; one
 that is mounted or otherwise in use is refused. It is used from the next boot on, if the node's group says so:
-pando group set GROUP --cache disk.`,
+pando group set GROUP --cache disk. With --bootable it is a boot medium as well (see pando media), whose kernel and initramfs follow
+what the node runs; with --offline allow the group's nodes boot from it when no server answers.`,
 		Example: `  pando node cache pc001
   pando node cache pc001 --device /dev/sdb
   pando node cache pc001 --device /dev/sdb --erase /dev/sdb`,
@@ -39,6 +40,7 @@ pando group set GROUP --cache disk.`,
 	fl := c.Flags()
 	fl.StringVar(&f.device, "device", "", "disk or partition to prepare, as the list names it; none: list only")
 	fl.StringVar(&f.erase, "erase", "", "the same device once more, instead of typing it when asked")
+	fl.BoolVar(&f.bootable, "bootable", false, "put a boot loader, kernel and initramfs there too, so that the node starts from this disk; a whole disk only")
 	a.writeFlags(c, &f.dryRun)
 	return c
 }
@@ -68,7 +70,7 @@ func (a *app) runNodeCache(ctx context.Context, c *api.Client, node string, f no
 			return err
 		}
 	}
-	if disks, err = c.PrepareNodeCache(ctx, node, api.NodeCache{Device: f.device, Erase: f.device, DryRun: f.dryRun}); err != nil {
+	if disks, err = c.PrepareNodeCache(ctx, node, api.NodeCache{Device: f.device, Erase: f.device, DryRun: f.dryRun, Bootable: f.bootable}); err != nil {
 		return err
 	}
 	switch {

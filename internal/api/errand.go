@@ -22,6 +22,8 @@ type Errand struct {
 	Kind   ErrandKind `json:"kind"`
 	Device string     `json:"device,omitempty"`  // of PrepareCache: "/dev/sdb"
 	DryRun bool       `json:"dry_run,omitempty"` // only look whether it can be done
+
+	Bootable bool `json:"bootable,omitempty"` // of PrepareCache: it becomes a boot medium as well
 }
 
 // ReportResponse answers a report when there is something for the node to do; usually there is not, and no body.
@@ -60,6 +62,8 @@ type NodeCache struct {
 	Device string `json:"device"`
 	Erase  string `json:"erase"` // the same once more: what is on it is lost
 	DryRun bool   `json:"dry_run,omitempty"`
+
+	Bootable bool `json:"bootable,omitempty"` // the disk becomes a boot medium as well
 }
 
 // NodeDisks asks a running node for its disks. It takes until the node speaks, about a minute at most.

@@ -73,7 +73,7 @@ func (a *agent) errand(e api.Errand) error {
 		return nil
 	case api.PrepareCache:
 		a.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
-		err := prepareCache(sysfs, "/dev", "/proc", e.Device, e.DryRun)
+		err := a.prepareErrand(e)
 		if err == nil && !e.DryRun {
 			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on", "")
 		}

@@ -24,6 +24,11 @@ const (
 
 // prepareCache makes a disk or partition this node's cache. What is on it is lost.
 func prepareCache(sys, dev, proc, device string, dryRun bool) error {
+	return prepareDisk(sys, dev, proc, device, dryRun, writeCache)
+}
+
+// prepareDisk has what becomes the cache written by write, once nothing speaks against it.
+func prepareDisk(sys, dev, proc, device string, dryRun bool, write func(f *os.File, d api.Disk, sector int) error) error {
 	d, err := diskNamed(listDisks(sys, dev, proc), device)
 	if err != nil {
 		return err
@@ -42,14 +47,14 @@ func prepareCache(sys, dev, proc, device string, dryRun bool) error {
 		return fmt.Errorf("open %s for itself: %w", device, err)
 	}
 	defer f.Close()
-	if dryRun {
-		return nil
-	}
 	sector, err := strconv.Atoi(sysValue(filepath.Join(sys, "class/block", name), "queue/logical_block_size"))
 	if err != nil {
 		sector = 512
 	}
-	if err := writeCache(f, d, sector); err != nil {
+	if dryRun {
+		return nil
+	}
+	if err := write(f, d, sector); err != nil {
 		return &Problem{Err: fmt.Errorf("prepare %s: %w", device, err), Hint: "is the disk broken? what was on it is lost"}
 	}
 	if d.Of == "" {

@@ -131,7 +131,7 @@ func (o *operator) prepareCache(r *http.Request) (any, error) {
 		return nil, refused(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
 			"name the device twice: all that is on it is lost")
 	}
-	return o.errand(r, api.Errand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun})
+	return o.errand(r, api.Errand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun, Bootable: req.Bootable})
 }
 
 // errand has the node of a request do something.

@@ -119,10 +119,11 @@ func (s *site) cut(m *testkit.Machine) {
 }
 
 // prepareCache makes a disk of a running node its cache, as an operator does.
-func (s *site) prepareCache(n node, device string) {
+func (s *site) prepareCache(n node, device string, args ...string) {
 	s.t.Helper()
 	c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "node", "cache", n.name,
 		"--device", device, "--erase", device)
+	c.Args = append(c.Args, args...)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		s.t.Fatal(errors.Join(err, errors.New(string(out))))

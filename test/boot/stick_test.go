@@ -2,10 +2,13 @@ package boot
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -16,7 +19,7 @@ func (s *site) stick(name, nodes string) string {
 	s.t.Helper()
 	file := filepath.Join(s.dir, name+".img")
 	c := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "media", "create", nodes,
-		"--output", file, "--size", "300MiB")
+		"--output", file, "--size", "600MiB")
 	if out, err := c.CombinedOutput(); err != nil {
 		s.t.Fatalf("media create: %v\n%s", err, out)
 	}
@@ -73,5 +76,82 @@ func TestRealStickWaitsForAServer(t *testing.T) {
 	if e.Attrs["medium"] != "true" {
 		t.Errorf("the timeline does not say that K came from a medium: %+v", e)
 	}
+	s.prove(n, s.shell(n))
+}
+
+// keepsBoots lets the nodes of a group boot from their disks.
+func (s *site) keepsBoots(group string) {
+	s.t.Helper()
+	kind, offline := fleet.CacheDisk, true
+	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Cache: &kind, Offline: &offline}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// All servers are dead, DHCP with them: the node boots what it booted last, from its disk, to a log-in, and tells of it
+// when a server is back.
+func TestRealBootWithDeadServers(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	s.keepsBoots(bookworm)
+	n := node{name: "pc-alone", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 4}, firmware: testkit.BIOS, group: bookworm, cacheBoots: true}
+	n.cache = s.stick(n.name, "@"+n.group)
+	s.announce(n)
+	s.cut(s.cacheBoot(n, "with a server"))
+	before := s.latest(n)
+	addr, err := s.Address(t.Context(), n.mac)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m, booted := s.powerOn(n)
+	g := s.shellAt(n, addr)
+	booted()
+	if out := s.run(g, "systemctl is-system-running --wait; cat /proc/sys/kernel/hostname"); !strings.Contains(out, n.name) {
+		t.Errorf("the node says %q", out)
+	}
+	if text, err := m.Console.Text(); err != nil || !strings.Contains(text, "no server answers; "+n.name+" in group") {
+		t.Errorf("it did not boot without a server (%v):\n%s", err, m.Console.Tail(60))
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+	})
+	s.hasEvent(n, "no server answers; "+n.name+" in group")
+	s.hasEvent(n, "no DHCP server answers; "+addr.String())
+	s.hasEvent(n, "booted from its own disk while no server answered")
+	for _, e := range s.latest(n).Events {
+		if e.Stage == trace.Booted && e.Kind == trace.End && e.Bytes["server"] > 0 {
+			t.Errorf("bytes of a boot without a server: %v", e.Bytes)
+		}
+	}
+}
+
+// A disk of a running node becomes a boot medium, and the node starts from it.
+func TestRealNodeMadeBootable(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	s.keepsBoots(trixie)
+	n := node{name: "pc-disk", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 5}, firmware: testkit.UEFI, group: trixie,
+		cache: filepath.Join(s.dir, "disk.img")}
+	if err := errors.Join(os.WriteFile(n.cache, nil, 0o644), os.Truncate(n.cache, 600<<20)); err != nil {
+		t.Fatal(err)
+	}
+	m := s.boot(n)
+	s.prepareCache(n, "/dev/sda", "--bootable")
+	s.cut(m)
+	first := s.latest(n).ID
+	n.cacheBoots = true
+	m, booted := s.powerOn(n)
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool { return n.Boot != nil && n.Boot.ID != first && n.Boot.State == trace.Up })
+	booted()
+	if text, err := m.Console.Text(); err != nil || !strings.Contains(text, "Pando: looking for a server") {
+		t.Errorf("it was not the disk that started it (%v):\n%s", err, m.Console.Tail(40))
+	}
+	s.hasEvent(n, "cache on /dev/sda5")
 	s.prove(n, s.shell(n))
 }
