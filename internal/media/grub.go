@@ -33,7 +33,7 @@ const (
 // hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image.
 const netConfig = `echo "Pando: looking for a server"
 if [ "$grub_platform" = efi ]; then
-  chainloader ($root)/pando/ipxe.efi && boot
+  if chainloader ($root)/pando/ipxe.efi; then boot; fi
 else
   linux16 ($root)/pando/ipxe.krn autoboot '||' imgexec '<INITRD>'
   initrd16 ($root)/pando/local.krn
@@ -52,7 +52,9 @@ function slot {
 function start {
   slot $1
   if [ -n "$k_seq" ]; then
-    linux ($disk,gpt$1)$k_kernel $k_args && initrd ($disk,gpt$1)$k_initrd && boot
+    if linux ($disk,gpt$1)$k_kernel $k_args; then
+      if initrd ($disk,gpt$1)$k_initrd; then boot; fi
+    fi
   fi
 }
 slot 3

@@ -95,6 +95,24 @@ func TestSystemPartitionForMtools(t *testing.T) {
 	}
 }
 
+// GRUB's own checker takes its scripts, and the header of a slot, which it reads as one.
+func TestScriptsForGRUB(t *testing.T) {
+	body, err := slot(7, K{Kernel: fill('k', 1000), Args: []string{"quiet", "console=ttyS0,115200n8", "modprobe.blacklist=a,b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{"grub.cfg": netConfig, "local.cfg": localConfig, "early": EarlyConfig,
+		"local early": LocalEarlyConfig, "slot": string(body[:headerSize])} {
+		path := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("grub-script-check", path).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
 // BIOS loads the first sector, that the core's first, and that the rest.
 func TestBootCodeFindsItsCore(t *testing.T) {
 	path, _, l := made(t, testSize)
