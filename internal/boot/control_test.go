@@ -26,10 +26,17 @@ import (
 // tlsServer speaks TLS 1.3 with a key of its own, which it returns as nodes have it.
 func tlsServer(t *testing.T, h http.HandlerFunc) (url, key string) {
 	t.Helper()
-	pub, priv, err := ed25519.GenerateKey(nil)
+	_, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tlsServerOf(t, priv, h)
+}
+
+// tlsServerOf does so with a given key.
+func tlsServerOf(t *testing.T, priv ed25519.PrivateKey, h http.HandlerFunc) (url, key string) {
+	t.Helper()
+	pub := priv.Public().(ed25519.PublicKey)
 	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1, 0)} // long over: dates mean nothing
 	der, err := x509.CreateCertificate(rand.Reader, tpl, tpl, pub, priv)
 	if err != nil {
