@@ -87,12 +87,21 @@ func (s *Swarm) forget(k *known) {
 	s.peers, s.addrs = slices.Delete(s.peers, i, i+1), slices.Delete(s.addrs, i, i+1)
 }
 
+// Gone takes word of a peer that it let go of a piece.
+func (s *Swarm) Gone(a netip.AddrPort, piece int) {
+	if k := s.find(a); k != nil && k.have.Has(piece) && piece < s.o.Pieces {
+		k.have[piece>>3] &^= 1 << (piece & 7)
+		s.pieces[piece].holders--
+	}
+}
+
 // strike notes that a peer was slow or failed; the second time it is left for a while.
-func (s *Swarm) strike(now time.Duration, k *known) {
+func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 	k.strikes++
 	k.rest = now + max(restLeast, s.typical)
 	if k.strikes >= strikesOut {
 		s.left[k.addr] = now + leftFor
+		s.step.Left = append(s.step.Left, Left{k.addr, slow})
 		s.forget(k)
 	}
 }
@@ -119,6 +128,14 @@ func (s *Swarm) Ban(a netip.Addr) {
 			s.forget(s.peers[i])
 		}
 	}
+}
+
+// Quit forgets all peers, and the tracker: what is still wanted comes from the origin.
+func (s *Swarm) Quit(now time.Duration) {
+	for len(s.peers) > 0 {
+		s.forget(s.peers[0])
+	}
+	s.Tracking(now, false)
 }
 
 // Banned tells whether nothing is taken from, or given to, an address.

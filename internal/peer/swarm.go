@@ -24,12 +24,14 @@ const (
 	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second
+	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
 
 // Options of a Swarm. Zero values mean the defaults.
 type Options struct {
 	Self   netip.AddrPort // where this node serves objects; never met as a peer
 	Pieces int            // of the pack
+	Idle   bool           // fetch what reads wait for, and nothing ahead
 
 	Window        int // pieces ahead that are chosen from; default 16
 	PeerFetches   int // transfers from peers at a time; default 4
@@ -49,7 +51,8 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Ask is a question to the tracker: which of these pieces may I fetch from the server?
 type Ask struct {
-	Want []int  // pieces that no peer has that this node knows, in order; at most Window
+	Want []int  // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
+	Upto int    // pieces from here on are not wanted yet; 0: all are
 	Max  int    // transfers from the server that this node has room for
 	Have Bitmap // what it has
 }
@@ -61,7 +64,14 @@ type Step struct {
 	Ask    *Ask             // ask the tracker; Answer or Lost follows
 	Join   bool             // join again: peers are few
 	Report []netip.AddrPort // tell the tracker that these sent wrong bytes
+	Left   []Left           // peers that nothing is asked of for a while
 	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
+}
+
+// Left is a peer that was slow, or failed, too often.
+type Left struct {
+	Peer netip.AddrPort
+	Slow bool
 }
 
 // Failure is why a transfer brought nothing.
@@ -82,6 +92,7 @@ type piece struct {
 	failed  int           // transfers from peers that failed
 	demand  time.Duration // a read waits since then (plus one); 0: none does
 	hedged  bool          // the origin was asked because of the demand
+	idle    bool          // only fetched when a read waits for it
 }
 
 type flight struct {
@@ -94,8 +105,9 @@ type flight struct {
 type Swarm struct {
 	o       Options
 	have    Bitmap
-	missing int // pieces
+	missing int // pieces that are to be fetched ahead
 	first   int // the first one
+	reach   int // and none from here on now
 	pieces  []piece
 	flights []flight
 	demands []int // pieces with a demand, oldest first
@@ -108,12 +120,13 @@ type Swarm struct {
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
 
-	tracker  bool
-	asked    time.Duration // when the question that is open was asked
-	asking   bool
-	granted  []int
-	joinAt   time.Duration
-	joinWait time.Duration
+	tracker   bool
+	asked     time.Duration // when the last question was asked, or a join answered
+	asking    bool
+	granted   []int
+	joinAt    time.Duration
+	forgotten bool // the tracker does not know this node any more
+	joinWait  time.Duration
 
 	step   Step
 	window []int // of Next, kept to be used again
@@ -131,14 +144,20 @@ func NewSwarm(o Options) *Swarm {
 	if o.ServerFetches == 0 {
 		o.ServerFetches = 8
 	}
-	return &Swarm{o: o, have: NewBitmap(o.Pieces), missing: o.Pieces, pieces: make([]piece, o.Pieces),
+	s := &Swarm{o: o, have: NewBitmap(o.Pieces), missing: o.Pieces, reach: o.Pieces, pieces: make([]piece, o.Pieces),
 		banned: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
+	for p := range s.pieces {
+		if o.Idle {
+			s.pass(p)
+		}
+	}
+	return s
 }
 
 // Tracking says whether there is a tracker that answers. When it is lost, pieces that no peer has come from the origin
 // at once; peers stay.
 func (s *Swarm) Tracking(now time.Duration, there bool) {
-	s.tracker, s.asking = there, false
+	s.tracker, s.asking, s.asked = there, false, now
 	s.joinWait = joinAgain
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {
@@ -157,21 +176,52 @@ func (s *Swarm) Hold(p int) {
 	if s.have.Has(p) {
 		return
 	}
+	s.pass(p)
 	s.have.Set(p)
+	s.answered(p)
+}
+
+// Drop notes that a piece that was here was let go of. It is fetched again when a read waits for it.
+func (s *Swarm) Drop(p int) {
+	if s.have.Has(p) {
+		s.have[p>>3] &^= 1 << (p & 7)
+	}
+}
+
+// Lose gives a piece up that is not to be had.
+func (s *Swarm) Lose(p int) {
+	s.pass(p)
+	s.answered(p)
+	s.cancelAll(p)
+}
+
+// pass stops fetching a piece ahead.
+func (s *Swarm) pass(p int) {
+	if s.pieces[p].idle {
+		return
+	}
+	s.pieces[p].idle = true
 	s.missing--
-	for s.first < s.o.Pieces && s.have.Has(s.first) {
+	for s.first < s.o.Pieces && s.pieces[s.first].idle {
 		s.first++
 	}
+}
+
+// answered ends the demand for a piece.
+func (s *Swarm) answered(p int) {
 	if s.pieces[p].demand != 0 {
 		s.pieces[p].demand = 0
 		s.demands = slices.DeleteFunc(s.demands, func(x int) bool { return x == p })
 	}
 }
 
+// Reach says how many pieces, from the first on, there is room for; none of the others is fetched ahead.
+func (s *Swarm) Reach(pieces int) { s.reach = min(pieces, s.o.Pieces) }
+
 // Demand says that a read waits for a piece.
 func (s *Swarm) Demand(now time.Duration, p int) {
 	if st := &s.pieces[p]; !s.have.Has(p) && st.demand == 0 {
-		st.demand = now + 1
+		st.demand, st.hedged, st.failed = now+1, false, 0
 		s.demands = append(s.demands, p)
 	}
 }
@@ -185,12 +235,35 @@ func (s *Swarm) Done(now time.Duration, f Fetch) {
 	if k := s.find(f.Peer); k != nil {
 		k.strikes, k.busy = 0, 0
 	}
-	if !f.Origin() {
+	if f.Origin() {
+		s.outrun(now, f.Piece, now-start)
+	} else {
 		s.learn(now - start)
 	}
 	s.Hold(f.Piece)
+	s.cancelAll(f.Piece)
+}
+
+// outrun strikes peers that the origin was much quicker than, though it was asked after them: without that, reads that
+// wait would have the origin send each piece that a dead peer promised, and it would never be left.
+func (s *Swarm) outrun(now time.Duration, p int, took time.Duration) {
+	limit := max(hedgeLeast, slowFactor*max(s.typical, took))
 	for i := len(s.flights) - 1; i >= 0; i-- {
-		if s.flights[i].Piece == f.Piece {
+		f := s.flights[i]
+		if f.Piece != p || f.Origin() || now < f.start+limit {
+			continue
+		}
+		s.cancel(f.Fetch)
+		if k := s.find(f.Peer); k != nil {
+			s.strike(now, k, true)
+		}
+	}
+}
+
+// cancelAll stops all transfers of a piece.
+func (s *Swarm) cancelAll(p int) {
+	for i := len(s.flights) - 1; i >= 0; i-- {
+		if s.flights[i].Piece == p {
 			s.cancel(s.flights[i].Fetch)
 		}
 	}
@@ -230,9 +303,9 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 			k.have[f.Piece>>3] &^= 1 << (f.Piece & 7)
 			s.pieces[f.Piece].holders--
 		}
-		s.strike(now, k)
+		s.strike(now, k, false)
 	case why == Broken:
-		s.strike(now, k)
+		s.strike(now, k, false)
 	}
 }
 
