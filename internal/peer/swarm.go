@@ -85,14 +85,19 @@ const (
 	Wrong                  // complete, and not the piece
 )
 
+// piece is small and says itself who has it: of thousands of simulated nodes, one is looked at a hundred million times.
 type piece struct {
-	holders int           // known peers that have it
-	flights int           // transfers of it that run
+	holders slots         // known peers that have it
+	flights int16         // transfers of it that run
+	failed  int16         // transfers from peers that failed
 	coming  time.Duration // somebody else fetches it: the tracker is not asked before this moment
-	failed  int           // transfers from peers that failed
-	demand  time.Duration // a read waits since then (plus one); 0: none does
-	hedged  bool          // the origin was asked because of the demand
-	idle    bool          // only fetched when a read waits for it
+}
+
+// demand is a piece that a read waits for.
+type demand struct {
+	piece  int
+	since  time.Duration
+	hedged bool // the origin was asked because of it
 }
 
 type flight struct {
@@ -105,20 +110,22 @@ type flight struct {
 type Swarm struct {
 	o       Options
 	have    Bitmap
+	idle    Bitmap // only fetched when a read waits for it
 	missing int // pieces that are to be fetched ahead
 	first   int // the first one
 	reach   int // and none from here on now
 	pieces  []piece
 	flights []flight
-	demands []int // pieces with a demand, oldest first
-
-	peers  []*known
-	addrs  []netip.AddrPort // of peers, in the same order: they are searched all the time
-	banned map[netip.Addr]bool
-	left   map[netip.AddrPort]time.Duration // peers that were left, until when
+	demands []demand // oldest first
 
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
+
+	used   slots
+	addrs  [places]netip.AddrPort // of peers, by slot
+	peers  [places]known
+	banned map[netip.Addr]bool
+	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 
 	tracker   bool
 	asked     time.Duration // when the last question was asked, or a join answered
@@ -144,7 +151,7 @@ func NewSwarm(o Options) *Swarm {
 	if o.ServerFetches == 0 {
 		o.ServerFetches = 8
 	}
-	s := &Swarm{o: o, have: NewBitmap(o.Pieces), missing: o.Pieces, reach: o.Pieces, pieces: make([]piece, o.Pieces),
+	s := &Swarm{o: o, have: NewBitmap(o.Pieces), idle: NewBitmap(o.Pieces), missing: o.Pieces, reach: o.Pieces, pieces: make([]piece, o.Pieces),
 		banned: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
 	for p := range s.pieces {
 		if o.Idle {
@@ -197,22 +204,19 @@ func (s *Swarm) Lose(p int) {
 
 // pass stops fetching a piece ahead.
 func (s *Swarm) pass(p int) {
-	if s.pieces[p].idle {
+	if s.idle.Has(p) {
 		return
 	}
-	s.pieces[p].idle = true
+	s.idle.Set(p)
 	s.missing--
-	for s.first < s.o.Pieces && s.pieces[s.first].idle {
+	for s.first < s.o.Pieces && s.idle.Has(s.first) {
 		s.first++
 	}
 }
 
 // answered ends the demand for a piece.
 func (s *Swarm) answered(p int) {
-	if s.pieces[p].demand != 0 {
-		s.pieces[p].demand = 0
-		s.demands = slices.DeleteFunc(s.demands, func(x int) bool { return x == p })
-	}
+	s.demands = slices.DeleteFunc(s.demands, func(d demand) bool { return d.piece == p })
 }
 
 // Reach says how many pieces, from the first on, there is room for; none of the others is fetched ahead.
@@ -220,9 +224,9 @@ func (s *Swarm) Reach(pieces int) { s.reach = min(pieces, s.o.Pieces) }
 
 // Demand says that a read waits for a piece.
 func (s *Swarm) Demand(now time.Duration, p int) {
-	if st := &s.pieces[p]; !s.have.Has(p) && st.demand == 0 {
-		st.demand, st.hedged, st.failed = now+1, false, 0
-		s.demands = append(s.demands, p)
+	if !s.have.Has(p) && !slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p }) {
+		s.pieces[p].failed = 0
+		s.demands = append(s.demands, demand{piece: p, since: now})
 	}
 }
 
@@ -299,10 +303,7 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 		k.rest = now + min(max(restLeast<<min(k.busy, 8), s.typical), restMost)
 		k.busy++
 	case why == Missing:
-		if k.have.Has(f.Piece) {
-			k.have[f.Piece>>3] &^= 1 << (f.Piece & 7)
-			s.pieces[f.Piece].holders--
-		}
+		s.pieces[f.Piece].holders &^= k.slot
 		s.strike(now, k, false)
 	case why == Broken:
 		s.strike(now, k, false)

@@ -29,6 +29,7 @@ var mayImport = []rule{
 	{"trace", []string{"fleet"}},
 	{"netboot", []string{"fleet"}},
 	{"store", []string{"fleet", "chunk", "image"}},
+	{"cache", []string{"chunk"}},
 	{"blockdev", []string{"chunk", "image"}},
 	{"dhcp", []string{"fleet", "netboot"}},
 	{"registry", []string{"fleet", "trace"}},
@@ -36,11 +37,11 @@ var mayImport = []rule{
 	{"api", []string{"fleet", "trace", "image"}},
 	{"config", []string{"fleet"}},
 	{"identity", []string{"fleet"}},
-	{"build", []string{"fleet", "chunk", "image", "trace", "store", "api"}},
-	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "blockdev", "peer", "api"}},
+	{"build", []string{"fleet", "chunk", "image", "trace", "store", "cache", "api"}},
+	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "blockdev", "peer", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "dhcp", "registry", "peer", "api",
 		"config", "identity", "build"}},
-	{"sim", []string{"peer"}},
+	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }
 
