@@ -84,7 +84,8 @@ type piece struct {
 	kept   bool           // held is there, and its bytes are counted in cost
 	coming bool           // it is streamed now, and its bytes are counted in cost
 	came   bool           // it was received, now or before
-	lost   bool           // or left out
+	lost   bool
+	spared bool // lost, but only because its blocks are there already
 	read   bool
 	place  int
 }

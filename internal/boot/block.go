@@ -219,6 +219,8 @@ func (d *blockDaemon) served(source string, n int) {
 		d.ledger.add(bytesZero, int64(n))
 	case "pack":
 		d.ledger.add(bytesPack, int64(n))
+	case "spared":
+		d.ledger.add(bytesSpared, int64(n))
 	default:
 		d.ledger.add(bytesCache, int64(n))
 	}

@@ -23,6 +23,7 @@ const (
 	bytesZero
 	bytesPack   // answered from the boot pack
 	bytesUnread // of the boot pack, received and not read
+	bytesSpared // that the boot pack has, and that the node had as chunks
 	bytesDisk   // of objects that came from the cache on a disk
 	bytesRAM    // and from the one in memory
 	countReads

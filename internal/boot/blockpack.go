@@ -64,7 +64,7 @@ func (d *blockDaemon) endReads() Recording {
 			return
 		}
 		r.Pack = chunk.Sum(d.cfg.Pack).String()
-		r.Hits, r.Wasted = d.ledger.get(bytesPack), d.ledger.get(bytesUnread)
+		r.Hits, r.Wasted = d.ledger.get(bytesPack)+d.ledger.get(bytesSpared), d.ledger.get(bytesUnread)
 		r.Misses = max(0, r.Read-r.Hits)
 	})
 }
