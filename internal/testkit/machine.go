@@ -31,8 +31,16 @@ type MachineConfig struct {
 	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
 	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
 	Memory   int       // MiB; 0: 768
+	Direct   Direct    // a kernel that starts without firmware's help; zero: it boots by its firmware
 	Net      *Net
 	Dir      string // for console, monitor socket and firmware variables; made if missing
+}
+
+// Direct is a kernel that QEMU starts by itself, with what it needs.
+type Direct struct {
+	Kernel, Initrd string   // files
+	Args           []string // of the kernel
+	Disk           string   // file that is a read-only disk; "": none
 }
 
 // Machine is a QEMU process.
