@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // OVMF as Debian's package ovmf installs it. The variables are copied for each machine.
@@ -43,6 +44,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	}
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,bootindex=1,mac="+c.MAC.String())
 	args = append(args, cacheArgs(c)...)
+	args = append(args, directArgs(c.Direct)...)
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
 }
@@ -57,6 +59,17 @@ func cacheArgs(c MachineConfig) []string {
 		return []string{"-drive", drive + ",readonly=on", "-device", "virtio-blk-pci,drive=cache"}
 	}
 	return []string{"-drive", drive, "-device", "ide-hd,drive=cache,bus=ide.0,model=TESTDISK"}
+}
+
+func directArgs(d Direct) (args []string) {
+	if d.Kernel == "" {
+		return nil
+	}
+	args = []string{"-kernel", d.Kernel, "-initrd", d.Initrd, "-append", strings.Join(d.Args, " ")}
+	if d.Disk != "" {
+		args = append(args, "-drive", "file="+d.Disk+",format=raw,if=none,id=root,readonly=on", "-device", "virtio-blk-pci,drive=root")
+	}
+	return args
 }
 
 func tapArg(id, tap string) string {
