@@ -143,11 +143,11 @@ func diskOf(sys, name string) string {
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err != nil {
 		return ""
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	to, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return ""
 	}
-	return filepath.Base(filepath.Dir(real))
+	return filepath.Base(filepath.Dir(to))
 }
 
 func isCache(device string) bool {
