@@ -24,11 +24,11 @@ const rivalNodes = 10
 // rivals are other ways to the same root: by programs that people use, on the same links, with the same reads.
 func rivals() []system {
 	return []system{
-		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, serve: serveNBD,
+		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.4, serve: serveNBD,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) }},
-		{name: "ranges", what: "nbdkit's curl, ranges of the raw image by HTTP", programs: []string{"nbdkit"}, most: rivalNodes, serve: serveRaw,
+		{name: "ranges", what: "nbdkit's curl, ranges of the raw image by HTTP", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.4, serve: serveRaw,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
-		{name: "whole", what: "curl, the image whole as squashfs-zstd, then from memory", programs: []string{"curl", "mksquashfs"}, most: rivalNodes,
+		{name: "whole", what: "curl, the image whole as squashfs-zstd, then from memory", programs: []string{"curl", "mksquashfs"}, most: rivalNodes, cost: 0.4,
 			serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
 	}
 }

@@ -181,7 +181,7 @@ func TestStormOfTwo(t *testing.T) {
 			if n.Attached <= 0 || n.Attached > n.Booted || n.Taken.Failures > 0 || n.Taken.Memory == 0 {
 				t.Errorf("%s: node %+v", x.System, n)
 			}
-			if packed := n.Taken.Served["pack"] > 0; packed != (x.System == "pack") {
+			if packed := n.Taken.Served["pack"] > 0; packed != (x.System != "chunks") {
 				t.Errorf("%s: %d bytes came from the boot pack", x.System, n.Taken.Served["pack"])
 			}
 		}

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -30,9 +32,8 @@ func TestStormFlags(t *testing.T) {
 	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.systems, []string{"pack"}) || !slices.Equal(s.traces, []string{"a", "b"}) {
 		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.systems, s.traces)
 	}
-	want := []job{{"pack", 1, 4 * testkit.Mbit, testkit.Gbit, 0}, {"pack", 40, 4 * testkit.Mbit, testkit.Gbit, 0}}
-	if got := s.plan(&material{bootSet: 1e6}); !slices.Equal(got, want) {
-		t.Errorf("plan: got %v, want %v", got, want)
+	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit || s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads a,b" {
+		t.Errorf("got links of %s and %s, command %q", s.rate, s.uplink, s.command)
 	}
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},
 		{"--think", "-1"}, {"rest"}} {
@@ -43,27 +44,100 @@ func TestStormFlags(t *testing.T) {
 	}
 }
 
-// All systems are measured before the next number of nodes, and again in the next round.
+// All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival is not
+// measured with more nodes than it is good for.
 func TestStormPlanTakesTurns(t *testing.T) {
-	s := &storm{nodes: []int{1, 10}, systems: []string{"chunks", "pack"}, runs: 2}
+	s := &storm{nodes: []int{1, 20, 10}, systems: []string{"prefetch", "nbd"}, runs: 2}
 	var got []string
-	for _, j := range s.plan(&material{bootSet: 10e6}) {
-		got = append(got, j.System)
-		if j.Node <= 0 || j.Server != j.Node {
-			t.Errorf("rates %s and %s", j.Node, j.Server)
-		}
+	for _, j := range s.plan() {
+		got = append(got, fmt.Sprintf("%s:%d", j.System, j.Nodes))
 	}
-	if want := strings.Fields(strings.Repeat("chunks pack ", 4)); !slices.Equal(got, want) {
+	if want := strings.Fields(strings.Repeat("prefetch:20 prefetch:10 nbd:10 prefetch:1 nbd:1 ", 2)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestRoundRate(t *testing.T) {
-	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 2 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 99e6: 50 * testkit.Mbit,
-		1e12: 100 * testkit.Mbit} {
-		if got := roundRate(r, 100*testkit.Mbit); got != want {
+	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 3 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
+		99e6: 70 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
+		if got := roundRate(r); got != want {
 			t.Errorf("%g: got %s, want %s", r, got, want)
 		}
+	}
+}
+
+// By unicast N does not matter, because the server's link is what all wait for; with peers all links are full at once.
+func TestPace(t *testing.T) {
+	p := &pace{cores: 2, w: 11.75e6, rates: map[string]testkit.Rate{}}
+	alone, together := system{name: "alone", cost: 1}, system{name: "together", cost: 1, shared: true}
+	// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 94 Mb.
+	if got := p.rate(alone, 40); got != 100*testkit.Mbit {
+		t.Errorf("by unicast: got %s", got)
+	}
+	if got := p.rate(together, 40); got != 2*testkit.Mbit {
+		t.Errorf("with peers: got %s, want the step below 2.5 Mb/s", got)
+	}
+	if p.slower("alone"); p.rate(alone, 40) != 50*testkit.Mbit || p.rate(together, 1) != 2*testkit.Mbit {
+		t.Errorf("slower: got %v", p.rates)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	before, after := ticks{busy: 100, interrupts: 10, all: 1000}, ticks{busy: 260, interrupts: 30, all: 1200}
+	l := before.load(after, 0.8)
+	if l.Busy != 0.8 || l.Own != 0.4 || l.Interrupts != 0.1 || math.Abs(l.others()-0.3) > 1e-9 {
+		t.Errorf("got %+v, others %g", l, l.others())
+	}
+	if !l.foreign() || !strings.Contains(l.tooBusy(), "30 % of it with other programs") {
+		t.Errorf("half of it was not the lab's: %s", l.tooBusy())
+	}
+	l.Own = 0.7
+	if l.foreign() || l.tooBusy() == "" || strings.Contains(l.tooBusy(), "other") {
+		t.Errorf("all of it was the lab's: %s", l.tooBusy())
+	}
+	if l := (load{Busy: 0.7}); l.tooBusy() != "" {
+		t.Error("70 % is not more than 70 %")
+	}
+}
+
+// What a child does is counted too.
+func TestAccount(t *testing.T) {
+	for name, x := range map[string]struct {
+		first bool
+		want  string
+	}{"12:cpu,cpuacct:/a/b\n3:memory:/m\n0::/c\n": {true, "/a/b"}, "0::/user.slice\n": {false, "/user.slice"}, "1:memory:/m\n": {true, "/"}} {
+		if got := groupOf(name, x.first); got != x.want {
+			t.Errorf("%q: got %q, want %q", name, got, x.want)
+		}
+	}
+	for text, want := range map[string]float64{"1500000000\n": 1.5, "usage_usec 2500000\nuser_usec 1\n": 2.5} {
+		if got, err := parseUsed([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: got %g, %v", text, got, err)
+		}
+	}
+	if _, err := parseUsed([]byte("user_usec 5\n")); err == nil {
+		t.Error("a file without the figure was understood")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("control groups need root")
+	}
+	a, err := openAccount("/sys/fs/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(a.group); err == nil {
+			t.Errorf("%s was left", a.group)
+		}
+	}()
+	if err := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.used(); err != nil || got <= 0 {
+		t.Errorf("used %g s, %v", got, err)
 	}
 }
 
@@ -146,8 +220,8 @@ func TestParseTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := a.share(b); got != 0.8 {
-		t.Errorf("80 of 100 ticks were busy: got %g", got)
+	if got := a.load(b, 0.1); got.Busy != 0.8 || got.Own != 0.1 || got.Interrupts != 0.05 {
+		t.Errorf("80 of 100 ticks were busy, 5 with interrupts: got %+v", got)
 	}
 	for _, text := range []string{"", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8 9"} {
 		if _, err := parseTicks([]byte(text)); err == nil {
@@ -168,13 +242,13 @@ func TestParseCPU(t *testing.T) {
 
 // storms are runs with round figures: W is 1 MB, a boot reads 4 MB.
 func storms() *report {
-	one := stormRun{System: "pack", Nodes: 1, NodeRate: 1e6, Unit: 10, BootSet: 1e6, Read: 4e6, ServerSent: 1.1e6, Busy: 0.3,
+	one := stormRun{System: "pack", Nodes: 1, NodeRate: 1e6, Unit: 10, BootSet: 1e6, Read: 4e6, ServerSent: 1.1e6, Load: load{Busy: 0.3},
 		Each: []nodeRun{{Booted: 20, Taken: taken{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}}}}
 	two := one
 	two.Nodes, two.Unit, two.ServerSent = 2, 5, 1.5e6
 	two.Each = []nodeRun{{Booted: 11, Taken: taken{Received: map[string]int64{"server": 1e6}}}, {Booted: 12, Taken: taken{Received: map[string]int64{"server": 2e5, "peer": 8e5}}}}
 	busy := two
-	busy.Busy, busy.Discarded, busy.System = 0.9, true, "chunks"
+	busy.Load, busy.Discarded, busy.System = load{Busy: 0.9}, true, "chunks"
 	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{one, two, busy}}
 	for i := range r.Runs {
 		if err := r.Runs[i].finish(); err != nil {

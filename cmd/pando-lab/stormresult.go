@@ -28,6 +28,8 @@ func unit(w int64, rate testkit.Rate) time.Duration {
 type report struct {
 	Date     time.Time  `json:"date"`
 	Machine  string     `json:"machine"`
+	Command  string     `json:"command"`
+	Image    string     `json:"image"`
 	Version  string     `json:"version"`
 	RootSize int64      `json:"root_size"`
 	BootSet  int64      `json:"boot_set"` // W, bytes
@@ -47,15 +49,17 @@ type stormRun struct {
 	Think      float64   `json:"think"` // in units
 	BootSet    int64     `json:"boot_set"`
 	Read       int64     `json:"read"`
+	RootSize   int64     `json:"root_size"`
 
-	First      float64   `json:"t_first"` // the first node has booted
-	Median     float64   `json:"t_p50"`
-	Last       float64   `json:"t_last"`
-	ServerSent int64     `json:"server_sent"` // on its link, all frames
-	ServerCPU  float64   `json:"server_cpu"`
-	Busy       float64   `json:"busy"`      // part of the machine's processors, whoever used them
-	Discarded  bool      `json:"discarded"` // too busy
-	Each       []nodeRun `json:"each"`
+	First        float64   `json:"t_first"` // the first node has booted
+	Median       float64   `json:"t_p50"`
+	Last         float64   `json:"t_last"`
+	ServerSent   int64     `json:"server_sent"` // on its link, all frames
+	ServerCPU    float64   `json:"server_cpu"`
+	ServerMemory int64     `json:"server_memory"` // most resident
+	Load         load      `json:"load"`
+	Discarded    bool      `json:"discarded"` // too busy
+	Each         []nodeRun `json:"each"`
 }
 
 // nodeRun is one node of a run.
@@ -135,16 +139,16 @@ func sum(by map[string]int64) float64 {
 
 // line is the run in one line, as it ends.
 func (r stormRun) line() string {
-	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy",
-		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Busy*100)
+	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
+		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
 	if r.Discarded {
-		out += fmt.Sprintf(": DISCARDED, more than %.0f %%", mostBusy*100)
+		out += ": DISCARDED, " + r.Load.tooBusy()
 	}
 	return out
 }
 
-func newReport(m *material) *report {
-	return &report{Date: time.Now().UTC(), Machine: machine(), Version: string(m.version), RootSize: m.manifest.Root.Size,
+func newReport(m *material, s *storm) *report {
+	return &report{Date: time.Now().UTC(), Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
 		BootSet: m.bootSet, Read: m.read}
 }
 
@@ -171,7 +175,7 @@ func (r *report) table(busy bool) string {
 		good, all := r.of(k, busy), r.of(k, true)
 		if len(good) == 0 {
 			fmt.Fprintf(w, "%s\t%d\t%s\t0 of %d\tdiscarded: the machine was %.0f %% busy\t\t\t\t\t\t\t\t\t\t\t\n", k.system, k.nodes,
-				testkit.Rate(all[0].NodeRate), len(all), all[0].Busy*100)
+				testkit.Rate(all[0].NodeRate), len(all), all[0].Load.Busy*100)
 			continue
 		}
 		mark := ""
@@ -182,7 +186,7 @@ func (r *report) table(busy bool) string {
 		fmt.Fprintf(w, "%s%s\t%d\t%s\t%d of %d\t%.2f s\t%.2f s\t%.2f\t%s\t%.2f\t%.2f\t%.0f %%\t%.2f s\t%.2f s\t%.0f MB\t%.0f %%\t\n",
 			m.System, mark, m.Nodes, testkit.Rate(m.NodeRate), len(good), len(all), m.Median, m.Last, m.Last/m.Unit, r.ratio(m, busy),
 			m.amplification(), m.wire(), m.peers()*100, m.mean(func(n nodeRun) float64 { return n.Stalled }),
-			m.mean(func(n nodeRun) float64 { return n.Taken.CPU }), m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })/1e6, m.Busy*100)
+			m.mean(func(n nodeRun) float64 { return n.Taken.CPU }), m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })/1e6, m.Load.Busy*100)
 	}
 	w.Flush()
 	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))

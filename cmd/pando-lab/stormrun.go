@@ -18,7 +18,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 		return stormRun{}, err
 	}
 	r := stormRun{System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
-		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, Each: make([]nodeRun, j.Nodes)}
+		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err
@@ -45,16 +45,19 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 		return r, err
 	}
 	r.ServerSent = after.sent - before.sent
-	r.Busy = before.ticks.share(after.ticks)
+	r.Load = before.ticks.load(after.ticks, after.own-before.own)
 	r.ServerCPU = after.server - before.server
-	r.Discarded = r.Busy > mostBusy
+	r.ServerMemory = after.memory
+	r.Discarded = r.Load.tooBusy() != ""
 	return r, nil
 }
 
-// patience is how long a run may take: several times what the slowest system needs, and a minute.
+// patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
+// compressed, and a minute.
 func patience(r stormRun) time.Duration {
-	slowest := float64(r.Nodes)*float64(r.Read)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
-	return time.Minute + time.Duration(4*slowest*float64(time.Second))
+	most := max(r.Read, r.RootSize/3)
+	slowest := float64(r.Nodes)*float64(most)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
+	return time.Minute + time.Duration(3*slowest*float64(time.Second))
 }
 
 // nodesOf makes the nodes of a run, each with an empty directory.
@@ -80,7 +83,10 @@ func (s *storm) look() (l look, err error) {
 	if l.sent, err = s.star.ServerSent(); err != nil {
 		return l, err
 	}
-	if l.server, _, err = processCost(s.site.PID()); err != nil {
+	if l.server, l.memory, err = processCost(s.site.PID()); err != nil {
+		return l, err
+	}
+	if l.own, err = s.account.used(); err != nil {
 		return l, err
 	}
 	l.ticks, err = readTicks()
@@ -89,7 +95,9 @@ func (s *storm) look() (l look, err error) {
 
 type look struct {
 	sent   int64
-	server float64
+	server float64 // processor time of the server
+	memory int64   // most of it that was resident
+	own    float64 // processor time of all of the lab
 	ticks  ticks
 }
 
