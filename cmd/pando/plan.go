@@ -35,8 +35,8 @@ func (a *app) planCommand() *cobra.Command {
 		Use:   "plan",
 		Short: "Tell how long a boot storm takes, and where its bottleneck is",
 		Long: `Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
-between them is links with the given rates. K, the kernel and initramfs, comes first: each server admits as many nodes as
-fill its link twice, and the others wait. Then the nodes fetch the boot set from the servers. With --peers on they fetch it
+between them is links with the given rates. K, the kernel and initramfs, comes first: each server sends it to about as many
+nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set from the servers. With --peers on they fetch it
 from each other where they can, which nodes of this release do not do yet.
 
 The time is that of the network. Firmware, and what a node's processor does, come on top and are the same for one node

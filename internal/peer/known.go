@@ -1,15 +1,30 @@
 package peer
 
 import (
+	"math/bits"
 	"net/netip"
-	"slices"
 	"time"
 )
 
-// known is a peer that this node knows.
+// slots is a set of places of Swarm.peers, a bit each. There are more places than peers, so that most peers stand where find
+// looks first.
+type slots uint32
+
+const places = 32
+
+// pop takes the lowest one out; the set is not empty.
+func (x *slots) pop() int {
+	i := bits.TrailingZeros32(uint32(*x))
+	*x &= *x - 1
+	return i
+}
+
+func (x slots) count() int { return bits.OnesCount32(uint32(x)) }
+
+// known is a peer that this node knows. What it has stands with the pieces.
 type known struct {
 	addr    netip.AddrPort
-	have    Bitmap
+	slot    slots         // its own
 	flights int           // transfers from it that run
 	rest    time.Duration // it is not asked before this moment: it was busy
 	busy    int           // how often in a row it was
@@ -18,12 +33,24 @@ type known struct {
 
 // find returns a peer by its address, nil when it is not known.
 func (s *Swarm) find(a netip.AddrPort) *known {
-	for i := range s.addrs {
-		if s.addrs[i] == a {
-			return s.peers[i]
+	if !a.IsValid() {
+		return nil
+	}
+	for i := range place(places) {
+		if at := (home(a) + i) % places; s.addrs[at] == a {
+			return &s.peers[at]
 		}
 	}
 	return nil
+}
+
+// place is a number of a slot.
+type place uint8
+
+// home is the place where a peer stands if it is free; else it is the next one that is.
+func home(a netip.AddrPort) place {
+	b := a.Addr().As16()
+	return (place(b[15]) ^ place(b[14]) ^ place(a.Port())) % places
 }
 
 // Meet adds peers: those that the tracker named, and those that came by themselves. It returns the ones that are
@@ -31,18 +58,22 @@ func (s *Swarm) find(a netip.AddrPort) *known {
 func (s *Swarm) Meet(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
 	var fresh []netip.AddrPort
 	for _, a := range addrs {
-		if len(s.peers) >= maxPeers || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now {
+		if s.Peers() >= maxPeers || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now {
 			continue
 		}
-		s.peers = append(s.peers, &known{addr: a, have: NewBitmap(s.o.Pieces)})
-		s.addrs = append(s.addrs, a)
+		at := home(a)
+		for s.used>>at&1 == 1 {
+			at = (at + 1) % places
+		}
+		s.peers[at], s.addrs[at] = known{addr: a, slot: 1 << at}, a
+		s.used |= 1 << at
 		fresh = append(fresh, a)
 	}
 	return fresh
 }
 
 // Peers is how many peers are known.
-func (s *Swarm) Peers() int { return len(s.peers) }
+func (s *Swarm) Peers() int { return s.used.count() }
 
 // Haves takes all that a peer has. What does not fit the pack is ignored.
 func (s *Swarm) Haves(a netip.AddrPort, b Bitmap) {
@@ -51,9 +82,8 @@ func (s *Swarm) Haves(a netip.AddrPort, b Bitmap) {
 		return
 	}
 	for p := range s.pieces {
-		if b.Has(p) && !k.have.Has(p) {
-			k.have.Set(p)
-			s.pieces[p].holders++
+		if b.Has(p) {
+			s.pieces[p].holders |= k.slot
 		}
 	}
 }
@@ -61,13 +91,12 @@ func (s *Swarm) Haves(a netip.AddrPort, b Bitmap) {
 // Got takes one more piece that a peer has, and tells whether Next may have something to do with it.
 func (s *Swarm) Got(a netip.AddrPort, piece int) bool {
 	k := s.find(a)
-	if k == nil || piece < 0 || piece >= s.o.Pieces || k.have.Has(piece) {
+	if k == nil || piece < 0 || piece >= s.o.Pieces || s.pieces[piece].holders&k.slot != 0 {
 		return false
 	}
-	k.have.Set(piece)
 	st := &s.pieces[piece]
-	st.holders++
-	return !s.have.Has(piece) && st.flights == 0 && s.peerFlights < s.o.PeerFetches
+	st.holders |= k.slot
+	return s.peerFlights < s.o.PeerFetches && st.flights == 0 && !s.have.Has(piece)
 }
 
 // Left forgets a peer that went away. Its transfers fail by themselves.
@@ -79,12 +108,20 @@ func (s *Swarm) Left(a netip.AddrPort) {
 
 func (s *Swarm) forget(k *known) {
 	for p := range s.pieces {
-		if k.have.Has(p) {
-			s.pieces[p].holders--
+		s.pieces[p].holders &^= k.slot
+	}
+	i := bits.TrailingZeros32(uint32(k.slot))
+	s.used &^= k.slot
+	s.peers[i], s.addrs[i] = known{}, netip.AddrPort{}
+}
+
+// forgetAll forgets all peers of an address, whatever their ports.
+func (s *Swarm) forgetAll(a netip.Addr) {
+	for rest := s.used; rest != 0; {
+		if k := &s.peers[rest.pop()]; k.addr.Addr() == a {
+			s.forget(k)
 		}
 	}
-	i := slices.Index(s.peers, k)
-	s.peers, s.addrs = slices.Delete(s.peers, i, i+1), slices.Delete(s.addrs, i, i+1)
 }
 
 // strike notes that a peer was slow or failed; the second time it is left for a while.
@@ -104,21 +141,13 @@ func (s *Swarm) ban(a netip.AddrPort) {
 	}
 	s.banned[a.Addr()] = true
 	s.step.Report = append(s.step.Report, a)
-	for i := len(s.peers) - 1; i >= 0; i-- { // whatever its port
-		if s.peers[i].addr.Addr() == a.Addr() {
-			s.forget(s.peers[i])
-		}
-	}
+	s.forgetAll(a.Addr())
 }
 
 // Ban drops an address that the tracker says is banned for all.
 func (s *Swarm) Ban(a netip.Addr) {
 	s.banned[a] = true
-	for i := len(s.peers) - 1; i >= 0; i-- {
-		if s.peers[i].addr.Addr() == a {
-			s.forget(s.peers[i])
-		}
-	}
+	s.forgetAll(a)
 }
 
 // Banned tells whether nothing is taken from, or given to, an address.

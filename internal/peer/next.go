@@ -59,14 +59,15 @@ func (s *Swarm) hedge() time.Duration { return min(max(hedgeLeast, 4*s.typical),
 // demandFirst sees to the pieces that a read waits for: a peer at once, the origin after one peer failed or was slow,
 // once for each demand.
 func (s *Swarm) demandFirst(now time.Duration) {
-	for _, p := range s.demands {
-		st := &s.pieces[p]
-		late := now+1 >= st.demand+s.hedge()
+	for i := range s.demands {
+		d := &s.demands[i]
+		p, st := d.piece, &s.pieces[d.piece]
+		late := now >= d.since+s.hedge()
 		switch {
-		case st.hedged && st.flights > 0:
+		case d.hedged && st.flights > 0:
 			continue
 		case st.failed > 0 || late || !s.tracker && st.holders == 0:
-			st.hedged = true
+			d.hedged = true
 			if !s.flying(Fetch{Piece: p}) {
 				s.take(now, Fetch{Piece: p})
 			}
@@ -76,7 +77,7 @@ func (s *Swarm) demandFirst(now time.Duration) {
 				s.take(now, Fetch{p, k.addr})
 			}
 		}
-		s.wake(st.demand + s.hedge())
+		s.wake(d.since + s.hedge())
 	}
 }
 
@@ -96,7 +97,7 @@ func (s *Swarm) look() {
 
 // fromPeers takes the rarest pieces of the window from peers that have them.
 func (s *Swarm) fromPeers(now time.Duration) {
-	if s.peerFlights >= s.o.PeerFetches || len(s.peers) == 0 {
+	if s.peerFlights >= s.o.PeerFetches || s.used == 0 {
 		return
 	}
 	s.look()
@@ -104,7 +105,7 @@ func (s *Swarm) fromPeers(now time.Duration) {
 		at, best := -1, 0
 		var from *known
 		for i, p := range s.window {
-			n := s.pieces[p].holders
+			n := s.pieces[p].holders.count()
 			if n == 0 || at >= 0 && (n > best || n == best && s.o.Random.Uint32()&1 == 0) {
 				continue
 			}
@@ -124,8 +125,9 @@ func (s *Swarm) fromPeers(now time.Duration) {
 func (s *Swarm) choose(now time.Duration, p int) *known {
 	var best *known
 	n := uint32(0)
-	for _, k := range s.peers {
-		if !k.have.Has(p) || k.flights >= 2 {
+	for have := s.pieces[p].holders; have != 0; {
+		k := &s.peers[have.pop()]
+		if k.flights >= 2 {
 			continue
 		}
 		if k.rest > now {
@@ -166,7 +168,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
-		case st.holders > 0:
+		case st.holders != 0:
 		case st.coming > now:
 			s.wake(st.coming)
 		default:
@@ -182,14 +184,14 @@ func (s *Swarm) fromServer(now time.Duration) {
 // untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers take
 // one piece at a time, by chance, so that they take different ones; a node that has none takes all, in order.
 func (s *Swarm) untracked(now time.Duration) {
-	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders > 0 })
+	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
 	most := s.o.ServerFetches / 2
-	if len(s.peers) > 0 {
+	if s.used != 0 {
 		most = 1
 	}
 	for len(s.window) > 0 && s.originFlights < most {
 		i := 0
-		if len(s.peers) > 0 {
+		if s.used != 0 {
 			i = s.o.Random.IntN(len(s.window))
 		}
 		s.take(now, Fetch{Piece: s.window[i]})
@@ -230,7 +232,7 @@ func (s *Swarm) grants(now time.Duration) {
 
 // meetMore joins again while the tracker is lost or peers are few, ever more rarely: a node may be alone.
 func (s *Swarm) meetMore(now time.Duration) {
-	if s.tracker && (len(s.peers) >= fewPeers || s.missing == 0) {
+	if s.tracker && (s.Peers() >= fewPeers || s.missing == 0) {
 		return
 	}
 	if now < s.joinAt {

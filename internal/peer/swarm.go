@@ -75,13 +75,19 @@ const (
 	Wrong                  // complete, and not the piece
 )
 
+// piece is small and says itself who has it: of thousands of simulated nodes, one is looked at a hundred million times.
 type piece struct {
-	holders int           // known peers that have it
-	flights int           // transfers of it that run
+	holders slots         // known peers that have it
+	flights int16         // transfers of it that run
+	failed  int16         // transfers from peers that failed
 	coming  time.Duration // somebody else fetches it: the tracker is not asked before this moment
-	failed  int           // transfers from peers that failed
-	demand  time.Duration // a read waits since then (plus one); 0: none does
-	hedged  bool          // the origin was asked because of the demand
+}
+
+// demand is a piece that a read waits for.
+type demand struct {
+	piece  int
+	since  time.Duration
+	hedged bool // the origin was asked because of it
 }
 
 type flight struct {
@@ -98,15 +104,16 @@ type Swarm struct {
 	first   int // the first one
 	pieces  []piece
 	flights []flight
-	demands []int // pieces with a demand, oldest first
-
-	peers  []*known
-	addrs  []netip.AddrPort // of peers, in the same order: they are searched all the time
-	banned map[netip.Addr]bool
-	left   map[netip.AddrPort]time.Duration // peers that were left, until when
+	demands []demand // oldest first
 
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
+
+	used   slots
+	addrs  [places]netip.AddrPort // of peers, by slot
+	peers  [places]known
+	banned map[netip.Addr]bool
+	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 
 	tracker  bool
 	asked    time.Duration // when the question that is open was asked
@@ -162,17 +169,13 @@ func (s *Swarm) Hold(p int) {
 	for s.first < s.o.Pieces && s.have.Has(s.first) {
 		s.first++
 	}
-	if s.pieces[p].demand != 0 {
-		s.pieces[p].demand = 0
-		s.demands = slices.DeleteFunc(s.demands, func(x int) bool { return x == p })
-	}
+	s.demands = slices.DeleteFunc(s.demands, func(d demand) bool { return d.piece == p })
 }
 
 // Demand says that a read waits for a piece.
 func (s *Swarm) Demand(now time.Duration, p int) {
-	if st := &s.pieces[p]; !s.have.Has(p) && st.demand == 0 {
-		st.demand = now + 1
-		s.demands = append(s.demands, p)
+	if !s.have.Has(p) && !slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p }) {
+		s.demands = append(s.demands, demand{piece: p, since: now})
 	}
 }
 
@@ -226,10 +229,7 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 		k.rest = now + min(max(restLeast<<min(k.busy, 8), s.typical), restMost)
 		k.busy++
 	case why == Missing:
-		if k.have.Has(f.Piece) {
-			k.have[f.Piece>>3] &^= 1 << (f.Piece & 7)
-			s.pieces[f.Piece].holders--
-		}
+		s.pieces[f.Piece].holders &^= k.slot
 		s.strike(now, k)
 	case why == Broken:
 		s.strike(now, k)

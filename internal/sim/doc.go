@@ -1,6 +1,6 @@
 // Package sim runs a boot storm of thousands of nodes on a virtual clock. What a node fetches, from whom, and what the
-// server allows is decided by the code of package peer that runs on real nodes and servers; this package is the network
-// between them: links with rates, delays, machines that die.
+// server allows is decided by the code that runs on real nodes and servers, package peer and the queue for K of package netboot;
+// this package is the network between them: links with rates, delays, machines that die.
 //
 // The words. A fleet is nodes and servers with their links. A link is full duplex; each direction is a queue that empties
 // at the link's rate, so transfers share it in turn. A storm is all nodes of a fleet starting together. W is the bytes of

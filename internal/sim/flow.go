@@ -23,7 +23,7 @@ type flow struct {
 // windowQuanta is how many quanta of a flow are on their way at a time: a piece fits into TCP's window.
 const windowQuanta = 4
 
-func (f *fleet) newFlow(x flow) int32 {
+func (f *storm) newFlow(x flow) int32 {
 	if n := len(f.free); n > 0 {
 		id := f.free[n-1]
 		f.free = f.free[:n-1]
@@ -35,7 +35,7 @@ func (f *fleet) newFlow(x flow) int32 {
 }
 
 // fetch starts a transfer to n: the request goes first.
-func (f *fleet) fetch(n *node, x peer.Fetch) {
+func (f *storm) fetch(n *node, x peer.Fetch) {
 	from := int32(-1) - n.home.id
 	if !x.Origin() {
 		from = index(x.Peer)
@@ -46,7 +46,7 @@ func (f *fleet) fetch(n *node, x peer.Fetch) {
 }
 
 // requested is a request that arrived where the bytes are.
-func (f *fleet) requested(id int32) {
+func (f *storm) requested(id int32) {
 	x := &f.flows[id]
 	if !x.live {
 		f.release(id)
@@ -74,7 +74,7 @@ func (f *fleet) requested(id int32) {
 }
 
 // push sends quanta while the window has room.
-func (f *fleet) push(id int32) {
+func (f *storm) push(id int32) {
 	x := &f.flows[id]
 	for x.unsent > 0 && x.inFlight < windowQuanta*x.quantum {
 		q := min(x.quantum, x.unsent)
@@ -84,7 +84,7 @@ func (f *fleet) push(id int32) {
 	}
 }
 
-func (f *fleet) upLink(x *flow) *link {
+func (f *storm) upLink(x *flow) *link {
 	if x.from < 0 {
 		return &f.servers[-1-x.from].up
 	}
@@ -92,17 +92,20 @@ func (f *fleet) upLink(x *flow) *link {
 }
 
 // passed is a quantum that left the sender.
-func (f *fleet) passed(id, q int32) {
+func (f *storm) passed(id, q int32) {
 	x := &f.flows[id]
 	if !x.live { // dropped: what is on the way is lost
 		f.land(id, int(q))
 		return
 	}
+	if x.k {
+		f.kPassed(f.nodes[x.to])
+	}
 	f.at(f.nodes[x.to].down.pass(f.now, int(q)), arrived, id, q)
 }
 
 // landed is a quantum that reached the receiver.
-func (f *fleet) landed(id, q int32) {
+func (f *storm) landed(id, q int32) {
 	x := &f.flows[id]
 	if !x.live {
 		f.land(id, int(q))
@@ -120,17 +123,17 @@ func (f *fleet) landed(id, q int32) {
 }
 
 // land takes a quantum of a dropped flow; after the last one the flow can be used again.
-func (f *fleet) land(id int32, q int) {
+func (f *storm) land(id int32, q int) {
 	x := &f.flows[id]
 	if x.inFlight -= q; x.inFlight == 0 {
 		f.release(id)
 	}
 }
 
-func (f *fleet) release(id int32) { f.free = append(f.free, id) }
+func (f *storm) release(id int32) { f.free = append(f.free, id) }
 
 // complete ends a transfer that brought everything.
-func (f *fleet) complete(id int32) {
+func (f *storm) complete(id int32) {
 	x := f.flows[id]
 	n := f.nodes[x.to]
 	f.detach(id)
@@ -156,7 +159,7 @@ func (f *fleet) complete(id int32) {
 }
 
 // detach takes a flow out of both ends.
-func (f *fleet) detach(id int32) {
+func (f *storm) detach(id int32) {
 	x := &f.flows[id]
 	x.live = false
 	to := f.nodes[x.to]
@@ -172,7 +175,7 @@ func (f *fleet) detach(id int32) {
 }
 
 // drop ends a transfer in the middle. A request that is on its way finds it dead.
-func (f *fleet) drop(id int32) {
+func (f *storm) drop(id int32) {
 	x := &f.flows[id]
 	f.res.Wasted += int64(x.size - x.unsent)
 	admitted, inFlight := x.admitted, x.inFlight
@@ -182,7 +185,7 @@ func (f *fleet) drop(id int32) {
 	}
 }
 
-func (f *fleet) cancel(n *node, x peer.Fetch) {
+func (f *storm) cancel(n *node, x peer.Fetch) {
 	for _, id := range n.flows {
 		if f.flows[id].fetch == x && !f.flows[id].k {
 			f.drop(id)
@@ -191,7 +194,7 @@ func (f *fleet) cancel(n *node, x peer.Fetch) {
 	}
 }
 
-func (f *fleet) refuse(id int32, why peer.Failure) {
+func (f *storm) refuse(id int32, why peer.Failure) {
 	x := f.flows[id]
 	f.release(id)
 	if !x.live {
@@ -201,7 +204,7 @@ func (f *fleet) refuse(id int32, why peer.Failure) {
 	f.fail(f.nodes[x.to], x.fetch, why)
 }
 
-func (f *fleet) fail(n *node, x peer.Fetch, why peer.Failure) {
+func (f *storm) fail(n *node, x peer.Fetch, why peer.Failure) {
 	if n.dead {
 		return
 	}

@@ -26,13 +26,14 @@ type node struct {
 	dead    bool
 	wrong   bool
 	slow    bool
+	load    uint64 // number of its transfer of K
 	k, done time.Duration
 }
 
-func newNode(f *fleet, i int) *node {
+func newNode(f *storm, i int) *node {
 	rate := bytesPerSecond(f.NodeLink)
 	n := &node{id: int32(i), addr: f.address(i), home: f.servers[i%len(f.servers)]}
-	// Who is special is spread over the numbers by the caller's seed: see fleet.begin.
+	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
 	n.up.rate, n.down.rate = rate, rate
 	n.uploads.Limit = f.uploads
 	n.swarm = peer.NewSwarm(peer.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
@@ -41,7 +42,7 @@ func newNode(f *fleet, i int) *node {
 }
 
 // next asks the node what to do, and does it.
-func (f *fleet) act(n *node) {
+func (f *storm) act(n *node) {
 	if n.dead {
 		return
 	}
@@ -69,14 +70,14 @@ func (f *fleet) act(n *node) {
 }
 
 // meet makes a node know others: it watches what they have, and they come to know it.
-func (f *fleet) meet(n *node, peers ...netip.AddrPort) {
+func (f *storm) meet(n *node, peers ...netip.AddrPort) {
 	for _, a := range n.swarm.Meet(f.now, peers...) {
 		f.after(f.Delay, watch, n.id, index(a))
 	}
 }
 
 // watched is a watch that arrived at b.
-func (f *fleet) watched(a, b *node) {
+func (f *storm) watched(a, b *node) {
 	if b.dead {
 		f.after(f.Delay, gone, a.id, b.id)
 		return
@@ -91,7 +92,7 @@ func (f *fleet) watched(a, b *node) {
 }
 
 // got is a node that has one more piece.
-func (f *fleet) got(n *node, piece int) {
+func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
 		f.after(f.Delay, tell, n.id, int32(piece))
 	}
@@ -104,16 +105,16 @@ func (f *fleet) got(n *node, piece int) {
 }
 
 // tellAll passes on what a node has.
-func (f *fleet) tellAll(n *node, piece int) {
+func (f *storm) tellAll(n *node, piece int) {
 	for _, w := range n.watch {
-		if o := f.nodes[w]; !o.dead && o.swarm.Got(n.addr, piece) {
+		if o := f.nodes[w]; !o.dead && o.done == 0 && o.swarm.Got(n.addr, piece) {
 			f.act(o)
 		}
 	}
 }
 
 // die takes a node away: it answers nothing any more.
-func (f *fleet) die(n *node) {
+func (f *storm) die(n *node) {
 	if n.dead {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"pando/internal/netboot"
 	"pando/internal/peer"
 )
 
@@ -18,25 +19,24 @@ const (
 
 // server is a server with its tracker.
 type server struct {
-	id       int32
-	tracker  *peer.Tracker
-	up       link
-	lost     bool
-	wake     time.Duration
-	wakes    int32
-	admitted int     // nodes that K is sent to
-	queue    []int32 // nodes that wait for K
+	id      int32
+	tracker *peer.Tracker
+	queue   *netboot.Queue // of the nodes that want K
+	up      link
+	lost    bool
+	wake    time.Duration
+	wakes   int32
 }
 
-func newServer(f *fleet, i int) *server {
-	s := &server{id: int32(i)}
+func newServer(f *storm, i int) *server {
+	s := &server{id: int32(i), queue: netboot.NewQueue(f.links().Slots(), f.links().Load())}
 	s.up.rate = bytesPerSecond(f.ServerLink)
 	s.tracker = peer.NewTracker(peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))})
 	return s
 }
 
 // sent is the end of a transfer of a piece.
-func (s *server) sent(f *fleet) {
+func (s *server) sent(f *storm) {
 	if s.lost {
 		return
 	}
@@ -45,7 +45,7 @@ func (s *server) sent(f *fleet) {
 }
 
 // wrong is a report of wrong bytes that arrived.
-func (s *server) wrong(f *fleet, n *node, accused netip.AddrPort) {
+func (s *server) wrong(f *storm, n *node, accused netip.AddrPort) {
 	if s.lost {
 		return
 	}
@@ -55,13 +55,13 @@ func (s *server) wrong(f *fleet, n *node, accused netip.AddrPort) {
 	}
 }
 
-func (f *fleet) count(bytes int64) {
+func (f *storm) count(bytes int64) {
 	f.res.Requests++
 	f.res.Control += bytes
 }
 
 // joined is a join that arrived at the tracker.
-func (f *fleet) joined(n *node) {
+func (f *storm) joined(n *node) {
 	s := n.home
 	if s.lost {
 		f.after(f.Delay, noTracker, n.id, 0)
@@ -84,12 +84,12 @@ func (f *fleet) joined(n *node) {
 }
 
 // ask sends a question to the tracker.
-func (f *fleet) ask(n *node, a peer.Ask) {
+func (f *storm) ask(n *node, a peer.Ask) {
 	a.Have = append(peer.Bitmap(nil), a.Have...)
 	f.deliver(func() { f.asked(n, a) })
 }
 
-func (f *fleet) asked(n *node, a peer.Ask) {
+func (f *storm) asked(n *node, a peer.Ask) {
 	s := n.home
 	if s.lost || n.dead {
 		f.after(f.Delay, noTracker, n.id, 0)
@@ -106,7 +106,7 @@ func (f *fleet) asked(n *node, a peer.Ask) {
 	f.step(s)
 }
 
-func (f *fleet) answer(n *node, a peer.Answer) {
+func (f *storm) answer(n *node, a peer.Answer) {
 	f.deliver(func() {
 		if !n.dead {
 			n.swarm.Answer(f.now, a)
@@ -116,7 +116,7 @@ func (f *fleet) answer(n *node, a peer.Answer) {
 }
 
 // step lets the tracker answer questions that waited.
-func (f *fleet) step(s *server) {
+func (f *storm) step(s *server) {
 	replies, at := s.tracker.Step(f.now)
 	for _, r := range replies {
 		f.answer(f.nodes[index(r.Node)], r.Answer)

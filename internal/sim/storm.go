@@ -28,7 +28,7 @@ const (
 )
 
 // begin makes the first events.
-func (f *fleet) begin() {
+func (f *storm) begin() {
 	order := f.rand.Perm(f.Nodes)
 	late := order[:f.Faults.Late]
 	slow := order[f.Faults.Late : f.Faults.Late+f.Faults.Slow]
@@ -57,7 +57,7 @@ func (f *fleet) begin() {
 }
 
 // deliver does something after the delay of the network.
-func (f *fleet) deliver(do func()) {
+func (f *storm) deliver(do func()) {
 	id := int32(len(f.calls))
 	if n := len(f.freeCalls); n > 0 {
 		id = f.freeCalls[n-1]
@@ -69,7 +69,7 @@ func (f *fleet) deliver(do func()) {
 	f.after(f.Delay, call, id, 0)
 }
 
-func (f *fleet) handle(e event) {
+func (f *storm) handle(e event) {
 	switch e.kind {
 	case start:
 		f.start(f.nodes[e.a])
@@ -121,7 +121,7 @@ func (f *fleet) handle(e event) {
 	}
 }
 
-func (f *fleet) start(n *node) {
+func (f *storm) start(n *node) {
 	if n.began {
 		return
 	}
@@ -139,13 +139,13 @@ func (f *fleet) start(n *node) {
 }
 
 // killSome kills a share of the nodes that live, by chance.
-func (f *fleet) killSome() {
+func (f *storm) killSome() {
 	for _, i := range f.rand.Perm(f.Nodes)[:int(f.Faults.Kill*float64(f.Nodes))] {
 		f.die(f.nodes[i])
 	}
 }
 
-func (f *fleet) result() Result {
+func (f *storm) result() Result {
 	r := f.res
 	var times []time.Duration
 	for _, n := range f.nodes {

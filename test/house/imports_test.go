@@ -40,7 +40,7 @@ var mayImport = []rule{
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "blockdev", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "dhcp", "registry", "api",
 		"config", "identity", "build"}},
-	{"sim", []string{"peer"}},
+	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }
 

@@ -62,8 +62,8 @@ type Result struct {
 	Events      int64
 }
 
-// fleet is a storm that runs.
-type fleet struct {
+// storm is one that runs.
+type storm struct {
 	Config
 	clock
 	rand      *rand.Rand
@@ -107,7 +107,7 @@ func Run(c Config) (Result, error) {
 	if err := c.defaults(); err != nil {
 		return Result{}, fmt.Errorf("simulate: %w", err)
 	}
-	f := &fleet{Config: c, rand: rand.New(rand.NewPCG(c.Seed, 1)), left: c.Nodes}
+	f := &storm{Config: c, rand: rand.New(rand.NewPCG(c.Seed, 1)), left: c.Nodes}
 	quanta := 4
 	if c.Nodes > manyNodes {
 		quanta = 2
@@ -132,7 +132,7 @@ func Run(c Config) (Result, error) {
 }
 
 // size is the bytes of a piece.
-func (f *fleet) size() int { return int(f.W / int64(f.Pieces)) }
+func (f *storm) size() int { return int(f.W / int64(f.Pieces)) }
 
 // bytesPerSecond is the goodput of a link.
 func bytesPerSecond(bits int64) float64 { return float64(bits) / 8 * Goodput }
@@ -142,7 +142,7 @@ func (c Config) Unit() time.Duration {
 	return time.Duration(float64(c.W) / bytesPerSecond(c.NodeLink) * float64(time.Second))
 }
 
-func (f *fleet) address(i int) netip.AddrPort {
+func (f *storm) address(i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 8080)
 }
 
@@ -153,7 +153,7 @@ func index(a netip.AddrPort) int32 {
 }
 
 // subnet is that of a node: a made-up one, by its number.
-func (f *fleet) subnet(i int) netip.Prefix {
+func (f *storm) subnet(i int) netip.Prefix {
 	n := 0
 	if f.Subnet > 0 {
 		n = i / f.Subnet
