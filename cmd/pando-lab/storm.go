@@ -26,18 +26,20 @@ type storm struct {
 	tree   string   // directory that it is built from; "": the recipe
 	traces []string // files with read traces; none: those that the server keeps
 
-	nodes   []int
-	systems []string
-	runs    int
-	think   float64
-	rate    testkit.Rate // of a node's link; 0: as fast as this machine can tell
-	uplink  testkit.Rate // of the server's link; 0: as a node's
-	busy    bool         // keep runs of a machine that was too busy
+	nodes  []int
+	wanted []string // systems to measure
+	dnbd3  dnbd3
+	runs   int
+	think  float64
+	rate   testkit.Rate // of a node's link; 0: as fast as this machine can tell
+	uplink testkit.Rate // of the server's link; 0: as a node's
+	busy   bool         // keep runs of a machine that was too busy
 
 	command string // as it was given
 
 	star    *testkit.Star
 	site    *testkit.Site
+	rival   *program // what serves a rival's nodes, while it runs
 	account *account
 }
 
@@ -58,24 +60,27 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
 	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func("systems", "what to measure, with commas (default "+strings.Join(names(own()), ",")+"; there are "+strings.Join(names(systems()), ", ")+")", listOf(&s.systems))
+	f.Func("systems", "what to measure, with commas (default "+strings.Join(names(own()), ",")+"; there are "+strings.Join(names(s.systems()), ", ")+")", listOf(&s.wanted))
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
 	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
+	f.StringVar(&s.dnbd3.server, "dnbd3-server", "", "path of dnbd3-server: there is a system dnbd3 then, if its client is named too")
+	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := s.check(f.Args())
+	self, err := os.Executable()
 	if err != nil {
-		fmt.Fprintln(stderr, "pando-lab storm:", err)
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err == nil {
-		s.bin = filepath.Dir(self)
-		s.dir, err = filepath.Abs(s.dir)
+	s.bin = filepath.Dir(self)
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return nil, err
+	}
+	if err = s.check(f.Args()); err != nil {
+		fmt.Fprintln(stderr, "pando-lab storm:", err)
 	}
 	return s, err
 }
@@ -85,14 +90,14 @@ func (s *storm) check(rest []string) error {
 	if len(s.nodes) == 0 {
 		s.nodes = []int{1, 10, 40}
 	}
-	if len(s.systems) == 0 {
-		s.systems = names(own())
+	if len(s.wanted) == 0 {
+		s.wanted = names(own())
 	}
-	for _, name := range s.systems {
-		if !slices.Contains(names(systems()), name) {
-			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(systems()), ", "))
+	for _, name := range s.wanted {
+		if !slices.Contains(names(s.systems()), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(s.systems()), ", "))
 		}
-		if err := findSystem(name).check(); err != nil {
+		if err := s.system(name).check(s.bin); err != nil {
 			return err
 		}
 	}
@@ -182,7 +187,7 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 	for range mostTries {
 		j.Node, j.Server = s.rate, s.uplink
 		if j.Node == 0 {
-			j.Node = p.rate(findSystem(j.System), slices.Max(s.nodes))
+			j.Node = p.rate(s.system(j.System), slices.Max(s.nodes))
 		}
 		if j.Server == 0 {
 			j.Server = j.Node
@@ -244,8 +249,8 @@ func (s *storm) plan() []job {
 	var out []job
 	for again := range s.runs {
 		for _, n := range descending(s.nodes) {
-			for _, name := range s.systems {
-				if most := findSystem(name).most; most == 0 || n <= most {
+			for _, name := range s.wanted {
+				if most := s.system(name).most; most == 0 || n <= most {
 					out = append(out, job{System: name, Nodes: n, Again: again})
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -83,4 +84,34 @@ func parseCPU(stat string) (float64, error) {
 		return 0, fmt.Errorf("process: %w", err)
 	}
 	return float64(user+system) / 100, nil
+}
+
+// sessionCost is the cost of all processes of a session that live, by the process that began it. One that ended meanwhile
+// is left out.
+func sessionCost(leader int) (cpu float64, memory int64, err error) {
+	if cpu, memory, err = processCost(leader); err != nil {
+		return 0, 0, err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // a number
+		if err != nil || pid == leader || sessionOf(string(stat)) != leader {
+			continue
+		}
+		if c, m, err := processCost(pid); err == nil {
+			cpu, memory = cpu+c, memory+m
+		}
+	}
+	return cpu, memory, err
+}
+
+// sessionOf finds the session in a line of /proc/PID/stat; 0: it is not one.
+func sessionOf(stat string) int {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 4 {
+		return 0
+	}
+	n, _ := strconv.Atoi(fields[3]) // 0 is no session
+	return n
 }

@@ -23,7 +23,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	if err != nil {
 		return r, err
 	}
-	if serve := findSystem(j.System).serve; serve != nil {
+	if serve := s.system(j.System).serve; serve != nil {
 		stop, err := serve(ctx, s, m)
 		if err != nil {
 			return r, err
@@ -68,7 +68,7 @@ func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
 	}
 	var out []*node
 	for i := range j.Nodes {
-		n := &node{index: i, net: s.star.Nodes[i], dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m,
+		n := &node{index: i, net: s.star.Nodes[i], link: s.star, dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m,
 			server: "http://" + stormNet.Addr().String() + ":" + dataPort}
 		if err := os.MkdirAll(n.dir, 0o755); err != nil {
 			return nil, err
@@ -83,7 +83,11 @@ func (s *storm) look() (l look, err error) {
 	if l.sent, err = s.star.ServerSent(); err != nil {
 		return l, err
 	}
-	if l.server, l.memory, err = processCost(s.site.PID()); err != nil {
+	session := s.site.PID()
+	if s.rival != nil {
+		session = s.rival.cmd.Process.Pid
+	}
+	if l.server, l.memory, err = sessionCost(session); err != nil {
 		return l, err
 	}
 	if l.own, err = s.account.used(); err != nil {
@@ -95,7 +99,7 @@ func (s *storm) look() (l look, err error) {
 
 type look struct {
 	sent   int64
-	server float64 // processor time of the server
+	server float64 // processor time of what serves
 	memory int64   // most of it that was resident
 	own    float64 // processor time of all of the lab
 	ticks  ticks
@@ -114,7 +118,7 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 			var once sync.Once
 			booted := func() { once.Do(booting.Done) }
 			defer booted()
-			err := n.boot(ctx, findSystem(j.System), bursts, begin, &r.Each[i], func() {
+			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
 				booted()
 				booting.Wait()
 			})
@@ -132,6 +136,10 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
 func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) error {
+	var err error
+	if n.before, err = n.link.NodeReceived(n.index); err != nil {
+		return err
+	}
 	root, err := sys.attach(ctx, n)
 	if err != nil {
 		return err
@@ -149,6 +157,9 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	out.Stalled = stall(waits, bursts).Seconds()
 	slices.Sort(waits)
 	out.Wait99 = waits[len(waits)*99/100].Seconds()
+	if out.Link, err = n.received(); err != nil {
+		return err
+	}
 	if out.Taken, err = root.taken(ctx); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type system struct {
 	name     string
 	what     string
 	programs []string // of others, that it needs
+	helper   string   // program of the lab that it needs; "": none
 	most     int      // nodes that it is measured with; 0: any number
 	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
 	shared   bool     // nodes give each other what they have
@@ -46,9 +47,8 @@ type taken struct {
 	Memory   int64            `json:"memory"`   // most bytes resident of them
 }
 
-func systems() []system {
-	return append(own(), rivals()...)
-}
+// systems are all that can be measured.
+func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
@@ -71,10 +71,10 @@ func names(of []system) (out []string) {
 	return out
 }
 
-func findSystem(name string) system {
-	for _, s := range systems() {
-		if s.name == name {
-			return s
+func (s *storm) system(name string) system {
+	for _, x := range s.systems() {
+		if x.name == name {
+			return x
 		}
 	}
 	panic("no system " + name) // flags were checked
@@ -84,6 +84,8 @@ func findSystem(name string) system {
 type node struct {
 	index  int
 	net    *testkit.Net
+	link   *testkit.Star
+	before int64  // bytes that it had received before it was switched on
 	dir    string // of its own
 	server string // base URL of the data path
 	bin    string
@@ -186,3 +188,9 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 
 // shortName names a node in messages.
 func shortName(i int) string { return "node " + strconv.Itoa(i) }
+
+// received is what came over the node's link since it was switched on.
+func (n *node) received() (int64, error) {
+	now, err := n.link.NodeReceived(n.index)
+	return now - n.before, err
+}
