@@ -1,0 +1,249 @@
+package cache
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"pando/internal/chunk"
+)
+
+// Area is the bytes that a cache is in: a block device, a part of one, or a file.
+type Area interface {
+	io.ReaderAt
+	io.WriterAt
+	Sync() error
+}
+
+// Options says how a Disk is used. Zero values mean the defaults.
+type Options struct {
+	Size   int64           // bytes of the area that are written; 0: all. What is beyond stays readable
+	Failed func(err error) // called when the disk is written no more, and when it is read no more
+}
+
+// Disk is a cache in an area. It is safe for use by several goroutines. The first write that fails is the last one:
+// from then on the cache takes nothing. What it has can still be read, until several reads fail too.
+type Disk struct {
+	dev    Area
+	super  super
+	layout layout
+	opts   Options
+	limit  int // segments that are written
+
+	writing sync.Mutex // held by who writes; taken before mu
+	open    openSegment
+
+	mu          sync.Mutex
+	dir         directory
+	generations []uint64 // of each segment
+	newest      uint64
+	unwritable  error
+	unreadable  error
+
+	bad, misread atomic.Int64
+}
+
+// mostMisread is how many reads may fail before the disk is given up. One bad place is no bad disk; a disk that is gone
+// shall not be asked for each object.
+const mostMisread = 4
+
+// Format makes an area an empty cache. What was in it is lost, though most of it is not written over.
+func Format(a Area, size int64) error {
+	l, err := newLayout(size)
+	if err != nil {
+		return fmt.Errorf("make a cache: %w", err)
+	}
+	s := super{size: l.size, sequence: 1}
+	rand.Read(s.id[:])
+	// The old ones go first: between two superblocks of different caches the sequence says nothing.
+	for _, b := range [][]byte{make([]byte, block), s.encode()} {
+		for _, at := range []int64{0, l.copyAt()} {
+			if _, err := a.WriteAt(b, at); err != nil {
+				return fmt.Errorf("make a cache: %w", err)
+			}
+		}
+		if err := a.Sync(); err != nil {
+			return fmt.Errorf("make a cache: %w", err)
+		}
+	}
+	return nil
+}
+
+// Open reads the tables of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
+func Open(a Area, size int64, o Options) (*Disk, error) {
+	d := &Disk{dev: a, opts: o}
+	if d.opts.Failed == nil {
+		d.opts.Failed = func(error) {}
+	}
+	var err error
+	if d.super, err = readSuper(a, size); err == nil {
+		d.layout, err = newLayout(d.super.size)
+	}
+	if err == nil {
+		d.limit = d.layout.segments
+		if o.Size > 0 {
+			d.limit = int(min(int64(d.limit), max(o.Size, MinSize)/segment))
+		}
+		err = d.load()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the cache: %w", err)
+	}
+	return d, nil
+}
+
+// readSuper returns the newer of the two superblocks.
+func readSuper(a Area, size int64) (super, error) {
+	var best super
+	var errs []error
+	l, err := newLayout(size)
+	if err != nil {
+		return best, fmt.Errorf("%w: %w", ErrNotCache, err)
+	}
+	for _, at := range []int64{0, l.copyAt()} {
+		b := make([]byte, superSize)
+		_, err := a.ReadAt(b, at)
+		var s super
+		if err == nil {
+			s, err = decodeSuper(b, l.size)
+		}
+		if err == nil && s.sequence > best.sequence {
+			best = s
+		}
+		errs = append(errs, err)
+	}
+	if best.sequence == 0 {
+		return best, errors.Join(errs...)
+	}
+	return best, nil
+}
+
+// loadStep is how many tables are read at a time, a mebibyte.
+const loadStep = 256
+
+// load reads the tables, and takes the newest first: an object that is there twice is found where it was written last.
+func (d *Disk) load() error {
+	tables := make([]table, 0, d.layout.segments)
+	for from := 0; from < d.layout.segments; from += loadStep {
+		n := min(loadStep, d.layout.segments-from)
+		b := make([]byte, n*tableSize)
+		if _, err := d.dev.ReadAt(b, d.layout.tableAt(from)); err != nil {
+			return fmt.Errorf("tables: %w", err)
+		}
+		for i := range n {
+			tables = append(tables, decodeTable(d.super.id, b[i*tableSize:][:tableSize]))
+		}
+	}
+	order := make([]int, len(tables))
+	d.generations = make([]uint64, len(tables))
+	for s, t := range tables {
+		order[s], d.generations[s] = s, t.generation
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(d.generations[b], d.generations[a]) })
+	newest := order[0]
+	d.newest, d.open = d.generations[newest], openSegment{segment: -1}
+	if d.newest > 0 {
+		d.open = resume(newest, tables[newest], d.limit)
+	}
+	for _, s := range order {
+		for _, e := range tables[s].entries {
+			if _, there := d.dir.get(e.key); !there && !d.dir.full() {
+				d.dir.put(e.place(s))
+			}
+		}
+	}
+	return nil
+}
+
+func (e entry) place(s int) place {
+	return place{e.key, uint32(s)*(segment/block) + uint32(e.first), e.size}
+}
+
+// Get returns an object whose bytes were checked, if the cache has it. size is its stored bytes, 0 when that is not known.
+func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
+	key := keyOf(id)
+	d.mu.Lock()
+	p, ok := d.dir.get(key)
+	ok = ok && d.unreadable == nil && (size == 0 || size == int64(p.size))
+	d.mu.Unlock()
+	if !ok {
+		return chunk.Verified{}, false
+	}
+	b := make([]byte, p.size)
+	if _, err := d.dev.ReadAt(b, d.layout.dataAt()+int64(p.block)*block); err != nil {
+		if d.misread.Add(1) >= mostMisread {
+			d.fail(&d.unreadable, fmt.Errorf("the cache is used no more: read: %w", err))
+		}
+		return chunk.Verified{}, false
+	}
+	v, err := chunk.Check(id, b)
+	if err == nil {
+		return v, true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now, ok := d.dir.get(key); ok && now == p { // else it was written over meanwhile, which is nobody's fault
+		d.dir.drop(p)
+		d.bad.Add(1)
+	}
+	return chunk.Verified{}, false
+}
+
+// Has tells whether the cache has an object, as far as its tables say.
+func (d *Disk) Has(id chunk.ID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.dir.get(keyOf(id))
+	return ok && d.unreadable == nil
+}
+
+// Wants tells whether an object should be put: it is not there, or so old that it would go soon.
+func (d *Disk) Wants(id chunk.ID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, ok := d.dir.get(keyOf(id))
+	// What was written in the last half of the round is young.
+	return d.unwritable == nil && (!ok || d.generations[p.block/(segment/block)]+uint64(d.limit/2) < d.newest)
+}
+
+// Stats are figures of a cache.
+type Stats struct {
+	Size    int64 // bytes of the area that are used
+	Objects int   // that are there
+	Bad     int64 // objects that were not what their name says, since Open
+}
+
+// Stats returns the figures of this moment.
+func (d *Disk) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Stats{int64(d.limit) * segment, d.dir.used, d.bad.Load()}
+}
+
+// Err is why the cache takes nothing more, nil while it does.
+func (d *Disk) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unwritable
+}
+
+// fail ends writing, or all use, of the disk. Who cannot read it does not write it either.
+func (d *Disk) fail(what *error, err error) {
+	d.mu.Lock()
+	first := *what == nil && d.unreadable == nil
+	if first {
+		*what = err
+		if d.unwritable == nil {
+			d.unwritable = err
+		}
+	}
+	d.mu.Unlock()
+	if first {
+		d.opts.Failed(err)
+	}
+}

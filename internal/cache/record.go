@@ -1,0 +1,120 @@
+package cache
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+const (
+	recordSlots  = 16
+	recordSize   = 128 << 10 // of one copy
+	recordHeader = sector
+	recordName   = 32
+)
+
+// MaxRecord is the largest record, in bytes.
+const MaxRecord = recordSize - recordHeader
+
+var recordMagic = []byte("PNDR")
+
+// record is one copy as it is on the disk.
+type record struct {
+	name     string
+	sequence uint64 // 0: none
+	data     []byte
+}
+
+func (r record) encode(id [16]byte) []byte {
+	b := make([]byte, recordHeader, recordHeader+len(r.data)+sector)
+	copy(b, recordMagic)
+	binary.LittleEndian.PutUint32(b[8:], uint32(len(r.data)))
+	b[12] = byte(len(r.name))
+	binary.LittleEndian.PutUint64(b[16:], r.sequence)
+	copy(b[32:], r.name)
+	b = append(b, r.data...)
+	binary.LittleEndian.PutUint32(b[4:], recordSum(id, b))
+	return append(b, make([]byte, -len(b)&(sector-1))...)
+}
+
+func recordSum(id [16]byte, b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b[8:])
+}
+
+// decodeRecord returns the zero record for bytes that are none.
+func decodeRecord(id [16]byte, b []byte) record {
+	n := int64(binary.LittleEndian.Uint32(b[8:]))
+	name := int(b[12])
+	if string(b[:4]) != string(recordMagic) || n > int64(len(b)-recordHeader) || name == 0 || name > recordName ||
+		recordSum(id, b[:recordHeader+n]) != binary.LittleEndian.Uint32(b[4:]) {
+		return record{}
+	}
+	return record{string(b[32:][:name]), binary.LittleEndian.Uint64(b[16:]), b[recordHeader:][:n:n]}
+}
+
+func recordAt(slot, n int) int64 { return recordsAt + int64(2*slot+n)*recordSize }
+
+// readRecord reads both copies of a slot, and returns the newer one and which of them it is.
+func (d *Disk) readRecord(slot int) (record, int, error) {
+	var best record
+	which := 1
+	for n := range 2 {
+		b := make([]byte, recordSize)
+		if _, err := d.dev.ReadAt(b, recordAt(slot, n)); err != nil {
+			return best, 0, err
+		}
+		if r := decodeRecord(d.super.id, b); r.sequence > best.sequence {
+			best, which = r, n
+		}
+	}
+	return best, which, nil
+}
+
+// Record returns the record that was written last under name, nil if there is none. Its bytes are what was on the
+// disk: whoever uses them checks the signature that they need.
+func (d *Disk) Record(name string) ([]byte, error) {
+	for slot := range recordSlots {
+		r, _, err := d.readRecord(slot)
+		if err != nil {
+			return nil, fmt.Errorf("read record %s: %w", name, err)
+		}
+		if r.name == name && r.sequence > 0 {
+			return r.data, nil
+		}
+	}
+	return nil, nil
+}
+
+// SetRecord writes a record, and returns when it is on the disk. The one before stays until then, also when the power
+// fails. Names have 1 to 32 bytes; there is room for 16 of them, and none is ever removed.
+func (d *Disk) SetRecord(name string, data []byte) error {
+	if len(name) == 0 || len(name) > recordName || len(data) > MaxRecord {
+		return fmt.Errorf("write record %q of %d bytes: at most %d and %d bytes", name, len(data), recordName, MaxRecord)
+	}
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	slot, which, sequence := -1, 0, uint64(0)
+	for s := recordSlots - 1; s >= 0; s-- {
+		r, n, err := d.readRecord(s)
+		if err != nil {
+			return fmt.Errorf("write record %s: %w", name, err)
+		}
+		if r.sequence == 0 && sequence == 0 || r.name == name && r.sequence > 0 {
+			slot, which, sequence = s, n, r.sequence
+		}
+	}
+	if slot < 0 {
+		return fmt.Errorf("write record %s: %w", name, errRecordsFull)
+	}
+	b := record{name, sequence + 1, data}.encode(d.super.id)
+	if err := d.write(b, recordAt(slot, 1-which)); err != nil {
+		return fmt.Errorf("write record %s: %w", name, err)
+	}
+	return d.sync()
+}
+
+var errRecordsFull = errors.New("there are sixteen others")
