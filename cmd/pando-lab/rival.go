@@ -23,9 +23,9 @@ func rivals(d dnbd3) []system {
 	out := []system{
 		{name: "nfs", what: "nfs-ganesha and libnfs, NFS 4, files", programs: []string{"ganesha.nfsd"}, helper: "nfsread", most: rivalNodes, cost: 0.5,
 			serve: serveNFS, attach: func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) }},
-		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveNBD,
+		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveRawNBD,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) }},
-		{name: "nbd-squash", what: "nbd-server, squashfs-zstd", programs: []string{"nbd-server", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
+		{name: "nbd-squash", what: "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
 			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
 		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},

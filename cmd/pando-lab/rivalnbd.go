@@ -17,13 +17,18 @@ const nbdPort = 10809
 // nbdConnections is how many connections a node has, as is advised for such roots.
 const nbdConnections = 2
 
-// serveNBD starts nbdkit over the raw image beside the server.
-func serveNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	raw, err := m.rawFile(ctx)
+// serveRawNBD starts nbdkit over the raw image.
+func serveRawNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	return serveNBD(ctx, s, m, m.rawFile)
+}
+
+// serveNBD starts nbdkit over a file, beside the server.
+func serveNBD(ctx context.Context, s *storm, _ *material, file func(context.Context) (string, error)) (stop func(), err error) {
+	path, err := file(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := s.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", raw)
+	c := s.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", path)
 	return s.startServer(ctx, c, "nbdkit", nbdPort)
 }
 

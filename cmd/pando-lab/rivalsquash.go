@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,28 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squashPort is where nbd-server listens.
-const squashPort = 10810
-
-const nbdServerConfig = `[generic]
-port = %d
-[root]
-exportname = %s
-readonly = true
-`
-
-// serveSquashNBD starts nbd-server over the squashfs.
+// serveSquashNBD starts nbdkit over the squashfs.
 func serveSquashNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	file, err := m.squashfs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	config := filepath.Join(s.dir, "nbd-server.conf")
-	if err := os.WriteFile(config, fmt.Appendf(nil, nbdServerConfig, squashPort, file), 0o644); err != nil {
-		return nil, err
-	}
-	c := s.star.Server.Command(context.Background(), "nbd-server", "-d", "-C", config, "-p", filepath.Join(s.dir, "nbd-server.pid"))
-	return s.startServer(ctx, c, "nbd-server", squashPort)
+	return serveNBD(ctx, s, m, m.squashfs)
 }
 
 // squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the export,
@@ -53,7 +33,7 @@ func (n *node) squash(ctx context.Context) (root, error) {
 
 func (n *node) squashMounts(ctx context.Context, r *squashRoot) error {
 	device, tree := filepath.Join(n.dir, "device"), filepath.Join(n.dir, "tree")
-	uri := "nbd://" + net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(squashPort)) + "/root"
+	uri := "nbd://" + net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort))
 	for _, x := range []struct {
 		dir  string
 		argv []string

@@ -81,7 +81,7 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 	}
 	port := strconv.Itoa(trackerPort)
 	stopTracker, err := s.startServer(ctx, s.star.Server.Command(context.Background(), "opentracker", "-i", stormNet.Addr().String(), "-p", port, "-P", port,
-		"-d", dir, "-u", "root", "-w", "allowed"), "opentracker", trackerPort)
+		"-d", dir, "-u", "nobody", "-w", "allowed"), "opentracker", trackerPort)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -34,6 +34,11 @@ type storm struct {
 	rate   testkit.Rate // of a node's link; 0: as fast as this machine can tell
 	uplink testkit.Rate // of the server's link; 0: as a node's
 	busy   bool         // keep runs of a machine that was too busy
+	full   bool         // the long form
+	alone  int          // runs of one node on a fast link, of each system that is compared there
+	add    bool         // to the results that are there
+	page   string       // file to write from results, instead of measuring
+	from   []string     // results
 
 	command string // as it was given
 
@@ -60,13 +65,18 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
 	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func("systems", "what to measure, with commas (default "+strings.Join(names(own()), ",")+"; there are "+strings.Join(names(s.systems()), ", ")+")", listOf(&s.wanted))
+	f.Func("systems", "what to measure, with commas (default all: "+strings.Join(names(s.systems()), ",")+")", listOf(&s.wanted))
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
 	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
 	f.StringVar(&s.dnbd3.server, "dnbd3-server", "", "path of dnbd3-server: there is a system dnbd3 then, if its client is named too")
 	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
+	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
+	f.IntVar(&s.alone, "alone", -1, "runs of one node on a fast link (default 1, with --full 5)")
+	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
+	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
+	f.Func("from", "results for --page, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -89,9 +99,18 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 func (s *storm) check(rest []string) error {
 	if len(s.nodes) == 0 {
 		s.nodes = []int{1, 10, 40}
+		if s.full {
+			s.nodes = []int{1, 10, 40, 100, 200}
+		}
+	}
+	if s.alone < 0 {
+		s.alone = 1
+		if s.full {
+			s.alone = 5
+		}
 	}
 	if len(s.wanted) == 0 {
-		s.wanted = names(own())
+		s.wanted = names(s.systems())
 	}
 	for _, name := range s.wanted {
 		if !slices.Contains(names(s.systems()), name) {
@@ -141,6 +160,9 @@ func rateOf(out *testkit.Rate) func(string) error {
 
 // measure is the whole of it. Whatever happens nothing is left running.
 func (s *storm) measure(ctx context.Context) (err error) {
+	if s.page != "" {
+		return s.writePage(ctx)
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
 	}
@@ -169,14 +191,18 @@ func (s *storm) measure(ctx context.Context) (err error) {
 
 // runAll makes all runs. What was measured is on disk after each.
 func (s *storm) runAll(ctx context.Context, m *material) error {
-	rep, p := newReport(m, s), newPace(m.bootSet)
-	for _, j := range s.plan() {
+	rep, err := s.results(m)
+	if err != nil {
+		return err
+	}
+	p := newPace(m.bootSet)
+	for _, j := range append(s.plan(), s.planAlone()...) {
 		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {
 			return fmt.Errorf("%s with %d nodes: %w", j.System, j.Nodes, err)
 		}
 	}
 	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
-	return s.draw(rep)
+	return rep.draw(ctx, s.dir, "storm-", s.busy)
 }
 
 // mostTries is how often a run is made that was discarded.
@@ -185,13 +211,7 @@ const mostTries = 3
 // runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
 func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
 	for range mostTries {
-		j.Node, j.Server = s.rate, s.uplink
-		if j.Node == 0 {
-			j.Node = p.rate(s.system(j.System), slices.Max(s.nodes))
-		}
-		if j.Server == 0 {
-			j.Server = j.Node
-		}
+		s.choose(p, &j)
 		r, err := s.run(ctx, m, j)
 		if err != nil {
 			return err
@@ -211,22 +231,6 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 	return nil
 }
 
-// draw writes the diagrams of what was not discarded.
-func (s *storm) draw(rep *report) error {
-	for _, name := range slices.Sorted(maps.Keys(plots)) {
-		file := filepath.Join(s.dir, "storm-"+name+".svg")
-		svg := rep.svg(plots[name], s.busy)
-		if svg == "" {
-			continue
-		}
-		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
-			return err
-		}
-		s.say("Diagram:  %s", file)
-	}
-	return nil
-}
-
 func leftOver(err error) error {
 	if err == nil {
 		return nil
@@ -236,11 +240,47 @@ func leftOver(err error) error {
 
 // job is one run to do.
 type job struct {
+	Set    string
 	System string
 	Nodes  int
 	Node   testkit.Rate // of a node's link
 	Server testkit.Rate
 	Again  int // how often this was done before
+}
+
+// choose sets the links of a run.
+func (s *storm) choose(p *pace, j *job) {
+	if j.Set == setAlone {
+		j.Node, j.Server = aloneLink, aloneLink
+		return
+	}
+	j.Node, j.Server = s.rate, s.uplink
+	if j.Node == 0 {
+		j.Node = p.rate(s.system(j.System), slices.Max(s.nodes))
+	}
+	if j.Server == 0 {
+		j.Server = j.Node
+	}
+}
+
+// results are those that were measured before, when more are to be added.
+func (s *storm) results(m *material) (*report, error) {
+	now := newReport(m, s)
+	if !s.add {
+		return now, nil
+	}
+	rep, err := readReport(filepath.Join(s.dir, "storm.json"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return now, nil
+	case err != nil:
+		return nil, err
+	case rep.Version != now.Version || rep.BootSet != now.BootSet:
+		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
+	}
+	rep.Command += "\n" + now.Command
+	rep.Date = now.Date
+	return rep, nil
 }
 
 // plan lists the runs: of each number of nodes, the largest first, all systems in turn, so that what changes on the

@@ -383,3 +383,63 @@ func TestSessionOf(t *testing.T) {
 		t.Errorf("this process: %g s, %d bytes, %v", cpu, memory, err)
 	}
 }
+
+// The page shows what was measured, what was not, and where a rival is better.
+func TestStormPage(t *testing.T) {
+	if _, err := exec.LookPath("rsvg-convert"); err != nil {
+		t.Skip("rsvg-convert draws the PNG files of the page; scripts/install-packages rivals has it")
+	}
+	dir := t.TempDir()
+	r := storms()
+	for i := range r.Runs {
+		r.Runs[i].System = bestName()
+		r.Runs[i].Discarded = false
+	}
+	r.Image, r.Version, r.Command = "lab", "sha256:0123456789abcdef", "pando-lab storm"
+	better := r.Runs[0]
+	better.System, better.Last = "nbd", 10
+	r.Runs = append(r.Runs, better)
+	if err := r.save(filepath.Join(dir, "storm.json")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", filepath.Join(dir, "page.md")}, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "page.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## The image lab", "![", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the page does not have %q:\n%s", want, b)
+		}
+	}
+	for _, name := range []string{"lab-time.svg", "lab-time.png", "lab-server.svg", "lab-server.png"} {
+		if st, err := os.Stat(filepath.Join(dir, "page", name)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPairedRuns(t *testing.T) {
+	r := &report{}
+	for again, x := range [][2]float64{{6, 5}, {7, 7}, {9, 3}} {
+		for i, name := range []string{"a", "b"} {
+			r.Runs = append(r.Runs, stormRun{Set: setAlone, System: name, Nodes: 1, Again: again, Last: x[i]})
+		}
+	}
+	if got, n := r.paired("a", "b"); got != 1.2 || n != 3 {
+		t.Errorf("median of 1.2, 1 and 3: got %g of %d", got, n)
+	}
+	r.Runs[0].Discarded = true
+	if got, n := r.paired("a", "b"); got != 2 || n != 2 {
+		t.Errorf("without a discarded run: got %g of %d", got, n)
+	}
+	if len(r.kinds("")) != 0 {
+		t.Error("runs of one node on a fast link are no storms")
+	}
+}

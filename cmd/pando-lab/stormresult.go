@@ -39,7 +39,7 @@ type report struct {
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
-	Set        string    `json:"set,omitempty"` // "": a storm; see setAlone, setFault
+	Set        string    `json:"set,omitempty"` // "": a storm; see setAlone
 	System     string    `json:"system"`
 	Nodes      int       `json:"nodes"`
 	NodeRate   int64     `json:"node_rate"`
@@ -177,4 +177,16 @@ func (r *report) save(file string) error {
 		return err
 	}
 	return store.WriteFile(file, append(b, '\n'), 0o644)
+}
+
+func readReport(file string) (*report, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
 }

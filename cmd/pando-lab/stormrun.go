@@ -17,8 +17,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return stormRun{}, err
 	}
-	r := stormRun{System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r := stormRun{Set: j.Set, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
+	if j.Set == setAlone {
+		r.Think = aloneThink.Seconds() / r.Unit
+	}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err
@@ -109,7 +112,7 @@ type look struct {
 func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bursts := m.boot.scaled(time.Duration(s.think * r.Unit * float64(time.Second)))
+	bursts := m.boot.scaled(time.Duration(r.Think * r.Unit * float64(time.Second)))
 	var booting, ending sync.WaitGroup
 	booting.Add(len(nodes))
 	begin := time.Now()

@@ -18,11 +18,8 @@ type kind struct {
 	system string
 }
 
-// The sets of runs beside storms.
-const (
-	setAlone = "alone" // one node on a fast link
-	setFault = "fault" // something goes wrong in mid-storm
-)
+// setAlone are runs of one node on a fast link. Storms are in the set "".
+const setAlone = "alone"
 
 // kinds of a set, systems in the order in which they are listed, small numbers of nodes first.
 func (r *report) kinds(set string) (out []kind) {
