@@ -60,7 +60,7 @@ func (e *RecipeError) Error() string {
 //go:embed recipes/*.yaml
 var builtin embed.FS
 
-// BuiltinRecipes lists the names of the recipes that Pando brings: "debian:bookworm".
+// BuiltinRecipes lists the names of the recipes that Pando brings: "debian:bookworm". A file's name has "_" for the colon.
 func BuiltinRecipes() []string {
 	files, err := builtin.ReadDir("recipes")
 	if err != nil {
@@ -68,7 +68,7 @@ func BuiltinRecipes() []string {
 	}
 	out := make([]string, len(files))
 	for i, f := range files {
-		out[i] = strings.Replace(strings.TrimSuffix(f.Name(), ".yaml"), "-", ":", 1)
+		out[i] = strings.Replace(strings.TrimSuffix(f.Name(), ".yaml"), "_", ":", 1)
 	}
 	return out
 }
@@ -81,7 +81,7 @@ func LoadRecipe(name string) (*Recipe, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("recipe %s: there is no such file, and the built-in recipes are %s",
-			name, strings.Join(BuiltinRecipes(), " and "))
+			name, strings.Join(BuiltinRecipes(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
@@ -90,7 +90,7 @@ func LoadRecipe(name string) (*Recipe, error) {
 }
 
 func builtinRecipe(name string) (*Recipe, error) {
-	text, err := builtin.ReadFile("recipes/" + strings.Replace(name, ":", "-", 1) + ".yaml")
+	text, err := builtin.ReadFile("recipes/" + strings.Replace(name, ":", "_", 1) + ".yaml")
 	if err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
 	}

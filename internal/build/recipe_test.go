@@ -13,7 +13,7 @@ import (
 )
 
 func TestBuiltinRecipes(t *testing.T) {
-	if got := BuiltinRecipes(); !slices.Equal(got, []string{"debian:bookworm", "debian:trixie"}) {
+	if got := BuiltinRecipes(); !slices.Equal(got, []string{"debian-desktop", "debian:bookworm", "debian:trixie"}) {
 		t.Fatalf("built in: %q", got)
 	}
 	for _, name := range BuiltinRecipes() {
@@ -84,7 +84,7 @@ func TestRecipeErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
-	if _, err := LoadRecipe("debian:bookwurm"); err == nil || !strings.Contains(err.Error(), "debian:bookworm and debian:trixie") {
+	if _, err := LoadRecipe("debian:bookwurm"); err == nil || !strings.Contains(err.Error(), "debian-desktop, debian:bookworm, debian:trixie") {
 		t.Errorf("a recipe that is not there: %v", err)
 	}
 }

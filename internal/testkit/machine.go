@@ -31,6 +31,8 @@ type MachineConfig struct {
 	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
 	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
 	Memory   int       // MiB; 0: 768
+	CPUs     int       // 0: 1
+	Screen   bool      // it has a graphics card, for Screenshot
 	Net      *Net
 	Dir      string // for console, monitor socket and firmware variables; made if missing
 }

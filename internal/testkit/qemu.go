@@ -14,14 +14,15 @@ const (
 	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 )
 
-// qemuArgs is QEMU's command line. One CPU: a guest's boot is mostly one thread, and two machines at a time then
-// fill two cores under emulation.
+// qemuArgs is QEMU's command line. One CPU, unless more are wanted: a server's boot is mostly one thread, and two machines
+// at a time then fill two cores under emulation.
 func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	c := m.Config
 	memory := c.Memory
 	if memory == 0 {
 		memory = 768
 	}
+	cpus := max(1, c.CPUs)
 	firmware, nic, err := firmwareArgs(c)
 	if err != nil {
 		return nil, err
@@ -29,13 +30,16 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	args := []string{
 		"-name", c.Name, "-nodefaults", "-no-user-config", "-display", "none",
 		// Without graphics SeaBIOS and the iPXE ROM speak to the serial port too.
-		"-machine", "q35,graphics=off", "-smp", "1", "-m", strconv.Itoa(memory),
+		"-machine", "q35,graphics=off", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-serial", "file:" + m.Console.Path,
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
 	}
 	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
 		args = append(args, "-netdev", tapArg("second", taps[1]), "-device", "e1000,netdev=second,romfile=,mac="+c.Second.String())
+	}
+	if c.Screen {
+		args = append(args, "-device", "VGA,edid=on,xres=1280,yres=800")
 	}
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,bootindex=1,mac="+c.MAC.String())
 	args = append(args, accelArgs()...)

@@ -123,6 +123,9 @@ type node struct {
 	group    string
 	nic      string    // QEMU's name, "" for the default
 	second   fleet.MAC // of a card that it does not boot by, on the same wire; zero: none
+	memory   int       // MiB, 0 for the default
+	cpus     int       // 0 for one
+	screen   bool      // it has a graphics card
 }
 
 // announce makes a node known before it appears.
@@ -146,7 +149,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	}
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
-		Second: n.second, Net: s.net, Dir: s.dir})
+		Second: n.second, Memory: n.memory, CPUs: n.cpus, Screen: n.screen, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -186,8 +189,13 @@ func (s *site) wait(name string, limit time.Duration, m *testkit.Machine, good f
 // waitEvent waits for an event of a node's latest boot.
 func (s *site) waitEvent(name string, m *testkit.Machine, good func(trace.Event) bool) trace.Event {
 	s.t.Helper()
+	return s.waitEventFor(name, bootTimeout, m, good)
+}
+
+func (s *site) waitEventFor(name string, limit time.Duration, m *testkit.Machine, good func(trace.Event) bool) trace.Event {
+	s.t.Helper()
 	var found trace.Event
-	s.wait(name, bootTimeout, m, func(api.Node) bool {
+	s.wait(name, limit, m, func(api.Node) bool {
 		b, err := s.API.NodeBoot(s.t.Context(), name)
 		if err != nil {
 			return false

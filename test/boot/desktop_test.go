@@ -1,0 +1,147 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+const (
+	desktop = "desktop"
+
+	// browser is the mark that the recipe's image makes when a page is on the screen.
+	browser = trace.Stage("browser")
+
+	// browserTimeout is from power-on to there. Under emulation a desktop takes five minutes with two processors for itself.
+	browserTimeout = 20 * time.Minute
+
+	// fewColours is more than text on black has, and less than a desktop.
+	fewColours = 500
+
+	// The browser's window, as root sees it.
+	inSession  = "export DISPLAY=:0 XAUTHORITY=/home/lab/.Xauthority; "
+	findWindow = inSession + `xdotool search --onlyvisible --name '^Welcome to the lab.* Mozilla Firefox$' getwindowname %@`
+)
+
+// The recipe debian-desktop boots to a desktop that somebody is logged in to, with a page in the browser on the screen, and
+// says so on the timeline. Two boots record what that reads; the third has a boot pack.
+func TestRealBootDesktop(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	s.build(desktop, "from: debian-desktop\n")
+	var last desktopBytes
+	for i := range 3 {
+		n := node{name: fmt.Sprintf("seat%d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 17, 0, byte(i + 1)}, firmware: testkit.BIOS,
+			group: desktop, memory: 3072, cpus: 2, screen: true}
+		s.announce(n)
+		if i == 2 {
+			pack := s.waitPack(n)
+			t.Logf("boot pack of %d boots: %d pieces, %.1f MB, %.1f MB sent", pack.Boots, pack.Pieces, float64(pack.Raw)/1e6, float64(pack.Stored)/1e6)
+		}
+		last = s.bootDesktop(n)
+	}
+	if last.Bytes["pack"] == 0 {
+		t.Errorf("the third boot read nothing from its boot pack: %+v", last)
+	}
+}
+
+// desktopBytes is the block daemon's account of a boot.
+type desktopBytes struct {
+	Bytes map[string]int64 `json:"bytes"` // by where they came from
+	Read  int64            `json:"read"`  // by the kernel
+	Reads int64            `json:"reads"`
+}
+
+// bootDesktop boots a node until its browser shows a page, looks at it from inside and from outside, and cuts its power.
+func (s *site) bootDesktop(n node) desktopBytes {
+	s.t.Helper()
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	s.waitEventFor(n.name, browserTimeout, m, func(e trace.Event) bool { return e.Stage == browser })
+	g := s.shell(n)
+	bytes := s.desktopBytes(g)
+	s.t.Logf("%s: %d reads of %.1f MB until the browser, %.1f MB received: %.2f; %.1f MB of the reads were in the pack",
+		n.name, bytes.Reads, float64(bytes.Read)/1e6, float64(bytes.Bytes["server"])/1e6,
+		float64(bytes.Bytes["server"])/float64(bytes.Read), float64(bytes.Bytes["pack"])/1e6)
+	s.screen(n, m)
+	for _, look := range []struct{ what, command, want string }{
+		{"session of lab", "loginctl show-user lab --property=State --value", "active"},
+		{"its desktop", "pgrep -u lab -x xfce4-session >/dev/null && echo runs", "runs"},
+		{"the browser's window", findWindow, "Welcome to the lab — Mozilla Firefox"},
+		{"time until the screen blanks", inSession + `xset q | awk '$1 == "timeout:" {print $2}'`, "0"},
+		{"language", "systemctl show-environment | grep ^LANG=", "LANG=en_US.UTF-8"},
+		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1", ""},
+		{"disks that the desktop offers", "udevadm info --query=property --property=UDISKS_IGNORE --value /dev/nbd0", "1"},
+	} {
+		if got := s.run(g, look.command); got != look.want {
+			s.t.Errorf("%s: %s: %q, expected %q", n.name, look.what, got, look.want)
+		}
+	}
+	s.noErrors(n, g)
+	s.recording(n, m)
+	s.t.Logf("%s", s.showBoot(n))
+	if err := m.Close(); err != nil {
+		s.t.Error(err)
+	}
+	booted()
+	return bytes
+}
+
+// desktopBytes asks the block daemon. The image has perl, and no curl.
+func (s *site) desktopBytes(g *testkit.Guest) (out desktopBytes) {
+	s.t.Helper()
+	const ask = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/run/pando/block.sock") or die $!;
+		print $s "GET /status HTTP/1.0\r\nHost: x\r\n\r\n"; print <$s>' | tail -n 1`
+	if err := json.Unmarshal([]byte(s.run(g, ask)), &out); err != nil || out.Read == 0 {
+		s.t.Fatalf("status of the block daemon: %+v %v", out, err)
+	}
+	return out
+}
+
+// screen waits until the screen is not black, and keeps what it shows.
+func (s *site) screen(n node, m *testkit.Machine) {
+	s.t.Helper()
+	file := filepath.Join(workDir, n.name+".png")
+	colours := 0
+	s.wait(n.name, stepTimeout, m, func(api.Node) bool {
+		shot, err := m.Screenshot(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		colours = testkit.Colours(shot)
+		f, err := os.Create(file)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer f.Close()
+		if err := png.Encode(f, shot); err != nil {
+			s.t.Fatal(err)
+		}
+		return colours > fewColours
+	})
+	s.t.Logf("%s: %d colours on the screen, see %s", n.name, colours, file)
+}
+
+// showBoot is the timeline of a node's boot, as an operator sees it.
+func (s *site) showBoot(n node) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "boot", "show", n.name).CombinedOutput()
+	if err != nil {
+		s.t.Error(err)
+	}
+	return strings.TrimSpace(string(out))
+}
