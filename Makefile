@@ -35,6 +35,11 @@ bench-storm: build ## many nodes boot at once on slow links (root, an idle machi
 	@gcc -O2 -Wall -o build/bin/nfsread tools/nfsread/nfsread.c -lnfs
 	@build/bin/pando-lab storm $(if $(FULL),--full) $(STORM)
 
+.PHONY: bench-alone
+bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local disk, in turns (root, an idle machine); ALONE="..." for flags
+	@scripts/install-packages rivals
+	@build/bin/pando-lab alone $(ALONE)
+
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin
 	@scripts/install-packages build

@@ -35,7 +35,6 @@ type storm struct {
 	uplink testkit.Rate // of the server's link; 0: as a node's
 	busy   bool         // keep runs of a machine that was too busy
 	full   bool         // the long form
-	alone  int          // runs of one node on a fast link, of each system that is compared there
 	add    bool         // to the results that are there
 	page   string       // file to write from results, instead of measuring
 	from   []string     // results
@@ -73,7 +72,6 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.dnbd3.server, "dnbd3-server", "", "path of dnbd3-server: there is a system dnbd3 then, if its client is named too")
 	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
 	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
-	f.IntVar(&s.alone, "alone", -1, "runs of one node on a fast link (default 1, with --full 5)")
 	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.Func("from", "results for --page, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
@@ -101,12 +99,6 @@ func (s *storm) check(rest []string) error {
 		s.nodes = []int{1, 10, 40}
 		if s.full {
 			s.nodes = []int{1, 10, 40, 100, 200}
-		}
-	}
-	if s.alone < 0 {
-		s.alone = 1
-		if s.full {
-			s.alone = 5
 		}
 	}
 	if len(s.wanted) == 0 {
@@ -196,7 +188,7 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		return err
 	}
 	p := newPace(m.bootSet)
-	for _, j := range append(s.plan(), s.planAlone()...) {
+	for _, j := range s.plan() {
 		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {
 			return fmt.Errorf("%s with %d nodes: %w", j.System, j.Nodes, err)
 		}
@@ -240,7 +232,6 @@ func leftOver(err error) error {
 
 // job is one run to do.
 type job struct {
-	Set    string
 	System string
 	Nodes  int
 	Node   testkit.Rate // of a node's link
@@ -250,10 +241,6 @@ type job struct {
 
 // choose sets the links of a run.
 func (s *storm) choose(p *pace, j *job) {
-	if j.Set == setAlone {
-		j.Node, j.Server = aloneLink, aloneLink
-		return
-	}
 	j.Node, j.Server = s.rate, s.uplink
 	if j.Node == 0 {
 		j.Node = p.rate(s.system(j.System), slices.Max(s.nodes))

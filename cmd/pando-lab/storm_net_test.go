@@ -47,7 +47,7 @@ func newTestStorm(t *testing.T, args ...string) (*storm, *bytes.Buffer) {
 	version := smallVersion(t, data)
 	recordBoot(t, data, version)
 	var out bytes.Buffer
-	s, err := newStorm(append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--alone", "0", "--busy"}, args...), &out, &out)
+	s, err := newStorm(append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...), &out, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

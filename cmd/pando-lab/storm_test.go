@@ -424,22 +424,3 @@ func TestStormPage(t *testing.T) {
 		}
 	}
 }
-
-func TestPairedRuns(t *testing.T) {
-	r := &report{}
-	for again, x := range [][2]float64{{6, 5}, {7, 7}, {9, 3}} {
-		for i, name := range []string{"a", "b"} {
-			r.Runs = append(r.Runs, stormRun{Set: setAlone, System: name, Nodes: 1, Again: again, Last: x[i]})
-		}
-	}
-	if got, n := r.paired("a", "b"); got != 1.2 || n != 3 {
-		t.Errorf("median of 1.2, 1 and 3: got %g of %d", got, n)
-	}
-	r.Runs[0].Discarded = true
-	if got, n := r.paired("a", "b"); got != 2 || n != 2 {
-		t.Errorf("without a discarded run: got %g of %d", got, n)
-	}
-	if len(r.kinds("")) != 0 {
-		t.Error("runs of one node on a fast link are no storms")
-	}
-}

@@ -22,7 +22,7 @@ const modelText = "a straight line through the runs with the fewest and the most
 // model estimates rivals for the numbers of nodes that only Pando was measured with.
 func (r *report) model() (out []estimate) {
 	var most []int
-	for _, k := range r.kinds("") {
+	for _, k := range r.kinds() {
 		if !slices.Contains(most, k.nodes) {
 			most = append(most, k.nodes)
 		}
@@ -44,7 +44,7 @@ func (r *report) model() (out []estimate) {
 
 // ends are the runs of a system with the fewest and the most nodes.
 func (r *report) ends(system string) (few, many stormRun, ok bool) {
-	for _, k := range r.kinds("") {
+	for _, k := range r.kinds() {
 		m, good := r.typical(k, false)
 		if k.system != system || !good {
 			continue

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,10 +36,30 @@ func (s *storm) writePage(ctx context.Context) error {
 		if err := r.draw(ctx, dir, r.Image+"-", false); err != nil {
 			return err
 		}
-		r.section(&out, filepath.Base(dir))
+		alone, err := readAlone(filepath.Join(filepath.Dir(file), "alone.json"))
+		if err != nil {
+			return err
+		}
+		if alone != nil && alone.Version != r.Version {
+			alone = nil
+		}
+		r.section(&out, filepath.Base(dir), alone)
 	}
 	out.WriteString(pageFoot)
 	return store.WriteFile(s.page, []byte(out.String()), 0o644)
+}
+
+// readAlone reads what `make bench-alone` left; nil: nothing.
+func readAlone(file string) (*aloneResult, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &aloneResult{}
+	if err == nil {
+		err = json.Unmarshal(b, r)
+	}
+	return r, err
 }
 
 // draw writes the diagrams of what was not discarded, as SVG and PNG.
@@ -75,7 +98,7 @@ initramfs are not part of it: they come before, to each node from the server, wh
 `
 
 // section is one image's part of the page.
-func (r *report) section(out *strings.Builder, dir string) {
+func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 	fmt.Fprintf(out, "\n## The image %s\n\n", r.Image)
 	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot reads %.1f MB; its boot pack has %.1f MB on the wire, W.\n", r.Version,
 		mega(r.RootSize), mega(r.Read), mega(r.BootSet))
@@ -90,7 +113,10 @@ func (r *report) section(out *strings.Builder, dir string) {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
 	out.WriteString("\n" + r.systemsText())
-	out.WriteString("\n### What was aimed at\n\n" + markdown(append([]row{{"what", "aim", "measured", ""}}, r.targets()...)))
+	out.WriteString("\n### What was aimed at\n\n" + markdown(append([]row{{"what", "aim", "measured", ""}}, r.targets(alone)...)))
+	if alone != nil {
+		fmt.Fprintf(out, "\n### One machine alone\n\n`make bench-alone`, %s:\n\n```\n%s```\n", alone.Date.Format(time.DateOnly), alone.table())
+	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses())
 }
 
@@ -98,7 +124,7 @@ func (r *report) section(out *strings.Builder, dir string) {
 func (r *report) systemsText() string {
 	var out strings.Builder
 	seen := map[string]bool{}
-	for _, k := range r.kinds("") {
+	for _, k := range r.kinds() {
 		if !seen[k.system] {
 			seen[k.system] = true
 			fmt.Fprintf(&out, "- `%s`: %s\n", k.system, describe(k.system))
@@ -138,6 +164,7 @@ On an idle machine, as root:
 
     make bench-storm           # up to 40 nodes
     make bench-storm FULL=1    # up to 200 nodes
+    make bench-alone           # one emulated machine by itself
     build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
 
 The raw data of each run and node is in storm.json. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its

@@ -68,7 +68,7 @@ type line struct {
 // lines are the median runs of all systems, and what is modelled. busy: discarded runs, too.
 func (r *report) lines(p plot, busy bool) (out []line) {
 	index := map[string]int{}
-	for _, k := range r.kinds("") {
+	for _, k := range r.kinds() {
 		m, ok := r.typical(k, busy)
 		if !ok {
 			continue

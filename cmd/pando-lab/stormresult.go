@@ -39,7 +39,6 @@ type report struct {
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
-	Set        string    `json:"set,omitempty"` // "": a storm; see setAlone
 	System     string    `json:"system"`
 	Nodes      int       `json:"nodes"`
 	NodeRate   int64     `json:"node_rate"`

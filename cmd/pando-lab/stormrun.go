@@ -17,11 +17,8 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return stormRun{}, err
 	}
-	r := stormRun{Set: j.Set, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r := stormRun{System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
-	if j.Set == setAlone {
-		r.Think = aloneThink.Seconds() / r.Unit
-	}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err

@@ -13,18 +13,14 @@ import (
 
 // kind is what runs are alike in.
 type kind struct {
-	set    string
 	nodes  int
 	system string
 }
 
-// setAlone are runs of one node on a fast link. Storms are in the set "".
-const setAlone = "alone"
-
-// kinds of a set, systems in the order in which they are listed, small numbers of nodes first.
-func (r *report) kinds(set string) (out []kind) {
+// kinds are all, systems in the order in which they are listed, small numbers of nodes first.
+func (r *report) kinds() (out []kind) {
 	for _, x := range r.Runs {
-		if k := (kind{set, x.Nodes, x.System}); x.Set == set && !slices.Contains(out, k) {
+		if k := (kind{x.Nodes, x.System}); !slices.Contains(out, k) {
 			out = append(out, k)
 		}
 	}
@@ -38,7 +34,7 @@ func (r *report) kinds(set string) (out []kind) {
 // of returns the runs of a kind, quickest first.
 func (r *report) of(k kind, discarded bool) (out []stormRun) {
 	for _, x := range r.Runs {
-		if x.Set == k.set && x.Nodes == k.nodes && x.System == k.system && (discarded || !x.Discarded) {
+		if x.Nodes == k.nodes && x.System == k.system && (discarded || !x.Discarded) {
 			out = append(out, x)
 		}
 	}
@@ -60,7 +56,7 @@ func (r stormRun) units() float64 { return r.Last / r.Unit }
 
 // ratio is the storm ratio: how much longer the last of N takes than one alone, each in its own unit. 0: not known.
 func (r *report) ratio(m stormRun, busy bool) float64 {
-	alone, ok := r.typical(kind{m.Set, 1, m.System}, busy)
+	alone, ok := r.typical(kind{1, m.System}, busy)
 	if !ok {
 		return 0
 	}
@@ -76,7 +72,7 @@ var heads = row{"system", "N", "B", "runs", "t_p50", "t_last", "W/(eta B)", "sto
 // rows are the median run of each system and number of nodes, and what is modelled. busy: discarded runs, too, with a mark.
 func (r *report) rows(busy bool) (out []row) {
 	last := ""
-	for _, k := range r.kinds("") {
+	for _, k := range r.kinds() {
 		if last != "" && last != k.system {
 			out = append(out, r.modelledRows(last)...)
 		}

@@ -6,8 +6,14 @@ import (
 	"strings"
 )
 
+// bestName is all of Pando that there is.
+func bestName() string {
+	all := own()
+	return all[len(all)-1].name
+}
+
 // targets are what Pando aims at, each with what was measured.
-func (r *report) targets() (out []row) {
+func (r *report) targets(alone *aloneResult) (out []row) {
 	best := bestName()
 	add := func(what, aim string, limit, got float64, ok bool) {
 		if !ok {
@@ -24,7 +30,7 @@ func (r *report) targets() (out []row) {
 		nodes int
 		limit float64
 	}{{40, 1.25}, {200, 1.35}} {
-		m, ok := r.typical(kind{"", x.nodes, best}, false)
+		m, ok := r.typical(kind{x.nodes, best}, false)
 		add(fmt.Sprintf("the last of %d nodes has booted, server's link as fast as a node's, in W/(eta B)", x.nodes), fmt.Sprintf("≤ %.2f", x.limit), x.limit, m.units(), ok)
 	}
 	if most, ok := r.largest(best); ok {
@@ -34,14 +40,19 @@ func (r *report) targets() (out []row) {
 		control := (float64(most.ServerSent)*eta - most.total("server")) / float64(most.Nodes) / 1000
 		add("all else that left it, for each node, in KB (manifest, index pages and answers among it)", "≤ 20", 20, control, true)
 	}
-	one, ok := r.typical(kind{"", 1, best}, false)
+	one, ok := r.typical(kind{1, best}, false)
 	add("bytes on the wire of one boot, to bytes that it reads", "≤ 0.35", 0.35, one.wire(), ok)
-	for _, x := range []struct {
-		other, what string
-		limit       float64
-	}{{"nbd-squash", "squashfs-zstd over NBD", 1}, {localDisk.name, "a local disk that is never waited for", 1.05}} {
-		got, n := r.paired(best, x.other)
-		add(fmt.Sprintf("one node alone on 1 Gb/s, to %s (median of %d pairs)", x.what, n), fmt.Sprintf("≤ %.2f", x.limit), x.limit, got, n > 0)
+	for _, x := range aloneTargets {
+		pairs := 0
+		if alone != nil {
+			pairs = min(len(alone.Seconds["pando"]), len(alone.Seconds[x.way]))
+		}
+		got := 0.0
+		if pairs > 0 {
+			got = paired(alone.Seconds["pando"], alone.Seconds[x.way])
+		}
+		add(fmt.Sprintf("one machine alone on a fast link, from /init to booted, to %s (median of %d pairs)", x.what, pairs), fmt.Sprintf("≤ %.2f", x.limit),
+			x.limit, got, pairs > 0)
 	}
 	add("processor time of the block daemon for one boot, in s", "≤ 0.50", 0.5, one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok)
 	kept := float64(min(r.BootSet, 24<<20))
@@ -50,9 +61,15 @@ func (r *report) targets() (out []row) {
 	return out
 }
 
+// aloneTargets are of `make bench-alone`.
+var aloneTargets = []struct {
+	way, what string
+	limit     float64
+}{{"nbd-squashfs", "squashfs-zstd over NBD", 1}, {"disk", "the same file system on a local disk", 1.05}}
+
 // largest is the storm of a system with the most nodes.
 func (r *report) largest(system string) (m stormRun, ok bool) {
-	for _, k := range r.kinds("") {
+	for _, k := range r.kinds() {
 		if x, good := r.typical(k, false); good && k.system == system && k.nodes > 1 {
 			m, ok = x, true
 		}
@@ -69,27 +86,12 @@ func (r stormRun) total(source string) float64 {
 	return float64(sum)
 }
 
-// paired is the median ratio of the times of one node alone, run by run. These runs wait for no link, so how busy the
-// machine was says nothing, but other programs must not have been what it was busy with.
-func (r *report) paired(a, b string) (ratio float64, n int) {
-	var ratios []float64
-	for _, x := range r.Runs {
-		for _, y := range r.Runs {
-			if x.Set == setAlone && y.Set == setAlone && x.System == a && y.System == b && x.Again == y.Again && !x.Discarded && !y.Discarded {
-				ratios = append(ratios, x.Last/y.Last)
-			}
-		}
-	}
-	slices.Sort(ratios)
-	return median(ratios), len(ratios)
-}
-
 // losses are the figures in which a rival is better than all of Pando, at the same number of nodes.
 func (r *report) losses() string {
 	var out strings.Builder
 	best := bestName()
-	for _, k := range r.kinds("") {
-		ours, ok := r.typical(kind{"", k.nodes, best}, false)
+	for _, k := range r.kinds() {
+		ours, ok := r.typical(kind{k.nodes, best}, false)
 		theirs, good := r.typical(k, false)
 		if !ok || !good || slices.Contains(names(own()), k.system) {
 			continue
