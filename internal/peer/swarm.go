@@ -111,9 +111,9 @@ type Swarm struct {
 	o       Options
 	have    Bitmap
 	idle    Bitmap // only fetched when a read waits for it
-	missing int // pieces that are to be fetched ahead
-	first   int // the first one
-	reach   int // and none from here on now
+	missing int    // pieces that are to be fetched ahead
+	first   int    // the first one
+	reach   int    // and none from here on now
 	pieces  []piece
 	flights []flight
 	demands []demand // oldest first
