@@ -12,13 +12,13 @@ import (
 const (
 	maxWant    = 16                     // pieces of a question
 	maxGrant   = 8                      // pieces of an answer
-	grantAlone = 32                     // to one who is alone: it shall not ask all the time
+	grantAlone = 16                     // to one who is alone: it shall not ask all the time
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 32
 	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
 	asksMost   = 4000            // questions a second that are answered; with more nodes, each waits longer
 	lostFactor = 16              // times the patience for a second copy
-	restGrows  = 4               // doublings of the patience for each further copy
+	restGrows  = 8               // doublings of the patience for copies beyond Copies
 	lead       = 32              // pieces that the server runs ahead of what nodes ask for
 )
 
@@ -201,15 +201,15 @@ func (t *Tracker) patience(x *waiting) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
 }
 
-// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies the patience grows
-// with each: those that have it may be out of the reach of those that ask, who would wait for ever.
+// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes a long
+// patience: those that have it may be out of the reach of those that ask, who would wait for ever.
 func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
 	s := x.swarm.pieces[p]
 	more := s.copies - t.o.Copies + 1
 	if more > 0 && t.busy {
 		return false
 	}
-	return now >= s.last+t.patience(x)<<(restGrows*max(0, min(more, 4)))
+	return now >= s.last+t.patience(x)<<(restGrows*max(0, min(more, 1)))
 }
 
 // lost tells whether a piece was sent long ago and no node ever said that it has it.

@@ -76,7 +76,7 @@ type Node struct {
 	kicked  chan struct{} // the shelf has news
 
 	calls, control atomic.Int64
-	peers          atomic.Int32 // known
+	sociable       atomic.Bool // there are others, and a tracker that knows what they have
 
 	mu      sync.Mutex
 	shelf   Shelf // nil until Use
@@ -98,6 +98,7 @@ type Node struct {
 	work     sync.WaitGroup
 	patience time.Duration // until the tracker is heard of: joinTime
 	began    bool          // the tracker was heard of, or waited for long enough
+	met      bool          // a peer was known at some time
 	quit     bool
 	heard    hearing
 }
@@ -184,7 +185,8 @@ func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
 // act does what the swarm decides.
 func (n *Node) act(wake *time.Timer) {
 	step := n.swarm.Next(n.now())
-	n.peers.Store(int32(n.swarm.Peers()))
+	n.met = n.met || n.swarm.Peers() > 0
+	n.sociable.Store(n.met && n.swarm.tracker)
 	for _, f := range step.Cancel {
 		if stop := n.flights[f]; stop != nil {
 			delete(n.flights, f)

@@ -224,7 +224,7 @@ func TestLeave(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	a.wait(t)
 	b.wait(t)
-	waitFor(t, func() bool { return b.peers.Load() > 0 })
+	waitFor(t, func() bool { return s.tracker.Nodes() == 2 })
 	a.Leave(t.Context())
 	if s.tracker.Nodes() != 1 {
 		t.Errorf("the tracker knows %d nodes", s.tracker.Nodes())
@@ -270,7 +270,7 @@ func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	for _, n := range []*live{a, b} {
 		n.wait(t)
-		waitFor(t, func() bool { return n.peers.Load() > 0 }) // who knows no peers does not ask for any
+		waitFor(t, func() bool { return n.sociable.Load() }) // who knows no peers does not ask for any
 	}
 	if _, err := a.Get(t.Context(), id, int64(len(extra))); err != nil {
 		t.Fatal(err)

@@ -40,13 +40,13 @@ func (n *Node) reading(change int) {
 	n.uploads.Reading(change)
 }
 
-// getLoose asks one peer at most, and the origin when that fails or is late. A node that knows no peers asks the origin at
+// getLoose asks one peer at most, and the origin when that fails or is late. A node that is alone asks the origin at
 // once; else the tracker says who has it.
 func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	if v, ok := n.held(p.ID); ok {
 		return v, nil
 	}
-	if n.peers.Load() == 0 {
+	if !n.sociable.Load() {
 		return n.keepLoose(n.o.Origin.Get(ctx, p.ID, p.Size))
 	}
 	ctx, cancel := context.WithCancel(ctx)
