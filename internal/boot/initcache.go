@@ -26,7 +26,7 @@ const (
 	diskPoll  = 50 * time.Millisecond
 	diskQuiet = 3 * time.Second  // without a new device: there is none. USB takes two
 	diskFor   = 15 * time.Second // altogether
-	diskWait  = 3 * time.Second  // more, once the boot needs it
+	diskWait  = 5 * time.Second  // more, once the boot needs it
 )
 
 // diskFinder looks for the disk that was prepared as the node's cache.
