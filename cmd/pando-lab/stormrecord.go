@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/store"
 	"pando/internal/testkit"
 )
 
@@ -42,11 +43,7 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 	if err := s.serve(ctx, "own"); err != nil {
 		return err
 	}
-	ref, args := fleet.Ref(s.image), testkit.KernelArgs()
-	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
-		return err
-	}
-	if _, err := s.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"}); err != nil {
+	if err := s.welcome(ctx); err != nil {
 		return err
 	}
 	for n := range recordBoots {
@@ -54,10 +51,47 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 			return err
 		}
 	}
+	if err := s.packed(ctx, v); err != nil {
+		return err
+	}
 	if err := s.site.Close(); err != nil {
 		return err
 	}
 	return s.serve(ctx, "off")
+}
+
+// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute, which no storm
+// shall have to share.
+func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
+	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("the server made no boot pack within %s; its log is %s", recordTimeout, s.site.Config.Log))
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		records, err := dir.Packs(v)
+		if err != nil || len(records) > 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// welcome lets any machine boot the image.
+func (s *storm) welcome(ctx context.Context) error {
+	ref, args := fleet.Ref(s.image), testkit.KernelArgs()
+	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
+		return err
+	}
+	_, err := s.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"})
+	return err
 }
 
 // recordOne boots a machine until the server has so many traces.

@@ -58,12 +58,19 @@ func (d *Device) knows(off, n int64) bool {
 	return true
 }
 
+// isSpared tells whether piece i was left out.
+func (p *pieces) isSpared(i int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state[i].spared
+}
+
 // spare leaves piece i out: its blocks come from chunks.
 func (p *pieces) spare(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := &p.state[i]; !s.lost {
-		s.lost = true
+		s.lost, s.spared = true, true
 		p.drop(i)
 		p.stir()
 	}

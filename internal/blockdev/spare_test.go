@@ -2,6 +2,7 @@ package blockdev
 
 import (
 	"bytes"
+	"sync"
 	"testing"
 
 	"pando/internal/chunk"
@@ -34,7 +35,14 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := &source{img: img}
-			d := open(t, src, Options{Index: img.index, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}})
+			served := map[string]int{}
+			var mu sync.Mutex
+			count := func(source string, n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				served[source] += n
+			}
+			d := open(t, src, Options{Index: img.index, Served: count, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}})
 			for i := range m.Pieces {
 				_, _ = d.sent(i)
 			}
@@ -54,6 +62,9 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 			got := make([]byte, len(img.raw))
 			if err := d.ReadAt(t.Context(), got, 0); err != nil || !bytes.Equal(got, img.raw) {
 				t.Errorf("wrong bytes, or %v", err)
+			}
+			if of := int(d.pack.ends[len(m.Pieces)-1]); served["pack"]+served["spared"] != of {
+				t.Errorf("of %d bytes in the pack %d are said to be from it, %d to be spared", of, served["pack"], served["spared"])
 			}
 			if d.pack.lost != 0 {
 				t.Errorf("%d pieces are said to be lost", d.pack.lost)

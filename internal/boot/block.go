@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ import (
 	"pando/internal/blockdev"
 	"pando/internal/cache"
 	"pando/internal/nbd"
+	"pando/internal/peer"
 	"pando/internal/store"
 )
 
@@ -53,6 +55,8 @@ type blockDaemon struct {
 	reads   *readRecorder
 	through *cache.Through // nil: no cache beside what blockdev has
 	start   time.Time
+
+	swarm atomic.Pointer[peer.Node] // nil: it is in none
 
 	mu      sync.Mutex
 	control *controlConn // to the supervisor, which may be replaced
@@ -141,7 +145,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads}, d.log); err != nil {
+	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads, d.leave}, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.keeper.run(ctx)
@@ -192,8 +196,16 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)
-	dev, err := blockdev.Open(ctx, d.kept(retry), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Pack: d.pack(retry), Served: d.served})
+	pack, from := d.pack(retry), blockdev.Source(retry)
+	node := d.joinSwarm(ctx, retry, pack)
+	if node != nil {
+		from = node
+	}
+	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+		Pack: pack, Served: d.served})
+	if err == nil && node != nil {
+		node.Use(dev)
+	}
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)
 	}
@@ -207,6 +219,8 @@ func (d *blockDaemon) served(source string, n int) {
 		d.ledger.add(bytesZero, int64(n))
 	case "pack":
 		d.ledger.add(bytesPack, int64(n))
+	case "spared":
+		d.ledger.add(bytesSpared, int64(n))
 	default:
 		d.ledger.add(bytesCache, int64(n))
 	}

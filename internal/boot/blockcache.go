@@ -133,6 +133,11 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	return d.through.Keeper.Has
 }
 
+// warm tells whether the node booted the version before, and so has most of what it reads.
+func (d *blockDaemon) warm() bool {
+	return d.through != nil && d.through.Keeper.Has(d.cfg.Index)
+}
+
 // lowPriority keeps the goroutine on a thread of its own whose writes come after everybody's reads.
 func lowPriority() {
 	runtime.LockOSThread()

@@ -69,7 +69,7 @@ func TestContentOfADisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
+		t.Cleanup(func() { f.Close() })
 		if _, err := f.WriteAt([]byte(at.text), at.at); err != nil {
 			t.Fatal(err)
 		}

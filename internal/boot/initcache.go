@@ -26,7 +26,7 @@ const (
 	diskPoll  = 50 * time.Millisecond
 	diskQuiet = 3 * time.Second  // without a new device: there is none. USB takes two
 	diskFor   = 15 * time.Second // altogether
-	diskWait  = 3 * time.Second  // more, once the boot needs it
+	diskWait  = 5 * time.Second  // more, once the boot needs it
 )
 
 // diskFinder looks for the disk that was prepared as the node's cache.
@@ -143,11 +143,11 @@ func diskOf(sys, name string) string {
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err != nil {
 		return ""
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	to, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return ""
 	}
-	return filepath.Base(filepath.Dir(real))
+	return filepath.Base(filepath.Dir(to))
 }
 
 func isCache(device string) bool {

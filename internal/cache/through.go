@@ -59,12 +59,17 @@ type throughSource struct {
 
 // Get returns the object from the keeper or from next.
 func (s throughSource) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	if v, ok := s.through.look(ctx, id, size); ok {
+	return s.through.Get(ctx, id, size, func() (chunk.Verified, error) { return s.next.Get(ctx, id, size) })
+}
+
+// Get returns an object that the keeper has, or what fetch fetches.
+func (t *Through) Get(ctx context.Context, id chunk.ID, size int64, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
+	if v, ok := t.look(ctx, id, size); ok {
 		return v, nil
 	}
-	v, err := s.next.Get(ctx, id, size)
+	v, err := fetch()
 	if err == nil {
-		s.through.offer(v)
+		t.offer(v)
 	}
 	return v, err
 }

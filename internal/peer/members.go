@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -44,18 +45,22 @@ func without(list []*member, m *member) []*member {
 	return list[:len(list)-1]
 }
 
-// haves takes what a member has. It only grows: a node keeps the pieces of its pack.
+// haves takes what a member has. A node may let go of a piece.
 func (w *swarm) haves(m *member, b Bitmap) {
 	if !b.fits(len(w.pieces)) {
 		return
 	}
 	for i, x := range b {
-		for bit := range 8 {
-			if p := i*8 + bit; (x&^m.have[i])>>bit&1 == 1 {
+		for changed := x ^ m.have[i]; changed != 0; changed &= changed - 1 {
+			p := i*8 + bits.TrailingZeros8(changed)
+			if x>>(p&7)&1 == 1 {
 				w.pieces[p].held++
+				continue
 			}
+			w.pieces[p].held--
+			w.first = min(w.first, p)
 		}
-		m.have[i] |= x
+		m.have[i] = x
 	}
 }
 

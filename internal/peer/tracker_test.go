@@ -32,7 +32,7 @@ func TestFreeUplinkSendsFreely(t *testing.T) {
 	for n := byte(1); n <= 20; n++ {
 		join(t, tr, 0, n)
 		a, wait, known := tr.Ask(0, question(n, 0))
-		if wait || !known || !slices.Equal(a.Grant, []int{0}) && n == 1 || len(a.Grant) != 1 {
+		if wait || !known || len(a.Grant) != grantAlone && n == 1 || n > 1 && len(a.Grant) != 1 {
 			t.Fatalf("node %d: %+v, wait %v", n, a, wait)
 		}
 	}
@@ -57,7 +57,7 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	if len(copies) > 3 {
 		t.Errorf("granted at once, with room for two or three: %v", copies)
 	}
-	for now := ms; now < 2*time.Second; now += ms {
+	for now := ms; now < 600*ms; now += ms {
 		replies, _ := tr.Step(now)
 		for _, r := range replies {
 			take(r.Grant)

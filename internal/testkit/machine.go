@@ -34,6 +34,7 @@ type MachineConfig struct {
 	Stick    string    // image of a USB stick that it boots from; "": it boots from the network
 	CPUs     int       // 0: 1
 	Screen   bool      // it has a graphics card, for Screenshot
+	Direct   Direct    // a kernel that starts without firmware's help; zero: it boots by its firmware
 	Net      *Net
 
 	Cache         string // image of a disk that it does not boot from; "": none
@@ -41,6 +42,13 @@ type MachineConfig struct {
 	CacheBoots    bool // it does boot from that disk
 
 	Dir string // for console, monitor socket and firmware variables; made if missing
+}
+
+// Direct is a kernel that QEMU starts by itself, with what it needs.
+type Direct struct {
+	Kernel, Initrd string   // files
+	Args           []string // of the kernel
+	Disk           string   // file that is a read-only disk; "": none
 }
 
 // Machine is a QEMU process.

@@ -50,6 +50,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,mac="+c.MAC.String())
 	args = append(args, stickArgs(c)...)
 	args = append(args, cacheArgs(c)...)
+	args = append(args, directArgs(c.Direct)...)
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
 }
@@ -77,6 +78,17 @@ func cacheArgs(c MachineConfig) []string {
 		device += ",bootindex=1"
 	}
 	return []string{"-drive", drive, "-device", device}
+}
+
+func directArgs(d Direct) (args []string) {
+	if d.Kernel == "" {
+		return nil
+	}
+	args = []string{"-kernel", d.Kernel, "-initrd", d.Initrd, "-append", strings.Join(d.Args, " ")}
+	if d.Disk != "" {
+		args = append(args, "-drive", "file="+d.Disk+",format=raw,if=none,id=root,readonly=on", "-device", "virtio-blk-pci,drive=root")
+	}
+	return args
 }
 
 func tapArg(id, tap string) string {

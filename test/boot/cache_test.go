@@ -41,7 +41,7 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.announce(n)
 
 	m := s.cacheBoot(n, "empty")
-	s.hasEvent(n, "none is prepared for it")
+	s.hasEvent(n, "no cache on a disk: none ")
 	s.prepareCache(n, "/dev/sda")
 	s.cut(m)
 
@@ -73,15 +73,18 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 
 	n.cache = ""
 	m = s.cacheBoot(n, "gone")
-	s.hasEvent(n, "none is prepared for it")
+	s.hasEvent(n, "no cache on a disk: none ")
 	s.cut(m)
 }
 
 // cacheBoot boots a node and returns when all that it read was told.
 func (s *site) cacheBoot(n node, name string) *testkit.Machine {
 	s.t.Helper()
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
 	m, booted := s.powerOn(n)
-	s.waitUp(n, m)
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+	})
 	booted()
 	e := s.recording(n, m)
 	s.t.Logf("%s: %v; %s", name, s.latest(n).Bytes, e.Message)
