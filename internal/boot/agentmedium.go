@@ -86,8 +86,8 @@ func mediumDisk(sys string) string {
 		if !strings.Contains(string(data), "PARTNAME="+media.SlotName+"\n") {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(filepath.Join(sys, "class/block", e.Name())); err == nil {
-			return "/dev/" + filepath.Base(filepath.Dir(real))
+		if disk := diskOf(sys, e.Name()); disk != "" {
+			return "/dev/" + disk
 		}
 	}
 	return ""

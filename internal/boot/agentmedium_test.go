@@ -105,9 +105,10 @@ func TestOnlySlotsAreRenewed(t *testing.T) {
 func TestMediumDisk(t *testing.T) {
 	sys := t.TempDir()
 	for path, text := range map[string]string{
-		"devices/ata1/sda/uevent":      "DEVNAME=sda\n",
-		"devices/ata1/sda/sda1/uevent": "DEVNAME=sda1\nPARTNAME=pando-efi\n",
-		"devices/ata1/sda/sda3/uevent": "DEVNAME=sda3\nPARTNAME=" + media.SlotName + "\n",
+		"devices/ata1/sda/uevent":         "DEVNAME=sda\n",
+		"devices/ata1/sda/sda1/uevent":    "DEVNAME=sda1\nPARTNAME=pando-efi\n",
+		"devices/ata1/sda/sda3/uevent":    "DEVNAME=sda3\nPARTNAME=" + media.SlotName + "\n",
+		"devices/ata1/sda/sda3/partition": "3\n",
 	} {
 		file := filepath.Join(sys, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {

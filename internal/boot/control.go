@@ -128,20 +128,23 @@ func (c *control) stream(ctx context.Context, path, authorization string, in any
 	var errs []error
 	for _, u := range c.inOrder() {
 		resp, err := send(ctx, &patient, strings.TrimSuffix(u, "/")+path, authorization, body)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-			continue
-		case resp.StatusCode == http.StatusOK:
-			return resp.Body, nil
+		if err == nil {
+			return streamed(resp)
 		}
-		defer resp.Body.Close()
-		if resp.StatusCode == http.StatusNoContent {
-			return nil, nil
-		}
-		return nil, readRefusal(resp)
+		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
+}
+
+func streamed(resp *http.Response) (io.ReadCloser, error) {
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return nil, nil
+	}
+	return nil, readRefusal(resp)
 }
 
 func send(ctx context.Context, client *http.Client, url, authorization string, body []byte) (*http.Response, error) {

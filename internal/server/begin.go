@@ -35,8 +35,15 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
 			"it does one now; if this goes on, run `pando doctor` on the server")
 	}
-	if !c.underWay(s.now()) || req.Runs {
-		c.begin(s.now().Add(-min(max(req.Uptime, 0), longestUptime)))
+	switch {
+	case req.Runs:
+		began := s.now().Add(-min(max(req.Uptime, 0), longestUptime))
+		if latest := c.boot.Started; !began.After(latest) {
+			began = latest.Add(time.Second) // a boot that is asked for is the latest of its machine
+		}
+		c.begin(began)
+	case !c.underWay(s.now()):
+		c.begin(s.now())
 	}
 	s.boots.has(c, from)
 	p, err := s.mediumPlan(ctx, c, req)

@@ -191,7 +191,7 @@ func TestBootWithoutAServerIsReported(t *testing.T) {
 	_, old := s.addImage()
 	_, desired := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"debug"} })
 	n := s.node(1)
-	n.exchange(netboot.IPXE)
+	n.exchange(netboot.Init)
 	var resp api.BeginResponse
 	if e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: n.mac, Medium: old, Runs: true, Uptime: 2 * time.Hour}, &resp); e != nil {
 		t.Fatal(e)
