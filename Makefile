@@ -34,6 +34,11 @@ bench-storm: build ## many nodes boot at once on slow links (root, an idle machi
 	@scripts/install-packages rivals
 	@build/bin/pando-lab storm $(STORM)
 
+.PHONY: bench-alone
+bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local disk, in turns (root, an idle machine); ALONE="..." for flags
+	@scripts/install-packages rivals
+	@build/bin/pando-lab alone $(ALONE)
+
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin
 	@scripts/install-packages build

@@ -29,6 +29,7 @@ func main() {
 const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
+  pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
 `
 
@@ -69,6 +70,12 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 			return func(context.Context) error { return l.stop() }, nil
 		}
 		return l.demo, nil
+	case "alone":
+		a, err := newAlone(args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return a.measure, nil
 	case "storm":
 		s, err := newStorm(args[1:], stdout, stderr)
 		if err != nil {

@@ -42,11 +42,7 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 	if err := s.serve(ctx, "own"); err != nil {
 		return err
 	}
-	ref, args := fleet.Ref(s.image), testkit.KernelArgs()
-	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
-		return err
-	}
-	if _, err := s.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"}); err != nil {
+	if err := s.welcome(ctx); err != nil {
 		return err
 	}
 	for n := range recordBoots {
@@ -58,6 +54,16 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 		return err
 	}
 	return s.serve(ctx, "off")
+}
+
+// welcome lets any machine boot the image.
+func (s *storm) welcome(ctx context.Context) error {
+	ref, args := fleet.Ref(s.image), testkit.KernelArgs()
+	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
+		return err
+	}
+	_, err := s.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"})
+	return err
 }
 
 // recordOne boots a machine until the server has so many traces.

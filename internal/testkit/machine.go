@@ -33,8 +33,16 @@ type MachineConfig struct {
 	Memory   int       // MiB; 0: 768
 	CPUs     int       // 0: 1
 	Screen   bool      // it has a graphics card, for Screenshot
+	Direct   Direct    // a kernel that starts without firmware's help; zero: it boots by its firmware
 	Net      *Net
 	Dir      string // for console, monitor socket and firmware variables; made if missing
+}
+
+// Direct is a kernel that QEMU starts by itself, with what it needs.
+type Direct struct {
+	Kernel, Initrd string   // files
+	Args           []string // of the kernel
+	Disk           string   // file that is a read-only disk; "": none
 }
 
 // Machine is a QEMU process.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // OVMF as Debian's package ovmf installs it. The variables are copied for each machine.
@@ -42,8 +43,20 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 		args = append(args, "-device", "VGA,edid=on,xres=1280,yres=800")
 	}
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,bootindex=1,mac="+c.MAC.String())
+	args = append(args, directArgs(c.Direct)...)
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
+}
+
+func directArgs(d Direct) (args []string) {
+	if d.Kernel == "" {
+		return nil
+	}
+	args = []string{"-kernel", d.Kernel, "-initrd", d.Initrd, "-append", strings.Join(d.Args, " ")}
+	if d.Disk != "" {
+		args = append(args, "-drive", "file="+d.Disk+",format=raw,if=none,id=root,readonly=on", "-device", "virtio-blk-pci,drive=root")
+	}
+	return args
 }
 
 func tapArg(id, tap string) string {

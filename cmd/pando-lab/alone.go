@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"pando/internal/testkit"
+)
+
+// alone is a measurement of one node by itself, on a link that limits nothing: from /init to the default target, with
+// Pando and with others, in turns, so that what else the machine does meets all of them.
+type alone struct {
+	storm
+	ways []string
+}
+
+// way is one way to boot. Its answer is the time from /init to the default target.
+type way struct {
+	name string
+	what string
+	boot func(*alone, context.Context, *material) (float64, error)
+}
+
+// ways are those that can be measured. Others follow Pando's in each round.
+func ways() []way {
+	return []way{
+		{"pando", "Pando with a boot pack, from its own firmware boot", (*alone).bootPando},
+		{"nbd-squashfs", "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead",
+			func(a *alone, ctx context.Context, m *material) (float64, error) { return a.bootNBD(ctx, m, "128") }},
+		{"nbd-squashfs-1024", "the same with 1024 KiB read-ahead",
+			func(a *alone, ctx context.Context, m *material) (float64, error) { return a.bootNBD(ctx, m, "1024") }},
+		{"disk", "a local disk (virtio) with the same file system, no network", (*alone).bootDisk},
+	}
+}
+
+func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
+	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, nodes: []int{1}}}
+	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
+	f.StringVar(&a.data, "data", "", "the server's data directory (default: data below --dir)")
+	f.StringVar(&a.image, "image", "storm", "image in it, built if it is not there")
+	f.StringVar(&a.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
+	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
+	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if len(a.ways) == 0 {
+		a.ways = wayNames()
+	}
+	err := a.check(f.Args())
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-lab alone:", err)
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err == nil {
+		a.bin = filepath.Dir(self)
+		a.dir, err = filepath.Abs(a.dir)
+	}
+	return a, err
+}
+
+func (a *alone) check(rest []string) error {
+	for _, w := range a.ways {
+		if !slices.Contains(wayNames(), w) {
+			return fmt.Errorf("way %q: there are %s", w, strings.Join(wayNames(), ", "))
+		}
+	}
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unknown argument %q", rest[0])
+	case a.runs < 1:
+		return fmt.Errorf("%d rounds", a.runs)
+	}
+	return nil
+}
+
+func wayNames() (out []string) {
+	for _, w := range ways() {
+		out = append(out, w.name)
+	}
+	return out
+}
+
+// measure is the whole of it. Whatever happens nothing is left running.
+func (a *alone) measure(ctx context.Context) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: the lab makes network namespaces")
+	}
+	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.dir, 0o755)); err != nil {
+		return err
+	}
+	a.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leftOver(a.star.Close())) }()
+	if err := a.serve(ctx, "off"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leftOver(a.site.Close())) }()
+	m, err := a.material(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.site.Close(); err != nil {
+		return err
+	}
+	if err := a.serve(ctx, "own"); err != nil {
+		return err
+	}
+	if err := a.welcome(ctx); err != nil {
+		return err
+	}
+	return a.rounds(ctx, m)
+}
+
+// rounds boots every way once in each round and keeps what was measured after each boot.
+func (a *alone) rounds(ctx context.Context, m *material) error {
+	res := newAloneResult(m, a.image)
+	for round := range a.runs {
+		for _, w := range ways() {
+			if !slices.Contains(a.ways, w.name) {
+				continue
+			}
+			seconds, err := w.boot(a, ctx, m)
+			if err != nil {
+				return fmt.Errorf("%s, round %d: %w", w.name, round+1, err)
+			}
+			a.say("%d  %-18s %6.2f s", round+1, w.name, seconds)
+			res.Seconds[w.name] = append(res.Seconds[w.name], seconds)
+			b, err := json.MarshalIndent(res, "", "  ")
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(a.dir, "alone.json"), append(b, '\n'), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	a.say("\n%s\nRaw data: %s", res.table(), filepath.Join(a.dir, "alone.json"))
+	return nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// rivalInit is /init of the rivals' initramfs: as little as it takes, to be as fast as it can be.
+//
+//go:embed rivalinit.sh
+var rivalInit string
+
+// rivalModules are the modules that rivals need; those that a kernel has built in are left out.
+var rivalModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "nbd", "squashfs", "erofs", "overlay"}
+
+// rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
+func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
+	base := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:"))
+	kernel, initrd = base+".vmlinuz", base+".initrd"
+	err = once(kernel, func(tmp string) error {
+		b, err := m.store.Get(ctx, m.manifest.Kernel.Object)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(tmp, b, 0o644)
+	})
+	if err != nil {
+		return "", "", err
+	}
+	raw, err := m.rawFile(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	return kernel, initrd, once(initrd, func(tmp string) error {
+		dir := tmp + ".d"
+		defer os.RemoveAll(dir)
+		if err := os.MkdirAll(filepath.Join(dir, "modules"), 0o755); err != nil {
+			return err
+		}
+		return errors.Join(rivalModulesTo(ctx, raw, dir), rivalPrograms(ctx, dir), packRival(ctx, dir, tmp))
+	})
+}
+
+// rivalModulesTo copies the modules out of the image, unpacked, with numbers in the order in which they are loaded.
+func rivalModulesTo(ctx context.Context, raw, dir string) error {
+	tree := dir + ".image"
+	if err := os.MkdirAll(tree, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(tree)
+	const script = `set -eu
+		raw=$1 out=$2 tree=$3; shift 3
+		mount -t erofs -o loop,ro "$raw" "$tree"; trap 'umount "$tree"' EXIT
+		for d in "$tree"/usr/lib/modules/*/; do kernel=$(basename "$d"); done
+		n=100
+		for m in "$@"; do modprobe -d "$tree/usr" -S "$kernel" --show-depends "$m"; done | sed -n 's/^insmod //p' | awk '!seen[$1]++ {print $1}' |
+		while read -r f; do n=$((n + 1)); case $f in *.xz) xz -dc "$f" >"$out/$n.ko" ;; *) cp "$f" "$out/$n.ko" ;; esac; done`
+	return command(ctx, "sh", append([]string{"-c", script, "sh", raw, filepath.Join(dir, "modules"), tree}, rivalModules...)...)
+}
+
+// rivalPrograms copies busybox, and nbd-client with its libraries.
+func rivalPrograms(ctx context.Context, dir string) error {
+	nbd, err := exec.LookPath("nbd-client")
+	if err != nil {
+		return fmt.Errorf("%w (scripts/install-packages rivals)", err)
+	}
+	const script = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up new
+		cp /bin/busybox bin/; cp "$2" sbin/nbd-client; mknod dev/console c 5 1
+		ldd "$2" | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".$(dirname "$lib")"; cp -L "$lib" ".$lib"; done`
+	if err := command(ctx, "sh", "-c", script, "sh", dir, nbd); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "init"), []byte(rivalInit), 0o755)
+}
+
+func packRival(ctx context.Context, dir, out string) error {
+	return command(ctx, "sh", "-c", `cd "$1" && find . | cpio --quiet -o -H newc | zstd -q -19 -o "$2"`, "sh", dir, out)
+}

@@ -1,0 +1,50 @@
+#!/bin/busybox sh
+# Mounts the root as a rival would, and writes on the console when it began and when the default target is reached.
+B=/bin/busybox
+$B mount -t proc proc /proc
+read -r began _ </proc/uptime
+$B mount -t sysfs sys /sys
+$B mount -t devtmpfs dev /dev
+$B mount -t tmpfs -o mode=755 run /run
+for m in /modules/*.ko; do $B insmod "$m"; done
+for word in $($B cat /proc/cmdline); do
+	case $word in lab.*) eval "lab_${word#lab.}" ;; esac
+done
+case $lab_root in
+disk)
+	$B mount -t erofs -o ro /dev/vda /low
+	;;
+nbd)
+	$B ip link set lo up
+	$B ip link set eth0 up
+	until [ "$($B cat /sys/class/net/eth0/carrier)" = 1 ]; do $B sleep 0.01; done
+	$B cat >/run/lease <<'LEASE'
+#!/bin/busybox sh
+[ "$1" = bound ] && /bin/busybox ip addr add "$ip/${mask:-24}" dev "$interface"
+exit 0
+LEASE
+	$B chmod 755 /run/lease
+	$B udhcpc -i eth0 -n -q -f -s /run/lease
+	/sbin/nbd-client "$lab_server" 10809 /dev/nbd0 -name '' -connections 2 -timeout 60
+	echo "$lab_ahead" >/sys/block/nbd0/queue/read_ahead_kb
+	$B mount -t squashfs -o ro /dev/nbd0 /low
+	;;
+esac
+$B mount -t tmpfs -o mode=755,size=50% up /up
+$B mkdir /up/upper /up/work
+$B mount -t overlay -o lowerdir=/low,upperdir=/up/upper,workdir=/up/work overlay /new
+units=/run/systemd/system
+$B mkdir -p $units/multi-user.target.wants
+$B cat >$units/lab-booted.service <<UNIT
+[Unit]
+DefaultDependencies=no
+After=multi-user.target graphical.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c 'read -r now _ </proc/uptime; echo "LAB booted $began \$\$now" >/dev/console'
+UNIT
+$B ln -s ../lab-booted.service $units/multi-user.target.wants/
+for d in proc sys dev run; do $B mount -o move /$d /new/$d; done
+exec $B switch_root /new /sbin/init
