@@ -31,6 +31,7 @@ type BlockConfig struct {
 	ChunkSize int      `json:"chunk_size"`     // raw bytes of the largest chunk
 	Servers   []string `json:"servers"`        // base URLs of the data path, by IP address, preferred first
 	Pack      []byte   `json:"pack,omitempty"` // the boot pack's map, verified; none: chunks only
+	Idle      bool     `json:"idle,omitempty"` // of the boot pack only what reads ask for, nothing ahead of them
 	Keep      int64    `json:"keep,omitempty"` // bytes of the boot pack kept as they were sent; 0: the default
 	Cache     int64    `json:"cache"`          // bytes of raw chunks kept; 0: the default
 	Device    int      `json:"device"`         // 0 for /dev/nbd0

@@ -45,7 +45,7 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 	}
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
 	debug.SetMemoryLimit(blockPackHeap + min(keep, m.StoredSize()))
-	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.ledger.get(countRestarts) > 0, Source: finder{retry},
+	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: finder{retry},
 		Lost: d.lostPiece, Unread: func(n int64) { d.ledger.add(bytesUnread, n) }}
 }
 

@@ -169,6 +169,9 @@ func (s *Star) ServerSent() (int64, error) { return s.hub.counter(serverPort, "r
 // NodeSent is how many bytes node i has sent, to the server and to others.
 func (s *Star) NodeSent(i int) (int64, error) { return s.hub.counter(nodePort(i), "rx_bytes") }
 
+// NodeReceived is how many bytes were sent to node i.
+func (s *Star) NodeReceived(i int) (int64, error) { return s.hub.counter(nodePort(i), "tx_bytes") }
+
 // counter reads a counter of an interface, by `ip` because /sys shows this process' own namespace.
 func (n *Net) counter(device, name string) (int64, error) {
 	var value int64
