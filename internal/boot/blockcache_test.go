@@ -166,3 +166,42 @@ func TestSupervisorPassesTheCacheOn(t *testing.T) {
 		t.Errorf("after %d restarts: %v, %v", st.Restarts, st.Bytes, err)
 	}
 }
+
+// In a swarm a node with a warm cache fetches nothing, and its peers get from it what it has.
+func TestWarmCacheInASwarm(t *testing.T) {
+	o, c := newTrackedOrigin(t, 400)
+	const size = 80 << 20
+	path := filepath.Join(t.TempDir(), "disk")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
+		t.Fatal(err)
+	}
+	cold := c
+	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	readAlone(t, o.testOrigin, c)
+	sent := o.sent.Load()
+	warm, err := startAlone(t.Context(), t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer warm.Close()
+	o.readAll(t, warm)
+	st := statusWhen(t, warm, func(st BlockStatus) bool { return st.Bytes["disk"] >= int64(len(o.raw)) })
+	if st.Bytes["server"]+st.Bytes["peer"] != 0 || o.sent.Load() != sent || st.Errors > 0 {
+		t.Errorf("with a warm cache: %v", st.Bytes)
+	}
+	other, err := startAlone(t.Context(), t, cold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	o.readAll(t, other)
+	st = statusWhen(t, other, func(st BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= int64(len(o.raw)) })
+	if st.Bytes["peer"] < int64(len(o.raw))/4 {
+		t.Errorf("its peer: %v", st.Bytes)
+	}
+}
