@@ -71,7 +71,8 @@ func (a *app) groupShow() *cobra.Command {
 			}
 			fields(a.out, "group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
 				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
-				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit)
+				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
+				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share))
 			return nil
 		}),
 	})
@@ -83,16 +84,21 @@ type groupFlags struct {
 	kernelArgs, keys   []string
 	unlockRoot, dryRun bool
 	rebootAfter        time.Duration
+	peers              string
+	share              *quantity
 }
 
 func (f *groupFlags) add(c *cobra.Command) {
 	fl := c.Flags()
+	f.share = newSize(0)
 	fl.StringVar(&f.image, "image", "", "desired image: NAME, NAME:TAG or NAME@sha256:...")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	fl.StringArrayVar(&f.keys, "authorized-keys", nil, "file of OpenSSH public keys of root, or one key; one empty: none")
 	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
 	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never")
 	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
+	fl.StringVar(&f.peers, "peers", string(fleet.PeersOn), "whether nodes give each other what they have: on, off, or rack for those of the same place only")
+	fl.Var(f.share, "share", "memory of a node that its peers are served from, such as 64MB; 0B: the default")
 }
 
 func (a *app) groupCreate() *cobra.Command {
@@ -110,6 +116,7 @@ func (a *app) groupCreate() *cobra.Command {
 			g, err := c.CreateGroup(ctx, fleet.Group{
 				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
+				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
 			})
 			if err != nil {
 				return err
@@ -174,6 +181,13 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	}
 	if given("write-limit") {
 		req.WriteLimit = &f.writeLimit
+	}
+	if given("peers") {
+		p := fleet.PeerPolicy(f.peers)
+		req.Peers = &p
+	}
+	if given("share") {
+		req.Share = &f.share.n
 	}
 	return req, nil
 }

@@ -89,6 +89,9 @@ type GroupSet struct {
 	UnlockRoot     *bool          `json:"unlock_root,omitempty"`
 	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`
 	WriteLimit     *string        `json:"write_limit,omitempty"`
+
+	Peers *fleet.PeerPolicy `json:"peers,omitempty"`
+	Share *int64            `json:"share,omitempty"`
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

@@ -13,6 +13,10 @@ type Pack struct {
 	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
 	Idle bool       // fetch what reads ask for and nothing else
 
+	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches them in the
+	// pack's order.
+	Feeder Feeder
+
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
 	// blocks then come from chunks.
 	Source Source
@@ -22,7 +26,23 @@ type Pack struct {
 	Unread func(change int64)
 }
 
+// Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock held: they
+// do not block, and call nothing of the device.
+type Feeder interface {
+	Dropped(piece int) // the device let go of a piece that it had
+	Moved()            // reads went on, so Device.Reach may be another
+}
+
+// unfed is the Feeder of a pack that has none.
+type unfed struct{}
+
+func (unfed) Dropped(int) {}
+func (unfed) Moved()      {}
+
 func (p *Pack) defaults() {
+	if p.Feeder == nil {
+		p.Feeder = unfed{}
+	}
 	if p.Keep == 0 {
 		p.Keep = 24 << 20
 	}
@@ -100,12 +120,29 @@ func (p *pieces) keep(i int, v chunk.Verified) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state[i]
-	if !s.came {
-		s.came = true
-		p.Unread(int64(p.pieces[i].RawSize))
-	}
+	p.arrived(i)
 	if !s.kept && (s.coming || p.room(i, true)) {
 		s.held, s.kept, s.coming = v, true, false
+	}
+}
+
+// put takes a piece that a feeder brought, and tells whether it is kept: nothing that is still to be read makes room for it.
+func (p *pieces) put(i int, v chunk.Verified) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.state[i]
+	p.arrived(i)
+	if !s.kept && !s.lost && (s.coming || p.room(i, false)) {
+		s.held, s.kept, s.coming = v, true, false
+	}
+	return s.kept
+}
+
+// arrived counts a piece at its first arrival. Callers hold mu.
+func (p *pieces) arrived(i int) {
+	if s := &p.state[i]; !s.came {
+		s.came = true
+		p.Unread(int64(p.pieces[i].RawSize))
 	}
 }
 
@@ -152,4 +189,5 @@ func (p *pieces) note(i int, at, n int64) {
 func (p *pieces) stir() {
 	close(p.moved)
 	p.moved = make(chan struct{})
+	p.Feeder.Moved()
 }

@@ -195,12 +195,22 @@ func (a *agent) goodbye() {
 	defer cancelAsk()
 	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
 	if goingDown(ask) || ask.Err() != nil {
+		a.leaveSwarm()
 		a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine goes down"})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	if err := a.report.flush(ctx); err != nil {
 		a.logf("report: %v", err)
+	}
+}
+
+// leaveSwarm lets peers know before they wait for this machine in vain.
+func (a *agent) leaveSwarm() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.block.Leave(ctx); err != nil {
+		a.logf("%v", err)
 	}
 }
 

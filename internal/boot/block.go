@@ -9,12 +9,14 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pando/internal/blockdev"
 	"pando/internal/nbd"
+	"pando/internal/peer"
 	"pando/internal/store"
 )
 
@@ -49,6 +51,8 @@ type blockDaemon struct {
 	keeper *netKeeper
 	reads  *readRecorder
 	start  time.Time
+
+	swarm atomic.Pointer[peer.Node] // nil: it is in none
 
 	mu      sync.Mutex
 	control *controlConn // to the supervisor, which may be replaced
@@ -135,7 +139,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads}, d.log); err != nil {
+	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads, d.leave}, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.keeper.run(ctx)
@@ -184,8 +188,16 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		cache = blockCache
 	}
 	retry := store.NewRetry(failover, d.log)
-	dev, err := blockdev.Open(ctx, retry, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Pack: d.pack(retry), Served: d.served})
+	pack, from := d.pack(retry), blockdev.Source(retry)
+	node := d.joinSwarm(ctx, retry, pack)
+	if node != nil {
+		from = node
+	}
+	dev, err := blockdev.Open(ctx, from, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+		Pack: pack, Served: d.served})
+	if err == nil && node != nil {
+		node.Use(dev)
+	}
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)
 	}

@@ -24,9 +24,10 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	}
 	defer log.Close()
 	r := m.manifest.Root
+	swarm, keep := m.swarm()
 	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: BlockConfig{
 		Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Servers: m.assigned().Servers, Network: m.lease.network()}}
+		Pack: m.pack, Swarm: swarm, Keep: keep, Servers: m.assigned().Servers, Network: m.lease.network()}}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}
@@ -36,6 +37,15 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
 	return fmt.Sprintf("%s, %d MB", rootDevice, r.Size/1e6), nil
+}
+
+// swarm is how the node shares its boot pack, as it was assigned, and how much memory that may take; 0: the default.
+func (m *machine) swarm() (*SwarmConfig, int64) {
+	s := m.assigned().Swarm
+	if s == nil {
+		return nil, 0
+	}
+	return &SwarmConfig{Place: s.Place, Near: s.Near}, s.Share
 }
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something

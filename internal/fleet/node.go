@@ -42,6 +42,40 @@ type Group struct {
 	UnlockRoot     bool          `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
 	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default; negative: never
 	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
+	Peers          PeerPolicy    `json:"peers,omitempty"`           // whether its nodes give each other what they have; "": on
+	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for that; 0: the default
+}
+
+// PeerPolicy says whether nodes give each other what they have, and which.
+type PeerPolicy string
+
+// The peer policies.
+const (
+	PeersOn   PeerPolicy = "on"   // all nodes that boot the same, those near by first
+	PeersOff  PeerPolicy = "off"  // everything comes from servers
+	PeersRack PeerPolicy = "rack" // nodes of the same place only, or where none is declared, of the same subnet
+)
+
+// Effective is p, or the default for a group that says nothing.
+func (p PeerPolicy) Effective() PeerPolicy {
+	if p == "" {
+		return PeersOn
+	}
+	return p
+}
+
+// Labels of a node that say where it stands: the first one that it has is its place.
+const (
+	LabelRack   = "rack"
+	LabelSwitch = "switch"
+)
+
+// Place is the rack or switch that an operator declared a node to stand at, "" when none is.
+func (n Node) Place() string {
+	if p := n.Labels[LabelRack]; p != "" {
+		return p
+	}
+	return n.Labels[LabelSwitch]
 }
 
 // Lease is a DHCP address given to a MAC.

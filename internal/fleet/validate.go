@@ -126,8 +126,22 @@ func (g Group) Validate() error {
 	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
 		return fmt.Errorf("group %s: reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.Name, g.RebootAfter)
 	}
+	switch g.Peers.Effective() {
+	case PeersOn, PeersOff, PeersRack:
+	default:
+		return fmt.Errorf("group %s: peers %q: want on, off or rack", g.Name, g.Peers)
+	}
+	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
+		return fmt.Errorf("group %s: share %d bytes: use %d to %d MB, or 0 for the default", g.Name, g.Share, MinShare/1e6, MaxShare/1e6)
+	}
 	return validWriteLimit(g)
 }
+
+// Bounds of the memory of a node that its peers are served from. It is locked, and the image has the rest.
+const (
+	MinShare int64 = 1e6
+	MaxShare int64 = 4e9
+)
 
 var writeLimit = regexp.MustCompile(`^([1-9][0-9]{0,1}%|100%|[1-9][0-9]{0,12}[kKmMgG]?)$`)
 

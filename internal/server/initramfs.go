@@ -92,7 +92,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 
 // mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
 func (s *Server) mayHaveToken(r *http.Request, c *current) error {
-	b, from, now := c.boot, peer(r), s.now()
+	b, from, now := c.boot, asker(r), s.now()
 	switch {
 	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
 		return api.NewError(api.Conflict, fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, kernelTime), "the machine asks for its script first: reset it")

@@ -19,6 +19,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
 	m.handle("GET /boot/{first}/{second}", s.serveBoot)
+	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
 

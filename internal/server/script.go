@@ -29,7 +29,7 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return api.NewError(api.BadRequest, err.Error(), "")
 	}
-	in, err := s.script(r.Context(), q, peer(r), base)
+	in, err := s.script(r.Context(), q, asker(r), base)
 	if err != nil {
 		return err
 	}

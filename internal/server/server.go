@@ -13,6 +13,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -38,6 +39,7 @@ type Server struct {
 	boots       *boots
 	heard       *heard
 	turns       *turns
+	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
@@ -83,6 +85,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
 		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	s.swarm = newSwarm(s.cfg, s.store)
+	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
 		return err
