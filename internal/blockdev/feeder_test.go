@@ -49,8 +49,10 @@ func TestFeeder(t *testing.T) {
 		t.Fatalf("a reach of %d with room for four", d.Reach())
 	}
 	for _, i := range []int{3, 0, 2, 1} {
-		if !d.Put(i, piece(i)) || !d.Put(i, piece(i)) {
-			t.Errorf("piece %d was not taken", i)
+		for range 2 {
+			if !d.Put(i, piece(i)) {
+				t.Errorf("piece %d was not taken", i)
+			}
 		}
 	}
 	if d.Put(4, piece(4)) || d.Put(0, piece(1)) || d.Put(99, piece(0)) {

@@ -81,11 +81,10 @@ func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 	c := net.ListenConfig{KeepAlive: 30 * time.Second}
 	l, err := c.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
-		any, again := c.Listen(ctx, "tcp", ":0")
-		if again != nil {
+		var again error
+		if l, again = c.Listen(ctx, "tcp", ":0"); again != nil {
 			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
 		}
-		l = any
 	}
 	return &fewConns{Listener: l, room: make(chan struct{}, maxPeerConns)}, nil
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -14,15 +13,25 @@ const (
 	SetDiscovered = "discovered" // every node that nobody adopted
 )
 
-var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`)
+var label = Spelling{Capitals: true, Inner: "._/-", Max: 64}
 
-// hostName is what the kernel and DNS take as one host name; node names are host names.
-var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+// hostLabel is what stands between the dots of a host name.
+var hostLabel = Spelling{Inner: "-", Max: 63}
+
+// isHostName reports whether the kernel and DNS take s as a host name; node names are host names.
+func isHostName(s string) bool {
+	for l := range strings.SplitSeq(s, ".") {
+		if !hostLabel.Allows(l) {
+			return false
+		}
+	}
+	return true
+}
 
 // ValidNodeName checks the name of a node. It becomes the node's host name, so it is one: at most 64 of a-z, 0-9,
 // dash and dot.
 func ValidNodeName(s string) error {
-	if len(s) > 64 || !hostName.MatchString(s) {
+	if len(s) > 64 || !isHostName(s) {
 		return fmt.Errorf("node name %q: use a host name: 1 to 64 of a-z 0-9 - and dots between labels", s)
 	}
 	return nil
@@ -30,7 +39,7 @@ func ValidNodeName(s string) error {
 
 // ValidLabel checks one label of a node.
 func ValidLabel(key, value string) error {
-	if !label.MatchString(key) {
+	if !label.Allows(key) {
 		return fmt.Errorf("label %q: use 1 to 64 of A-Z a-z 0-9 . _ / - with a letter or digit at both ends", key)
 	}
 	if len(value) > 256 || strings.ContainsAny(value, ",\n\r\t\x00") {
@@ -143,10 +152,19 @@ const (
 	MaxShare int64 = 4e9
 )
 
-var writeLimit = regexp.MustCompile(`^([1-9][0-9]{0,1}%|100%|[1-9][0-9]{0,12}[kKmMgG]?)$`)
+// isWriteLimit reports whether s is a share of memory, 1% to 100%, or a size in bytes, k, m or g.
+func isWriteLimit(s string) bool {
+	if share, ok := strings.CutSuffix(s, "%"); ok {
+		return isNumber(share, 2) || share == "100"
+	}
+	if n := len(s); n > 0 && strings.IndexByte("kKmMgG", s[n-1]) >= 0 {
+		s = s[:n-1]
+	}
+	return isNumber(s, 13)
+}
 
 func validWriteLimit(g Group) error {
-	if g.WriteLimit != "" && !writeLimit.MatchString(g.WriteLimit) {
+	if g.WriteLimit != "" && !isWriteLimit(g.WriteLimit) {
 		return fmt.Errorf("group %s: write limit %q: use a share of memory such as 50%%, or a size such as 2g", g.Name, g.WriteLimit)
 	}
 	return nil

@@ -201,7 +201,7 @@ func (t *Tracker) patience(x *waiting) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
 }
 
-// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes a long
+// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer
 // patience: those that have it may be out of the reach of those that ask, who would wait for ever.
 func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
 	s := x.swarm.pieces[p]
@@ -209,7 +209,7 @@ func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
 	if more > 0 && t.busy {
 		return false
 	}
-	return now >= s.last+t.patience(x)<<(restGrows*max(0, min(more, 1)))
+	return now >= s.last+t.patience(x)<<(restGrows*max(0, min(more, 2)))
 }
 
 // lost tells whether a piece was sent long ago and no node ever said that it has it.
