@@ -167,7 +167,7 @@ func (r stormRun) booted() (booted, killed int) {
 	return booted, killed
 }
 
-var faultHeads = row{"fault", "what", "nodes", "booted", "bytes that were wrong", "answers refused", "t_last, to none", "what nodes told"}
+var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told"}
 
 // faultRows is a line for each fault.
 func (r *report) faultRows() (out []row) {
@@ -191,7 +191,7 @@ func (r *report) faultRows() (out []row) {
 		if x.Discarded {
 			ratio = "discarded: " + x.Load.tooBusy()
 		}
-		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), "0", fmt.Sprint(rejected), ratio, tellAll(told)})
+		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, tellAll(told)})
 	}
 	return out
 }
