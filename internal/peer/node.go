@@ -50,7 +50,8 @@ type NodeOptions struct {
 	Idle     bool       // fetch what reads wait for and nothing ahead
 	Loose    int        // bytes of loose objects kept for peers
 
-	Observer Observer // nil: nobody wants to know
+	Observer Observer  // nil: nobody wants to know
+	clock    time.Time // from which moments are counted; zero: now
 	Log      *slog.Logger
 }
 
@@ -112,6 +113,9 @@ func NewNode(o NodeOptions) *Node {
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
 		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{},
 		waits: map[int][]chan result{}, lost: map[int]error{}}
+	if !o.clock.IsZero() {
+		n.start = o.clock
+	}
 	if o.Observer == nil {
 		n.o.Observer = nobody{}
 	}
