@@ -92,6 +92,9 @@ type GroupSet struct {
 
 	Peers *fleet.PeerPolicy `json:"peers,omitempty"`
 	Share *int64            `json:"share,omitempty"`
+
+	Cache     *fleet.CachePolicy `json:"cache,omitempty"`
+	CacheSize *int64             `json:"cache_size,omitempty"`
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

@@ -20,6 +20,8 @@ type Pack struct {
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
 	// blocks then come from chunks.
 	Source Source
+	// Has, when set, tells whether an object costs nothing, because the node keeps it.
+	Has func(id chunk.ID) bool
 	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.
 	Lost func(piece chunk.ID, err error)
 	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change.
@@ -83,6 +85,7 @@ type piece struct {
 	coming bool           // it is streamed now, and its bytes are counted in cost
 	came   bool           // it was received, now or before
 	lost   bool
+	spared bool // lost, but only because its blocks are there already
 	read   bool
 	place  int
 }

@@ -67,6 +67,10 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	if v, ok := d.pack.get(i); ok {
 		return v, nil // it came between the look and the call
 	}
+	if d.spared(i) {
+		d.pack.spare(i)
+		return chunk.Verified{}, errSpared
+	}
 	e := d.pack.pieces[i]
 	v, err := get(d.ctx, d.pack.Source, e.ID, int64(e.StoredSize))
 	switch {

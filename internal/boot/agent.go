@@ -46,6 +46,8 @@ type agent struct {
 	systemd  *api.Systemd
 	asked    int // times that systemd gave an account, whole or not
 
+	errands errands
+
 	reads   *api.TraceRequest // what this boot read, once it was asked for
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 }
@@ -114,6 +116,9 @@ func (a *agent) run(ctx context.Context) {
 }
 
 func (a *agent) interval() time.Duration {
+	if a.errands.recent() {
+		return errandEvery
+	}
 	if !a.booted.Load() || a.last.Systemd == nil && a.offset() < 10*time.Minute {
 		return bootingEvery
 	}
@@ -163,10 +168,12 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 		events = []trace.Event{}
 	}
 	req := api.ReportRequest{Boot: a.session.Boot, Events: events, Uptime: a.offset(), Status: status}
-	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, nil)
+	var answer api.ReportResponse
+	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, &answer)
 	if err == nil {
 		now := time.Now()
 		a.spoke.Store(&now)
+		a.errands.begin(answer.Errand, a.doErrand)
 	}
 	return err
 }

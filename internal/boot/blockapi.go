@@ -37,6 +37,9 @@ type BlockConfig struct {
 	Swarm     *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: not at all
 	Device    int          `json:"device"`          // 0 for /dev/nbd0
 	Network   Network      `json:"network"`         // kept up by the daemon; zero Interface: left alone
+
+	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
+	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
 }
 
 // Validate returns an error that says which field cannot be used.
@@ -88,7 +91,7 @@ type Route struct {
 // BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
 // block daemon is replaced.
 type BlockStatus struct {
-	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "peer" received; "pack", "cache", "zero" served without
+	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero" served without
 	Reads     int64            `json:"reads"`    // requests answered to the kernel
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
@@ -137,16 +140,18 @@ type IncidentKind string
 
 // The kinds of incidents.
 const (
-	WrongBytes  IncidentKind = "wrong-bytes"  // a source sent bytes that are not the object; they were dropped
-	Missing     IncidentKind = "missing"      // a source says that it has no such object
-	ServerDown  IncidentKind = "server-down"  // a source stopped answering
-	ServerUp    IncidentKind = "server-up"    // reads continue after every source was away
-	Reattached  IncidentKind = "reattached"   // the block daemon died and another took over the device
-	LinkFixed   IncidentKind = "link-fixed"   // link, address or route had been taken away and was put back
-	LostPiece   IncidentKind = "lost-piece"   // a piece of the boot pack cannot be had or used: chunks instead
-	PeerBanned  IncidentKind = "peer-banned"  // a peer sent wrong bytes
-	PeerLeft    IncidentKind = "peer-left"    // a peer was slow, or failed
-	TrackerLost IncidentKind = "tracker-lost" // no server says who has what
-	TrackerUp   IncidentKind = "tracker-up"   // one does again
-	BrokenImage IncidentKind = "broken-image" // verified bytes that cannot be used: the image was built wrong
+	WrongBytes   IncidentKind = "wrong-bytes"   // a source sent bytes that are not the object; they were dropped
+	Missing      IncidentKind = "missing"       // a source says that it has no such object
+	ServerDown   IncidentKind = "server-down"   // a source stopped answering
+	ServerUp     IncidentKind = "server-up"     // reads continue after every source was away
+	Reattached   IncidentKind = "reattached"    // the block daemon died and another took over the device
+	LinkFixed    IncidentKind = "link-fixed"    // link, address or route had been taken away and was put back
+	LostPiece    IncidentKind = "lost-piece"    // a piece of the boot pack cannot be had or used: chunks instead
+	PeerBanned   IncidentKind = "peer-banned"   // a peer sent wrong bytes
+	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed
+	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what
+	TrackerUp    IncidentKind = "tracker-up"    // one does again
+	BrokenImage  IncidentKind = "broken-image"  // verified bytes that cannot be used: the image was built wrong
+	CacheFailed  IncidentKind = "cache-failed"  // the node's cache cannot be read, or not be written any more
+	CacheDamaged IncidentKind = "cache-damaged" // the node's cache has objects that are not what they were
 )

@@ -44,8 +44,8 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 		keep = blockKeep
 	}
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
-	debug.SetMemoryLimit(blockPackHeap + min(keep, m.StoredSize()))
-	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: finder{retry},
+	debug.SetMemoryLimit(blockPackHeap + min(keep, m.StoredSize()) + d.cfg.heap())
+	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
 		Lost: d.lostPiece, Unread: func(n int64) { d.ledger.add(bytesUnread, n) }}
 }
 
@@ -64,7 +64,7 @@ func (d *blockDaemon) endReads() Recording {
 			return
 		}
 		r.Pack = chunk.Sum(d.cfg.Pack).String()
-		r.Hits, r.Wasted = d.ledger.get(bytesPack), d.ledger.get(bytesUnread)
+		r.Hits, r.Wasted = d.ledger.get(bytesPack)+d.ledger.get(bytesSpared), d.ledger.get(bytesUnread)
 		r.Misses = max(0, r.Read-r.Hits)
 	})
 }

@@ -52,15 +52,25 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, pack *
 		d.log.Warn("nothing is shared with peers", "err", err)
 		return nil
 	}
+	warm := d.warm()
 	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
-		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle, Loose: blockLoose,
+		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || warm, Loose: blockLoose,
 		Observer: swarmWatch{d.watch}, Log: d.log}
 	for _, e := range pack.Map.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
 	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + blockLoose + blockPeers)
+	if d.through != nil && !warm {
+		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
+			return d.through.Get(ctx, p.ID, p.Size, fetch)
+		}
+	}
 	n := peer.NewNode(o)
-	pack.Source, pack.Feeder = n, n
+	if warm {
+		pack.Source = d.kept(n) // in the pack's order, which suits a disk; little has to be fetched
+	} else {
+		pack.Source, pack.Feeder = n, n
+	}
 	d.swarm.Store(n)
 	go n.Run(ctx)
 	servePeers(ctx, l, n.Handler(), d.log)

@@ -25,9 +25,13 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	defer log.Close()
 	r := m.manifest.Root
 	swarm, keep := m.swarm()
-	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: BlockConfig{
-		Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Swarm: swarm, Keep: keep, Servers: m.assigned().Servers, Network: m.lease.network()}}
+	config := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
+		Pack: m.pack, Swarm: swarm, Keep: keep, Servers: m.assigned().Servers, Network: m.lease.network()}
+	cached := m.useCache(ctx, &config)
+	if config.Disk != nil {
+		defer config.Disk.File.Close() // the daemons have their own
+	}
+	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: config}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}
@@ -36,7 +40,7 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	if err := m.device.Ready(ctx); err != nil {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
-	return fmt.Sprintf("%s, %d MB", rootDevice, r.Size/1e6), nil
+	return fmt.Sprintf("%s, %d MB%s", rootDevice, r.Size/1e6, cached), nil
 }
 
 // swarm is how the node shares its boot pack, as it was assigned, and how much memory that may take; 0: the default.

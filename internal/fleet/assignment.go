@@ -21,6 +21,13 @@ type Assignment struct {
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
 	Pack        *PackRef      `json:"pack,omitempty"`  // the boot pack of this boot; nil: none, or none yet
 	Swarm       *Swarm        `json:"swarm,omitempty"` // how it shares with its peers; nil: it does not
+	Cache       *Cache        `json:"cache,omitempty"` // what it keeps of what it fetches; nil: no more than it needs
+}
+
+// Cache says where a node keeps objects, and how many bytes of them.
+type Cache struct {
+	Kind CachePolicy `json:"kind"`
+	Size int64       `json:"size"`
 }
 
 // PackRef names the map of a boot pack, which a node fetches like any object. A node that cannot fetch or verify it

@@ -44,6 +44,46 @@ type Group struct {
 	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
 	Peers          PeerPolicy    `json:"peers,omitempty"`           // whether its nodes give each other what they have; "": on
 	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for that; 0: the default
+	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
+	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
+}
+
+// CachePolicy says where a node keeps objects that it may need again.
+type CachePolicy string
+
+// The cache policies.
+const (
+	CacheNone CachePolicy = "none" // no more than a boot needs
+	CacheRAM  CachePolicy = "ram"  // in memory, until the node is switched off
+	CacheDisk CachePolicy = "disk" // on a disk that was prepared for it, across boots
+)
+
+// Effective is p, or the default for a group that says nothing.
+func (p CachePolicy) Effective() CachePolicy {
+	if p == "" {
+		return CacheNone
+	}
+	return p
+}
+
+// Defaults of a cache's size, in bytes.
+const (
+	DefaultCacheRAM  int64 = 64e6
+	DefaultCacheDisk int64 = 8e9
+)
+
+// CacheOf is the cache of the group's nodes, nil for none.
+func (g Group) CacheOf() *Cache {
+	c := &Cache{Kind: g.Cache.Effective(), Size: g.CacheSize}
+	switch {
+	case c.Kind == CacheNone:
+		return nil
+	case c.Size == 0 && c.Kind == CacheRAM:
+		c.Size = DefaultCacheRAM
+	case c.Size == 0:
+		c.Size = DefaultCacheDisk
+	}
+	return c
 }
 
 // PeerPolicy says whether nodes give each other what they have, and which.

@@ -143,7 +143,34 @@ func (g Group) Validate() error {
 	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
 		return fmt.Errorf("group %s: share %d bytes: use %d to %d MB, or 0 for the default", g.Name, g.Share, MinShare/1e6, MaxShare/1e6)
 	}
+	if err := validCache(g); err != nil {
+		return err
+	}
 	return validWriteLimit(g)
+}
+
+// Bounds of a cache's size, in bytes. Memory is locked; a disk's tables are read at each boot.
+const (
+	MinCacheRAM  int64 = 1e6
+	MaxCacheRAM  int64 = 4e9
+	MinCacheDisk int64 = 64e6
+	MaxCacheDisk int64 = 64e9
+)
+
+func validCache(g Group) error {
+	least, most := MinCacheDisk, MaxCacheDisk
+	switch g.Cache.Effective() {
+	case CacheNone, CacheDisk:
+	case CacheRAM:
+		least, most = MinCacheRAM, MaxCacheRAM
+	default:
+		return fmt.Errorf("group %s: cache %q: want none, ram or disk", g.Name, g.Cache)
+	}
+	if g.CacheSize != 0 && (g.CacheSize < least || g.CacheSize > most) {
+		return fmt.Errorf("group %s: cache size %d bytes: use %d to %d MB for %s, or 0 for the default", g.Name, g.CacheSize,
+			least/1e6, most/1e6, g.Cache.Effective())
+	}
+	return nil
 }
 
 // Bounds of the memory of a node that its peers are served from. It is locked, and the image has the rest.

@@ -53,6 +53,9 @@ func TestGroupValidate(t *testing.T) {
 		"write limit":     func(g *Group) { g.WriteLimit = "150%" },
 		"on, off or rack": func(g *Group) { g.Peers = "some" },
 		"share 5 bytes":   func(g *Group) { g.Share = 5 },
+		"none, ram or":    func(g *Group) { g.Cache = "tape" },
+		"64 to 64000 MB":  func(g *Group) { g.Cache, g.CacheSize = CacheDisk, 1e6 },
+		"1 to 4000 MB":    func(g *Group) { g.Cache, g.CacheSize = CacheRAM, 8e9 },
 	} {
 		g := good()
 		spoil(&g)

@@ -50,6 +50,9 @@ type NodeOptions struct {
 	Idle     bool       // fetch what reads wait for and nothing ahead
 	Loose    int        // bytes of loose objects kept for peers
 
+	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
+	Cached func(ctx context.Context, p Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error)
+
 	Observer Observer  // nil: nobody wants to know
 	clock    time.Time // from which moments are counted; zero: now
 	Log      *slog.Logger

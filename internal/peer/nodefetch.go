@@ -49,10 +49,16 @@ func (n *Node) landed(now time.Duration, f Fetch, v chunk.Verified, err error) {
 
 func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
-	if f.Origin() {
-		return n.o.Origin.Find(ctx, p.ID, p.Size)
+	fetch := func() (chunk.Verified, error) {
+		if f.Origin() {
+			return n.o.Origin.Find(ctx, p.ID, p.Size)
+		}
+		return n.fromPeer(ctx, f.Peer, p)
 	}
-	return n.fromPeer(ctx, f.Peer, p)
+	if n.o.Cached != nil {
+		return n.o.Cached(ctx, p, fetch)
+	}
+	return fetch()
 }
 
 // fromPeer makes one attempt at a peer.

@@ -118,6 +118,8 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("write limit", was.WriteLimit, is.WriteLimit)
 	d.add("peers", string(was.Peers.Effective()), string(is.Peers.Effective()))
 	d.add("share", shareText(was.Share), shareText(is.Share))
+	d.add("cache", string(was.Cache.Effective()), string(is.Cache.Effective()))
+	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
 	return d
 }
 

@@ -161,6 +161,12 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.Share != nil {
 		g.Share = *req.Share
 	}
+	if req.Cache != nil {
+		g.Cache = *req.Cache
+	}
+	if req.CacheSize != nil {
+		g.CacheSize = *req.CacheSize
+	}
 	return g
 }
 
