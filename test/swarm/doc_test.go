@@ -1,0 +1,3 @@
+// Package swarm has real block daemons, each in a network namespace of its own, boot from a real server over links of a
+// limited rate, and give each other what they have. Every byte is compared.
+package swarm
