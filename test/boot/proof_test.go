@@ -36,6 +36,13 @@ func (s *site) content(name string) *testkit.Content {
 // prove looks into a node and at its timeline.
 func (s *site) prove(n node, g *testkit.Guest) {
 	s.t.Helper()
+	s.proveRoot(n, g)
+	s.proveTimeline(n)
+}
+
+// proveRoot is the part of it that is about what the node runs.
+func (s *site) proveRoot(n node, g *testkit.Guest) {
+	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), n.name)
 	if err != nil {
 		s.t.Fatal(err)
@@ -54,6 +61,13 @@ func (s *site) prove(n node, g *testkit.Guest) {
 	}
 	s.noErrors(n, g)
 	s.lookInside(n, g)
+}
+
+// proveTimeline wants a timeline from the firmware's first packet on, and systemd's figures.
+func (s *site) proveTimeline(n node) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+	defer cancel()
 	if _, err := s.WaitNode(ctx, n.name, func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil }); err != nil {
 		s.t.Errorf("no figures of systemd: %v", err)
 	}

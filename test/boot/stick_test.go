@@ -29,7 +29,7 @@ func (s *site) stick(name, nodes string) string {
 // A machine without PXE boots from a stick like any other: the stick's loader asks the server, and what runs comes from
 // there.
 func TestRealBootFromAStick(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	s := newSite(t, "own")
 	for _, n := range []node{
 		{name: "bios-stick", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, firmware: testkit.BIOS, group: bookworm},
@@ -51,7 +51,7 @@ func TestRealBootFromAStick(t *testing.T) {
 
 // No server at all: the stick starts its own kernel, which says what it waits for, and goes on when the server is there.
 func TestRealStickWaitsForAServer(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	s := newSite(t, "own")
 	n := node{name: "stick-alone", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 3}, firmware: testkit.BIOS, group: bookworm}
 	n.stick = s.stick(n.name, "@"+n.group)
@@ -76,7 +76,7 @@ func TestRealStickWaitsForAServer(t *testing.T) {
 	if e.Attrs["medium"] != "true" {
 		t.Errorf("the timeline does not say that K came from a medium: %+v", e)
 	}
-	s.prove(n, s.shell(n))
+	s.proveRoot(n, s.shell(n)) // the timeline has no firmware, kernel and initramfs
 }
 
 // keepsBoots lets the nodes of a group boot from their disks.
@@ -107,8 +107,13 @@ func TestRealBootWithDeadServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, booted := s.powerOn(n)
-	g := s.shellAt(n, addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bootTimeout) // its loader looks for a server first
+	defer cancel()
+	if _, err := m.Console.Wait(ctx, n.name+" login:"); err != nil {
+		t.Fatal(err)
+	}
 	booted()
+	g := s.shellAt(n, addr)
 	if out := s.run(g, "systemctl is-system-running --wait; cat /proc/sys/kernel/hostname"); !strings.Contains(out, n.name) {
 		t.Errorf("the node says %q", out)
 	}
