@@ -19,7 +19,8 @@ type Assignment struct {
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
-	Pack        *PackRef      `json:"pack,omitempty"` // the boot pack of this boot; nil: none, or none yet
+	Pack        *PackRef      `json:"pack,omitempty"`         // the boot pack of this boot; nil: none, or none yet
+	RecordUntil string        `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
 }
 
 // PackRef names the map of a boot pack, which a node fetches like any object. A node that cannot fetch or verify it
