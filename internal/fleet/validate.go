@@ -135,8 +135,49 @@ func (g Group) Validate() error {
 	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
 		return fmt.Errorf("group %s: reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.Name, g.RebootAfter)
 	}
+	switch g.Peers.Effective() {
+	case PeersOn, PeersOff, PeersRack:
+	default:
+		return fmt.Errorf("group %s: peers %q: want on, off or rack", g.Name, g.Peers)
+	}
+	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
+		return fmt.Errorf("group %s: share %d bytes: use %d to %d MB, or 0 for the default", g.Name, g.Share, MinShare/1e6, MaxShare/1e6)
+	}
+	if err := validCache(g); err != nil {
+		return err
+	}
 	return validWriteLimit(g)
 }
+
+// Bounds of a cache's size, in bytes. Memory is locked; a disk's tables are read at each boot.
+const (
+	MinCacheRAM  int64 = 1e6
+	MaxCacheRAM  int64 = 4e9
+	MinCacheDisk int64 = 64e6
+	MaxCacheDisk int64 = 64e9
+)
+
+func validCache(g Group) error {
+	least, most := MinCacheDisk, MaxCacheDisk
+	switch g.Cache.Effective() {
+	case CacheNone, CacheDisk:
+	case CacheRAM:
+		least, most = MinCacheRAM, MaxCacheRAM
+	default:
+		return fmt.Errorf("group %s: cache %q: want none, ram or disk", g.Name, g.Cache)
+	}
+	if g.CacheSize != 0 && (g.CacheSize < least || g.CacheSize > most) {
+		return fmt.Errorf("group %s: cache size %d bytes: use %d to %d MB for %s, or 0 for the default", g.Name, g.CacheSize,
+			least/1e6, most/1e6, g.Cache.Effective())
+	}
+	return nil
+}
+
+// Bounds of the memory of a node that its peers are served from. It is locked, and the image has the rest.
+const (
+	MinShare int64 = 1e6
+	MaxShare int64 = 4e9
+)
 
 // isWriteLimit reports whether s is a share of memory, 1% to 100%, or a size in bytes, k, m or g.
 func isWriteLimit(s string) bool {
