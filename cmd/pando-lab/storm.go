@@ -36,6 +36,8 @@ type storm struct {
 	busy   bool         // keep runs of a machine that was too busy
 	full   bool         // the long form
 	add    bool         // to the results that are there
+	guests int          // emulated machines that boot instead
+	faults []string     // what goes wrong, a run each
 	page   string       // file to write from results, instead of measuring
 	from   []string     // results
 
@@ -43,6 +45,7 @@ type storm struct {
 
 	star    *testkit.Star
 	site    *testkit.Site
+	job     job      // that runs
 	rival   *program // what serves a rival's nodes, while it runs
 	account *account
 }
@@ -73,6 +76,8 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
 	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
 	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
+	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
+	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.Func("from", "results for --page, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
@@ -112,9 +117,14 @@ func (s *storm) check(rest []string) error {
 			return err
 		}
 	}
+	if err := s.checkFaults(); err != nil {
+		return err
+	}
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unknown argument %q", rest[0])
+	case s.guests < 0 || s.guests > mostGuests:
+		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
 	case s.runs < 1:
 		return fmt.Errorf("%d runs", s.runs)
 	case s.think < 0 || s.think > 1000:
@@ -161,7 +171,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
 		return err
 	}
-	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes)})
+	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes) + affected(slices.Max(s.nodes))})
 	if err != nil {
 		return err
 	}
@@ -178,6 +188,9 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.account.Close()) }()
+	if s.guests > 0 {
+		return s.bootGuests(ctx, m)
+	}
 	return s.runAll(ctx, m)
 }
 
@@ -192,6 +205,10 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {
 			return fmt.Errorf("%s with %d nodes: %w", j.System, j.Nodes, err)
 		}
+	}
+	if len(s.faults) > 0 {
+		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), filepath.Join(s.dir, "storm.json"))
+		return nil
 	}
 	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
 	return rep.draw(ctx, s.dir, "storm-", s.busy)
@@ -208,7 +225,7 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 		if err != nil {
 			return err
 		}
-		rep.Runs = append(rep.Runs, r)
+		rep.add(r)
 		s.say("%s", r.line())
 		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 			return err
@@ -236,6 +253,7 @@ type job struct {
 	Nodes  int
 	Node   testkit.Rate // of a node's link
 	Server testkit.Rate
+	Fault  string
 	Again  int // how often this was done before
 }
 
@@ -273,6 +291,9 @@ func (s *storm) results(m *material) (*report, error) {
 // plan lists the runs: of each number of nodes, the largest first, all systems in turn, so that what changes on the
 // machine meanwhile meets all of them. Rates are chosen when it comes to it.
 func (s *storm) plan() []job {
+	if len(s.faults) > 0 {
+		return s.planFaults()
+	}
 	var out []job
 	for again := range s.runs {
 		for _, n := range descending(s.nodes) {

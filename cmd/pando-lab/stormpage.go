@@ -49,6 +49,10 @@ func (s *storm) writePage(ctx context.Context) error {
 	return store.WriteFile(s.page, []byte(out.String()), 0o644)
 }
 
+// guestText goes before the table of guests.
+const guestText = "Whole machines, from power-on: firmware, kernel and initramfs by HTTP, and the root. They are emulated, and their processors are " +
+	"what most of the time goes to: a link without limit, for comparison, shows how much.\n\n"
+
 // readAlone reads what `make bench-alone` left; nil: nothing.
 func readAlone(file string) (*aloneResult, error) {
 	b, err := os.ReadFile(file)
@@ -118,7 +122,16 @@ func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 		fmt.Fprintf(out, "\n### One machine alone\n\n`make bench-alone`, %s:\n\n```\n%s```\n", alone.Date.Format(time.DateOnly), alone.table())
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses())
+	if rows := r.guestRows(); len(rows) > 0 {
+		out.WriteString("\n### Emulated machines\n\n" + guestText + markdown(append([]row{guestHeads}, rows...)))
+	}
+	if rows := r.faultRows(); len(rows) > 0 {
+		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))
+	}
 }
+
+const faultText = "It happens when the storm is half of W/(eta B) old; bad peers are there from the beginning. Every byte that a node read was " +
+	"compared with the image: a run in which one is wrong, or in which a node does not boot, fails and has no line here.\n\n"
 
 // systemsText says what the systems are.
 func (r *report) systemsText() string {

@@ -120,8 +120,8 @@ func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err er
 }
 
 // serve starts the server. Where no machine boots it needs no TFTP, and this machine no boot loaders.
-func (s *storm) serve(ctx context.Context, dhcp string) error {
-	args := []string{"--http", ":" + dataPort}
+func (s *storm) serve(ctx context.Context, dhcp string, more ...string) error {
+	args := append([]string{"--http", ":" + dataPort}, more...)
 	if dhcp == "off" {
 		args = append(args, "--tftp", "off")
 	}

@@ -34,11 +34,14 @@ type report struct {
 	BootSet  int64      `json:"boot_set"` // W, bytes
 	Read     int64      `json:"read"`     // bytes that a boot reads
 	Runs     []stormRun `json:"runs"`
-	Modelled []estimate `json:"modelled"` // of what was not measured; made anew whenever runs are added
+	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
+	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
+	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
+	Fault      string    `json:"fault,omitempty"`
 	System     string    `json:"system"`
 	Nodes      int       `json:"nodes"`
 	NodeRate   int64     `json:"node_rate"`
@@ -64,7 +67,8 @@ type stormRun struct {
 
 // nodeRun is one node of a run.
 type nodeRun struct {
-	Attached float64 `json:"attached"` // its root can be read
+	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
+	Attached float64 `json:"attached"`         // its root can be read
 	Booted   float64 `json:"booted"`
 	Stalled  float64 `json:"stalled"` // time in which the boot stood still for reads
 	Wait99   float64 `json:"wait_p99"`
@@ -76,7 +80,9 @@ type nodeRun struct {
 func (r *stormRun) finish() error {
 	var times []float64
 	for _, n := range r.Each {
-		times = append(times, n.Booted)
+		if !n.Killed {
+			times = append(times, n.Booted)
+		}
 	}
 	slices.Sort(times)
 	if len(times) == 0 || times[0] <= 0 {
@@ -188,4 +194,13 @@ func readReport(file string) (*report, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return r, nil
+}
+
+// add keeps a run.
+func (r *report) add(x stormRun) {
+	if x.Fault != "" {
+		r.Faults = append(r.Faults, x)
+	} else {
+		r.Runs = append(r.Runs, x)
+	}
 }

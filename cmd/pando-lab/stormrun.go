@@ -14,10 +14,11 @@ import (
 
 // run does one run: all nodes power on at once, and stay up until the last one has booted.
 func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
+	s.job = j
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return stormRun{}, err
 	}
-	r := stormRun{System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r := stormRun{Fault: j.Fault, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
@@ -32,6 +33,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
 	defer cancel()
+	stopBad, err := s.badPeers(ctx, m, j)
+	if err != nil {
+		return r, err
+	}
+	defer stopBad()
 	before, err := s.look()
 	if err != nil {
 		return r, err
@@ -46,18 +52,18 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	}
 	r.ServerSent = after.sent - before.sent
 	r.Load = before.ticks.load(after.ticks, after.own-before.own)
-	r.ServerCPU = after.server - before.server
+	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
 	r.ServerMemory = after.memory
 	r.Discarded = r.Load.tooBusy() != ""
 	return r, nil
 }
 
 // patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
-// compressed, and a minute.
+// compressed, and two minutes.
 func patience(r stormRun) time.Duration {
 	most := max(r.Read, r.RootSize/3)
 	slowest := float64(r.Nodes)*float64(most)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
-	return time.Minute + time.Duration(3*slowest*float64(time.Second))
+	return 2*time.Minute + time.Duration(3*slowest*float64(time.Second))
 }
 
 // nodesOf makes the nodes of a run, each with an empty directory.
@@ -113,6 +119,7 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	var booting, ending sync.WaitGroup
 	booting.Add(len(nodes))
 	begin := time.Now()
+	struck := s.strikeAfter(ctx, r, nodes)
 	for i, n := range nodes {
 		ending.Go(func() {
 			var once sync.Once
@@ -122,7 +129,10 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 				booted()
 				booting.Wait()
 			})
-			if err != nil {
+			switch {
+			case n.killed.Load():
+				r.Each[i] = nodeRun{Killed: true}
+			case err != nil:
 				cancel(fmt.Errorf("%s: %w", shortName(i), err))
 			}
 		})
@@ -130,6 +140,9 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	ending.Wait()
 	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	if err := struck(); err != nil {
+		return fmt.Errorf("%s: %w", r.Fault, err)
 	}
 	return errors.Join(r.finish())
 }

@@ -127,11 +127,7 @@ func (r *report) modelledRows(system string) (out []row) {
 // table is for the terminal.
 func (r *report) table(busy bool) string {
 	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, x := range append([]row{heads}, r.rows(busy)...) {
-		fmt.Fprintln(w, strings.Join(x, "\t")+"\t")
-	}
-	_ = w.Flush() // a Builder takes everything
+	out.WriteString(aligned(append([]row{heads}, r.rows(busy)...)))
 	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(&out, "modelled: %s.\n", modelText)
@@ -139,5 +135,16 @@ func (r *report) table(busy bool) string {
 	if busy {
 		out.WriteString("* the machine was too busy for this figure to mean anything about the links.\n")
 	}
+	return out.String()
+}
+
+// aligned is a table for the terminal; its first row is the head.
+func aligned(rows []row) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, x := range rows {
+		fmt.Fprintln(w, strings.Join(x, "\t")+"\t")
+	}
+	_ = w.Flush() // a Builder takes everything
 	return out.String()
 }

@@ -15,7 +15,8 @@ type Pack struct {
 
 	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches them in the
 	// pack's order.
-	Feeder Feeder
+	Feeder  Feeder
+	Streams bool // the device fetches them though there is a Feeder, which is told what happens
 
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
 	// blocks then come from chunks.

@@ -19,7 +19,8 @@ const yieldMost = 200 * time.Millisecond
 
 // startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
 func (d *Device) startStreams() {
-	if _, alone := d.pack.Feeder.(unfed); !alone || d.pack.Idle {
+	_, alone := d.pack.Feeder.(unfed)
+	if !alone && !d.pack.Streams || d.pack.Idle {
 		return
 	}
 	for n := range streams {
@@ -76,6 +77,7 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	switch {
 	case err == nil:
 		d.pack.keep(i, v)
+		d.pack.Feeder.Moved()
 	case d.ctx.Err() == nil:
 		d.pack.lose(i, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/cache"
 )
 
@@ -122,5 +124,84 @@ func TestBlockDaemonWithACacheInMemory(t *testing.T) {
 			t.Errorf("what was read before is fetched again: %v, then %v", before.Bytes, st.Bytes)
 		}
 		before = st
+	}
+}
+
+// A daemon that takes over has the cache as well.
+func TestSupervisorPassesTheCacheOn(t *testing.T) {
+	o, c := aloneConfig(t, 200)
+	const size = 80 << 20
+	path := filepath.Join(t.TempDir(), "disk")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
+		t.Fatal(err)
+	}
+	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	readAlone(t, o, c)
+	k, client, ready, stop := supervise(t, o, BlockConfig{ChunkSize: c.ChunkSize, Disk: c.Disk})
+	defer stop()
+	if ready != "ready" {
+		t.Fatalf("supervisor says %q", ready)
+	}
+	for i := range 200 {
+		if got, err := k.read(int64(i)*4096, 4096); err != nil || !bytes.Equal(got, o.raw[i*4096:][:4096]) {
+			t.Fatalf("block %d: wrong bytes or %v", i, err)
+		}
+		if i%80 == 79 {
+			st, err := client.Status(t.Context(), 0)
+			if err == nil {
+				err = unix.Kill(st.PID, unix.SIGKILL)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	st, err := client.Status(t.Context(), 0)
+	if err != nil || st.Restarts != 2 || st.Bytes["server"] != 0 || st.Bytes["disk"] == 0 {
+		t.Errorf("after %d restarts: %v, %v", st.Restarts, st.Bytes, err)
+	}
+}
+
+// In a swarm a node with a warm cache fetches nothing, and its peers get from it what it has.
+func TestWarmCacheInASwarm(t *testing.T) {
+	o, c := newTrackedOrigin(t, 400)
+	const size = 80 << 20
+	path := filepath.Join(t.TempDir(), "disk")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
+		t.Fatal(err)
+	}
+	cold := c
+	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	readAlone(t, o.testOrigin, c)
+	sent := o.sent.Load()
+	warm, err := startAlone(t.Context(), t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer warm.Close()
+	o.readAll(t, warm)
+	st := statusWhen(t, warm, func(st BlockStatus) bool { return st.Bytes["disk"] >= int64(len(o.raw)) })
+	if st.Bytes["server"]+st.Bytes["peer"] != 0 || o.sent.Load() != sent || st.Errors > 0 {
+		t.Errorf("with a warm cache: %v", st.Bytes)
+	}
+	other, err := startAlone(t.Context(), t, cold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	o.readAll(t, other)
+	st = statusWhen(t, other, func(st BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= int64(len(o.raw)) })
+	if st.Bytes["peer"] == 0 {
+		t.Errorf("its peer: %v", st.Bytes)
 	}
 }

@@ -60,14 +60,15 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, pack *
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
 	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + blockLoose + blockPeers)
-	if d.through != nil && !warm {
+	if d.through != nil {
 		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
 			return d.through.Get(ctx, p.ID, p.Size, fetch)
 		}
 	}
 	n := peer.NewNode(o)
 	if warm {
-		pack.Source = d.kept(n) // in the pack's order, which suits a disk; little has to be fetched
+		// In the pack's order, which suits a disk; little has to be fetched.
+		pack.Source, pack.Feeder, pack.Streams = d.kept(n), n, true
 	} else {
 		pack.Source, pack.Feeder = n, n
 	}

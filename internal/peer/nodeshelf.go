@@ -51,6 +51,13 @@ func (n *Node) news() {
 			n.hold(p, false)
 		}
 	}
+	if n.o.Cached != nil { // pieces also come without this node's doing
+		for p := range n.o.Pieces {
+			if _, kept := s.Piece(p); kept {
+				n.hold(p, true)
+			}
+		}
+	}
 	n.swarm.Reach(s.Reach())
 }
 
