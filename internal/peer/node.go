@@ -53,7 +53,8 @@ type NodeOptions struct {
 	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
 	Cached func(ctx context.Context, p Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error)
 
-	Observer Observer // nil: nobody wants to know
+	Observer Observer  // nil: nobody wants to know
+	clock    time.Time // from which moments are counted; zero: now
 	Log      *slog.Logger
 }
 
@@ -115,6 +116,9 @@ func NewNode(o NodeOptions) *Node {
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
 		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{},
 		waits: map[int][]chan result{}, lost: map[int]error{}}
+	if !o.clock.IsZero() {
+		n.start = o.clock
+	}
 	if o.Observer == nil {
 		n.o.Observer = nobody{}
 	}

@@ -288,3 +288,25 @@ func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
 		t.Errorf("neither the server nor a peer sent it: %v", b.from)
 	}
 }
+
+// What one node's clock says is nobody else's business: a swarm of nodes whose clocks are hours apart is like any other.
+func TestClocksDiffer(t *testing.T) {
+	s := newSite(t, 40, 4_000_000)
+	var nodes []*live
+	for i, off := range []time.Duration{0, 5 * time.Hour, 300 * 24 * time.Hour, time.Second} {
+		nodes = append(nodes, s.start(t, i, func(o *NodeOptions) { o.clock = time.Now().Add(-off) }))
+	}
+	got := 0
+	for _, n := range nodes {
+		n.wait(t)
+		got += n.bytes("peer")
+		n.mu.Lock()
+		if len(n.bad) > 0 {
+			t.Errorf("accused %v", n.bad)
+		}
+		n.mu.Unlock()
+	}
+	if got == 0 {
+		t.Error("nothing came from peers")
+	}
+}

@@ -1,13 +1,17 @@
 package peer
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Messages are bounded and strange ones refused; the address is that of who asks.
@@ -66,4 +70,53 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 	if open() != unknownMost-1 {
 		t.Errorf("one grant is over, and %d are under way", open())
 	}
+}
+
+// counted is a connection that counts its bytes.
+type counted struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// What is taken for the size of messages is what goes over a wire.
+func TestHeaderBytes(t *testing.T) {
+	s := newSite(t, 40, 0)
+	wire := new(atomic.Int64)
+	c := &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return counted{conn, wire}, err
+	}}}
+	client := trackerClient{s.URL, c, new(atomic.Int64), new(atomic.Int64)}
+	node := netip.MustParseAddrPort("127.0.0.1:8481")
+	have := NewBitmap(40)
+	var joined joinReply
+	if err := client.post(t.Context(), "join", joinMessage{Pack: s.pack.String(), Pieces: 40, Port: 8481, Prefix: 24, Have: have}, &joined, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	near := func(what string, want int64) {
+		t.Helper()
+		if got := wire.Swap(0); got < want-40 || got > want+40 {
+			t.Errorf("%s: %d bytes on the wire, taken for %d", what, got, want)
+		}
+	}
+	near("join", JoinBytes(Join{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, Joined(joined)))
+	want := []int{0, 1, 2, 3}
+	var answer askReply
+	if err := client.post(t.Context(), "ask", askMessage{Pack: s.pack.String(), Port: 8481, Size: 20_000, Want: want, Upto: 40, Max: 4, Have: have}, &answer, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Swarm: s.pack.String(), Node: node, Size: 20_000, Ask: Ask{Want: want, Upto: 40, Max: 4, Have: have}}
+	near("ask", AskBytes(q)+AnswerBytes(answer.answer()))
 }

@@ -55,7 +55,7 @@ type Result struct {
 	KBytes      int64 // bytes of K that servers sent
 	PeerBytes   int64
 	Requests    int64 // joins and questions at the trackers
-	Control     int64 // about how many bytes those and their answers had
+	Control     int64 // bytes that those and their answers had, with HTTP's headers
 	Busy        int64 // uploads that a peer refused
 	Wasted      int64 // bytes of transfers that brought nothing
 	Banned      int   // addresses banned by some tracker
@@ -164,4 +164,5 @@ func (f *storm) subnet(i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{172, byte(n >> 8), byte(n), 0}), 24)
 }
 
-const swarmKey = "pack"
+// swarmKey is as long as the name of a pack is.
+const swarmKey = "sha256:0000000000000000000000000000000000000000000000000000000000000000"

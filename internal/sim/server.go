@@ -9,13 +9,8 @@ import (
 	"pando/internal/peer"
 )
 
-// What a message of the control path is taken to have in bytes, with the headers of HTTP. Package peer's tests count what
-// is inside them: about 2.9 KB a node in a storm of 16.
-const (
-	joinBytes  = 900
-	askBytes   = 500
-	otherBytes = 300
-)
+// wrongBytes is about what a report of wrong bytes has on the wire; the other messages are counted as they are sent.
+const wrongBytes = 330
 
 // server is a server with its tracker.
 type server struct {
@@ -49,7 +44,7 @@ func (s *server) wrong(f *storm, n *node, accused netip.AddrPort) {
 	if s.lost {
 		return
 	}
-	f.count(otherBytes)
+	f.count(wrongBytes)
 	if s.tracker.Wrong(n.addr.Addr(), accused.Addr()) {
 		f.res.Banned++
 	}
@@ -67,8 +62,9 @@ func (f *storm) joined(n *node) {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	f.count(joinBytes)
-	out, ok := s.tracker.Join(f.now, peer.Join{Swarm: swarmKey, Pieces: f.Pieces, Node: n.addr, Subnet: f.subnet(int(n.id)), Have: n.swarm.Have()})
+	j := peer.Join{Swarm: swarmKey, Pieces: f.Pieces, Node: n.addr, Subnet: f.subnet(int(n.id)), Have: n.swarm.Have()}
+	out, ok := s.tracker.Join(f.now, j)
+	f.count(peer.JoinBytes(j, out))
 	if !ok {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
@@ -95,8 +91,9 @@ func (f *storm) asked(n *node, a peer.Ask) {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	f.count(askBytes)
-	answer, wait, known := s.tracker.Ask(f.now, peer.Question{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Ask: a})
+	q := peer.Question{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Ask: a}
+	f.count(peer.AskBytes(q))
+	answer, wait, known := s.tracker.Ask(f.now, q)
 	switch {
 	case !known:
 		f.after(f.Delay, noTracker, n.id, 0)
@@ -107,6 +104,7 @@ func (f *storm) asked(n *node, a peer.Ask) {
 }
 
 func (f *storm) answer(n *node, a peer.Answer) {
+	f.res.Control += peer.AnswerBytes(a)
 	f.deliver(func() {
 		if !n.dead {
 			n.swarm.Answer(f.now, a)

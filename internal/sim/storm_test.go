@@ -55,7 +55,8 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 		r := run(t, c)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, 1.3)
-		if control := r.Control / int64(c.Nodes); c.Nodes > 1 && control > 20_000*int64(max(1, 8/c.Nodes)) {
+		t.Logf("%.0f questions a second at the tracker", float64(r.Requests)/r.Last.Seconds())
+		if control := r.Control / int64(c.Nodes); control > 20_000 {
 			t.Errorf("%d nodes: %d bytes of control for each", c.Nodes, control)
 		}
 	}

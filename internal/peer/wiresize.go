@@ -1,0 +1,27 @@
+package peer
+
+import "encoding/json"
+
+// headerBytes is about what HTTP adds to a message to the tracker and its answer: see TestHeaderBytes.
+const headerBytes = 285
+
+// JoinBytes is what a join and its answer have on the wire, for whoever counts without one.
+func JoinBytes(j Join, out Joined) int64 {
+	return headerBytes + encoded(joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: 24, Place: j.Place, Near: j.Near, Have: j.Have}) + encoded(joinReply(out))
+}
+
+// AskBytes is what a question has on the wire, with what HTTP adds to its answer.
+func AskBytes(q Question) int64 {
+	return headerBytes + encoded(askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have})
+}
+
+// AnswerBytes is what an answer itself has.
+func AnswerBytes(a Answer) int64 { return encoded(wireAnswer(a)) }
+
+func encoded(v any) int64 {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // these are numbers and texts
+	}
+	return int64(len(b))
+}

@@ -1,0 +1,230 @@
+package swarm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"pando/internal/boot"
+	"pando/internal/chunk"
+	"pando/internal/image"
+	"pando/internal/store"
+	"pando/internal/testkit"
+)
+
+// The root, in blocks, and the blocks of a piece of its boot pack.
+const (
+	rootBlocks  = 600
+	pieceBlocks = 6
+)
+
+// rate is that of every link. A boot set takes a second of it.
+const rate = 20 * testkit.Mbit
+
+var subnet = netip.MustParsePrefix("10.81.0.1/24")
+
+// fleet is a server and nodes on a switch.
+type fleet struct {
+	t      *testing.T
+	star   *testkit.Star
+	site   *testkit.Site
+	bin    string
+	dir    string
+	raw    []byte
+	config boot.BlockConfig
+}
+
+// newFleet makes a fleet of so many nodes, none of which is switched on.
+func newFleet(t *testing.T, nodes int) *fleet {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	bin, err := filepath.Abs("../../build/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"pando", "pando-init"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			t.Skipf("%v (make build makes it)", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "swarm") // short: there are sockets in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	f := &fleet{t: t, bin: bin, dir: dir}
+	f.fill(filepath.Join(dir, "data"))
+	f.star, err = testkit.NewStar(t.Context(), testkit.StarConfig{Prefix: "swarm", Server: subnet, Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.check(f.star.Close()) })
+	f.check(f.star.Limit(rate, rate))
+	f.site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: f.star.Server, Bin: bin, Data: filepath.Join(dir, "data"),
+		Log: filepath.Join(dir, "server.log"), DHCP: "off", Args: []string{"--uplink", rate.String(), "--tftp", "off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.check(f.site.Close()) })
+	f.config.Servers = []string{"http://" + subnet.Addr().String() + ":8480"}
+	return f
+}
+
+func (f *fleet) check(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Error(err)
+	}
+}
+
+// fill puts a root and its boot pack into the store.
+func (f *fleet) fill(data string) {
+	f.t.Helper()
+	f.raw = make([]byte, rootBlocks*chunk.BlockSize)
+	_, _ = rand.NewChaCha8([32]byte{9}).Read(f.raw) // never fails
+	dir, err := store.OpenDir(filepath.Join(data, "store"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	unlock, err := dir.Lock(f.t.Context(), "test")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer unlock()
+	w := dir.NewWriter()
+	defer w.Close()
+	put := func(b []byte) chunk.ID {
+		id, _, err := w.Put(f.t.Context(), b)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return id
+	}
+	cut := func(size int) (out []chunk.Entry) {
+		for off := 0; off < len(f.raw); off += size {
+			b := f.raw[off:min(off+size, len(f.raw))]
+			out = append(out, chunk.Entry{RawSize: len(b), StoredSize: len(b), Codec: chunk.Stored, ID: put(b)})
+		}
+		return out
+	}
+	enc, err := chunk.NewEncoder(1)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	index, err := chunk.NewIndex(cut(chunk.DefaultChunkSize), chunk.DefaultChunkSize, enc)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, page := range index.Pages {
+		put(page)
+	}
+	p := image.Pack{Version: image.Version([]byte("v")), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
+		Extents: []image.Extent{{Start: 0, Blocks: rootBlocks}}}
+	p.Booted = len(p.Pieces)
+	f.config = boot.BlockConfig{Index: put(index.Root), Size: int64(len(f.raw)), ChunkSize: chunk.DefaultChunkSize}
+	if f.config.Pack, err = p.Encode(); err != nil {
+		f.t.Fatal(err)
+	}
+	put(f.config.Pack)
+	if err := w.Sync(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// node is a machine that is switched on.
+type node struct {
+	*boot.BlockAlone
+	f    *fleet
+	name string
+}
+
+// start switches node i on. change is what is special about it.
+func (f *fleet) start(i int, change ...func(*boot.BlockConfig)) (*node, error) {
+	c := f.config
+	c.Swarm = &boot.SwarmConfig{}
+	for _, do := range change {
+		do(&c)
+	}
+	n := &node{f: f, name: "node " + strconv.Itoa(i)}
+	dir := filepath.Join(f.dir, strconv.Itoa(i))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	err = f.star.Nodes[i].Do(func() (err error) {
+		n.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(f.bin, "pando-init"), dir, c, log)
+		return err
+	})
+	return n, err
+}
+
+// boot reads the root as a boot does, some of it at a time, and compares every byte.
+func (n *node) boot() error {
+	got := make([]byte, 16*chunk.BlockSize)
+	for off := 0; off < len(n.f.raw); off += len(got) {
+		part := got[:min(len(got), len(n.f.raw)-off)]
+		if _, err := n.Device.ReadAt(part, int64(off)); err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+		if !bytes.Equal(part, n.f.raw[off:][:len(part)]) {
+			return fmt.Errorf("%s: wrong bytes at %d", n.name, off)
+		}
+	}
+	st, err := n.Client.Status(n.f.t.Context(), 0)
+	if err == nil && st.Errors > 0 {
+		err = errors.New("it answered reads with errors")
+	}
+	return err
+}
+
+// status is what a daemon counted; good says when it has counted what is waited for.
+func (n *node) status(good func(boot.BlockStatus) bool) boot.BlockStatus {
+	n.f.t.Helper()
+	ctx, cancel := context.WithTimeout(n.f.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		st, err := n.Client.Status(ctx, 0)
+		if err != nil {
+			n.f.t.Fatalf("%s: %v; the last it said: %+v", n.name, err, st)
+		}
+		if good(st) {
+			return st
+		}
+		time.Sleep(50 * time.Millisecond) // for the processors' sake; the context ends it
+	}
+}
+
+// now is what a daemon counted so far.
+func (n *node) now() boot.BlockStatus {
+	n.f.t.Helper()
+	return n.status(func(boot.BlockStatus) bool { return true })
+}
+
+// told reports whether a daemon has had an incident of a kind that names source; "": whatever it names.
+func told(st boot.BlockStatus, kind boot.IncidentKind, source string) bool {
+	for _, i := range st.Incidents {
+		if i.Kind == kind && (source == "" || netip.MustParseAddrPort(i.Source).Addr().String() == source) {
+			return true
+		}
+	}
+	return false
+}
+
+// w is W: the bytes of the boot pack.
+func (f *fleet) w() int64 { return int64(len(f.raw)) }

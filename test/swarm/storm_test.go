@@ -1,0 +1,259 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/boot"
+	"pando/internal/chunk"
+	"pando/internal/peer"
+	"pando/internal/testkit"
+)
+
+// together starts nodes at the same moment, boots them, and returns them; during is called while they do.
+func (f *fleet) together(nodes []int, during func([]*node), change ...func(*boot.BlockConfig)) []*node {
+	f.t.Helper()
+	out := make([]*node, len(nodes))
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for at, i := range nodes {
+		all.Go(func() {
+			n, err := f.start(i, change...)
+			if err == nil {
+				f.t.Cleanup(n.Close)
+				mu.Lock()
+				out[at] = n
+				mu.Unlock()
+				err = n.boot()
+			}
+			errs[at] = err
+		})
+	}
+	if during != nil {
+		during(out)
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+func (f *fleet) sent() int64 {
+	f.t.Helper()
+	n, err := f.star.ServerSent()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+func numbers(n int) (out []int) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
+
+// mostSent is what the server may send in a storm of which its link is the limit, in units of W.
+const mostSent = 1.3
+
+// Eight nodes boot at once from a server whose link is no faster than theirs: it sends about one copy. One that comes later
+// has nearly all from them, although they have booted; and those that are gone are not missed.
+func TestStorm(t *testing.T) {
+	f := newFleet(t, 10)
+	before := f.sent()
+	nodes := f.together(numbers(8), nil)
+	link := float64(f.sent()-before) / float64(f.w())
+	var server, peers, memory int64
+	for _, n := range nodes {
+		st := n.status(func(st boot.BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= f.w() })
+		server, peers, memory = server+st.Bytes["server"], peers+st.Bytes["peer"], max(memory, st.Memory)
+	}
+	got := float64(server) / float64(f.w())
+	t.Logf("the server sent %.2f W of objects, its link %.2f W; peers %.2f W; a daemon takes %.1f MB", got, link, float64(peers)/float64(f.w()), float64(memory)/1e6)
+	if got > mostSent {
+		t.Errorf("the server sent %.2f W of objects, want at most %.2f", got, mostSent)
+	}
+	late := f.together([]int{8}, nil)[0].now()
+	if late.Bytes["peer"] < f.w()*3/4 {
+		t.Errorf("one that came late has %d bytes of peers, W is %d", late.Bytes["peer"], f.w())
+	}
+	for i, n := range nodes[:6] { // half of them say goodbye
+		if i%2 == 0 {
+			f.check(n.Client.Leave(t.Context()))
+		}
+		n.Close()
+	}
+	last := f.together([]int{9}, nil)[0].now()
+	if last.Bytes["peer"] < f.w()/2 {
+		t.Errorf("the last one has %d bytes of peers, W is %d", last.Bytes["peer"], f.w())
+	}
+}
+
+// The server is killed in the middle of a storm and comes back knowing nothing; every boot completes.
+func TestServerRestartedInAStorm(t *testing.T) {
+	f := newFleet(t, 8)
+	nodes := f.together(numbers(8), func(nodes []*node) {
+		for f.sent() < f.w()/2 {
+			time.Sleep(10 * time.Millisecond) // for the processors' sake; the link goes on
+		}
+		f.check(f.site.Kill())
+		f.check(f.site.Start(t.Context()))
+	})
+	var server int64
+	for _, n := range nodes {
+		st := n.status(func(st boot.BlockStatus) bool { return told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "") })
+		server += st.Bytes["server"]
+	}
+	t.Logf("servers sent %.2f W of objects", float64(server)/float64(f.w()))
+	if server > 3*f.w() {
+		t.Errorf("the servers sent %d bytes, W is %d", server, f.w())
+	}
+}
+
+// A group that wants no peers has none; one that keeps to its rack does.
+func TestPeersOffAndRack(t *testing.T) {
+	f := newFleet(t, 4)
+	for _, n := range f.together([]int{0, 1}, nil, func(c *boot.BlockConfig) { c.Swarm = nil }) {
+		if st := n.now(); st.Bytes["peer"]+st.Uploaded != 0 || st.Bytes["server"] < f.w() {
+			t.Errorf("without peers: %+v", st)
+		}
+		n.Close()
+	}
+	rack := func(place string) func(*boot.BlockConfig) {
+		return func(c *boot.BlockConfig) { c.Swarm = &boot.SwarmConfig{Place: place, Near: true} }
+	}
+	a := f.together([]int{0, 1}, nil, rack("a"))
+	b := f.together([]int{2}, nil, rack("b"))[0].now()
+	if b.Bytes["peer"]+b.Uploaded != 0 {
+		t.Errorf("alone in its rack: %+v", b)
+	}
+	late := f.together([]int{3}, nil, rack("a"))[0].now()
+	if late.Bytes["peer"] < f.w()/2 {
+		t.Errorf("in a rack with two others: %+v", late)
+	}
+	for _, n := range a {
+		if st := n.now(); st.Errors > 0 {
+			t.Errorf("status %+v", st)
+		}
+	}
+}
+
+// Peers that send wrong bytes, stop in the middle, never stop, or have a tenth of the rate do not keep a boot from
+// completing, and are on its timeline by their addresses.
+func TestBadPeers(t *testing.T) {
+	for name, x := range map[string]struct {
+		send http.HandlerFunc // nil: a daemon like the others, on a slow link
+		want boot.IncidentKind
+	}{
+		"wrong bytes": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, pieceBlocks*chunk.BlockSize)) // who asked is gone when this fails
+		}, boot.PeerBanned},
+		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 4096)); err != nil {
+					return
+				}
+			}
+		}, boot.PeerBanned},
+		"short body": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(pieceBlocks*chunk.BlockSize))
+			_, _ = w.Write(make([]byte, 100)) // who asked is gone when this fails
+			panic(http.ErrAbortHandler)
+		}, boot.PeerLeft},
+		"a hundredth of the rate": {nil, boot.PeerLeft},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			f := newFleet(t, 2)
+			bad := f.star.NodeAddr(0).String()
+			if x.send != nil {
+				f.pretend(0, x.send)
+			} else {
+				n := f.together([]int{0}, nil)[0]
+				f.check(n.f.star.Nodes[0].Command(t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "root", "tbf", "rate", "200kbit",
+					"burst", "4096", "limit", "131072").Run())
+			}
+			n := f.together([]int{1}, nil)[0]
+			st := n.status(func(st boot.BlockStatus) bool { return told(st, x.want, bad) })
+			if x.send != nil && st.Bytes["peer"] > 0 {
+				t.Errorf("%d bytes of it were taken", st.Bytes["peer"])
+			}
+		})
+	}
+}
+
+// pretend has node i join the swarm as one that has everything, and send what it likes.
+func (f *fleet) pretend(i int, send http.HandlerFunc) {
+	f.t.Helper()
+	pieces := rootBlocks / pieceBlocks
+	have := peer.NewBitmap(pieces)
+	for p := range pieces {
+		have.Set(p)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /o/{id}", send)
+	mux.HandleFunc("GET /have", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Pando-Pack", chunk.Sum(f.config.Pack).String())
+		_, _ = w.Write(have) // who asked is gone when this fails
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	var l net.Listener
+	err := f.star.Nodes[i].Do(func() (err error) {
+		l, err = (&net.ListenConfig{}).Listen(f.t.Context(), "tcp", ":8481")
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = srv.Serve(l) }() // it ends with Close
+	f.t.Cleanup(func() { srv.Close() })
+	client := &http.Client{Transport: &http.Transport{DialContext: f.star.Nodes[i].Dial, DisableKeepAlives: true}}
+	body := strings.NewReader(fmt.Sprintf(`{"pack": %q, "pieces": %d, "port": 8481}`, chunk.Sum(f.config.Pack).String(), pieces))
+	resp, err := client.Post(f.config.Servers[0]+"/swarm/join", "application/json", body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		f.t.Fatalf("join: %v, %v", resp, err)
+	}
+	resp.Body.Close()
+}
+
+// A node whose daemon is killed in the middle of its boot, and one that leaves, hold up nobody.
+func TestPeersDieInAStorm(t *testing.T) {
+	f := newFleet(t, 10)
+	victims := []*node{}
+	for _, i := range []int{8, 9} {
+		n, err := f.start(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.Close)
+		victims = append(victims, n)
+	}
+	nodes := f.together(numbers(8), func([]*node) {
+		for f.sent() < f.w()/2 {
+			time.Sleep(10 * time.Millisecond) // for the processors' sake; the link goes on
+		}
+		for _, v := range victims {
+			f.check(unix.Kill(v.PID(), unix.SIGKILL))
+		}
+	})
+	var server int64
+	for _, n := range nodes {
+		server += n.now().Bytes["server"]
+	}
+	t.Logf("the server sent %.2f W of objects", float64(server)/float64(f.w()))
+	if server > 2*f.w() {
+		t.Errorf("the server sent %d bytes, W is %d", server, f.w())
+	}
+}
