@@ -110,7 +110,7 @@ func (s *Server) findPrograms() (err error) {
 		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
-	if s.agent, err = findAgent(s.cfg.Agent); err != nil {
+	if s.agent, err = findAgent(s.cfg.Agent, s.cfg.Dir); err != nil {
 		return err
 	}
 	if s.agent.err != nil {
