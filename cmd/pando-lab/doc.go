@@ -9,7 +9,10 @@
 // them a real block daemon, whose device is not the kernel's: this program makes the reads that a real boot was
 // recorded to make, with its pauses, and compares every byte. The links are slow enough for one machine to play all
 // nodes; results are in units of W/(eta B), the time in which one link carries one boot set, and do not depend on the rate.
-// A run in which the machine was more than 70 % busy is discarded.
+// A run in which the machine was more than 70 % busy is discarded, and made again: slower, if that was the run itself. Beside
+// the steps of Pando there are rivals on the same links, each by the programs that people use; with more nodes than they
+// were measured with they are modelled, and marked so. --fault lets something go wrong in mid-storm, --guests boots
+// emulated machines instead of daemons, and --page writes the page of results and its diagrams.
 //
 // A demo is below one directory, build/demo unless --dir says otherwise: data/ is the server's (keys, store with the
 // built image, registry) and is used again by the next run, the image as long as it would be made of the same recipe in

@@ -31,6 +31,7 @@ const usage = `Usage:
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
+  pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

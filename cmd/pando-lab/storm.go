@@ -261,11 +261,20 @@ type job struct {
 func (s *storm) choose(p *pace, j *job) {
 	j.Node, j.Server = s.rate, s.uplink
 	if j.Node == 0 {
-		j.Node = p.rate(s.system(j.System), slices.Max(s.nodes))
+		j.Node = p.rate(s.system(j.System), s.most(j.System))
 	}
 	if j.Server == 0 {
 		j.Server = j.Node
 	}
+}
+
+// most is the largest number of nodes that a system is measured with.
+func (s *storm) most(system string) int {
+	n := slices.Max(s.nodes)
+	if most := s.system(system).most; most > 0 {
+		n = min(n, most)
+	}
+	return n
 }
 
 // results are those that were measured before, when more are to be added.

@@ -75,10 +75,10 @@ func TestPace(t *testing.T) {
 	if got := p.rate(alone, 40); got != 100*testkit.Mbit {
 		t.Errorf("by unicast: got %s", got)
 	}
-	if got := p.rate(together, 40); got != 2*testkit.Mbit {
-		t.Errorf("with peers: got %s, want the step below 2.5 Mb/s", got)
+	if got := p.rate(together, 40); got != 3*testkit.Mbit {
+		t.Errorf("with peers: got %s, want the step below 3.1 Mb/s", got)
 	}
-	if p.slower("alone"); p.rate(alone, 40) != 50*testkit.Mbit || p.rate(together, 1) != 2*testkit.Mbit {
+	if p.slower("alone"); p.rate(alone, 40) != 50*testkit.Mbit || p.rate(together, 1) != 3*testkit.Mbit {
 		t.Errorf("slower: got %v", p.rates)
 	}
 }

@@ -14,6 +14,9 @@ const mostBusy = 0.70
 // aimBusy is what rates are chosen for.
 const aimBusy = 0.50
 
+// sharedTime is what a storm takes at least where nodes give each other what they have, in W/(eta B).
+const sharedTime = 1.25
+
 // fastestLink bounds what is chosen: the queue of a faster link would be longer than 50 ms need it.
 const fastestLink = 500 * testkit.Mbit
 
@@ -36,7 +39,7 @@ func (p *pace) rate(s system, most int) testkit.Rate {
 	if !ok {
 		full := 1.0
 		if s.shared {
-			full = float64(most)
+			full = float64(most) / sharedTime
 		}
 		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * s.cost * full))
 		p.rates[s.name] = r

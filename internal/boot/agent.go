@@ -61,6 +61,7 @@ type progress struct {
 
 	BootedAt time.Duration `json:"booted_at"` // CLOCK_MONOTONIC
 	Traced   bool          `json:"traced"`    // the read trace was sent, or refused
+	Until    bool          `json:"until"`     // the mark was made that reads are recorded until
 }
 
 // RunAgent is the role of pando-agent.service. It returns the exit status when it is told to end.

@@ -6,6 +6,9 @@ import (
 	"errors"
 )
 
+// AgentPacking names what AgentCPIO makes of a program: two cpios of one program and one packing are as good as each other.
+const AgentPacking = "1"
+
 // AgentCPIO returns the cpio with the node's program: /init, the directories that it mounts things on, and
 // /sbin/modprobe, by which the kernel asks for a module that it misses (a PHY's driver, say). It is
 // compressed for the kernel. There is no shell in it and no other program.

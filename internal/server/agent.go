@@ -1,15 +1,19 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"pando/internal/build"
+	"pando/internal/store"
 )
 
 // agentName is the file name of the node's program.
@@ -19,9 +23,10 @@ const agentName = "pando-init"
 const agentDir = "/usr/lib/pando"
 
 // agent is the agent cpio. Compressing it takes some seconds, so it begins when the server starts and who
-// needs it waits.
+// needs it waits; what was made is kept for the next start.
 type agent struct {
 	path string
+	kept string // directory where it is kept
 	once sync.Once
 	done chan struct{}
 	cpio []byte
@@ -29,8 +34,8 @@ type agent struct {
 }
 
 // findAgent looks for the node's program. A path that was given must exist; one that was not is looked for.
-func findAgent(path string) (*agent, error) {
-	a := &agent{path: path, done: make(chan struct{})}
+func findAgent(path, kept string) (*agent, error) {
+	a := &agent{path: path, kept: kept, done: make(chan struct{})}
 	if path != "" {
 		_, err := os.Stat(path)
 		if err != nil {
@@ -60,11 +65,37 @@ func (a *agent) prepare(ctx context.Context) error {
 		defer close(a.done)
 		var binary []byte
 		if binary, a.err = os.ReadFile(a.path); a.err == nil {
-			a.cpio, a.err = build.AgentCPIO(ctx, binary)
+			a.cpio, a.err = a.make(ctx, binary)
 		}
 	})
 	<-a.done
 	return a.err
+}
+
+// agentFile is the name of a kept cpio, by a digest of the program and of how it is packed.
+const agentFile = "agent-%x.cpio"
+
+// make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is made again
+// at the next start, which is all that it costs.
+func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
+	made := sha256.Sum256(append([]byte(build.AgentPacking+"\x00"), binary...))
+	file := filepath.Join(a.kept, fmt.Sprintf(agentFile, made[:8]))
+	if b, err := os.ReadFile(file); err == nil && len(b) > sha256.Size {
+		if sum := sha256.Sum256(b[sha256.Size:]); bytes.Equal(sum[:], b[:sha256.Size]) {
+			return b[sha256.Size:], nil
+		}
+	}
+	cpio, err := build.AgentCPIO(ctx, binary)
+	if err != nil {
+		return nil, err
+	}
+	old, _ := filepath.Glob(filepath.Join(a.kept, strings.Replace(agentFile, "%x", "*", 1)))
+	for _, f := range old {
+		_ = os.Remove(f) // it is of another release
+	}
+	sum := sha256.Sum256(cpio)
+	_ = store.WriteFile(file, append(sum[:], cpio...), 0o600)
+	return cpio, nil
 }
 
 // get waits for the cpio. It is shared: nobody changes it.

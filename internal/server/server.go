@@ -40,6 +40,7 @@ type Server struct {
 	boots       *boots
 	heard       *heard
 	errands     *errands
+	recordings  *recordings
 	turns       *turns
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
@@ -84,6 +85,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	if s.recordings, err = openRecordings(s.cfg.Dir); err != nil {
+		return err
+	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
 		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
@@ -106,7 +110,7 @@ func (s *Server) findPrograms() (err error) {
 		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
-	if s.agent, err = findAgent(s.cfg.Agent); err != nil {
+	if s.agent, err = findAgent(s.cfg.Agent, s.cfg.Dir); err != nil {
 		return err
 	}
 	if s.agent.err != nil {
