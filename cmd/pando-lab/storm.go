@@ -57,7 +57,7 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{lab: lab{out: stdout, err: stderr}, command: strings.Join(append([]string{"pando-lab storm"}, args...), " ")}
+	s := &storm{lab: lab{out: stdout, err: stderr}, command: commandLine(args)}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
@@ -96,6 +96,22 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		fmt.Fprintln(stderr, "pando-lab storm:", err)
 	}
 	return s, err
+}
+
+// commandLine is the command without what says only where files are.
+func commandLine(args []string) string {
+	out := []string{"pando-lab storm"}
+	for i := 0; i < len(args); i++ {
+		switch name, _, whole := strings.Cut(args[i], "="); strings.TrimLeft(name, "-") {
+		case "dir", "data", "reads", "tree":
+			if !whole {
+				i++
+			}
+		default:
+			out = append(out, args[i])
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // check completes the flags and says what is wrong with them.

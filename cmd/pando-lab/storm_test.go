@@ -33,7 +33,7 @@ func TestStormFlags(t *testing.T) {
 	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.wanted, []string{"pack"}) || !slices.Equal(s.traces, []string{"a", "b"}) {
 		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.wanted, s.traces)
 	}
-	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit || s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads a,b" {
+	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit || s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack" {
 		t.Errorf("got links of %s and %s, command %q", s.rate, s.uplink, s.command)
 	}
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},

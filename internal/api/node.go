@@ -139,4 +139,7 @@ type TraceRequest struct {
 	Hits   int64  `json:"hits,omitempty"`   // bytes read that the pack had
 	Misses int64  `json:"misses,omitempty"` // bytes read that it did not have
 	Wasted int64  `json:"wasted,omitempty"` // bytes of the pack that were fetched and not read
+
+	Until   string `json:"until,omitempty"`   // mark that the assignment said to record until
+	Reached bool   `json:"reached,omitempty"` // it was made
 }

@@ -66,6 +66,7 @@ type progress struct {
 	BootedAt time.Duration `json:"booted_at"` // CLOCK_MONOTONIC
 	Traced   bool          `json:"traced"`    // the read trace was sent, or refused
 	Medium   bool          `json:"medium"`    // the boot medium is in step, or there is none
+	Until    bool          `json:"until"`     // the mark was made that reads are recorded until
 }
 
 // RunAgent is the role of pando-agent.service. It returns the exit status when it is told to end.

@@ -62,6 +62,7 @@ func (a *agent) mark(m mark) {
 		a.booted.Store(true)
 		a.progress.Booted, a.progress.BootedAt = true, m.At
 	}
+	a.progress.Until = a.progress.Until || m.Name == a.session.Until
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s, err := a.block.Status(ctx, a.progress.Incidents); err == nil {

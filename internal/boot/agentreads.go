@@ -15,6 +15,9 @@ const (
 	readsAgain = time.Minute
 )
 
+// readsLongest is how long after booted a mark is waited for that reads are to be recorded until.
+const readsLongest = 15 * time.Minute
+
 // sendReads ends the recording of the boot's reads when it is time, and sends it. It is sent once in a boot.
 func (a *agent) sendReads(ctx context.Context) {
 	if !a.readsDue(monotonic()) {
@@ -49,11 +52,16 @@ func (a *agent) endReads(ctx context.Context) error {
 		return err
 	}
 	a.reads = &api.TraceRequest{Boot: a.self().Boot, Version: a.session.Version, Reads: r.Reads, Partial: r.Partial,
-		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted}
+		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted,
+		Until: a.session.Until, Reached: a.session.Until != "" && a.progress.Until}
 	a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.message(), Attrs: r.attrs()})
 	return nil
 }
 
 func (a *agent) readsDue(now time.Duration) bool {
-	return a.booted.Load() && !a.progress.Traced && now >= max(a.progress.BootedAt+readsGrace, a.traceAt)
+	end := a.progress.BootedAt + readsGrace
+	if a.session.Until != "" && !a.progress.Until {
+		end = a.progress.BootedAt + readsLongest
+	}
+	return a.booted.Load() && !a.progress.Traced && now >= max(end, a.traceAt)
 }

@@ -28,7 +28,33 @@ func TestReadsDue(t *testing.T) {
 		"failed long since": {true, false, time.Minute, time.Hour, time.Hour, true},
 	} {
 		a := agent{traceAt: c.again, progress: progress{BootedAt: c.at, Traced: c.traced}}
+		a.progress.Until = true // a mark that nobody asked for changes nothing
 		a.booted.Store(c.booted)
+		if got := a.readsDue(c.now); got != c.want {
+			t.Errorf("%s: due %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A boot that is to record until a mark waits for it, though not for ever, and never less than any other.
+func TestReadsUntilAMark(t *testing.T) {
+	for name, c := range map[string]struct {
+		marked bool
+		now    time.Duration
+		want   bool
+	}{
+		"no mark yet":        {false, readsLongest - 1, false},
+		"no mark at all":     {false, readsLongest, true},
+		"marked early":       {true, readsGrace - 1, false},
+		"marked":             {true, readsGrace, true},
+		"marked and waiting": {true, readsLongest, true},
+	} {
+		a := agent{dir: t.TempDir(), session: session{Until: "firefox-ready"}, report: newReporter(nil)}
+		a.booted.Store(true)
+		a.mark(mark{Name: "greeter-up"})
+		if c.marked {
+			a.mark(mark{Name: "firefox-ready"})
+		}
 		if got := a.readsDue(c.now); got != c.want {
 			t.Errorf("%s: due %v, want %v", name, got, c.want)
 		}

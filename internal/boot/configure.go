@@ -61,7 +61,8 @@ func (m *machine) putUnits() error {
 // leaveSession leaves what the agent has to know.
 func (m *machine) leaveSession() error {
 	s := session{Boot: m.bootID(), Node: m.assigned().Node, MAC: m.mac(), Version: m.assigned().Version,
-		Control: m.config.Control, ServerKey: m.config.ServerKey, Origin: m.origin, Interface: m.lease.Interface}
+		Control: m.config.Control, ServerKey: m.config.ServerKey, Origin: m.origin, Interface: m.lease.Interface,
+		Until: m.assigned().RecordUntil}
 	if p := m.channel.session.Load(); p != nil {
 		s.Session = *p
 	}

@@ -25,6 +25,7 @@ type session struct {
 	ServerKey string        `json:"server_key"`
 	Origin    time.Duration `json:"origin"` // CLOCK_MONOTONIC when init started: zero of every offset
 	Interface int           `json:"interface"`
+	Until     string        `json:"until,omitempty"` // mark until which reads are recorded
 }
 
 // monotonic is CLOCK_MONOTONIC, which all processes of a boot share.

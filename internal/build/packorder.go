@@ -13,6 +13,7 @@ import (
 type Recording struct {
 	Reads  []trace.Read
 	Booted time.Duration // since the device was attached; 0: not known, all of it counts as the boot
+	Beyond bool          // it went on until a mark that comes later than the end of others
 }
 
 // Order is the blocks of a boot pack in the order in which they shall come.
@@ -44,6 +45,7 @@ type touch struct {
 	block uint32
 	at    []int // for each boot that read it: blocks that the boot had read before that request
 	late  int   // boots that read it after they had booted
+	far   int   // boots that read it and were recorded beyond the end of others
 	place int   // the median of at
 }
 
@@ -51,14 +53,20 @@ type touch struct {
 // either read; of more, not what one of them did alone, be it odd hardware or a node that lies. Blocks come in the order of the
 // median place at which boots read them first. The place is that of the whole request, so that what boots read at once stays
 // together where their order differs otherwise.
+//
+// Of what is read after booted, half of those boots decide that were recorded beyond the end of the others, if there are any: the
+// others may have read it when nobody looked any more.
 func Merge(recordings []Recording) Order {
-	touches := map[uint32]*touch{}
+	touches, beyond := map[uint32]*touch{}, 0
 	for _, r := range recordings {
 		r.touch(touches)
+		if r.Beyond {
+			beyond++
+		}
 	}
 	var in []*touch
 	for _, t := range touches {
-		if 2*len(t.at) >= len(recordings) {
+		if 2*len(t.at) >= len(recordings) || t.rank() == 1 && t.far > 0 && 2*t.far >= beyond {
 			slices.Sort(t.at)
 			t.place = t.at[(len(t.at)-1)/2]
 			in = append(in, t)
@@ -100,6 +108,9 @@ func (r Recording) touch(touches map[uint32]*touch) {
 				touches[b] = t
 			}
 			t.at = append(t.at, place)
+			if r.Beyond {
+				t.far++
+			}
 			if r.Booted > 0 && read.At > r.Booted {
 				t.late++
 			}

@@ -49,6 +49,15 @@ func TestMerge(t *testing.T) {
 			},
 			Order{Extents: []image.Extent{{Start: 100, Blocks: 32}, {Start: 500, Blocks: 32}}, Booted: 64},
 		},
+		// Nobody looked at what the first two read so late.
+		"what was recorded beyond the end of others": {
+			[]Recording{
+				{Reads: []trace.Read{read(1, 1, 5), read(3, 1, 11)}, Booted: 10 * time.Second},
+				{Reads: []trace.Read{read(1, 1, 5), read(3, 1, 11)}, Booted: 10 * time.Second},
+				{Reads: []trace.Read{read(1, 1, 5), read(7, 1, 6), read(3, 1, 11), read(9, 2, 90)}, Booted: 10 * time.Second, Beyond: true},
+			},
+			Order{Extents: []image.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 1},
+		},
 		"what comes after booted is last": {
 			[]Recording{
 				{Reads: []trace.Read{read(1, 1, 5), read(9, 2, 11), read(3, 1, 12)}, Booted: 10 * time.Second},

@@ -18,7 +18,7 @@ func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recording
 	}
 	out := make([]Recording, len(recordings))
 	for i, r := range recordings {
-		out[i].Booted = r.Booted
+		out[i].Booted, out[i].Beyond = r.Booted, r.Beyond
 		for _, read := range r.Reads {
 			if out[i].Reads, err = root.appendStored(out[i].Reads, read); err != nil {
 				return nil, err

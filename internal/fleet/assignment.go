@@ -23,6 +23,8 @@ type Assignment struct {
 	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet
 	Swarm       *Swarm        `json:"swarm,omitempty"`   // how it shares with its peers; nil: it does not
 	Cache       *Cache        `json:"cache,omitempty"`   // what it keeps of what it fetches; nil: no more than it needs
+
+	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
 }
 
 // Cache says where a node keeps objects, and how many bytes of them.

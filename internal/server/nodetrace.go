@@ -38,6 +38,9 @@ func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		s.packs.look(b.Version)
+		if err := s.recordings.done(b.Node, k.Until); err != nil {
+			return err
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -80,6 +83,7 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 	return keptTrace{
 		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Received: s.now().UTC(), Moments: momentsOf(events), Reads: trace.EncodeReads(reads),
 		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted,
+		Until: clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }
 

@@ -28,6 +28,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/nodes/{name}/boot", answer(o.showNodeBoot)},
 		{"GET", "/v1/nodes/{name}/disks", answer(o.nodeDisks)},
 		{"POST", "/v1/nodes/{name}/cache", answer(o.prepareCache)},
+		{"PUT", "/v1/nodes/{name}/recording", answer(o.setRecording)},
+		{"GET", "/v1/recordings", answer(o.listRecordings)},
 		{"GET", "/v1/groups", answer(o.listGroups)},
 		{"POST", "/v1/groups", answer(o.createGroup)},
 		{"GET", "/v1/groups/{name}", answer(o.showGroup)},

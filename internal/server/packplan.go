@@ -97,6 +97,9 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 		j.why = "it has none"
 	case now.Boots == 0:
 		j.why = "it was carried over from another version"
+	case asked(traces, now.Made):
+		j.order, j.why = merge(traces), "an operator asked for a longer recording"
+		return j, true
 	case !fits(now.extents, since(traces, now.Made)):
 		j.why = "boots read something else by now"
 	default:
@@ -107,6 +110,11 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 		return packJob{}, false
 	}
 	return j, true
+}
+
+// asked tells whether a trace that an operator asked for came after a pack was made.
+func asked(traces []measured, made time.Time) bool {
+	return slices.ContainsFunc(traces, func(t measured) bool { return t.Reached && t.Received.After(made) })
 }
 
 func merge(traces []measured) build.Order {

@@ -59,24 +59,25 @@ func (s *Server) socketRoutes() http.Handler {
 
 // operator answers the operator's half of the API, from these.
 type operator struct {
-	reg     *registry.Registry
-	store   *store.Dir
-	site    string            // minisign public key that signs manifests
-	key     ed25519.PublicKey // the server's
-	release string
-	started time.Time
-	packs   *packs
-	loads   func() api.Loads // how many nodes load kernel and initramfs now
-	dhcp    func() api.DHCP  // what the DHCP part does now
-	heard   *heard
-	medium  func(context.Context, api.MediumCreate) ([]media.Write, error)
-	errands *errands
-	now     func() time.Time
-	log     *slog.Logger
+	reg        *registry.Registry
+	store      *store.Dir
+	site       string            // minisign public key that signs manifests
+	key        ed25519.PublicKey // the server's
+	release    string
+	started    time.Time
+	packs      *packs
+	recordings *recordings
+	loads      func() api.Loads // how many nodes load kernel and initramfs now
+	dhcp       func() api.DHCP  // what the DHCP part does now
+	heard      *heard
+	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
+	errands    *errands
+	now        func() time.Time
+	log        *slog.Logger
 }
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, packs: s.packs, loads: s.turns.status,
+		release: s.cfg.Release, started: s.started, packs: s.packs, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, errands: s.errands, now: s.now, log: s.log}
 }

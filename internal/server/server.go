@@ -41,6 +41,7 @@ type Server struct {
 	boots       *boots
 	heard       *heard
 	errands     *errands
+	recordings  *recordings
 	turns       *turns
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
@@ -83,6 +84,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.versions = &versions{store: s.store, site: s.keys.SitePublic()}
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
+		return err
+	}
+	if s.recordings, err = openRecordings(s.cfg.Dir); err != nil {
 		return err
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}

@@ -42,6 +42,9 @@ type keptTrace struct {
 	Hits   int64  `json:"hits,omitempty"`
 	Misses int64  `json:"misses,omitempty"`
 	Wasted int64  `json:"wasted,omitempty"`
+
+	Until   string `json:"until,omitempty"` // mark that an operator had it recorded until
+	Reached bool   `json:"reached,omitempty"`
 }
 
 // moment is when a boot reached a stage, or made a mark of its own.
@@ -53,7 +56,7 @@ type moment struct {
 // recording is the trace as a boot pack is made of it.
 func (k keptTrace) recording() (build.Recording, error) {
 	reads, err := trace.DecodeReads(k.Reads)
-	r := build.Recording{Reads: reads}
+	r := build.Recording{Reads: reads, Beyond: k.Reached}
 	for _, m := range k.Moments {
 		if m.Stage == trace.Booted {
 			r.Booted = m.At
@@ -136,6 +139,7 @@ func (t *traces) list(v fleet.Digest) ([]keptTrace, error) {
 // own traces before those of others: what a pack is made of is not for one node to say.
 func tooMany(kept []keptTrace) []keptTrace {
 	keep, out := slices.Clone(kept), []keptTrace(nil)
+	asked := askedFor(kept)
 	drop := func(among func(keptTrace) bool) {
 		victim, most := -1, 0
 		for i, k := range keep {
@@ -145,7 +149,7 @@ func tooMany(kept []keptTrace) []keptTrace {
 					same++
 				}
 			}
-			if among(k) && same >= most { // of equals the later one in the list, which is older
+			if among(k) && !asked[k.Boot] && same >= most { // of equals the later one in the list, which is older
 				victim, most = i, same
 			}
 		}
@@ -161,6 +165,33 @@ func tooMany(kept []keptTrace) []keptTrace {
 		drop(func(keptTrace) bool { return true })
 	}
 	return out
+}
+
+// askedFor are the traces that are kept longer: the newest of each class that an operator asked for and that is complete. Boots
+// that follow are not recorded as long.
+func askedFor(kept []keptTrace) map[fleet.BootID]bool {
+	out, seen := map[fleet.BootID]bool{}, map[string]bool{}
+	for _, k := range kept {
+		if k.Reached && !seen[k.Class] && len(seen) < tracesPerVersion/2 {
+			seen[k.Class], out[k.Boot] = true, true
+		}
+	}
+	return out
+}
+
+// versions lists those of which there are traces.
+func (t *traces) versions() ([]fleet.Digest, error) {
+	dirs, err := os.ReadDir(t.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []fleet.Digest
+	for _, d := range dirs {
+		if v, err := fleet.ParseDigest("sha256:" + d.Name()); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out, err
 }
 
 // classesOf lists the hardware classes of some traces.

@@ -168,3 +168,41 @@ func TestStarThatIsNotMadeLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A machine on a node's link is reached through it: here the machine is the bridge itself, at an address of its own.
+func TestStarHost(t *testing.T) {
+	s := newTestStar(t, 1)
+	if err := s.Host(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Nodes[0].IP("addr", "add", "10.78.0.99/24", "dev", BridgeName); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Nodes[0].Tap(); err != nil {
+		t.Errorf("a machine's card: %v", err)
+	}
+	var l net.Listener
+	err := s.Server.Do(func() (err error) {
+		l, err = net.Listen("tcp", "10.78.0.1:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	before, err := s.NodeReceived(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Nodes[0].Dial(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if from := c.LocalAddr().(*net.TCPAddr).IP.String(); from != "10.78.0.99" {
+		t.Errorf("it speaks from %s: the node has its address still", from)
+	}
+	if after, err := s.NodeReceived(0); err != nil || after <= before {
+		t.Errorf("the link's counter went from %d to %d, %v", before, after, err)
+	}
+}

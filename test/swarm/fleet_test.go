@@ -43,7 +43,10 @@ type fleet struct {
 }
 
 // newFleet makes a fleet of so many nodes, none of which is switched on.
-func newFleet(t *testing.T, nodes int) *fleet {
+func newFleet(t *testing.T, nodes int) *fleet { return newFleetOf(t, nodes, rate) }
+
+// newFleetOf makes one with a server on another link than the nodes'.
+func newFleetOf(t *testing.T, nodes int, server testkit.Rate) *fleet {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -69,9 +72,9 @@ func newFleet(t *testing.T, nodes int) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.check(f.star.Close()) })
-	f.check(f.star.Limit(rate, rate))
+	f.check(f.star.Limit(server, rate))
 	f.site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: f.star.Server, Bin: bin, Data: filepath.Join(dir, "data"),
-		Log: filepath.Join(dir, "server.log"), DHCP: "off", Args: []string{"--uplink", rate.String(), "--tftp", "off"}})
+		Log: filepath.Join(dir, "server.log"), DHCP: "off", Args: []string{"--uplink", server.String(), "--tftp", "off"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func TestBadPeers(t *testing.T) {
 		"a hundredth of the rate": {nil, boot.PeerLeft},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			f := newFleet(t, 2)
+			f := newFleetOf(t, 2, rate/5) // so slow that there is much to ask of a peer, on whatever machine
 			bad := f.star.NodeAddr(0).String()
 			if x.send != nil {
 				f.pretend(0, x.send)

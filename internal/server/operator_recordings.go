@@ -1,0 +1,96 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"pando/internal/api"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// listRecordings answers GET /v1/recordings.
+func (o *operator) listRecordings(*http.Request) (any, error) {
+	out := api.RecordingList{Recordings: []api.Recording{}}
+	wishes := o.recordings.all()
+	for _, node := range slices.Sorted(maps.Keys(wishes)) {
+		out.Recordings = append(out.Recordings, api.Recording{Node: node, Until: wishes[node].Until, Asked: wishes[node].Asked})
+	}
+	versions, err := o.packs.traces.versions()
+	if err != nil {
+		return nil, err
+	}
+	var kept []api.Recording
+	for _, v := range versions {
+		traces, err := o.packs.traces.list(v)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range traces {
+			if k.Until != "" {
+				kept = append(kept, recordingView(v, k))
+			}
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b api.Recording) int { return b.Received.Compare(a.Received) })
+	out.Recordings = append(out.Recordings, kept...)
+	return out, nil
+}
+
+func recordingView(v fleet.Digest, k keptTrace) api.Recording {
+	r := api.Recording{Node: k.Node, Until: k.Until, Boot: k.Boot, Version: v, Received: k.Received, Reached: k.Reached}
+	reads, err := trace.DecodeReads(k.Reads)
+	if err != nil {
+		return r // it was good when it was kept
+	}
+	seen := map[uint32]bool{}
+	for _, read := range reads {
+		for b := read.Start; uint64(b) < read.End(); b++ {
+			seen[b] = true
+		}
+	}
+	r.Reads, r.Read = len(reads), int64(len(seen))*chunk.BlockSize
+	return r
+}
+
+// setRecording answers PUT /v1/nodes/{name}/recording.
+func (o *operator) setRecording(r *http.Request) (any, error) {
+	req, err := body[api.RecordingSet](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := recordable(req.Until); err != nil {
+		return nil, err
+	}
+	var node fleet.Node
+	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		node, err = findNode(tx, r.PathValue("name"))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := recordingWish{Until: req.Until}
+	if w.Until != "" {
+		w.Asked = o.now().UTC()
+	}
+	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, o.recordings.set(node.Name, w)
+}
+
+// recordable tells whether a boot can be recorded until such a mark.
+func recordable(mark string) error {
+	if mark == "" {
+		return nil
+	}
+	if err := fleet.ValidName("mark", mark); err != nil {
+		return refused(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
+	}
+	if trace.Rank(trace.Stage(mark)) >= 0 {
+		return refused(fmt.Sprintf("mark %q is a stage of every boot", mark), "every boot is recorded until it has booted; name a mark that the image makes later")
+	}
+	return nil
+}

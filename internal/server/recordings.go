@@ -1,0 +1,105 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// recordingsFile has the nodes whose next boot records until a mark, in the data directory.
+const recordingsFile = "recordings.json"
+
+// recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the node has
+// sent such a trace, so a boot that fails does not use it up.
+type recordings struct {
+	path string
+	mu   sync.Mutex
+	by   map[string]recordingWish // by node
+}
+
+// recordingWish is what one node is asked for.
+type recordingWish struct {
+	Until string    `json:"until"`
+	Asked time.Time `json:"asked"`
+}
+
+func openRecordings(dir string) (*recordings, error) {
+	r := &recordings{path: filepath.Join(dir, recordingsFile), by: map[string]recordingWish{}}
+	data, err := os.ReadFile(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r.by)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which boots to record: %w", err)
+	}
+	return r, nil
+}
+
+// until names the mark that a node's next boot records until, "" for none.
+func (r *recordings) until(node string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.by[node].Until
+}
+
+// all returns a copy of what is asked for.
+func (r *recordings) all() map[string]recordingWish {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]recordingWish{}
+	for n, w := range r.by {
+		out[n] = w
+	}
+	return out
+}
+
+// set asks a node, or with "" no longer.
+func (r *recordings) set(node string, w recordingWish) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.Until == "" && r.by[node].Until == "" {
+		return nil
+	}
+	before, had := r.by[node]
+	if r.by[node] = w; w.Until == "" {
+		delete(r.by, node)
+	}
+	err := r.save()
+	if err != nil {
+		delete(r.by, node)
+		if had {
+			r.by[node] = before
+		}
+	}
+	return err
+}
+
+// done takes what a node was asked for, once it has answered.
+func (r *recordings) done(node, until string) error {
+	if until == "" || r.until(node) != until {
+		return nil
+	}
+	return r.set(node, recordingWish{})
+}
+
+func (r *recordings) save() error {
+	data, err := json.Marshal(r.by)
+	if err == nil {
+		err = os.WriteFile(r.path+".new", data, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(r.path+".new", r.path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep which boots to record: %w", err)
+	}
+	return nil
+}
