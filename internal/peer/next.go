@@ -57,13 +57,23 @@ func (s *Swarm) slow(now time.Duration) {
 // that all give up would be plain unicast.
 func (s *Swarm) hedge() time.Duration { return min(max(hedgeLeast, 4*s.typical), hedgeMost) }
 
+// patience is how long a demand waits before the origin is asked, which sends the piece once more. While the tracker says who
+// fetches what, and peers are as fast as ever, a piece that does not come is one that others wait for too: a storm of boots
+// that each ask the origin for it is slower for all of them.
+func (s *Swarm) patience(st *piece) time.Duration {
+	if !s.tracker || st.holders != 0 && s.typical == 0 {
+		return s.hedge()
+	}
+	return 4000 * time.Second
+}
+
 // demandFirst sees to the pieces that a read waits for: a peer at once, the origin after one peer failed or was slow,
 // once for each demand.
 func (s *Swarm) demandFirst(now time.Duration) {
 	for i := range s.demands {
 		d := &s.demands[i]
 		p, st := d.piece, &s.pieces[d.piece]
-		late := now >= d.since+s.hedge()
+		late := now >= d.since+s.patience(st)
 		switch {
 		case d.hedged && st.flights > 0:
 			continue
@@ -78,7 +88,7 @@ func (s *Swarm) demandFirst(now time.Duration) {
 				s.take(now, Fetch{p, k.addr})
 			}
 		}
-		s.wake(d.since + s.hedge())
+		s.wake(d.since + s.patience(st))
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	slowFirst  = 2 * time.Second        // before anything is known of this network
 	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
 	hedgeMost  = 2 * time.Second        // and never longer than this
+	calmFactor = 256                    // with a tracker it waits longer: so many transfers
 	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second

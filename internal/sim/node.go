@@ -26,6 +26,7 @@ type node struct {
 	dead    bool
 	wrong   bool
 	slow    bool
+	reads   int    // piece that a read waits for, with Config.Reads
 	load    uint64 // number of its transfer of K
 	k, done time.Duration
 }
@@ -45,6 +46,14 @@ func newNode(f *storm, i int) *node {
 func (f *storm) act(n *node) {
 	if n.dead {
 		return
+	}
+	if f.Reads {
+		for n.reads < f.Pieces && n.swarm.Have().Has(n.reads) {
+			n.reads++
+		}
+		if n.reads < f.Pieces {
+			n.swarm.Demand(f.now, n.reads)
+		}
 	}
 	step := n.swarm.Next(f.now)
 	for _, c := range step.Cancel {

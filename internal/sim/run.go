@@ -24,6 +24,7 @@ type Config struct {
 	Start  time.Duration // from K being there to asking for the boot pack
 
 	Unicast bool          // no peers: everything from the servers
+	Reads   bool          // each node always waits for the first piece that it misses, as a boot does that the network holds up
 	Subnet  int           // nodes in a subnet; 0: all in one
 	Delay   time.Duration // one way; default 0.1 ms
 	Seed    uint64
