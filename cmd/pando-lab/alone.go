@@ -42,7 +42,7 @@ func ways() []way {
 }
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
-	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, nodes: []int{1}}}
+	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, nodes: []int{1}, wanted: names(own())}}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")

@@ -83,6 +83,8 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 			return nil, err
 		}
 		return u.measure, nil
+	case "bad-peer":
+		return runBadPeer(args[1:], stderr)
 	case "storm":
 		s, err := newStorm(args[1:], stdout, stderr)
 		if err != nil {

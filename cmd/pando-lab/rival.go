@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,31 +9,45 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"pando/internal/blockdev"
-	"pando/internal/chunk"
-	"pando/internal/store"
 )
 
 // rivalNodes is how many nodes a rival is measured with. It sends each node all that the node asks for, so more of them
 // take as much longer as there are more, and what that would be can be computed.
 const rivalNodes = 10
 
-// rivals are other ways to the same root: by programs that people use, on the same links, with the same reads.
-func rivals() []system {
-	return []system{
-		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, serve: serveNBD,
+// rivals are other ways to the same root: by programs that people use, on the same links, with the same reads. Their costs
+// are of W, like ours.
+func rivals(d dnbd3) []system {
+	out := []system{
+		{name: "nfs", what: "nfs-ganesha and libnfs, NFS 4, files", programs: []string{"ganesha.nfsd"}, helper: "nfsread", most: rivalNodes, cost: 0.5,
+			serve: serveNFS, attach: func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) }},
+		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveRawNBD,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) }},
-		{name: "ranges", what: "nbdkit's curl, ranges of the raw image by HTTP", programs: []string{"nbdkit"}, most: rivalNodes, serve: serveRaw,
-			attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
-		{name: "whole", what: "curl, the image whole as squashfs-zstd, then from memory", programs: []string{"curl", "mksquashfs"}, most: rivalNodes,
-			serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
+		{name: "nbd-squash", what: "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
+			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
+		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6,
+			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
+		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", "mksquashfs"},
+			most: rivalNodes, cost: 0.15, serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
+		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", "mksquashfs"},
+			most: rivalNodes, cost: 0.4, shared: true, serve: serveTorrent,
+			attach: func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) }},
 	}
+	if d.server != "" && d.client != "" {
+		out = append(out, d.system())
+	}
+	return out
 }
 
-// check says what a system lacks on this machine.
-func (s system) check() error {
+// check says what a system lacks on this machine. bin is where this program and its helpers are.
+func (s system) check(bin string) error {
+	if s.helper != "" {
+		if _, err := os.Stat(filepath.Join(bin, s.helper)); err != nil {
+			return fmt.Errorf("%s: %w (make bench-storm makes it)", s.name, err)
+		}
+	}
 	for _, p := range s.programs {
 		if _, err := exec.LookPath(p); err != nil {
 			return fmt.Errorf("%s: %w (scripts/install-packages rivals)", s.name, err)
@@ -102,9 +115,8 @@ func (m *material) squashfs(ctx context.Context) (string, error) {
 	}
 	file := strings.TrimSuffix(raw, ".img") + ".squashfs"
 	return file, once(file, func(tmp string) error {
-		tree := tmp + ".tree"
-		defer os.RemoveAll(tree)
-		if err := command(ctx, "fsck.erofs", "--extract="+tree, "--preserve", raw); err != nil {
+		tree, err := m.tree(ctx)
+		if err != nil {
 			return err
 		}
 		return command(ctx, "mksquashfs", tree, tmp, "-comp", "zstd", "-Xcompression-level", "15", "-b", "128K", "-quiet", "-no-progress")
@@ -116,74 +128,4 @@ func command(ctx context.Context, name string, args ...string) error {
 		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
 	}
 	return nil
-}
-
-// publish makes a file something that the server sends: an object, by its digest. Nothing else knows of it.
-func publish(dir *store.Dir, file string) (chunk.ID, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return chunk.ID{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return chunk.ID{}, err
-	}
-	id, err := chunk.ParseID(fmt.Sprintf("sha256:%x", h.Sum(nil)))
-	if err != nil {
-		return id, err
-	}
-	if _, ok := dir.Stat(id); ok {
-		return id, nil
-	}
-	path := dir.ObjectPath(id)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return id, err
-	}
-	if err := os.Link(file, path); err != nil {
-		return id, fmt.Errorf("%w (--dir and --data have to be on one file system)", err)
-	}
-	return id, nil
-}
-
-// program is a program of a rival that runs.
-type program struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
-// startProgram starts it and waits until ready says yes. What it says goes into a file.
-func startProgram(ctx context.Context, c *exec.Cmd, log string, ready func() bool) (*program, error) {
-	f, err := os.Create(log)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	c.Stdout, c.Stderr = f, f
-	if err := c.Start(); err != nil {
-		return nil, err
-	}
-	p := &program{c, make(chan struct{})}
-	go func() {
-		_ = c.Wait() // how it ended stands in its log
-		close(p.done)
-	}()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ready() {
-		select {
-		case <-tick.C:
-		case <-p.done:
-			return nil, fmt.Errorf("%s ended at once; its log is %s", c.Args[0], log)
-		case <-ctx.Done():
-			p.stop()
-			return nil, context.Cause(ctx)
-		}
-	}
-	return p, nil
-}
-
-func (p *program) stop() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.done
 }

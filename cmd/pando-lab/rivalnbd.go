@@ -17,25 +17,19 @@ const nbdPort = 10809
 // nbdConnections is how many connections a node has, as is advised for such roots.
 const nbdConnections = 2
 
-// serveNBD starts nbdkit over the raw image beside the server.
-func serveNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	raw, err := m.rawFile(ctx)
+// serveRawNBD starts nbdkit over the raw image.
+func serveRawNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	return serveNBD(ctx, s, m, m.rawFile)
+}
+
+// serveNBD starts nbdkit over a file, beside the server.
+func serveNBD(ctx context.Context, s *storm, _ *material, file func(context.Context) (string, error)) (stop func(), err error) {
+	path, err := file(ctx)
 	if err != nil {
 		return nil, err
 	}
-	address := net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort))
-	c := s.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", raw)
-	p, err := startProgram(ctx, c, filepath.Join(s.dir, "nbdkit.log"), func() bool {
-		conn, err := s.star.Server.Dial(ctx, "tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p.stop, nil
+	c := s.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", path)
+	return s.startServer(ctx, c, "nbdkit", nbdPort)
 }
 
 // nbd attaches the root as the kernel's client does. That client's own processor time is not there.
@@ -57,7 +51,7 @@ func (n *node) nbd(ctx context.Context) (root, error) {
 func (n *node) ranges(ctx context.Context) (root, error) {
 	socket := filepath.Join(n.dir, "nbd.sock")
 	c := n.net.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--unix", socket, "curl",
-		"url="+n.server+"/o/"+n.m.served.Name())
+		"url="+n.m.served)
 	r := &nbdRoot{}
 	var err error
 	var conn net.Conn
@@ -76,10 +70,9 @@ func (n *node) ranges(ctx context.Context) (root, error) {
 
 // nbdRoot is a root behind NBD connections, used in turn.
 type nbdRoot struct {
-	clients  []*nbd.Client
-	program  *program // on the node; nil: none
-	next     atomic.Uint32
-	received atomic.Int64
+	clients []*nbd.Client
+	program *program // on the node; nil: none
+	next    atomic.Uint32
 }
 
 func (r *nbdRoot) add(c net.Conn) error {
@@ -93,17 +86,14 @@ func (r *nbdRoot) add(c net.Conn) error {
 
 func (r *nbdRoot) ReadAt(p []byte, off int64) (int, error) {
 	k := r.clients[int(r.next.Add(1))%len(r.clients)]
-	n, err := k.ReadAt(p, off)
-	r.received.Add(int64(n))
-	return n, err
+	return k.ReadAt(p, off)
 }
 
 func (r *nbdRoot) taken(context.Context) (t taken, err error) {
-	t.Received = map[string]int64{"server": r.received.Load()}
 	if r.program != nil {
-		t.CPU, t.Memory, err = processCost(r.program.cmd.Process.Pid)
+		return cost(r.program)
 	}
-	return t, err
+	return t, nil
 }
 
 func (r *nbdRoot) close() error {

@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -26,16 +26,28 @@ type storm struct {
 	tree   string   // directory that it is built from; "": the recipe
 	traces []string // files with read traces; none: those that the server keeps
 
-	nodes   []int
-	systems []string
-	runs    int
-	think   float64
-	rate    testkit.Rate // of a node's link; 0: as fast as this machine can tell
-	uplink  testkit.Rate // of the server's link; 0: as a node's
-	busy    bool         // keep runs of a machine that was too busy
+	nodes  []int
+	wanted []string // systems to measure
+	dnbd3  dnbd3
+	runs   int
+	think  float64
+	rate   testkit.Rate // of a node's link; 0: as fast as this machine can tell
+	uplink testkit.Rate // of the server's link; 0: as a node's
+	busy   bool         // keep runs of a machine that was too busy
+	full   bool         // the long form
+	add    bool         // to the results that are there
+	guests int          // emulated machines that boot instead
+	faults []string     // what goes wrong, a run each
+	page   string       // file to write from results, instead of measuring
+	from   []string     // results
 
-	star *testkit.Star
-	site *testkit.Site
+	command string // as it was given
+
+	star    *testkit.Star
+	site    *testkit.Site
+	job     job      // that runs
+	rival   *program // what serves a rival's nodes, while it runs
+	account *account
 }
 
 // stormNet is the network of a storm: the address of the server, and room for 65,000 nodes.
@@ -45,7 +57,7 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{lab: lab{out: stdout, err: stderr}}
+	s := &storm{lab: lab{out: stdout, err: stderr}, command: strings.Join(append([]string{"pando-lab storm"}, args...), " ")}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
@@ -55,24 +67,33 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
 	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func("systems", "what to measure, with commas (default "+strings.Join(names(own()), ",")+"; there are "+strings.Join(names(systems()), ", ")+")", listOf(&s.systems))
+	f.Func("systems", "what to measure, with commas (default all: "+strings.Join(names(s.systems()), ",")+")", listOf(&s.wanted))
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
 	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
+	f.StringVar(&s.dnbd3.server, "dnbd3-server", "", "path of dnbd3-server: there is a system dnbd3 then, if its client is named too")
+	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
+	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
+	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
+	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
+	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8")
+	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
+	f.Func("from", "results for --page, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := s.check(f.Args())
+	self, err := os.Executable()
 	if err != nil {
-		fmt.Fprintln(stderr, "pando-lab storm:", err)
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err == nil {
-		s.bin = filepath.Dir(self)
-		s.dir, err = filepath.Abs(s.dir)
+	s.bin = filepath.Dir(self)
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return nil, err
+	}
+	if err = s.check(f.Args()); err != nil {
+		fmt.Fprintln(stderr, "pando-lab storm:", err)
 	}
 	return s, err
 }
@@ -81,21 +102,29 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 func (s *storm) check(rest []string) error {
 	if len(s.nodes) == 0 {
 		s.nodes = []int{1, 10, 40}
-	}
-	if len(s.systems) == 0 {
-		s.systems = names(own())
-	}
-	for _, name := range s.systems {
-		if !slices.Contains(names(systems()), name) {
-			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(systems()), ", "))
+		if s.full {
+			s.nodes = []int{1, 10, 40, 100, 200}
 		}
-		if err := findSystem(name).check(); err != nil {
+	}
+	if len(s.wanted) == 0 {
+		s.wanted = names(s.systems())
+	}
+	for _, name := range s.wanted {
+		if !slices.Contains(names(s.systems()), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(s.systems()), ", "))
+		}
+		if err := s.system(name).check(s.bin); err != nil {
 			return err
 		}
+	}
+	if err := s.checkFaults(); err != nil {
+		return err
 	}
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unknown argument %q", rest[0])
+	case s.guests < 0 || s.guests > mostGuests:
+		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
 	case s.runs < 1:
 		return fmt.Errorf("%d runs", s.runs)
 	case s.think < 0 || s.think > 1000:
@@ -133,13 +162,16 @@ func rateOf(out *testkit.Rate) func(string) error {
 
 // measure is the whole of it. Whatever happens nothing is left running.
 func (s *storm) measure(ctx context.Context) (err error) {
+	if s.page != "" {
+		return s.writePage(ctx)
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
 	}
 	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
 		return err
 	}
-	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes)})
+	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes) + affected(slices.Max(s.nodes))})
 	if err != nil {
 		return err
 	}
@@ -152,34 +184,58 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	rep := newReport(m)
-	for _, job := range s.plan(m) {
-		r, err := s.run(ctx, m, job)
-		if err != nil {
-			return fmt.Errorf("%s with %d nodes: %w", job.System, job.Nodes, err)
+	if s.account, err = openAccount("/sys/fs/cgroup"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.account.Close()) }()
+	if s.guests > 0 {
+		return s.bootGuests(ctx, m)
+	}
+	return s.runAll(ctx, m)
+}
+
+// runAll makes all runs. What was measured is on disk after each.
+func (s *storm) runAll(ctx context.Context, m *material) error {
+	rep, err := s.results(m)
+	if err != nil {
+		return err
+	}
+	p := newPace(m.bootSet)
+	for _, j := range s.plan() {
+		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {
+			return fmt.Errorf("%s with %d nodes: %w", j.System, j.Nodes, err)
 		}
-		rep.Runs = append(rep.Runs, r)
+	}
+	if len(s.faults) > 0 {
+		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), filepath.Join(s.dir, "storm.json"))
+		return nil
+	}
+	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
+	return rep.draw(ctx, s.dir, "storm-", s.busy)
+}
+
+// mostTries is how often a run is made that was discarded.
+const mostTries = 3
+
+// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
+func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
+	for range mostTries {
+		s.choose(p, &j)
+		r, err := s.run(ctx, m, j)
+		if err != nil {
+			return err
+		}
+		rep.add(r)
 		s.say("%s", r.line())
 		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 			return err
 		}
-	}
-	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
-	return s.draw(rep)
-}
-
-// draw writes the diagrams of what was not discarded.
-func (s *storm) draw(rep *report) error {
-	for _, name := range slices.Sorted(maps.Keys(plots)) {
-		file := filepath.Join(s.dir, "storm-"+name+".svg")
-		svg := rep.svg(plots[name], s.busy)
-		if svg == "" {
-			continue
+		if !r.Discarded || s.busy {
+			return nil
 		}
-		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
-			return err
+		if !r.Load.foreign() && s.rate == 0 {
+			p.slower(j.System)
 		}
-		s.say("Diagram:  %s", file)
 	}
 	return nil
 }
@@ -197,27 +253,54 @@ type job struct {
 	Nodes  int
 	Node   testkit.Rate // of a node's link
 	Server testkit.Rate
+	Fault  string
 	Again  int // how often this was done before
 }
 
-// plan lists the runs: of each number of nodes all systems in turn, so that what changes on the machine meanwhile
-// meets all of them.
-func (s *storm) plan(m *material) []job {
+// choose sets the links of a run.
+func (s *storm) choose(p *pace, j *job) {
+	j.Node, j.Server = s.rate, s.uplink
+	if j.Node == 0 {
+		j.Node = p.rate(s.system(j.System), slices.Max(s.nodes))
+	}
+	if j.Server == 0 {
+		j.Server = j.Node
+	}
+}
+
+// results are those that were measured before, when more are to be added.
+func (s *storm) results(m *material) (*report, error) {
+	now := newReport(m, s)
+	if !s.add {
+		return now, nil
+	}
+	rep, err := readReport(filepath.Join(s.dir, "storm.json"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return now, nil
+	case err != nil:
+		return nil, err
+	case rep.Version != now.Version || rep.BootSet != now.BootSet:
+		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
+	}
+	rep.Command += "\n" + now.Command
+	rep.Date = now.Date
+	return rep, nil
+}
+
+// plan lists the runs: of each number of nodes, the largest first, all systems in turn, so that what changes on the
+// machine meanwhile meets all of them. Rates are chosen when it comes to it.
+func (s *storm) plan() []job {
+	if len(s.faults) > 0 {
+		return s.planFaults()
+	}
 	var out []job
 	for again := range s.runs {
-		for _, n := range s.nodes {
-			for _, name := range s.systems {
-				if most := findSystem(name).most; most > 0 && n > most {
-					continue
+		for _, n := range descending(s.nodes) {
+			for _, name := range s.wanted {
+				if most := s.system(name).most; most == 0 || n <= most {
+					out = append(out, job{System: name, Nodes: n, Again: again})
 				}
-				j := job{System: name, Nodes: n, Node: s.rate, Server: s.uplink, Again: again}
-				if j.Node == 0 {
-					j.Node = fastest(m.bootSet)
-				}
-				if j.Server == 0 {
-					j.Server = j.Node
-				}
-				out = append(out, j)
 			}
 		}
 	}

@@ -159,7 +159,7 @@ func mustJSON(t *testing.T, v any) []byte {
 // Two nodes, each way: the real server, real links, a real block daemon for each node. Every byte is compared, and each
 // node's bytes are among those that left the server.
 func TestStormOfTwo(t *testing.T) {
-	s, out := newTestStorm(t, "--nodes", "2", "--think", "0.1")
+	s, out := newTestStorm(t, "--nodes", "2", "--think", "0.1", "--systems", strings.Join(names(own()), ","))
 	if err := s.measure(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -181,7 +181,10 @@ func TestStormOfTwo(t *testing.T) {
 			if n.Attached <= 0 || n.Attached > n.Booted || n.Taken.Failures > 0 || n.Taken.Memory == 0 {
 				t.Errorf("%s: node %+v", x.System, n)
 			}
-			if packed := n.Taken.Served["pack"] > 0; packed != (x.System == "pack") {
+			if n.Taken.Received["peer"] > 0 && x.System != "peers" {
+				t.Errorf("%s: %d bytes came from peers", x.System, n.Taken.Received["peer"])
+			}
+			if packed := n.Taken.Served["pack"] > 0; packed != (x.System != "chunks") {
 				t.Errorf("%s: %d bytes came from the boot pack", x.System, n.Taken.Served["pack"])
 			}
 		}
@@ -194,14 +197,14 @@ func TestStormOfTwo(t *testing.T) {
 
 // The rivals' programs read the same root over the same links. The third needs a whole tree and is left to the lab.
 func TestStormOfRivals(t *testing.T) {
-	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1")
+	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
+	s.wanted = nil
 	for _, name := range []string{"nbd", "ranges"} {
-		if err := findSystem(name).check(); err != nil {
+		if err := s.system(name).check(s.bin); err != nil {
 			t.Skip(err)
 		}
-		s.systems = append(s.systems, name)
+		s.wanted = append(s.wanted, name)
 	}
-	s.systems = s.systems[len(own()):]
 	if err := s.measure(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -211,7 +214,7 @@ func TestStormOfRivals(t *testing.T) {
 		t.Fatalf("%d runs, want 2: none with 20 nodes (%v)", len(r.Runs), err)
 	}
 	for _, x := range r.Runs {
-		if got := x.Each[0].Taken.Received["server"]; got != x.Read || x.ServerSent < got {
+		if got := x.Each[0].Link; got < x.Read || x.ServerSent < x.Read {
 			t.Errorf("%s: read %d bytes, received %d, the server's link has %d", x.System, x.Read, got, x.ServerSent)
 		}
 	}

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -27,12 +30,11 @@ func TestStormFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.systems, []string{"pack"}) || !slices.Equal(s.traces, []string{"a", "b"}) {
-		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.systems, s.traces)
+	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.wanted, []string{"pack"}) || !slices.Equal(s.traces, []string{"a", "b"}) {
+		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.wanted, s.traces)
 	}
-	want := []job{{"pack", 1, 4 * testkit.Mbit, testkit.Gbit, 0}, {"pack", 40, 4 * testkit.Mbit, testkit.Gbit, 0}}
-	if got := s.plan(&material{bootSet: 1e6}); !slices.Equal(got, want) {
-		t.Errorf("plan: got %v, want %v", got, want)
+	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit || s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads a,b" {
+		t.Errorf("got links of %s and %s, command %q", s.rate, s.uplink, s.command)
 	}
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},
 		{"--think", "-1"}, {"rest"}} {
@@ -43,27 +45,100 @@ func TestStormFlags(t *testing.T) {
 	}
 }
 
-// All systems are measured before the next number of nodes, and again in the next round.
+// All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival is not
+// measured with more nodes than it is good for.
 func TestStormPlanTakesTurns(t *testing.T) {
-	s := &storm{nodes: []int{1, 10}, systems: []string{"chunks", "pack"}, runs: 2}
+	s := &storm{nodes: []int{1, 20, 10}, wanted: []string{"prefetch", "nbd"}, runs: 2}
 	var got []string
-	for _, j := range s.plan(&material{bootSet: 10e6}) {
-		got = append(got, j.System)
-		if j.Node <= 0 || j.Server != j.Node {
-			t.Errorf("rates %s and %s", j.Node, j.Server)
-		}
+	for _, j := range s.plan() {
+		got = append(got, fmt.Sprintf("%s:%d", j.System, j.Nodes))
 	}
-	if want := strings.Fields(strings.Repeat("chunks pack ", 4)); !slices.Equal(got, want) {
+	if want := strings.Fields(strings.Repeat("prefetch:20 prefetch:10 nbd:10 prefetch:1 nbd:1 ", 2)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestRoundRate(t *testing.T) {
-	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 2 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 99e6: 50 * testkit.Mbit,
-		1e12: 100 * testkit.Mbit} {
-		if got := roundRate(r, 100*testkit.Mbit); got != want {
+	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 3 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
+		99e6: 70 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
+		if got := roundRate(r); got != want {
 			t.Errorf("%g: got %s, want %s", r, got, want)
 		}
+	}
+}
+
+// By unicast N does not matter, because the server's link is what all wait for; with peers all links are full at once.
+func TestPace(t *testing.T) {
+	p := &pace{cores: 2, w: 11.75e6, rates: map[string]testkit.Rate{}}
+	alone, together := system{name: "alone", cost: 1}, system{name: "together", cost: 1, shared: true}
+	// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 94 Mb.
+	if got := p.rate(alone, 40); got != 100*testkit.Mbit {
+		t.Errorf("by unicast: got %s", got)
+	}
+	if got := p.rate(together, 40); got != 2*testkit.Mbit {
+		t.Errorf("with peers: got %s, want the step below 2.5 Mb/s", got)
+	}
+	if p.slower("alone"); p.rate(alone, 40) != 50*testkit.Mbit || p.rate(together, 1) != 2*testkit.Mbit {
+		t.Errorf("slower: got %v", p.rates)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	before, after := ticks{busy: 100, interrupts: 10, all: 1000}, ticks{busy: 260, interrupts: 30, all: 1200}
+	l := before.load(after, 0.8)
+	if l.Busy != 0.8 || l.Own != 0.4 || l.Interrupts != 0.1 || math.Abs(l.others()-0.3) > 1e-9 {
+		t.Errorf("got %+v, others %g", l, l.others())
+	}
+	if !l.foreign() || !strings.Contains(l.tooBusy(), "30 % of it with other programs") {
+		t.Errorf("half of it was not the lab's: %s", l.tooBusy())
+	}
+	l.Own = 0.7
+	if l.foreign() || l.tooBusy() == "" || strings.Contains(l.tooBusy(), "other") {
+		t.Errorf("all of it was the lab's: %s", l.tooBusy())
+	}
+	if l := (load{Busy: 0.7}); l.tooBusy() != "" {
+		t.Error("70 % is not more than 70 %")
+	}
+}
+
+// What a child does is counted too.
+func TestAccount(t *testing.T) {
+	for name, x := range map[string]struct {
+		first bool
+		want  string
+	}{"12:cpu,cpuacct:/a/b\n3:memory:/m\n0::/c\n": {true, "/a/b"}, "0::/user.slice\n": {false, "/user.slice"}, "1:memory:/m\n": {true, "/"}} {
+		if got := groupOf(name, x.first); got != x.want {
+			t.Errorf("%q: got %q, want %q", name, got, x.want)
+		}
+	}
+	for text, want := range map[string]float64{"1500000000\n": 1.5, "usage_usec 2500000\nuser_usec 1\n": 2.5} {
+		if got, err := parseUsed([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: got %g, %v", text, got, err)
+		}
+	}
+	if _, err := parseUsed([]byte("user_usec 5\n")); err == nil {
+		t.Error("a file without the figure was understood")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("control groups need root")
+	}
+	a, err := openAccount("/sys/fs/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(a.group); err == nil {
+			t.Errorf("%s was left", a.group)
+		}
+	}()
+	if err := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.used(); err != nil || got <= 0 {
+		t.Errorf("used %g s, %v", got, err)
 	}
 }
 
@@ -146,8 +221,8 @@ func TestParseTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := a.share(b); got != 0.8 {
-		t.Errorf("80 of 100 ticks were busy: got %g", got)
+	if got := a.load(b, 0.1); got.Busy != 0.8 || got.Own != 0.1 || got.Interrupts != 0.05 {
+		t.Errorf("80 of 100 ticks were busy, 5 with interrupts: got %+v", got)
 	}
 	for _, text := range []string{"", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8 9"} {
 		if _, err := parseTicks([]byte(text)); err == nil {
@@ -168,13 +243,13 @@ func TestParseCPU(t *testing.T) {
 
 // storms are runs with round figures: W is 1 MB, a boot reads 4 MB.
 func storms() *report {
-	one := stormRun{System: "pack", Nodes: 1, NodeRate: 1e6, Unit: 10, BootSet: 1e6, Read: 4e6, ServerSent: 1.1e6, Busy: 0.3,
-		Each: []nodeRun{{Booted: 20, Taken: taken{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}}}}
+	one := stormRun{System: "pack", Nodes: 1, NodeRate: 1e6, Unit: 10, BootSet: 1e6, Read: 4e6, ServerSent: 1.1e6, Load: load{Busy: 0.3},
+		Each: []nodeRun{{Booted: 20, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}}}}
 	two := one
 	two.Nodes, two.Unit, two.ServerSent = 2, 5, 1.5e6
-	two.Each = []nodeRun{{Booted: 11, Taken: taken{Received: map[string]int64{"server": 1e6}}}, {Booted: 12, Taken: taken{Received: map[string]int64{"server": 2e5, "peer": 8e5}}}}
+	two.Each = []nodeRun{{Booted: 11, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}}}, {Booted: 12, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 2e5, "peer": 8e5}}}}
 	busy := two
-	busy.Busy, busy.Discarded, busy.System = 0.9, true, "chunks"
+	busy.Load, busy.Discarded, busy.System = load{Busy: 0.9}, true, "chunks"
 	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{one, two, busy}}
 	for i := range r.Runs {
 		if err := r.Runs[i].finish(); err != nil {
@@ -196,8 +271,8 @@ func TestStormFigures(t *testing.T) {
 		}
 	}
 	// 12 s are 2.4 units of 5 s, 20 s were 2 units of 10 s.
-	if got := r.ratio(two, false); got != "1.20" {
-		t.Errorf("storm ratio: got %s, want 1.20", got)
+	if got := r.ratio(two, false); math.Abs(got-1.2) > 1e-9 {
+		t.Errorf("storm ratio: got %g, want 1.20", got)
 	}
 	if err := (&stormRun{}).finish(); err == nil {
 		t.Error("a run without nodes has figures")
@@ -252,5 +327,100 @@ func TestStormPlot(t *testing.T) {
 	}
 	if a := newAxis([]float64{1}, 0, 100); a.at(1) != 0 || a.at(10) != 100 {
 		t.Errorf("axis of one value: %+v", a)
+	}
+}
+
+// What a rival was not measured with is a line through what it was: against N, or its logarithm where nodes share.
+func TestModel(t *testing.T) {
+	r := &report{}
+	add := func(system string, n int, units, sent float64) {
+		r.Runs = append(r.Runs, stormRun{System: system, Nodes: n, Unit: 2, Last: 2 * units, BootSet: 1e6, ServerSent: int64(sent * 1e6)})
+	}
+	add("nbd", 1, 3, 3)
+	add("nbd", 10, 30, 30)
+	add("torrent", 1, 10, 10)
+	add("torrent", 8, 16, 13)
+	add("ranges", 10, 1, 1)
+	add("prefetch", 64, 64, 64)
+	var got []string
+	for _, e := range r.model() {
+		got = append(got, fmt.Sprintf("%s %d %.1f %.1f %.1f", e.System, e.Nodes, e.Units, e.Server, e.Ratio))
+	}
+	if want := []string{"nbd 64 192.0 192.0 64.0", "torrent 10 16.6 13.3 1.7", "torrent 64 22.0 16.0 2.2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Modelled = r.model()
+	if text := r.table(false); strings.Count(text, " modelled ") != 3 || !strings.Contains(text, "modelled: a straight line") {
+		t.Errorf("the table has to mark them: got\n%s", text)
+	}
+	if svg := r.svg(plots["time"], false); strings.Count(svg, `fill="white" stroke`) != 3 || strings.Count(svg, "dasharray") != 2 {
+		t.Errorf("the diagram has to mark them: got\n%s", svg)
+	}
+}
+
+func TestTorrent(t *testing.T) {
+	content := bytes.Repeat([]byte("x"), torrentPiece+1)
+	got, err := newTorrent("file", int64(len(content)), bytes.NewReader(content), "http://t/announce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := sha1.Sum(content[:torrentPiece]), sha1.Sum(content[torrentPiece:])
+	info := fmt.Sprintf("d6:lengthi262145e4:name4:file12:piece lengthi262144e6:pieces40:%s%se", one[:], two[:])
+	if want := "d8:announce17:http://t/announce4:info" + info + "e"; string(got.file) != want || got.hash != sha1.Sum([]byte(info)) {
+		t.Errorf("got %q", got.file)
+	}
+}
+
+func TestSessionOf(t *testing.T) {
+	if got := sessionOf("12 (a) b) S 1 12 7 0 -1"); got != 7 {
+		t.Errorf("got %d, want 7", got)
+	}
+	if sessionOf("12 (a) S") != 0 {
+		t.Error("half a line has a session")
+	}
+	cpu, memory, err := sessionCost(os.Getpid())
+	if err != nil || cpu < 0 || memory == 0 {
+		t.Errorf("this process: %g s, %d bytes, %v", cpu, memory, err)
+	}
+}
+
+// The page shows what was measured, what was not, and where a rival is better.
+func TestStormPage(t *testing.T) {
+	if _, err := exec.LookPath("rsvg-convert"); err != nil {
+		t.Skip("rsvg-convert draws the PNG files of the page; scripts/install-packages rivals has it")
+	}
+	dir := t.TempDir()
+	r := storms()
+	for i := range r.Runs {
+		r.Runs[i].System = bestName()
+		r.Runs[i].Discarded = false
+	}
+	r.Image, r.Version, r.Command = "lab", "sha256:0123456789abcdef", "pando-lab storm"
+	better := r.Runs[0]
+	better.System, better.Last = "nbd", 10
+	r.Runs = append(r.Runs, better)
+	if err := r.save(filepath.Join(dir, "storm.json")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", filepath.Join(dir, "page.md")}, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "page.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## The image lab", "![", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the page does not have %q:\n%s", want, b)
+		}
+	}
+	for _, name := range []string{"lab-time.svg", "lab-time.png", "lab-server.svg", "lab-server.png"} {
+		if st, err := os.Stat(filepath.Join(dir, "page", name)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"pando/internal/blockdev"
 	"pando/internal/build"
@@ -26,9 +27,13 @@ type material struct {
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
 
-	store   *store.Dir
-	scratch string   // directory for files that rivals need
-	served  chunk.ID // file that the server sends for a rival
+	store       *store.Dir
+	scratch     string // directory for files that rivals need
+	served      string // URL of a file that a rival's web server sends
+	torrentFile string
+	mapping     sync.Once // of mapped
+	mapped      *build.RootMap
+	mapErr      error
 }
 
 // material makes image, read traces and boot pack ready.

@@ -4,42 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strconv"
 	"strings"
-
-	"pando/internal/testkit"
 )
 
-// mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
-const mostBusy = 0.70
-
-// cpuPerBoot is what one boot takes of a processor, in seconds: 0.5 s for the daemon, and the rest for links, server and
-// comparing. It only chooses rates; what a run really took is measured.
-const cpuPerBoot = 0.8
-
-// fastest is the highest rate of a node's link at which a storm by unicast, with the server's link as fast, leaves the
-// processors mostly idle. Such a storm takes N W/(eta B) and N boots of a processor, so N does not matter.
-func fastest(w int64) testkit.Rate {
-	r := float64(w) * 8 * float64(runtime.NumCPU()) * mostBusy / 2 / (eta * cpuPerBoot)
-	return roundRate(r, 100*testkit.Mbit)
-}
-
-// roundRate rounds down to 1, 2 or 5 times a power of ten.
-func roundRate(r float64, most testkit.Rate) testkit.Rate {
-	best := 100 * testkit.Kbit
-	for unit := best; unit <= most; unit *= 10 {
-		for _, f := range []testkit.Rate{1, 2, 5} {
-			if v := f * unit; float64(v) <= r && v <= most {
-				best = v
-			}
-		}
-	}
-	return best
-}
-
 // ticks is a reading of the machine's processors, in hundredths of a second.
-type ticks struct{ busy, all int64 }
+type ticks struct{ busy, interrupts, all int64 }
 
 // readTicks reads /proc/stat. Time that was stolen by a hypervisor counts as busy: it was not there to use.
 func readTicks() (ticks, error) {
@@ -65,16 +36,20 @@ func parseTicks(stat []byte) (t ticks, err error) {
 		if i != 3 && i != 4 {
 			t.busy += n
 		}
+		if i == 5 || i == 6 {
+			t.interrupts += n
+		}
 	}
 	return t, nil
 }
 
-// share is the busy part of the time between two readings.
-func (t ticks) share(later ticks) float64 {
-	if later.all <= t.all {
-		return 0
+// load is what was done between two readings. own is the processor time of the lab in between, in seconds.
+func (t ticks) load(later ticks, own float64) load {
+	all := float64(later.all - t.all)
+	if all <= 0 {
+		return load{}
 	}
-	return float64(later.busy-t.busy) / float64(later.all-t.all)
+	return load{Busy: float64(later.busy-t.busy) / all, Interrupts: float64(later.interrupts-t.interrupts) / all, Own: own * 100 / all}
 }
 
 // processCost is the processor time of a process so far, in seconds, and the most bytes that it had resident.
@@ -109,4 +84,34 @@ func parseCPU(stat string) (float64, error) {
 		return 0, fmt.Errorf("process: %w", err)
 	}
 	return float64(user+system) / 100, nil
+}
+
+// sessionCost is the cost of all processes of a session that live, by the process that began it. One that ended meanwhile
+// is left out.
+func sessionCost(leader int) (cpu float64, memory int64, err error) {
+	if cpu, memory, err = processCost(leader); err != nil {
+		return 0, 0, err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // a number
+		if err != nil || pid == leader || sessionOf(string(stat)) != leader {
+			continue
+		}
+		if c, m, err := processCost(pid); err == nil {
+			cpu, memory = cpu+c, memory+m
+		}
+	}
+	return cpu, memory, err
+}
+
+// sessionOf finds the session in a line of /proc/PID/stat; 0: it is not one.
+func sessionOf(stat string) int {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 4 {
+		return 0
+	}
+	n, _ := strconv.Atoi(fields[3]) // 0 is no session
+	return n
 }

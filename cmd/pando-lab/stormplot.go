@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -11,11 +12,12 @@ import (
 type plot struct {
 	title string
 	of    func(stormRun) float64
+	model func(estimate) float64
 }
 
 var plots = map[string]plot{
-	"time":   {"time until the last node has booted, in W/(eta B)", func(r stormRun) float64 { return r.Last / r.Unit }},
-	"server": {"bytes that left the server, in W", stormRun.amplification},
+	"time":   {"time until the last node has booted, in W/(eta B)", stormRun.units, func(e estimate) float64 { return e.Units }},
+	"server": {"bytes that left the server, in W", stormRun.amplification, func(e estimate) float64 { return e.Server }},
 }
 
 // Size of a diagram and of the frame within it, in pixels.
@@ -23,7 +25,7 @@ const (
 	plotWidth, plotHeight            = 720.0, 440.0
 	plotLeft, plotRight              = 60.0, 600.0
 	plotTop, plotBottom              = 40.0, 390.0
-	colours                          = "#1b6ca8 #d1495b #2e933c #8d5a97 #b8860b #444444"
+	colours                          = "#1b6ca8 #63a4d8 #0b3c5d #2e933c #d1495b #8d5a97 #b8860b #444444 #c2610c #7a9e1f #a0527a #5f6b6d"
 	axisStyle, textStyle, titleStyle = `stroke="#999" stroke-width="1"`, `font-family="sans-serif" font-size="12"`, `font-family="sans-serif" font-size="15"`
 )
 
@@ -58,16 +60,17 @@ func (a axis) ticks() (out []float64) {
 
 // line is one system's runs.
 type line struct {
-	name   string
-	points [][2]float64 // nodes and figure
+	name     string
+	points   [][2]float64 // nodes and figure
+	modelled [][2]float64 // points that were not measured
 }
 
-// lines are the median runs of all systems. busy: discarded runs, too.
+// lines are the median runs of all systems, and what is modelled. busy: discarded runs, too.
 func (r *report) lines(p plot, busy bool) (out []line) {
 	index := map[string]int{}
 	for _, k := range r.kinds() {
-		runs := r.of(k, busy)
-		if len(runs) == 0 {
+		m, ok := r.typical(k, busy)
+		if !ok {
 			continue
 		}
 		i, ok := index[k.system]
@@ -76,7 +79,12 @@ func (r *report) lines(p plot, busy bool) (out []line) {
 			index[k.system] = i
 			out = append(out, line{name: k.system})
 		}
-		out[i].points = append(out[i].points, [2]float64{float64(k.nodes), p.of(runs[(len(runs)-1)/2])})
+		out[i].points = append(out[i].points, [2]float64{float64(k.nodes), p.of(m)})
+	}
+	for _, e := range r.Modelled {
+		if i, ok := index[e.System]; ok {
+			out[i].modelled = append(out[i].modelled, [2]float64{float64(e.Nodes), p.model(e)})
+		}
 	}
 	return out
 }
@@ -86,7 +94,7 @@ func (r *report) svg(p plot, busy bool) string {
 	lines := r.lines(p, busy)
 	var xs, ys []float64
 	for _, l := range lines {
-		for _, q := range l.points {
+		for _, q := range append(l.points, l.modelled...) {
 			xs, ys = append(xs, q[0]), append(ys, q[1])
 		}
 	}
@@ -116,16 +124,29 @@ func drawAxes(out *strings.Builder, x, y axis) {
 		fmt.Fprintf(out, `<line x1="%[1]g" y1="%[2]g" x2="%[3]g" y2="%[2]g" %[4]s/><text x="%[5]g" y="%[6]g" text-anchor="end" %[7]s>%[8]g</text>`+"\n",
 			plotLeft, y.at(v), plotRight, axisStyle, plotLeft-6, y.at(v)+4, textStyle, v)
 	}
-	fmt.Fprintf(out, `<text x="%g" y="%g" text-anchor="middle" %s>nodes</text>`+"\n", (plotLeft+plotRight)/2, plotBottom+38, textStyle)
+	fmt.Fprintf(out, `<text x="%g" y="%g" text-anchor="middle" %s>nodes (hollow, dashed: modelled)</text>`+"\n", (plotLeft+plotRight)/2, plotBottom+38, textStyle)
 }
 
+// drawLine draws what was measured, and with hollow points and dashes what is modelled.
 func drawLine(out *strings.Builder, l line, x, y axis, colour string) {
-	var points []string
-	for _, q := range l.points {
-		points = append(points, fmt.Sprintf("%.1f,%.1f", x.at(q[0]), y.at(q[1])))
-		fmt.Fprintf(out, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+"\n", x.at(q[0]), y.at(q[1]), colour)
+	stroke := func(points [][2]float64, more string) {
+		var at []string
+		for _, q := range points {
+			at = append(at, fmt.Sprintf("%.1f,%.1f", x.at(q[0]), y.at(q[1])))
+		}
+		fmt.Fprintf(out, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", strings.Join(at, " "), colour, more)
 	}
-	fmt.Fprintf(out, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(points, " "), colour)
+	circle := func(points [][2]float64, fill string) {
+		for _, q := range points {
+			fmt.Fprintf(out, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s" stroke="%s"/>`+"\n", x.at(q[0]), y.at(q[1]), fill, colour)
+		}
+	}
+	stroke(l.points, "")
+	if len(l.modelled) > 0 {
+		stroke(append(slices.Clone(l.points[len(l.points)-1:]), l.modelled...), ` stroke-dasharray="5 4"`)
+	}
+	circle(l.points, colour)
+	circle(l.modelled, "white")
 }
 
 func escape(text string) string {

@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/store"
 	"pando/internal/testkit"
 )
 
@@ -50,10 +51,37 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 			return err
 		}
 	}
+	if err := s.packed(ctx, v); err != nil {
+		return err
+	}
 	if err := s.site.Close(); err != nil {
 		return err
 	}
 	return s.serve(ctx, "off")
+}
+
+// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute, which no storm
+// shall have to share.
+func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
+	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("the server made no boot pack within %s; its log is %s", recordTimeout, s.site.Config.Log))
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		records, err := dir.Packs(v)
+		if err != nil || len(records) > 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // welcome lets any machine boot the image.
@@ -92,8 +120,8 @@ func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err er
 }
 
 // serve starts the server. Where no machine boots it needs no TFTP, and this machine no boot loaders.
-func (s *storm) serve(ctx context.Context, dhcp string) error {
-	args := []string{"--http", ":" + dataPort}
+func (s *storm) serve(ctx context.Context, dhcp string, more ...string) error {
+	args := append([]string{"--http", ":" + dataPort}, more...)
 	if dhcp == "off" {
 		args = append(args, "--tftp", "off")
 	}

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"pando/internal/store"
@@ -28,15 +27,21 @@ func unit(w int64, rate testkit.Rate) time.Duration {
 type report struct {
 	Date     time.Time  `json:"date"`
 	Machine  string     `json:"machine"`
+	Command  string     `json:"command"`
+	Image    string     `json:"image"`
 	Version  string     `json:"version"`
 	RootSize int64      `json:"root_size"`
 	BootSet  int64      `json:"boot_set"` // W, bytes
 	Read     int64      `json:"read"`     // bytes that a boot reads
 	Runs     []stormRun `json:"runs"`
+	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
+	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
+	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
+	Fault      string    `json:"fault,omitempty"`
 	System     string    `json:"system"`
 	Nodes      int       `json:"nodes"`
 	NodeRate   int64     `json:"node_rate"`
@@ -47,23 +52,27 @@ type stormRun struct {
 	Think      float64   `json:"think"` // in units
 	BootSet    int64     `json:"boot_set"`
 	Read       int64     `json:"read"`
+	RootSize   int64     `json:"root_size"`
 
-	First      float64   `json:"t_first"` // the first node has booted
-	Median     float64   `json:"t_p50"`
-	Last       float64   `json:"t_last"`
-	ServerSent int64     `json:"server_sent"` // on its link, all frames
-	ServerCPU  float64   `json:"server_cpu"`
-	Busy       float64   `json:"busy"`      // part of the machine's processors, whoever used them
-	Discarded  bool      `json:"discarded"` // too busy
-	Each       []nodeRun `json:"each"`
+	First        float64   `json:"t_first"` // the first node has booted
+	Median       float64   `json:"t_p50"`
+	Last         float64   `json:"t_last"`
+	ServerSent   int64     `json:"server_sent"` // on its link, all frames
+	ServerCPU    float64   `json:"server_cpu"`
+	ServerMemory int64     `json:"server_memory"` // most resident
+	Load         load      `json:"load"`
+	Discarded    bool      `json:"discarded"` // too busy
+	Each         []nodeRun `json:"each"`
 }
 
 // nodeRun is one node of a run.
 type nodeRun struct {
-	Attached float64 `json:"attached"` // its root can be read
+	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
+	Attached float64 `json:"attached"`         // its root can be read
 	Booted   float64 `json:"booted"`
 	Stalled  float64 `json:"stalled"` // time in which the boot stood still for reads
 	Wait99   float64 `json:"wait_p99"`
+	Link     int64   `json:"link"` // bytes that it received on its link, all frames
 	Taken    taken   `json:"taken"`
 }
 
@@ -71,7 +80,9 @@ type nodeRun struct {
 func (r *stormRun) finish() error {
 	var times []float64
 	for _, n := range r.Each {
-		times = append(times, n.Booted)
+		if !n.Killed {
+			times = append(times, n.Booted)
+		}
 	}
 	slices.Sort(times)
 	if len(times) == 0 || times[0] <= 0 {
@@ -111,9 +122,19 @@ func (r stormRun) most(of func(nodeRun) float64) float64 {
 // amplification is what the server sent in units of W.
 func (r stormRun) amplification() float64 { return float64(r.ServerSent) / float64(r.BootSet) }
 
-// wire is what a node received of what it read.
+// wire is what a node received on its link, of what it read.
 func (r stormRun) wire() float64 {
-	return r.mean(func(n nodeRun) float64 { return sum(n.Taken.Received) / float64(r.Read) })
+	return r.mean(func(n nodeRun) float64 { return float64(n.Link) / float64(r.Read) })
+}
+
+// share is what came from peers, where that is known.
+func (r stormRun) share() string {
+	for _, n := range r.Each {
+		if len(n.Taken.Received) > 0 {
+			return fmt.Sprintf("%.0f %%", r.peers()*100)
+		}
+	}
+	return "-"
 }
 
 // peers is the part of what all received that came from peers.
@@ -135,16 +156,16 @@ func sum(by map[string]int64) float64 {
 
 // line is the run in one line, as it ends.
 func (r stormRun) line() string {
-	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy",
-		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Busy*100)
+	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
+		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
 	if r.Discarded {
-		out += fmt.Sprintf(": DISCARDED, more than %.0f %%", mostBusy*100)
+		out += ": DISCARDED, " + r.Load.tooBusy()
 	}
 	return out
 }
 
-func newReport(m *material) *report {
-	return &report{Date: time.Now().UTC(), Machine: machine(), Version: string(m.version), RootSize: m.manifest.Root.Size,
+func newReport(m *material, s *storm) *report {
+	return &report{Date: time.Now().UTC(), Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
 		BootSet: m.bootSet, Read: m.read}
 }
 
@@ -155,6 +176,7 @@ func machine() string {
 }
 
 func (r *report) save(file string) error {
+	r.Modelled = r.model()
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -162,79 +184,23 @@ func (r *report) save(file string) error {
 	return store.WriteFile(file, append(b, '\n'), 0o644)
 }
 
-// table shows the median run of each system and number of nodes. busy: of discarded runs, too, with a mark.
-func (r *report) table(busy bool) string {
-	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "system\tN\tB\truns\tt_p50\tt_last\tW/(eta B)\tstorm ratio\tserver/W\twire/read\tpeers\tstall\tdaemon CPU\tmemory\tmachine\t")
-	for _, k := range r.kinds() {
-		good, all := r.of(k, busy), r.of(k, true)
-		if len(good) == 0 {
-			fmt.Fprintf(w, "%s\t%d\t%s\t0 of %d\tdiscarded: the machine was %.0f %% busy\t\t\t\t\t\t\t\t\t\t\t\n", k.system, k.nodes,
-				testkit.Rate(all[0].NodeRate), len(all), all[0].Busy*100)
-			continue
-		}
-		mark := ""
-		m := good[(len(good)-1)/2]
-		if m.Discarded {
-			mark = "*"
-		}
-		fmt.Fprintf(w, "%s%s\t%d\t%s\t%d of %d\t%.2f s\t%.2f s\t%.2f\t%s\t%.2f\t%.2f\t%.0f %%\t%.2f s\t%.2f s\t%.0f MB\t%.0f %%\t\n",
-			m.System, mark, m.Nodes, testkit.Rate(m.NodeRate), len(good), len(all), m.Median, m.Last, m.Last/m.Unit, r.ratio(m, busy),
-			m.amplification(), m.wire(), m.peers()*100, m.mean(func(n nodeRun) float64 { return n.Stalled }),
-			m.mean(func(n nodeRun) float64 { return n.Taken.CPU }), m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })/1e6, m.Busy*100)
+func readReport(file string) (*report, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	w.Flush()
-	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))
-	if strings.Contains(out.String(), "*\t") || busy {
-		out.WriteString("* the machine was too busy for this figure to mean anything about the links.\n")
+	r := &report{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return out.String()
+	return r, nil
 }
 
-// kind is what runs are alike in.
-type kind struct {
-	nodes  int
-	system string
-}
-
-// kinds in the order in which they were measured.
-func (r *report) kinds() (out []kind) {
-	for _, x := range r.Runs {
-		if k := (kind{x.Nodes, x.System}); !slices.Contains(out, k) {
-			out = append(out, k)
-		}
+// add keeps a run.
+func (r *report) add(x stormRun) {
+	if x.Fault != "" {
+		r.Faults = append(r.Faults, x)
+	} else {
+		r.Runs = append(r.Runs, x)
 	}
-	return out
-}
-
-// of returns the runs of a kind, quickest first.
-func (r *report) of(k kind, discarded bool) (out []stormRun) {
-	for _, x := range r.Runs {
-		if x.Nodes == k.nodes && x.System == k.system && (discarded || !x.Discarded) {
-			out = append(out, x)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b stormRun) int { return compare(a.Last/a.Unit, b.Last/b.Unit) })
-	return out
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// ratio is the storm ratio: how much longer the last of N takes than one alone, each in its own unit.
-func (r *report) ratio(m stormRun, busy bool) string {
-	one := r.of(kind{1, m.System}, busy)
-	if len(one) == 0 {
-		return "-"
-	}
-	alone := one[(len(one)-1)/2]
-	return fmt.Sprintf("%.2f", (m.Last/m.Unit)/(alone.Last/alone.Unit))
 }

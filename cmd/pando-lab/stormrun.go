@@ -14,16 +14,17 @@ import (
 
 // run does one run: all nodes power on at once, and stay up until the last one has booted.
 func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
+	s.job = j
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return stormRun{}, err
 	}
-	r := stormRun{System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
-		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, Each: make([]nodeRun, j.Nodes)}
+	r := stormRun{Fault: j.Fault, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err
 	}
-	if serve := findSystem(j.System).serve; serve != nil {
+	if serve := s.system(j.System).serve; serve != nil {
 		stop, err := serve(ctx, s, m)
 		if err != nil {
 			return r, err
@@ -32,6 +33,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
 	defer cancel()
+	stopBad, err := s.badPeers(ctx, m, j)
+	if err != nil {
+		return r, err
+	}
+	defer stopBad()
 	before, err := s.look()
 	if err != nil {
 		return r, err
@@ -45,16 +51,19 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 		return r, err
 	}
 	r.ServerSent = after.sent - before.sent
-	r.Busy = before.ticks.share(after.ticks)
-	r.ServerCPU = after.server - before.server
-	r.Discarded = r.Busy > mostBusy
+	r.Load = before.ticks.load(after.ticks, after.own-before.own)
+	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
+	r.ServerMemory = after.memory
+	r.Discarded = r.Load.tooBusy() != ""
 	return r, nil
 }
 
-// patience is how long a run may take: several times what the slowest system needs, and a minute.
+// patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
+// compressed, and two minutes.
 func patience(r stormRun) time.Duration {
-	slowest := float64(r.Nodes)*float64(r.Read)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
-	return time.Minute + time.Duration(4*slowest*float64(time.Second))
+	most := max(r.Read, r.RootSize/3)
+	slowest := float64(r.Nodes)*float64(most)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
+	return 2*time.Minute + time.Duration(3*slowest*float64(time.Second))
 }
 
 // nodesOf makes the nodes of a run, each with an empty directory.
@@ -65,7 +74,7 @@ func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
 	}
 	var out []*node
 	for i := range j.Nodes {
-		n := &node{index: i, net: s.star.Nodes[i], dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m,
+		n := &node{index: i, net: s.star.Nodes[i], link: s.star, dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m,
 			server: "http://" + stormNet.Addr().String() + ":" + dataPort}
 		if err := os.MkdirAll(n.dir, 0o755); err != nil {
 			return nil, err
@@ -80,7 +89,14 @@ func (s *storm) look() (l look, err error) {
 	if l.sent, err = s.star.ServerSent(); err != nil {
 		return l, err
 	}
-	if l.server, _, err = processCost(s.site.PID()); err != nil {
+	session := s.site.PID()
+	if s.rival != nil {
+		session = s.rival.cmd.Process.Pid
+	}
+	if l.server, l.memory, err = sessionCost(session); err != nil {
+		return l, err
+	}
+	if l.own, err = s.account.used(); err != nil {
 		return l, err
 	}
 	l.ticks, err = readTicks()
@@ -89,7 +105,9 @@ func (s *storm) look() (l look, err error) {
 
 type look struct {
 	sent   int64
-	server float64
+	server float64 // processor time of what serves
+	memory int64   // most of it that was resident
+	own    float64 // processor time of all of the lab
 	ticks  ticks
 }
 
@@ -97,20 +115,24 @@ type look struct {
 func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bursts := m.boot.scaled(time.Duration(s.think * r.Unit * float64(time.Second)))
+	bursts := m.boot.scaled(time.Duration(r.Think * r.Unit * float64(time.Second)))
 	var booting, ending sync.WaitGroup
 	booting.Add(len(nodes))
 	begin := time.Now()
+	struck := s.strikeAfter(ctx, r, nodes)
 	for i, n := range nodes {
 		ending.Go(func() {
 			var once sync.Once
 			booted := func() { once.Do(booting.Done) }
 			defer booted()
-			err := n.boot(ctx, findSystem(j.System), bursts, begin, &r.Each[i], func() {
+			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
 				booted()
 				booting.Wait()
 			})
-			if err != nil {
+			switch {
+			case n.killed.Load():
+				r.Each[i] = nodeRun{Killed: true}
+			case err != nil:
 				cancel(fmt.Errorf("%s: %w", shortName(i), err))
 			}
 		})
@@ -119,11 +141,18 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	if err := struck(); err != nil {
+		return fmt.Errorf("%s: %w", r.Fault, err)
+	}
 	return errors.Join(r.finish())
 }
 
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
 func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) error {
+	var err error
+	if n.before, err = n.link.NodeReceived(n.index); err != nil {
+		return err
+	}
 	root, err := sys.attach(ctx, n)
 	if err != nil {
 		return err
@@ -141,6 +170,9 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	out.Stalled = stall(waits, bursts).Seconds()
 	slices.Sort(waits)
 	out.Wait99 = waits[len(waits)*99/100].Seconds()
+	if out.Link, err = n.received(); err != nil {
+		return err
+	}
 	if out.Taken, err = root.taken(ctx); err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"pando/internal/boot"
 	"pando/internal/image"
@@ -20,7 +22,10 @@ type system struct {
 	name     string
 	what     string
 	programs []string // of others, that it needs
+	helper   string   // program of the lab that it needs; "": none
 	most     int      // nodes that it is measured with; 0: any number
+	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
+	shared   bool     // nodes give each other what they have
 	// serve starts what the server needs beside `pando serve`; nil: nothing.
 	serve func(ctx context.Context, s *storm, m *material) (stop func(), err error)
 	// attach makes a root that can be read, on one node. What it took is in the root.
@@ -37,24 +42,40 @@ type root interface {
 
 // taken is what a node took for its boot.
 type taken struct {
-	Received map[string]int64 `json:"received"` // bytes of root objects, by source
-	Served   map[string]int64 `json:"served"`   // bytes of answers that needed no transfer of their own, by source
-	Failures int64            `json:"failures"` // transfers that failed, or brought wrong bytes
-	CPU      float64          `json:"cpu"`      // seconds of the node's processes
-	Memory   int64            `json:"memory"`   // most bytes resident of them
+	Received  map[string]int64 `json:"received"`            // bytes of root objects, by source
+	Served    map[string]int64 `json:"served"`              // bytes of answers that needed no transfer of their own, by source
+	Failures  int64            `json:"failures"`            // transfers that failed, or brought wrong bytes
+	Rejected  int64            `json:"rejected"`            // answers that were not the object
+	Incidents map[string]int   `json:"incidents,omitempty"` // what it told, by kind
+	CPU       float64          `json:"cpu"`                 // seconds of the node's processes
+	Memory    int64            `json:"memory"`              // most bytes resident of them
 }
 
-func systems() []system {
-	return append(own(), rivals()...)
-}
+// systems are all that can be measured.
+func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 
-// own are the steps of Pando: what each of them alone buys.
+// own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
 	return []system{
-		{name: "chunks", what: "Pando, chunks by unicast", attach: func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, false) }},
-		{name: "pack", what: "Pando, with the boot pack", attach: func(ctx context.Context, n *node) (root, error) { return n.pando(ctx, true) }},
+		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.6, attach: pandoStep{}.attach},
+		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 1.0, attach: pandoStep{pack: true, idle: true}.attach},
+		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 1.0, attach: pandoStep{pack: true}.attach},
+		{name: "peers", what: "Pando: and from each other", cost: 1.1, shared: true, serve: serveSwarm, attach: pandoStep{pack: true, peers: true}.attach},
 	}
 }
+
+// serveSwarm starts the server anew: its tracker forgets the storm before, and is told what the server's link is.
+func serveSwarm(ctx context.Context, s *storm, _ *material) (stop func(), err error) {
+	if err := s.site.Close(); err != nil {
+		return nil, err
+	}
+	return func() {}, s.serve(ctx, "off", "--uplink", s.job.Server.String())
+}
+
+// pandoStep is how far a node goes.
+type pandoStep struct{ pack, idle, peers bool }
+
+func (p pandoStep) attach(ctx context.Context, n *node) (root, error) { return n.pando(ctx, p) }
 
 func names(of []system) (out []string) {
 	for _, s := range of {
@@ -63,10 +84,10 @@ func names(of []system) (out []string) {
 	return out
 }
 
-func findSystem(name string) system {
-	for _, s := range systems() {
-		if s.name == name {
-			return s
+func (s *storm) system(name string) system {
+	for _, x := range s.systems() {
+		if x.name == name {
+			return x
 		}
 	}
 	panic("no system " + name) // flags were checked
@@ -76,21 +97,29 @@ func findSystem(name string) system {
 type node struct {
 	index  int
 	net    *testkit.Net
-	dir    string // of its own
-	server string // base URL of the data path
+	link   *testkit.Star
+	killed atomic.Bool  // by a fault
+	daemon atomic.Int64 // process id of its block daemon; 0: none
+	before int64        // bytes that it had received before it was switched on
+	dir    string       // of its own
+	server string       // base URL of the data path
 	bin    string
 	m      *material
 }
 
 // pando does what init does from the assignment on, and attaches the root by a real block daemon.
-func (n *node) pando(ctx context.Context, withPack bool) (root, error) {
+func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, DisableKeepAlives: true}}
 	man, err := n.manifest(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	c := boot.BlockConfig{Index: man.Root.Index, Size: man.Root.Size, ChunkSize: man.Root.ChunkSize, Servers: []string{n.server}}
-	if withPack {
+	c := boot.BlockConfig{Index: man.Root.Index, Size: man.Root.Size, ChunkSize: man.Root.ChunkSize, Servers: []string{n.server}, Idle: step.idle,
+		Network: boot.Network{Addresses: []netip.Prefix{n.net.Addr}}} // no interface: it is left alone, but its subnet is known
+	if step.peers {
+		c.Swarm = &boot.SwarmConfig{}
+	}
+	if step.pack {
 		if c.Pack, err = get(ctx, client, n.server+"/o/"+n.m.pack.Object.Name()); err != nil {
 			return nil, err
 		}
@@ -111,6 +140,7 @@ func (n *node) pando(ctx context.Context, withPack bool) (root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; its log is %s", err, log.Name())
 	}
+	n.daemon.Store(int64(p.PID()))
 	return p, nil
 }
 
@@ -161,7 +191,11 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	if err != nil {
 		return taken{}, err
 	}
-	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected}
+	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected, Rejected: st.Rejected,
+		Incidents: map[string]int{}}
+	for _, i := range st.Incidents {
+		t.Incidents[string(i.Kind)]++
+	}
 	for source, bytes := range st.Bytes {
 		if received[source] {
 			t.Received[source] = bytes
@@ -178,3 +212,9 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 
 // shortName names a node in messages.
 func shortName(i int) string { return "node " + strconv.Itoa(i) }
+
+// received is what came over the node's link since it was switched on.
+func (n *node) received() (int64, error) {
+	now, err := n.link.NodeReceived(n.index)
+	return now - n.before, err
+}

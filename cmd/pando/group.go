@@ -71,7 +71,9 @@ func (a *app) groupShow() *cobra.Command {
 			}
 			fields(a.out, "group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
 				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
-				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit)
+				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
+				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
+				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize))
 			return nil
 		}),
 	})
@@ -83,16 +85,25 @@ type groupFlags struct {
 	kernelArgs, keys   []string
 	unlockRoot, dryRun bool
 	rebootAfter        time.Duration
+	peers              string
+	share              *quantity
+	cache              string
+	cacheSize          *quantity
 }
 
 func (f *groupFlags) add(c *cobra.Command) {
 	fl := c.Flags()
+	f.share, f.cacheSize = newSize(0), newSize(0)
 	fl.StringVar(&f.image, "image", "", "desired image: NAME, NAME:TAG or NAME@sha256:...")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	fl.StringArrayVar(&f.keys, "authorized-keys", nil, "file of OpenSSH public keys of root, or one key; one empty: none")
 	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
 	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never")
 	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
+	fl.StringVar(&f.peers, "peers", string(fleet.PeersOn), "whether nodes give each other what they have: on, off, or rack for those of the same place only")
+	fl.StringVar(&f.cache, "cache", string(fleet.CacheNone), "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'")
+	fl.Var(f.cacheSize, "cache-size", "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory")
+	fl.Var(f.share, "share", "memory of a node that its peers are served from, such as 64MB; 0B: the default")
 }
 
 func (a *app) groupCreate() *cobra.Command {
@@ -110,6 +121,8 @@ func (a *app) groupCreate() *cobra.Command {
 			g, err := c.CreateGroup(ctx, fleet.Group{
 				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
+				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
+				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n,
 			})
 			if err != nil {
 				return err
@@ -174,6 +187,20 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	}
 	if given("write-limit") {
 		req.WriteLimit = &f.writeLimit
+	}
+	if given("peers") {
+		p := fleet.PeerPolicy(f.peers)
+		req.Peers = &p
+	}
+	if given("share") {
+		req.Share = &f.share.n
+	}
+	if given("cache") {
+		p := fleet.CachePolicy(f.cache)
+		req.Cache = &p
+	}
+	if given("cache-size") {
+		req.CacheSize = &f.cacheSize.n
 	}
 	return req, nil
 }

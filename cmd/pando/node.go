@@ -12,7 +12,7 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch())
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch(), a.nodeCache())
 }
 
 func (a *app) nodeList() *cobra.Command {

@@ -36,8 +36,8 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "Tell how long a boot storm takes, and where its bottleneck is",
 		Long: `Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
 between them is links with the given rates. K, the kernel and initramfs, comes first: each server sends it to about as many
-nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set from the servers. With --peers on they fetch it
-from each other where they can, which nodes of this release do not do yet.
+nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set,
+each byte from a server about once and else from each other; with --peers off everything from the servers.
 
 The time is that of the network. Firmware, and what a node's processor does, come on top and are the same for one node
 as for a thousand.`,
@@ -69,7 +69,7 @@ as for a thousand.`,
 	fs.StringVar(&f.image, "image", "", "take boot set and K of this image from the server")
 	fs.Var(f.workingSet, "working-set", "bytes of the boot set as they are sent")
 	fs.Var(f.k, "k", "bytes of K: kernel and initramfs as they are sent")
-	fs.StringVar(&f.peers, "peers", "off", "whether nodes give each other what they have: on or off")
+	fs.StringVar(&f.peers, "peers", "on", "whether nodes give each other what they have: on or off")
 	return a.readFlags(c)
 }
 

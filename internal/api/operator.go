@@ -89,6 +89,12 @@ type GroupSet struct {
 	UnlockRoot     *bool          `json:"unlock_root,omitempty"`
 	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`
 	WriteLimit     *string        `json:"write_limit,omitempty"`
+
+	Peers *fleet.PeerPolicy `json:"peers,omitempty"`
+	Share *int64            `json:"share,omitempty"`
+
+	Cache     *fleet.CachePolicy `json:"cache,omitempty"`
+	CacheSize *int64             `json:"cache_size,omitempty"`
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

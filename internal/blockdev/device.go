@@ -32,7 +32,8 @@ type Options struct {
 	Pack *Pack // boot pack to read from; nil: none
 
 	// Served, when set, is told of raw bytes that were answered without a fetch of their own: source is "cache",
-	// "zero", or "pack" for those that the boot pack had.
+	// "zero", or "pack" for those that the boot pack had; and, beside what else they are, of those that the boot pack has
+	// and that were left out of it: "spared".
 	Served func(source string, bytes int)
 }
 

@@ -11,7 +11,7 @@
 //
 // A boot pack answers the reads of the blocks that it has: its pieces hold what boots read, in the order in which
 // they do, several files' blocks in one. They are streamed in that order as soon as the device is open, giving way
-// to fetches that reads wait for. A piece is verified when it comes, kept as it was sent, and unpacked when a read
+// to fetches that reads wait for; or a Feeder brings them in the order that suits a swarm, as far as there is room. A piece is verified when it comes, kept as it was sent, and unpacked when a read
 // needs it. Nothing depends on a piece: the blocks of one that is lost come from chunks.
 //
 // Chunks that several reads want at a time are fetched once. When a file is read in order, the next few

@@ -77,7 +77,8 @@ func TestReadAtAnyPack(t *testing.T) {
 		d, err := Open(t.Context(), src, Options{Index: img.index, Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
 			Cache: rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
 			Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
-				Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone)}})
+				Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone),
+				Has: hasSome(rapid.ByteRange(0, 4).Draw(rt, "has"))}})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -98,6 +99,11 @@ func TestReadAtAnyPack(t *testing.T) {
 			rt.Fatalf("%d bytes of pieces kept, the bound is %d", d.pack.cost, d.pack.Keep)
 		}
 	})
+}
+
+// hasSome tells of so many quarters of all objects that a cache has them.
+func hasSome(quarters byte) func(chunk.ID) bool {
+	return func(id chunk.ID) bool { return id.Sum[0]%4 < quarters }
 }
 
 // without is a source that has lost some pieces, and sends others for some.

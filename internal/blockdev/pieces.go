@@ -13,16 +13,39 @@ type Pack struct {
 	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
 	Idle bool       // fetch what reads ask for and nothing else
 
+	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches them in the
+	// pack's order.
+	Feeder  Feeder
+	Streams bool // the device fetches them though there is a Feeder, which is told what happens
+
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
 	// blocks then come from chunks.
 	Source Source
+	// Has, when set, tells whether an object costs nothing, because the node keeps it.
+	Has func(id chunk.ID) bool
 	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.
 	Lost func(piece chunk.ID, err error)
 	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change.
 	Unread func(change int64)
 }
 
+// Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock held: they
+// do not block, and call nothing of the device.
+type Feeder interface {
+	Dropped(piece int) // the device let go of a piece that it had
+	Moved()            // reads went on, so Device.Reach may be another
+}
+
+// unfed is the Feeder of a pack that has none.
+type unfed struct{}
+
+func (unfed) Dropped(int) {}
+func (unfed) Moved()      {}
+
 func (p *Pack) defaults() {
+	if p.Feeder == nil {
+		p.Feeder = unfed{}
+	}
 	if p.Keep == 0 {
 		p.Keep = 24 << 20
 	}
@@ -63,6 +86,7 @@ type piece struct {
 	coming bool           // it is streamed now, and its bytes are counted in cost
 	came   bool           // it was received, now or before
 	lost   bool
+	spared bool // lost, but only because its blocks are there already
 	read   bool
 	place  int
 }
@@ -100,12 +124,29 @@ func (p *pieces) keep(i int, v chunk.Verified) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state[i]
-	if !s.came {
-		s.came = true
-		p.Unread(int64(p.pieces[i].RawSize))
-	}
+	p.arrived(i)
 	if !s.kept && (s.coming || p.room(i, true)) {
 		s.held, s.kept, s.coming = v, true, false
+	}
+}
+
+// put takes a piece that a feeder brought, and tells whether it is kept: nothing that is still to be read makes room for it.
+func (p *pieces) put(i int, v chunk.Verified) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.state[i]
+	p.arrived(i)
+	if !s.kept && !s.lost && (s.coming || p.room(i, false)) {
+		s.held, s.kept, s.coming = v, true, false
+	}
+	return s.kept
+}
+
+// arrived counts a piece at its first arrival. Callers hold mu.
+func (p *pieces) arrived(i int) {
+	if s := &p.state[i]; !s.came {
+		s.came = true
+		p.Unread(int64(p.pieces[i].RawSize))
 	}
 }
 
@@ -152,4 +193,5 @@ func (p *pieces) note(i int, at, n int64) {
 func (p *pieces) stir() {
 	close(p.moved)
 	p.moved = make(chan struct{})
+	p.Feeder.Moved()
 }

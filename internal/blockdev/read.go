@@ -48,6 +48,9 @@ func (d *Device) read(ctx context.Context, p []byte, off int64) error {
 			parts = append(parts, part{dst, s.off, calls[i], s.at, s.piece})
 			continue
 		}
+		if s.piece >= 0 && d.pack.isSpared(s.piece) {
+			d.opts.Served("spared", len(dst))
+		}
 		var err error
 		if parts, err = d.fromChunks(ctx, parts, dst, s.off); err != nil {
 			return err
@@ -85,6 +88,9 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
+			if errors.Is(err, errSpared) {
+				d.opts.Served("spared", len(x.dst))
+			}
 			if err := d.readChunks(ctx, x.dst, x.off); err != nil {
 				return err
 			}

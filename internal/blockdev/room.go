@@ -49,6 +49,23 @@ func (p *pieces) room(i int, readWaits bool) bool {
 	return true
 }
 
+// reach is how many pieces, from the first on, there is room for: what is kept and was read, or passed by, makes room.
+func (p *pieces) reach() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := p.Keep
+	for i := range p.state {
+		s := &p.state[i]
+		if s.lost || s.kept && s.place < p.front || !s.kept && !p.wanting(i) {
+			continue
+		}
+		if left -= int64(p.pieces[i].StoredSize); left < 0 {
+			return i
+		}
+	}
+	return len(p.state)
+}
+
 // extremes are the kept pieces with the lowest and the highest place, -1 when none is kept. Callers hold mu.
 func (p *pieces) extremes() (lowest, highest int) {
 	lowest, highest = -1, -1
@@ -73,6 +90,9 @@ func (p *pieces) drop(i int) {
 	s := &p.state[i]
 	if s.kept || s.coming {
 		p.cost -= int64(p.pieces[i].StoredSize)
+	}
+	if s.kept {
+		p.Feeder.Dropped(i)
 	}
 	s.held, s.kept, s.coming = chunk.Verified{}, false, false
 }

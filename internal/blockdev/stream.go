@@ -19,7 +19,8 @@ const yieldMost = 200 * time.Millisecond
 
 // startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
 func (d *Device) startStreams() {
-	if d.pack == nil || d.pack.Idle {
+	_, alone := d.pack.Feeder.(unfed)
+	if !alone && !d.pack.Streams || d.pack.Idle {
 		return
 	}
 	for n := range streams {
@@ -67,11 +68,16 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	if v, ok := d.pack.get(i); ok {
 		return v, nil // it came between the look and the call
 	}
+	if d.spared(i) {
+		d.pack.spare(i)
+		return chunk.Verified{}, errSpared
+	}
 	e := d.pack.pieces[i]
 	v, err := get(d.ctx, d.pack.Source, e.ID, int64(e.StoredSize))
 	switch {
 	case err == nil:
 		d.pack.keep(i, v)
+		d.pack.Feeder.Moved()
 	case d.ctx.Err() == nil:
 		d.pack.lose(i, err)
 	}
@@ -104,6 +110,22 @@ func (d *Device) Piece(i int) (chunk.Verified, bool) {
 		return chunk.Verified{}, false
 	}
 	return d.pack.get(i)
+}
+
+// Put takes piece i of the boot pack, which nobody asked for, and tells whether it is kept. It was checked that v is it.
+func (d *Device) Put(i int, v chunk.Verified) (kept bool) {
+	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) || v.ID() != d.pack.pieces[i].ID {
+		return false
+	}
+	return d.pack.put(i, v)
+}
+
+// Reach is how many pieces of the boot pack, from the first on, there is room for. More come into reach as reads go on.
+func (d *Device) Reach() int {
+	if d.pack == nil {
+		return 0
+	}
+	return d.pack.reach()
 }
 
 // demand counts the fetches that reads wait for.

@@ -54,7 +54,7 @@ func (d *blockDaemon) startSupervisor() error {
 	var p *os.Process
 	if err == nil {
 		p, err = startRootDaemon(daemonStart{name: SupervisorName, binary: d.binary, args: []string{adoptArg},
-			session: true, stdin: config, log: os.Stderr, files: []*os.File{theirs, d.memory, pidfd}})
+			session: true, stdin: config, log: os.Stderr, files: append([]*os.File{theirs, d.memory, pidfd}, cfg.files()...)})
 	}
 	if err != nil {
 		conn.Close()

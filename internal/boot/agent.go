@@ -46,6 +46,8 @@ type agent struct {
 	systemd  *api.Systemd
 	asked    int // times that systemd gave an account, whole or not
 
+	errands errands
+
 	reads   *api.TraceRequest // what this boot read, once it was asked for
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 }
@@ -114,6 +116,9 @@ func (a *agent) run(ctx context.Context) {
 }
 
 func (a *agent) interval() time.Duration {
+	if a.errands.recent() {
+		return errandEvery
+	}
 	if !a.booted.Load() || a.last.Systemd == nil && a.offset() < 10*time.Minute {
 		return bootingEvery
 	}
@@ -163,10 +168,12 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 		events = []trace.Event{}
 	}
 	req := api.ReportRequest{Boot: a.session.Boot, Events: events, Uptime: a.offset(), Status: status}
-	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, nil)
+	var answer api.ReportResponse
+	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.session.Session, req, &answer)
 	if err == nil {
 		now := time.Now()
 		a.spoke.Store(&now)
+		a.errands.begin(answer.Errand, a.doErrand)
 	}
 	return err
 }
@@ -195,12 +202,22 @@ func (a *agent) goodbye() {
 	defer cancelAsk()
 	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
 	if goingDown(ask) || ask.Err() != nil {
+		a.leaveSwarm()
 		a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine goes down"})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	if err := a.report.flush(ctx); err != nil {
 		a.logf("report: %v", err)
+	}
+}
+
+// leaveSwarm lets peers know before they wait for this machine in vain.
+func (a *agent) leaveSwarm() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.block.Leave(ctx); err != nil {
+		a.logf("%v", err)
 	}
 }
 

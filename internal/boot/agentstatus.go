@@ -86,7 +86,7 @@ func (a *agent) due(s api.NodeStatus) word {
 		return figures
 	case (s.UpperUsed != a.last.UpperUsed || s.Stalled != a.last.Stalled) && since >= spacePause:
 		return figures
-	case spoke == nil || time.Since(*spoke) >= a.beat:
+	case spoke == nil || time.Since(*spoke) >= a.beat || a.errands.recent():
 		return alive
 	}
 	return silence
@@ -119,6 +119,8 @@ func incidentHint(k IncidentKind) string {
 		return "the version is not whole on that server: build or copy it again"
 	case BrokenImage:
 		return "build the image again"
+	case CacheFailed:
+		return "the node goes on without its cache: is the disk broken, or was it pulled out? `pando node cache` prepares one"
 	}
 	return ""
 }

@@ -8,13 +8,17 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pando/internal/blockdev"
+	"pando/internal/cache"
 	"pando/internal/nbd"
+	"pando/internal/peer"
 	"pando/internal/store"
 )
 
@@ -23,6 +27,7 @@ const (
 	blockSocketFD  = 3 // its end of the kernel's NBD connection
 	blockLedgerFD  = 4
 	blockControlFD = 5 // its end of the control socket
+	blockDiskFD    = 6 // the cache's disk, if there is one
 )
 
 // Bounds of the block daemon's memory, in bytes. The kernel has up to 128 requests in flight; they wait for
@@ -39,16 +44,19 @@ const (
 
 // blockDaemon is the role BlockName: it answers the kernel's reads.
 type blockDaemon struct {
-	cfg    BlockConfig
-	binary string
-	log    *slog.Logger
-	ledger ledger
-	memory *os.File // the ledger's, for a supervisor that has to be started anew
-	watch  *sourceWatch
-	stall  *stall
-	keeper *netKeeper
-	reads  *readRecorder
-	start  time.Time
+	cfg     BlockConfig
+	binary  string
+	log     *slog.Logger
+	ledger  ledger
+	memory  *os.File // the ledger's, for a supervisor that has to be started anew
+	watch   *sourceWatch
+	stall   *stall
+	keeper  *netKeeper
+	reads   *readRecorder
+	through *cache.Through // nil: no cache beside what blockdev has
+	start   time.Time
+
+	swarm atomic.Pointer[peer.Node] // nil: it is in none
 
 	mu      sync.Mutex
 	control *controlConn // to the supervisor, which may be replaced
@@ -105,6 +113,8 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 	if d.cfg, err = readBlockConfig(os.Stdin); err != nil {
 		return nil, err
 	}
+	d.cfg.takeFiles(blockDiskFD)
+	debug.SetMemoryLimit(blockHeap + d.cfg.heap())
 	if d.ledger, err = openLedger(d.memory); err != nil {
 		return nil, err
 	}
@@ -135,7 +145,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads}, d.log); err != nil {
+	if err := serveStatus(ctx, BlockSocket, &statusServer{d.status, d.setNetwork, d.endReads, d.leave}, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.keeper.run(ctx)
@@ -145,6 +155,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	}()
 
 	dev := &lateDevice{size: d.cfg.Size, there: make(chan struct{})}
+	defer d.closeCache()
 	defer dev.close()
 	go func() {
 		opened, err := d.open(ctx)
@@ -184,8 +195,17 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		cache = blockCache
 	}
 	retry := store.NewRetry(failover, d.log)
-	dev, err := blockdev.Open(ctx, retry, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Pack: d.pack(retry), Served: d.served})
+	d.openCache(ctx)
+	pack, from := d.pack(retry), blockdev.Source(retry)
+	node := d.joinSwarm(ctx, retry, pack)
+	if node != nil {
+		from = node
+	}
+	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+		Pack: pack, Served: d.served})
+	if err == nil && node != nil {
+		node.Use(dev)
+	}
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)
 	}
@@ -199,6 +219,8 @@ func (d *blockDaemon) served(source string, n int) {
 		d.ledger.add(bytesZero, int64(n))
 	case "pack":
 		d.ledger.add(bytesPack, int64(n))
+	case "spared":
+		d.ledger.add(bytesSpared, int64(n))
 	default:
 		d.ledger.add(bytesCache, int64(n))
 	}

@@ -72,7 +72,7 @@ func (a *BlockAlone) start(binary, dir string, c BlockConfig, log *os.File) (err
 		return err
 	}
 	a.process, err = startRootDaemon(daemonStart{name: BlockName, binary: binary, alone: true, dir: dir, stdin: config, log: log,
-		files: []*os.File{daemonEnd, a.memory, theirs}})
+		files: append([]*os.File{daemonEnd, a.memory, theirs}, c.files()...)})
 	return err
 }
 

@@ -20,21 +20,26 @@ const (
 
 // BlockSocket is the block daemon's unix socket below the directory that it lives in: HTTP,
 // GET /status?since=SEQ answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the
-// boot's reads and answers a Recording.
+// boot's reads and answers a Recording, POST /leave takes the node out of its swarm.
 const BlockSocket = "block.sock"
 
 // BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to
 // fetch it, and the network that must stay up for it.
 type BlockConfig struct {
-	Index     chunk.ID `json:"index"`          // index root of the manifest
-	Size      int64    `json:"size"`           // raw bytes of the root, a multiple of 4096
-	ChunkSize int      `json:"chunk_size"`     // raw bytes of the largest chunk
-	Servers   []string `json:"servers"`        // base URLs of the data path, by IP address, preferred first
-	Pack      []byte   `json:"pack,omitempty"` // the boot pack's map, verified; none: chunks only
-	Keep      int64    `json:"keep,omitempty"` // bytes of the boot pack kept as they were sent; 0: the default
-	Cache     int64    `json:"cache"`          // bytes of raw chunks kept; 0: the default
-	Device    int      `json:"device"`         // 0 for /dev/nbd0
-	Network   Network  `json:"network"`        // kept up by the daemon; zero Interface: left alone
+	Index     chunk.ID     `json:"index"`           // index root of the manifest
+	Size      int64        `json:"size"`            // raw bytes of the root, a multiple of 4096
+	ChunkSize int          `json:"chunk_size"`      // raw bytes of the largest chunk
+	Servers   []string     `json:"servers"`         // base URLs of the data path, by IP address, preferred first
+	Pack      []byte       `json:"pack,omitempty"`  // the boot pack's map, verified; none: chunks only
+	Idle      bool         `json:"idle,omitempty"`  // of the boot pack only what reads ask for, nothing ahead of them
+	Keep      int64        `json:"keep,omitempty"`  // bytes of the boot pack kept as they were sent; 0: the default
+	Cache     int64        `json:"cache"`           // bytes of raw chunks kept; 0: the default
+	Swarm     *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: not at all
+	Device    int          `json:"device"`          // 0 for /dev/nbd0
+	Network   Network      `json:"network"`         // kept up by the daemon; zero Interface: left alone
+
+	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
+	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
 }
 
 // Validate returns an error that says which field cannot be used.
@@ -48,6 +53,8 @@ func (c BlockConfig) Validate() error {
 		return fmt.Errorf("block config: chunk size %d is not a positive multiple of 4096", c.ChunkSize)
 	case len(c.Pack) > image.MaxPack:
 		return fmt.Errorf("block config: boot pack's map of %d bytes, more than %d", len(c.Pack), image.MaxPack)
+	case c.Swarm != nil && len(c.Swarm.Place) > 64:
+		return fmt.Errorf("block config: place %.20q... has more than 64 bytes", c.Swarm.Place)
 	case len(c.Servers) == 0:
 		return fmt.Errorf("block config: no servers")
 	}
@@ -84,10 +91,11 @@ type Route struct {
 // BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
 // block daemon is replaced.
 type BlockStatus struct {
-	Bytes     map[string]int64 `json:"bytes"`    // by source: "server" received; "pack", "cache", "zero" served without
+	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero" served without
 	Reads     int64            `json:"reads"`    // requests answered to the kernel
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
+	Uploaded  int64            `json:"uploaded"` // bytes of objects that were sent to peers
 	Rejected  int64            `json:"rejected"` // answers that were not the object asked for
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
@@ -110,6 +118,7 @@ type Recording struct {
 	Partial  bool   `json:"partial"`        // there were more: before this block daemon, or after its memory was full
 	Read     int64  `json:"read"`           // bytes read; zeros, which nobody sends, do not count
 	Received int64  `json:"received"`       // bytes of objects that came for them
+	Peers    int64  `json:"peers"`          // of these, from peers
 	Pack     string `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
 	Hits     int64  `json:"hits"`           // bytes read that the pack had
 	Misses   int64  `json:"misses"`         // bytes read that it did not have
@@ -131,12 +140,18 @@ type IncidentKind string
 
 // The kinds of incidents.
 const (
-	WrongBytes  IncidentKind = "wrong-bytes"  // a source sent bytes that are not the object; they were dropped
-	Missing     IncidentKind = "missing"      // a source says that it has no such object
-	ServerDown  IncidentKind = "server-down"  // a source stopped answering
-	ServerUp    IncidentKind = "server-up"    // reads continue after every source was away
-	Reattached  IncidentKind = "reattached"   // the block daemon died and another took over the device
-	LinkFixed   IncidentKind = "link-fixed"   // link, address or route had been taken away and was put back
-	LostPiece   IncidentKind = "lost-piece"   // a piece of the boot pack cannot be had or used: chunks instead
-	BrokenImage IncidentKind = "broken-image" // verified bytes that cannot be used: the image was built wrong
+	WrongBytes   IncidentKind = "wrong-bytes"   // a source sent bytes that are not the object; they were dropped
+	Missing      IncidentKind = "missing"       // a source says that it has no such object
+	ServerDown   IncidentKind = "server-down"   // a source stopped answering
+	ServerUp     IncidentKind = "server-up"     // reads continue after every source was away
+	Reattached   IncidentKind = "reattached"    // the block daemon died and another took over the device
+	LinkFixed    IncidentKind = "link-fixed"    // link, address or route had been taken away and was put back
+	LostPiece    IncidentKind = "lost-piece"    // a piece of the boot pack cannot be had or used: chunks instead
+	PeerBanned   IncidentKind = "peer-banned"   // a peer sent wrong bytes
+	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed
+	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what
+	TrackerUp    IncidentKind = "tracker-up"    // one does again
+	BrokenImage  IncidentKind = "broken-image"  // verified bytes that cannot be used: the image was built wrong
+	CacheFailed  IncidentKind = "cache-failed"  // the node's cache cannot be read, or not be written any more
+	CacheDamaged IncidentKind = "cache-damaged" // the node's cache has objects that are not what they were
 )

@@ -17,10 +17,15 @@ type counter int
 
 const (
 	bytesServer counter = iota
+	bytesPeer
+	bytesUploaded
 	bytesCache
 	bytesZero
 	bytesPack   // answered from the boot pack
 	bytesUnread // of the boot pack, received and not read
+	bytesSpared // that the boot pack has, and that the node had as chunks
+	bytesDisk   // of objects that came from the cache on a disk
+	bytesRAM    // and from the one in memory
 	countReads
 	countReadBytes
 	countFetches
@@ -142,8 +147,10 @@ func (l ledger) incidents(since int64) []Incident {
 func (l ledger) status(since int64) BlockStatus {
 	return BlockStatus{
 		Bytes: map[string]int64{"server": l.get(bytesServer), "cache": l.get(bytesCache), "zero": l.get(bytesZero),
-			"pack": l.get(bytesPack)},
-		Reads: l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
+			"pack": l.get(bytesPack), "peer": l.get(bytesPeer),
+			"disk": l.get(bytesDisk), "ram": l.get(bytesRAM)},
+		Uploaded: l.get(bytesUploaded),
+		Reads:    l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
 		Stalled: time.Duration(l.get(countStalled)), Restarts: l.get(countRestarts),
 		LinkFixes: l.get(countLinkFixes),

@@ -44,8 +44,8 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 		keep = blockKeep
 	}
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
-	debug.SetMemoryLimit(blockPackHeap + min(keep, m.StoredSize()))
-	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.ledger.get(countRestarts) > 0, Source: finder{retry},
+	debug.SetMemoryLimit(blockPackHeap + min(keep, m.StoredSize()) + d.cfg.heap())
+	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
 		Lost: d.lostPiece, Unread: func(n int64) { d.ledger.add(bytesUnread, n) }}
 }
 
@@ -58,12 +58,13 @@ func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
 func (d *blockDaemon) endReads() Recording {
 	return d.reads.end(func(r *Recording) {
 		r.Read = d.ledger.get(countReadBytes) - d.ledger.get(bytesZero)
-		r.Received = d.ledger.get(bytesServer)
+		r.Peers = d.ledger.get(bytesPeer)
+		r.Received = d.ledger.get(bytesServer) + r.Peers
 		if len(d.cfg.Pack) == 0 {
 			return
 		}
 		r.Pack = chunk.Sum(d.cfg.Pack).String()
-		r.Hits, r.Wasted = d.ledger.get(bytesPack), d.ledger.get(bytesUnread)
+		r.Hits, r.Wasted = d.ledger.get(bytesPack)+d.ledger.get(bytesSpared), d.ledger.get(bytesUnread)
 		r.Misses = max(0, r.Read-r.Hits)
 	})
 }
@@ -74,14 +75,18 @@ func (r Recording) message() string {
 	if r.Pack == "" {
 		return fmt.Sprintf("%d reads of %s recorded for the boot pack, %s received", r.Count, mb(r.Read), mb(r.Received))
 	}
-	return fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
+	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
 		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
+	if r.Peers > 0 {
+		text += ", " + mb(r.Peers) + " of it from peers"
+	}
+	return text
 }
 
 // attrs are the numbers behind message, in bytes.
 func (r Recording) attrs() map[string]string {
 	out := map[string]string{}
-	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted} {
+	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
 	if r.Pack != "" {

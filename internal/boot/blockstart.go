@@ -33,6 +33,7 @@ type BlockStart struct {
 const (
 	superReadyFD   = 3 // it writes one line when the kernel has its device, or why it gave up
 	superTimeoutFD = 4 // /sys/block/nbdN/queue/io_timeout, open for writing
+	superDiskFD    = 5 // the cache's disk, if there is one
 )
 
 // rootDaemonEnv is the whole environment of both daemons. An empty TZ is UTC; without it Go would look for
@@ -67,7 +68,7 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 	}
 	defer restore()
 	p, err := startRootDaemon(daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, dir: "/", session: true,
-		stdin: config, log: s.Log, files: []*os.File{readyWrite, timeout}})
+		stdin: config, log: s.Log, files: append([]*os.File{readyWrite, timeout}, s.Config.files()...)})
 	if err != nil {
 		ready.Close()
 		return nil, err

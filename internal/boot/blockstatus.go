@@ -20,6 +20,7 @@ type statusServer struct {
 	status     func(since int64) BlockStatus
 	setNetwork func(Network) error
 	endReads   func() Recording
+	leave      func(context.Context)
 }
 
 // serveStatus listens on path, which is replaced, until ctx is done. Only root may connect.
@@ -71,6 +72,10 @@ func (s *statusServer) routes() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.endReads()) // the client is gone: it may ask again
 	})
+	mux.HandleFunc("POST /leave", func(w http.ResponseWriter, r *http.Request) {
+		s.leave(r.Context())
+		w.WriteHeader(http.StatusNoContent)
+	})
 	return mux
 }
 
@@ -115,6 +120,14 @@ func (c BlockClient) EndReads(ctx context.Context) (Recording, error) {
 		return Recording{}, fmt.Errorf("reads of the block daemon: %w", err)
 	}
 	return r, nil
+}
+
+// Leave takes the node out of its swarm: its peers turn to others before it is gone.
+func (c BlockClient) Leave(ctx context.Context) error {
+	if _, err := c.do(ctx, http.MethodPost, "/leave", nil); err != nil {
+		return fmt.Errorf("leave the swarm: %w", err)
+	}
+	return nil
 }
 
 func (c BlockClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {

@@ -20,6 +20,8 @@ type sourceWatch struct {
 	current string               // the source that answered last
 	failing map[string]int       // attempts in a row that failed, by source
 	told    map[string]time.Time // incidents told of late, by kind, source and object
+
+	trackerLost bool // it was told once that there is none
 }
 
 // How many failures in a row make a source down, and for how long the same incident is not told again.

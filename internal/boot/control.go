@@ -132,7 +132,7 @@ func (c *control) post(ctx context.Context, url, authorization string, body []by
 		_ = json.Unmarshal(data, &e)
 		return &refused{resp.StatusCode, e.Error}
 	}
-	if out == nil {
+	if out == nil || resp.StatusCode == http.StatusNoContent {
 		return nil
 	}
 	return json.Unmarshal(data, out)

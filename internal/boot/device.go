@@ -24,9 +24,14 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	}
 	defer log.Close()
 	r := m.manifest.Root
-	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: BlockConfig{
-		Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Servers: m.assigned().Servers, Network: m.lease.network()}}
+	swarm, keep := m.swarm()
+	config := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
+		Pack: m.pack, Swarm: swarm, Keep: keep, Servers: m.assigned().Servers, Network: m.lease.network()}
+	cached := m.useCache(ctx, &config)
+	if config.Disk != nil {
+		defer config.Disk.File.Close() // the daemons have their own
+	}
+	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: config}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}
@@ -35,7 +40,16 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	if err := m.device.Ready(ctx); err != nil {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
-	return fmt.Sprintf("%s, %d MB", rootDevice, r.Size/1e6), nil
+	return fmt.Sprintf("%s, %d MB%s", rootDevice, r.Size/1e6, cached), nil
+}
+
+// swarm is how the node shares its boot pack, as it was assigned, and how much memory that may take; 0: the default.
+func (m *machine) swarm() (*SwarmConfig, int64) {
+	s := m.assigned().Swarm
+	if s == nil {
+		return nil, 0
+	}
+	return &SwarmConfig{Place: s.Place, Near: s.Near}, s.Share
 }
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something

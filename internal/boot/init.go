@@ -42,6 +42,7 @@ type machine struct {
 	manifest   image.Manifest
 	pack       []byte // the boot pack's map, verified; nil: none
 	device     *BlockProcess
+	disks      *diskFinder               // nil: the group keeps no cache on a disk
 	begun      map[trace.Stage]time.Time // for the console
 }
 

@@ -22,7 +22,7 @@ const (
 // there. Loading everything would take 8 to 20 s; this takes well under one.
 func (m *machine) loadModules(ctx context.Context) (string, error) {
 	if m.modules == nil {
-		index, err := readDriverSets(driverSets)
+		index, err := readDriverSets(driverSets, diskSet)
 		if err != nil {
 			return "", &Problem{Err: err, Final: true, Hint: "the initramfs holds no drivers: build the image anew"}
 		}
@@ -38,6 +38,7 @@ func (m *machine) loadModules(ctx context.Context) (string, error) {
 	if alwaysErr != nil {
 		return "", &Problem{Err: alwaysErr, Hint: "kernel and modules do not fit each other: build the image anew"}
 	}
+	m.findDisk(context.WithoutCancel(ctx))
 	if len(m.all) == 0 {
 		return "", m.noAdapter(deviceErr)
 	}

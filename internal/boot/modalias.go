@@ -23,14 +23,17 @@ type driverIndex struct {
 
 type alias struct{ pattern, module string }
 
-// readDriverSets reads /pando/drivers/*.json, written by the builder.
-func readDriverSets(dir string) (*driverIndex, error) {
+// readDriverSets reads /pando/drivers/*.json, written by the builder, but for one set.
+func readDriverSets(dir, without string) (*driverIndex, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {
 		return nil, errors.Join(fmt.Errorf("no driver set in %s", dir), err)
 	}
 	x := &driverIndex{modules: map[string]image.Module{}, aliases: map[string][]alias{}}
 	for _, f := range files {
+		if filepath.Base(f) == without+".json" {
+			continue
+		}
 		data, err := os.ReadFile(f)
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ func runModprobe(args []string, stderr io.Writer) int {
 			names = append(names, a)
 		}
 	}
-	index, err := readDriverSets(driverSets)
+	index, err := readDriverSets(driverSets, "")
 	if err != nil {
 		return 1
 	}

@@ -79,6 +79,7 @@ func newSupervisor(log *slog.Logger) (*supervisor, error) {
 	if len(os.Args) > 2 && os.Args[2] == adoptArg {
 		return s, s.adopt()
 	}
+	s.cfg.takeFiles(superDiskFD)
 	s.ready = os.NewFile(superReadyFD, "ready")
 	s.timeout = os.NewFile(superTimeoutFD, "io_timeout")
 	unix.CloseOnExec(superReadyFD)

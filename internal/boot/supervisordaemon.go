@@ -31,7 +31,7 @@ func (s *supervisor) startDaemon() (d *daemonHandle, kernelEnd *os.File, err err
 	var p *os.Process
 	if err == nil {
 		p, err = startRootDaemon(daemonStart{name: BlockName, binary: s.binary, stdin: config, log: os.Stderr,
-			files: []*os.File{daemonEnd, s.memory, theirs}})
+			files: append([]*os.File{daemonEnd, s.memory, theirs}, s.cfg.files()...)})
 	}
 	if err != nil {
 		kernelEnd.Close()
@@ -73,6 +73,7 @@ const (
 	adoptControlFD = 3 // its end of the control socket
 	adoptLedgerFD  = 4
 	adoptPidFD     = 5 // pidfd of the daemon, which is not its child
+	adoptDiskFD    = 6 // the cache's disk, if there is one
 )
 
 // adopt takes over the daemon that started this supervisor.
@@ -80,6 +81,7 @@ func (s *supervisor) adopt() error {
 	for _, fd := range []int{adoptControlFD, adoptLedgerFD, adoptPidFD} {
 		unix.CloseOnExec(fd)
 	}
+	s.cfg.takeFiles(adoptDiskFD)
 	s.attached = true
 	s.memory = os.NewFile(adoptLedgerFD, "ledger")
 	conn, err := newControlConn(os.NewFile(adoptControlFD, "control"))

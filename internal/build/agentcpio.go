@@ -2,13 +2,14 @@ package build
 
 import (
 	"bytes"
+	"context"
 	"errors"
 )
 
 // AgentCPIO returns the cpio with the node's program: /init, the directories that it mounts things on, and
 // /sbin/modprobe, by which the kernel asks for a module that it misses (a PHY's driver, say). It is
 // compressed for the kernel. There is no shell in it and no other program.
-func AgentCPIO(binary []byte) ([]byte, error) {
+func AgentCPIO(ctx context.Context, binary []byte) ([]byte, error) {
 	if !bytes.HasPrefix(binary, []byte("\x7fELF")) {
 		return nil, errors.New("agent cpio: pando-init is not an ELF program (build it with `make build`)")
 	}
@@ -22,5 +23,5 @@ func AgentCPIO(binary []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compressCPIO(raw)
+	return compressAgent(ctx, raw)
 }

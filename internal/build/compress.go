@@ -1,6 +1,9 @@
 package build
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
@@ -21,4 +24,26 @@ func compressCPIO(raw []byte) ([]byte, error) {
 	}
 	packed := enc.EncodeAll(raw, nil)
 	return packed, enc.Close()
+}
+
+// compressAgent packs the agent's cpio for the kernel. No digest of a version covers it, so the program zstd may pack it, or
+// where that is missing what packs drivers. Measured on a program of 8.36 MB: 2.92 MB, and 3.24 MB. (xz with its
+// filter for x86 made 2.58 MB of it, but takes 0.14 s longer to unpack, in which 100 Mb/s bring five times what it saves.)
+func compressAgent(ctx context.Context, raw []byte) ([]byte, error) {
+	packed, err := findZstd().pack(ctx, raw, 0, "--check")
+	if err != nil {
+		if ctx.Err() != nil || !errors.Is(err, errNoZstd) {
+			return nil, err
+		}
+		return compressCPIO(raw)
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(len(raw))))
+	if err != nil {
+		return nil, fmt.Errorf("make zstd decoder: %w", err)
+	}
+	defer dec.Close()
+	if back, err := dec.DecodeAll(packed, nil); err != nil || !bytes.Equal(back, raw) {
+		return nil, fmt.Errorf("the program zstd packed something else than it was given (%v)", err)
+	}
+	return packed, nil
 }

@@ -100,15 +100,15 @@ func TestTrustCPIO(t *testing.T) {
 }
 
 func TestAgentCPIO(t *testing.T) {
-	if _, err := AgentCPIO([]byte("#!/bin/sh")); err == nil {
+	if _, err := AgentCPIO(t.Context(), []byte("#!/bin/sh")); err == nil {
 		t.Error("a script was taken for pando-init")
 	}
 	program := append([]byte("\x7fELF"), bytes.Repeat([]byte("agent"), 5000)...)
-	packed, err := AgentCPIO(program)
+	packed, err := AgentCPIO(t.Context(), program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := AgentCPIO(program)
+	again, err := AgentCPIO(t.Context(), program)
 	if err != nil || !bytes.Equal(packed, again) {
 		t.Error("the same program gives another cpio")
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // newTree is the name of a tree while it is installed.
@@ -45,10 +46,14 @@ func (b *builder) install(ctx context.Context) error {
 			b.Progress(Progress{Step: StepTree, Done: lines, Note: line})
 		},
 	}
+	begin := time.Now().Truncate(time.Second)
 	if err := cmd.run(ctx); err != nil {
 		return errors.Join(fullDisk(err, b.work.path), removeTree(b.work.file(newTree)))
 	}
 	if err := tidy(b.work.file(newTree)); err != nil {
+		return err
+	}
+	if err := settle(b.work.file(newTree), begin); err != nil {
 		return err
 	}
 	return os.Rename(b.work.file(newTree), b.root)

@@ -22,8 +22,10 @@ type Area interface {
 
 // Options says how a Disk is used. Zero values mean the defaults.
 type Options struct {
-	Size   int64           // bytes of the area that are written; 0: all. What is beyond stays readable
-	Failed func(err error) // called when the disk is written no more, and when it is read no more
+	Size     int64             // bytes of the area that are written; 0: all. What is beyond stays readable
+	ReadOnly bool              // nothing is written
+	Failed   func(err error)   // called when the disk is written no more, and when it is read no more
+	Damaged  func(id chunk.ID) // called with each object that is not what its name says
 }
 
 // Disk is a cache in an area. It is safe for use by several goroutines. The first write that fails is the last one:
@@ -51,6 +53,8 @@ type Disk struct {
 // mostMisread is how many reads may fail before the disk is given up. One bad place is no bad disk; a disk that is gone
 // shall not be asked for each object.
 const mostMisread = 4
+
+var errReadOnly = errors.New("the disk is read-only")
 
 // Format makes an area an empty cache. What was in it is lost, though most of it is not written over.
 func Format(a Area, size int64) error {
@@ -80,6 +84,12 @@ func Open(a Area, size int64, o Options) (*Disk, error) {
 	if d.opts.Failed == nil {
 		d.opts.Failed = func(error) {}
 	}
+	if d.opts.Damaged == nil {
+		d.opts.Damaged = func(chunk.ID) {}
+	}
+	if o.ReadOnly {
+		d.unwritable = errReadOnly
+	}
 	var err error
 	if d.super, err = readSuper(a, size); err == nil {
 		d.layout, err = newLayout(d.super.size)
@@ -95,6 +105,16 @@ func Open(a Area, size int64, o Options) (*Disk, error) {
 		return nil, fmt.Errorf("open the cache: %w", err)
 	}
 	return d, nil
+}
+
+// Probe tells whether an area begins as a cache does.
+func Probe(a io.ReaderAt) bool {
+	b := make([]byte, superSize)
+	if _, err := a.ReadAt(b, 0); err != nil {
+		return false
+	}
+	_, err := decodeSuper(b, MaxSize)
+	return err == nil
 }
 
 // readSuper returns the newer of the two superblocks.
@@ -186,10 +206,15 @@ func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 		return v, true
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if now, ok := d.dir.get(key); ok && now == p { // else it was written over meanwhile, which is nobody's fault
+	now, ok := d.dir.get(key)
+	damaged := ok && now == p // else it was written over meanwhile, which is nobody's fault
+	if damaged {
 		d.dir.drop(p)
+	}
+	d.mu.Unlock()
+	if damaged {
 		d.bad.Add(1)
+		d.opts.Damaged(id)
 	}
 	return chunk.Verified{}, false
 }

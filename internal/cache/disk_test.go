@@ -114,7 +114,7 @@ func TestLimit(t *testing.T) {
 
 // The power fails at any moment: the cache opens, what it gives is right, and what was synced is there.
 func TestPowerCuts(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := formatted(t, MinSize)
 		synced := map[int]bool{}
@@ -255,7 +255,13 @@ func TestOpenWhatIsNone(t *testing.T) {
 	if _, err := Open(m, m.size()-block, Options{}); !errors.Is(err, ErrNotCache) {
 		t.Errorf("a cache that was cut off: %v", err)
 	}
+	if !Probe(m) {
+		t.Error("a cache is not known by its beginning")
+	}
 	clear(m.now[:block])
+	if Probe(m) {
+		t.Error("zeros are taken for a cache")
+	}
 	d := openMemory(t, m, Options{})
 	if err := d.Put(object(1)); err != nil {
 		t.Error(err)

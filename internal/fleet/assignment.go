@@ -19,7 +19,15 @@ type Assignment struct {
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
-	Pack        *PackRef      `json:"pack,omitempty"` // the boot pack of this boot; nil: none, or none yet
+	Pack        *PackRef      `json:"pack,omitempty"`  // the boot pack of this boot; nil: none, or none yet
+	Swarm       *Swarm        `json:"swarm,omitempty"` // how it shares with its peers; nil: it does not
+	Cache       *Cache        `json:"cache,omitempty"` // what it keeps of what it fetches; nil: no more than it needs
+}
+
+// Cache says where a node keeps objects, and how many bytes of them.
+type Cache struct {
+	Kind CachePolicy `json:"kind"`
+	Size int64       `json:"size"`
 }
 
 // PackRef names the map of a boot pack, which a node fetches like any object. A node that cannot fetch or verify it
@@ -28,6 +36,13 @@ type PackRef struct {
 	Object    string `json:"object"`    // id of the map's object
 	Size      int64  `json:"size"`      // bytes of the map
 	Signature string `json:"signature"` // minisign, over the map
+}
+
+// Swarm says how a node takes part in the swarm of its boot pack.
+type Swarm struct {
+	Place string `json:"place,omitempty"` // its rack or switch; "": not declared
+	Near  bool   `json:"near,omitempty"`  // peers of its place, or its subnet, only
+	Share int64  `json:"share,omitempty"` // bytes of memory for what it shares; 0: the node's default
 }
 
 // File is one config file, rendered for one node.

@@ -42,6 +42,80 @@ type Group struct {
 	UnlockRoot     bool          `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
 	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default; negative: never
 	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
+	Peers          PeerPolicy    `json:"peers,omitempty"`           // whether its nodes give each other what they have; "": on
+	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for that; 0: the default
+	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
+	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
+}
+
+// CachePolicy says where a node keeps objects that it may need again.
+type CachePolicy string
+
+// The cache policies.
+const (
+	CacheNone CachePolicy = "none" // no more than a boot needs
+	CacheRAM  CachePolicy = "ram"  // in memory, until the node is switched off
+	CacheDisk CachePolicy = "disk" // on a disk that was prepared for it, across boots
+)
+
+// Effective is p, or the default for a group that says nothing.
+func (p CachePolicy) Effective() CachePolicy {
+	if p == "" {
+		return CacheNone
+	}
+	return p
+}
+
+// Defaults of a cache's size, in bytes.
+const (
+	DefaultCacheRAM  int64 = 64e6
+	DefaultCacheDisk int64 = 8e9
+)
+
+// CacheOf is the cache of the group's nodes, nil for none.
+func (g Group) CacheOf() *Cache {
+	c := &Cache{Kind: g.Cache.Effective(), Size: g.CacheSize}
+	switch {
+	case c.Kind == CacheNone:
+		return nil
+	case c.Size == 0 && c.Kind == CacheRAM:
+		c.Size = DefaultCacheRAM
+	case c.Size == 0:
+		c.Size = DefaultCacheDisk
+	}
+	return c
+}
+
+// PeerPolicy says whether nodes give each other what they have, and which.
+type PeerPolicy string
+
+// The peer policies.
+const (
+	PeersOn   PeerPolicy = "on"   // all nodes that boot the same, those near by first
+	PeersOff  PeerPolicy = "off"  // everything comes from servers
+	PeersRack PeerPolicy = "rack" // nodes of the same place only, or where none is declared, of the same subnet
+)
+
+// Effective is p, or the default for a group that says nothing.
+func (p PeerPolicy) Effective() PeerPolicy {
+	if p == "" {
+		return PeersOn
+	}
+	return p
+}
+
+// Labels of a node that say where it stands: the first one that it has is its place.
+const (
+	LabelRack   = "rack"
+	LabelSwitch = "switch"
+)
+
+// Place is the rack or switch that an operator declared a node to stand at, "" when none is.
+func (n Node) Place() string {
+	if p := n.Labels[LabelRack]; p != "" {
+		return p
+	}
+	return n.Labels[LabelSwitch]
 }
 
 // Lease is a DHCP address given to a MAC.

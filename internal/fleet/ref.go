@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -13,12 +12,12 @@ type Ref string
 // LatestTag is the tag that a build moves and that a bare name means.
 const LatestTag = "latest"
 
-var word = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+var word = Spelling{Inner: "._-", Max: 64}
 
 // ValidName checks the name of an image, tag, group or node: lower case letters, digits, dots, dashes and
 // underscores, at most 64, a letter or digit at both ends. The kind is for the error.
 func ValidName(kind, s string) error {
-	if !word.MatchString(s) {
+	if !word.Allows(s) {
 		return fmt.Errorf("%s name %q: use 1 to 64 of a-z 0-9 . _ - with a letter or digit at both ends", kind, s)
 	}
 	return nil

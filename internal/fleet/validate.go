@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -14,15 +13,25 @@ const (
 	SetDiscovered = "discovered" // every node that nobody adopted
 )
 
-var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`)
+var label = Spelling{Capitals: true, Inner: "._/-", Max: 64}
 
-// hostName is what the kernel and DNS take as one host name; node names are host names.
-var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+// hostLabel is what stands between the dots of a host name.
+var hostLabel = Spelling{Inner: "-", Max: 63}
+
+// isHostName reports whether the kernel and DNS take s as a host name; node names are host names.
+func isHostName(s string) bool {
+	for l := range strings.SplitSeq(s, ".") {
+		if !hostLabel.Allows(l) {
+			return false
+		}
+	}
+	return true
+}
 
 // ValidNodeName checks the name of a node. It becomes the node's host name, so it is one: at most 64 of a-z, 0-9,
 // dash and dot.
 func ValidNodeName(s string) error {
-	if len(s) > 64 || !hostName.MatchString(s) {
+	if len(s) > 64 || !isHostName(s) {
 		return fmt.Errorf("node name %q: use a host name: 1 to 64 of a-z 0-9 - and dots between labels", s)
 	}
 	return nil
@@ -30,7 +39,7 @@ func ValidNodeName(s string) error {
 
 // ValidLabel checks one label of a node.
 func ValidLabel(key, value string) error {
-	if !label.MatchString(key) {
+	if !label.Allows(key) {
 		return fmt.Errorf("label %q: use 1 to 64 of A-Z a-z 0-9 . _ / - with a letter or digit at both ends", key)
 	}
 	if len(value) > 256 || strings.ContainsAny(value, ",\n\r\t\x00") {
@@ -126,13 +135,63 @@ func (g Group) Validate() error {
 	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
 		return fmt.Errorf("group %s: reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.Name, g.RebootAfter)
 	}
+	switch g.Peers.Effective() {
+	case PeersOn, PeersOff, PeersRack:
+	default:
+		return fmt.Errorf("group %s: peers %q: want on, off or rack", g.Name, g.Peers)
+	}
+	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
+		return fmt.Errorf("group %s: share %d bytes: use %d to %d MB, or 0 for the default", g.Name, g.Share, MinShare/1e6, MaxShare/1e6)
+	}
+	if err := validCache(g); err != nil {
+		return err
+	}
 	return validWriteLimit(g)
 }
 
-var writeLimit = regexp.MustCompile(`^([1-9][0-9]{0,1}%|100%|[1-9][0-9]{0,12}[kKmMgG]?)$`)
+// Bounds of a cache's size, in bytes. Memory is locked; a disk's tables are read at each boot.
+const (
+	MinCacheRAM  int64 = 1e6
+	MaxCacheRAM  int64 = 4e9
+	MinCacheDisk int64 = 64e6
+	MaxCacheDisk int64 = 64e9
+)
+
+func validCache(g Group) error {
+	least, most := MinCacheDisk, MaxCacheDisk
+	switch g.Cache.Effective() {
+	case CacheNone, CacheDisk:
+	case CacheRAM:
+		least, most = MinCacheRAM, MaxCacheRAM
+	default:
+		return fmt.Errorf("group %s: cache %q: want none, ram or disk", g.Name, g.Cache)
+	}
+	if g.CacheSize != 0 && (g.CacheSize < least || g.CacheSize > most) {
+		return fmt.Errorf("group %s: cache size %d bytes: use %d to %d MB for %s, or 0 for the default", g.Name, g.CacheSize,
+			least/1e6, most/1e6, g.Cache.Effective())
+	}
+	return nil
+}
+
+// Bounds of the memory of a node that its peers are served from. It is locked, and the image has the rest.
+const (
+	MinShare int64 = 1e6
+	MaxShare int64 = 4e9
+)
+
+// isWriteLimit reports whether s is a share of memory, 1% to 100%, or a size in bytes, k, m or g.
+func isWriteLimit(s string) bool {
+	if share, ok := strings.CutSuffix(s, "%"); ok {
+		return isNumber(share, 2) || share == "100"
+	}
+	if n := len(s); n > 0 && strings.IndexByte("kKmMgG", s[n-1]) >= 0 {
+		s = s[:n-1]
+	}
+	return isNumber(s, 13)
+}
 
 func validWriteLimit(g Group) error {
-	if g.WriteLimit != "" && !writeLimit.MatchString(g.WriteLimit) {
+	if g.WriteLimit != "" && !isWriteLimit(g.WriteLimit) {
 		return fmt.Errorf("group %s: write limit %q: use a share of memory such as 50%%, or a size such as 2g", g.Name, g.WriteLimit)
 	}
 	return nil

@@ -45,12 +45,17 @@ func TestGroupValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(*Group){
-		"group name":     func(g *Group) { g.Name = "La b" },
-		"a set of nodes": func(g *Group) { g.Name = "all" },
-		"version digest": func(g *Group) { g.Image = "lab@sha256:1" },
-		"authorized key": func(g *Group) { g.AuthorizedKeys = []string{"a b\nc d"} },
-		"reboot after":   func(g *Group) { g.RebootAfter = time.Second },
-		"write limit":    func(g *Group) { g.WriteLimit = "150%" },
+		"group name":      func(g *Group) { g.Name = "La b" },
+		"a set of nodes":  func(g *Group) { g.Name = "all" },
+		"version digest":  func(g *Group) { g.Image = "lab@sha256:1" },
+		"authorized key":  func(g *Group) { g.AuthorizedKeys = []string{"a b\nc d"} },
+		"reboot after":    func(g *Group) { g.RebootAfter = time.Second },
+		"write limit":     func(g *Group) { g.WriteLimit = "150%" },
+		"on, off or rack": func(g *Group) { g.Peers = "some" },
+		"share 5 bytes":   func(g *Group) { g.Share = 5 },
+		"none, ram or":    func(g *Group) { g.Cache = "tape" },
+		"64 to 64000 MB":  func(g *Group) { g.Cache, g.CacheSize = CacheDisk, 1e6 },
+		"1 to 4000 MB":    func(g *Group) { g.Cache, g.CacheSize = CacheRAM, 8e9 },
 	} {
 		g := good()
 		spoil(&g)

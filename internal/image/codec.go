@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"pando/internal/chunk"
+	"pando/internal/fleet"
 )
 
 // Format is the only format of manifests, driver sets and provenance so far.
@@ -72,8 +72,8 @@ func Decode(b []byte) (Manifest, error) {
 
 var (
 	architectures = map[string]bool{"amd64": true, "arm64": true}
-	release       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$`)
-	driverName    = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	release       = fleet.Spelling{Capitals: true, Inner: "._+~-", End: true, Max: 128}
+	driverName    = fleet.Spelling{Inner: "_-", End: true, Max: 64}
 )
 
 // Validate says what is wrong with a manifest, by the name of the field.
@@ -92,7 +92,7 @@ func (m Manifest) checkHead() error {
 		return fmt.Errorf("format: %d, want %d", m.Format, Format)
 	case !architectures[m.Architecture]:
 		return fmt.Errorf("architecture: %q, want amd64 or arm64", m.Architecture)
-	case !release.MatchString(m.Kernel.Release):
+	case !release.Allows(m.Kernel.Release):
 		return fmt.Errorf("kernel.release: %q is not a kernel release", m.Kernel.Release)
 	case m.Kernel.Object.IsZero() || m.Kernel.Size <= 0:
 		return fmt.Errorf("kernel.object: missing; a version without a kernel does not boot")
@@ -106,7 +106,7 @@ func (m Manifest) checkDrivers() error {
 	seen := map[string]bool{}
 	for i, d := range m.Drivers {
 		switch {
-		case !driverName.MatchString(d.Name) || seen[d.Name]:
+		case !driverName.Allows(d.Name) || seen[d.Name]:
 			return fmt.Errorf("drivers[%d].name: %q is taken or not a name", i, d.Name)
 		case d.Object.IsZero() || d.Size <= 0:
 			return fmt.Errorf("drivers[%d].object: missing", i)

@@ -2,8 +2,9 @@ package image
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
+
+	"pando/internal/fleet"
 )
 
 // NIC is what is known of a node's network adapters.
@@ -63,7 +64,7 @@ func DriversSize(drivers []Driver) (n int64) {
 // maxFor bounds the modules that a cpio is for.
 const maxFor = 64
 
-var moduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_]{0,63}$`)
+var moduleName = fleet.Spelling{Capitals: true, Inner: "_", End: true, Max: 64}
 
 // checkUse says what is wrong with what a cpio is said to be for. before are those that stand before it.
 func (d Driver) checkUse(before []Driver) error {
@@ -83,7 +84,7 @@ func (d Driver) checkUse(before []Driver) error {
 		return fmt.Errorf("for: %d modules, more than %d", len(d.For), maxFor)
 	}
 	for i, n := range d.For {
-		if !moduleName.MatchString(n) || slices.Contains(d.For[:i], n) {
+		if !moduleName.Allows(n) || slices.Contains(d.For[:i], n) {
 			return fmt.Errorf("for[%d]: %.80q is no module's name, or stands twice", i, n)
 		}
 	}

@@ -1,6 +1,9 @@
 package image
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -122,4 +125,43 @@ func aliasesOf(l PCIList) (out []string) {
 		}
 	}
 	return out
+}
+
+// PCI lists and aliases are read by hand for the node's sake; patterns say what was meant.
+func TestPCIPatterns(t *testing.T) {
+	alias := regexp.MustCompile(`^pci:v0000([0-9A-F]{4})d(?:0000([0-9A-F]{4})|(\*))`)
+	list := regexp.MustCompile(`^[0-9a-f]{4}:(\*|[0-9a-f]{4}(,[0-9a-f]{4})*)$`)
+	r := rand.New(rand.NewPCG(1, 2))
+	found := map[string]int{}
+	for range 40_000 {
+		a := mutated(r, []string{"pci:v00008086d00001533sv*", "pci:v00008086d*sv", "pci:v000010ECd00008168"}, "0AFaG*d:v")
+		want := alias.FindStringSubmatch(a)
+		v, d, ok := pciAlias(a)
+		if ok != (want != nil) || ok && (v != want[1] || d != want[2]+want[3]) {
+			t.Fatalf("alias %q: %q %q %v, want %q", a, v, d, ok, want)
+		}
+		w := mutated(r, []string{"8086:1533,15a6", "1af4:*", "10ec:8168"}, "0afAg*,:")
+		if isPCIWord(w) != list.MatchString(w) {
+			t.Fatalf("%q: %v", w, isPCIWord(w))
+		}
+		found[fmt.Sprint("alias ", ok)]++
+		found[fmt.Sprint("word ", isPCIWord(w))]++
+	}
+	for _, k := range []string{"alias true", "alias false", "word true", "word false"} {
+		if found[k] < 1000 {
+			t.Errorf("%s: %d of all trials", k, found[k])
+		}
+	}
+}
+
+// mutated is one of some texts with up to two characters changed, or cut off somewhere.
+func mutated(r *rand.Rand, texts []string, letters string) string {
+	b := []byte(texts[r.IntN(len(texts))])
+	for range r.IntN(3) {
+		b[r.IntN(len(b))] = letters[r.IntN(len(letters))]
+	}
+	if r.IntN(4) == 0 {
+		b = b[:r.IntN(len(b)+1)]
+	}
+	return string(b)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
 	"pando/internal/chunk"
@@ -34,8 +33,8 @@ type Extent struct {
 // End is the block after the last one of the extent.
 func (e Extent) End() uint64 { return uint64(e.Start) + uint64(e.Blocks) }
 
-// class is what a hardware class may be called: it stands in file names and in URLs.
-var class = regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,62})?$`)
+// class is what a hardware class may be called, unless it is empty: it stands in file names and in URLs.
+var class = fleet.Spelling{Inner: "._-", End: true, Max: 63}
 
 // RawSize is the number of bytes that the pieces unpack to.
 func (p Pack) RawSize() int64 {
@@ -70,7 +69,7 @@ func (p Pack) checkHead() error {
 		return err
 	}
 	switch {
-	case !class.MatchString(p.Class):
+	case p.Class != "" && !class.Allows(p.Class):
 		return fmt.Errorf("hardware class %q: want at most 63 of a-z, 0-9, dot, dash, underscore", p.Class)
 	case len(p.Pieces) == 0:
 		return fmt.Errorf("no pieces")

@@ -2,7 +2,6 @@ package image
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,24 +14,44 @@ type PCIList string
 // MaxPCIList is the longest list, in bytes: some 1,600 devices of one vendor.
 const MaxPCIList = 8 << 10
 
-// pciAlias is how a module's alias begins that names a vendor, and perhaps a device. What follows (subsystem, class)
-// narrows it down; who matches by vendor and device alone takes more devices than the module does, never fewer.
-var pciAlias = regexp.MustCompile(`^pci:v0000([0-9A-F]{4})d(?:0000([0-9A-F]{4})|\*)`)
+// pciAlias reads how a module's alias begins that names a vendor, and a device or any ("*"), in hex digits as they stand there.
+// What follows (subsystem, class) narrows it down; who matches by vendor and device alone takes more devices than the module
+// does, never fewer.
+func pciAlias(alias string) (vendor, device string, ok bool) {
+	rest, ok := strings.CutPrefix(alias, "pci:v0000")
+	if !ok || len(rest) < 6 || rest[4] != 'd' {
+		return "", "", false
+	}
+	vendor, rest = rest[:4], rest[5:]
+	device = "*"
+	if rest[0] != '*' {
+		if rest, ok = strings.CutPrefix(rest, "0000"); !ok || len(rest) < 4 {
+			return "", "", false
+		}
+		device = rest[:4]
+	}
+	return vendor, device, isHex(vendor, "ABCDEF") && (device == "*" || isHex(device, "ABCDEF"))
+}
+
+// isHex reports whether s is four hex digits; those above 9 are given.
+func isHex(s, letters string) bool {
+	for i := range len(s) {
+		if (s[i] < '0' || s[i] > '9') && strings.IndexByte(letters, s[i]) < 0 {
+			return false
+		}
+	}
+	return len(s) == 4
+}
 
 // PCIOf lists the devices that the aliases of modules name. Aliases of other buses, and those for devices of any vendor,
 // are left out.
 func PCIOf(aliases []string) PCIList {
 	devices := map[string][]string{}
 	for _, a := range aliases {
-		m := pciAlias.FindStringSubmatch(a)
-		if m == nil {
-			continue
+		if vendor, device, ok := pciAlias(a); ok {
+			vendor = strings.ToLower(vendor)
+			devices[vendor] = append(devices[vendor], strings.ToLower(device))
 		}
-		vendor, device := strings.ToLower(m[1]), strings.ToLower(m[2])
-		if device == "" {
-			device = "*"
-		}
-		devices[vendor] = append(devices[vendor], device)
 	}
 	return formatPCI(devices)
 }
@@ -61,7 +80,19 @@ func (l PCIList) Has(vendor, device uint16) bool {
 	return false
 }
 
-var pciWord = regexp.MustCompile(`^[0-9a-f]{4}:(\*|[0-9a-f]{4}(,[0-9a-f]{4})*)$`)
+// isPCIWord reports whether s is a vendor with its devices, or with "*".
+func isPCIWord(s string) bool {
+	vendor, list, ok := strings.Cut(s, ":")
+	if !ok || !isHex(vendor, "abcdef") {
+		return false
+	}
+	for device := range strings.SplitSeq(list, ",") {
+		if list != "*" && !isHex(device, "abcdef") {
+			return false
+		}
+	}
+	return true
+}
 
 // check says what is wrong with a list: only the one canonical text passes.
 func (l PCIList) check() error {
@@ -73,7 +104,7 @@ func (l PCIList) check() error {
 	}
 	devices := map[string][]string{}
 	for word := range strings.SplitSeq(string(l), " ") {
-		if !pciWord.MatchString(word) {
+		if !isPCIWord(word) {
 			return fmt.Errorf("%.40q is not vendor:device,device", word)
 		}
 		v, list, _ := strings.Cut(word, ":")
@@ -87,11 +118,11 @@ func (l PCIList) check() error {
 
 // PCIDevice reads vendor and device from a device's modalias, which always names both.
 func PCIDevice(modalias string) (vendor, device uint16, ok bool) {
-	m := pciAlias.FindStringSubmatch(modalias)
-	if m == nil || m[2] == "" {
+	v, d, ok := pciAlias(modalias)
+	if !ok || d == "*" {
 		return 0, 0, false
 	}
-	v, _ := strconv.ParseUint(m[1], 16, 16) // the pattern lets nothing else through
-	d, _ := strconv.ParseUint(m[2], 16, 16)
-	return uint16(v), uint16(d), true
+	vendorID, _ := strconv.ParseUint(v, 16, 16) // four hex digits, by now
+	deviceID, _ := strconv.ParseUint(d, 16, 16)
+	return uint16(vendorID), uint16(deviceID), true
 }

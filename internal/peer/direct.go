@@ -12,11 +12,13 @@ import (
 const (
 	maxWant    = 16                     // pieces of a question
 	maxGrant   = 8                      // pieces of an answer
+	grantAlone = 16                     // to one who is alone: it shall not ask all the time
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 32
 	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
 	asksMost   = 4000            // questions a second that are answered; with more nodes, each waits longer
 	lostFactor = 16              // times the patience for a second copy
+	restGrows  = 8               // doublings of the patience for copies beyond Copies
 	lead       = 32              // pieces that the server runs ahead of what nodes ask for
 )
 
@@ -27,6 +29,7 @@ type waiting struct {
 	want  []int
 	max   int
 	size  int64
+	upto  int // no piece from here on
 	until time.Duration
 	gone  bool
 }
@@ -56,12 +59,16 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	m := w.members[q.Node]
 	m.seen = now
 	w.haves(m, q.Have)
+	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
 	if len(want) == 0 {
 		return a, false, true // it only says that it lives, and what it has
 	}
 	w.top = max(w.top, slices.Max(want))
-	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1)}
+	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces)}
+	if q.Upto > 0 {
+		x.upto = min(x.upto, q.Upto)
+	}
 	if m.waiting != nil {
 		m.waiting.gone = true
 		m.waiting = nil
@@ -134,8 +141,11 @@ func earlier(a, b time.Duration) time.Duration {
 // grant chooses pieces for a question while the uplink has room.
 func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 	var out []int
-	alone := len(x.swarm.all) == 1 // there is nobody to leave room for
-	for len(out) < x.max && (alone || t.uplink.free(now, x.size)) {
+	most, alone := x.max, len(x.swarm.all) == 1 // there is nobody to leave room for
+	if alone {
+		most = grantAlone
+	}
+	for len(out) < most && (alone || t.uplink.free(now, x.size)) {
 		p := t.pick(now, x, out)
 		if p < 0 {
 			break
@@ -164,7 +174,7 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	for w.first < len(w.pieces) && !w.unseeded(w.first) {
 		w.first++
 	}
-	if w.first < len(w.pieces) && w.first <= w.top+lead && !x.node.have.Has(w.first) {
+	if w.first < x.upto && w.first <= w.top+lead && !x.node.have.Has(w.first) {
 		return w.first
 	}
 	best := -1
@@ -177,10 +187,10 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 		}
 	}
 	free := len(t.queue) == 0 && !t.busy
-	if best >= 0 && (free || w.pieces[best].copies < t.o.Copies && now >= w.pieces[best].last+t.patience(x)) {
+	if best >= 0 && (free || t.again(now, x, best)) {
 		return best
 	}
-	if w.first < len(w.pieces) && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
+	if w.first < x.upto && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
 		return w.first
 	}
 	return -1
@@ -189,6 +199,17 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 // patience is how long the first copy of a piece may take to come round before there is a second.
 func (t *Tracker) patience(x *waiting) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
+}
+
+// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer
+// patience: those that have it may be out of the reach of those that ask, who would wait for ever.
+func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
+	s := x.swarm.pieces[p]
+	more := s.copies - t.o.Copies + 1
+	if more > 0 && t.busy {
+		return false
+	}
+	return now >= s.last+t.patience(x)<<(restGrows*max(0, min(more, 2)))
 }
 
 // lost tells whether a piece was sent long ago and no node ever said that it has it.

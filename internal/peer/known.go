@@ -124,12 +124,20 @@ func (s *Swarm) forgetAll(a netip.Addr) {
 	}
 }
 
+// Gone takes word of a peer that it let go of a piece.
+func (s *Swarm) Gone(a netip.AddrPort, piece int) {
+	if k := s.find(a); k != nil && piece < s.o.Pieces {
+		s.pieces[piece].holders &^= k.slot
+	}
+}
+
 // strike notes that a peer was slow or failed; the second time it is left for a while.
-func (s *Swarm) strike(now time.Duration, k *known) {
+func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 	k.strikes++
 	k.rest = now + max(restLeast, s.typical)
 	if k.strikes >= strikesOut {
 		s.left[k.addr] = now + leftFor
+		s.step.Left = append(s.step.Left, Left{k.addr, slow})
 		s.forget(k)
 	}
 }
@@ -148,6 +156,14 @@ func (s *Swarm) ban(a netip.AddrPort) {
 func (s *Swarm) Ban(a netip.Addr) {
 	s.banned[a] = true
 	s.forgetAll(a)
+}
+
+// Quit forgets all peers, and the tracker: what is still wanted comes from the origin.
+func (s *Swarm) Quit(now time.Duration) {
+	for rest := s.used; rest != 0; {
+		s.forget(&s.peers[rest.pop()])
+	}
+	s.Tracking(now, false)
 }
 
 // Banned tells whether nothing is taken from, or given to, an address.

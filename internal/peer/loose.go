@@ -48,10 +48,15 @@ func (t *Tracker) Loose(now time.Duration, id chunk.ID, node netip.AddrPort, siz
 
 func (t *Tracker) fetchers(now time.Duration, f *fetched, node netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
+	asks := t.member(node)
 	for i := range maxFetchers {
 		at := (f.next - 1 - i + 2*maxFetchers) % maxFetchers
 		a := f.who[at]
-		if a.IsValid() && a != node && now <= f.when[at]+looseFor && !t.banned[a.Addr()] && !slices.Contains(out, a) {
+		if !a.IsValid() || a == node || now > f.when[at]+looseFor || t.banned[a.Addr()] || slices.Contains(out, a) {
+			continue
+		}
+		// Who is in no swarm now may be gone, and nobody knows where it stands.
+		if has := t.member(a); has != nil && asks != nil && asks.mayMeet(has) {
 			out = append(out, a)
 		}
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -44,18 +45,22 @@ func without(list []*member, m *member) []*member {
 	return list[:len(list)-1]
 }
 
-// haves takes what a member has. It only grows: a node keeps the pieces of its pack.
+// haves takes what a member has. A node may let go of a piece.
 func (w *swarm) haves(m *member, b Bitmap) {
 	if !b.fits(len(w.pieces)) {
 		return
 	}
 	for i, x := range b {
-		for bit := range 8 {
-			if p := i*8 + bit; (x&^m.have[i])>>bit&1 == 1 {
+		for changed := x ^ m.have[i]; changed != 0; changed &= changed - 1 {
+			p := i*8 + bits.TrailingZeros8(changed)
+			if x>>(p&7)&1 == 1 {
 				w.pieces[p].held++
+				continue
 			}
+			w.pieces[p].held--
+			w.first = min(w.first, p)
 		}
-		m.have[i] |= x
+		m.have[i] = x
 	}
 }
 
@@ -63,9 +68,18 @@ func (w *swarm) haves(m *member, b Bitmap) {
 // swarm of its own, and each would need its own copies from the server.
 const far = 4 // one in four
 
+// mayMeet tells whether two nodes may be peers: near ones share with those of their own place, or if none is declared of
+// their own subnet.
+func (m *member) mayMeet(o *member) bool {
+	if !m.near && !o.near {
+		return true
+	}
+	return m.place == o.place && (m.place != "" || m.subnet == o.subnet)
+}
+
 // choose names up to n peers of m by chance: same subnet and place first, then same subnet, then same place, then
-// anybody. near leaves the last out.
-func (w *swarm) choose(random *rand.Rand, m *member, n int, near bool) []netip.AddrPort {
+// anybody.
+func (w *swarm) choose(random *rand.Rand, m *member, n int) []netip.AddrPort {
 	var out []netip.AddrPort
 	pick := func(from []*member, most int, ok func(*member) bool) {
 		// By chance, with a bound on the tries, so that a join costs the same in a swarm of any size.
@@ -76,7 +90,7 @@ func (w *swarm) choose(random *rand.Rand, m *member, n int, near bool) []netip.A
 					c = d
 				}
 			}
-			if c != m && ok(c) && !slices.Contains(out, c.addr) {
+			if c != m && ok(c) && m.mayMeet(c) && !slices.Contains(out, c.addr) {
 				out = append(out, c.addr)
 				c.degree++
 				m.degree++
@@ -84,7 +98,7 @@ func (w *swarm) choose(random *rand.Rand, m *member, n int, near bool) []netip.A
 		}
 	}
 	local := n - n/far
-	if near {
+	if m.near {
 		local = n
 	}
 	all := func(*member) bool { return true }
@@ -97,7 +111,7 @@ func (w *swarm) choose(random *rand.Rand, m *member, n int, near bool) []netip.A
 	if m.place != "" {
 		pick(w.places[m.place], local, all)
 	}
-	if !near {
+	if !m.near {
 		pick(w.all, n, all)
 	}
 	return out

@@ -8,13 +8,14 @@ import (
 // Next decides what to do now. It is called after every input that may change something, and at Step.Wake.
 func (s *Swarm) Next(now time.Duration) Step {
 	s.step.Wake = 0
-	if s.missing > 0 {
+	if s.missing > 0 || len(s.demands) > 0 || len(s.flights) > 0 {
 		s.slow(now)
 		s.demandFirst(now)
 		s.grants(now)
 		s.fromPeers(now)
 		s.fromServer(now)
 	}
+	s.alive(now)
 	s.meetMore(now)
 	out := s.step
 	s.step = Step{Fetch: s.step.Fetch[:0], Cancel: s.step.Cancel[:0]}
@@ -47,7 +48,7 @@ func (s *Swarm) slow(now time.Duration) {
 		s.learn(limit) // if all are slow, it is this network that is
 		s.pieces[f.Piece].failed++
 		if k := s.find(f.Peer); k != nil {
-			s.strike(now, k)
+			s.strike(now, k, true)
 		}
 	}
 }
@@ -88,8 +89,8 @@ func (s *Swarm) flying(f Fetch) bool {
 // look fills s.window with the next pieces that are missing and are not on their way.
 func (s *Swarm) look() {
 	s.window = s.window[:0]
-	for p := s.first; p < s.o.Pieces && len(s.window) < s.o.Window; p++ {
-		if !s.have.Has(p) && s.pieces[p].flights == 0 {
+	for p := s.first; p < s.reach && len(s.window) < s.o.Window; p++ {
+		if !s.idle.Has(p) && s.pieces[p].flights == 0 {
 			s.window = append(s.window, p)
 		}
 	}
@@ -156,7 +157,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 	}
 	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is alone would
 	// ask hundreds of times.
-	if s.originFlights > s.o.ServerFetches/2 || s.tracker && s.asking {
+	if s.originFlights > s.o.ServerFetches/2 || s.tracker && (s.asking || len(s.granted) > 0) {
 		return
 	}
 	s.look()
@@ -164,11 +165,16 @@ func (s *Swarm) fromServer(now time.Duration) {
 		s.untracked(now)
 		return
 	}
-	a := Ask{Max: s.o.ServerFetches - s.originFlights}
+	a := Ask{Max: s.o.ServerFetches - s.originFlights, Upto: s.reach}
+	for _, d := range s.demands { // those that were not to be fetched ahead
+		if st := &s.pieces[d.piece]; s.idle.Has(d.piece) && st.flights == 0 && st.holders == 0 && len(a.Want) < s.o.Window {
+			a.Want = append(a.Want, d.piece)
+		}
+	}
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
-		case st.holders != 0:
+		case st.holders != 0 || len(a.Want) >= s.o.Window:
 		case st.coming > now:
 			s.wake(st.coming)
 		default:
@@ -220,26 +226,49 @@ func (s *Swarm) Answer(now time.Duration, a Answer) {
 // Lost says that the tracker did not answer: from here on the origin is asked.
 func (s *Swarm) Lost(now time.Duration) { s.Tracking(now, false) }
 
-// grants starts what the tracker allowed.
+// grants starts what the tracker allowed, as many at a time as may run.
 func (s *Swarm) grants(now time.Duration) {
-	for _, p := range s.granted {
+	i := 0
+	for ; i < len(s.granted) && s.originFlights < s.o.ServerFetches; i++ {
+		p := s.granted[i]
 		if p >= 0 && p < s.o.Pieces && !s.have.Has(p) && !s.flying(Fetch{Piece: p}) {
 			s.take(now, Fetch{Piece: p})
 		}
 	}
-	s.granted = s.granted[:0]
+	s.granted = slices.Delete(s.granted, 0, i)
+}
+
+// alive says now and then that this node lives, while it has nothing to ask: who comes late shall be told of it.
+func (s *Swarm) alive(now time.Duration) {
+	switch {
+	case !s.tracker || s.asking || s.missing > 0:
+	case now < s.asked+joinSeldom:
+		s.wake(s.asked + joinSeldom)
+	default:
+		s.asking, s.asked, s.step.Ask = true, now, &Ask{Have: s.have}
+	}
+}
+
+// Forgotten says that the tracker does not know this node: it joins again at once.
+func (s *Swarm) Forgotten(now time.Duration) {
+	// What was asked stays open: it is not put again before the join is answered.
+	s.asking, s.asked, s.joinAt, s.forgotten = true, now, now, true
 }
 
 // meetMore joins again while the tracker is lost or peers are few, ever more rarely: a node may be alone.
 func (s *Swarm) meetMore(now time.Duration) {
-	if s.tracker && (s.Peers() >= fewPeers || s.missing == 0) {
+	if s.tracker && !s.forgotten && (s.Peers() >= fewPeers || s.missing == 0) {
 		return
 	}
 	if now < s.joinAt {
 		s.wake(s.joinAt)
 		return
 	}
-	s.joinWait = min(max(joinAgain, 2*s.joinWait), joinMost)
+	most := joinMost
+	if s.missing == 0 {
+		most = joinSeldom
+	}
+	s.joinWait = min(max(joinAgain, 2*s.joinWait), most)
 	s.joinAt = now + s.joinWait
-	s.step.Join = true
+	s.step.Join, s.forgotten = true, false
 }

@@ -15,9 +15,19 @@ import (
 	"pando/internal/store"
 )
 
-// Origin is where every object can be had. Get takes as long as it needs; its only error is that ctx is done.
+// Origin is where every object can be had, and both take as long as they need. The only error of Get is that ctx is
+// done; Find also returns one when the object is not to be had.
 type Origin interface {
 	Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
+	Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
+}
+
+// Shelf is where a node keeps the pieces of its pack, as they were sent. It may let go of one at any moment, and tells
+// that with Node.Dropped. Its methods do not block.
+type Shelf interface {
+	Put(piece int, v chunk.Verified) (kept bool) // a piece came
+	Piece(piece int) (v chunk.Verified, kept bool)
+	Reach() int // how many pieces, from the first on, there is room for
 }
 
 // Piece is an object of a pack.
@@ -28,19 +38,22 @@ type Piece struct {
 
 // NodeOptions are the settings of a Node.
 type NodeOptions struct {
-	Pack    chunk.ID // names the swarm
-	Pieces  []Piece  // in the pack's order
-	Origin  Origin
-	Tracker string     // base URL of a server's data path; "": none, everything comes from the origin
-	Port    uint16     // at which Handler is served; 0: this node serves nothing
-	Self    netip.Addr // address to speak from; zero: any
-	Prefix  int        // length of the subnet's prefix; 0: not known
-	Place   string     // rack or switch; "": not known
-	Near    bool       // peers of the same place or subnet only
+	Pack     chunk.ID // names the swarm
+	Pieces   []Piece  // in the pack's order
+	Origin   Origin
+	Trackers []string   // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port     uint16     // at which Handler is served
+	Self     netip.Addr // address to speak from; zero: any
+	Prefix   int        // length of the subnet's prefix; 0: not known
+	Place    string     // rack or switch; "": not known
+	Near     bool       // peers of the same place or subnet only
+	Idle     bool       // fetch what reads wait for and nothing ahead
+	Loose    int        // bytes of loose objects kept for peers
 
-	Got      func(piece int, v chunk.Verified)      // a piece came; called in turn, must not block
-	Received func(source string, bytes int)         // counts what came from "peer" and "origin"; may be nil
-	Accused  func(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes; may be nil
+	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
+	Cached func(ctx context.Context, p Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error)
+
+	Observer Observer // nil: nobody wants to know
 	Log      *slog.Logger
 }
 
@@ -51,7 +64,7 @@ const dialTime = 3 * time.Second
 const joinTime = 300 * time.Millisecond
 
 // Node is one node of a swarm: it fetches the pieces of its pack, gives them to its peers, and is the source of objects
-// for a block device. It keeps the pieces in memory as they are stored.
+// for a block device. Pieces are on a shelf; loose objects it keeps itself.
 type Node struct {
 	o       NodeOptions
 	start   time.Time
@@ -60,40 +73,58 @@ type Node struct {
 	tracker trackerClient
 	index   map[chunk.ID]int
 	events  chan func(now time.Duration)
+	kicked  chan struct{} // the shelf has news
 
 	calls, control atomic.Int64
+	sociable       atomic.Bool // there are others, and a tracker that knows what they have
 
 	mu      sync.Mutex
-	pieces  []chunk.Verified
-	there   []chan struct{} // closed when the piece is there
-	order   []int           // pieces as they came
-	changed chan struct{}   // closed and replaced when one came
+	shelf   Shelf // nil until Use
+	holds   Bitmap
+	changed chan struct{} // closed and replaced when holds changed
+	drops   []int         // told by Dropped
 	uploads Uploads
 	watched int
+	closed  bool // nothing is given to anybody any more
 	banned  map[netip.Addr]bool
 	loose   looseObjects
 
 	// Of the goroutine that runs.
 	swarm    *Swarm
 	flights  map[Fetch]context.CancelFunc
+	waits    map[int][]chan result // of reads, by piece
+	lost     map[int]error         // pieces that are not to be had
 	ctx      context.Context
 	work     sync.WaitGroup
 	patience time.Duration // until the tracker is heard of: joinTime
 	began    bool          // the tracker was heard of, or waited for long enough
+	met      bool          // a peer was known at some time
+	quit     bool
+	heard    hearing
 }
 
-// NewNode returns a node; Run makes it live.
+// result is how a fetch ended.
+type result struct {
+	v   chunk.Verified
+	err error
+}
+
+// NewNode returns a node; Run makes it live, and Use gives it the shelf without which it fetches nothing ahead.
 func NewNode(o NodeOptions) *Node {
 	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2), watches: client(o.Self, 1), index: map[chunk.ID]int{},
-		events: make(chan func(time.Duration), 64), pieces: make([]chunk.Verified, len(o.Pieces)), changed: make(chan struct{}),
-		banned: map[netip.Addr]bool{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{}}
-	n.tracker = trackerClient{o.Tracker, client(o.Self, 4), &n.control, &n.calls}
+		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
+		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{},
+		waits: map[int][]chan result{}, lost: map[int]error{}}
+	if o.Observer == nil {
+		n.o.Observer = nobody{}
+	}
+	n.loose.most = o.Loose
+	n.tracker = trackerClient{"", client(o.Self, 4), &n.control, &n.calls}
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i
-		n.there = append(n.there, make(chan struct{}))
 	}
-	n.swarm = NewSwarm(Options{Self: netip.AddrPortFrom(o.Self, o.Port), Pieces: len(o.Pieces),
-		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))})
+	n.swarm = NewSwarm(Options{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))})
+	n.swarm.Reach(0)
 	return n
 }
 
@@ -108,7 +139,7 @@ func client(self netip.Addr, conns int) *http.Client {
 	return c
 }
 
-// Control is how many messages went to the tracker, and their bytes with the answers, without HTTP's headers.
+// Control is how many messages went to trackers, and their bytes with the answers, without HTTP's headers.
 func (n *Node) Control() (messages, bytes int64) { return n.calls.Load(), n.control.Load() }
 
 // Run fetches the pack and goes on serving peers until ctx ends.
@@ -119,7 +150,7 @@ func (n *Node) Run(ctx context.Context) {
 	n.ctx = ctx
 	wake := time.NewTimer(0)
 	defer wake.Stop()
-	if n.began = n.o.Tracker == ""; !n.began {
+	if n.began = len(n.o.Trackers) == 0; !n.began {
 		n.join()
 		wake.Reset(n.patience)
 	}
@@ -130,6 +161,8 @@ func (n *Node) Run(ctx context.Context) {
 			return
 		case e := <-n.events:
 			e(n.now())
+		case <-n.kicked:
+			n.news()
 		case <-wake.C:
 			n.began = true
 		}
@@ -152,6 +185,8 @@ func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
 // act does what the swarm decides.
 func (n *Node) act(wake *time.Timer) {
 	step := n.swarm.Next(n.now())
+	n.met = n.met || n.swarm.Peers() > 0
+	n.sociable.Store(n.met && n.swarm.tracker)
 	for _, f := range step.Cancel {
 		if stop := n.flights[f]; stop != nil {
 			delete(n.flights, f)
@@ -164,11 +199,14 @@ func (n *Node) act(wake *time.Timer) {
 	if step.Ask != nil {
 		n.ask(*step.Ask)
 	}
-	if step.Join && n.o.Tracker != "" {
+	if step.Join && len(n.o.Trackers) > 0 && !n.quit {
 		n.join()
 	}
 	for _, a := range step.Report {
 		n.report(a)
+	}
+	for _, l := range step.Left {
+		n.o.Observer.Left(l)
 	}
 	if step.Wake > 0 {
 		wake.Reset(max(0, step.Wake-n.now()))

@@ -22,42 +22,53 @@ func (n *Node) fetch(f Fetch) {
 				return
 			}
 			delete(n.flights, f)
-			if err == nil {
-				n.keep(f.Piece, v)
-				n.swarm.Done(now, f)
-				return
-			}
-			why := failure(err)
-			if why == Wrong && n.o.Accused != nil {
-				n.o.Accused(f.Peer, n.o.Pieces[f.Piece].ID)
-			}
-			n.swarm.Fail(now, f, why)
+			n.landed(now, f, v, err)
 		})
 	})
 }
 
+// landed takes a transfer that ended.
+func (n *Node) landed(now time.Duration, f Fetch, v chunk.Verified, err error) {
+	switch {
+	case err == nil:
+		n.swarm.Done(now, f)
+		n.keep(f.Piece, v)
+	case f.Origin():
+		n.swarm.Fail(now, f, Missing)
+		n.swarm.Lose(f.Piece)
+		n.lost[f.Piece] = err
+		n.answer(f.Piece, result{err: err})
+	default:
+		why := failure(err)
+		if why == Wrong {
+			n.o.Observer.Accused(f.Peer, n.o.Pieces[f.Piece].ID)
+		}
+		n.swarm.Fail(now, f, why)
+	}
+}
+
 func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
-	if f.Origin() {
-		v, err := n.o.Origin.Get(ctx, p.ID, p.Size)
-		n.received("origin", v, err)
-		return v, err
+	fetch := func() (chunk.Verified, error) {
+		if f.Origin() {
+			return n.o.Origin.Find(ctx, p.ID, p.Size)
+		}
+		return n.fromPeer(ctx, f.Peer, p)
 	}
-	return n.fromPeer(ctx, f.Peer, p)
+	if n.o.Cached != nil {
+		return n.o.Cached(ctx, p, fetch)
+	}
+	return fetch()
 }
 
 // fromPeer makes one attempt at a peer.
 func (n *Node) fromPeer(ctx context.Context, a netip.AddrPort, p Piece) (chunk.Verified, error) {
 	src := store.HTTP{URL: "http://" + a.String(), Client: n.objects}
 	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size})
-	n.received("peer", v, err)
-	return v, err
-}
-
-func (n *Node) received(source string, v chunk.Verified, err error) {
-	if err == nil && n.o.Received != nil {
-		n.o.Received(source, len(v.Stored()))
+	if err == nil {
+		n.o.Observer.Received(a, len(v.Stored()))
 	}
+	return v, err
 }
 
 func failure(err error) Failure {
@@ -71,22 +82,4 @@ func failure(err error) Failure {
 		return Missing
 	}
 	return Broken
-}
-
-// keep takes a piece that came, for reads and for peers.
-func (n *Node) keep(piece int, v chunk.Verified) {
-	n.mu.Lock()
-	if n.pieces[piece].Stored() != nil {
-		n.mu.Unlock()
-		return
-	}
-	n.pieces[piece] = v
-	n.order = append(n.order, piece)
-	close(n.there[piece])
-	close(n.changed)
-	n.changed = make(chan struct{})
-	n.mu.Unlock()
-	if n.o.Got != nil {
-		n.o.Got(piece, v)
-	}
 }

@@ -2,20 +2,33 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
 )
 
+// at is the tracker that is asked now.
+func (n *Node) at() trackerClient {
+	t := n.tracker
+	t.url = n.o.Trackers[n.heard.at%len(n.o.Trackers)]
+	return t
+}
+
 // join tells the tracker that this node is here.
 func (n *Node) join() {
 	q := joinMessage{Pack: n.o.Pack.String(), Pieces: len(n.o.Pieces), Port: n.o.Port, Prefix: n.o.Prefix, Place: n.o.Place, Near: n.o.Near,
 		Have: slices.Clone(n.swarm.Have())}
+	t := n.at()
 	n.work.Go(func() {
 		var a joinReply
-		err := n.tracker.post(n.ctx, "join", q, &a, askLost)
+		err := t.post(n.ctx, "join", q, &a, askLost)
 		n.post(n.ctx, func(now time.Duration) {
+			if n.quit {
+				return
+			}
 			n.began = true
+			n.heardOf(t.url, err)
 			if err != nil {
 				n.o.Log.Debug("join the swarm", "err", err)
 				n.swarm.Lost(now)
@@ -33,17 +46,23 @@ func (n *Node) join() {
 
 // ask puts a question to the tracker. The answer may be held.
 func (n *Node) ask(a Ask) {
-	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Max: a.Max, Have: slices.Clone(a.Have)}
+	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Upto: a.Upto, Max: a.Max, Have: slices.Clone(a.Have)}
+	t := n.at()
 	n.work.Go(func() {
 		var r askReply
-		err := n.tracker.post(n.ctx, "ask", q, &r, askLost)
+		err := t.post(n.ctx, "ask", q, &r, askLost)
 		n.post(n.ctx, func(now time.Duration) {
-			if err != nil {
+			switch {
+			case n.quit:
+			case errors.Is(err, errForgotten):
+				n.swarm.Forgotten(now)
+			case err != nil:
 				n.o.Log.Debug("ask the tracker", "err", err)
+				n.heardOf(t.url, err)
 				n.swarm.Lost(now)
-				return
+			default:
+				n.swarm.Answer(now, r.answer())
 			}
-			n.swarm.Answer(now, r.answer())
 		})
 	})
 }
@@ -59,12 +78,13 @@ func (n *Node) pieceSize() int64 {
 
 func (n *Node) report(a netip.AddrPort) {
 	n.ban(a.Addr())
-	if n.o.Tracker == "" {
+	if len(n.o.Trackers) == 0 {
 		return
 	}
+	t := n.at()
 	n.work.Go(func() {
 		// The tracker may be gone; this node has banned the peer in any case.
-		_ = n.tracker.post(n.ctx, "wrong", wrongMessage{a}, &struct{}{}, askLost)
+		_ = t.post(n.ctx, "wrong", wrongMessage{a}, &struct{}{}, askLost)
 	})
 }
 
@@ -74,11 +94,42 @@ func (n *Node) ban(a netip.Addr) {
 	n.banned[a] = true
 }
 
-// goodbye spares others the attempt to reach a node that is not there any more.
-func (n *Node) goodbye() {
-	if n.o.Tracker == "" || !n.swarm.tracker {
-		return
+// Leave takes the node out of the swarm: it gives nothing to anybody any more, and what is still read comes from the
+// origin. It returns when the tracker knows, or ctx is done.
+func (n *Node) Leave(ctx context.Context) {
+	n.mu.Lock()
+	n.closed = true
+	close(n.changed)
+	n.changed = make(chan struct{})
+	n.mu.Unlock()
+	done := make(chan struct{})
+	n.post(ctx, func(now time.Duration) {
+		if n.quit {
+			close(done)
+			return
+		}
+		bye := n.bye()
+		n.quit = true
+		n.swarm.Quit(now)
+		n.work.Go(func() { bye(); close(done) })
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
-	// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
-	_ = n.tracker.post(context.WithoutCancel(n.ctx), "leave", leaveMessage{n.o.Pack.String(), n.o.Port}, &struct{}{}, joinTime)
+}
+
+// goodbye spares others the attempt to reach a node that is not there any more.
+func (n *Node) goodbye() { n.bye()() }
+
+// bye returns what tells the tracker that this node goes.
+func (n *Node) bye() func() {
+	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.tracker {
+		return func() {}
+	}
+	t := n.at()
+	return func() {
+		// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
+		_ = t.post(context.WithoutCancel(n.ctx), "leave", leaveMessage{n.o.Pack.String(), n.o.Port}, &struct{}{}, joinTime)
+	}
 }

@@ -2,8 +2,10 @@ package peer
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,7 +24,7 @@ func (n *Node) Handler() http.Handler {
 	return m
 }
 
-// refused answers those that are banned.
+// refused answers those that are banned, and all when this node has left the swarm.
 func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -30,7 +32,11 @@ func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 		http.Error(w, "banned", http.StatusForbidden)
 		return true
 	}
-	return false
+	if n.closed {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "this node goes down", http.StatusServiceUnavailable)
+	}
+	return n.closed
 }
 
 func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
@@ -59,21 +65,26 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(v.Stored())))
-	_, _ = w.Write(v.Stored()) // the peer is gone when this fails
+	if _, err := w.Write(v.Stored()); err == nil { // else the peer is gone
+		n.o.Observer.Uploaded(asker(r, 1), len(v.Stored()))
+	}
 }
 
 // held is an object that this node has in memory.
 func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
+	if i, ok := n.index[id]; ok {
+		if s := n.onShelf(); s != nil {
+			return s.Piece(i)
+		}
+		return chunk.Verified{}, false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if i, ok := n.index[id]; ok {
-		return n.pieces[i], n.pieces[i].Stored() != nil
-	}
 	return n.loose.get(id)
 }
 
-// serveHave streams what this node has: a bitmap, then two bytes for each piece that comes. Who watches is a peer too,
-// and is watched in return.
+// serveHave streams what this node has: a bitmap, then two bytes for each piece that comes or goes. Who watches is a peer
+// too, and is watched in return.
 func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
 	from := asker(r, uint16(port))
@@ -107,19 +118,14 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	beats := time.NewTicker(beatEvery)
 	defer beats.Stop()
-	n.mu.Lock()
-	b := []byte(NewBitmap(len(n.o.Pieces)))
-	for _, p := range n.order {
-		Bitmap(b).Set(p)
-	}
-	told, changed := len(n.order), n.changed
-	n.mu.Unlock()
-	for {
+	told, changed, closed := n.having()
+	b := []byte(told)
+	for !closed {
 		_ = control.SetWriteDeadline(time.Now().Add(beatLost)) // not every connection has deadlines
 		if _, err := w.Write(b); err != nil || control.Flush() != nil {
 			return
 		}
-		b = b[:0]
+		b = nil
 		select {
 		case <-changed:
 		case <-beats.C:
@@ -127,11 +133,29 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
-		n.mu.Lock()
-		for _, p := range n.order[told:] {
+		before := told
+		told, changed, closed = n.having()
+		b = appendChanges(b, before, told)
+	}
+}
+
+// having is what this node has now, what is closed when that changes, and whether it has left the swarm.
+func (n *Node) having() (holds Bitmap, changed <-chan struct{}, closed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.holds), n.changed, n.closed
+}
+
+// appendChanges appends what was told of one bitmap and is otherwise in another.
+func appendChanges(b []byte, from, to Bitmap) []byte {
+	for i := range to {
+		for changed := from[i] ^ to[i]; changed != 0; changed &= changed - 1 {
+			p := i*8 + bits.TrailingZeros8(changed)
+			if !to.Has(p) {
+				p |= gone
+			}
 			b = binary.LittleEndian.AppendUint16(b, uint16(p))
 		}
-		told, changed = len(n.order), n.changed
-		n.mu.Unlock()
 	}
+	return b
 }

@@ -10,7 +10,8 @@ import (
 
 // Get returns an object for a read that waits, as a block device's source does. A piece of the pack comes by way of the
 // swarm, before all that is fetched ahead; a loose object from one who fetched it lately, if the tracker names one, and
-// from the origin otherwise. The only error is that ctx is done. Run must run.
+// from the origin otherwise. Beside that ctx is done, there is an error only for a piece that is not to be had. Run must
+// run.
 func (n *Node) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
 	n.reading(1)
 	defer n.reading(-1)
@@ -18,19 +19,19 @@ func (n *Node) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified
 	if !ok {
 		return n.getLoose(ctx, Piece{id, size})
 	}
-	select {
-	case <-n.there[i]:
-	default:
-		n.post(ctx, func(now time.Duration) { n.swarm.Demand(now, i) })
-		select {
-		case <-n.there[i]:
-		case <-ctx.Done():
-			return chunk.Verified{}, context.Cause(ctx)
+	if s := n.onShelf(); s != nil {
+		if v, kept := s.Piece(i); kept {
+			return v, nil
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.pieces[i], nil
+	c := make(chan result, 1)
+	n.post(ctx, func(now time.Duration) { n.want(now, i, c) })
+	select {
+	case r := <-c:
+		return r.v, r.err
+	case <-ctx.Done():
+		return chunk.Verified{}, context.Cause(ctx)
+	}
 }
 
 func (n *Node) reading(change int) {
@@ -39,53 +40,45 @@ func (n *Node) reading(change int) {
 	n.uploads.Reading(change)
 }
 
-// getLoose asks one peer at most, and the origin when that fails or is late. It does not know whether there are peers;
-// the tracker does, and where there is none nothing is asked.
+// getLoose asks one peer at most, and the origin when that fails or is late. A node that is alone asks the origin at
+// once; else the tracker says who has it.
 func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	if v, ok := n.held(p.ID); ok {
 		return v, nil
 	}
+	if !n.sociable.Load() {
+		return n.keepLoose(n.o.Origin.Get(ctx, p.ID, p.Size))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type result struct {
-		v   chunk.Verified
-		err error
-	}
 	peer := make(chan result, 1)
-	if n.o.Tracker != "" && n.o.Port != 0 {
-		go func() {
-			v, err := n.looseFromPeer(ctx, p)
-			peer <- result{v, err}
-		}()
-	} else {
-		peer <- result{err: errNobody}
-	}
+	go func() {
+		v, err := n.looseFromPeer(ctx, p)
+		peer <- result{v, err}
+	}()
 	late := time.NewTimer(hedgeLeast)
 	defer late.Stop()
 	select {
 	case r := <-peer:
 		if r.err == nil {
-			return n.keepLoose(p, r.v)
+			return n.keepLoose(r.v, nil)
 		}
+		peer = nil
 	case <-late.C:
 	}
 	origin := make(chan result, 1)
 	go func() {
 		v, err := n.o.Origin.Get(ctx, p.ID, p.Size)
-		n.received("origin", v, err)
 		origin <- result{v, err}
 	}()
 	for {
 		select {
 		case r := <-peer:
 			if r.err == nil {
-				return n.keepLoose(p, r.v)
+				return n.keepLoose(r.v, nil)
 			}
 		case r := <-origin:
-			if r.err != nil {
-				return r.v, r.err
-			}
-			return n.keepLoose(p, r.v)
+			return n.keepLoose(r.v, r.err)
 		}
 	}
 }
@@ -94,7 +87,15 @@ var errNobody = errors.New("no peer is named")
 
 func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, error) {
 	var a looseReply
-	if err := n.tracker.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, hedgeLeast); err != nil {
+	url := make(chan trackerClient, 1)
+	n.post(ctx, func(time.Duration) { url <- n.at() })
+	var t trackerClient
+	select {
+	case t = <-url:
+	case <-ctx.Done():
+		return chunk.Verified{}, context.Cause(ctx)
+	}
+	if err := t.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, hedgeLeast); err != nil {
 		return chunk.Verified{}, err
 	}
 	for _, from := range a.Peers {
@@ -106,9 +107,7 @@ func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, erro
 		}
 		v, err := n.fromPeer(ctx, from, p)
 		if err != nil && failure(err) == Wrong {
-			if n.o.Accused != nil {
-				n.o.Accused(from, p.ID)
-			}
+			n.o.Observer.Accused(from, p.ID)
 			n.post(ctx, func(time.Duration) { n.swarm.ban(from) })
 		}
 		return v, err
@@ -116,18 +115,18 @@ func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, erro
 	return chunk.Verified{}, errNobody
 }
 
-func (n *Node) keepLoose(p Piece, v chunk.Verified) (chunk.Verified, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.loose.put(p.ID, v)
-	return v, nil
+func (n *Node) keepLoose(v chunk.Verified, err error) (chunk.Verified, error) {
+	if err == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.loose.put(v.ID(), v)
+	}
+	return v, err
 }
-
-// looseKept is how many bytes of loose objects a node keeps for its peers.
-const looseKept = 4 << 20
 
 // looseObjects are those that a node fetched last.
 type looseObjects struct {
+	most    int // bytes
 	objects map[chunk.ID]chunk.Verified
 	order   []chunk.ID
 	bytes   int
@@ -139,7 +138,7 @@ func (l *looseObjects) get(id chunk.ID) (chunk.Verified, bool) {
 }
 
 func (l *looseObjects) put(id chunk.ID, v chunk.Verified) {
-	if _, ok := l.objects[id]; ok {
+	if _, ok := l.objects[id]; ok || len(v.Stored()) > l.most {
 		return
 	}
 	if l.objects == nil {
@@ -147,7 +146,7 @@ func (l *looseObjects) put(id chunk.ID, v chunk.Verified) {
 	}
 	l.objects[id] = v
 	l.order = append(l.order, id)
-	for l.bytes += len(v.Stored()); l.bytes > looseKept; l.order = l.order[1:] {
+	for l.bytes += len(v.Stored()); l.bytes > l.most; l.order = l.order[1:] {
 		l.bytes -= len(l.objects[l.order[0]].Stored())
 		delete(l.objects, l.order[0])
 	}

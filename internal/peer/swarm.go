@@ -24,12 +24,14 @@ const (
 	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second
+	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
 
 // Options of a Swarm. Zero values mean the defaults.
 type Options struct {
 	Self   netip.AddrPort // where this node serves objects; never met as a peer
 	Pieces int            // of the pack
+	Idle   bool           // fetch what reads wait for, and nothing ahead
 
 	Window        int // pieces ahead that are chosen from; default 16
 	PeerFetches   int // transfers from peers at a time; default 4
@@ -49,7 +51,8 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Ask is a question to the tracker: which of these pieces may I fetch from the server?
 type Ask struct {
-	Want []int  // pieces that no peer has that this node knows, in order; at most Window
+	Want []int  // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
+	Upto int    // pieces from here on are not wanted yet; 0: all are
 	Max  int    // transfers from the server that this node has room for
 	Have Bitmap // what it has
 }
@@ -61,7 +64,14 @@ type Step struct {
 	Ask    *Ask             // ask the tracker; Answer or Lost follows
 	Join   bool             // join again: peers are few
 	Report []netip.AddrPort // tell the tracker that these sent wrong bytes
+	Left   []Left           // peers that nothing is asked of for a while
 	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
+}
+
+// Left is a peer that was slow, or failed, too often.
+type Left struct {
+	Peer netip.AddrPort
+	Slow bool
 }
 
 // Failure is why a transfer brought nothing.
@@ -100,8 +110,10 @@ type flight struct {
 type Swarm struct {
 	o       Options
 	have    Bitmap
-	missing int // pieces
-	first   int // the first one
+	idle    Bitmap // only fetched when a read waits for it
+	missing int    // pieces that are to be fetched ahead
+	first   int    // the first one
+	reach   int    // and none from here on now
 	pieces  []piece
 	flights []flight
 	demands []demand // oldest first
@@ -115,12 +127,13 @@ type Swarm struct {
 	banned map[netip.Addr]bool
 	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 
-	tracker  bool
-	asked    time.Duration // when the question that is open was asked
-	asking   bool
-	granted  []int
-	joinAt   time.Duration
-	joinWait time.Duration
+	tracker   bool
+	asked     time.Duration // when the last question was asked, or a join answered
+	asking    bool
+	granted   []int
+	joinAt    time.Duration
+	forgotten bool // the tracker does not know this node any more
+	joinWait  time.Duration
 
 	step   Step
 	window []int // of Next, kept to be used again
@@ -138,14 +151,20 @@ func NewSwarm(o Options) *Swarm {
 	if o.ServerFetches == 0 {
 		o.ServerFetches = 8
 	}
-	return &Swarm{o: o, have: NewBitmap(o.Pieces), missing: o.Pieces, pieces: make([]piece, o.Pieces),
+	s := &Swarm{o: o, have: NewBitmap(o.Pieces), idle: NewBitmap(o.Pieces), missing: o.Pieces, reach: o.Pieces, pieces: make([]piece, o.Pieces),
 		banned: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
+	for p := range s.pieces {
+		if o.Idle {
+			s.pass(p)
+		}
+	}
+	return s
 }
 
 // Tracking says whether there is a tracker that answers. When it is lost, pieces that no peer has come from the origin
 // at once; peers stay.
 func (s *Swarm) Tracking(now time.Duration, there bool) {
-	s.tracker, s.asking = there, false
+	s.tracker, s.asking, s.asked = there, false, now
 	s.joinWait = joinAgain
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {
@@ -164,17 +183,49 @@ func (s *Swarm) Hold(p int) {
 	if s.have.Has(p) {
 		return
 	}
+	s.pass(p)
 	s.have.Set(p)
+	s.answered(p)
+}
+
+// Drop notes that a piece that was here was let go of. It is fetched again when a read waits for it.
+func (s *Swarm) Drop(p int) {
+	if s.have.Has(p) {
+		s.have[p>>3] &^= 1 << (p & 7)
+	}
+}
+
+// Lose gives a piece up that is not to be had.
+func (s *Swarm) Lose(p int) {
+	s.pass(p)
+	s.answered(p)
+	s.cancelAll(p)
+}
+
+// pass stops fetching a piece ahead.
+func (s *Swarm) pass(p int) {
+	if s.idle.Has(p) {
+		return
+	}
+	s.idle.Set(p)
 	s.missing--
-	for s.first < s.o.Pieces && s.have.Has(s.first) {
+	for s.first < s.o.Pieces && s.idle.Has(s.first) {
 		s.first++
 	}
+}
+
+// answered ends the demand for a piece.
+func (s *Swarm) answered(p int) {
 	s.demands = slices.DeleteFunc(s.demands, func(d demand) bool { return d.piece == p })
 }
+
+// Reach says how many pieces, from the first on, there is room for; none of the others is fetched ahead.
+func (s *Swarm) Reach(pieces int) { s.reach = min(pieces, s.o.Pieces) }
 
 // Demand says that a read waits for a piece.
 func (s *Swarm) Demand(now time.Duration, p int) {
 	if !s.have.Has(p) && !slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p }) {
+		s.pieces[p].failed = 0
 		s.demands = append(s.demands, demand{piece: p, since: now})
 	}
 }
@@ -188,12 +239,35 @@ func (s *Swarm) Done(now time.Duration, f Fetch) {
 	if k := s.find(f.Peer); k != nil {
 		k.strikes, k.busy = 0, 0
 	}
-	if !f.Origin() {
+	if f.Origin() {
+		s.outrun(now, f.Piece, now-start)
+	} else {
 		s.learn(now - start)
 	}
 	s.Hold(f.Piece)
+	s.cancelAll(f.Piece)
+}
+
+// outrun strikes peers that the origin was much quicker than, though it was asked after them: without that, reads that
+// wait would have the origin send each piece that a dead peer promised, and it would never be left.
+func (s *Swarm) outrun(now time.Duration, p int, took time.Duration) {
+	limit := max(hedgeLeast, slowFactor*max(s.typical, took))
 	for i := len(s.flights) - 1; i >= 0; i-- {
-		if s.flights[i].Piece == f.Piece {
+		f := s.flights[i]
+		if f.Piece != p || f.Origin() || now < f.start+limit {
+			continue
+		}
+		s.cancel(f.Fetch)
+		if k := s.find(f.Peer); k != nil {
+			s.strike(now, k, true)
+		}
+	}
+}
+
+// cancelAll stops all transfers of a piece.
+func (s *Swarm) cancelAll(p int) {
+	for i := len(s.flights) - 1; i >= 0; i-- {
+		if s.flights[i].Piece == p {
 			s.cancel(s.flights[i].Fetch)
 		}
 	}
@@ -230,9 +304,9 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 		k.busy++
 	case why == Missing:
 		s.pieces[f.Piece].holders &^= k.slot
-		s.strike(now, k)
+		s.strike(now, k, false)
 	case why == Broken:
-		s.strike(now, k)
+		s.strike(now, k, false)
 	}
 }
 

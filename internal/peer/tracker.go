@@ -45,6 +45,8 @@ type member struct {
 	addr    netip.AddrPort
 	subnet  netip.Prefix
 	place   string // rack or switch, as declared; "": not declared
+	idle    bool   // its last word was a sign of life, or that it has everything
+	near    bool   // it is a peer of those of its place or subnet only
 	have    Bitmap
 	seen    time.Duration
 	at      int // its place in all
@@ -122,12 +124,13 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 		if len(w.all) >= maxMembers {
 			return out, false
 		}
-		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, have: NewBitmap(j.Pieces)}
+		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, near: j.Near, have: NewBitmap(j.Pieces)}
 		w.add(m)
 	}
 	m.seen = now
 	w.haves(m, j.Have)
-	out.Peers = w.choose(t.o.Random, m, t.o.Peers, j.Near)
+	m.idle = m.have.Count() == j.Pieces
+	out.Peers = w.choose(t.o.Random, m, t.o.Peers)
 	for a := range t.banned {
 		out.Banned = append(out.Banned, a)
 	}
@@ -177,11 +180,26 @@ func (t *Tracker) sweep(now time.Duration) {
 	t.swept = now
 	for _, w := range t.swarms {
 		for i := len(w.all) - 1; i >= 0; i-- {
-			if m := w.all[i]; m.waiting == nil && now > m.seen+t.o.Forget {
+			m := w.all[i]
+			patience := t.o.Forget
+			if m.idle { // it has nothing to ask, and says seldom that it lives
+				patience = max(patience, 5*joinSeldom/2)
+			}
+			if m.waiting == nil && now > m.seen+patience {
 				t.drop(w, m)
 			}
 		}
 	}
+}
+
+// member is a node in whatever swarm it is, nil when it is in none.
+func (t *Tracker) member(node netip.AddrPort) *member {
+	for _, w := range t.swarms {
+		if m := w.members[node]; m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // Nodes is how many nodes are in all swarms.

@@ -32,7 +32,7 @@ func TestFreeUplinkSendsFreely(t *testing.T) {
 	for n := byte(1); n <= 20; n++ {
 		join(t, tr, 0, n)
 		a, wait, known := tr.Ask(0, question(n, 0))
-		if wait || !known || !slices.Equal(a.Grant, []int{0}) && n == 1 || len(a.Grant) != 1 {
+		if wait || !known || len(a.Grant) != grantAlone && n == 1 || n > 1 && len(a.Grant) != 1 {
 			t.Fatalf("node %d: %+v, wait %v", n, a, wait)
 		}
 	}
@@ -57,7 +57,7 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	if len(copies) > 3 {
 		t.Errorf("granted at once, with room for two or three: %v", copies)
 	}
-	for now := ms; now < 2*time.Second; now += ms {
+	for now := ms; now < 600*ms; now += ms {
 		replies, _ := tr.Step(now)
 		for _, r := range replies {
 			take(r.Grant)
@@ -187,12 +187,37 @@ func TestNearPeersComeFirst(t *testing.T) {
 	if near < len(out.Peers)/2 || near == len(out.Peers) {
 		t.Errorf("%d of %d are near, want most and not all", near, len(out.Peers))
 	}
-	me.Node, me.Near = node(0, 201), true
-	out, _ = tr.Join(0, me)
-	for _, p := range out.Peers {
-		if !net(0).Contains(p.Addr()) && (int(p.Addr().As4()[3])-1)%4 != 0 {
-			t.Errorf("%v is neither near nor in the same place", p)
+}
+
+// Near nodes keep to their place, whatever is asked of the tracker and whoever asks; without one, to their subnet.
+func TestNearNodesKeepToTheirPlace(t *testing.T) {
+	tr := newTracker()
+	subnet := netip.MustParsePrefix("10.0.0.0/24")
+	loose := chunk.Sum([]byte("loose"))
+	places := map[netip.AddrPort]string{}
+	for n := byte(1); n <= 60; n++ {
+		j := Join{Swarm: "p", Pieces: 40, Node: at(n), Subnet: subnet, Place: []string{"a", "b", ""}[n%3], Near: n%2 == 0}
+		places[j.Node] = j.Place
+		tr.Join(0, j)
+		tr.uplink.until = 0
+		tr.Loose(0, loose, at(n), 1000)
+	}
+	for n := byte(1); n <= 60; n++ {
+		out, _ := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(n)})
+		tr.uplink.spend(0, 1<<20)
+		named := tr.Loose(0, loose, at(n), 1000)
+		if n%2 == 0 && len(out.Peers) < 4 {
+			t.Errorf("node %d has %d peers", n, len(out.Peers))
 		}
+		for _, p := range append(out.Peers, named...) {
+			if near := n%2 == 0 || p.Addr().As4()[3]%2 == 0; near && places[p] != places[at(n)] {
+				t.Errorf("node %d in place %q is named %v in %q", n, places[at(n)], p, places[p])
+			}
+		}
+	}
+	far := Join{Swarm: "p", Pieces: 40, Node: at(99), Subnet: netip.MustParsePrefix("10.9.0.0/24"), Near: true}
+	if out, _ := tr.Join(0, far); len(out.Peers) > 0 {
+		t.Errorf("one alone in its subnet is named %v", out.Peers)
 	}
 }
 
@@ -227,6 +252,9 @@ func TestBanNeedsIndependentProofs(t *testing.T) {
 func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox"))
+	for n := byte(1); n <= 3; n++ {
+		join(t, tr, 0, n)
+	}
 	if got := tr.Loose(0, id, at(1), 1000); got != nil {
 		t.Fatalf("the first one is sent to %v", got)
 	}
@@ -241,7 +269,8 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 		t.Errorf("nobody has it, and it is sent to %v", got)
 	}
 	tr.uplink.spend(time.Hour, 10_000)
-	if got := tr.Loose(time.Hour, id, at(4), 1000); got != nil {
+	join(t, tr, time.Hour, 1)
+	if got := tr.Loose(time.Hour, id, at(1), 1000); got != nil {
 		t.Errorf("those may have let go of it: %v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 )
+
+// errForgotten says that the tracker does not know this node, or not any more.
+var errForgotten = errors.New("tracker: it does not know this node")
 
 // trackerClient speaks to a tracker.
 type trackerClient struct {
@@ -40,6 +44,9 @@ func (c trackerClient) post(ctx context.Context, path string, q, a any, patience
 	defer resp.Body.Close()
 	c.calls.Add(1)
 	c.bytes.Add(int64(len(body)) + max(0, resp.ContentLength))
+	if resp.StatusCode == http.StatusNotFound && path == "ask" {
+		return errForgotten
+	}
 	if resp.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxMessage)
 		return fmt.Errorf("tracker %s: HTTP status %d", path, resp.StatusCode)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"pando/internal/chunk"
 )
 
 // Time limits of a request to the tracker: for its body to arrive.
@@ -20,11 +22,23 @@ const (
 // TrackerServer is a Tracker that answers HTTP. Its handler is part of a server's data path.
 type TrackerServer struct {
 	start time.Time
+	packs Packs
 
 	mu      sync.Mutex
 	tracker *Tracker
 	waiting map[waiter]chan Answer
+	granted map[grant]time.Duration // transfers that are to come or under way, and since when
 	timer   *time.Timer
+}
+
+// Packs tells the pieces of the pack whose map has this id, in the pack's order; nil: there is no such pack here. A tracker
+// that is given it keeps no swarm of a pack that nobody can fetch, and knows which transfers it has granted.
+type Packs func(pack chunk.ID) []chunk.ID
+
+// grant is a transfer from the server that a node was allowed.
+type grant struct {
+	node   netip.Addr
+	object chunk.ID
 }
 
 // waiter is a question that is held.
@@ -34,8 +48,8 @@ type waiter struct {
 }
 
 // NewTrackerServer returns a server over a tracker of its own.
-func NewTrackerServer(o TrackerOptions) *TrackerServer {
-	s := &TrackerServer{start: time.Now(), tracker: NewTracker(o), waiting: map[waiter]chan Answer{}}
+func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
+	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]time.Duration{}}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -83,6 +97,9 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 
 func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
 	node := asker(r, q.Port)
+	if s.packs != nil && len(s.pieces(q.Pack)) != q.Pieces {
+		return joinReply{}, false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, ok := s.tracker.Join(s.now(), Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
@@ -108,14 +125,16 @@ func subnet(a netip.Addr, bits int) netip.Prefix {
 
 func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	key := waiter{q.Pack, asker(r, q.Port)}
+	pieces := s.pieces(q.Pack)
 	s.mu.Lock()
 	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: q.Pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Max: q.Max, Have: q.Have}})
+		Ask: Ask{Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)
 	}
 	if !known || !wait {
+		s.note(key.node.Addr(), a.Grant, pieces)
 		s.mu.Unlock()
 		return wireAnswer(a), known
 	}
@@ -125,6 +144,9 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	s.mu.Unlock()
 	select {
 	case a, ok := <-answer:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.note(key.node.Addr(), a.Grant, pieces)
 		return wireAnswer(a), ok
 	case <-r.Context().Done():
 		s.mu.Lock()
@@ -158,10 +180,43 @@ func (s *TrackerServer) pump() {
 	s.step()
 }
 
-// Sent says that the server has sent an object to a node, well or not.
-func (s *TrackerServer) Sent() {
+// pieces are those of a pack.
+func (s *TrackerServer) pieces(pack string) []chunk.ID {
+	id, err := chunk.ParseID(pack)
+	if err != nil || s.packs == nil {
+		return nil
+	}
+	return s.packs(id)
+}
+
+// note remembers what a node was allowed. The caller holds mu.
+func (s *TrackerServer) note(node netip.Addr, pieces []int, ids []chunk.ID) {
+	now := s.now()
+	for _, p := range pieces {
+		if p < len(ids) {
+			s.granted[grant{node, ids[p]}] = now
+		}
+	}
+	if len(s.granted) < 1024 {
+		return
+	}
+	for g, since := range s.granted {
+		if now > since+grantLost {
+			delete(s.granted, g)
+		}
+	}
+}
+
+// Sent says that the server has sent an object to a node, well or not. Only what was granted counts.
+func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g := grant{node, object}
+	since, ok := s.granted[g]
+	delete(s.granted, g)
+	if !ok || s.now() > since+grantLost { // the tracker counts it as over already
+		return
+	}
 	s.tracker.Sent()
 	s.step()
 }

@@ -18,10 +18,14 @@ const (
 	beatEvery = 10 * time.Second
 	beatLost  = 30 * time.Second
 	beat      = 0xffff // in the place of a piece
+	gone      = 0x8000 // added to a piece that was let go of
 )
 
 // meet makes peers known and watches what they have.
 func (n *Node) meet(now time.Duration, peers ...netip.AddrPort) {
+	if n.quit {
+		return
+	}
 	for _, a := range n.swarm.Meet(now, peers...) {
 		n.work.Go(func() {
 			err := n.watch(a)
@@ -62,7 +66,11 @@ func (n *Node) watch(a netip.AddrPort) error {
 			return errors.Join(context.Cause(ctx), err)
 		}
 		silent.Reset(beatLost)
-		if piece := int(binary.LittleEndian.Uint16(b[:])); piece != beat {
+		switch piece := int(binary.LittleEndian.Uint16(b[:])); {
+		case piece == beat:
+		case piece&gone != 0:
+			n.post(n.ctx, func(time.Duration) { n.swarm.Gone(a, piece&^gone) })
+		default:
 			n.post(n.ctx, func(time.Duration) { n.swarm.Got(a, piece) })
 		}
 	}

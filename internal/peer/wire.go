@@ -43,6 +43,7 @@ type (
 		Port uint16 `json:"port"`
 		Size int64  `json:"size"`
 		Want []int  `json:"want,omitempty"`
+		Upto int    `json:"upto,omitempty"`
 		Max  int    `json:"max"`
 		Have Bitmap `json:"have,omitempty"`
 	}

@@ -8,7 +8,8 @@ import (
 	"pando/internal/fleet"
 )
 
-const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit FROM groups`
+const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers, share,
+	cache, cache_size FROM groups`
 
 // Groups returns all groups by name. The default group is always among them.
 func (t *Tx) Groups() ([]fleet.Group, error) {
@@ -29,8 +30,8 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 	if _, err := t.Group(g.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "group", g.Name)
 	}
-	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, name)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`)
+	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers,
+		share, cache, cache_size, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 }
 
 // PutGroup replaces the group of this name, or says ErrNotFound. Groups are not renamed.
@@ -39,7 +40,7 @@ func (t *Tx) PutGroup(g fleet.Group) error {
 		return err
 	}
 	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
-		write_limit = ? WHERE name = ?`)
+		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ? WHERE name = ?`)
 }
 
 func (t *Tx) writeGroup(g fleet.Group, query string) error {
@@ -47,7 +48,8 @@ func (t *Tx) writeGroup(g fleet.Group, query string) error {
 		return err
 	}
 	_, err := t.exec(query, string(g.Image), pack(g.KernelArgs, len(g.KernelArgs) == 0),
-		pack(g.AuthorizedKeys, len(g.AuthorizedKeys) == 0), g.UnlockRoot, int64(g.RebootAfter), g.WriteLimit, g.Name)
+		pack(g.AuthorizedKeys, len(g.AuthorizedKeys) == 0), g.UnlockRoot, int64(g.RebootAfter), g.WriteLimit, string(g.Peers), g.Share,
+		string(g.Cache), g.CacheSize, g.Name)
 	if err != nil {
 		return fmt.Errorf("write group %s: %w", g.Name, err)
 	}
@@ -79,7 +81,8 @@ func scanGroup(s scanner) (fleet.Group, error) {
 	var g fleet.Group
 	var args, keys string
 	var reboot int64
-	if err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit); err != nil {
+	err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit, &g.Peers, &g.Share, &g.Cache, &g.CacheSize)
+	if err != nil {
 		return g, err
 	}
 	g.RebootAfter = time.Duration(reboot)

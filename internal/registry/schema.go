@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4},
 }
 
 var eventsSchema = schema{
@@ -76,6 +76,16 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 
 const mainStep2 = `
 ALTER TABLE boots ADD COLUMN drivers TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep3 = `
+ALTER TABLE groups ADD COLUMN peers TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN share INTEGER NOT NULL DEFAULT 0;
+`
+
+const mainStep4 = `
+ALTER TABLE groups ADD COLUMN cache TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN cache_size INTEGER NOT NULL DEFAULT 0;
 `
 
 const eventsStep1 = `

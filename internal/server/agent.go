@@ -55,12 +55,12 @@ func findAgent(path string) (*agent, error) {
 }
 
 // prepare makes the cpio of a program that was found. It is called once or more, and does it once.
-func (a *agent) prepare() error {
+func (a *agent) prepare(ctx context.Context) error {
 	a.once.Do(func() {
 		defer close(a.done)
 		var binary []byte
 		if binary, a.err = os.ReadFile(a.path); a.err == nil {
-			a.cpio, a.err = build.AgentCPIO(binary)
+			a.cpio, a.err = build.AgentCPIO(ctx, binary)
 		}
 	})
 	<-a.done

@@ -355,7 +355,7 @@ func (n *node) post(path, authorization string, in, out any) *api.Error {
 		e.Error.Status = res.StatusCode
 		return e.Error
 	}
-	if out != nil {
+	if out != nil && res.StatusCode != http.StatusNoContent {
 		if err := json.Unmarshal(b, out); err != nil {
 			n.t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	if err := s.checkHello(r.Context(), c, req, peer(r)); err != nil {
+	if err := s.checkHello(r.Context(), c, req, asker(r)); err != nil {
 		return err
 	}
 	resp, err := s.redeem(r.Context(), c, req, localAddr(r))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -86,13 +87,13 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	if err != nil {
 		return nil, false, err
 	}
-	content, err = s.join(trust, drivers, agent)
+	content, err = s.join(trust, drivers, s.diskDriversOf(r.Context(), c, group, m), agent)
 	return content, fresh, err
 }
 
 // mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
 func (s *Server) mayHaveToken(r *http.Request, c *current) error {
-	b, from, now := c.boot, peer(r), s.now()
+	b, from, now := c.boot, asker(r), s.now()
 	switch {
 	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
 		return api.NewError(api.Conflict, fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, kernelTime), "the machine asks for its script first: reset it")
@@ -118,8 +119,22 @@ func (s *Server) bootConfig(c *current, group fleet.Group, token string, at neti
 	}
 }
 
+// diskDriversOf are the drivers of disks for a boot, nothing if its group keeps no cache on them. A boot that cannot have
+// them goes on without its cache. The boot's mu is held.
+func (s *Server) diskDriversOf(ctx context.Context, c *current, group fleet.Group, m image.Manifest) []byte {
+	if group.Cache != fleet.CacheDisk {
+		return nil
+	}
+	cpio, err := s.disks.get(ctx, c.boot.Version, m)
+	if err != nil {
+		s.record(ctx, c, trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
+			Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"})
+	}
+	return cpio
+}
+
 // join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.
-func (s *Server) join(trust []byte, drivers []image.Driver, agent []byte) (*joined, error) {
+func (s *Server) join(trust []byte, drivers []image.Driver, disks, agent []byte) (*joined, error) {
 	j := &joined{}
 	j.addBytes(trust)
 	for _, d := range drivers {
@@ -131,6 +146,7 @@ func (s *Server) join(trust []byte, drivers []image.Driver, agent []byte) (*join
 			return nil, errors.Join(fmt.Errorf("drivers %s: %w", d.Name, err), j.Close())
 		}
 	}
+	j.addBytes(disks)
 	j.addBytes(agent)
 	return j, nil
 }

@@ -30,12 +30,15 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", forEver)
 	h.Set("ETag", `"`+id.Name()+`"`)
-	if c := s.boots.at(peer(r)); c != nil && r.Method == http.MethodGet {
+	if c := s.boots.at(asker(r)); c != nil && r.Method == http.MethodGet {
 		if isKernel(c, id) {
 			return s.sendK(w, r, c, trace.Kernel, f)
 		}
 	}
 	http.ServeContent(w, r, "", time.Time{}, f)
+	if r.Method == http.MethodGet {
+		s.swarm.Sent(asker(r), id)
+	}
 	return nil
 }
 

@@ -26,6 +26,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/nodes/adopt", answer(o.adoptNodes)},
 		{"GET", "/v1/nodes/{name}", answer(o.showNode)},
 		{"GET", "/v1/nodes/{name}/boot", answer(o.showNodeBoot)},
+		{"GET", "/v1/nodes/{name}/disks", answer(o.nodeDisks)},
+		{"POST", "/v1/nodes/{name}/cache", answer(o.prepareCache)},
 		{"GET", "/v1/groups", answer(o.listGroups)},
 		{"POST", "/v1/groups", answer(o.createGroup)},
 		{"GET", "/v1/groups/{name}", answer(o.showGroup)},

@@ -102,7 +102,8 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.Version{}, api.VersionAdd{}, api.ImageTrace{}, api.TraceBoot{},
 		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
 		api.Step{}, trace.Event{}, api.EventList{}, api.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
-		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{}, api.Keys{}, api.Policy{}, api.DHCP{}, api.Loads{}, api.Status{}} {
+		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{},
+		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Policy{}, api.DHCP{}, api.Loads{}, api.Status{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	types["GroupCreate"] = reflect.TypeFor[fleet.Group]()

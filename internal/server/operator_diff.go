@@ -116,6 +116,10 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("unlock root", fmt.Sprint(was.UnlockRoot), fmt.Sprint(is.UnlockRoot))
 	d.add("reboot after", rebootText(was.RebootAfter), rebootText(is.RebootAfter))
 	d.add("write limit", was.WriteLimit, is.WriteLimit)
+	d.add("peers", string(was.Peers.Effective()), string(is.Peers.Effective()))
+	d.add("share", shareText(was.Share), shareText(is.Share))
+	d.add("cache", string(was.Cache.Effective()), string(is.Cache.Effective()))
+	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
 	return d
 }
 
@@ -127,4 +131,11 @@ func rebootText(d time.Duration) string {
 		return "the default"
 	}
 	return d.String()
+}
+
+func shareText(n int64) string {
+	if n == 0 {
+		return "the default"
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }

@@ -155,6 +155,18 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.WriteLimit != nil {
 		g.WriteLimit = *req.WriteLimit
 	}
+	if req.Peers != nil {
+		g.Peers = *req.Peers
+	}
+	if req.Share != nil {
+		g.Share = *req.Share
+	}
+	if req.Cache != nil {
+		g.Cache = *req.Cache
+	}
+	if req.CacheSize != nil {
+		g.CacheSize = *req.CacheSize
+	}
 	return g
 }
 

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// peer is the address of who asks.
-func peer(r *http.Request) netip.Addr {
+// asker is the address of who asks.
+func asker(r *http.Request) netip.Addr {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{} // a unix socket

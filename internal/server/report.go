@@ -56,6 +56,10 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	s.alive(r.Context(), b)
+	// A boot's init does no errands, and does not know of answers that have a body.
+	if e := s.errands.give(b.ID); e != nil && !b.Session.IsZero() {
+		return reply(w, api.ReportResponse{Errand: e})
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

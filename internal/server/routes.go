@@ -19,6 +19,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
 	m.handle("GET /boot/{first}/{second}", s.serveBoot)
+	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
 
@@ -40,6 +41,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/hello", s.hello)
 	m.handle("POST /v1/node/events", s.nodeEvents)
 	m.handle("POST /v1/node/trace", s.nodeTrace)
+	m.handle("POST /v1/node/errand", s.nodeErrand)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
@@ -63,6 +65,7 @@ type operator struct {
 	loads   func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp    func() api.DHCP  // what the DHCP part does now
 	heard   *heard
+	errands *errands
 	now     func() time.Time
 	log     *slog.Logger
 }
@@ -70,5 +73,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, loads: s.turns.status,
-		dhcp: s.dhcpStatus, heard: s.heard, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, heard: s.heard, errands: s.errands, now: s.now, log: s.log}
 }

@@ -116,7 +116,7 @@ func (s *Server) Run(ctx context.Context) error {
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	start("DHCP", s.dhcp.Run)
-	start("agent", func(context.Context) error { s.prepareAgent(); return nil })
+	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.run)
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
@@ -155,11 +155,11 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 }
 
 // prepareAgent makes the agent cpio. That there is no program to make it of was said when the server started.
-func (s *Server) prepareAgent() {
+func (s *Server) prepareAgent(ctx context.Context) {
 	if s.agent.path == "" {
 		return
 	}
-	if err := s.agent.prepare(); err != nil {
+	if err := s.agent.prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint(err))
 	}
 }

@@ -29,7 +29,7 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return api.NewError(api.BadRequest, err.Error(), "")
 	}
-	in, err := s.script(r.Context(), q, peer(r), base)
+	in, err := s.script(r.Context(), q, asker(r), base)
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,9 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 	drivers, err := s.driversFor(ctx, c, p, q)
 	if err != nil {
 		return in, err
+	}
+	if p.group.Cache == fleet.CacheDisk {
+		s.disks.prepare(p.version, p.manifest) // the initramfs is asked for after the kernel, some seconds from now
 	}
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version
 	in.Kernel, in.Args = p.manifest.Kernel.Object.Name(), p.kernelArgs()

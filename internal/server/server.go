@@ -13,6 +13,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -33,11 +34,14 @@ type Server struct {
 	agent    *agent
 	traces   *traces
 	packs    *packs
+	disks    *diskDrivers
 
 	exchanges   *exchanges
 	boots       *boots
 	heard       *heard
+	errands     *errands
 	turns       *turns
+	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
@@ -55,7 +59,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
-		heard: &heard{}, neighbour: neighbour,
+		heard: &heard{}, errands: &errands{}, neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -83,6 +87,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
 		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	s.disks = newDiskDrivers(s.store, s.log)
+	s.swarm = newSwarm(s.cfg, s.store)
+	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
 		return err

@@ -19,19 +19,31 @@ import (
 type turns struct {
 	links netboot.Links
 	now   func() time.Time
+	busy  func(bool) // told when it changes whether K fills the link; set before the first question
 
 	mu    sync.Mutex
 	queue *netboot.Queue
+	full  bool // what busy was told last
 }
 
 func newTurns(l netboot.Links, now func() time.Time) *turns {
-	return &turns{links: l, now: now, queue: netboot.NewQueue(l.Slots(), l.Load())}
+	return &turns{links: l, now: now, busy: func(bool) {}, queue: netboot.NewQueue(l.Slots(), l.Load())}
 }
 
 func (t *turns) ask(mac fleet.MAC) netboot.Turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.look()
 	return t.queue.Ask(t.now(), mac)
+}
+
+// look tells when the link becomes full of K, or free again. There are twice as many slots as fill it. Callers hold mu.
+func (t *turns) look() {
+	s := t.queue.State(t.now())
+	if full := s.Loading > s.Slots/2; full != t.full {
+		t.full = full
+		t.busy(full)
+	}
 }
 
 // transfer is a part of K that is being sent to a node.
@@ -45,6 +57,7 @@ type transfer struct {
 func (t *turns) begin(mac fleet.MAC) transfer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.look()
 	return transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
 
@@ -66,6 +79,7 @@ func (x transfer) end() {
 	x.turns.mu.Lock()
 	defer x.turns.mu.Unlock()
 	x.turns.queue.End(x.turns.now(), x.mac, x.number)
+	x.turns.look()
 }
 
 // status is how the queue stands, for the operator.

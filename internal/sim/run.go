@@ -102,6 +102,9 @@ func (c *Config) defaults() error {
 // manyNodes is from how many nodes on transfers are simulated in coarser parts, to be done in a minute.
 const manyNodes = 2000
 
+// forever is when a storm is given up: nodes that live give signs of it without end.
+const forever = 24 * time.Hour
+
 // Run runs a storm to its end.
 func Run(c Config) (Result, error) {
 	if err := c.defaults(); err != nil {
@@ -122,7 +125,7 @@ func Run(c Config) (Result, error) {
 	f.begin()
 	for f.left > 0 {
 		e, ok := f.next()
-		if !ok {
+		if !ok || e.at > forever {
 			break
 		}
 		f.res.Events++

@@ -35,7 +35,11 @@ type MachineConfig struct {
 	Screen   bool      // it has a graphics card, for Screenshot
 	Direct   Direct    // a kernel that starts without firmware's help; zero: it boots by its firmware
 	Net      *Net
-	Dir      string // for console, monitor socket and firmware variables; made if missing
+
+	Cache         string // image of a disk that it does not boot from; "": none
+	CacheReadOnly bool
+
+	Dir string // for console, monitor socket and firmware variables; made if missing
 }
 
 // Direct is a kernel that QEMU starts by itself, with what it needs.

@@ -43,9 +43,22 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 		args = append(args, "-device", "VGA,edid=on,xres=1280,yres=800")
 	}
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,bootindex=1,mac="+c.MAC.String())
+	args = append(args, cacheArgs(c)...)
 	args = append(args, directArgs(c.Direct)...)
 	args = append(args, accelArgs()...)
 	return append(args, firmware...), nil
+}
+
+// cacheArgs are a SATA disk that no firmware boots from.
+func cacheArgs(c MachineConfig) []string {
+	if c.Cache == "" {
+		return nil
+	}
+	drive := "file=" + c.Cache + ",format=raw,if=none,id=cache,cache=writeback"
+	if c.CacheReadOnly { // QEMU's SATA disks cannot be
+		return []string{"-drive", drive + ",readonly=on", "-device", "virtio-blk-pci,drive=cache"}
+	}
+	return []string{"-drive", drive, "-device", "ide-hd,drive=cache,bus=ide.0,model=TESTDISK"}
 }
 
 func directArgs(d Direct) (args []string) {

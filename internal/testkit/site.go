@@ -113,8 +113,8 @@ func (s *Site) Kill() error {
 	return nil
 }
 
-// stopTimeout is how long a server may take to end.
-const stopTimeout = 15 * time.Second
+// stopTimeout is how long a server may take to end. Beside machines that are emulated it has taken more than 15 s.
+const stopTimeout = time.Minute
 
 // Close asks the server to end, and kills it if it does not.
 func (s *Site) Close() error {

@@ -128,6 +128,14 @@ link set %[1]s gso_max_segs 1 master %[4]s up`, port, LinkName, n.Name, BridgeNa
 	return n.IP(append([]string{"link", "set", LinkName, "gso_max_segs", "1", "up"}, more...)...)
 }
 
+// Host makes the end of node i's link a bridge, for machines: they have the link, and the node has no address any more.
+func (s *Star) Host(i int) error {
+	return s.Nodes[i].batch("ip", fmt.Sprintf(`addr flush dev %[1]s
+link add %[2]s type bridge forward_delay 0 stp_state 0
+link set %[1]s master %[2]s
+link set %[2]s up`, LinkName, BridgeName))
+}
+
 // NodeAddr is the address of node i: the ones after the server's.
 func (s *Star) NodeAddr(i int) netip.Addr {
 	a := s.config.Server.Addr()
@@ -168,6 +176,9 @@ func (s *Star) ServerSent() (int64, error) { return s.hub.counter(serverPort, "r
 
 // NodeSent is how many bytes node i has sent, to the server and to others.
 func (s *Star) NodeSent(i int) (int64, error) { return s.hub.counter(nodePort(i), "rx_bytes") }
+
+// NodeReceived is how many bytes were sent to node i.
+func (s *Star) NodeReceived(i int) (int64, error) { return s.hub.counter(nodePort(i), "tx_bytes") }
 
 // counter reads a counter of an interface, by `ip` because /sys shows this process' own namespace.
 func (n *Net) counter(device, name string) (int64, error) {

@@ -126,6 +126,9 @@ type node struct {
 	memory   int       // MiB, 0 for the default
 	cpus     int       // 0 for one
 	screen   bool      // it has a graphics card
+
+	cache         string // image of a disk that it does not boot from
+	cacheReadOnly bool
 }
 
 // announce makes a node known before it appears.
@@ -149,7 +152,8 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	}
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
-		Second: n.second, Memory: n.memory, CPUs: n.cpus, Screen: n.screen, Net: s.net, Dir: s.dir})
+		Second: n.second, Memory: n.memory, CPUs: n.cpus, Screen: n.screen,
+		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}

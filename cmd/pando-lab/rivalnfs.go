@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// nfsPort is NFS's own.
+const nfsPort = 2049
+
+// nfsClients is how many connections a node has, as with the mount option nconnect.
+const nfsClients = 4
+
+// ganeshaConfig exports a directory to all, as /root, by NFS 4 and nothing else. Reads are of up to 1 MiB unless a server
+// says otherwise, and this one does not.
+const ganeshaConfig = `NFS_CORE_PARAM { NFS_Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; NFS_Port = %d; }
+NFSv4 { Graceless = true; RecoveryRoot = "%s"; }
+LOG { Default_Log_Level = WARN; }
+EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /root; Access_Type = RO; Squash = No_root_squash; SecType = sys; Protocols = 4; Transports = TCP;
+	FSAL { Name = VFS; } }
+`
+
+// serveNFS starts nfs-ganesha over the tree.
+func serveNFS(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	tree, err := m.tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.dir, "ganesha")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "ganesha.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, ganeshaConfig, nfsPort, dir, tree), 0o644); err != nil {
+		return nil, err
+	}
+	c := s.star.Server.Command(context.Background(), "ganesha.nfsd", "-F", "-f", config, "-L", filepath.Join(dir, "log"), "-p", filepath.Join(dir, "pid"))
+	return s.startServer(ctx, c, "ganesha", nfsPort)
+}
+
+// nfs attaches the root by clients that read files.
+func (n *node) nfs(ctx context.Context) (root, error) {
+	r := &nfsRoot{}
+	for i := range nfsClients {
+		c, err := n.nfsClient(ctx, i)
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.clients = append(r.clients, c)
+	}
+	var err error
+	r.fileRoot, err = n.fileRoot(ctx, r.readPart)
+	return r, err
+}
+
+// nfsRoot is a root whose files are read by NFS.
+type nfsRoot struct {
+	*fileRoot
+	clients []*nfsClient
+}
+
+// readPart always reads a file by the same client, which has it open.
+func (r *nfsRoot) readPart(path string, p []byte, off int64) error {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, path) // a hash takes everything
+	return r.clients[int(h.Sum32())%len(r.clients)].read(path, p, off)
+}
+
+func (r *nfsRoot) taken(context.Context) (taken, error) {
+	var all []*program
+	for _, c := range r.clients {
+		all = append(all, c.program)
+	}
+	return cost(all...)
+}
+
+// Close ends the clients.
+func (r *nfsRoot) Close() {
+	for _, c := range r.clients {
+		c.close()
+	}
+	if r.fileRoot != nil {
+		r.raw.Close()
+	}
+}
+
+// nfsClient is one nfsread.
+type nfsClient struct {
+	program *program
+	mu      sync.Mutex // one read at a time
+	in      *os.File
+	out     *os.File
+	answers *bufio.Reader
+}
+
+func (n *node) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirIn.Close()
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	defer theirOut.Close()
+	k := &nfsClient{in: in, out: out, answers: bufio.NewReaderSize(out, 64<<10)}
+	c := n.net.Command(context.Background(), filepath.Join(n.bin, "nfsread"), stormNet.Addr().String(), "/root")
+	c.Stdin, c.Stdout = theirIn, theirOut
+	log := filepath.Join(n.dir, "nfsread."+strconv.Itoa(i)+".log")
+	k.program, err = startProgram(ctx, c, log, func() bool { return true })
+	if err == nil {
+		theirOut.Close() // so that its end is seen
+		stop := context.AfterFunc(ctx, func() { k.program.stop() })
+		defer stop()
+		var line string
+		if line, err = k.answers.ReadString('\n'); err != nil || line != "mounted\n" {
+			err = fmt.Errorf("nfsread does not mount; its log is %s", log)
+		}
+	}
+	if err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *nfsClient) read(path string, p []byte, off int64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err := fmt.Fprintf(k.in, "%d %d %s\n", off, len(p), path); err != nil {
+		return err
+	}
+	line, err := k.answers.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || n != len(p) {
+		return fmt.Errorf("nfsread has %q bytes, want %d", strings.TrimSpace(line), len(p))
+	}
+	_, err = io.ReadFull(k.answers, p)
+	return err
+}
+
+func (k *nfsClient) close() {
+	k.in.Close()
+	if k.program != nil {
+		k.program.stop()
+	}
+	k.out.Close()
+}

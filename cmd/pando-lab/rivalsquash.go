@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// serveSquashNBD starts nbdkit over the squashfs.
+func serveSquashNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	return serveNBD(ctx, s, m, m.squashfs)
+}
+
+// squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the export,
+// squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
+func (n *node) squash(ctx context.Context) (root, error) {
+	r := &squashRoot{}
+	err := n.squashMounts(ctx, r)
+	if err == nil {
+		r.fileRoot, err = n.fileRoot(ctx, readFile(r.mounts[1]))
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (n *node) squashMounts(ctx context.Context, r *squashRoot) error {
+	device, tree := filepath.Join(n.dir, "device"), filepath.Join(n.dir, "tree")
+	uri := "nbd://" + net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort))
+	for _, x := range []struct {
+		dir  string
+		argv []string
+	}{
+		{device, []string{"nbdfuse", "--readonly", "-C", strconv.Itoa(nbdConnections), device, uri}},
+		{tree, []string{"squashfuse", "-f", filepath.Join(device, "nbd"), tree}},
+	} {
+		if err := os.MkdirAll(x.dir, 0o755); err != nil {
+			return err
+		}
+		log := x.dir + ".log"
+		p, err := startMount(ctx, n.net, log, func() bool { return mounted(x.dir) }, x.argv[0], x.argv[1:]...)
+		if p != nil {
+			r.programs, r.mounts = append(r.programs, p), append(r.mounts, x.dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mounted tells whether something is mounted on a directory.
+func mounted(dir string) bool {
+	var in, above unix.Stat_t
+	return errors.Join(unix.Stat(dir, &in), unix.Stat(filepath.Dir(dir), &above)) == nil && in.Dev != above.Dev
+}
+
+// squashRoot is a root whose files are read below a mount.
+type squashRoot struct {
+	*fileRoot
+	programs []*program
+	mounts   []string
+}
+
+func (r *squashRoot) taken(context.Context) (taken, error) { return cost(r.programs...) }
+
+// Close unmounts, the last one first, and ends the programs.
+func (r *squashRoot) Close() {
+	if r.fileRoot != nil {
+		r.raw.Close()
+	}
+	for i := len(r.mounts) - 1; i >= 0; i-- {
+		_ = unix.Unmount(r.mounts[i], unix.MNT_DETACH) // it may not be mounted
+		r.programs[i].stop()
+	}
+}

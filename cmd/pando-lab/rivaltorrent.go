@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1" // BitTorrent names by it
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// The tracker's port, and that of all clients.
+const (
+	trackerPort = 6969
+	torrentPort = 6881
+)
+
+// torrentPiece is the size of a piece: a whole image has some hundreds of them.
+const torrentPiece = 256 << 10
+
+// torrent is a .torrent file and the hash that names it.
+type torrent struct {
+	file []byte
+	hash [sha1.Size]byte
+}
+
+// newTorrent describes one file.
+func newTorrent(name string, size int64, content io.Reader, announce string) (torrent, error) {
+	var pieces bytes.Buffer
+	in := bufio.NewReaderSize(content, torrentPiece)
+	for {
+		h := sha1.New()
+		n, err := io.CopyN(h, in, torrentPiece)
+		if n > 0 {
+			pieces.Write(h.Sum(nil))
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return torrent{}, err
+		}
+	}
+	info := fmt.Sprintf("d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se", size, len(name), name, torrentPiece, pieces.Len(), pieces.Bytes())
+	return torrent{fmt.Appendf(nil, "d8:announce%d:%s4:info%se", len(announce), announce, info), sha1.Sum([]byte(info))}, nil
+}
+
+// aria2 are the options of all its runs: nothing but what the tracker says and the nodes tell each other, no pause between
+// announcements longer than the tracker's, and no end of giving.
+func aria2(dir string, more ...string) []string {
+	return append([]string{"aria2c", "--no-conf", "--quiet", "--dir=" + dir, "--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false",
+		"--enable-peer-exchange=true", "--bt-tracker-interval=5", "--listen-port=" + strconv.Itoa(torrentPort), "--seed-ratio=0.0", "--bt-max-peers=0",
+		"--file-allocation=none", "--allow-overwrite=true", "--bt-remove-unselected-file=false", "--log-level=notice"}, more...)
+}
+
+// serveTorrent starts a tracker and the first seeder beside the server.
+func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	file, err := m.squashfs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	announce := "http://" + net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(trackerPort))
+	t, err := m.torrent(file, announce+"/announce")
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.dir, "tracker")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "allowed"), fmt.Appendf(nil, "%x\n", t.hash), 0o644); err != nil {
+		return nil, err
+	}
+	port := strconv.Itoa(trackerPort)
+	stopTracker, err := s.startServer(ctx, s.star.Server.Command(context.Background(), "opentracker", "-i", stormNet.Addr().String(), "-p", port, "-P", port,
+		"-d", dir, "-u", "nobody", "-w", "allowed"), "opentracker", trackerPort)
+	if err != nil {
+		return nil, err
+	}
+	argv := aria2(m.scratch, "--bt-seed-unverified=true", m.torrentFile)
+	seeder, err := startProgram(ctx, s.star.Server.Command(context.Background(), argv[0], argv[1:]...), filepath.Join(s.dir, "seeder.log"),
+		func() bool { return seeded(ctx, s, announce, t) })
+	if err != nil {
+		stopTracker()
+		return nil, err
+	}
+	s.rival = seeder
+	return func() { seeder.stop(); stopTracker() }, nil
+}
+
+// seeded tells whether the tracker knows of somebody who has all.
+func seeded(ctx context.Context, s *storm, tracker string, t torrent) bool {
+	client := &http.Client{Transport: &http.Transport{DialContext: s.star.Server.Dial, DisableKeepAlives: true}}
+	b, err := get(ctx, client, tracker+"/scrape?info_hash="+url.QueryEscape(string(t.hash[:])))
+	return err == nil && strings.Contains(string(b), "8:completei1e")
+}
+
+// torrent writes the .torrent of a file beside it.
+func (m *material) torrent(file, announce string) (torrent, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return torrent{}, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return torrent{}, err
+	}
+	t, err := newTorrent(filepath.Base(file), st.Size(), f, announce)
+	if err != nil {
+		return torrent{}, err
+	}
+	m.torrentFile = file + ".torrent"
+	return t, os.WriteFile(m.torrentFile, t.file, 0o644)
+}
+
+// bittorrent fetches all of the image from the server and the other nodes, into memory, and goes on giving it.
+func (n *node) bittorrent(ctx context.Context) (root, error) {
+	dir, err := os.MkdirTemp("/dev/shm", "pando-lab")
+	if err != nil {
+		return nil, err
+	}
+	r := &wholeRoot{dir: dir}
+	complete, hook := filepath.Join(dir, "complete"), filepath.Join(dir, "hook")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n: >"+complete+"\n"), 0o755); err != nil {
+		r.Close()
+		return nil, err
+	}
+	argv := aria2(dir, "--on-bt-download-complete="+hook, n.m.torrentFile)
+	r.sender, err = startProgram(ctx, n.net.Command(context.Background(), argv[0], argv[1:]...), filepath.Join(n.dir, "aria2.log"), func() bool {
+		_, err := os.Stat(complete)
+		return err == nil
+	})
+	if err == nil {
+		err = r.open(ctx, n)
+	}
+	if err != nil {
+		r.sender = nil // it was stopped
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}

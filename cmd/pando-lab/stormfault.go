@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fault is something that goes wrong in mid-storm.
+type fault struct {
+	name   string
+	what   string
+	bad    string                                                   // what some more peers do with what they send; "": there are none
+	strike func(ctx context.Context, s *storm, nodes []*node) error // nil: nothing happens at a certain time
+}
+
+// noFault is the storm that others are compared with.
+const noFault = "none"
+
+// serverAway is how long a killed server is away.
+const serverAway = 60 * time.Second
+
+// faultShare is the part of the nodes that it happens to.
+const faultShare = 0.2
+
+func faults() []fault {
+	return []fault{
+		{name: noFault, what: "nothing goes wrong"},
+		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers},
+		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
+			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) }},
+		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
+			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) }},
+		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt"},
+		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short"},
+		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless"},
+		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow"},
+	}
+}
+
+func faultNames() (out []string) {
+	for _, f := range faults() {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+func findFault(name string) fault {
+	for _, f := range faults() {
+		if f.name == name {
+			return f
+		}
+	}
+	return fault{name: name}
+}
+
+func affected(n int) int { return max(1, int(faultShare*float64(n))) }
+
+func killPeers(_ context.Context, _ *storm, nodes []*node) error {
+	for _, n := range nodes[:affected(len(nodes))] {
+		n.killed.Store(true)
+		if pid := n.daemon.Load(); pid > 0 {
+			if err := unix.Kill(int(pid), unix.SIGKILL); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *storm) killServer(ctx context.Context, away time.Duration) error {
+	if err := s.site.Kill(); err != nil {
+		return err
+	}
+	if err := pause(ctx, away); err != nil {
+		return err
+	}
+	return s.site.Start(ctx)
+}
+
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old. The answer waits until it did.
+func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
+	f := findFault(r.Fault)
+	if f.strike == nil {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := pause(ctx, time.Duration(r.Unit/2*float64(time.Second)))
+		if err == nil {
+			err = f.strike(ctx, s, nodes)
+		}
+		done <- err
+	}()
+	return func() error { return <-done }
+}
+
+// badPeers starts peers that send what they should not, on the links after those of the nodes.
+func (s *storm) badPeers(ctx context.Context, m *material, j job) (stop func(), err error) {
+	f := findFault(j.Fault)
+	var all []*program
+	stop = func() {
+		for _, p := range all {
+			p.stop()
+		}
+	}
+	if f.bad == "" {
+		return stop, nil
+	}
+	for i := range affected(j.Nodes) {
+		c := s.star.Nodes[j.Nodes+i].Command(context.Background(), filepath.Join(s.bin, "pando-lab"), "bad-peer", "--data", s.dataDir(),
+			"--pack", m.pack.Object.String(), "--server", "http://"+stormNet.Addr().String()+":"+dataPort, "--as", f.bad, "--rate", j.Node.String())
+		p, err := startProgram(ctx, c, filepath.Join(s.dir, fmt.Sprintf("bad-peer-%d.log", i)), func() bool { return true })
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return stop, nil
+}
+
+// planFaults lists the runs: the one without a fault first.
+func (s *storm) planFaults() (out []job) {
+	if len(s.faults) == 0 {
+		return nil
+	}
+	for _, name := range append([]string{noFault}, s.faults...) {
+		out = append(out, job{System: bestName(), Nodes: slices.Max(s.nodes), Fault: name})
+	}
+	return out
+}
+
+// checkFaults says what is wrong with --fault.
+func (s *storm) checkFaults() error {
+	if slices.Equal(s.faults, []string{"all"}) {
+		s.faults = faultNames()[1:]
+	}
+	for _, name := range s.faults {
+		if !slices.Contains(faultNames()[1:], name) {
+			return fmt.Errorf("fault %q: there are %s, or all", name, strings.Join(faultNames()[1:], ", "))
+		}
+	}
+	if len(s.faults) > 0 && slices.Max(s.nodes) < 2 {
+		return errors.New("--fault: one node has no peers")
+	}
+	return nil
+}
+
+// booted is how many of the nodes that were not killed have booted: a run in which one does not ends with an error, so all.
+func (r stormRun) booted() (booted, killed int) {
+	for _, n := range r.Each {
+		if n.Killed {
+			killed++
+		} else if n.Booted > 0 {
+			booted++
+		}
+	}
+	return booted, killed
+}
+
+var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told"}
+
+// faultRows is a line for each fault.
+func (r *report) faultRows() (out []row) {
+	for _, x := range r.Faults {
+		booted, killed := x.booted()
+		nodes := fmt.Sprint(len(x.Each))
+		if killed > 0 {
+			nodes += fmt.Sprintf(", %d of them killed", killed)
+		}
+		rejected, told := int64(0), map[string]int{}
+		for _, n := range x.Each {
+			rejected += n.Taken.Rejected
+			for kind, count := range n.Taken.Incidents {
+				told[kind] += count
+			}
+		}
+		ratio := "-"
+		if none, ok := r.faultless(x.Nodes); ok {
+			ratio = fmt.Sprintf("%.2f", x.units()/none.units())
+		}
+		if x.Discarded {
+			ratio = "discarded: " + x.Load.tooBusy()
+		}
+		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, tellAll(told)})
+	}
+	return out
+}
+
+// faultless is the run that others are compared with, the newest.
+func (r *report) faultless(nodes int) (out stormRun, ok bool) {
+	for _, x := range r.Faults {
+		if x.Fault == noFault && x.Nodes == nodes && !x.Discarded {
+			out, ok = x, true
+		}
+	}
+	return out, ok
+}
+
+func tellAll(told map[string]int) string {
+	var out []string
+	kinds := slices.SortedFunc(maps.Keys(told), func(a, b string) int { return cmp.Or(cmp.Compare(told[b], told[a]), cmp.Compare(a, b)) })
+	for _, kind := range kinds {
+		out = append(out, fmt.Sprintf("%s %d", kind, told[kind]))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"pando/internal/testkit"
+)
+
+// mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
+const mostBusy = 0.70
+
+// aimBusy is what rates are chosen for.
+const aimBusy = 0.50
+
+// fastestLink bounds what is chosen: the queue of a faster link would be longer than 50 ms need it.
+const fastestLink = 500 * testkit.Mbit
+
+// pace chooses the rates of links, by what a run takes of the processors. Runs of all numbers of nodes of a system have the
+// same rate, so the run with the most nodes comes first, and one that was too busy is made again with half the rate.
+type pace struct {
+	cores float64
+	w     float64 // bytes
+	rates map[string]testkit.Rate
+}
+
+func newPace(w int64) *pace {
+	return &pace{cores: float64(runtime.NumCPU()), w: float64(w), rates: map[string]testkit.Rate{}}
+}
+
+// rate is that of a node's link, for runs of up to most nodes. By unicast the server's link is full all the time and the
+// nodes take turns; where nodes give each other what they have, all links are.
+func (p *pace) rate(s system, most int) testkit.Rate {
+	r, ok := p.rates[s.name]
+	if !ok {
+		full := 1.0
+		if s.shared {
+			full = float64(most)
+		}
+		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * s.cost * full))
+		p.rates[s.name] = r
+	}
+	return r
+}
+
+// slower halves a system's rate.
+func (p *pace) slower(name string) { p.rates[name] = roundRate(float64(p.rates[name]) / 2) }
+
+// rounded are the steps of rates, per power of ten.
+var rounded = []float64{1, 1.5, 2, 3, 5, 7}
+
+// roundRate rounds down to a step.
+func roundRate(r float64) testkit.Rate {
+	best := 100 * testkit.Kbit
+	for unit := best; unit <= fastestLink; unit *= 10 {
+		for _, f := range rounded {
+			if v := testkit.Rate(f * float64(unit)); float64(v) <= r && v <= fastestLink {
+				best = v
+			}
+		}
+	}
+	return best
+}
+
+// load is what a run did to the processors, in parts of all of them.
+type load struct {
+	Busy       float64 `json:"busy"`       // whoever used them
+	Own        float64 `json:"own"`        // the lab, the server and the nodes
+	Interrupts float64 `json:"interrupts"` // mostly packets on their links
+}
+
+// others is what other programs took.
+func (l load) others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
+
+// tooBusy says why a run is discarded; "": it is not.
+func (l load) tooBusy() string {
+	if l.Busy <= mostBusy {
+		return ""
+	}
+	why := fmt.Sprintf("the machine was %.0f %% busy, more than %.0f %%", l.Busy*100, mostBusy*100)
+	if l.foreign() {
+		why += fmt.Sprintf(", %.0f %% of it with other programs", l.others()*100)
+	}
+	return why
+}
+
+// foreign is true when the run would have been good on an idle machine.
+func (l load) foreign() bool { return l.Busy-l.others() <= mostBusy }
+
+// descending returns the numbers of nodes, largest first.
+func descending(nodes []int) []int {
+	out := slices.Clone(nodes)
+	slices.Sort(out)
+	slices.Reverse(out)
+	return slices.Compact(out)
+}

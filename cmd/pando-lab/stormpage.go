@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"pando/internal/store"
+)
+
+// writePage writes the page of all results, and its diagrams beside it.
+func (s *storm) writePage(ctx context.Context) error {
+	if len(s.from) == 0 {
+		s.from = []string{filepath.Join(s.dir, "storm.json")}
+	}
+	dir := strings.TrimSuffix(s.page, filepath.Ext(s.page))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var out strings.Builder
+	out.WriteString(pageHead)
+	for _, file := range s.from {
+		r, err := readReport(file)
+		if err != nil {
+			return err
+		}
+		r.Modelled = r.model()
+		if err := r.draw(ctx, dir, r.Image+"-", false); err != nil {
+			return err
+		}
+		alone, err := readAlone(filepath.Join(filepath.Dir(file), "alone.json"))
+		if err != nil {
+			return err
+		}
+		if alone != nil && alone.Version != r.Version {
+			alone = nil
+		}
+		r.section(&out, filepath.Base(dir), alone)
+	}
+	out.WriteString(pageFoot)
+	return store.WriteFile(s.page, []byte(out.String()), 0o644)
+}
+
+// guestText goes before the table of guests.
+const guestText = "Whole machines, from power-on: firmware, kernel and initramfs by HTTP, and the root. They are emulated, and their processors are " +
+	"what most of the time goes to: a link without limit, for comparison, shows how much.\n\n"
+
+// readAlone reads what `make bench-alone` left; nil: nothing.
+func readAlone(file string) (*aloneResult, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &aloneResult{}
+	if err == nil {
+		err = json.Unmarshal(b, r)
+	}
+	return r, err
+}
+
+// draw writes the diagrams of what was not discarded, as SVG and PNG.
+func (r *report) draw(ctx context.Context, dir, prefix string, busy bool) error {
+	for _, name := range slices.Sorted(maps.Keys(plots)) {
+		file := filepath.Join(dir, prefix+name+".svg")
+		svg := r.svg(plots[name], busy)
+		if svg == "" {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+			return err
+		}
+		if err := command(ctx, "rsvg-convert", "--zoom", "2", "--output", strings.TrimSuffix(file, ".svg")+".png", file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const pageHead = `# Benchmarks
+
+What a boot storm takes, with Pando and with what else is in use, on the same links. This page is written by
+` + "`pando-lab storm --page`" + ` from what ` + "`make bench-storm`" + ` has measured; the figures are not edited.
+
+**How it is measured.** A real server, a network namespace with a link of its own for each node, and on each node the real
+client: of Pando the block daemon, of the others the programs that are named below. The only thing that is not there is the
+kernel's block device or mount: the lab makes the reads that a real boot was recorded to make, with its pauses, and compares
+every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
+discarded. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
+TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
+
+**What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
+and NBD. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Kernel and
+initramfs are not part of it: they come before, to each node from the server, whatever serves the root.
+`
+
+// section is one image's part of the page.
+func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
+	fmt.Fprintf(out, "\n## The image %s\n\n", r.Image)
+	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot reads %.1f MB; its boot pack has %.1f MB on the wire, W.\n", r.Version,
+		mega(r.RootSize), mega(r.Read), mega(r.BootSet))
+	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown.\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.Command)
+	for _, name := range slices.Sorted(maps.Keys(plots)) {
+		if svg := r.svg(plots[name], false); svg != "" {
+			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.Image, name)
+		}
+	}
+	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)))
+	if len(r.Modelled) > 0 {
+		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
+	}
+	out.WriteString("\n" + r.systemsText())
+	out.WriteString("\n### What was aimed at\n\n" + markdown(append([]row{{"what", "aim", "measured", ""}}, r.targets(alone)...)))
+	if alone != nil {
+		fmt.Fprintf(out, "\n### One machine alone\n\n`make bench-alone`, %s:\n\n```\n%s```\n", alone.Date.Format(time.DateOnly), alone.table())
+	}
+	out.WriteString("\n### Where Pando loses\n\n" + r.losses())
+	if rows := r.guestRows(); len(rows) > 0 {
+		out.WriteString("\n### Emulated machines\n\n" + guestText + markdown(append([]row{guestHeads}, rows...)))
+	}
+	if rows := r.faultRows(); len(rows) > 0 {
+		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))
+	}
+}
+
+const faultText = "It happens when the storm is half of W/(eta B) old; bad peers are there from the beginning. Every byte that a node read was " +
+	"compared with the image: a run in which one is wrong, or in which a node does not boot, fails and has no line here.\n\n"
+
+// systemsText says what the systems are.
+func (r *report) systemsText() string {
+	var out strings.Builder
+	seen := map[string]bool{}
+	for _, k := range r.kinds() {
+		if !seen[k.system] {
+			seen[k.system] = true
+			fmt.Fprintf(&out, "- `%s`: %s\n", k.system, describe(k.system))
+		}
+	}
+	return out.String()
+}
+
+func describe(name string) string {
+	for _, s := range append(own(), rivals(dnbd3{"-", "-"})...) {
+		if s.name == name {
+			return s.what
+		}
+	}
+	return "not known to this lab"
+}
+
+// markdown is a table; its first row is the head.
+func markdown(rows []row) string {
+	var out strings.Builder
+	for i, r := range rows {
+		for len(r) < len(rows[0]) {
+			r = append(r, "")
+		}
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(r, " | "))
+		if i == 0 {
+			out.WriteString(strings.Repeat("| --- ", len(r)) + "|\n")
+		}
+	}
+	return out.String()
+}
+
+const pageFoot = `
+## To measure it again
+
+On an idle machine, as root:
+
+    make bench-storm           # up to 40 nodes
+    make bench-storm FULL=1    # up to 200 nodes
+    make bench-alone           # one emulated machine by itself
+    build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
+
+The raw data of each run and node is in storm.json. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
+programs are named with ` + "`--dnbd3-server` and `--dnbd3-client`" + `: Debian does not have them.
+`

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+)
+
+// nodeCacheFlags are the flags of `node cache`.
+type nodeCacheFlags struct {
+	device, erase string
+	dryRun        bool
+}
+
+func (a *app) nodeCache() *cobra.Command {
+	var f nodeCacheFlags
+	c := &cobra.Command{
+		Use:   "cache NODE",
+		Short: "List a running node's disks, or make one of them its cache",
+		Long: `List a running node's disks, or make one of them its cache.
+
+The node answers when it speaks next, within about a minute. A disk that becomes the cache loses all that is on it; one
+that is mounted or otherwise in use is refused. It is used from the next boot on, if the node's group says so:
+pando group set GROUP --cache disk.`,
+		Example: `  pando node cache pc001
+  pando node cache pc001 --device /dev/sdb
+  pando node cache pc001 --device /dev/sdb --erase /dev/sdb`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+	}
+	c.RunE = a.call(func(ctx context.Context, c *api.Client, args []string) error {
+		return a.runNodeCache(ctx, c, args[0], f)
+	})
+	fl := c.Flags()
+	fl.StringVar(&f.device, "device", "", "disk or partition to prepare, as the list names it; none: list only")
+	fl.StringVar(&f.erase, "erase", "", "the same device once more, instead of typing it when asked")
+	a.writeFlags(c, &f.dryRun)
+	return c
+}
+
+func (a *app) runNodeCache(ctx context.Context, c *api.Client, node string, f nodeCacheFlags) error {
+	if f.device == "" && f.erase != "" {
+		return usagef("--erase %s without --device", f.erase)
+	}
+	if f.erase != "" && f.erase != f.device {
+		return usagef("--device %s, but --erase %s: nothing was done", f.device, f.erase)
+	}
+	fmt.Fprintf(a.err, "waiting for %s, which speaks about once a minute\n", node)
+	disks, err := c.NodeDisks(ctx, node)
+	if err != nil {
+		return err
+	}
+	if f.device == "" {
+		if a.json {
+			return writeJSON(a.out, api.DiskList{Disks: disks})
+		}
+		a.printDisks(disks)
+		return nil
+	}
+	if !f.dryRun && f.erase == "" {
+		a.printDisks(disks)
+		if err := a.confirmErase(node, f.device, disks); err != nil {
+			return err
+		}
+	}
+	if disks, err = c.PrepareNodeCache(ctx, node, api.NodeCache{Device: f.device, Erase: f.device, DryRun: f.dryRun}); err != nil {
+		return err
+	}
+	switch {
+	case a.json:
+		return writeJSON(a.out, api.DiskList{Disks: disks})
+	case f.dryRun:
+		a.printf("%s of %s would be made its cache; nothing was written\n", f.device, node)
+	default:
+		a.printf("%s of %s is its cache from the next boot on\n", f.device, node)
+	}
+	return nil
+}
+
+// printDisks shows disks, each before its partitions.
+func (a *app) printDisks(disks []api.Disk) {
+	t := newTable(a.out, "DEVICE", "SIZE", "MODEL", "HAS", "IN USE")
+	for _, d := range disks {
+		name := d.Name
+		if d.Of != "" {
+			name = "  " + name
+		}
+		used := d.Used
+		if d.ReadOnly {
+			used = strings.TrimPrefix(used+"; read-only", "; ")
+		}
+		t.row(name, size(d.Size), d.Model, d.Has, used)
+	}
+	t.flush()
+}
+
+// confirmErase wants the device's name typed.
+func (a *app) confirmErase(node, device string, disks []api.Disk) error {
+	var what string
+	for _, d := range disks {
+		if d.Name == device {
+			what = strings.Join(strings.Fields(size(d.Size)+" "+d.Model+" "+d.Has), " ")
+		}
+	}
+	if what == "" {
+		return withHint(usagef("%s has no disk %s", node, device), "the list above names them")
+	}
+	if a.json || terminal(a.in) == nil {
+		return withHint(usagef("all that is on %s of %s would be lost", device, node), "confirm it with --erase "+device)
+	}
+	fmt.Fprintf(a.err, "All that is on %s (%s) of %s will be lost. Type %s to go on: ", device, what, node, device)
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != device {
+		return usagef("%s was not typed: nothing was done", device)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"net/url"
+
+	"pando/internal/fleet"
+)
+
+// ErrandKind says what a node is asked to do.
+type ErrandKind string
+
+// The kinds of errands.
+const (
+	ListDisks    ErrandKind = "disks" // tell which disks there are
+	PrepareCache ErrandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
+)
+
+// Errand is something that an operator wants a running node to do. It comes with the answer to a report.
+type Errand struct {
+	ID     string     `json:"id"`
+	Kind   ErrandKind `json:"kind"`
+	Device string     `json:"device,omitempty"`  // of PrepareCache: "/dev/sdb"
+	DryRun bool       `json:"dry_run,omitempty"` // only look whether it can be done
+}
+
+// ReportResponse answers a report when there is something for the node to do; usually there is not, and no body.
+type ReportResponse struct {
+	Errand *Errand `json:"errand,omitempty"`
+}
+
+// ErrandReport tells how an errand went. POST /v1/node/errand, with the session as bearer.
+type ErrandReport struct {
+	Boot  fleet.BootID `json:"boot"`
+	ID    string       `json:"id"`
+	Error string       `json:"error,omitempty"` // why it was not done
+	Hint  string       `json:"hint,omitempty"`
+	Disks []Disk       `json:"disks,omitempty"` // as they are afterwards
+}
+
+// Disk is a disk or partition of a node.
+type Disk struct {
+	Name      string `json:"name"` // "/dev/sdb"
+	Model     string `json:"model,omitempty"`
+	Size      int64  `json:"size"`           // bytes
+	Of        string `json:"of,omitempty"`   // disk that it is a partition of; "": it is a disk
+	Has       string `json:"has,omitempty"`  // what was found on it: "ext4", "pando-cache"; "": nothing known
+	Used      string `json:"used,omitempty"` // by what it is in use; "": it is not
+	Removable bool   `json:"removable,omitempty"`
+	ReadOnly  bool   `json:"read_only,omitempty"`
+}
+
+// DiskList answers GET /v1/nodes/{name}/disks and POST /v1/nodes/{name}/cache.
+type DiskList struct {
+	Disks []Disk `json:"disks"`
+}
+
+// NodeCache is the body of POST /v1/nodes/{name}/cache.
+type NodeCache struct {
+	Device string `json:"device"`
+	Erase  string `json:"erase"` // the same once more: what is on it is lost
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// NodeDisks asks a running node for its disks. It takes until the node speaks, about a minute at most.
+func (c *Client) NodeDisks(ctx context.Context, name string) ([]Disk, error) {
+	l, err := get[DiskList](ctx, c, "/v1/nodes/"+url.PathEscape(name)+"/disks", nil)
+	return l.Disks, err
+}
+
+// PrepareNodeCache has a running node make a disk or partition its cache, and returns its disks as they are then.
+func (c *Client) PrepareNodeCache(ctx context.Context, name string, n NodeCache) ([]Disk, error) {
+	l, err := ask[DiskList](ctx, c, "POST", "/v1/nodes/"+url.PathEscape(name)+"/cache", n)
+	return l.Disks, err
+}

@@ -1,0 +1,102 @@
+package blockdev
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// feeder notes what a device tells.
+type feeder struct {
+	mu      sync.Mutex
+	dropped []int
+	moved   int
+}
+
+func (f *feeder) Dropped(p int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropped = append(f.dropped, p)
+}
+
+func (f *feeder) Moved() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moved++
+}
+
+// A device with a feeder fetches no piece that nobody reads. It takes what is brought as far as there is room, says how far
+// that is, and what it let go of; reads make room for more.
+func TestFeeder(t *testing.T) {
+	img := randomImage(t, 160)
+	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
+	piece := func(i int) chunk.Verified {
+		v, err := chunk.Check(m.Pieces[i].ID, img.objects[m.Pieces[i].ID])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	src, r, f := &source{img: img}, &record{}, &feeder{}
+	o := r.options(img, src, m)
+	o.Pack.Feeder, o.Pack.Keep = f, 4*64<<10+100
+	d := open(t, src, o)
+	defer d.Close()
+	if d.Reach() != 4 {
+		t.Fatalf("a reach of %d with room for four", d.Reach())
+	}
+	for _, i := range []int{3, 0, 2, 1} {
+		for range 2 {
+			if !d.Put(i, piece(i)) {
+				t.Errorf("piece %d was not taken", i)
+			}
+		}
+	}
+	if d.Put(4, piece(4)) || d.Put(0, piece(1)) || d.Put(99, piece(0)) {
+		t.Error("took a piece that has no room, or is another")
+	}
+	got := make([]byte, chunk.BlockSize)
+	for block := int64(0); block < 2*16; block += 16 {
+		if err := d.ReadAt(t.Context(), got, block*chunk.BlockSize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.moved != 2 || d.Reach() != 5 { // the first piece makes room; the one that was read last is not let go of yet
+		t.Errorf("told %d times that reads went on; a reach of %d", f.moved, d.Reach())
+	}
+	if !d.Put(4, piece(4)) || len(f.dropped) != 1 || f.dropped[0] != 0 {
+		t.Errorf("let go of %v", f.dropped)
+	}
+	if _, kept := d.Piece(0); kept {
+		t.Error("it is there and was let go of")
+	}
+	if n := src.total(); n != 1 {
+		t.Errorf("%d objects fetched, want the index root alone", n)
+	}
+	readAll(t, d, img)
+	if r.unread != 0 {
+		t.Errorf("%d bytes not read after everything was", r.unread)
+	}
+}
+
+// A piece that is read before it is brought is fetched, by the pack's source.
+func TestFeederIsNotWaitedFor(t *testing.T) {
+	img := randomImage(t, 64)
+	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, m)
+	asked := 0
+	o.Pack.Feeder = &feeder{}
+	o.Pack.Source = sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+		asked++
+		return src.Get(ctx, id, size)
+	})
+	d := open(t, src, o)
+	defer d.Close()
+	if err := d.ReadAt(t.Context(), make([]byte, 4096), 40*chunk.BlockSize); err != nil || asked != 1 {
+		t.Errorf("%d fetches, %v", asked, err)
+	}
+}

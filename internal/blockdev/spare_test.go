@@ -1,0 +1,74 @@
+package blockdev
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// A node that has the chunks of a piece, or most of their bytes, does not fetch the piece; one that has nothing fetches
+// pieces, and no index page to decide that.
+func TestPiecesOfWhatIsThere(t *testing.T) {
+	img := newImage(t, 150, 40)
+	blocks := uint32(len(img.raw) / chunk.BlockSize)
+	m := img.pack(t, []image.Extent{{Start: 0, Blocks: blocks / 2}, {Start: blocks/2 + 8, Blocks: blocks/2 - 8}}, 64)
+	piece := map[chunk.ID]bool{}
+	for _, e := range m.Pieces {
+		piece[e.ID] = true
+	}
+	page := map[chunk.ID]bool{}
+	for _, p := range img.pages {
+		page[p.ID] = true
+	}
+	for name, x := range map[string]struct {
+		has    func(chunk.ID) bool
+		pieces int // that are fetched
+		pages  bool
+	}{
+		"nothing":           {func(chunk.ID) bool { return false }, len(m.Pieces), false},
+		"all but pages":     {func(id chunk.ID) bool { return !piece[id] && !page[id] }, len(m.Pieces), false},
+		"all but pieces":    {func(id chunk.ID) bool { return !piece[id] }, 0, true},
+		"pages and nothing": {func(id chunk.ID) bool { return page[id] }, len(m.Pieces), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := &source{img: img}
+			served := map[string]int{}
+			var mu sync.Mutex
+			count := func(source string, n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				served[source] += n
+			}
+			d := open(t, src, Options{Index: img.index, Served: count, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}})
+			for i := range m.Pieces {
+				_, _ = d.sent(i)
+			}
+			pieces, pages := 0, 0
+			for id := range src.gets {
+				if piece[id] {
+					pieces++
+				}
+				if page[id] {
+					pages++
+				}
+			}
+			// One of the pieces repeats itself, which costs less as chunks even if none is there.
+			if pieces > x.pieces || pieces < x.pieces-1 || (pages > 0) != x.pages {
+				t.Errorf("%d of %d pieces and %d pages were fetched", pieces, len(m.Pieces), pages)
+			}
+			got := make([]byte, len(img.raw))
+			if err := d.ReadAt(t.Context(), got, 0); err != nil || !bytes.Equal(got, img.raw) {
+				t.Errorf("wrong bytes, or %v", err)
+			}
+			if of := int(d.pack.ends[len(m.Pieces)-1]); served["pack"]+served["spared"] != of {
+				t.Errorf("of %d bytes in the pack %d are said to be from it, %d to be spared", of, served["pack"], served["spared"])
+			}
+			if d.pack.lost != 0 {
+				t.Errorf("%d pieces are said to be lost", d.pack.lost)
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+)
+
+// Whoever asked a node for something often asks for the next thing soon: so long, and so often, it speaks more.
+const (
+	errandEager = 2 * time.Minute
+	errandEvery = time.Second
+	errandMost  = 2 * time.Minute // for one, with its report
+)
+
+// errands are what the server wants this node to do. The same one is given until its report arrived, and done once.
+type errands struct {
+	mu   sync.Mutex
+	last string // id
+	at   time.Time
+}
+
+// begin does an errand that is new, in the background. nil is none.
+func (e *errands) begin(what *api.Errand, do func(api.Errand)) {
+	if what == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last == what.ID {
+		return
+	}
+	e.last, e.at = what.ID, time.Now()
+	go do(*what)
+}
+
+// recent tells whether the server wanted something a short time ago.
+func (e *errands) recent() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.at.IsZero() && time.Since(e.at) < errandEager
+}
+
+// doErrand does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
+// may be waiting for it.
+func (a *agent) doErrand(e api.Errand) {
+	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
+	defer cancel()
+	rep := api.ErrandReport{Boot: a.session.Boot, ID: e.ID}
+	if err := a.errand(e); err != nil {
+		rep.Error, rep.Hint = err.Error(), hintOf(err)
+	}
+	rep.Disks = listDisks(sysfs, "/dev", "/proc")
+	for {
+		err := a.control.call(ctx, "/v1/node/errand", "Bearer "+a.session.Session, rep, nil)
+		if err == nil || forGood(err) || ctx.Err() != nil {
+			return
+		}
+		a.logf("report an errand: %v", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(errandEvery):
+		}
+	}
+}
+
+func (a *agent) errand(e api.Errand) error {
+	switch e.Kind {
+	case api.ListDisks:
+		return nil
+	case api.PrepareCache:
+		a.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
+		err := prepareCache(sysfs, "/dev", "/proc", e.Device, e.DryRun)
+		if err == nil && !e.DryRun {
+			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on", "")
+		}
+		return err
+	}
+	return errors.New("this node's agent does not know how to do that: it is of another release than the server")
+}

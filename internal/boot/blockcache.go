@@ -1,0 +1,175 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockdev"
+	"pando/internal/cache"
+	"pando/internal/chunk"
+)
+
+// CacheDisk is a cache on a disk, as init passes it to the daemons: the file is one of their descriptors, because where
+// they live there are no devices.
+type CacheDisk struct {
+	Name     string   `json:"name"`                // of the device, for messages
+	Size     int64    `json:"size"`                // bytes of it that are written
+	ReadOnly bool     `json:"read_only,omitempty"` // the device takes no writes
+	File     *os.File `json:"-"`
+}
+
+// files are the descriptors that a daemon of this configuration gets beside its own.
+func (c BlockConfig) files() []*os.File {
+	if c.Disk == nil {
+		return nil
+	}
+	return []*os.File{c.Disk.File}
+}
+
+// takeFiles is the other end of files: they begin at descriptor fd.
+func (c *BlockConfig) takeFiles(fd int) {
+	if c.Disk != nil {
+		unix.CloseOnExec(fd)
+		c.Disk.File = os.NewFile(uintptr(fd), c.Disk.Name)
+	}
+}
+
+// cacheHeap is the memory that a cache on a disk takes at most: its directory, and half of what waits to be written; the
+// rest of that is kept as pieces of the boot pack anyway.
+const cacheHeap = 16 << 20
+
+// heap is the garbage collector's aim for what this daemon keeps beside the usual.
+func (c BlockConfig) heap() int64 {
+	if c.Disk != nil {
+		return c.RAM + cacheHeap
+	}
+	return c.RAM
+}
+
+// cacheOpens is how long a boot waits for the tables of its cache, some megabytes. After that it begins without, and
+// asks the cache when it is there.
+const cacheOpens = 2 * time.Second
+
+// openCache begins to use the cache that the configuration names.
+func (d *blockDaemon) openCache(ctx context.Context) {
+	switch {
+	case d.cfg.Disk != nil:
+		late := &lateKeeper{}
+		d.through = &cache.Through{Keeper: late, Begin: lowPriority, Hit: func(n int) { d.ledger.add(bytesDisk, int64(n)) }}
+		opened := make(chan struct{})
+		go func() {
+			defer close(opened)
+			disk, err := d.openDisk(d.cfg.Disk)
+			if err != nil {
+				d.cacheFailed(err)
+				return
+			}
+			late.Store(disk)
+			s := disk.Stats()
+			d.log.Info("cache", "device", d.cfg.Disk.Name, "objects", s.Objects, "bytes", s.Size)
+		}()
+		select {
+		case <-opened:
+		case <-time.After(cacheOpens):
+			d.cacheFailed(fmt.Errorf("its tables are not read after %s; the boot begins without", cacheOpens))
+		case <-ctx.Done():
+		}
+	case d.cfg.RAM > 0:
+		d.through = &cache.Through{Keeper: cache.NewMemory(d.cfg.RAM), Hit: func(n int) { d.ledger.add(bytesRAM, int64(n)) }}
+	}
+}
+
+func (d *blockDaemon) openDisk(c *CacheDisk) (*cache.Disk, error) {
+	size, err := c.File.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	var told sync.Once
+	return cache.Open(c.File, size, cache.Options{Size: c.Size, ReadOnly: c.ReadOnly, Failed: d.cacheFailed,
+		Damaged: func(id chunk.ID) {
+			told.Do(func() {
+				d.ledger.report(Incident{Kind: CacheDamaged, Source: c.Name, Object: id.Name(),
+					Message: "an object in the cache is not what it was; it, and others like it, are fetched again"})
+			})
+		}})
+}
+
+func (d *blockDaemon) cacheFailed(err error) {
+	d.log.Warn("cache", "device", d.cfg.Disk.Name, "err", err)
+	d.ledger.report(Incident{Kind: CacheFailed, Source: d.cfg.Disk.Name, Message: err.Error()})
+}
+
+// closeCache gives what is not on the disk yet the time to get there. On a node it never comes to that; a power cut costs
+// what was fetched in the last second.
+func (d *blockDaemon) closeCache() {
+	if d.through != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), cacheOpens)
+		defer cancel()
+		d.through.Close(ctx)
+	}
+}
+
+// kept is a source that asks the node's cache before from. Without a cache it is from.
+func (d *blockDaemon) kept(from blockdev.Source) blockdev.Source {
+	if d.through == nil {
+		return from
+	}
+	return d.through.Before(from)
+}
+
+// has tells whether the node's cache has an object; nil without a cache.
+func (d *blockDaemon) has() func(chunk.ID) bool {
+	if d.through == nil {
+		return nil
+	}
+	return d.through.Keeper.Has
+}
+
+// warm tells whether the node booted the version before, and so has most of what it reads.
+func (d *blockDaemon) warm() bool {
+	return d.through != nil && d.through.Keeper.Has(d.cfg.Index)
+}
+
+// lowPriority keeps the goroutine on a thread of its own whose writes come after everybody's reads.
+func lowPriority() {
+	runtime.LockOSThread()
+	const whoProcess, bestEffortLast = 1, 2<<13 | 7
+	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, bestEffortLast) // schedulers without priorities refuse
+}
+
+// lateKeeper is a disk that may still be opened: until then it has nothing and wants nothing.
+type lateKeeper struct{ atomic.Pointer[cache.Disk] }
+
+// Get returns an object if the disk is there and has it.
+func (k *lateKeeper) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
+	if d := k.Load(); d != nil {
+		return d.Get(id, size)
+	}
+	return chunk.Verified{}, false
+}
+
+// Has tells whether the disk is there and has an object.
+func (k *lateKeeper) Has(id chunk.ID) bool {
+	d := k.Load()
+	return d != nil && d.Has(id)
+}
+
+// Wants tells whether the disk is there and should have an object.
+func (k *lateKeeper) Wants(id chunk.ID) bool {
+	d := k.Load()
+	return d != nil && d.Wants(id)
+}
+
+// Put is called for objects that are wanted.
+func (k *lateKeeper) Put(v chunk.Verified) error { return k.Load().Put(v) }
+
+// Sync is called after Put.
+func (k *lateKeeper) Sync() error { return k.Load().Sync() }

@@ -1,0 +1,197 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"pando/internal/blockdev"
+	"pando/internal/chunk"
+	"pando/internal/peer"
+	"pando/internal/store"
+)
+
+// PeerPort is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is
+// free; peers learn it from the tracker.
+const PeerPort = 8481
+
+// SwarmConfig says how a daemon shares its boot pack with peers.
+type SwarmConfig struct {
+	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: PeerPort
+	Place string `json:"place,omitempty"` // rack or switch; "": not declared
+	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
+}
+
+// What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
+// buffers take with all peers and watchers that there may be.
+const (
+	blockLoose = 4 << 20
+	blockPeers = 3 << 20
+)
+
+// maxPeerConns is how many connections of peers there are at a time: each watches, and some fetch.
+const maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
+
+// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. Without a
+// pack, or when the group does not want it, everything comes from servers, by origin.
+func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, pack *blockdev.Pack) *peer.Node {
+	c := d.cfg.Swarm
+	if c == nil || pack == nil {
+		return nil
+	}
+	l, err := listenPeers(ctx, c.Port)
+	if err != nil {
+		d.log.Warn("nothing is shared with peers", "err", err)
+		return nil
+	}
+	warm := d.warm()
+	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
+		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || warm, Loose: blockLoose,
+		Observer: swarmWatch{d.watch}, Log: d.log}
+	for _, e := range pack.Map.Pieces {
+		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
+	}
+	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + blockLoose + blockPeers)
+	if d.through != nil {
+		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
+			return d.through.Get(ctx, p.ID, p.Size, fetch)
+		}
+	}
+	n := peer.NewNode(o)
+	if warm {
+		// In the pack's order, which suits a disk; little has to be fetched.
+		pack.Source, pack.Feeder, pack.Streams = d.kept(n), n, true
+	} else {
+		pack.Source, pack.Feeder = n, n
+	}
+	d.swarm.Store(n)
+	go n.Run(ctx)
+	servePeers(ctx, l, n.Handler(), d.log)
+	return n
+}
+
+func (n Network) prefixLength() int {
+	if len(n.Addresses) == 0 {
+		return 0
+	}
+	return n.Addresses[0].Bits()
+}
+
+func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
+	if port == 0 {
+		port = PeerPort
+	}
+	c := net.ListenConfig{KeepAlive: 30 * time.Second}
+	l, err := c.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port)))
+	if err != nil {
+		var again error
+		if l, again = c.Listen(ctx, "tcp", ":0"); again != nil {
+			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
+		}
+	}
+	return &fewConns{Listener: l, room: make(chan struct{}, maxPeerConns)}, nil
+}
+
+// servePeers answers peers until ctx is done.
+func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	context.AfterFunc(ctx, func() { srv.Close() })
+	go srv.Serve(l)
+}
+
+// fewConns closes what is above its bound at once: strangers cannot fill the memory of the daemon.
+type fewConns struct {
+	net.Listener
+	room chan struct{}
+}
+
+// Accept returns the next connection within the bound.
+func (l *fewConns) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.room <- struct{}{}:
+			return &oneConn{Conn: c, leave: sync.OnceFunc(func() { <-l.room })}, nil
+		default:
+			_ = c.Close() // it was never used
+		}
+	}
+}
+
+type oneConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection and makes room for another.
+func (c *oneConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// leave takes the node out of its swarm, because the machine goes down.
+func (d *blockDaemon) leave(ctx context.Context) {
+	if n := d.swarm.Load(); n != nil {
+		n.Leave(ctx)
+	}
+}
+
+// swarmWatch counts what comes from and goes to peers, and turns what goes wrong into incidents.
+type swarmWatch struct{ *sourceWatch }
+
+// Received counts an object of a peer.
+func (w swarmWatch) Received(_ netip.AddrPort, bytes int) {
+	w.ledger.add(bytesPeer, int64(bytes))
+	w.ledger.add(countFetches, 1)
+}
+
+// Uploaded counts an object for a peer.
+func (w swarmWatch) Uploaded(_ netip.AddrPort, bytes int) { w.ledger.add(bytesUploaded, int64(bytes)) }
+
+// Accused reports a peer that sent wrong bytes.
+func (w swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
+	w.ledger.add(countRejected, 1)
+	w.report(Incident{Kind: PeerBanned, Source: p.String(), Object: id.Name(),
+		Message: "it sent bytes that are not the object; they were dropped, and nothing is taken from it any more"})
+}
+
+// Left reports a peer that was slow or failed.
+func (w swarmWatch) Left(l peer.Left) {
+	why := "it failed, or broke off"
+	if l.Slow {
+		why = "it is much slower than others"
+	}
+	w.report(Incident{Kind: PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
+}
+
+// Tracker reports one that is lost, and one that is back after that.
+func (w swarmWatch) Tracker(url string, err error) {
+	if err != nil {
+		w.report(Incident{Kind: TrackerLost, Source: url, Message: "servers send what no known peer has: " + err.Error()})
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trackerLost {
+		w.tell(Incident{Kind: TrackerUp, Source: url, Message: "the tracker answers"})
+	}
+}
+
+func (w swarmWatch) report(i Incident) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trackerLost = w.trackerLost || i.Kind == TrackerLost
+	w.tell(i)
+}

@@ -1,0 +1,180 @@
+package boot
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/cache"
+)
+
+// fakeDisks is a machine with a hard disk that has a mounted partition and swap, a stick, an NBD device and a CD.
+func fakeDisks(t *testing.T) (sys, dev, proc string) {
+	t.Helper()
+	sys = sysTree(t, map[string]string{
+		"devices/sda/size": "1000000", "devices/sda/dev": "8:0", "devices/sda/device/vendor": "ATA  ", "devices/sda/device/model": "OLD DISK ",
+		"devices/sda/sda1/size": "400000", "devices/sda/sda1/partition": "1", "devices/sda/sda1/dev": "8:1",
+		"devices/sda/sda2/size": "400000", "devices/sda/sda2/partition": "2", "devices/sda/sda2/dev": "8:2",
+		"devices/sdb/size": "320000", "devices/sdb/dev": "8:16", "devices/sdb/removable": "1", "devices/sdb/ro": "0",
+		"devices/sdb/queue/logical_block_size": "512", "devices/sdc/size": "320000", "devices/sdc/ro": "1",
+		"devices/sdd/size": "100000", "devices/nbd0/size": "5", "devices/sr0/size": "5",
+	})
+	dev, proc = t.TempDir(), t.TempDir()
+	for name, of := range map[string]string{"sda": "sda", "sda1": "sda/sda1", "sda2": "sda/sda2", "sdb": "sdb", "sdc": "sdc", "sdd": "sdd",
+		"nbd0": "nbd0", "sr0": "sr0"} {
+		link := filepath.Join(sys, "class/block", name)
+		size, err := strconv.ParseInt(sysValue(filepath.Join(sys, "devices", of), "size"), 10, 64)
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(filepath.Join("../../devices", of), link),
+				os.WriteFile(filepath.Join(dev, name), nil, 0o600), os.Truncate(filepath.Join(dev, name), 512*size))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.Mkdir(filepath.Join(proc, "self"), 0o755),
+		os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte("36 35 8:1 / /data rw,noatime - ext4 /dev/sda1 rw\n"), 0o600),
+		os.WriteFile(filepath.Join(proc, "swaps"), []byte("Filename Type Size\n/dev/sda2 partition 1\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sys, dev, proc
+}
+
+func TestListDisks(t *testing.T) {
+	sys, dev, proc := fakeDisks(t)
+	var got []string
+	for _, d := range listDisks(sys, dev, proc) {
+		got = append(got, strings.Join([]string{d.Name, d.Of, d.Model, strconv.FormatInt(d.Size, 10), d.Used,
+			strconv.FormatBool(d.Removable), strconv.FormatBool(d.ReadOnly)}, "|"))
+	}
+	want := []string{
+		"/dev/sda||ATA OLD DISK|512000000|/dev/sda1 is mounted on /data|false|false",
+		"/dev/sda1|/dev/sda||204800000|/dev/sda1 is mounted on /data|false|false",
+		"/dev/sda2|/dev/sda||204800000|/dev/sda2 is swap space|false|false",
+		"/dev/sdb|||163840000||true|false", "/dev/sdc|||163840000||false|true", "/dev/sdd|||51200000||false|false"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestContentOfADisk(t *testing.T) {
+	for name, at := range map[string]signature{"XFS": {0, "XFSB", ""}, "ext4": {0x438, "\x53\xef", ""}, "LUKS": {0, "LUKS\xba\xbe", ""}, "": {0, "nothing", ""}} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		if _, err := f.WriteAt([]byte(at.text), at.at); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(1 << 20); err != nil {
+			t.Fatal(err)
+		}
+		if got := contentOf(f); got != name {
+			t.Errorf("a disk with %q at %d has %q, want %q", at.text, at.at, got, name)
+		}
+	}
+}
+
+func TestPrepareCache(t *testing.T) {
+	sys, dev, proc := fakeDisks(t)
+	for device, why := range map[string]string{"/dev/sda": "mounted on /data", "/dev/sda2": "swap", "/dev/sdc": "read-only", "/dev/sdd": "51 MB",
+		"/dev/sde": "no disk", "/dev/nbd0": "no disk", "/dev/../etc/passwd": "no disk", "": "no disk"} {
+		if err := prepareCache(sys, dev, proc, device, false); err == nil || !strings.Contains(err.Error(), why) || hintOf(err) == "" {
+			t.Errorf("%s: %v, want %q and a hint", device, err, why)
+		}
+	}
+	sdb, err := os.OpenFile(filepath.Join(dev, "sdb"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sdb.Close()
+	const size = 320000 * 512
+	if _, err := sdb.WriteAt([]byte("XFSB"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepareCache(sys, dev, proc, "/dev/sdb", true); err != nil || contentOf(sdb) != "XFS" {
+		t.Errorf("dry run: %v, the disk has %s", err, contentOf(sdb))
+	}
+	if err := prepareCache(sys, dev, proc, "/dev/sdb", false); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := cache.ReadPartitions(sdb, size, 512)
+	if err != nil || len(parts) != 1 || parts[0].Name != cache.PartitionName || contentOf(sdb) != "partition table" {
+		t.Fatalf("partitions %+v, %v; the disk has %s", parts, err, contentOf(sdb))
+	}
+	if _, err := cache.Open(cache.Section{Area: sdb, Start: parts[0].Start}, parts[0].Size, cache.Options{}); err != nil {
+		t.Error(err)
+	}
+	if sgdisk, err := exec.LookPath("sgdisk"); err == nil { // another program's opinion, where there is one
+		if out, err := exec.Command(sgdisk, "--verify", sdb.Name()).CombinedOutput(); err != nil || !strings.Contains(string(out), "No problems found") {
+			t.Errorf("sgdisk: %v\n%s", err, out)
+		}
+	}
+}
+
+// A partition keeps its place in the table, and its neighbours theirs.
+func TestPrepareAPartition(t *testing.T) {
+	sys, dev, proc := fakeDisks(t)
+	if err := os.WriteFile(filepath.Join(proc, "self/mountinfo"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepareCache(sys, dev, proc, "/dev/sda1", false); err != nil {
+		t.Fatal(err)
+	}
+	var has []string
+	for _, d := range listDisks(sys, dev, proc) {
+		has = append(has, d.Has)
+	}
+	if has[0] != "" || has[1] != cache.PartitionName || has[2] != "" {
+		t.Errorf("the disks have %q", has)
+	}
+}
+
+// The disk that init uses: the partition by its name, or what begins as a cache.
+func TestCacheDevice(t *testing.T) {
+	sys, dev, proc := fakeDisks(t)
+	names := blockDevices(sys)
+	if got := cacheDevice(sys, dev, names); got != "" {
+		t.Errorf("without a cache: %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(proc, "swaps"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepareCache(sys, dev, proc, "/dev/sda2", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := cacheDevice(sys, dev, names); got != "sda2" {
+		t.Errorf("by what it begins with: %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(sys, "devices/sdb/uevent"), []byte("DEVTYPE=partition\nPARTNAME=pando-cache\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := cacheDevice(sys, dev, names); got != "sdb" {
+		t.Errorf("by its name: %q", got)
+	}
+}
+
+// An errand is done once, however often it is given.
+func TestErrandOnce(t *testing.T) {
+	var e errands
+	did := make(chan string, 8)
+	do := func(what api.Errand) { did <- what.ID }
+	e.begin(nil, do)
+	if e.recent() {
+		t.Error("no errand is a recent one")
+	}
+	for _, id := range []string{"a", "a", "b", "b"} {
+		e.begin(&api.Errand{ID: id}, do)
+	}
+	got := map[string]bool{<-did: true, <-did: true}
+	if len(did) > 0 || !got["a"] || !got["b"] || !e.recent() {
+		t.Errorf("did %v and %d more", got, len(did))
+	}
+}

@@ -1,0 +1,216 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/cache"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// diskSet is the driver set that a node is sent when its group keeps a cache on a disk.
+const diskSet = "disk"
+
+// Bounds of looking for the cache's disk. It goes on beside the boot, which waits for link and address anyway.
+const (
+	diskPoll  = 50 * time.Millisecond
+	diskQuiet = 3 * time.Second  // without a new device: there is none. USB takes two
+	diskFor   = 15 * time.Second // altogether
+	diskWait  = 5 * time.Second  // more, once the boot needs it
+)
+
+// diskFinder looks for the disk that was prepared as the node's cache.
+type diskFinder struct {
+	done chan struct{}
+	once sync.Once
+	name string // of the block device; "": none
+	err  error
+}
+
+// findDisk begins to look, if the server sent drivers of disks; asked again, it does nothing.
+func (m *machine) findDisk(ctx context.Context) {
+	if _, err := os.Stat(filepath.Join(driverSets, diskSet+".json")); err != nil {
+		return
+	}
+	if m.disks == nil {
+		m.disks = &diskFinder{done: make(chan struct{})}
+	}
+	f := m.disks
+	f.once.Do(func() {
+		index, err := readDriverSets(driverSets, "")
+		if err != nil {
+			f.err = err
+			close(f.done)
+			return
+		}
+		loader := newModuleLoader(index, m.cmd)
+		maps.Copy(loader.loaded, m.modules.loaded)
+		go func() {
+			defer close(f.done)
+			f.name, f.err = look(ctx, loader)
+		}()
+	})
+}
+
+// look loads drivers by what the machine has, until the disk is there or nothing new has appeared for a while.
+func look(ctx context.Context, loader *moduleLoader) (string, error) {
+	begun, changed, devices := time.Now(), time.Now(), -1
+	for {
+		aliases := deviceAliases(sysfs)
+		wanted := loader.wanted(aliases)
+		err := loader.load(wanted)
+		blocks := blockDevices(sysfs)
+		if name := cacheDevice(sysfs, "/dev", blocks); name != "" {
+			return name, nil
+		}
+		if n := len(aliases) + len(blocks); len(wanted) > 0 || n != devices {
+			changed, devices = time.Now(), n
+		}
+		if time.Since(changed) > diskQuiet || time.Since(begun) > diskFor || ctx.Err() != nil {
+			return "", err
+		}
+		time.Sleep(diskPoll)
+	}
+}
+
+// notDisks are block devices that are no disks of the machine, or that take long to say that they are empty.
+var notDisks = []string{"nbd", "loop", "ram", "zram", "sr", "fd", "dm-", "md"}
+
+// blockDevices lists disks and partitions.
+func blockDevices(sys string) (names []string) {
+	entries, _ := os.ReadDir(filepath.Join(sys, "class/block"))
+	for _, e := range entries {
+		if !hasPrefix(e.Name(), notDisks) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func hasPrefix(s string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// cacheDevice picks the partition that bears the cache's name, or else a partition or
+// whole disk that begins as one does.
+func cacheDevice(sys, dev string, names []string) string {
+	parts := map[string]bool{} // disks that have partitions
+	for _, n := range names {
+		if partitionName(sys, n) == cache.PartitionName {
+			return n
+		}
+		if disk := diskOf(sys, n); disk != "" {
+			parts[disk] = true
+		}
+	}
+	for _, n := range names {
+		if !parts[n] && isCache(filepath.Join(dev, n)) {
+			return n
+		}
+	}
+	return ""
+}
+
+// partitionName is what the kernel read in the partition table, "" for none.
+func partitionName(sys, name string) string {
+	data, _ := os.ReadFile(filepath.Join(sys, "class/block", name, "uevent"))
+	for line := range strings.Lines(string(data)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PARTNAME="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// diskOf is the disk that a partition belongs to, "" for what is not a partition.
+func diskOf(sys, name string) string {
+	dir := filepath.Join(sys, "class/block", name)
+	if _, err := os.Stat(filepath.Join(dir, "partition")); err != nil {
+		return ""
+	}
+	to, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(filepath.Dir(to))
+}
+
+func isCache(device string) bool {
+	f, err := os.Open(device)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return cache.Probe(f)
+}
+
+// useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A cache that
+// cannot be used is a fact on the timeline and nothing else.
+func (m *machine) useCache(ctx context.Context, c *BlockConfig) string {
+	a := m.assigned().Cache
+	switch {
+	case a == nil:
+		return ""
+	case a.Kind == fleet.CacheRAM:
+		c.RAM = a.Size
+		return ""
+	}
+	disk, err := m.openCacheDisk(ctx, a.Size)
+	if err != nil {
+		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
+			Hint: "the boot goes on without; `pando node cache` shows the node's disks and prepares one"})
+		return ""
+	}
+	c.Disk = disk
+	if disk.ReadOnly {
+		return ", cache on " + disk.Name + ", which is read-only"
+	}
+	return ", cache on " + disk.Name
+}
+
+func (m *machine) openCacheDisk(ctx context.Context, size int64) (*CacheDisk, error) {
+	if m.disks == nil {
+		return nil, errors.New("the server sent no drivers of disks")
+	}
+	enough := time.NewTimer(diskWait)
+	defer enough.Stop()
+	select {
+	case <-m.disks.done:
+	case <-enough.C:
+		return nil, fmt.Errorf("none was found after %s", diskWait)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if m.disks.name == "" {
+		return nil, errors.Join(errors.New("none is prepared for it"), m.disks.err)
+	}
+	c := &CacheDisk{Name: "/dev/" + m.disks.name, Size: size}
+	if sysValue(filepath.Join(sysfs, "class/block", m.disks.name), "ro") == "1" {
+		c.ReadOnly = true
+	}
+	var err error
+	// Exclusively: what the image mounts or formats later is refused by the kernel.
+	if !c.ReadOnly {
+		c.File, err = os.OpenFile(c.Name, os.O_RDWR|unix.O_EXCL, 0)
+		c.ReadOnly = errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+	}
+	if c.ReadOnly {
+		c.File, err = os.OpenFile(c.Name, os.O_RDONLY|unix.O_EXCL, 0)
+	}
+	return c, err
+}

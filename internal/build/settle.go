@@ -1,0 +1,80 @@
+package build
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settle takes the day of the installation out of a tree: files and directories that the installation made get the time
+// of the newest file that came in a package, and so do the days on which accounts got their passwords. Two installations
+// of the same packages are then one version. Packages' own times stay: what they compiled goes by them.
+func settle(tree string, begin time.Time) error {
+	newest := time.Unix(0, 0)
+	var made []string
+	err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &fs.PathError{Op: "lstat", Path: path, Err: err}
+		}
+		switch at := time.Unix(st.Mtim.Unix()); {
+		case !at.Before(begin):
+			made = append(made, path)
+		case at.After(newest):
+			newest = at
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("settle tree: %w", err)
+	}
+	if err := settleShadow(tree, begin, newest); err != nil {
+		return fmt.Errorf("settle tree: %w", err)
+	}
+	t := unix.NsecToTimespec(newest.UnixNano())
+	for _, path := range made {
+		if err := unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{t, t}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return fmt.Errorf("settle tree: %w", &fs.PathError{Op: "set times", Path: path, Err: err})
+		}
+	}
+	return nil
+}
+
+// settleShadow replaces days from begin on by that of newest in shadow(5): in the third field, in days since 1970. The
+// file keeps owner and mode.
+func settleShadow(tree string, begin, newest time.Time) error {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	text, err := root.ReadFile("etc/shadow")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	const day = 24 * 60 * 60
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(line, ":")
+		if len(f) > 2 {
+			if n, err := strconv.ParseInt(f[2], 10, 64); err == nil && n >= begin.Unix()/day {
+				f[2] = strconv.FormatInt(newest.Unix()/day, 10)
+			}
+		}
+		out.WriteString(strings.Join(f, ":"))
+	}
+	return root.WriteFile("etc/shadow", []byte(out.String()), 0o640)
+}

@@ -1,0 +1,226 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Keeper is where a Through keeps objects: a Disk or a Memory.
+type Keeper interface {
+	Get(id chunk.ID, size int64) (chunk.Verified, bool)
+	Has(id chunk.ID) bool
+	Wants(id chunk.ID) bool
+	Put(v chunk.Verified) error
+	Sync() error
+}
+
+// Source fetches objects, as a block device's source does.
+type Source interface {
+	Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
+}
+
+// Bounds of what a boot pays for its cache.
+const (
+	patience   = time.Second // for the keeper; a disk that wakes up takes several, the network does not
+	mostLate   = 4           // answers that may be late before the keeper is not asked any more, until they come
+	mostQueued = 16 << 20    // bytes that wait to be written; most are kept by the boot pack as well
+	writeQuiet = time.Second // without anything to write, until what was written is made durable
+)
+
+// Through answers from a Keeper what that has, fetches the rest, and has it written in the background. One Through may
+// stand before several sources.
+type Through struct {
+	Keeper Keeper
+	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is
+	Begin  func()          // called by the goroutine that writes, before it does; nil: nothing
+
+	late atomic.Int32 // answers of the keeper that nobody waits for any more
+
+	mu      sync.Mutex
+	queue   []chunk.Verified
+	queued  int64
+	dropped int64
+	wake    chan struct{} // nil: nothing was ever queued
+	ended   chan struct{} // closed when the writing goroutine has ended
+	closed  bool
+}
+
+// Before returns a source that asks the keeper before next.
+func (t *Through) Before(next Source) Source { return throughSource{t, next} }
+
+type throughSource struct {
+	through *Through
+	next    Source
+}
+
+// Get returns the object from the keeper or from next.
+func (s throughSource) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	return s.through.Get(ctx, id, size, func() (chunk.Verified, error) { return s.next.Get(ctx, id, size) })
+}
+
+// Get returns an object that the keeper has, or what fetch fetches.
+func (t *Through) Get(ctx context.Context, id chunk.ID, size int64, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
+	if v, ok := t.look(ctx, id, size); ok {
+		return v, nil
+	}
+	v, err := fetch()
+	if err == nil {
+		t.offer(v)
+	}
+	return v, err
+}
+
+// look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than none.
+func (t *Through) look(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool) {
+	if t.late.Load() >= mostLate {
+		return chunk.Verified{}, false
+	}
+	type answer struct {
+		v  chunk.Verified
+		ok bool
+	}
+	there := make(chan answer)
+	gone := make(chan struct{})
+	go func() {
+		v, ok := t.Keeper.Get(id, size)
+		select {
+		case there <- answer{v, ok}:
+		case <-gone:
+			t.late.Add(-1)
+		}
+	}()
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	select {
+	case a := <-there:
+		if !a.ok {
+			return a.v, false
+		}
+		if t.Hit != nil {
+			t.Hit(len(a.v.Stored()))
+		}
+		t.offer(a.v) // it may be so old that it is to be written again
+		return a.v, true
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	t.late.Add(1)
+	close(gone)
+	return chunk.Verified{}, false
+}
+
+// offer queues an object for writing, if the keeper wants it and there is room.
+func (t *Through) offer(v chunk.Verified) {
+	if !t.Keeper.Wants(v.ID()) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	size := int64(len(v.Stored()))
+	if t.closed || t.queued+size > mostQueued {
+		t.dropped++ // the next boot fetches it again, and has less to write
+		return
+	}
+	t.queue = append(t.queue, v)
+	t.queued += size
+	if t.wake == nil {
+		t.wake, t.ended = make(chan struct{}, 1), make(chan struct{})
+		go t.write(t.wake)
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what is queued, one object at a time, until Close or until the keeper takes nothing more.
+func (t *Through) write(wake <-chan struct{}) {
+	defer close(t.ended)
+	if t.Begin != nil {
+		t.Begin()
+	}
+	quiet := time.NewTimer(writeQuiet)
+	defer quiet.Stop()
+	for {
+		v, ok := t.take()
+		if ok {
+			if t.Keeper.Put(v) != nil {
+				t.giveUp()
+				return
+			}
+			quiet.Reset(writeQuiet)
+			continue
+		}
+		select {
+		case _, open := <-wake:
+			if !open {
+				_ = t.Keeper.Sync() // the keeper told whoever wants to know
+				return
+			}
+		case <-quiet.C:
+			if t.Keeper.Sync() != nil {
+				t.giveUp()
+				return
+			}
+		}
+	}
+}
+
+func (t *Through) take() (chunk.Verified, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.queue = nil
+		return chunk.Verified{}, false
+	}
+	v := t.queue[0]
+	t.queue[0] = chunk.Verified{}
+	t.queue = t.queue[1:]
+	t.queued -= int64(len(v.Stored()))
+	return v, true
+}
+
+// Close stops taking objects, and returns when those that are queued are durable, or ctx is done.
+func (t *Through) Close(ctx context.Context) {
+	t.stop()
+	t.mu.Lock()
+	ended := t.ended
+	t.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+func (t *Through) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		if t.wake != nil {
+			close(t.wake)
+		}
+	}
+}
+
+// giveUp ends writing to a keeper that takes nothing more, which it told whoever wants to know.
+func (t *Through) giveUp() {
+	t.stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue, t.queued = nil, 0
+}
+
+// Dropped is how many objects were not written because too many were waiting.
+func (t *Through) Dropped() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dropped
+}

@@ -1,0 +1,42 @@
+package fleet
+
+import "strings"
+
+// Spelling says how a name is written: small letters and digits, and what else is allowed. A pattern would say the same, but
+// the package that reads patterns is large, and the node's program, which checks names too, is sent with every boot.
+type Spelling struct {
+	Capitals bool   // A to Z are letters too
+	Inner    string // characters allowed beside letters and digits, but not at the start
+	End      bool   // Inner is allowed at the end too
+	Max      int    // bytes; there is at least one
+}
+
+// Allows reports whether s is written like this.
+func (p Spelling) Allows(s string) bool {
+	if s == "" || len(s) > p.Max || !p.letter(s[0]) || !p.End && !p.letter(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if !p.letter(s[i]) && strings.IndexByte(p.Inner, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p Spelling) letter(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || p.Capitals && c >= 'A' && c <= 'Z'
+}
+
+// isNumber reports whether s is a whole number from 1, of at most so many digits and without a zero before them.
+func isNumber(s string, digits int) bool {
+	if s == "" || len(s) > digits || s[0] == '0' {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,290 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/store"
+)
+
+// hostile is a peer that says it has everything, and sends what it likes.
+func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
+	t.Helper()
+	self := netip.AddrFrom4([4]byte{127, 0, 0, byte(100 + i)})
+	l, err := net.Listen("tcp", netip.AddrPortFrom(self, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := http.NewServeMux()
+	m.HandleFunc("GET /o/{id}", send)
+	m.HandleFunc("GET /have", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerPack, s.pack.String())
+		_, _ = w.Write(upTo(len(s.pieces), len(s.pieces))) // the node is gone when this fails
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	srv := httptest.NewUnstartedServer(m)
+	srv.Listener.Close()
+	srv.Listener = l
+	srv.Start()
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	c := trackerClient{s.URL, client(self, 1), new(atomic.Int64), new(atomic.Int64)}
+	q := joinMessage{Pack: s.pack.String(), Pieces: len(s.pieces), Port: l.Addr().(*net.TCPAddr).AddrPort().Port()}
+	if err := c.post(t.Context(), "join", q, &joinReply{}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHostilePeers(t *testing.T) {
+	for name, x := range map[string]struct {
+		send   http.HandlerFunc
+		banned bool
+	}{
+		"wrong bytes": {func(w http.ResponseWriter, r *http.Request) {
+			n := 20_000
+			for range 60 {
+				if _, err := w.Write(make([]byte, n/60)); err != nil {
+					return
+				}
+			}
+		}, true},
+		"endless body": {func(w http.ResponseWriter, r *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 65536)); err != nil {
+					return
+				}
+			}
+		}, true},
+		"short body": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(make([]byte, 100)) // what follows is missing
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, false},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, false},
+		"no word": {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
+		"busy":    {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", http.StatusServiceUnavailable) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, 20, 0)
+			var asked atomic.Bool // on a slow machine the tracker may have given everything before
+			s.hostile(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				asked.Store(true)
+				x.send(w, r)
+			})
+			n := s.start(t, 1)
+			// The read that waits for a piece gets it, whatever the peer does.
+			if v, err := n.Get(t.Context(), s.pieces[7].ID, s.pieces[7].Size); err != nil || v.ID() != s.pieces[7].ID {
+				t.Fatalf("%v", err)
+			}
+			for i, p := range s.pieces {
+				if _, err := n.Get(t.Context(), p.ID, p.Size); err != nil {
+					t.Fatalf("piece %d: %v", i, err)
+				}
+			}
+			n.wait(t)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if (len(n.bad) > 0) != (x.banned && asked.Load()) || n.from["peer"] > 0 {
+				t.Errorf("accused %v; took %d bytes from it", n.bad, n.from["peer"])
+			}
+		})
+	}
+}
+
+// The tracker may go at any moment; objects go on coming.
+func TestTrackerGoesOverSockets(t *testing.T) {
+	s := newSite(t, 40, 200_000) // with this uplink the tracker alone would take four seconds
+	a, b := s.start(t, 1), s.start(t, 2)
+	if _, err := a.Get(t.Context(), s.pieces[0].ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.lost.Store(true)
+	a.wait(t)
+	b.wait(t)
+}
+
+func TestNoTrackerAtAll(t *testing.T) {
+	s := newSite(t, 10, 0)
+	n := s.start(t, 1, func(o *NodeOptions) { o.Trackers = nil })
+	for _, p := range s.pieces {
+		if _, err := n.Get(t.Context(), p.ID, p.Size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.wait(t)
+	if m, _ := n.Control(); m > 0 || s.sent.Load() != s.w() {
+		t.Errorf("%d messages; the server sent %d bytes of %d", m, s.sent.Load(), s.w())
+	}
+}
+
+// A server without a tracker, such as one of an older release, serves as it did before, and that is told once.
+func TestServerWithoutATracker(t *testing.T) {
+	s := newSite(t, 30, 0)
+	s.lost.Store(true)
+	n := s.start(t, 1)
+	n.wait(t)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.sent.Load() != s.w() || fmt.Sprint(n.heard) != "[false]" {
+		t.Errorf("the server sent %d bytes of %d; trackers %v", s.sent.Load(), s.w(), n.heard)
+	}
+}
+
+// A tracker that has forgotten all knows its nodes again with their next question, and the server sends nothing twice.
+func TestTrackerForgetsOverSockets(t *testing.T) {
+	s := newSite(t, 40, 400_000)
+	a, b := s.start(t, 1), s.start(t, 2)
+	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.tracker.mu.Lock()
+	s.tracker.tracker.swarms = map[string]*swarm{}
+	s.tracker.mu.Unlock()
+	a.wait(t)
+	b.wait(t)
+	if s.tracker.Nodes() != 2 || s.sent.Load() > 2*s.w()-1 {
+		t.Errorf("the tracker knows %d nodes; the server sent %d bytes, W is %d", s.tracker.Nodes(), s.sent.Load(), s.w())
+	}
+	for _, n := range []*live{a, b} {
+		n.mu.Lock()
+		if fmt.Sprint(n.heard) != "[true]" {
+			t.Errorf("trackers %v: it answered all the time", n.heard)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// With two servers the swarm goes on at the second when the first is gone.
+func TestSecondTracker(t *testing.T) {
+	s := newSite(t, 20, 0)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	n := s.start(t, 1, func(o *NodeOptions) { o.Trackers = []string{gone.URL, s.URL} })
+	n.wait(t)
+	waitFor(t, func() bool { return s.tracker.Nodes() == 1 })
+}
+
+// What a shelf has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it again has it.
+func TestSmallShelf(t *testing.T) {
+	s := newSite(t, 40, 0)
+	a := s.start(t, 1)
+	a.wait(t)
+	b := s.start(t, 2, func(o *NodeOptions) { o.Idle = true })
+	for _, p := range []int{30, 4} {
+		if _, err := b.Get(t.Context(), s.pieces[p].ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.mu.Lock()
+	if len(b.came) != 2 {
+		t.Errorf("an idle node fetched %d pieces, want the two that were read", len(b.came))
+	}
+	b.mu.Unlock()
+	b.drop(30)
+	if _, err := b.Get(t.Context(), s.pieces[30].ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	a.drop(7)
+	waitFor(t, func() bool { holds, _, _ := a.having(); return !holds.Has(7) })
+	c := s.start(t, 3)
+	c.wait(t) // piece 7 too
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.left)+len(c.bad) > 0 {
+		t.Errorf("a peer that let go of a piece was left: %v, %v", c.left, c.bad)
+	}
+}
+
+// waitFor waits until good says yes.
+func waitFor(t *testing.T, good func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !good() {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come")
+		}
+		time.Sleep(5 * time.Millisecond) // for the processor's sake
+	}
+}
+
+// A node that leaves is gone for its peers at once, and still reads.
+func TestLeave(t *testing.T) {
+	s := newSite(t, 20, 0)
+	a, b := s.start(t, 1), s.start(t, 2)
+	a.wait(t)
+	b.wait(t)
+	waitFor(t, func() bool { return s.tracker.Nodes() == 2 })
+	a.Leave(t.Context())
+	if s.tracker.Nodes() != 1 {
+		t.Errorf("the tracker knows %d nodes", s.tracker.Nodes())
+	}
+	resp, err := http.Get("http://" + netip.AddrPortFrom(a.o.Self, a.o.Port).String() + "/o/" + s.pieces[0].ID.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one that left answers with status %d", resp.StatusCode)
+	}
+	a.drop(3)
+	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {
+		t.Error(err)
+	}
+	a.Leave(t.Context()) // again
+}
+
+// A piece that no server has any more is an error for the read, which has chunks instead, and for nobody else.
+func TestLostPiece(t *testing.T) {
+	s := newSite(t, 10, 0)
+	delete(s.objects, s.pieces[4].ID.Name())
+	n := s.start(t, 1)
+	for range 2 {
+		if _, err := n.Get(t.Context(), s.pieces[4].ID, 0); !errors.Is(err, store.ErrMissing) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	for i, p := range s.pieces {
+		if _, err := n.Get(t.Context(), p.ID, p.Size); err != nil && i != 4 {
+			t.Error(err)
+		}
+	}
+}
+
+// An object outside of the pack comes from the one who fetched it before, once the uplink is spent.
+func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
+	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	extra := []byte(strings.Repeat("firefox ", 1000))
+	id := chunk.Sum(extra)
+	s.objects[id.Name()] = extra
+	a, b := s.start(t, 1), s.start(t, 2)
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() }) // who knows no peers does not ask for any
+	}
+	if _, err := a.Get(t.Context(), id, int64(len(extra))); err != nil {
+		t.Fatal(err)
+	}
+	before, origin := s.sent.Load(), b.bytes("origin")
+	v, err := b.Get(t.Context(), id, int64(len(extra)))
+	if err != nil || v.ID() != id {
+		t.Fatal(err)
+	}
+	// A slow machine may hedge, and then both send it.
+	if s.sent.Load() != before && b.bytes("origin") == origin {
+		t.Errorf("the server sent %d bytes", s.sent.Load()-before)
+	}
+	if s.sent.Load() == before && b.bytes("peer") < len(extra) {
+		t.Errorf("neither the server nor a peer sent it: %v", b.from)
+	}
+}

@@ -1,0 +1,113 @@
+package peer
+
+import (
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Use gives the node its shelf. It is called once.
+func (n *Node) Use(s Shelf) {
+	n.mu.Lock()
+	n.shelf = s
+	n.mu.Unlock()
+	n.Moved()
+}
+
+// Dropped says that the shelf let go of a piece. It does not block, and the shelf may hold a lock of its own.
+func (n *Node) Dropped(piece int) {
+	n.mu.Lock()
+	n.drops = append(n.drops, piece)
+	n.mu.Unlock()
+	n.Moved()
+}
+
+// Moved says that the reach of the shelf may be another. It does not block.
+func (n *Node) Moved() {
+	select {
+	case n.kicked <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+func (n *Node) onShelf() Shelf {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.shelf
+}
+
+// news takes what the shelf told.
+func (n *Node) news() {
+	n.mu.Lock()
+	s, drops := n.shelf, n.drops
+	n.drops = nil
+	n.mu.Unlock()
+	if s == nil {
+		return
+	}
+	for _, p := range drops {
+		if _, kept := s.Piece(p); !kept { // it may have come again
+			n.swarm.Drop(p)
+			n.hold(p, false)
+		}
+	}
+	if n.o.Cached != nil { // pieces also come without this node's doing
+		for p := range n.o.Pieces {
+			if _, kept := s.Piece(p); kept {
+				n.hold(p, true)
+			}
+		}
+	}
+	n.swarm.Reach(s.Reach())
+}
+
+// hold notes what peers may have of this node.
+func (n *Node) hold(piece int, kept bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.holds.Has(piece) == kept {
+		return
+	}
+	n.holds[piece>>3] ^= 1 << (piece & 7)
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// keep takes a piece that came, for reads and for peers.
+func (n *Node) keep(piece int, v chunk.Verified) {
+	s := n.onShelf()
+	kept := s != nil && s.Put(piece, v)
+	n.hold(piece, kept)
+	if !kept {
+		n.swarm.Drop(piece)
+	}
+	n.answer(piece, result{v: v})
+	if s != nil {
+		n.swarm.Reach(s.Reach())
+	}
+}
+
+// answer gives a piece to the reads that wait for it.
+func (n *Node) answer(piece int, r result) {
+	for _, c := range n.waits[piece] {
+		c <- r
+	}
+	delete(n.waits, piece)
+}
+
+// want is a read that waits for a piece; c has room for the answer.
+func (n *Node) want(now time.Duration, piece int, c chan result) {
+	if err := n.lost[piece]; err != nil {
+		c <- result{err: err}
+		return
+	}
+	if s := n.onShelf(); s != nil {
+		if v, kept := s.Piece(piece); kept {
+			c <- result{v: v}
+			return
+		}
+	}
+	n.swarm.Drop(piece)
+	n.waits[piece] = append(n.waits[piece], c)
+	n.swarm.Demand(now, piece)
+}

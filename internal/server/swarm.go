@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/peer"
+	"pando/internal/store"
+)
+
+// goodput is the part of a link that carries objects: of a frame of 1,538 bytes on the wire TCP has 1,448.
+const goodput = 0.94
+
+// newSwarm makes the tracker of the site's swarms. A link whose rate nobody knows is not taken for a fast one here: then the
+// tracker counts the transfers that are under way.
+func newSwarm(c Config, dir *store.Dir) *peer.TrackerServer {
+	uplink := c.Uplink
+	if uplink == 0 {
+		uplink = interfaceRate(sysNet, c.DHCP.Interfaces)
+	}
+	packs := &packPieces{store: dir}
+	return peer.NewTrackerServer(peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput),
+		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}, packs.of)
+}
+
+// packPieces remembers which objects the pieces of boot packs are.
+type packPieces struct {
+	store *store.Dir
+
+	mu    sync.Mutex
+	known map[chunk.ID][]chunk.ID
+}
+
+// packsKnown bounds what is remembered: a pack of a desktop has 2,400 pieces, which are 80 KB.
+const packsKnown = 64
+
+// of is nil when there is no such pack. What it is asked comes from anybody, and costs a look into the store at most.
+func (p *packPieces) of(pack chunk.ID) []chunk.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ids, ok := p.known[pack]; ok {
+		return ids
+	}
+	size, ok := p.store.Stat(pack)
+	if !ok || size > image.MaxPack {
+		return nil
+	}
+	data, err := p.store.Get(context.Background(), pack)
+	if err != nil {
+		return nil
+	}
+	m, err := image.DecodePack(data)
+	if err != nil {
+		return nil
+	}
+	ids := make([]chunk.ID, len(m.Pieces))
+	for i, e := range m.Pieces {
+		ids[i] = e.ID
+	}
+	if p.known == nil || len(p.known) >= packsKnown {
+		p.known = map[chunk.ID][]chunk.ID{}
+	}
+	p.known[pack] = ids
+	return ids
+}
+
+// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
+func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
+	policy := g.Peers.Effective()
+	if policy == fleet.PeersOff {
+		return nil
+	}
+	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack, Share: g.Share}
+}

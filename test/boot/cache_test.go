@@ -1,0 +1,137 @@
+package boot
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// mostWarm is how many bytes of the root may come over the wire when the node's cache has them.
+const mostWarm = 1_000_000
+
+// A node with an empty disk boots as one without. Prepared by the command, the disk is filled by the next boot, and the
+// one after that takes next to nothing from the network, though the power was cut. Damaged, read-only or gone, the disk
+// makes no boot fail, and the timeline says what was wrong.
+func TestRealBootWithACacheDisk(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	kind, size := fleet.CacheDisk, int64(400e6)
+	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Cache: &kind, CacheSize: &size}); err != nil {
+		t.Fatal(err)
+	}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 21, 0, 1}, firmware: testkit.BIOS, group: bookworm,
+		cache: filepath.Join(s.dir, "cache.img")}
+	disk, err := os.Create(n.cache)
+	if err == nil {
+		err = disk.Truncate(512 << 20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	s.announce(n)
+
+	m := s.cacheBoot(n, "empty")
+	s.hasEvent(n, "no cache on a disk: none ")
+	s.prepareCache(n, "/dev/sda")
+	s.cut(m)
+
+	m = s.cacheBoot(n, "first")
+	s.hasEvent(n, "cache on /dev/sda1")
+	s.cut(m)
+
+	m = s.cacheBoot(n, "second")
+	if got := s.latest(n).Bytes; got["server"] >= mostWarm || got["disk"] == 0 {
+		t.Errorf("with a warm cache: %v, want less than %d bytes from the server", got, mostWarm)
+	}
+	s.prove(n, s.shell(n))
+	s.cut(m)
+
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 400 { // among the first 80 MB, where what was written is
+		if _, err := disk.WriteAt([]byte{byte(r.Uint32())}, 20<<20+r.Int64N(60<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m = s.cacheBoot(n, "damaged")
+	s.hasEvent(n, "cache-damaged")
+	s.cut(m)
+
+	n.cacheReadOnly = true
+	m = s.cacheBoot(n, "read-only")
+	s.hasEvent(n, "which is read-only")
+	s.cut(m)
+
+	n.cache = ""
+	m = s.cacheBoot(n, "gone")
+	s.hasEvent(n, "no cache on a disk: none ")
+	s.cut(m)
+}
+
+// cacheBoot boots a node and returns when all that it read was told.
+func (s *site) cacheBoot(n node, name string) *testkit.Machine {
+	s.t.Helper()
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
+	m, booted := s.powerOn(n)
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+	})
+	booted()
+	e := s.recording(n, m)
+	s.t.Logf("%s: %v; %s", name, s.latest(n).Bytes, e.Message)
+	return m
+}
+
+func (s *site) latest(n node) api.BootDetail {
+	s.t.Helper()
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+// hasEvent wants an event with a text in the node's latest boot.
+func (s *site) hasEvent(n node, text string) {
+	s.t.Helper()
+	var all []string
+	for _, e := range s.latest(n).Events {
+		if strings.Contains(e.Message, text) {
+			return
+		}
+		all = append(all, string(e.Stage)+": "+e.Message)
+	}
+	s.t.Errorf("no event of %s says %q:\n%s", n.name, text, strings.Join(all, "\n"))
+}
+
+// cut ends a machine as a power cut does.
+func (s *site) cut(m *testkit.Machine) {
+	s.t.Helper()
+	if err := m.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// prepareCache makes a disk of a running node its cache, as an operator does.
+func (s *site) prepareCache(n node, device string) {
+	s.t.Helper()
+	c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "node", "cache", n.name,
+		"--device", device, "--erase", device)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		s.t.Fatal(errors.Join(err, errors.New(string(out))))
+	}
+	s.t.Logf("%s", out)
+	if b := s.latest(n); b.State != trace.Up {
+		s.t.Errorf("the node is %s after its cache was prepared", b.State)
+	}
+}

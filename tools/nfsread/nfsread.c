@@ -1,0 +1,78 @@
+/*
+ * nfsread SERVER EXPORT: reads of files over NFS 4, by libnfs, for `pando-lab storm`.
+ *
+ * A line "OFFSET LENGTH PATH" on standard input is answered on standard output by a line with the number of bytes and
+ * these bytes. A file stays open once it was read. The first thing that goes wrong ends the program.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <nfsc/libnfs.h>
+
+enum { MOST_FILES = 16384, MOST_BYTES = 1 << 20 };
+
+static struct { char *path; struct nfsfh *handle; } files[MOST_FILES];
+
+static void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "nfsread: %s: %s\n", what, why);
+	exit(1);
+}
+
+/* handle finds an open file, by open addressing, or opens it. */
+static struct nfsfh *handle(struct nfs_context *nfs, const char *path)
+{
+	uint32_t at = 2166136261u;
+	for (const char *c = path; *c; c++)
+		at = (at ^ (unsigned char)*c) * 16777619u;
+	for (int tries = 0; tries < MOST_FILES; tries++, at++) {
+		at %= MOST_FILES;
+		if (!files[at].path) {
+			if (nfs_open(nfs, path, O_RDONLY, &files[at].handle) != 0)
+				fail(path, nfs_get_error(nfs));
+			files[at].path = strdup(path);
+			return files[at].handle;
+		}
+		if (strcmp(files[at].path, path) == 0)
+			return files[at].handle;
+	}
+	fail(path, "too many files");
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static char line[8192], bytes[MOST_BYTES];
+	struct nfs_context *nfs = nfs_init_context();
+
+	if (argc != 3)
+		fail("usage", "nfsread SERVER EXPORT");
+	if (!nfs || nfs_set_version(nfs, 4) != 0 || nfs_mount(nfs, argv[1], argv[2]) != 0)
+		fail(argv[1], nfs ? nfs_get_error(nfs) : "no memory");
+	puts("mounted");
+	fflush(stdout);
+	while (fgets(line, sizeof line, stdin)) {
+		unsigned long long offset, length;
+		int name = 0;
+
+		line[strcspn(line, "\n")] = 0;
+		if (sscanf(line, "%llu %llu %n", &offset, &length, &name) != 2 || !name || length > MOST_BYTES)
+			fail("request", line);
+		struct nfsfh *file = handle(nfs, line + name);
+		uint64_t have = 0;
+		while (have < length) {
+			int n = nfs_pread(nfs, file, offset + have, length - have, bytes + have);
+			if (n < 0)
+				fail(line + name, nfs_get_error(nfs));
+			if (n == 0)
+				break;
+			have += n;
+		}
+		printf("%llu\n", (unsigned long long)have);
+		fwrite(bytes, 1, have, stdout);
+		fflush(stdout);
+	}
+	return 0;
+}
