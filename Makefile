@@ -43,6 +43,11 @@ bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local di
 	@scripts/install-packages rivals
 	@build/bin/pando-lab alone $(ALONE)
 
+.PHONY: bench-update
+bench-update: build ## what an update of a dozen packages costs in bytes (root, two builds of an image)
+	@scripts/install-packages demo
+	@build/bin/pando-lab update
+
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin
 	@scripts/install-packages build

@@ -30,6 +30,7 @@ const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
+  pando-lab update [--archive ADDRESS] [--dir build/update]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
   pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md
 `
@@ -77,6 +78,12 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 			return nil, err
 		}
 		return a.measure, nil
+	case "update":
+		u, err := newUpdate(args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return u.measure, nil
 	case "bad-peer":
 		return runBadPeer(args[1:], stderr)
 	case "storm":
