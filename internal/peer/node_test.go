@@ -144,13 +144,18 @@ func TestServerWithoutATracker(t *testing.T) {
 // A tracker that has forgotten all knows its nodes again with their next question, and the server sends nothing twice.
 func TestTrackerForgetsOverSockets(t *testing.T) {
 	s := newSite(t, 40, 400_000)
+	s.gate = make(chan struct{})
 	a, b := s.start(t, 1), s.start(t, 2)
-	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {
-		t.Fatal(err)
+	for s.tracker.Nodes() < 2 { // they have joined, and have nothing yet
+		time.Sleep(time.Millisecond)
 	}
 	s.tracker.mu.Lock()
 	s.tracker.tracker.swarms = map[string]*swarm{}
 	s.tracker.mu.Unlock()
+	close(s.gate)
+	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {
+		t.Fatal(err)
+	}
 	a.wait(t)
 	b.wait(t)
 	if s.tracker.Nodes() != 2 || s.sent.Load() > 2*s.w()-1 {

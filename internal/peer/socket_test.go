@@ -23,7 +23,8 @@ type site struct {
 	*httptest.Server
 	objects map[string][]byte
 	sent    atomic.Int64
-	lost    atomic.Bool // the tracker is not there
+	lost    atomic.Bool   // the tracker is not there
+	gate    chan struct{} // objects are sent when it is closed; nil: at once
 	tracker *TrackerServer
 	pack    chunk.ID
 	pieces  []Piece
@@ -56,6 +57,9 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 		if s.objects[r.PathValue("id")] == nil {
 			http.NotFound(w, r)
 			return
+		}
+		if s.gate != nil {
+			<-s.gate
 		}
 		n, _ := w.Write(s.objects[r.PathValue("id")])
 		s.sent.Add(int64(n))
