@@ -370,8 +370,9 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 	})
 }
 
-// A piece that is read again takes the room of the one that is read last, which comes again. One that lies beyond all
-// that is kept takes nobody's.
+// What is read completely makes room, but for the piece that was read last. A piece that is read again takes the room of
+// the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A piece that was not
+// read is let go of when as many were read since its place as there is room for.
 func TestReadTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -405,15 +406,17 @@ func TestReadTakesRoom(t *testing.T) {
 		}
 		synctest.Wait()
 		read(19)
-		kept(1, 2, 3, 4) // piece 0, of a place that the boot is past, made room
+		kept(0, 1, 2, 3)
 		read(2)
 		read(3)
-		kept(3, 4, 5, 6)
+		kept(0, 1, 3, 4)
 		read(0)
-		kept(0, 4, 5, 6) // 6 made room, and came again when the boot was past 3
 		read(4)
-		read(6)
+		kept(1, 4, 5, 6)
+		read(2)
+		kept(1, 2, 4, 5)
 		read(5)
+		kept(5, 6, 7, 8) // the boot is past piece 1
 		if n := src.gets[m.Pieces[6].ID]; n != 2 {
 			t.Errorf("piece 6 was fetched %d times, want once more after it made room", n)
 		}
@@ -468,4 +471,37 @@ func TestStreamsGiveWayToReads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Four programs that start side by side read their parts of the pack in an order that is not the pack's. With room for a
+// quarter of the pack nothing is fetched twice: what is behind the others is waited for.
+func TestDisorderFetchesNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
+		img := randomImage(t, blocks)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: blocks}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = m.StoredSize()/4, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 4*chunk.BlockSize) // half a piece
+		for turn := 0; turn < blocks; turn += 4 * program {
+			for at := 0; at < program; at += 4 {
+				for _, of := range []int{3, 1, 0, 2} { // the pack has them one after the other
+					synctest.Wait()
+					off := (turn + of*program + at) * chunk.BlockSize
+					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil || !bytes.Equal(p, img.raw[off:][:len(p)]) {
+						t.Fatalf("wrong bytes at %d, or %v", off, err)
+					}
+				}
+			}
+		}
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
+		}
+	})
 }
