@@ -247,7 +247,7 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 			return nil
 		}
 		if !r.Load.foreign() && s.rate == 0 {
-			p.slower(j.System)
+			p.slower(j.System, r.Load.Busy-r.Load.others())
 		}
 	}
 	return nil
