@@ -96,6 +96,8 @@ type BlockStatus struct {
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
 	Uploaded  int64            `json:"uploaded"` // bytes of objects that were sent to peers
+	Messages  int64            `json:"messages"` // to trackers, by this block daemon
+	Control   int64            `json:"control"`  // bytes of those and their answers, without HTTP's headers
 	Rejected  int64            `json:"rejected"` // answers that were not the object asked for
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
