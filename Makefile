@@ -44,9 +44,14 @@ bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local di
 	@build/bin/pando-lab alone $(ALONE)
 
 .PHONY: bench-update
-bench-update: build ## what an update of a dozen packages costs in bytes (root, two builds of an image)
+bench-update: build ## what an update of a dozen packages costs in bytes (root, two builds of an image); UPDATE="..." for flags
 	@scripts/install-packages demo
-	@build/bin/pando-lab update
+	@build/bin/pando-lab update $(UPDATE)
+
+.PHONY: bench-k
+bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two builds of an image); K="--data DIR,DIR" takes images that are there
+	@scripts/install-packages demo
+	@build/bin/pando-lab k $(K)
 
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin

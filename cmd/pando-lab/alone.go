@@ -57,29 +57,23 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	if len(a.ways) == 0 {
 		a.ways = wayNames()
 	}
-	err := a.check(f.Args())
+	err := a.place(f.Args())
+	if err == nil {
+		err = a.check()
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab alone:", err)
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err == nil {
-		a.bin = filepath.Dir(self)
-		a.dir, err = filepath.Abs(a.dir)
 	}
 	return a, err
 }
 
-func (a *alone) check(rest []string) error {
+func (a *alone) check() error {
 	for _, w := range a.ways {
 		if !slices.Contains(wayNames(), w) {
 			return fmt.Errorf("way %q: there are %s", w, strings.Join(wayNames(), ", "))
 		}
 	}
-	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unknown argument %q", rest[0])
-	case a.runs < 1:
+	if a.runs < 1 {
 		return fmt.Errorf("%d rounds", a.runs)
 	}
 	return nil

@@ -30,7 +30,8 @@ const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
-  pando-lab update [--archive ADDRESS] [--dir build/update]
+  pando-lab update [--archive ADDRESS] [--dir build/storm]
+  pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
   pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md
 `
@@ -84,6 +85,12 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 			return nil, err
 		}
 		return u.measure, nil
+	case "k":
+		k, err := newKBytes(args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return k.measure, nil
 	case "bad-peer":
 		return runBadPeer(args[1:], stderr)
 	case "storm":
@@ -121,16 +128,25 @@ func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, erro
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if f.NArg() > 0 {
+	err := l.place(f.Args())
+	if err != nil {
 		fmt.Fprint(stderr, usage)
-		return nil, fmt.Errorf("unknown argument %q", f.Arg(0))
-	}
-	self, err := os.Executable()
-	if err == nil {
-		l.bin = filepath.Dir(self)
-		l.dir, err = filepath.Abs(l.dir)
 	}
 	return l, err
+}
+
+// place finds where things are. rest is what was left of the arguments: nothing may be.
+func (l *lab) place(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unknown argument %q", rest[0])
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	l.bin = filepath.Dir(self)
+	l.dir, err = filepath.Abs(l.dir)
+	return err
 }
 
 func (l *lab) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }

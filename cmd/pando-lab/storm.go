@@ -84,15 +84,11 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
+	err := s.place(f.Args())
+	if err == nil {
+		err = s.check()
+	}
 	if err != nil {
-		return nil, err
-	}
-	s.bin = filepath.Dir(self)
-	if s.dir, err = filepath.Abs(s.dir); err != nil {
-		return nil, err
-	}
-	if err = s.check(f.Args()); err != nil {
 		fmt.Fprintln(stderr, "pando-lab storm:", err)
 	}
 	return s, err
@@ -115,14 +111,17 @@ func commandLine(args []string) string {
 }
 
 // check completes the flags and says what is wrong with them.
-func (s *storm) check(rest []string) error {
+func (s *storm) check() error {
 	if len(s.nodes) == 0 {
 		s.nodes = []int{1, 10, 40}
 		if s.full {
 			s.nodes = []int{1, 10, 40, 100, 200}
 		}
 	}
-	if len(s.wanted) == 0 {
+	switch {
+	case len(s.faults) > 0 || s.guests > 0:
+		s.wanted = []string{bestName()}
+	case len(s.wanted) == 0:
 		s.wanted = names(s.systems())
 	}
 	for _, name := range s.wanted {
@@ -137,8 +136,6 @@ func (s *storm) check(rest []string) error {
 		return err
 	}
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unknown argument %q", rest[0])
 	case s.guests < 0 || s.guests > mostGuests:
 		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
 	case s.runs < 1:
@@ -250,7 +247,7 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 			return nil
 		}
 		if !r.Load.foreign() && s.rate == 0 {
-			p.slower(j.System)
+			p.slower(j.System, r.Load.Busy-r.Load.others())
 		}
 	}
 	return nil
@@ -309,7 +306,7 @@ func (s *storm) results(m *material) (*report, error) {
 		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
-	rep.Date = now.Date
+	rep.Date, rep.K = now.Date, now.K
 	return rep, nil
 }
 

@@ -59,8 +59,8 @@ func TestStormPlanTakesTurns(t *testing.T) {
 }
 
 func TestRoundRate(t *testing.T) {
-	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 3 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
-		99e6: 70 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
+	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 4 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
+		99e6: 80 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
 		if got := roundRate(r); got != want {
 			t.Errorf("%g: got %s, want %s", r, got, want)
 		}
@@ -69,17 +69,26 @@ func TestRoundRate(t *testing.T) {
 
 // By unicast N does not matter, because the server's link is what all wait for; with peers all links are full at once.
 func TestPace(t *testing.T) {
-	p := &pace{cores: 2, w: 11.75e6, rates: map[string]testkit.Rate{}}
 	alone, together := system{name: "alone", cost: 1}, system{name: "together", cost: 1, shared: true}
-	// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 94 Mb.
-	if got := p.rate(alone, 40); got != 100*testkit.Mbit {
-		t.Errorf("by unicast: got %s", got)
-	}
-	if got := p.rate(together, 40); got != 3*testkit.Mbit {
-		t.Errorf("with peers: got %s, want the step below 3.1 Mb/s", got)
-	}
-	if p.slower("alone"); p.rate(alone, 40) != 50*testkit.Mbit || p.rate(together, 1) != 3*testkit.Mbit {
-		t.Errorf("slower: got %v", p.rates)
+	for _, w := range []float64{costSet, 5 * costSet} {
+		p := &pace{cores: 2, w: w, rates: map[string]testkit.Rate{}}
+		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb. A larger one
+		// takes as much longer.
+		if got := p.rate(alone, 40); got != 80*testkit.Mbit {
+			t.Errorf("by unicast: got %s", got)
+		}
+		if got := p.rate(together, 40); got != 5*testkit.Mbit {
+			t.Errorf("with peers: got %s, want the step below 5.7 Mb/s", got)
+		}
+		if got := p.rate(together, 1); got != 5*testkit.Mbit {
+			t.Errorf("with fewer nodes: got %s, want the same", got)
+		}
+		if p.slower("alone", 1); p.rate(alone, 40) != 40*testkit.Mbit {
+			t.Errorf("slower: got %v", p.rates)
+		}
+		if p.slower("together", 0.51); p.rate(together, 40) != 4*testkit.Mbit {
+			t.Errorf("slower by little: got %v", p.rates)
+		}
 	}
 }
 

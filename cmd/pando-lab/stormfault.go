@@ -26,7 +26,7 @@ type fault struct {
 const noFault = "none"
 
 // serverAway is how long a killed server is away.
-const serverAway = 60 * time.Second
+const serverAway = 120 * time.Second
 
 // faultShare is the part of the nodes that it happens to.
 const faultShare = 0.2

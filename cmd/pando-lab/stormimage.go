@@ -26,6 +26,7 @@ type material struct {
 	boot     script   // what a boot reads, and when
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
+	k        *kSize
 
 	store       *store.Dir
 	scratch     string // directory for files that rivals need
@@ -56,6 +57,12 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
 		return nil, err
 	}
+	agent, err := agentSize(ctx, s.bin)
+	if err != nil {
+		return nil, err
+	}
+	k := kOf(m.manifest, string(m.version), agent)
+	m.k = &k
 	boots, err := s.recorded(ctx, m.version)
 	if err != nil {
 		return nil, err
@@ -68,6 +75,7 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 		return nil, err
 	}
 	s.say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), mega(m.manifest.Root.Size))
+	s.say("K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s", mega(k.Every), mega(k.Known), k.NIC)
 	s.say("Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W", len(m.want), mega(m.read),
 		m.boot.length.Seconds(), len(boots), mega(m.bootSet))
 	return m, nil

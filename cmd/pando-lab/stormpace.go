@@ -14,14 +14,20 @@ const mostBusy = 0.70
 // aimBusy is what rates are chosen for.
 const aimBusy = 0.50
 
-// sharedTime is what a storm takes at least where nodes give each other what they have, in W/(eta B).
-const sharedTime = 1.25
+// sharedTime is what a storm usually takes where nodes give each other what they have, in W/(eta B), and what each node takes
+// of the processors is spread over it. One that takes less is busier, and made again on slower links; links that are slower
+// than they have to be show time-outs rather than the swarm.
+const sharedTime = 2.4
+
+// costSet is the W that the costs of systems were measured with, in bytes; they grow with it.
+const costSet = 11.24e6
 
 // fastestLink bounds what is chosen: the queue of a faster link would be longer than 50 ms need it.
 const fastestLink = 500 * testkit.Mbit
 
 // pace chooses the rates of links, by what a run takes of the processors. Runs of all numbers of nodes of a system have the
-// same rate, so the run with the most nodes comes first, and one that was too busy is made again with half the rate.
+// same rate, so the run with the most nodes comes first, and one that was too busy is made again, as much slower as that was
+// too busy.
 type pace struct {
 	cores float64
 	w     float64 // bytes
@@ -41,17 +47,21 @@ func (p *pace) rate(s system, most int) testkit.Rate {
 		if s.shared {
 			full = float64(most) / sharedTime
 		}
-		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * s.cost * full))
+		cost := s.cost * p.w / costSet
+		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * cost * full))
 		p.rates[s.name] = r
 	}
 	return r
 }
 
-// slower halves a system's rate.
-func (p *pace) slower(name string) { p.rates[name] = roundRate(float64(p.rates[name]) / 2) }
+// slower lowers a system's rate after a run that took so much of the processors, by a step at least.
+func (p *pace) slower(name string, busy float64) {
+	r := float64(p.rates[name])
+	p.rates[name] = roundRate(min(r*aimBusy/busy, r*0.99))
+}
 
 // rounded are the steps of rates, per power of ten.
-var rounded = []float64{1, 1.5, 2, 3, 5, 7}
+var rounded = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
 
 // roundRate rounds down to a step.
 func roundRate(r float64) testkit.Rate {

@@ -36,7 +36,7 @@ func (s *storm) writePage(ctx context.Context) error {
 		if err := r.draw(ctx, dir, r.Image+"-", false); err != nil {
 			return err
 		}
-		alone, err := readAlone(filepath.Join(filepath.Dir(file), "alone.json"))
+		alone, err := readBeside[aloneResult](file, "alone.json")
 		if err != nil {
 			return err
 		}
@@ -44,6 +44,9 @@ func (s *storm) writePage(ctx context.Context) error {
 			alone = nil
 		}
 		r.section(&out, filepath.Base(dir), alone)
+	}
+	if err := otherSection(&out, s.from[0]); err != nil {
+		return err
 	}
 	out.WriteString(pageFoot)
 	return store.WriteFile(s.page, []byte(out.String()), 0o644)
@@ -53,17 +56,21 @@ func (s *storm) writePage(ctx context.Context) error {
 const guestText = "Whole machines, from power-on: firmware, kernel and initramfs by HTTP, and the root. They are emulated, and their processors are " +
 	"what most of the time goes to: a link without limit, for comparison, shows how much.\n\n"
 
-// readAlone reads what `make bench-alone` left; nil: nothing.
-func readAlone(file string) (*aloneResult, error) {
+// readBeside reads what another measurement left beside the results; nil: nothing.
+func readBeside[T any](results, name string) (*T, error) {
+	file := filepath.Join(filepath.Dir(results), name)
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	r := &aloneResult{}
+	out := new(T)
 	if err == nil {
-		err = json.Unmarshal(b, r)
+		err = json.Unmarshal(b, out)
 	}
-	return r, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return out, nil
 }
 
 // draw writes the diagrams of what was not discarded, as SVG and PNG.
@@ -98,7 +105,8 @@ TCP leaves for data. W/(eta B) is the time in which one link carries one boot se
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
 and NBD. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Kernel and
-initramfs are not part of it: they come before, to each node from the server, whatever serves the root.
+initramfs, K, come before, to each node from the server, whatever serves the root; their time is not part of it, and their bytes
+are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `
 
 // section is one image's part of the page.
@@ -117,7 +125,7 @@ func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
 	out.WriteString("\n" + r.systemsText())
-	out.WriteString("\n### What was aimed at\n\n" + markdown(append([]row{{"what", "aim", "measured", ""}}, r.targets(alone)...)))
+	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone)))
 	if alone != nil {
 		fmt.Fprintf(out, "\n### One machine alone\n\n`make bench-alone`, %s:\n\n```\n%s```\n", alone.Date.Format(time.DateOnly), alone.table())
 	}
@@ -129,6 +137,29 @@ func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))
 	}
 }
+
+// otherSection is about what is the same for all images: kernel and initramfs, and updates.
+func otherSection(out *strings.Builder, results string) error {
+	k, err := readBeside[kResult](results, "k.json")
+	if err != nil {
+		return err
+	}
+	u, err := readBeside[updateResult](results, "update.json")
+	if err != nil {
+		return err
+	}
+	if k == nil {
+		k = &kResult{}
+	}
+	out.WriteString("\n## Kernel and initramfs, and updates\n\n" + otherText + markdown(targetRows(append(kRows(k.Images), u.target())...)))
+	if u != nil && len(u.Packages) > 0 {
+		fmt.Fprintf(out, "\nThe packages: %s.\n", strings.Join(u.Packages, ", "))
+	}
+	return nil
+}
+
+const otherText = "By `make bench-k` and `make bench-update`. K is the kernel and the initramfs, as they are sent. The update is that from a " +
+	"point release of Debian to the packages of today.\n\n"
 
 const faultText = "It happens when the storm is half of W/(eta B) old; bad peers are there from the beginning. Every byte that a node read was " +
 	"compared with the image: a run in which one is wrong, or in which a node does not boot, fails and has no line here.\n\n"
@@ -178,6 +209,8 @@ On an idle machine, as root:
     make bench-storm           # up to 40 nodes
     make bench-storm FULL=1    # up to 200 nodes
     make bench-alone           # one emulated machine by itself
+    make bench-k               # kernel and initramfs of Debian 12 and 13
+    make bench-update          # bytes of an update
     build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
 
 The raw data of each run and node is in storm.json. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its

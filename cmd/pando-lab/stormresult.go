@@ -33,6 +33,7 @@ type report struct {
 	RootSize int64      `json:"root_size"`
 	BootSet  int64      `json:"boot_set"` // W, bytes
 	Read     int64      `json:"read"`     // bytes that a boot reads
+	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
 	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
 	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
@@ -166,7 +167,7 @@ func (r stormRun) line() string {
 
 func newReport(m *material, s *storm) *report {
 	return &report{Date: time.Now().UTC(), Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
-		BootSet: m.bootSet, Read: m.read}
+		BootSet: m.bootSet, Read: m.read, K: m.k}
 }
 
 // machine says where it was measured.

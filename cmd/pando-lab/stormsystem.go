@@ -46,6 +46,8 @@ type taken struct {
 	Served    map[string]int64 `json:"served"`              // bytes of answers that needed no transfer of their own, by source
 	Failures  int64            `json:"failures"`            // transfers that failed, or brought wrong bytes
 	Rejected  int64            `json:"rejected"`            // answers that were not the object
+	Messages  int64            `json:"messages"`            // to the tracker
+	Control   int64            `json:"control"`             // bytes of those and their answers, without HTTP's headers
 	Incidents map[string]int   `json:"incidents,omitempty"` // what it told, by kind
 	CPU       float64          `json:"cpu"`                 // seconds of the node's processes
 	Memory    int64            `json:"memory"`              // most bytes resident of them
@@ -192,7 +194,7 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 		return taken{}, err
 	}
 	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected, Rejected: st.Rejected,
-		Incidents: map[string]int{}}
+		Messages: st.Messages, Control: st.Control, Incidents: map[string]int{}}
 	for _, i := range st.Incidents {
 		t.Incidents[string(i.Kind)]++
 	}

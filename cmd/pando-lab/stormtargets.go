@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // bestName is all of Pando that there is.
@@ -12,72 +10,107 @@ func bestName() string {
 	return all[len(all)-1].name
 }
 
-// targets are what Pando aims at, each with what was measured.
-func (r *report) targets(alone *aloneResult) (out []row) {
-	best := bestName()
-	add := func(what, aim string, limit, got float64, ok bool) {
-		if !ok {
-			out = append(out, row{what, aim, "not measured", ""})
-			return
-		}
-		verdict := "met"
-		if got > limit {
-			verdict = fmt.Sprintf("**missed by %.0f %%**", (got/limit-1)*100)
-		}
-		out = append(out, row{what, aim, fmt.Sprintf("%.2f", got), verdict})
+// target is something that Pando aims at, with what was measured.
+type target struct {
+	what  string
+	limit float64 // 0: there is no aim, the figure stands beside others
+	got   float64
+	ok    bool // it was measured
+}
+
+// row is the target's line in the table of targets.
+func (t target) row() row {
+	aim, got, verdict := "", "not measured", ""
+	if t.limit > 0 {
+		aim = fmt.Sprintf("≤ %.2f", t.limit)
 	}
+	if t.ok {
+		got = fmt.Sprintf("%.2f", t.got)
+	}
+	switch {
+	case !t.ok || t.limit == 0:
+	case t.got > t.limit:
+		verdict = fmt.Sprintf("**missed by %.0f %%**", (t.got/t.limit-1)*100)
+	default:
+		verdict = "met"
+	}
+	return row{t.what, aim, got, verdict}
+}
+
+var targetHeads = row{"what", "aim", "measured", ""}
+
+func targetRows(of ...target) (out []row) {
+	out = append(out, targetHeads)
+	for _, t := range of {
+		out = append(out, t.row())
+	}
+	return out
+}
+
+// targets are those of one image.
+func (r *report) targets(alone *aloneResult) []row {
+	var all []target
+	all = append(all, r.timeTargets()...)
+	all = append(all, r.serverTargets()...)
+	all = append(all, r.nodeTargets(alone)...)
+	return append(targetRows(all...), r.faultTargets()...)
+}
+
+// timeTargets are about the time of a storm.
+func (r *report) timeTargets() (out []target) {
 	for _, x := range []struct {
 		nodes int
 		limit float64
 	}{{40, 1.25}, {200, 1.35}} {
-		m, ok := r.typical(kind{x.nodes, best}, false)
-		add(fmt.Sprintf("the last of %d nodes has booted, server's link as fast as a node's, in W/(eta B)", x.nodes), fmt.Sprintf("≤ %.2f", x.limit), x.limit, m.units(), ok)
+		m, ok := r.typical(kind{x.nodes, bestName()}, false)
+		out = append(out, target{fmt.Sprintf("the last of %d nodes has booted, server's link as fast as a node's, in W/(eta B)", x.nodes), x.limit, m.units(), ok})
 	}
-	if most, ok := r.largest(best); ok {
-		w := float64(r.BootSet)
-		objects := most.total("server") / w
-		add(fmt.Sprintf("objects that left the server for %d nodes, in W", most.Nodes), "≤ 1.30", 1.3, objects, true)
-		control := (float64(most.ServerSent)*eta - most.total("server")) / float64(most.Nodes) / 1000
-		add("all else that left it, for each node, in KB (manifest, index pages and answers among it)", "≤ 20", 20, control, true)
+	return out
+}
+
+// serverTargets are about what the server sends in the largest storm.
+func (r *report) serverTargets() []target {
+	most, ok := r.largest(bestName())
+	if !ok {
+		return []target{{what: "objects that left the server in a storm, in W", limit: 1.3}, {what: "messages with the tracker, for each node, in KB", limit: 20}}
 	}
-	one, ok := r.typical(kind{1, best}, false)
-	add("bytes on the wire of one boot, to bytes that it reads", "≤ 0.35", 0.35, one.wire(), ok)
+	n, w := float64(most.Nodes), float64(r.BootSet)
+	objects := most.total("server")
+	messages := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Messages) })
+	control := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Control + n.Taken.Messages*httpBytes) })
+	out := []target{
+		{fmt.Sprintf("objects that left the server for %d nodes, in W", most.Nodes), 1.3, objects / w, true},
+		{"messages with the tracker, for each node, in KB", 20, control / 1000, messages > 0},
+		{"such messages in a second, of all nodes", 0, messages * n / most.Last, messages > 0},
+		{"all else that left the server, for each node, in KB: manifest, map of the boot pack, index, what was broken off", 0,
+			(float64(most.ServerSent)*eta - objects - n*control) / n / 1000, true},
+	}
+	return append(out, r.K.beside(most)...)
+}
+
+// httpBytes is about what HTTP adds to a message to the tracker and its answer.
+const httpBytes = 285
+
+// nodeTargets are about one node.
+func (r *report) nodeTargets(alone *aloneResult) []target {
+	one, ok := r.typical(kind{1, bestName()}, false)
+	out := []target{{"bytes on the wire of one boot, to bytes that it reads", 0.35, one.wire(), ok}}
 	for _, x := range aloneTargets {
 		pairs := 0
 		if alone != nil {
 			pairs = min(len(alone.Seconds["pando"]), len(alone.Seconds[x.way]))
 		}
-		got := 0.0
-		if pairs > 0 {
-			got = paired(alone.Seconds["pando"], alone.Seconds[x.way])
+		t := target{what: fmt.Sprintf("one machine alone on a fast link, from /init to booted, to %s (median of %d pairs)", x.what, pairs), limit: x.limit, ok: pairs > 0}
+		if t.ok {
+			t.got = paired(alone.Seconds["pando"], alone.Seconds[x.way])
 		}
-		add(fmt.Sprintf("one machine alone on a fast link, from /init to booted, to %s (median of %d pairs)", x.what, pairs), fmt.Sprintf("≤ %.2f", x.limit),
-			x.limit, got, pairs > 0)
+		out = append(out, t)
 	}
-	add("processor time of the block daemon for one boot, in s", "≤ 0.50", 0.5, one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok)
 	kept := float64(min(r.BootSet, 24<<20))
-	add("memory of the block daemon beside the boot pack that it keeps, in MB", "≤ 24", 24,
-		(one.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })-kept)/1e6, ok)
-	out = append(out, row{"kernel and initramfs of a first boot, and when the NIC is known, in MB", "≤ 18, 12", "not by this lab: the boot tests hold them", ""})
-	if booted, runs := r.afterFaults(); runs > 0 {
-		out = append(out, row{"storms in which something went wrong, and every node booted that was not killed", "all",
-			fmt.Sprintf("%d of %d", booted, runs), ""})
-	}
-	return out
-}
-
-// afterFaults is in how many of the runs with a fault all nodes booted.
-func (r *report) afterFaults() (good, runs int) {
-	for _, x := range r.Faults {
-		if x.Fault == noFault {
-			continue
-		}
-		runs++
-		if booted, killed := x.booted(); booted+killed == len(x.Each) {
-			good++
-		}
-	}
-	return good, runs
+	return append(out,
+		target{"processor time of the block daemon for one boot, in s", 0.5, one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok},
+		target{"memory of the block daemon beside the boot pack that it keeps, in MB", 24,
+			(one.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }) - kept) / 1e6, ok})
 }
 
 // aloneTargets are of `make bench-alone`.
@@ -85,6 +118,24 @@ var aloneTargets = []struct {
 	way, what string
 	limit     float64
 }{{"nbd-squashfs", "squashfs-zstd over NBD", 1}, {"disk", "the same file system on a local disk", 1.05}}
+
+// faultTargets are a line for each thing that can go wrong. A run in which a node does not boot, or reads a wrong byte, has
+// no result at all, so a line is met or not measured.
+func (r *report) faultTargets() (out []row) {
+	for _, f := range faults() {
+		if f.name == noFault {
+			continue
+		}
+		line := row{f.what + ": every other node boots, without an I/O error or a wrong byte", "all", "not measured", ""}
+		for _, x := range r.Faults {
+			if booted, killed := x.booted(); x.Fault == f.name {
+				line = row{line[0], "all", fmt.Sprintf("%d of %d", booted, len(x.Each)-killed), "met"}
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}
 
 // largest is the storm of a system with the most nodes.
 func (r *report) largest(system string) (m stormRun, ok bool) {
@@ -103,44 +154,4 @@ func (r stormRun) total(source string) float64 {
 		sum += n.Taken.Received[source]
 	}
 	return float64(sum)
-}
-
-// losses are the figures in which a rival is better than all of Pando, at the same number of nodes.
-func (r *report) losses() string {
-	var out strings.Builder
-	best, compared := bestName(), false
-	for _, k := range r.kinds() {
-		ours, ok := r.typical(kind{k.nodes, best}, false)
-		theirs, good := r.typical(k, false)
-		if !ok || !good || slices.Contains(names(own()), k.system) {
-			continue
-		}
-		compared = true
-		for _, f := range figures {
-			a, b := f.of(ours), f.of(theirs)
-			if b > 0 && a > b {
-				fmt.Fprintf(&out, "- %s, N=%d: %s is "+f.format+", with `%s` "+f.format+"\n", best, k.nodes, f.name, a, k.system, b)
-			}
-		}
-	}
-	switch {
-	case !compared:
-		return "Nothing was compared: no run of `" + best + "` with as many nodes as one of a rival counts.\n"
-	case out.Len() == 0:
-		return "In no figure that was measured.\n"
-	}
-	return out.String()
-}
-
-// figures are what is compared.
-var figures = []struct {
-	name, format string
-	of           func(stormRun) float64
-}{
-	{"the time of the last node, in W/(eta B),", "%.2f", stormRun.units},
-	{"what the server sent, in W,", "%.2f", stormRun.amplification},
-	{"the client's processor time", "%.2f s", func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Taken.CPU }) }},
-	{"the client's memory", "%.0f MB", func(r stormRun) float64 {
-		return r.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }) / 1e6
-	}},
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"pando/internal/build"
 	"pando/internal/identity"
@@ -30,17 +31,12 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	u := &update{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&u.dir, "dir", "build/update", "where the result is written")
+	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page takes it")
 	f.StringVar(&u.archive, "archive", "", "address of an archive that has "+updateSuite+" without later updates (default: this machine's own)")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	var err error
-	if f.NArg() > 0 {
-		err = fmt.Errorf("unknown argument %q", f.Arg(0))
-	} else {
-		u.dir, err = filepath.Abs(u.dir)
-	}
+	err := u.place(f.Args())
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab update:", err)
 	}
@@ -49,10 +45,24 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 
 // updateResult is what was measured, in bytes.
 type updateResult struct {
-	Packages []string `json:"packages"` // that changed, as name, version before and after
-	Kernel   string   `json:"kernel"`   // of both
-	Image    int64    `json:"image"`    // of the root's objects, compressed
-	New      int64    `json:"new"`      // of objects that the version before did not have
+	Date     time.Time `json:"date"`
+	Packages []string  `json:"packages"` // that changed, as name, version before and after
+	Kernel   string    `json:"kernel"`   // of both
+	Image    int64     `json:"image"`    // of the root's objects, compressed
+	New      int64     `json:"new"`      // of objects that the version before did not have
+}
+
+// mostNew is the aim: so much of a compressed image may be new.
+const mostNew = 0.38
+
+// target is the update's line; nil: it was not measured.
+func (r *updateResult) target() target {
+	t := target{what: "bytes that are new in an update of a dozen packages without the kernel, to the compressed image", limit: mostNew}
+	if r != nil && r.Image > 0 {
+		t.what = fmt.Sprintf("bytes that are new in an update of %d packages without the kernel, to the compressed image (%.1f of %.1f MB)", len(r.Packages), mega(r.New), mega(r.Image))
+		t.got, t.ok = float64(r.New)/float64(r.Image), true
+	}
+	return t
 }
 
 func (u *update) measure(ctx context.Context) error {
@@ -80,7 +90,7 @@ func (u *update) measure(ctx context.Context) error {
 	if before.Manifest.Kernel.Release != after.Manifest.Kernel.Release {
 		return fmt.Errorf("the kernel changed too, from %s to %s", before.Manifest.Kernel.Release, after.Manifest.Kernel.Release)
 	}
-	r := updateResult{Packages: changed(before.Provenance.Packages, after.Provenance.Packages), Kernel: after.Manifest.Kernel.Release,
+	r := updateResult{Date: time.Now().UTC().Truncate(time.Second), Packages: changed(before.Provenance.Packages, after.Provenance.Packages), Kernel: after.Manifest.Kernel.Release,
 		Image: after.Manifest.Sizes.Stored, New: after.NewBytes}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -121,29 +131,34 @@ func ownArchive(ctx context.Context) (string, error) {
 // image builds a version of the release with a line of a recipe.
 func (u *update) image(ctx context.Context, work, line string) (build.Result, error) {
 	text := "from: debian:" + updateSuite + "\n" + line
-	fail := func(err error) (build.Result, error) {
-		return build.Result{}, fmt.Errorf("build by the recipe\n%s%w", text, err)
-	}
 	file := filepath.Join(work, "recipe.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return fail(err)
+		return build.Result{}, err
 	}
-	recipe, err := build.LoadRecipe(file)
+	u.say("Building by the recipe\n%s", text)
+	r, err := u.buildImage(ctx, work, file)
 	if err != nil {
-		return fail(err)
+		return r, fmt.Errorf("build by the recipe\n%s%w", text, err)
+	}
+	return r, nil
+}
+
+// buildImage builds a version by a recipe, with keys and store below a directory, and no server.
+func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result, error) {
+	r, err := build.LoadRecipe(recipe)
+	if err != nil {
+		return build.Result{}, err
+	}
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return build.Result{}, err
 	}
 	keys, err := identity.Open(filepath.Join(work, "keys"))
 	if err != nil {
-		return fail(err)
+		return build.Result{}, err
 	}
 	dir, err := store.OpenDir(filepath.Join(work, "store"))
 	if err != nil {
-		return fail(err)
+		return build.Result{}, err
 	}
-	u.say("Building by the recipe\n%s", text)
-	r, err := build.Image(ctx, build.Options{Recipe: recipe, Store: dir, Key: keys.Site, Work: filepath.Join(work, "work")})
-	if err != nil {
-		return fail(err)
-	}
-	return r, nil
+	return build.Image(ctx, build.Options{Recipe: r, Store: dir, Key: keys.Site, Work: filepath.Join(work, "work")})
 }

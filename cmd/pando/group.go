@@ -106,7 +106,7 @@ func (f *groupFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.cache, "cache", string(fleet.CacheNone), "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'")
 	fl.Var(f.cacheSize, "cache-size", "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory")
 	fl.Var(&f.offline, "offline", "allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)")
-	fl.Var(f.share, "share", "memory of a node that its peers are served from, such as 64MB; 0B: the default")
+	fl.Var(f.share, "share", "memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much as its memory allows")
 }
 
 func (a *app) groupCreate() *cobra.Command {

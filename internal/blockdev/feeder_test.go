@@ -58,7 +58,7 @@ func TestFeeder(t *testing.T) {
 	if d.Put(4, piece(4)) || d.Put(0, piece(1)) || d.Put(99, piece(0)) {
 		t.Error("took a piece that has no room, or is another")
 	}
-	got := make([]byte, chunk.BlockSize)
+	got := make([]byte, 16*chunk.BlockSize)
 	for block := int64(0); block < 2*16; block += 16 {
 		if err := d.ReadAt(t.Context(), got, block*chunk.BlockSize); err != nil {
 			t.Fatal(err)

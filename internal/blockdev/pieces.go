@@ -64,8 +64,11 @@ const maxLost = 8
 // pieces is a pack in use: where its blocks are, which pieces are kept, what was read of them.
 //
 // When there is no room for all, the order of the pack decides: it is the order in which a boot reads. The place of
-// a piece is how many pieces were read from when it was read last, and its own number before that. The lowest place
-// is let go first. What is streamed ahead never makes room at the cost of what is still to be read.
+// a piece is how many pieces were read from when it was read last, and its own number before that. What was read
+// completely is let go first. Programs that start side by side read their parts of the pack in another order each time, so
+// of what has unread blocks only that is let go which is as far behind as there are pieces in all the room. What is
+// streamed ahead never makes room at the cost of what is still to be read. A desktop's boot that read 383 MB with the pack of
+// another one, of 122 MB, received 231 MB with room for 24 MiB when what was behind went at once; it receives 132 this way.
 type pieces struct {
 	*layout
 	Pack
@@ -75,6 +78,7 @@ type pieces struct {
 	state []piece
 	cost  int64         // stored bytes that are kept or on their way
 	front int           // pieces that were read from
+	late  int           // how far behind front the place of a piece is that nobody waits for any more
 	lost  int           // pieces
 	read  []uint64      // a bit for each block of the pack that was read
 	moved chan struct{} // closed and replaced when front moved
@@ -88,6 +92,7 @@ type piece struct {
 	lost   bool
 	spared bool // lost, but only because its blocks are there already
 	read   bool
+	left   int // blocks that nobody read yet
 	place  int
 }
 
@@ -98,9 +103,9 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 	}
 	blocks := l.ends[len(l.ends)-1] / chunk.BlockSize
 	s := &pieces{layout: l, Pack: p, state: make([]piece, len(l.pieces)), moved: make(chan struct{}),
-		read: make([]uint64, (blocks+63)/64)}
+		read: make([]uint64, (blocks+63)/64), late: int(p.Keep * int64(len(l.pieces)) / p.Map.StoredSize())}
 	for i := range s.state {
-		s.state[i].place = i
+		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
 	}
 	return s, nil
 }
@@ -184,6 +189,7 @@ func (p *pieces) note(i int, at, n int64) {
 			fresh++
 		}
 	}
+	s.left -= int(fresh)
 	if fresh > 0 {
 		p.Unread(-fresh * chunk.BlockSize)
 	}

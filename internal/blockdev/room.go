@@ -27,17 +27,25 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 // Callers hold mu.
 func (p *pieces) wanting(i int) bool {
 	s := &p.state[i]
-	return !s.kept && !s.coming && !s.lost && (!s.came || !s.read && s.place >= p.front)
+	return !s.kept && !s.coming && !s.lost && (!s.came || !s.read && !p.past(s))
 }
 
-// room holds room for piece i, and lets go of others for it. A piece that a read waits for takes, when all that is
-// kept is still to be read, the room of the one that is read last. Callers hold mu.
+// done tells whether nothing of a piece is left to read; past, whether the boot went on without reading all of it.
+// Callers hold mu.
+func (p *pieces) done(s *piece) bool { return s.left == 0 && s.place < p.front }
+func (p *pieces) past(s *piece) bool { return s.place < p.front-p.late }
+
+// room holds room for piece i, and lets go of others for it: of what was read completely, and then of what the boot is
+// past. A piece that a read waits for takes, when all that is kept is still to be read, the room of the one that is read
+// last. Callers hold mu.
 func (p *pieces) room(i int, readWaits bool) bool {
 	size := int64(p.pieces[i].StoredSize)
 	for p.cost+size > p.Keep {
-		lowest, highest := p.extremes()
+		done, lowest, highest := p.extremes()
 		switch {
-		case lowest >= 0 && p.state[lowest].place < p.front:
+		case done >= 0:
+			p.drop(done)
+		case lowest >= 0 && p.past(&p.state[lowest]):
 			p.drop(lowest)
 		case readWaits && highest >= 0 && p.state[highest].place > p.state[i].place:
 			p.drop(highest)
@@ -49,14 +57,14 @@ func (p *pieces) room(i int, readWaits bool) bool {
 	return true
 }
 
-// reach is how many pieces, from the first on, there is room for: what is kept and was read, or passed by, makes room.
+// reach is how many pieces, from the first on, there is room for: what is kept and is done or past makes room.
 func (p *pieces) reach() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := p.Keep
 	for i := range p.state {
 		s := &p.state[i]
-		if s.lost || s.kept && s.place < p.front || !s.kept && !p.wanting(i) {
+		if s.lost || s.kept && (p.done(s) || p.past(s)) || !s.kept && !p.wanting(i) {
 			continue
 		}
 		if left -= int64(p.pieces[i].StoredSize); left < 0 {
@@ -66,11 +74,15 @@ func (p *pieces) reach() int {
 	return len(p.state)
 }
 
-// extremes are the kept pieces with the lowest and the highest place, -1 when none is kept. Callers hold mu.
-func (p *pieces) extremes() (lowest, highest int) {
-	lowest, highest = -1, -1
+// extremes are the kept pieces with the lowest and the highest place, and that with the lowest of those that are done; -1 when
+// there is none. Callers hold mu.
+func (p *pieces) extremes() (done, lowest, highest int) {
+	done, lowest, highest = -1, -1, -1
 	for i := range p.state {
 		place := p.state[i].place
+		if p.state[i].kept && p.done(&p.state[i]) && (done < 0 || place < p.state[done].place) {
+			done = i
+		}
 		switch {
 		case !p.state[i].kept:
 			continue
@@ -82,7 +94,7 @@ func (p *pieces) extremes() (lowest, highest int) {
 			highest = i
 		}
 	}
-	return lowest, highest
+	return done, lowest, highest
 }
 
 // drop lets go of the bytes of piece i. Callers hold mu.

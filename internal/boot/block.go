@@ -231,6 +231,9 @@ func (d *blockDaemon) status(since int64) BlockStatus {
 	s := d.ledger.status(since)
 	s.Waiting, s.Server = waiting, d.watch.server()
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), residentMemory()
+	if swarm := d.swarm.Load(); swarm != nil {
+		s.Messages, s.Control = swarm.Control()
+	}
 	return s
 }
 

@@ -32,7 +32,7 @@ type BlockConfig struct {
 	Servers   []string     `json:"servers"`         // base URLs of the data path, by IP address, preferred first
 	Pack      []byte       `json:"pack,omitempty"`  // the boot pack's map, verified; none: chunks only
 	Idle      bool         `json:"idle,omitempty"`  // of the boot pack only what reads ask for, nothing ahead of them
-	Keep      int64        `json:"keep,omitempty"`  // bytes of the boot pack kept as they were sent; 0: the default
+	Keep      int64        `json:"keep,omitempty"`  // bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
 	Cache     int64        `json:"cache"`           // bytes of raw chunks kept; 0: the default
 	Swarm     *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: not at all
 	Device    int          `json:"device"`          // 0 for /dev/nbd0
@@ -96,6 +96,8 @@ type BlockStatus struct {
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
 	Uploaded  int64            `json:"uploaded"` // bytes of objects that were sent to peers
+	Messages  int64            `json:"messages"` // to trackers, by this block daemon
+	Control   int64            `json:"control"`  // bytes of those and their answers, without HTTP's headers
 	Rejected  int64            `json:"rejected"` // answers that were not the object asked for
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error

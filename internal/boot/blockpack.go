@@ -12,8 +12,29 @@ import (
 	"pando/internal/store"
 )
 
-// blockKeep is how many bytes of the boot pack are kept as they were sent. A server's pack has 20 to 24 MB.
-const blockKeep = 24 << 20
+// How many bytes of the boot pack are kept as they were sent, where the group does not say. All of it is best: programs that
+// start side by side read it in another order each time, and peers want any of it. So a node gives it a sixteenth of its
+// memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which has 122 MB. A server's has 12
+// to 24, which any machine can spare.
+const (
+	leastKeep = 24 << 20
+	mostKeep  = 256 << 20
+	keepPart  = 16
+	sharePart = 4 // the part of its memory that no group can ask for more than: what is kept is locked in memory
+)
+
+// keepOf is how many bytes of a pack of size bytes a node with so much memory keeps. share is what its group says, 0: nothing.
+// An unknown memory is 0.
+func keepOf(size, memory, share int64) int64 {
+	keep := min(max(memory/keepPart, leastKeep), mostKeep)
+	if share > 0 {
+		keep = share
+		if memory > 0 {
+			keep = min(share, max(memory/sharePart, leastKeep))
+		}
+	}
+	return min(keep, size)
+}
 
 // blockPackHeap is the garbage collector's aim beside what is kept. BenchmarkBootPack, 62 MB read with a pack of 20 MB:
 // 16 MB takes 44.1 MB of memory and 0.29 s of one processor, 15 MB 43.2 and 0.31, 14 MB 42.5 and 0.43, 12 MB 42.8 and
@@ -39,12 +60,10 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 		d.lostPiece(chunk.ID{}, err)
 		return nil
 	}
-	keep := d.cfg.Keep
-	if keep == 0 {
-		keep = blockKeep
-	}
+	keep := keepOf(m.StoredSize(), machineMemory(), d.cfg.Keep)
+	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
-	debug.SetMemoryLimit(blockPackHeap + min(keep, m.StoredSize()) + d.cfg.heap())
+	debug.SetMemoryLimit(blockPackHeap + keep + d.cfg.heap())
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
 		Lost: d.lostPiece, Unread: func(n int64) { d.ledger.add(bytesUnread, n) }}
 }

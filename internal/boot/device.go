@@ -24,9 +24,8 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	}
 	defer log.Close()
 	r := m.manifest.Root
-	swarm, keep := m.swarm()
 	config := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Swarm: swarm, Keep: keep, Servers: m.assigned().Servers, Network: m.lease.network()}
+		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Network: m.lease.network()}
 	cached := m.useCache(ctx, &config)
 	if config.Disk != nil {
 		defer config.Disk.File.Close() // the daemons have their own
@@ -43,13 +42,13 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d MB%s", rootDevice, r.Size/1e6, cached), nil
 }
 
-// swarm is how the node shares its boot pack, as it was assigned, and how much memory that may take; 0: the default.
-func (m *machine) swarm() (*SwarmConfig, int64) {
+// swarm is how the node shares its boot pack, as it was assigned; nil: not at all.
+func (m *machine) swarm() *SwarmConfig {
 	s := m.assigned().Swarm
 	if s == nil {
-		return nil, 0
+		return nil
 	}
-	return &SwarmConfig{Place: s.Place, Near: s.Near}, s.Share
+	return &SwarmConfig{Place: s.Place, Near: s.Near}
 }
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something

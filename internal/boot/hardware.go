@@ -28,9 +28,15 @@ func (m *machine) hardware() api.Hardware {
 			h.NIC = n.Driver
 		}
 	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		h.Memory = int64(info.Totalram) * int64(info.Unit)
-	}
+	h.Memory = machineMemory()
 	return h
+}
+
+// machineMemory is the bytes of memory that the kernel has, 0 when it does not say.
+func machineMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit)
 }

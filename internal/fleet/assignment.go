@@ -22,6 +22,7 @@ type Assignment struct {
 	Offline     bool          `json:"offline,omitempty"` // the node may boot this again, from its own disk, when no server answers
 	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet
 	Swarm       *Swarm        `json:"swarm,omitempty"`   // how it shares with its peers; nil: it does not
+	Share       int64         `json:"share,omitempty"`   // bytes of memory for the boot pack; 0: as the node's memory allows
 	Cache       *Cache        `json:"cache,omitempty"`   // what it keeps of what it fetches; nil: no more than it needs
 
 	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
@@ -45,7 +46,6 @@ type PackRef struct {
 type Swarm struct {
 	Place string `json:"place,omitempty"` // its rack or switch; "": not declared
 	Near  bool   `json:"near,omitempty"`  // peers of its place, or its subnet, only
-	Share int64  `json:"share,omitempty"` // bytes of memory for what it shares; 0: the node's default
 }
 
 // File is one config file, rendered for one node.

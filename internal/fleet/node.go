@@ -43,7 +43,7 @@ type Group struct {
 	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default; negative: never
 	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
 	Peers          PeerPolicy    `json:"peers,omitempty"`           // whether its nodes give each other what they have; "": on
-	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for that; 0: the default
+	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for its boot pack; 0: as it has memory
 	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
 	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
 	Offline        bool          `json:"offline,omitempty"`         // a node may boot from its disk what it booted last, when no server answers

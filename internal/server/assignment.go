@@ -21,7 +21,7 @@ func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, pac
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Files:    s.configFiles(node, group, b.Addr),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
-		Pack: pack, Swarm: swarmOf(node, group), Cache: group.CacheOf(), Offline: group.Offline,
+		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RecordUntil: s.recordings.until(node.Name),
 	}
 	bytes, err = json.Marshal(a)

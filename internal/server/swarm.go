@@ -74,5 +74,5 @@ func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
 	if policy == fleet.PeersOff {
 		return nil
 	}
-	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack, Share: g.Share}
+	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
 }

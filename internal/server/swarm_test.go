@@ -125,10 +125,10 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 		label map[string]string
 		want  string
 	}{
-		{"", 0, nil, `{}`},
-		{fleet.PeersOn, 64e6, map[string]string{"rack": "r1", "switch": "s1"}, `{"place":"r1","share":64000000}`},
-		{fleet.PeersRack, 0, map[string]string{"switch": "s1"}, `{"place":"s1","near":true}`},
-		{fleet.PeersOff, 0, map[string]string{"rack": "r1"}, `null`},
+		{"", 0, nil, `{} 0`},
+		{fleet.PeersOn, 64e6, map[string]string{"rack": "r1", "switch": "s1"}, `{"place":"r1"} 64000000`},
+		{fleet.PeersRack, 0, map[string]string{"switch": "s1"}, `{"place":"s1","near":true} 0`},
+		{fleet.PeersOff, 32e6, map[string]string{"rack": "r1"}, `null 32000000`},
 	} {
 		n := s.node(byte(i + 1))
 		cfg := n.load()
@@ -148,8 +148,9 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 			node.Labels = x.label
 			return tx.PutNode(node.Name, node)
 		})
-		got, err := json.Marshal(checkAssignment(t, cfg, n.hello(cfg)).Swarm)
-		if err != nil || string(got) != x.want {
+		a := checkAssignment(t, cfg, n.hello(cfg))
+		swarm, err := json.Marshal(a.Swarm)
+		if got := fmt.Sprintf("%s %d", swarm, a.Share); err != nil || got != x.want {
 			t.Errorf("peers %q: assigned %s, want %s", x.peers, got, x.want)
 		}
 	}

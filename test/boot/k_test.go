@@ -5,13 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/image"
 	"pando/internal/store"
+	"pando/internal/testkit"
 )
 
 // What K may have, in decimal megabytes, with the drivers of every usual NIC, and with those of one that is known. Mellanox's
@@ -21,7 +21,6 @@ var (
 	knownBounds = map[string]int64{bookworm: 12e6, trixie: 16e6}
 	// Beside that, in groups whose nodes keep a cache on a disk.
 	mostDiskDrivers = 1_500_000
-	knownNICs       = strings.Fields("e1000 e1000e igb igc r8169 rtl8139 atlantic alx ena vmxnet3 hyperv tg3 bnxt_en i40e ixgbe mlx4 bnx2x ice qede")
 )
 
 // TestRealK bounds what every boot loads before it has a root: kernel, drivers of every usual NIC, agent. The bounds are
@@ -85,7 +84,7 @@ func (s *site) knownK(name string, v api.Version, agent int64) {
 		drivers, known := m.DriversFor(image.NIC{Modules: d.For[:1]})
 		k := m.Kernel.Size + image.DriversSize(drivers) + agent
 		s.t.Logf("K of %s with %s: %d bytes, drivers %d", name, of, k, image.DriversSize(drivers))
-		usual := of == "virtio" || slices.Contains(knownNICs, of)
+		usual := of == "virtio" || slices.Contains(testkit.UsualNICs(), of)
 		if !known || usual && k > knownBounds[name] {
 			s.t.Errorf("K of %s with %s has %d bytes, the bound is %d", name, of, k, knownBounds[name])
 		}
@@ -101,7 +100,7 @@ func (s *site) knownK(name string, v api.Version, agent int64) {
 	if len(disks.Data) > mostDiskDrivers {
 		s.t.Errorf("drivers of disks of %s have %d bytes, the bound is %d", name, len(disks.Data), mostDiskDrivers)
 	}
-	if bounded != len(knownNICs)+1 {
-		s.t.Errorf("%s has drivers of %d of the %d usual NICs", name, bounded, len(knownNICs)+1)
+	if usual := len(testkit.UsualNICs()) + 1; bounded != usual {
+		s.t.Errorf("%s has drivers of %d of the %d usual NICs", name, bounded, usual)
 	}
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// kBytes measures K of images.
+type kBytes struct {
+	lab
+	from []string // data directories with images; none: they are built
+}
+
+func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
+	k := &kBytes{lab: lab{out: stdout, err: stderr}}
+	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&k.dir, "dir", "build/storm", "where the result is written")
+	f.Func("data", "data directories with images of debian:bookworm and debian:trixie, with commas (default: they are built)", listOf(&k.from))
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	err := k.place(f.Args())
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-lab k:", err)
+	}
+	return k, err
+}
+
+// kResult is what was measured.
+type kResult struct {
+	Date   time.Time `json:"date"`
+	Images []kSize   `json:"images"`
+}
+
+func (k *kBytes) measure(ctx context.Context) error {
+	r := kResult{Date: time.Now().UTC().Truncate(time.Second)}
+	agent, err := agentSize(ctx, k.bin)
+	if err != nil {
+		return err
+	}
+	if len(k.from) == 0 {
+		if err := k.build(ctx); err != nil {
+			return err
+		}
+	}
+	for _, data := range k.from {
+		all, err := kOfAll(data, agent)
+		if err != nil {
+			return fmt.Errorf("%s: %w", data, err)
+		}
+		r.Images = append(r.Images, all...)
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	k.say("%s", aligned(targetRows(kRows(r.Images)...)))
+	if err := os.MkdirAll(k.dir, 0o755); err != nil {
+		return err
+	}
+	return store.WriteFile(filepath.Join(k.dir, "k.json"), append(b, '\n'), 0o644)
+}
+
+// build makes the images whose K is bounded, one data directory for all. What is there already is built again from the
+// packages that the archive has now.
+func (k *kBytes) build(ctx context.Context) error {
+	work := filepath.Join(k.dir, "k")
+	for _, x := range kTargets {
+		if _, err := k.buildImage(ctx, work, x.recipe); err != nil {
+			return err
+		}
+	}
+	k.from = []string{work}
+	return nil
+}
+
+// kOfAll measures the images of a data directory whose recipes have a bound; of each recipe the newest.
+func kOfAll(data string, agent int64) ([]kSize, error) {
+	keys, err := identity.Open(filepath.Join(data, "keys"))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := store.OpenDir(filepath.Join(data, "store"))
+	if err != nil {
+		return nil, err
+	}
+	versions, err := dir.Versions()
+	if err != nil {
+		return nil, err
+	}
+	newest := map[string]time.Time{}
+	sizes := map[string]kSize{}
+	for _, d := range versions {
+		v, err := dir.GetVersion(d)
+		if err != nil {
+			return nil, err
+		}
+		m, err := image.Verify(v.Manifest, v.Signature, keys.SitePublic())
+		if err != nil {
+			return nil, err
+		}
+		p, err := image.DecodeProvenance(v.Provenance)
+		if err != nil {
+			return nil, err
+		}
+		if p.Built.After(newest[p.Recipe]) {
+			newest[p.Recipe], sizes[p.Recipe] = p.Built, kOf(m, string(d), agent)
+		}
+	}
+	var out []kSize
+	for _, x := range kTargets {
+		if k, ok := sizes[x.recipe]; ok {
+			k.Recipe = x.recipe
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,134 @@
+package blockdev
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// With room for four pieces, streaming stops before it drops what is still to be read, goes on as the boot does, and
+// fetches nothing twice when the boot keeps to the order.
+func TestStreamingWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 8*chunk.BlockSize)
+		for i := range m.Pieces {
+			synctest.Wait()
+			if came := src.total() - 1; came < i || came > i+4 {
+				t.Errorf("%d pieces came when %d were read", came, i)
+			}
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil || !bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+				t.Errorf("piece %d: wrong bytes or %v", i, err)
+			}
+		}
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
+		}
+		// A piece that had to go comes again when it is read again, and makes room for itself.
+		if err := d.ReadAt(t.Context(), p, 0); err != nil || !bytes.Equal(p, img.raw[:len(p)]) {
+			t.Errorf("the first piece again: wrong bytes or %v", err)
+		}
+		if _, ok := d.Piece(0); !ok {
+			t.Error("the first piece is not kept after it was read again")
+		}
+	})
+}
+
+// What is read completely makes room, but for the piece that was read last. A piece that is read again takes the room of
+// the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A piece that was not
+// read is let go of when as many were read since its place as there is room for.
+func TestReadTakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 8*chunk.BlockSize)
+		read := func(i int) {
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil || !bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+				t.Errorf("piece %d: wrong bytes or %v", i, err)
+			}
+			synctest.Wait()
+		}
+		kept := func(want ...int) {
+			t.Helper()
+			var got []int
+			for i := range m.Pieces {
+				if _, ok := d.Piece(i); ok {
+					got = append(got, i)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pieces %v are kept, want %v", got, want)
+			}
+		}
+		synctest.Wait()
+		read(19)
+		kept(0, 1, 2, 3)
+		read(2)
+		read(3)
+		kept(0, 1, 3, 4)
+		read(0)
+		read(4)
+		kept(1, 4, 5, 6)
+		read(2)
+		kept(1, 2, 4, 5)
+		read(5)
+		kept(5, 6, 7, 8) // the boot is past piece 1
+		if n := src.gets[m.Pieces[6].ID]; n != 2 {
+			t.Errorf("piece 6 was fetched %d times, want once more after it made room", n)
+		}
+	})
+}
+
+// Four programs that start side by side read their parts of the pack in an order that is not the pack's. With room for a
+// quarter of the pack nothing is fetched twice: what is behind the others is waited for.
+func TestDisorderFetchesNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
+		img := randomImage(t, blocks)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: blocks}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = m.StoredSize()/4, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 4*chunk.BlockSize) // half a piece
+		for turn := 0; turn < blocks; turn += 4 * program {
+			for at := 0; at < program; at += 4 {
+				for _, of := range []int{3, 1, 0, 2} { // the pack has them one after the other
+					synctest.Wait()
+					off := (turn + of*program + at) * chunk.BlockSize
+					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil || !bytes.Equal(p, img.raw[off:][:len(p)]) {
+						t.Fatalf("wrong bytes at %d, or %v", off, err)
+					}
+				}
+			}
+		}
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
+		}
+	})
+}
