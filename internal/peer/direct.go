@@ -230,7 +230,7 @@ func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
 			n := Named{Piece: p}
 			for _, to := range s.to[:min(s.copies, len(s.to))] {
-				if x.swarm.members[to] != nil && to != x.node.addr {
+				if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
 					n.Peers = append(n.Peers, to)
 				}
 			}

@@ -184,11 +184,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		return
 	}
 	a := Ask{Max: s.o.ServerFetches - s.originFlights, Upto: s.reach}
-	for _, d := range s.demands { // those that were not to be fetched ahead
-		if st := &s.pieces[d.piece]; s.idle.Has(d.piece) && st.flights == 0 && st.holders == 0 && len(a.Want) < s.o.Window {
-			a.Want = append(a.Want, d.piece)
-		}
-	}
+	s.overdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
@@ -202,6 +198,25 @@ func (s *Swarm) fromServer(now time.Duration) {
 	if len(a.Want) > 0 {
 		a.Have = s.have
 		s.asking, s.asked, s.step.Ask = true, now, &a
+	}
+}
+
+// overdue adds the pieces that reads wait for to a question: those that were not to be fetched ahead, and those that peers have and
+// are late with. A server that has room sends them, and one that has none says who else has them.
+func (s *Swarm) overdue(now time.Duration, a *Ask) {
+	for _, d := range s.demands {
+		st := &s.pieces[d.piece]
+		late := d.since + s.hedge()
+		switch {
+		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.flights > 0 || !s.idle.Has(d.piece)):
+		case d.hedged:
+		case st.holders != 0 && now < late:
+			s.wake(late)
+		case st.coming > now:
+			s.wake(st.coming)
+		default:
+			a.Want = append(a.Want, d.piece)
+		}
 	}
 }
 
