@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // alone is a measurement of one node by itself, on a link that limits nothing: from /init to the default target, with
@@ -42,13 +43,14 @@ func ways() []way {
 }
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
-	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, nodes: []int{1}, wanted: names(own())}}
+	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())}}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
 	f.StringVar(&a.data, "data", "", "the server's data directory (default: data below --dir)")
 	f.StringVar(&a.image, "image", "storm", "image in it, built if it is not there")
 	f.StringVar(&a.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
+	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
 	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
 	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
 	if err := f.Parse(args); err != nil {

@@ -131,7 +131,7 @@ func (a *alone) bootRival(ctx context.Context, m *material, disk string, args ..
 
 // guest runs a machine until wait returns, and turns it off.
 func (a *alone) guest(ctx context.Context, d testkit.Direct, wait func(context.Context, *testkit.Machine) error) error {
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: 1536,
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: a.memory,
 		Net: a.star.Server, Dir: filepath.Join(a.dir, "alone"), Direct: d})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
@@ -25,6 +26,9 @@ type storm struct {
 	image  string   // name of the image
 	tree   string   // directory that it is built from; "": the recipe
 	traces []string // files with read traces; none: those that the server keeps
+
+	until  trace.Stage // that ends a boot
+	memory int         // MiB of an emulated machine; 0: what testkit gives it
 
 	nodes  []int
 	wanted []string // systems to measure
@@ -39,6 +43,7 @@ type storm struct {
 	guests int          // emulated machines that boot instead
 	faults []string     // what goes wrong, a run each
 	page   string       // file to write from results, instead of measuring
+	sim    string       // file to write from results for the simulator, instead of measuring
 	from   []string     // results
 
 	command string // as it was given
@@ -66,6 +71,8 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
 	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
+	f.StringVar((*string)(&s.until), "until", string(trace.Booted), "what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, such as browser")
+	f.IntVar(&s.memory, "memory", 0, "MiB of an emulated machine (default 768)")
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
 	f.Func("systems", "what to measure, with commas (default all: "+strings.Join(names(s.systems()), ",")+")", listOf(&s.wanted))
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
@@ -79,7 +86,8 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
 	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
-	f.Func("from", "results for --page, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
+	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
+	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -119,7 +127,7 @@ func (s *storm) check() error {
 		}
 	}
 	switch {
-	case len(s.faults) > 0 || s.guests > 0:
+	case len(s.faults) > 0 || s.guests > 0 || s.page != "" || s.sim != "":
 		s.wanted = []string{bestName()}
 	case len(s.wanted) == 0:
 		s.wanted = names(s.systems())
@@ -138,6 +146,8 @@ func (s *storm) check() error {
 	switch {
 	case s.guests < 0 || s.guests > mostGuests:
 		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
+	case s.until != trace.Booted && len(s.traces) > 0:
+		return errors.New("--until: a trace that is named with --reads does not know marks")
 	case s.runs < 1:
 		return fmt.Errorf("%d runs", s.runs)
 	case s.think < 0 || s.think > 1000:
@@ -175,8 +185,14 @@ func rateOf(out *testkit.Rate) func(string) error {
 
 // measure is the whole of it. Whatever happens nothing is left running.
 func (s *storm) measure(ctx context.Context) (err error) {
-	if s.page != "" {
+	if len(s.from) == 0 {
+		s.from = []string{filepath.Join(s.dir, "storm.json")}
+	}
+	switch {
+	case s.page != "":
 		return s.writePage(ctx)
+	case s.sim != "":
+		return s.writeSim()
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
@@ -306,7 +322,7 @@ func (s *storm) results(m *material) (*report, error) {
 		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
-	rep.Date, rep.K = now.Date, now.K
+	rep.Date, rep.K, rep.Pieces = now.Date, now.K, now.Pieces
 	return rep, nil
 }
 

@@ -111,7 +111,7 @@ func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, booted *f
 	if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}}); err != nil {
 		return err
 	}
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: mac, Net: s.star.Nodes[i],
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: mac, Net: s.star.Nodes[i], Memory: s.memory,
 		Dir: filepath.Join(s.dir, "guests")})
 	if err != nil {
 		return err

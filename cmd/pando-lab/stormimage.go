@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"pando/internal/blockdev"
@@ -14,6 +15,7 @@ import (
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
+	"pando/internal/trace"
 )
 
 // material is what is booted in a storm.
@@ -23,6 +25,7 @@ type material struct {
 	keys     identity.Keys
 	pack     image.PackRecord
 	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	pieces   int      // that these are
 	boot     script   // what a boot reads, and when
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
@@ -67,10 +70,10 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.packed(ctx, boots); err != nil {
+	m.boot = newScript(boots[0])
+	if err := m.packed(ctx, s.until, boots); err != nil {
 		return nil, err
 	}
-	m.boot = newScript(boots[0])
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
 }
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
-func (m *material) packed(ctx context.Context, boots []build.Recording) error {
+func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.Recording) error {
 	records, err := m.store.Packs(m.version)
 	if err != nil {
 		return err
@@ -128,21 +131,46 @@ func (m *material) packed(ctx context.Context, boots []build.Recording) error {
 	if err != nil {
 		return err
 	}
-	m.bootSet = bootSet(p)
+	if m.bootSet, m.pieces = bootSet(p); until != trace.Booted {
+		m.bootSet, m.pieces = readSet(p, m.boot.reads)
+	}
 	return nil
 }
 
-// bootSet is what of a pack a boot needs, in bytes on the wire.
-func bootSet(p image.Pack) int64 {
-	until := p.Booted
-	if until == 0 {
-		until = len(p.Pieces)
+// bootSet is what of a pack a boot needs, in bytes on the wire and in pieces.
+func bootSet(p image.Pack) (bytes int64, pieces int) {
+	pieces = p.Booted
+	if pieces == 0 {
+		pieces = len(p.Pieces)
 	}
-	sum := int64(0)
-	for _, e := range p.Pieces[:until] {
-		sum += int64(e.StoredSize)
+	for _, e := range p.Pieces[:pieces] {
+		bytes += int64(e.StoredSize)
 	}
-	return sum
+	return bytes, pieces
+}
+
+// readSet is what of a pack has something that a boot reads, in bytes on the wire and in pieces.
+func readSet(p image.Pack, reads []trace.Read) (bytes int64, pieces int) {
+	read := map[uint32]bool{}
+	for _, r := range reads {
+		for b := range r.Blocks {
+			read[r.Start+b] = true
+		}
+	}
+	var blocks []uint32 // in the order in which they lie in the pieces
+	for _, x := range p.Extents {
+		for b := range x.Blocks {
+			blocks = append(blocks, x.Start+b)
+		}
+	}
+	for _, e := range p.Pieces {
+		n := int(e.RawSize) / chunk.BlockSize
+		if slices.ContainsFunc(blocks[:n], func(b uint32) bool { return read[b] }) {
+			bytes, pieces = bytes+int64(e.StoredSize), pieces+1
+		}
+		blocks = blocks[n:]
+	}
+	return bytes, pieces
 }
 
 // open reads what the boot will read, from the store itself.

@@ -18,9 +18,6 @@ import (
 
 // writePage writes the page of all results, and its diagrams beside it.
 func (s *storm) writePage(ctx context.Context) error {
-	if len(s.from) == 0 {
-		s.from = []string{filepath.Join(s.dir, "storm.json")}
-	}
 	dir := strings.TrimSuffix(s.page, filepath.Ext(s.page))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -112,8 +109,12 @@ are in the column "with K" only, where all are charged what Pando's have, its NI
 // section is one image's part of the page.
 func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 	fmt.Fprintf(out, "\n## The image %s\n\n", r.Image)
-	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot reads %.1f MB; its boot pack has %.1f MB on the wire, W.\n", r.Version,
-		mega(r.RootSize), mega(r.Read), mega(r.BootSet))
+	until := ""
+	if r.Until != "" {
+		until = ", until its mark `" + r.Until + "`,"
+	}
+	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
+		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
 	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown.\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.Command)
 	for _, name := range slices.Sorted(maps.Keys(plots)) {
 		if svg := r.svg(plots[name], false); svg != "" {

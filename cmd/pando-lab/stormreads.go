@@ -18,7 +18,7 @@ import (
 )
 
 // recordings returns what boots of a version read, the one to replay first: of the files that were named, or what the
-// server keeps.
+// server keeps. A boot ends with the stage that is wanted; of what the server keeps, those that did not come so far are left out.
 func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 	if len(s.traces) > 0 {
 		for _, name := range s.traces {
@@ -35,7 +35,7 @@ func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 		return out, nil
 	}
 	dir := filepath.Join(s.dataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
-	return keptBoots(dir)
+	return keptBoots(dir, s.until)
 }
 
 // keptBoot is a read trace as the server keeps it.
@@ -48,8 +48,9 @@ type keptBoot struct {
 	} `json:"moments"`
 }
 
-// keptBoots reads the traces that a server keeps of a version, newest first.
-func keptBoots(dir string) ([]build.Recording, error) {
+// keptBoots reads the traces that a server keeps of a version, newest first, of boots that reached a stage. One that says
+// nothing of it is taken whole, unless the stage is a mark that the image makes.
+func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -77,11 +78,13 @@ func keptBoots(dir string) ([]build.Recording, error) {
 			return nil, err
 		}
 		for _, m := range k.Moments {
-			if m.Stage == trace.Booted {
+			if m.Stage == until {
 				r.Booted = m.At
 			}
 		}
-		out = append(out, r)
+		if r.Booted > 0 || until == trace.Booted {
+			out = append(out, r)
+		}
 	}
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/store"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // recordTimeout is how long a boot that is recorded may take, with what comes after it. An emulated machine needs a
@@ -27,6 +28,9 @@ func (s *storm) recorded(ctx context.Context, v fleet.Digest) ([]build.Recording
 	boots, err := s.recordings(v)
 	if err != nil || len(boots) > 0 {
 		return boots, err
+	}
+	if s.until != trace.Booted {
+		return nil, fmt.Errorf("no boot that was recorded reached the mark %s: `pando boot record NODE --until %s` records one", s.until, s.until)
 	}
 	if err := s.record(ctx, v); err != nil {
 		return nil, fmt.Errorf("record a boot (or name a trace with --reads): %w", err)
@@ -97,7 +101,7 @@ func (s *storm) welcome(ctx context.Context) error {
 // recordOne boots a machine until the server has so many traces.
 func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err error) {
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "record", Firmware: testkit.BIOS, MAC: fleet.MAC{0x52, 0x54, 0, 0xde, 1, 1},
-		Net: s.star.Server, Dir: filepath.Join(s.dir, "record")})
+		Memory: s.memory, Net: s.star.Server, Dir: filepath.Join(s.dir, "record")})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/store"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with timestamps has 1,448.
@@ -31,8 +32,10 @@ type report struct {
 	Image    string     `json:"image"`
 	Version  string     `json:"version"`
 	RootSize int64      `json:"root_size"`
-	BootSet  int64      `json:"boot_set"` // W, bytes
-	Read     int64      `json:"read"`     // bytes that a boot reads
+	Until    string     `json:"until,omitempty"` // mark that ends a boot; "": booted
+	BootSet  int64      `json:"boot_set"`        // W, bytes
+	Pieces   int        `json:"pieces"`          // of the boot pack that W is
+	Read     int64      `json:"read"`            // bytes that a boot reads
 	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
 	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
@@ -166,8 +169,12 @@ func (r stormRun) line() string {
 }
 
 func newReport(m *material, s *storm) *report {
-	return &report{Date: time.Now().UTC(), Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
-		BootSet: m.bootSet, Read: m.read, K: m.k}
+	until := ""
+	if s.until != trace.Booted {
+		until = string(s.until)
+	}
+	return &report{Date: time.Now().UTC(), Until: until, Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
+		BootSet: m.bootSet, Pieces: m.pieces, Read: m.read, K: m.k}
 }
 
 // machine says where it was measured.

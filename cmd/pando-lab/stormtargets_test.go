@@ -2,15 +2,20 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pando/internal/image"
+	"pando/internal/sim"
 )
 
 func TestTargetRow(t *testing.T) {
@@ -166,5 +171,47 @@ func TestOtherFlags(t *testing.T) {
 	var told bytes.Buffer
 	if _, err := newKBytes([]string{"rest"}, io.Discard, &told); err == nil || told.Len() == 0 {
 		t.Errorf("got %v and told %q", err, told.String())
+	}
+}
+
+// What counts is written for the simulator, in its terms: of all of Pando and of unicast, and nothing of rivals.
+func TestWriteSim(t *testing.T) {
+	dir := t.TempDir()
+	r := storms()
+	r.Pieces = 12
+	for i, name := range []string{bestName(), unicastName, bestName()} {
+		r.Runs[i].System, r.Runs[i].Think, r.Runs[i].ServerRate = name, 0.5, 2e6
+	}
+	r.Runs = append(r.Runs, r.Runs[0])
+	r.Runs[3].System = "nbd"
+	if err := r.save(filepath.Join(dir, "storm.json")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "lab.json")
+	s, err := newStorm([]string{"--dir", dir, "--sim", file}, io.Discard, io.Discard)
+	if err == nil {
+		err = s.measure(t.Context())
+	}
+	b, readErr := os.ReadFile(file)
+	var lab sim.Lab
+	if err = errors.Join(err, readErr); err == nil {
+		err = json.Unmarshal(b, &lab)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []sim.LabStorm{
+		{Nodes: 1, NodeLink: 1e6, ServerLink: 2e6, W: 1e6, Pieces: 12, Think: 5 * time.Second, Last: 20 * time.Second, Server: 1e6},
+		{Nodes: 2, NodeLink: 1e6, ServerLink: 2e6, W: 1e6, Pieces: 12, Unicast: true, Think: 2500 * time.Millisecond, Last: 12 * time.Second, Server: 1.2e6},
+	}
+	if !slices.Equal(lab.Storms, want) {
+		t.Errorf("got %+v, want %+v", lab.Storms, want)
+	}
+	r.Pieces = 0
+	if err := r.save(filepath.Join(dir, "storm.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.measure(t.Context()); err == nil {
+		t.Error("results without the number of pieces were taken")
 	}
 }

@@ -34,13 +34,13 @@ func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Tell how long a boot storm takes, and where its bottleneck is",
-		Long: `Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
+		Long: fmt.Sprintf(`Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
 between them is links with the given rates. K, the kernel and initramfs, comes first: each server sends it to about as many
 nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set,
 each byte from a server about once and else from each other; with --peers off everything from the servers.
 
 The time is that of the network. Firmware, and what a node's processor does, come on top and are the same for one node
-as for a thousand.`,
+as for a thousand. Storms of 1 to 40 real nodes on slow links took %.2f to %.2f times what is simulated.`, sim.LabLeast, sim.LabMost),
 		Example: `  pando plan --nodes 200 --node-link 100mbit --server-link 1gbit
   pando plan --nodes 1000 --server-link 10gbit --servers 2 --image lab`,
 		GroupID: "daily",

@@ -26,8 +26,9 @@ type node struct {
 	dead    bool
 	wrong   bool
 	slow    bool
-	reads   int    // piece that a read waits for, with Config.Reads
-	load    uint64 // number of its transfer of K
+	reads   int           // piece that a read waits for, with Config.Reads
+	ready   time.Duration // when the boot has thought and reads it
+	load    uint64        // number of its transfer of K
 	k, done time.Duration
 }
 
@@ -48,12 +49,7 @@ func (f *storm) act(n *node) {
 		return
 	}
 	if f.Reads {
-		for n.reads < f.Pieces && n.swarm.Have().Has(n.reads) {
-			n.reads++
-		}
-		if n.reads < f.Pieces {
-			n.swarm.Demand(f.now, n.reads)
-		}
+		f.read(n)
 	}
 	step := n.swarm.Next(f.now)
 	for _, c := range step.Cancel {
@@ -75,6 +71,33 @@ func (f *storm) act(n *node) {
 		n.wake = step.Wake
 		n.wakes++
 		f.at(step.Wake, wake, n.id, n.wakes)
+	}
+}
+
+// read goes on with the boot, which thinks, reads a piece, and thinks again.
+func (f *storm) read(n *node) {
+	for n.reads < f.Pieces && f.now >= n.ready {
+		if !n.swarm.Have().Has(n.reads) {
+			n.swarm.Demand(f.now, n.reads)
+			return
+		}
+		n.reads++
+		if f.Think > 0 {
+			n.ready = f.now + f.Think/time.Duration(f.Pieces)
+			f.at(n.ready, thought, n.id, 0)
+		}
+	}
+	f.finish(n)
+}
+
+// finish notes that a node has what it booted for.
+func (f *storm) finish(n *node) {
+	if n.done > 0 || n.swarm.Missing() > 0 || f.Think > 0 && n.reads < f.Pieces {
+		return
+	}
+	n.done = f.now
+	if !n.slow {
+		f.left--
 	}
 }
 
@@ -109,12 +132,7 @@ func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
 		f.after(f.Delay, tell, n.id, int32(piece))
 	}
-	if n.swarm.Missing() == 0 {
-		n.done = f.now
-		if !n.slow {
-			f.left--
-		}
-	}
+	f.finish(n)
 }
 
 // tellAll passes on what a node has.

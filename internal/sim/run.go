@@ -25,6 +25,7 @@ type Config struct {
 
 	Unicast bool          // no peers: everything from the servers
 	Reads   bool          // each node always waits for the first piece that it misses, as a boot does that the network holds up
+	Think   time.Duration // that each boot spends between its reads, in all; a node is done when it has read the last piece. For Reads
 	Subnet  int           // nodes in a subnet; 0: all in one
 	Delay   time.Duration // one way; default 0.1 ms
 	Seed    uint64
@@ -94,6 +95,8 @@ func (c *Config) defaults() error {
 		return errors.New("a link needs a rate")
 	case c.Pieces <= 0 || c.W < int64(c.Pieces):
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
+	case c.Think < 0 || c.Think > 0 && !c.Reads:
+		return errors.New("only a boot that reads thinks")
 	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
 	}

@@ -23,6 +23,7 @@ const (
 	refused                 // flow, failure: the refusal arrives
 	sent                    // flow, bytes that left the sender
 	arrived                 // flow, bytes that reached the receiver
+	thought                 // node: its boot has thought
 	kill                    // nothing
 	lose                    // nothing
 )
@@ -112,6 +113,8 @@ func (f *storm) handle(e event) {
 		f.passed(e.a, e.b)
 	case arrived:
 		f.landed(e.a, e.b)
+	case thought:
+		f.act(f.nodes[e.a])
 	case kill:
 		f.killSome()
 	case lose:

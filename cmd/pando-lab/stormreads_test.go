@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// A boot ends with `booted`, or with a mark: then those that never made it do not count.
+func TestBootsUntilAMark(t *testing.T) {
+	dir := t.TempDir()
+	reads := []trace.Read{{Start: 1, Blocks: 1, At: at(5)}, {Start: 7, Blocks: 2, At: at(90)}}
+	for name, moments := range map[string]map[trace.Stage]time.Duration{
+		"short": {trace.Booted: at(50)}, "long": {trace.Booted: at(60), "browser": at(100)}, "untold": {},
+	} {
+		k := map[string]any{"received": time.Unix(0, 0), "reads": trace.EncodeReads(reads)}
+		var all []map[string]any
+		for stage, when := range moments {
+			all = append(all, map[string]any{"stage": stage, "at": when})
+		}
+		k["moments"] = all
+		b, err := json.Marshal(k)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name+".json"), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	boots, err := keptBoots(dir, trace.Booted)
+	if err != nil || len(boots) != 3 {
+		t.Errorf("booted: %d boots, %v", len(boots), err)
+	}
+	boots, err = keptBoots(dir, "browser")
+	if err != nil || len(boots) != 1 || boots[0].Booted != at(100) || len(newScript(boots[0]).reads) != 2 {
+		t.Errorf("browser: %+v, %v", boots, err)
+	}
+	if _, err := newStorm([]string{"--systems", "chunks", "--until", "browser", "--reads", "file"}, io.Discard, io.Discard); err == nil {
+		t.Error("a trace in a file was said to know marks")
+	}
+}
+
+// What a boot reads of a pack is whole pieces, also where it reads one block of them.
+func TestReadSet(t *testing.T) {
+	p := image.Pack{
+		Extents: []image.Extent{{Start: 10, Blocks: 3}, {Start: 2, Blocks: 1}, {Start: 50, Blocks: 2}},
+		Pieces:  []chunk.Entry{{RawSize: 2 * chunk.BlockSize, StoredSize: 100}, {RawSize: 2 * chunk.BlockSize, StoredSize: 10}, {RawSize: 2 * chunk.BlockSize, StoredSize: 1}},
+	}
+	for _, x := range []struct {
+		start  uint32
+		bytes  int64
+		pieces int
+	}{{9, 0, 0}, {11, 100, 1}, {2, 10, 1}, {50, 1, 1}} {
+		bytes, pieces := readSet(p, []trace.Read{{Start: x.start, Blocks: 1}})
+		if bytes != x.bytes || pieces != x.pieces {
+			t.Errorf("block %d: %d bytes in %d pieces, want %d in %d", x.start, bytes, pieces, x.bytes, x.pieces)
+		}
+	}
+	if bytes, pieces := readSet(p, []trace.Read{{Start: 9, Blocks: 4}}); bytes != 110 || pieces != 2 {
+		t.Errorf("three blocks in two pieces: %d, %d", bytes, pieces)
+	}
+}

@@ -1,0 +1,36 @@
+package sim
+
+import "time"
+
+// Lab is what `pando-lab storm --sim` writes of storms that were measured with real servers and real block daemons.
+type Lab struct {
+	Date   time.Time  `json:"date"`
+	Storms []LabStorm `json:"storms"`
+}
+
+// LabStorm is one of them. Rates are bits a second, sizes bytes, times nanoseconds.
+type LabStorm struct {
+	Nodes      int           `json:"nodes"`
+	NodeLink   int64         `json:"node_link"`
+	ServerLink int64         `json:"server_link"`
+	W          int64         `json:"w"`
+	Pieces     int           `json:"pieces"`
+	Unicast    bool          `json:"unicast,omitempty"`
+	Think      time.Duration `json:"think"`  // of each boot between its reads, in all
+	Last       time.Duration `json:"last"`   // until the last node had booted
+	Server     int64         `json:"server"` // bytes of objects that the server sent
+}
+
+// Config is the same storm for the simulator: boots that read what comes, piece by piece, and think.
+func (l LabStorm) Config() Config {
+	return Config{Nodes: l.Nodes, NodeLink: l.NodeLink, ServerLink: l.ServerLink, W: l.W, Pieces: l.Pieces, Unicast: l.Unicast, Reads: true,
+		Think: l.Think, Seed: 1}
+}
+
+// What storms of 1 to 40 real nodes take, in the lab, of what is simulated: at least and at most. The simulator leaves out
+// what a processor does, TCP's start, and that messages wait behind bytes; the slower the link, the more that is. A test
+// compares them.
+const (
+	LabLeast = 0.95
+	LabMost  = 3.60
+)

@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+)
+
+// The storms of the lab, simulated: `pando-lab storm --sim internal/sim/testdata/lab.json` writes them anew after a measurement.
+// What `pando plan` says of its error are the bounds.
+func TestSimulatorAgainstTheLab(t *testing.T) {
+	b, err := os.ReadFile("testdata/lab.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lab Lab
+	if err := json.Unmarshal(b, &lab); err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[int]bool{}
+	for _, x := range lab.Storms {
+		c := x.Config()
+		r, err := Run(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit, w := c.Unit().Seconds(), float64(x.W)
+		off := x.Last.Seconds() / r.Last.Seconds()
+		t.Logf("%2d nodes, %2.0f Mb/s, unicast %v: lab %5.2f W/B, simulated %5.2f, %.2f times; the server sent %5.2f W, simulated %5.2f", x.Nodes,
+			float64(x.NodeLink)/1e6, x.Unicast, x.Last.Seconds()/unit, r.Last.Seconds()/unit, off, float64(x.Server)/w, float64(r.ServerBytes)/w)
+		if off < LabLeast || off > LabMost {
+			t.Errorf("%d nodes: %.2f times what is simulated; the bounds are %.2f and %.2f", x.Nodes, off, LabLeast, LabMost)
+		}
+		nodes[x.Nodes] = true
+	}
+	for _, n := range []int{1, 10, 40} {
+		if !nodes[n] {
+			t.Errorf("no storm of %d nodes was measured", n)
+		}
+	}
+}
+
+// A boot that thinks longer than its link takes, is done when it has thought; one that thinks little waits for the link.
+func TestThinking(t *testing.T) {
+	for _, x := range []struct{ think, least, most float64 }{{0.5, 1, 1.02}, {3, 2.95, 3.02}} {
+		c := set(1, 100)
+		c.Reads, c.Think = true, c.Unit()*time.Duration(10*x.think)/10
+		r := run(t, c)
+		if got := r.Last.Seconds() / c.Unit().Seconds(); got < x.least || got > x.most {
+			t.Errorf("thinking %g W/B: %.2f", x.think, got)
+		}
+	}
+	c := set(1, 100)
+	c.Think = c.Unit()
+	if _, err := Run(c); err == nil {
+		t.Error("a boot without reads thinks")
+	}
+}
