@@ -116,6 +116,16 @@ func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
 	return b.flush(ctx)
 }
 
+// waiting tells whether a piece is among those that wait for the store.
+func (b *packBuilder) waiting(id chunk.ID) bool {
+	for _, e := range b.known {
+		if e.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
 // flush stores what is waiting and remembers it. The store's lock is held. The memory is read anew: another process may
 // have added to it.
 func (b *packBuilder) flush(ctx context.Context) error {
@@ -151,6 +161,12 @@ func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRe
 	records, err := b.Store.Packs(b.Version)
 	if err != nil {
 		return r, err
+	}
+	for _, e := range p.Pieces {
+		// The lock was free between batches: what another pack had may have been collected meanwhile.
+		if _, ok := b.Store.Stat(e.ID); !ok && !b.waiting(e.ID) {
+			return r, fmt.Errorf("piece %s was removed meanwhile", e.ID)
+		}
 	}
 	p.Sequence = 1
 	if last, ok := image.FindPack(records, b.Class); ok && last.Class == b.Class {

@@ -26,10 +26,17 @@ type PackRecord struct {
 	Stored    int64        `json:"stored"` // bytes that the pieces have on the wire
 }
 
-// packRecords is the sidecar.
-type packRecords struct {
-	Format int          `json:"format"`
-	Packs  []PackRecord `json:"packs"` // at most one of a class
+// ReplacedPack is a pack that no boot gets any more and that boots under way, and nodes that run, may still read.
+type ReplacedPack struct {
+	Object   chunk.ID  `json:"object"` // the map
+	Replaced time.Time `json:"replaced"`
+}
+
+// Packs is the sidecar of a manifest that says which boot packs its version has.
+type Packs struct {
+	Format   int            `json:"format"`
+	Packs    []PackRecord   `json:"packs"` // at most one of a class
+	Replaced []ReplacedPack `json:"replaced,omitempty"`
 }
 
 // FindPack returns the pack for a hardware class: its own one, or the one for all.
@@ -43,8 +50,9 @@ func FindPack(records []PackRecord, class string) (PackRecord, bool) {
 }
 
 // EncodePacks returns the bytes of the sidecar.
-func EncodePacks(records []PackRecord) ([]byte, error) {
-	b, err := json.MarshalIndent(packRecords{Format, records}, "", "  ")
+func EncodePacks(p Packs) ([]byte, error) {
+	p.Format = Format
+	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode boot pack records: %w", err)
 	}
@@ -52,13 +60,12 @@ func EncodePacks(records []PackRecord) ([]byte, error) {
 }
 
 // DecodePacks reads a sidecar. It takes keys it does not know.
-func DecodePacks(b []byte) ([]PackRecord, error) {
-	var r packRecords
-	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("decode boot pack records: %w", err)
+func DecodePacks(b []byte) (p Packs, err error) {
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("decode boot pack records: %w", err)
 	}
-	if r.Format != Format {
-		return nil, fmt.Errorf("decode boot pack records: format %d, this Pando knows %d; upgrade it", r.Format, Format)
+	if p.Format != Format {
+		return p, fmt.Errorf("decode boot pack records: format %d, this Pando knows %d; upgrade it", p.Format, Format)
 	}
-	return r.Packs, nil
+	return p, nil
 }

@@ -24,6 +24,7 @@ type packs struct {
 	traces   *traces
 	key      minisign.PrivateKey
 	now      func() time.Time
+	seen     func(fleet.Node) time.Time // when a node was heard of
 	log      *slog.Logger
 	idle     func() // called when there is nothing left to look at; nil: nobody wants to know
 
@@ -62,11 +63,18 @@ func (p *packs) run(ctx context.Context) error {
 	if err := p.lookAll(ctx); err != nil && ctx.Err() == nil {
 		p.log.Error("boot packs", "err", err)
 	}
+	collect := time.NewTicker(collectEvery)
+	defer collect.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.wake:
+		case <-collect.C:
+			if err := p.collect(ctx); err != nil && ctx.Err() == nil {
+				p.log.Error("boot packs that were replaced are kept", "err", err)
+			}
+			continue
 		}
 		for v, ok := p.next(); ok && ctx.Err() == nil; v, ok = p.next() {
 			p.try(ctx, v)

@@ -91,7 +91,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
-		now: s.now, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy

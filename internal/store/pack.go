@@ -15,32 +15,47 @@ const packsSuffix = ".packs.json"
 // Packs returns the boot packs of a version, one for each hardware class that has one. A version without packs has none,
 // which is no error.
 func (d *Dir) Packs(v fleet.Digest) ([]image.PackRecord, error) {
+	p, err := d.packs(v)
+	return p.Packs, err
+}
+
+// packs reads the sidecar of a version.
+func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
-		return nil, err
+		return p, err
 	}
 	b, err := os.ReadFile(d.sidecar(v, packsSuffix))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return p, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read boot packs of %s: %w", v, bare(err))
+		return p, fmt.Errorf("read boot packs of %s: %w", v, bare(err))
 	}
-	records, err := image.DecodePacks(b)
-	if err != nil {
-		return nil, fmt.Errorf("read boot packs of %s: %w", v, err)
+	if p, err = image.DecodePacks(b); err != nil {
+		return p, fmt.Errorf("read boot packs of %s: %w", v, err)
 	}
-	return records, nil
+	return p, nil
 }
 
 // PutPack makes a boot pack the one of its version and class. Its pieces and its map must be durable and the lock held. What
-// a node was told before stays readable: objects are not removed here.
+// a node was told before stays readable: the pack that was there is noted as replaced, see CollectPacks.
 func (d *Dir) PutPack(v fleet.Digest, r image.PackRecord) error {
-	records, err := d.Packs(v)
+	p, err := d.packs(v)
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(old image.PackRecord) bool { return old.Class == r.Class })
-	b, err := image.EncodePacks(append(records, r))
+	p.Packs = slices.DeleteFunc(p.Packs, func(old image.PackRecord) bool {
+		if old.Class == r.Class && old.Object != r.Object {
+			p.Replaced = append(p.Replaced, image.ReplacedPack{Object: old.Object, Replaced: r.Made})
+		}
+		return old.Class == r.Class
+	})
+	p.Packs = append(p.Packs, r)
+	return d.putPacks(v, p)
+}
+
+func (d *Dir) putPacks(v fleet.Digest, p image.Packs) error {
+	b, err := image.EncodePacks(p)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+// Collected is what CollectPacks removed.
+type Collected struct {
+	Packs   int
+	Objects int
+	Bytes   int64
+}
+
+// CollectPacks removes the maps and pieces of packs that were replaced and are over, as far as no version and no other pack
+// needs them. The lock is held. Objects go first, a map after its pieces, and the note of the pack last: interrupted at any
+// moment, it has removed nothing that is needed, and the next one goes on. A store that cannot be read whole keeps everything.
+func (d *Dir) CollectPacks(ctx context.Context, over func(fleet.Digest, image.ReplacedPack) bool) (c Collected, err error) {
+	versions, err := d.Versions()
+	if err != nil {
+		return c, err
+	}
+	all, some := map[fleet.Digest]image.Packs{}, false
+	for _, v := range versions {
+		if all[v], err = d.packs(v); err != nil {
+			return c, err
+		}
+		some = some || slices.ContainsFunc(all[v].Replaced, func(r image.ReplacedPack) bool { return over(v, r) })
+	}
+	if !some {
+		return c, nil
+	}
+	k := &collector{dir: d, needed: map[chunk.ID]bool{}}
+	var gone []chunk.ID
+	for _, v := range versions {
+		gone = append(gone, k.mark(ctx, v, all[v], over)...)
+	}
+	for _, object := range gone {
+		k.remove(ctx, object)
+	}
+	if k.err == nil {
+		k.err = syncFS(d.objects()) // or a power cut might leave what nobody knows any more
+	}
+	for _, v := range versions {
+		k.forget(v, all[v], gone)
+	}
+	if k.err != nil {
+		return k.Collected, fmt.Errorf("collect boot packs: %w", k.err)
+	}
+	return k.Collected, nil
+}
+
+// collector is one run of CollectPacks. After an error it does nothing.
+type collector struct {
+	dir    *Dir
+	needed map[chunk.ID]bool
+	err    error
+	Collected
+}
+
+// mark notes what a version and its packs need, and returns the maps of those packs that are over.
+func (k *collector) mark(ctx context.Context, v fleet.Digest, p image.Packs, over func(fleet.Digest, image.ReplacedPack) bool) (gone []chunk.ID) {
+	if k.err == nil {
+		k.err = k.version(ctx, v)
+	}
+	for _, r := range p.Packs {
+		k.needPack(ctx, r.Object)
+	}
+	for _, r := range p.Replaced {
+		if over(v, r) {
+			gone = append(gone, r.Object)
+			continue
+		}
+		k.needPack(ctx, r.Object)
+	}
+	return gone
+}
+
+// version notes what the manifest of a version names, down to its chunks.
+func (k *collector) version(ctx context.Context, digest fleet.Digest) error {
+	v, err := k.dir.GetVersion(digest)
+	if err != nil && v.Manifest == nil {
+		return err
+	}
+	m, err := image.Decode(v.Manifest)
+	if err != nil {
+		return err
+	}
+	k.need(m.Kernel.Object, m.Root.Index)
+	for _, x := range m.Drivers {
+		k.need(x.Object)
+	}
+	b, err := k.dir.Get(ctx, m.Root.Index)
+	if err != nil {
+		return err
+	}
+	root, err := chunk.DecodeRoot(b)
+	if err != nil {
+		return err
+	}
+	for i, ref := range root.Pages {
+		if b, err = k.dir.Get(ctx, ref.ID); err != nil {
+			return err
+		}
+		page, err := root.DecodePage(i, b)
+		if err != nil {
+			return err
+		}
+		k.need(ref.ID)
+		for _, e := range page.Entries {
+			k.need(e.ID)
+		}
+	}
+	return nil
+}
+
+func (k *collector) need(ids ...chunk.ID) {
+	for _, id := range ids {
+		k.needed[id] = true
+	}
+}
+
+// needPack notes a map and its pieces.
+func (k *collector) needPack(ctx context.Context, object chunk.ID) {
+	k.need(object)
+	for _, e := range k.pieces(ctx, object) {
+		k.need(e.ID)
+	}
+}
+
+// pieces are those of a map; none if it is gone or damaged, for then nobody can use them.
+func (k *collector) pieces(ctx context.Context, object chunk.ID) []chunk.Entry {
+	if k.err != nil {
+		return nil
+	}
+	b, err := k.dir.Get(ctx, object)
+	var wrong *chunk.WrongBytesError
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &wrong) {
+			k.err = err
+		}
+		return nil
+	}
+	p, err := image.DecodePack(b)
+	if err != nil {
+		return nil
+	}
+	return p.Pieces
+}
+
+// remove removes a pack that is over.
+func (k *collector) remove(ctx context.Context, object chunk.ID) {
+	for _, e := range k.pieces(ctx, object) {
+		k.unlink(ctx, e.ID)
+	}
+	k.unlink(ctx, object)
+	k.Packs++
+}
+
+func (k *collector) unlink(ctx context.Context, id chunk.ID) {
+	if k.err != nil || k.needed[id] {
+		return
+	}
+	size, ok := k.dir.Stat(id)
+	if !ok {
+		return
+	}
+	if k.err = ctx.Err(); k.err == nil {
+		k.err = os.Remove(k.dir.ObjectPath(id))
+	}
+	if k.err == nil {
+		k.Objects, k.Bytes = k.Objects+1, k.Bytes+size
+	}
+}
+
+// forget takes packs out of the sidecar of a version.
+func (k *collector) forget(v fleet.Digest, p image.Packs, gone []chunk.ID) {
+	left := slices.DeleteFunc(slices.Clone(p.Replaced), func(r image.ReplacedPack) bool { return slices.Contains(gone, r.Object) })
+	if k.err != nil || len(left) == len(p.Replaced) {
+		return
+	}
+	p.Replaced = left
+	k.err = k.dir.putPacks(v, p)
+}
