@@ -11,12 +11,15 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
 	"pando/internal/peer"
 	"pando/internal/store"
+
+	"golang.org/x/sys/unix"
 )
 
 // PeerPort is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is
@@ -36,6 +39,9 @@ const (
 	blockLoose = 4 << 20
 	blockPeers = 3 << 20
 )
+
+// unsentMost is how many bytes of an upload wait in the kernel until they are sent.
+const unsentMost = 32 << 10
 
 // maxPeerConns is how many connections of peers there are at a time: each watches, and some fetch.
 const maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
@@ -89,7 +95,12 @@ func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 	if port == 0 {
 		port = PeerPort
 	}
-	c := net.ListenConfig{KeepAlive: 30 * time.Second}
+	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
+		// An upload is over when it is sent: until then it takes one of the few places.
+		return c.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMost) // a network of another kind has none
+		})
+	}}
 	l, err := c.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
 		var again error

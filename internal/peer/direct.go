@@ -140,6 +140,7 @@ func earlier(a, b time.Duration) time.Duration {
 
 // grant chooses pieces for a question while the uplink has room.
 func (t *Tracker) grant(now time.Duration, x *waiting) []int {
+	t.over(now, x.size)
 	var out []int
 	most, alone := x.max, len(x.swarm.all) == 1 // there is nobody to leave room for
 	if alone {
@@ -154,7 +155,7 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		s.to[s.copies&1] = x.node.addr
 		s.copies++
 		s.last = now
-		t.uplink.spend(now, x.size)
+		t.uplink.spend(sending{x.swarm, x.node.addr, p, now}, x.size)
 		out = append(out, p)
 		if len(t.queue) > 1 { // others wait too: one each
 			break
@@ -229,7 +230,7 @@ func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
 			n := Named{Piece: p}
 			for _, to := range s.to[:min(s.copies, len(s.to))] {
-				if x.swarm.members[to] != nil && to != x.node.addr {
+				if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
 					n.Peers = append(n.Peers, to)
 				}
 			}
@@ -248,5 +249,17 @@ type Named struct {
 // Busy says whether the uplink is full of something else, such as K: then no piece is sent freely.
 func (t *Tracker) Busy(busy bool) { t.busy = busy }
 
-// Sent says that a transfer from the server has ended, well or not.
-func (t *Tracker) Sent() { t.uplink.sent() }
+// Sent says that a transfer from the server that was granted has ended, well or not.
+func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
+	t.uplink.sent(t.swarms[key], node, piece)
+}
+
+// over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.
+func (t *Tracker) over(now time.Duration, size int64) {
+	for _, x := range t.uplink.over(now, size) {
+		if s := &x.swarm.pieces[x.piece]; s.held == 0 && s.copies > 0 {
+			s.copies--
+			x.swarm.first = min(x.swarm.first, x.piece)
+		}
+	}
+}

@@ -56,9 +56,18 @@ func home(a netip.AddrPort) place {
 // Meet adds peers: those that the tracker named, and those that came by themselves. It returns the ones that are
 // new; the caller watches what they have.
 func (s *Swarm) Meet(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
+	return s.meet(now, maxPeers, addrs)
+}
+
+// MeetMore is Meet for those that have what a read waits for; there is room for a few when no other is met any more.
+func (s *Swarm) MeetMore(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
+	return s.meet(now, mostPeers, addrs)
+}
+
+func (s *Swarm) meet(now time.Duration, most int, addrs []netip.AddrPort) []netip.AddrPort {
 	var fresh []netip.AddrPort
 	for _, a := range addrs {
-		if s.Peers() >= maxPeers || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now {
+		if s.Peers() >= most || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now {
 			continue
 		}
 		at := home(a)
@@ -67,6 +76,10 @@ func (s *Swarm) Meet(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPor
 		}
 		s.peers[at], s.addrs[at] = known{addr: a, slot: 1 << at}, a
 		s.used |= 1 << at
+		if s.coming == 0 {
+			s.silent |= 1 << at
+			s.hear = now + hedgeLeast
+		}
 		fresh = append(fresh, a)
 	}
 	return fresh
@@ -81,6 +94,7 @@ func (s *Swarm) Haves(a netip.AddrPort, b Bitmap) {
 	if k == nil || !b.fits(s.o.Pieces) {
 		return
 	}
+	s.silent &^= k.slot
 	for p := range s.pieces {
 		if b.Has(p) {
 			s.pieces[p].holders |= k.slot
@@ -112,6 +126,7 @@ func (s *Swarm) forget(k *known) {
 	}
 	i := bits.TrailingZeros32(uint32(k.slot))
 	s.used &^= k.slot
+	s.silent &^= k.slot
 	s.peers[i], s.addrs[i] = known{}, netip.AddrPort{}
 }
 

@@ -38,7 +38,7 @@ func (t *Tracker) Loose(now time.Duration, id chunk.ID, node netip.AddrPort, siz
 			return names
 		}
 	}
-	t.uplink.spend(now, size)
+	t.uplink.pass(now, size)
 	if f == nil {
 		f = t.loose.put(id)
 	}

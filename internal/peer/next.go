@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -31,7 +32,7 @@ func (s *Swarm) wake(t time.Duration) {
 
 // slow leaves transfers from peers that take much longer than others did.
 func (s *Swarm) slow(now time.Duration) {
-	limit := slowFirst
+	limit := max(slowFirst, s.coming)
 	if s.typical > 0 {
 		limit = max(slowLeast, slowFactor*s.typical)
 	}
@@ -60,11 +61,14 @@ func (s *Swarm) hedge() time.Duration { return min(max(hedgeLeast, 4*s.typical),
 // patience is how long a demand waits before the origin is asked, which sends the piece once more. While the tracker says who
 // fetches what, and peers are as fast as ever, a piece that does not come is one that others wait for too: a storm of boots
 // that each ask the origin for it is slower for all of them.
-func (s *Swarm) patience(st *piece) time.Duration {
-	if !s.tracker || st.holders != 0 && s.typical == 0 {
+func (s *Swarm) patience() time.Duration {
+	switch {
+	case !s.tracker:
 		return s.hedge()
+	case s.coming == 0 && s.typical == 0: // nothing is known of this network yet
+		return askLost
 	}
-	return 4000 * time.Second
+	return max(hedgeMost, calmFactor*s.typical, 2*s.coming)
 }
 
 // demandFirst sees to the pieces that a read waits for: a peer at once, the origin after one peer failed or was slow,
@@ -73,7 +77,7 @@ func (s *Swarm) demandFirst(now time.Duration) {
 	for i := range s.demands {
 		d := &s.demands[i]
 		p, st := d.piece, &s.pieces[d.piece]
-		late := now >= d.since+s.patience(st)
+		late := now >= d.since+s.patience()
 		switch {
 		case d.hedged && st.flights > 0:
 			continue
@@ -88,7 +92,7 @@ func (s *Swarm) demandFirst(now time.Duration) {
 				s.take(now, Fetch{p, k.addr})
 			}
 		}
-		s.wake(d.since + s.patience(st))
+		s.wake(d.since + s.patience())
 	}
 }
 
@@ -175,12 +179,12 @@ func (s *Swarm) fromServer(now time.Duration) {
 		s.untracked(now)
 		return
 	}
-	a := Ask{Max: s.o.ServerFetches - s.originFlights, Upto: s.reach}
-	for _, d := range s.demands { // those that were not to be fetched ahead
-		if st := &s.pieces[d.piece]; s.idle.Has(d.piece) && st.flights == 0 && st.holders == 0 && len(a.Want) < s.o.Window {
-			a.Want = append(a.Want, d.piece)
-		}
+	if s.silent != 0 && now < s.hear { // who comes late need not ask the server for what all others have
+		s.wake(s.hear)
+		return
 	}
+	a := Ask{Max: s.o.ServerFetches - s.originFlights, Upto: s.reach}
+	s.overdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
@@ -194,6 +198,25 @@ func (s *Swarm) fromServer(now time.Duration) {
 	if len(a.Want) > 0 {
 		a.Have = s.have
 		s.asking, s.asked, s.step.Ask = true, now, &a
+	}
+}
+
+// overdue adds the pieces that reads wait for to a question: those that were not to be fetched ahead, and those that peers have and
+// are late with. A server that has room sends them, and one that has none says who else has them.
+func (s *Swarm) overdue(now time.Duration, a *Ask) {
+	for _, d := range s.demands {
+		st := &s.pieces[d.piece]
+		late := d.since + s.hedge()
+		switch {
+		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.flights > 0 || !s.idle.Has(d.piece)):
+		case d.hedged:
+		case st.holders != 0 && now < late:
+			s.wake(late)
+		case st.coming > now:
+			s.wake(st.coming)
+		default:
+			a.Want = append(a.Want, d.piece)
+		}
 	}
 }
 
@@ -222,15 +245,21 @@ type Answer struct {
 	Wait  time.Duration // ask for the named ones again after so long
 }
 
-// Answer takes the tracker's answer to the question that is open.
-func (s *Swarm) Answer(now time.Duration, a Answer) {
-	s.asking = false
+// Answer takes the tracker's answer to the question that is open. It returns who is to be met beside the peers that are
+// known: those that have, or will have, what a read waits for.
+func (s *Swarm) Answer(now time.Duration, a Answer) (meet []netip.AddrPort) {
+	s.asking, s.coming = false, a.Wait
 	s.granted = append(s.granted, a.Grant...)
 	for _, n := range a.Named {
-		if n.Piece >= 0 && n.Piece < s.o.Pieces {
-			s.pieces[n.Piece].coming = now + a.Wait
+		if n.Piece < 0 || n.Piece >= s.o.Pieces {
+			continue
+		}
+		s.pieces[n.Piece].coming = now + a.Wait
+		if slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == n.Piece }) {
+			meet = append(meet, n.Peers...)
 		}
 	}
+	return meet
 }
 
 // Lost says that the tracker did not answer: from here on the origin is asked.

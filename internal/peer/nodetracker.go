@@ -61,7 +61,7 @@ func (n *Node) ask(a Ask) {
 				n.heardOf(t.url, err)
 				n.swarm.Lost(now)
 			default:
-				n.swarm.Answer(now, r.answer())
+				n.watchAll(n.swarm.MeetMore(now, n.swarm.Answer(now, r.answer())...))
 			}
 		})
 	})

@@ -13,8 +13,6 @@ import (
 // from the origin otherwise. Beside that ctx is done, there is an error only for a piece that is not to be had. Run must
 // run.
 func (n *Node) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	n.reading(1)
-	defer n.reading(-1)
 	i, ok := n.index[id]
 	if !ok {
 		return n.getLoose(ctx, Piece{id, size})
@@ -32,12 +30,6 @@ func (n *Node) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified
 	case <-ctx.Done():
 		return chunk.Verified{}, context.Cause(ctx)
 	}
-}
-
-func (n *Node) reading(change int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.uploads.Reading(change)
 }
 
 // getLoose asks one peer at most, and the origin when that fails or is late. A node that is alone asks the origin at

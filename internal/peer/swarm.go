@@ -11,6 +11,7 @@ import (
 // counted in the time that this node's transfers take.
 const (
 	maxPeers   = 24               // peers that are known at a time
+	mostPeers  = 30               // with those that have what a read waits for
 	fewPeers   = 4                // with fewer, the tracker is asked for more
 	strikesOut = 2                // a peer that was slow or failed so often is left
 	leftFor    = 30 * time.Second // and not met again for so long
@@ -121,8 +122,11 @@ type Swarm struct {
 
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
+	coming                     time.Duration // how long the tracker says that pieces take to come round; 0: not known
 
 	used   slots
+	silent slots                  // of the first peers, those that have not said yet what they have
+	hear   time.Duration          // and until when that is waited for
 	addrs  [places]netip.AddrPort // of peers, by slot
 	peers  [places]known
 	banned map[netip.Addr]bool

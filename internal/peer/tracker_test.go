@@ -45,14 +45,15 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	for n := byte(1); n <= 100; n++ {
 		join(t, tr, 0, n)
 	}
-	take := func(g []int) {
+	take := func(to netip.AddrPort, g []int) {
 		for _, p := range g {
 			copies[p]++
+			tr.Sent("p", to, p)
 		}
 	}
 	for n := byte(1); n <= 100; n++ {
 		a, _, _ := tr.Ask(0, question(n, 0, 1, 2))
-		take(a.Grant)
+		take(at(n), a.Grant)
 	}
 	if len(copies) > 3 {
 		t.Errorf("granted at once, with room for two or three: %v", copies)
@@ -60,7 +61,7 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	for now := ms; now < 600*ms; now += ms {
 		replies, _ := tr.Step(now)
 		for _, r := range replies {
-			take(r.Grant)
+			take(r.Node, r.Grant)
 			if _, wait, _ := tr.Ask(now, question(r.Node.Addr().As4()[3], 0, 1, 2)); !wait && len(r.Grant) > 0 && now < 300*ms {
 				t.Fatal("the uplink is spent and a question does not wait")
 			}
@@ -81,12 +82,61 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	}
 }
 
+// What was granted to nodes that never fetched it goes to another soon, however often that happened.
+func TestUnfetchedGrantIsGivenAgain(t *testing.T) {
+	tr := newTracker()
+	tr.Busy(true) // nothing is sent freely
+	now := time.Duration(0)
+	for n := byte(1); n <= 5; n++ {
+		join(t, tr, now, n)
+	}
+	for n := byte(1); n <= 5; n++ {
+		a, wait, _ := tr.Ask(now, question(n, 0))
+		if wait {
+			now += tr.uplink.lost(1000) + ms
+			replies, _ := tr.Step(now)
+			a = replies[len(replies)-1].Answer
+		}
+		if !slices.Contains(a.Grant, 0) {
+			t.Fatalf("node %d, at %v: %+v", n, now, a)
+		}
+		now += tr.uplink.lost(1000) + ms // the node is dead: nothing is heard of its grant
+		tr.Step(now)
+	}
+}
+
+// Where nothing is ever heard of what was granted, because another server sends it, that holds nothing up for long.
+func TestGrantsWithoutAWordAreNotCounted(t *testing.T) {
+	tr := newTracker()
+	const pieces = 2000
+	granted := 0
+	for n := byte(1); n <= 2; n++ {
+		tr.Join(0, Join{Swarm: "p", Pieces: pieces, Node: at(n)})
+	}
+	for now := time.Duration(0); now < 10*time.Second; now += 10 * ms {
+		replies, _ := tr.Step(now)
+		for _, r := range replies {
+			granted += len(r.Grant)
+		}
+		for n := byte(1); n <= 2; n++ {
+			q := question(n, granted)
+			q.Have = NewBitmap(pieces)
+			if a, wait, _ := tr.Ask(now, q); !wait {
+				granted += len(a.Grant)
+			}
+		}
+	}
+	if granted < 800 { // of a thousand that the uplink could send
+		t.Errorf("%d pieces in ten seconds", granted)
+	}
+}
+
 func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 9; n++ {
 		join(t, tr, 0, n)
 	}
-	tr.uplink.spend(0, 3000)
+	tr.uplink.pass(0, 3000)
 	tr.swarms["p"].pieces = tr.swarms["p"].pieces[:40]
 	for p := range 40 {
 		tr.swarms["p"].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
@@ -204,7 +254,7 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	}
 	for n := byte(1); n <= 60; n++ {
 		out, _ := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(n)})
-		tr.uplink.spend(0, 1<<20)
+		tr.uplink.pass(0, 1<<20)
 		named := tr.Loose(0, loose, at(n), 1000)
 		if n%2 == 0 && len(out.Peers) < 4 {
 			t.Errorf("node %d has %d peers", n, len(out.Peers))
@@ -261,14 +311,14 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	if got := tr.Loose(time.Second, id, at(2), 1000); got != nil {
 		t.Fatalf("with a free uplink sent to %v", got)
 	}
-	tr.uplink.spend(time.Second, 10_000)
+	tr.uplink.pass(time.Second, 10_000)
 	if got := tr.Loose(time.Second, id, at(3), 1000); !slices.Equal(got, []netip.AddrPort{at(2), at(1)}) {
 		t.Errorf("named %v", got)
 	}
 	if got := tr.Loose(time.Second, chunk.Sum(nil), at(3), 1000); got != nil {
 		t.Errorf("nobody has it, and it is sent to %v", got)
 	}
-	tr.uplink.spend(time.Hour, 10_000)
+	tr.uplink.pass(time.Hour, 10_000)
 	join(t, tr, time.Hour, 1)
 	if got := tr.Loose(time.Hour, id, at(1), 1000); got != nil {
 		t.Errorf("those may have let go of it: %v", got)

@@ -13,6 +13,9 @@ import (
 // Time limits of a request to the tracker: for its body to arrive.
 const messageTime = 5 * time.Second
 
+// noteLost is after how long a grant that was never fetched may be forgotten.
+const noteLost = time.Minute
+
 // Length of a subnet's prefix where the node does not say it, and the bounds of what it may say.
 const (
 	subnetV4, subnetV6 = 24, 64
@@ -27,7 +30,7 @@ type TrackerServer struct {
 	mu      sync.Mutex
 	tracker *Tracker
 	waiting map[waiter]chan Answer
-	granted map[grant]time.Duration // transfers that are to come or under way, and since when
+	granted map[grant]granted // transfers that are to come or under way
 	timer   *time.Timer
 }
 
@@ -41,6 +44,13 @@ type grant struct {
 	object chunk.ID
 }
 
+// granted is what the tracker calls it.
+type granted struct {
+	waiter
+	piece int
+	since time.Duration
+}
+
 // waiter is a question that is held.
 type waiter struct {
 	pack string
@@ -49,7 +59,7 @@ type waiter struct {
 
 // NewTrackerServer returns a server over a tracker of its own.
 func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
-	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]time.Duration{}}
+	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -134,7 +144,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 		close(old)
 	}
 	if !known || !wait {
-		s.note(key.node.Addr(), a.Grant, pieces)
+		s.note(key, a.Grant, pieces)
 		s.mu.Unlock()
 		return wireAnswer(a), known
 	}
@@ -146,7 +156,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	case a, ok := <-answer:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.note(key.node.Addr(), a.Grant, pieces)
+		s.note(key, a.Grant, pieces)
 		return wireAnswer(a), ok
 	case <-r.Context().Done():
 		s.mu.Lock()
@@ -190,18 +200,18 @@ func (s *TrackerServer) pieces(pack string) []chunk.ID {
 }
 
 // note remembers what a node was allowed. The caller holds mu.
-func (s *TrackerServer) note(node netip.Addr, pieces []int, ids []chunk.ID) {
+func (s *TrackerServer) note(to waiter, pieces []int, ids []chunk.ID) {
 	now := s.now()
 	for _, p := range pieces {
 		if p < len(ids) {
-			s.granted[grant{node, ids[p]}] = now
+			s.granted[grant{to.node.Addr(), ids[p]}] = granted{to, p, now}
 		}
 	}
 	if len(s.granted) < 1024 {
 		return
 	}
-	for g, since := range s.granted {
-		if now > since+grantLost {
+	for g, x := range s.granted {
+		if now > x.since+noteLost {
 			delete(s.granted, g)
 		}
 	}
@@ -212,12 +222,12 @@ func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := grant{node, object}
-	since, ok := s.granted[g]
-	delete(s.granted, g)
-	if !ok || s.now() > since+grantLost { // the tracker counts it as over already
+	x, ok := s.granted[g]
+	if !ok {
 		return
 	}
-	s.tracker.Sent()
+	delete(s.granted, g)
+	s.tracker.Sent(x.pack, x.node, x.piece)
 	s.step()
 }
 

@@ -55,19 +55,19 @@ func TestTrackerMessages(t *testing.T) {
 func TestOnlyGrantsMakeRoom(t *testing.T) {
 	s := newSite(t, 20, 0)
 	node := netip.MustParseAddrPort("10.0.0.1:80")
-	for range unknownMost {
-		s.tracker.tracker.uplink.spend(s.tracker.now(), 1)
+	for range openMost {
+		s.tracker.tracker.uplink.spend(sending{node: node, piece: 3, since: s.tracker.now()}, 1)
 	}
-	s.tracker.note(node.Addr(), []int{3}, s.ids(s.pack))
+	s.tracker.note(waiter{s.pack.String(), node}, []int{3}, s.ids(s.pack))
 	open := func() int { return len(s.tracker.tracker.uplink.open) }
 	s.tracker.Sent(node.Addr(), s.pieces[4].ID)
 	s.tracker.Sent(netip.MustParseAddr("10.0.0.2"), s.pieces[3].ID)
-	if open() != unknownMost {
+	if open() != openMost {
 		t.Errorf("a transfer that nobody granted made room: %d are under way", open())
 	}
 	s.tracker.Sent(node.Addr(), s.pieces[3].ID)
 	s.tracker.Sent(node.Addr(), s.pieces[3].ID)
-	if open() != unknownMost-1 {
+	if open() != openMost-1 {
 		t.Errorf("one grant is over, and %d are under way", open())
 	}
 }

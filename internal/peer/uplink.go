@@ -1,33 +1,79 @@
 package peer
 
-import "time"
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
 
 // Depth of the uplink's queue: with less than this under way, it would run dry; with more, pieces share it and all come
 // late.
 const (
-	burst       = 2 * time.Millisecond // of sending
-	unknownMost = 4                    // pieces at a time where the rate is not known
+	burst    = 2 * time.Millisecond  // of sending
+	openMost = 4                     // pieces at a time, or
+	openTime = 20 * time.Millisecond // as many as are sent in so long: requests take their time too
 )
 
-// grantLost is after how long a grant that nothing was heard of counts as over.
-const grantLost = 2 * time.Second
+// After how long a grant that nothing was heard of counts as over: a node that died shall not keep others waiting.
+const (
+	grantLost  = 2 * time.Second // where the rate is not known
+	grantLeast = 100 * time.Millisecond
+	grantTimes = 4 * openMost // usual transfers
+)
 
-// uplink is the budget of what a server sends: a bucket that fills with its rate.
+// deafAfter is how many grants in a row may end without a word before the count of those under way means nothing: what this
+// tracker grants is then sent by another, such as a second server or a plain web server.
+const deafAfter = 2 * openMost
+
+// uplink is the budget of what a server sends: a bucket that fills with its rate. A budget alone would not do: what the
+// server sends beside it would pile up, and from then on all pieces would come late. So those under way are counted too.
 type uplink struct {
-	rate  int64           // bytes a second; 0: not known
-	until time.Duration   // everything that was granted is sent by then
-	open  []time.Duration // where the rate is not known: when the grants that are under way were made
+	rate  int64         // bytes a second; 0: not known
+	until time.Duration // everything that was granted is sent by then
+	open  []sending     // oldest first
+	mute  int           // grants in a row that ended without a word
+}
+
+// sending is a transfer that was granted.
+type sending struct {
+	swarm *swarm
+	node  netip.AddrPort
+	piece int
+	since time.Duration
 }
 
 // free tells whether one more piece of so many bytes would be sent at once.
 func (u *uplink) free(now time.Duration, size int64) bool {
-	if u.rate > 0 {
-		return u.until <= now+max(burst, u.time(size))
+	if u.rate == 0 {
+		return len(u.open) < openMost
 	}
-	for len(u.open) > 0 && now > u.open[0]+grantLost {
+	return u.until <= now+max(burst, u.time(size)) && (u.deaf() || len(u.open) < u.most(size))
+}
+
+// over ends the transfers that nothing was heard of for too long, and returns them if that means that they never began.
+func (u *uplink) over(now time.Duration, size int64) (lost []sending) {
+	for len(u.open) > 0 && now > u.open[0].since+u.lost(size) {
+		if u.mute++; !u.deaf() {
+			lost = append(lost, u.open[0])
+		}
 		u.open = u.open[1:]
 	}
-	return len(u.open) < unknownMost
+	return lost
+}
+
+func (u *uplink) deaf() bool { return u.mute >= deafAfter }
+
+// most is how many transfers may be under way.
+func (u *uplink) most(size int64) int {
+	return int(max(openMost, openTime/max(1, u.time(size))))
+}
+
+// lost is after how long a grant counts as over.
+func (u *uplink) lost(size int64) time.Duration {
+	if u.rate == 0 {
+		return grantLost
+	}
+	return max(grantLeast, grantTimes*u.time(size))
 }
 
 // time is how long so many bytes take.
@@ -38,29 +84,35 @@ func (u *uplink) time(size int64) time.Duration {
 	return time.Duration(float64(size) / float64(u.rate) * float64(time.Second))
 }
 
-// at is the moment at which free becomes true by itself, 0 when it does not.
-func (u *uplink) at(size int64) time.Duration {
-	switch {
-	case u.rate > 0:
-		return u.until - max(burst, u.time(size))
-	case len(u.open) > 0:
-		return u.open[0] + grantLost + 1
+// at is the moment at which free becomes true if nothing is sent before, 0 when it does not.
+func (u *uplink) at(size int64) (at time.Duration) {
+	if u.rate > 0 {
+		at = u.until - max(burst, u.time(size))
 	}
-	return 0
+	if i := len(u.open) - u.most(size); i >= 0 && (u.rate == 0 || !u.deaf()) {
+		at = max(at, u.open[i].since+u.lost(size)+1)
+	}
+	return at
 }
 
-// spend takes so many bytes from the budget.
-func (u *uplink) spend(now time.Duration, size int64) {
+// spend takes the bytes of a transfer from the budget.
+func (u *uplink) spend(x sending, size int64) {
+	u.pass(x.since, size)
+	u.open = append(u.open, x)
+}
+
+// pass takes so many bytes from the budget for what is not counted while it is under way.
+func (u *uplink) pass(now time.Duration, size int64) {
 	if u.rate > 0 {
 		u.until = max(u.until, now) + u.time(size)
-	} else {
-		u.open = append(u.open, now)
 	}
 }
 
 // sent ends a transfer.
-func (u *uplink) sent() {
-	if len(u.open) > 0 {
-		u.open = u.open[1:]
+func (u *uplink) sent(w *swarm, node netip.AddrPort, piece int) {
+	u.mute = 0
+	is := func(x sending) bool { return x.swarm == w && x.node == node && x.piece == piece }
+	if i := slices.IndexFunc(u.open, is); i >= 0 {
+		u.open = slices.Delete(u.open, i, i+1)
 	}
 }

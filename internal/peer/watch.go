@@ -26,7 +26,11 @@ func (n *Node) meet(now time.Duration, peers ...netip.AddrPort) {
 	if n.quit {
 		return
 	}
-	for _, a := range n.swarm.Meet(now, peers...) {
+	n.watchAll(n.swarm.Meet(now, peers...))
+}
+
+func (n *Node) watchAll(peers []netip.AddrPort) {
+	for _, a := range peers {
 		n.work.Go(func() {
 			err := n.watch(a)
 			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)

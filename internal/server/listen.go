@@ -57,12 +57,17 @@ func listenError(what, addr string, err error) error {
 	return e
 }
 
+// unsentMost is how many bytes of a connection wait in the kernel until they are sent. With more, a transfer would seem over
+// long before it is, and one that is cancelled would go on.
+const unsentMost = 32 << 10
+
 // listenTCP opens a TCP port whose connections end when their peer is gone without a word.
 func listenTCP(ctx context.Context, what, addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) {
-			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(goneTime.Milliseconds()))
+			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(goneTime.Milliseconds())),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMost))
 		})
 		return errors.Join(err, failed)
 	}}

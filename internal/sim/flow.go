@@ -170,7 +170,7 @@ func (f *storm) detach(id int32) {
 		from.sends = slices.DeleteFunc(from.sends, func(i int32) bool { return i == id })
 	}
 	if x.from < 0 && !x.k {
-		f.servers[-1-x.from].sent(f)
+		f.servers[-1-x.from].sent(f, to, x.fetch.Piece)
 	}
 }
 

@@ -103,7 +103,11 @@ func (f *storm) finish(n *node) {
 
 // meet makes a node know others: it watches what they have, and they come to know it.
 func (f *storm) meet(n *node, peers ...netip.AddrPort) {
-	for _, a := range n.swarm.Meet(f.now, peers...) {
+	f.watch(n, n.swarm.Meet(f.now, peers...))
+}
+
+func (f *storm) watch(n *node, fresh []netip.AddrPort) {
+	for _, a := range fresh {
 		f.after(f.Delay, watch, n.id, index(a))
 	}
 }

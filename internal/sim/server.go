@@ -31,11 +31,11 @@ func newServer(f *storm, i int) *server {
 }
 
 // sent is the end of a transfer of a piece.
-func (s *server) sent(f *storm) {
+func (s *server) sent(f *storm, to *node, piece int) {
 	if s.lost {
 		return
 	}
-	s.tracker.Sent()
+	s.tracker.Sent(swarmKey, to.addr, piece)
 	f.step(s)
 }
 
@@ -107,7 +107,7 @@ func (f *storm) answer(n *node, a peer.Answer) {
 	f.res.Control += peer.AnswerBytes(a)
 	f.deliver(func() {
 		if !n.dead {
-			n.swarm.Answer(f.now, a)
+			f.watch(n, n.swarm.MeetMore(f.now, n.swarm.Answer(f.now, a)...))
 			f.act(n)
 		}
 	})

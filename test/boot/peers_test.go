@@ -23,7 +23,7 @@ import (
 // does not depend on it, and its timeline says so.
 func TestRealBootFromPeers(t *testing.T) {
 	needBoot(t)
-	s := newSite(t, "own")
+	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
 	first := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 1}, firmware: testkit.BIOS, group: bookworm, clock: time.Hour}
 	second := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 2}, firmware: testkit.BIOS, group: bookworm, clock: -time.Hour}
 	s.announce(first)
