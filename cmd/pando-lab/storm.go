@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -35,16 +36,17 @@ type storm struct {
 	dnbd3  dnbd3
 	runs   int
 	think  float64
-	rate   testkit.Rate // of a node's link; 0: as fast as this machine can tell
-	uplink testkit.Rate // of the server's link; 0: as a node's
-	busy   bool         // keep runs of a machine that was too busy
-	full   bool         // the long form
-	add    bool         // to the results that are there
-	guests int          // emulated machines that boot instead
-	faults []string     // what goes wrong, a run each
-	page   string       // file to write from results, instead of measuring
-	sim    string       // file to write from results for the simulator, instead of measuring
-	from   []string     // results
+	rate   testkit.Rate  // of a node's link; 0: as fast as this machine can tell
+	uplink testkit.Rate  // of the server's link; 0: as a node's
+	busy   bool          // keep runs of a machine that was too busy
+	full   bool          // the long form
+	add    bool          // to the results that are there
+	guests int           // emulated machines that boot instead
+	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
+	faults []string      // what goes wrong, a run each
+	page   string        // file to write from results, instead of measuring
+	sim    string        // file to write from results for the simulator, instead of measuring
+	from   []string      // results
 
 	command string // as it was given
 
@@ -85,6 +87,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
 	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
 	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8")
+	f.DurationVar(&s.skew, "skew", 0, "with --guests: their clocks are wrong by so much, in turn ahead and behind")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
 	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"pando/internal/testkit"
 )
@@ -83,5 +84,12 @@ func TestBadPeer(t *testing.T) {
 			t.Errorf("%s: what is no object was changed (%v)", as, err)
 		}
 		srv.Close()
+	}
+}
+
+// Of some machines whose clocks are wrong the first is ahead, the next behind.
+func TestSkew(t *testing.T) {
+	if a, b, c := skewOf(time.Hour, 0), skewOf(time.Hour, 1), skewOf(0, 1); a != time.Hour || b != -time.Hour || c != 0 {
+		t.Errorf("got %v, %v, %v", a, b, c)
 	}
 }

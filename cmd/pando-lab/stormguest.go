@@ -27,7 +27,8 @@ const (
 // guestRun is some emulated machines that were switched on at once.
 type guestRun struct {
 	Guests     int       `json:"guests"`
-	Rate       int64     `json:"rate"` // of all links
+	Rate       int64     `json:"rate"`           // of all links
+	Skew       float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
 	Began      time.Time `json:"began"`
 	Booted     []float64 `json:"booted"`      // seconds from power-on to the default target, quickest first
 	ServerSent int64     `json:"server_sent"` // with kernel and initramfs
@@ -83,7 +84,7 @@ func (s *storm) bootGuestsAt(ctx context.Context, rate testkit.Rate) (r guestRun
 	if err != nil {
 		return r, err
 	}
-	r = guestRun{Guests: s.guests, Rate: int64(rate), Began: time.Now().UTC(), Booted: make([]float64, s.guests)}
+	r = guestRun{Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC(), Booted: make([]float64, s.guests)}
 	errs := make([]error, s.guests)
 	var all sync.WaitGroup
 	for i := range s.guests {
@@ -111,7 +112,7 @@ func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, booted *f
 	if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}}); err != nil {
 		return err
 	}
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: mac, Net: s.star.Nodes[i], Memory: s.memory,
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: mac, Net: s.star.Nodes[i], Memory: s.memory, Clock: skewOf(s.skew, i),
 		Dir: filepath.Join(s.dir, "guests")})
 	if err != nil {
 		return err
@@ -126,11 +127,19 @@ func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, booted *f
 	return nil
 }
 
-var guestHeads = row{"guests", "links", "first booted", "last booted", "server sent, with K", "machine"}
+// skewOf is how far the clock of one guest is ahead: each second one is behind.
+func skewOf(skew time.Duration, i int) time.Duration {
+	if i%2 == 1 {
+		return -skew
+	}
+	return skew
+}
+
+var guestHeads = row{"guests", "links", "clocks wrong by", "first booted", "last booted", "server sent, with K", "machine"}
 
 func (r *report) guestRows() (out []row) {
 	for _, g := range r.Guests {
-		out = append(out, row{fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), fmt.Sprintf("%.0f s", g.Booted[0]),
+		out = append(out, row{fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), fmt.Sprintf("%.0f s", g.Booted[0]),
 			fmt.Sprintf("%.0f s", g.Booted[len(g.Booted)-1]), fmt.Sprintf("%.1f MB", mega(g.ServerSent)), fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
 	}
 	return out

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 )
 
 // bestName is all of Pando that there is.
@@ -134,7 +135,13 @@ func (r *report) faultTargets() (out []row) {
 		}
 		out = append(out, line)
 	}
-	return out
+	line := row{"machines, emulated, whose clocks are wrong by an hour or more: every one boots", "all", "not measured", ""}
+	for _, g := range r.Guests {
+		if g.Skew >= time.Hour.Seconds() {
+			line = row{line[0], "all", fmt.Sprintf("%d of %d", len(g.Booted), g.Guests), "met"}
+		}
+	}
+	return append(out, line)
 }
 
 // largest is the storm of a system with the most nodes.

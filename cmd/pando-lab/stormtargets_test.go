@@ -61,7 +61,8 @@ func TestTargets(t *testing.T) {
 	}
 	killed := run(10, 1e6, 0)
 	killed.Fault, killed.Each[3] = "peers-killed", nodeRun{Killed: true}
-	r := &report{BootSet: 1e6, Read: 4e6, K: &kSize{Known: 5e5}, Runs: []stormRun{run(1, 1e6, 0), run(40, 4e6, 5e5)}, Faults: []stormRun{killed}}
+	r := &report{BootSet: 1e6, Read: 4e6, K: &kSize{Known: 5e5}, Runs: []stormRun{run(1, 1e6, 0), run(40, 4e6, 5e5)}, Faults: []stormRun{killed},
+		Guests: []guestRun{{Guests: 2, Booted: []float64{1, 2}}, {Guests: 3, Skew: 3600, Booted: []float64{1, 2, 3}}}}
 	rows := r.targets(&aloneResult{Seconds: map[string][]float64{"pando": {10, 12}, "disk": {10, 10}}})
 	for begins, want := range map[string]string{
 		"the last of 40 nodes":          "≤ 1.25|1.30|**missed by 4 %**",
@@ -77,6 +78,7 @@ func TestTargets(t *testing.T) {
 		"one machine alone on a fast link, from /init to booted, to the same": "≤ 1.05|1.10|**missed by 5 %**",
 		"processor time":                       "≤ 0.50|0.40|met",
 		"memory":                               "≤ 24.00|25.00|**missed by 4 %**",
+		"machines, emulated":                   "all|3 of 3|met",
 		"a fifth of the nodes":                 "all|9 of 9|met",
 		"the server is killed, and back after": "all|not measured|",
 		"a fifth more peers, which send wrong": "all|not measured|",

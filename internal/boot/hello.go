@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/trace"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,10 +50,10 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 		return "", &Problem{Err: err, Final: true,
 			Hint: "the server answered with something that is not for this boot: look at its log"}
 	}
-	m.setClock(resp.Time)
 	m.assignment.Store(&a)
 	m.answer = resp
 	m.channel.session.Store(&resp.Session)
+	m.setClock(resp.Time)
 	m.report.wake()
 	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
 }
@@ -111,16 +112,25 @@ func verifyAssignment(data, signature []byte, serverKey string) (fleet.Assignmen
 	return a, err
 }
 
-// setClock sets a clock that is wrong: mail, certificates and logs of the image depend on it.
+// setClock sets a clock that is wrong: mail, certificates and logs of the image depend on it. The boot itself does not.
 func (m *machine) setClock(server time.Time) {
 	off := time.Until(server)
 	if server.IsZero() || off.Abs() < clockError {
 		return
 	}
 	tv := unix.NsecToTimeval(server.UnixNano())
+	message := wrongClock(off)
 	if err := unix.Settimeofday(&tv); err != nil {
-		m.console.logf("clock: cannot be set: %v", err)
-		return
+		message = "clock: cannot be set: " + err.Error()
 	}
-	m.console.logf("clock: was wrong by %s, set to the server's", off.Round(time.Second))
+	m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: message})
+}
+
+// wrongClock says how wrong a clock was that is off so much behind the server's.
+func wrongClock(off time.Duration) string {
+	how := "behind"
+	if off < 0 {
+		how = "ahead of"
+	}
+	return fmt.Sprintf("clock: was %s %s the server's, set to it", off.Abs().Round(time.Second), how)
 }

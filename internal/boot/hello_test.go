@@ -170,3 +170,13 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 		t.Errorf("event after hello: %+v", q[len(q)-1])
 	}
 }
+
+func TestWrongClock(t *testing.T) {
+	for off, want := range map[time.Duration]string{
+		time.Hour: "clock: was 1h0m0s behind the server's, set to it", -90500 * time.Millisecond: "clock: was 1m31s ahead of the server's, set to it",
+	} {
+		if got := wrongClock(off); got != want {
+			t.Errorf("%v: got %q, want %q", off, got, want)
+		}
+	}
+}

@@ -28,13 +28,14 @@ type MachineConfig struct {
 	Name     string
 	Firmware Firmware
 	MAC      fleet.MAC
-	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
-	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
-	Memory   int       // MiB; 0: 768
-	Stick    string    // image of a USB stick that it boots from; "": it boots from the network
-	CPUs     int       // 0: 1
-	Screen   bool      // it has a graphics card, for Screenshot
-	Direct   Direct    // a kernel that starts without firmware's help; zero: it boots by its firmware
+	NIC      string        // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
+	Second   fleet.MAC     // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
+	Memory   int           // MiB; 0: 768
+	Stick    string        // image of a USB stick that it boots from; "": it boots from the network
+	CPUs     int           // 0: 1
+	Clock    time.Duration // how far its clock is ahead when it is switched on; below zero: behind
+	Screen   bool          // it has a graphics card, for Screenshot
+	Direct   Direct        // a kernel that starts without firmware's help; zero: it boots by its firmware
 	Net      *Net
 
 	Cache         string // image of a disk that it does not boot from; "": none

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // OVMF as Debian's package ovmf installs it. The variables are copied for each machine.
@@ -35,6 +36,9 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 		"-serial", "file:" + m.Console.Path,
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
+	}
+	if c.Clock != 0 {
+		args = append(args, "-rtc", "base="+time.Now().Add(c.Clock).UTC().Format("2006-01-02T15:04:05"))
 	}
 	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
 		args = append(args, "-netdev", tapArg("second", taps[1]), "-device", "e1000,netdev=second,romfile=,mac="+c.Second.String())

@@ -1,8 +1,12 @@
 package boot
 
 import (
+	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/build"
@@ -11,21 +15,24 @@ import (
 	"pando/internal/image"
 	"pando/internal/store"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // One after the other, real machines boot from one server: the second takes pieces of the boot pack from the first, which
-// has long booted, and both run what they should.
+// has long booted, and both run what they should. The clock of one is an hour ahead, that of the other as much behind: a boot
+// does not depend on it, and its timeline says so.
 func TestRealBootFromPeers(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
-	first := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	second := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 2}, firmware: testkit.BIOS, group: bookworm}
+	first := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 1}, firmware: testkit.BIOS, group: bookworm, clock: time.Hour}
+	second := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 2}, firmware: testkit.BIOS, group: bookworm, clock: -time.Hour}
 	s.announce(first)
 	s.makePack(first, "usr/lib/systemd/systemd", "usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-252.so",
 		"usr/lib/x86_64-linux-gnu/libcrypto.so.3", "usr/lib/x86_64-linux-gnu/libc.so.6", "usr/sbin/sshd")
 	m, booted := s.powerOn(first)
 	s.waitUp(first, m)
 	booted()
+	s.clockWas(first, "ahead of", m)
 	alone := s.wait(first.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["pack"] > 0 })
 	if got := alone.Status.Bytes["peer"]; got != 0 {
 		t.Errorf("%s, which was alone, has %d bytes from peers", first.name, got)
@@ -36,7 +43,30 @@ func TestRealBootFromPeers(t *testing.T) {
 	if n.Status.Rejected > 0 {
 		t.Errorf("%s rejected %d objects", second.name, n.Status.Rejected)
 	}
-	s.prove(second, s.shell(second))
+	s.clockWas(second, "behind", m)
+	g := s.shell(second)
+	before := time.Now().Add(-time.Minute) // a guest that is slow to answer is no wrong clock
+	if seconds, err := strconv.ParseInt(strings.TrimSpace(s.run(g, "date +%s")), 10, 64); err != nil || time.Unix(seconds, 0).Before(before) ||
+		time.Unix(seconds, 0).After(time.Now().Add(time.Minute)) {
+		t.Errorf("the clock of %s says %v (%v)", second.name, time.Unix(seconds, 0), err)
+	}
+	s.prove(second, g)
+}
+
+// clockWas wants a node's timeline to say how its clock was wrong, and its events to be on the server's clock all the same.
+func (s *site) clockWas(n node, how string, m *testkit.Machine) {
+	s.t.Helper()
+	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Hello && e.Kind == trace.Info })
+	var wrong, unit string
+	if _, err := fmt.Sscanf(e.Message, "clock: was %s %s", &wrong, &unit); err != nil || !strings.Contains(e.Message, how+" the server's, set to it") {
+		s.t.Errorf("%s said %q, want how far its clock was %s the server's (%v)", n.name, e.Message, how, err)
+	}
+	if off, err := time.ParseDuration(wrong); err != nil || off < 50*time.Minute || off > 70*time.Minute {
+		s.t.Errorf("%s: the clock was wrong by %q, want an hour", n.name, wrong)
+	}
+	if ago := time.Since(e.Time); ago < -time.Minute || ago > 2*bootTimeout {
+		s.t.Errorf("%s: the event is of %v, %v ago", n.name, e.Time, ago)
+	}
 }
 
 // makePack makes a boot pack of some files of what a node is to boot, so that nobody has to boot for it.

@@ -121,12 +121,13 @@ type node struct {
 	mac      fleet.MAC
 	firmware testkit.Firmware
 	group    string
-	nic      string    // QEMU's name, "" for the default
-	second   fleet.MAC // of a card that it does not boot by, on the same wire; zero: none
-	stick    string    // image of a USB stick that it boots from
-	memory   int       // MiB, 0 for the default
-	cpus     int       // 0 for one
-	screen   bool      // it has a graphics card
+	nic      string        // QEMU's name, "" for the default
+	second   fleet.MAC     // of a card that it does not boot by, on the same wire; zero: none
+	stick    string        // image of a USB stick that it boots from
+	memory   int           // MiB, 0 for the default
+	cpus     int           // 0 for one
+	clock    time.Duration // how far its clock is ahead; below zero: behind
+	screen   bool          // it has a graphics card
 
 	cache         string // image of a disk that it does not boot from
 	cacheReadOnly bool
@@ -154,7 +155,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	}
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
-		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Screen: n.screen,
+		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Clock: n.clock, Screen: n.screen,
 		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
