@@ -291,7 +291,7 @@ func (s *Swarm) alive(now time.Duration) {
 // Forgotten says that the tracker does not know this node: it joins again at once.
 func (s *Swarm) Forgotten(now time.Duration) {
 	// What was asked stays open: it is not put again before the join is answered.
-	s.asking, s.asked, s.joinAt, s.forgotten = true, now, now, true
+	s.asking, s.asked, s.joinAt, s.forgotten, s.rejoin = true, now, now, true, true
 }
 
 // meetMore joins again while the tracker is lost or peers are few, ever more rarely: a node may be alone.

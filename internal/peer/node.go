@@ -102,6 +102,7 @@ type Node struct {
 	met      bool          // a peer was known at some time
 	quit     bool
 	heard    hearing
+	asks     int // questions to the tracker so far
 }
 
 // result is how a fetch ended.

@@ -48,12 +48,14 @@ func (n *Node) join() {
 func (n *Node) ask(a Ask) {
 	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Upto: a.Upto, Max: a.Max, Have: slices.Clone(a.Have)}
 	t := n.at()
+	n.asks++
+	number := n.asks
 	n.work.Go(func() {
 		var r askReply
 		err := t.post(n.ctx, "ask", q, &r, askLost)
 		n.post(n.ctx, func(now time.Duration) {
 			switch {
-			case n.quit:
+			case n.quit || number != n.asks: // nobody waits for this answer any more
 			case errors.Is(err, errForgotten):
 				n.swarm.Forgotten(now)
 			case err != nil:

@@ -138,6 +138,7 @@ type Swarm struct {
 	granted   []int
 	joinAt    time.Duration
 	forgotten bool // the tracker does not know this node any more
+	rejoin    bool // and was told of it, but has not answered yet
 	joinWait  time.Duration
 
 	step   Step
@@ -167,9 +168,12 @@ func NewSwarm(o Options) *Swarm {
 }
 
 // Tracking says whether there is a tracker that answers. When it is lost, pieces that no peer has come from the origin
-// at once; peers stay.
+// at once; peers stay. A join that only brought more peers changes nothing else: the question that is open stays open.
 func (s *Swarm) Tracking(now time.Duration, there bool) {
-	s.tracker, s.asking, s.asked = there, false, now
+	if there && s.tracker && !s.rejoin {
+		return
+	}
+	s.tracker, s.asking, s.asked, s.rejoin = there, false, now, false
 	s.joinWait = joinAgain
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {

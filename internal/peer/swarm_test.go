@@ -103,6 +103,26 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	}
 }
 
+// A node that joins again because its peers are few goes on waiting for the answer to its question.
+func TestJoinForPeersKeepsTheQuestion(t *testing.T) {
+	s := newSwarm(40, 0)
+	if s.Next(0).Ask == nil {
+		t.Fatal("asks nothing")
+	}
+	s.Tracking(ms, true)
+	if step := s.Next(ms); step.Ask != nil {
+		t.Errorf("asks again: %+v", step.Ask)
+	}
+	s.Forgotten(2 * ms)
+	if step := s.Next(2 * ms); step.Ask != nil || !step.Join {
+		t.Errorf("of a tracker that forgot it: %+v", step)
+	}
+	s.Tracking(3*ms, true)
+	if s.Next(3*ms).Ask == nil {
+		t.Error("does not ask the tracker that knows it again")
+	}
+}
+
 func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		fail, tracker bool

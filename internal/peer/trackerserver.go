@@ -154,11 +154,11 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	s.step()
 	s.mu.Unlock()
 	select {
-	case a, ok := <-answer:
+	case a := <-answer: // an empty one when the node has asked something else since
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.note(key, a.Grant, pieces)
-		return wireAnswer(a), ok
+		return wireAnswer(a), true
 	case <-r.Context().Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -34,7 +34,7 @@ func TestTrackerMessages(t *testing.T) {
 		"no JSON":            {"join", "x", 400},
 		"too large":          {"join", `{"pack":"` + strings.Repeat("x", maxMessage) + `"}`, 400},
 		"no port":            {"join", `{"pack":"PACK","pieces":4}`, 404},
-		"ask without a join": {"ask", `{"pack":"PACK","port":80,"want":[0],"max":1}`, 404},
+		"ask without a join": {"ask", `{"pack":"PACK","port":82,"want":[0],"max":1}`, 404},
 		"join":               {"join", `{"pack":"PACK","pieces":4,"port":80,"prefix":99}`, 200},
 		"no such way":        {"x", `{}`, 404},
 		"another pack":       {"join", `{"pack":"sha256:00","pieces":4,"port":80}`, 404},
@@ -70,6 +70,45 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 	if open() != openMost-1 {
 		t.Errorf("one grant is over, and %d are under way", open())
 	}
+}
+
+// A node that asks something else gets an empty answer to what it asked before, and is not told that it is unknown.
+func TestReplacedQuestion(t *testing.T) {
+	s := newSite(t, 40, 1000) // an uplink that is spent at once
+	ctx, cancel := context.WithCancel(t.Context())
+	post := func(path, body string) string {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/swarm/"+path, strings.NewReader(strings.ReplaceAll(body, "PACK", s.pack.String())))
+		if err != nil {
+			return err.Error()
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, " ", strings.TrimSpace(string(b)))
+	}
+	post("join", `{"pack":"PACK","pieces":40,"port":81}`)
+	post("join", `{"pack":"PACK","pieces":40,"port":82}`)
+	post("ask", `{"pack":"PACK","port":82,"size":20000,"want":[0,1,2,3,4,5],"max":8}`)
+	question := func() <-chan string {
+		c := make(chan string, 1)
+		go func() { c <- post("ask", `{"pack":"PACK","port":81,"size":20000,"want":[0],"max":1}`) }()
+		return c
+	}
+	first := question()
+	for held := 0; held == 0; {
+		s.tracker.mu.Lock()
+		held = len(s.tracker.waiting)
+		s.tracker.mu.Unlock()
+	}
+	second := question()
+	if got := <-first; got != `200 {"wait_ms":0}` {
+		t.Error(got)
+	}
+	cancel()
+	<-second
 }
 
 // counted is a connection that counts its bytes.

@@ -49,7 +49,8 @@ func (r Rate) String() string {
 
 // Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited rate.
 // A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has its
-// rate. Packets are of at most one MTU: a bucket that is fed with packets of 64 KiB would send them in one piece.
+// rate. Packets are of at most one MTU: a bucket that is fed with packets of 64 KiB would send them in one piece. TCP's
+// congestion control is cubic, as it is on the machines that this stands for, whatever this one uses.
 type Star struct {
 	Server *Net   // its bridge has Config.Server as its address
 	Nodes  []*Net // without a bridge; the interface is LinkName
@@ -91,7 +92,7 @@ func (s *Star) build(ctx context.Context) (err error) {
 	if err := s.join(s.Server, serverPort, "master", BridgeName); err != nil {
 		return err
 	}
-	if err := s.Server.IP("link", "set", BridgeName, "gso_max_segs", "1"); err != nil {
+	if err := errors.Join(s.Server.IP("link", "set", BridgeName, "gso_max_segs", "1"), s.Server.cubic()); err != nil {
 		return err
 	}
 	for i := range s.config.Nodes {
@@ -106,12 +107,19 @@ func (s *Star) build(ctx context.Context) (err error) {
 		if err := s.join(n, nodePort(i)); err != nil {
 			return err
 		}
-		if err := n.batch("ip", "link set lo up\naddr add "+n.Addr.String()+" dev "+LinkName); err != nil {
+		if err := errors.Join(n.batch("ip", "link set lo up\naddr add "+n.Addr.String()+" dev "+LinkName), n.cubic()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// cubic sets the congestion control of a namespace.
+func (n *Net) cubic() error {
+	return n.Do(func() error { return os.WriteFile(congestion, []byte("cubic"), 0o644) })
+}
+
+const congestion = "/proc/sys/net/ipv4/tcp_congestion_control" // of the namespace of the thread that opens it
 
 // The switch's ports.
 const serverPort = "server"

@@ -94,6 +94,16 @@ func TestStarCountsWhatIsSent(t *testing.T) {
 	}
 }
 
+func TestStarIsCubic(t *testing.T) {
+	s := newTestStar(t, 1)
+	for _, n := range []*Net{s.Server, s.Nodes[0]} {
+		out, err := n.Command(t.Context(), "cat", congestion).CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != "cubic" {
+			t.Errorf("%s: %s, %v", n.Name, out, err)
+		}
+	}
+}
+
 // transfer sends n bytes from one namespace to another.
 func transfer(t *testing.T, from *Net, addr netip.Addr, to *Net, n int64) {
 	t.Helper()
