@@ -111,8 +111,12 @@ func (a *app) printPack(t api.ImageTrace, p api.Pack) {
 	fields(a.out, name, fmt.Sprintf("%s in %d pieces; number %d, %s, %s", onWire(p.Stored, p.Raw), p.Pieces, p.Sequence, origin, ago(a.now(), p.Made)))
 	for _, b := range t.Boots {
 		if b.Pack == p.Object && b.Hits+b.Misses > 0 {
-			a.printf("  %s found %s %% of what it read in it; %s of it was not read\n", b.Node,
-				strconv.FormatFloat(float64(b.Hits)*100/float64(b.Hits+b.Misses), 'f', 1, 64), size(b.Wasted))
+			later := ""
+			if b.Late > 0 {
+				later = fmt.Sprintf(", nor %s of what it has for later", size(b.Late))
+			}
+			a.printf("  %s found %s %% of what it read in it; %s of it was not read%s\n", b.Node,
+				strconv.FormatFloat(float64(b.Hits)*100/float64(b.Hits+b.Misses), 'f', 1, 64), size(b.Wasted), later)
 		}
 	}
 }

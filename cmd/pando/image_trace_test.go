@@ -16,7 +16,7 @@ func testTrace() api.ImageTrace {
 	return api.ImageTrace{
 		Image: "lab", Version: version, RootSize: 673e6, Read: 40e6, Chunks: 15e6,
 		Boots: []api.TraceBoot{
-			{Boot: "b", Node: "pc002", Received: zero.Add(-4 * time.Minute), Requests: 843, Read: 40e6, Pack: "one", Hits: 39_400_000, Misses: 600_000, Wasted: 300_000},
+			{Boot: "b", Node: "pc002", Received: zero.Add(-4 * time.Minute), Requests: 843, Read: 40e6, Pack: "one", Hits: 39_400_000, Misses: 600_000, Wasted: 300_000, Late: 2_100_000},
 			{Boot: "a", Node: "pc001", Received: zero.Add(-time.Hour), Requests: 849, Read: 40e6},
 		},
 		Packs: []api.Pack{

@@ -33,7 +33,8 @@ type TraceBoot struct {
 	Pack     string       `json:"pack,omitempty"`   // object of the map of the boot pack that it had
 	Hits     int64        `json:"hits,omitempty"`   // read, and in its pack
 	Misses   int64        `json:"misses,omitempty"` // read, and not in its pack
-	Wasted   int64        `json:"wasted,omitempty"` // in its pack, and not read
+	Wasted   int64        `json:"wasted,omitempty"` // in its pack until booted, fetched and not read
+	Late     int64        `json:"late,omitempty"`   // in the rest of it, fetched and not read
 }
 
 // Pack is a boot pack of a version.

@@ -100,3 +100,32 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 		t.Errorf("%d fetches, %v", asked, err)
 	}
 }
+
+// What came and was not read of the pieces after booted is counted apart.
+func TestUnreadAfterBooted(t *testing.T) {
+	img := randomImage(t, 64)
+	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+	m.Booted = 3
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, m)
+	o.Pack.Feeder = &feeder{}
+	d := open(t, src, o)
+	defer d.Close()
+	for i, e := range m.Pieces {
+		v, err := chunk.Check(e.ID, img.objects[e.ID])
+		if err != nil || !d.Put(i, v) {
+			t.Fatalf("piece %d was not taken, or %v", i, err)
+		}
+	}
+	if r.unread != 48*chunk.BlockSize || r.late != 16*chunk.BlockSize {
+		t.Errorf("%d bytes until booted are not read, and %d later", r.unread, r.late)
+	}
+	for _, block := range []int64{1, 47, 48, 63, 63} {
+		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), block*chunk.BlockSize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.unread != 46*chunk.BlockSize || r.late != 14*chunk.BlockSize {
+		t.Errorf("%d bytes until booted are not read, and %d later", r.unread, r.late)
+	}
+}

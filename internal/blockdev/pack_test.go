@@ -139,6 +139,7 @@ type record struct {
 	mu     sync.Mutex
 	served map[string]int
 	unread int64
+	late   int64
 	lost   []error
 }
 
@@ -147,8 +148,19 @@ func (r *record) options(img *testImage, src Source, m image.Pack) Options {
 	return Options{Index: img.index, Ahead: -1,
 		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() },
 		Pack: &Pack{Map: m, Source: src,
-			Unread: func(n int64) { r.mu.Lock(); r.unread += n; r.mu.Unlock() },
+			Unread: r.count,
 			Lost:   func(_ chunk.ID, err error) { r.mu.Lock(); r.lost = append(r.lost, err); r.mu.Unlock() }}}
+}
+
+// count takes what is unread.
+func (r *record) count(n int64, late bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if late {
+		r.late += n
+		return
+	}
+	r.unread += n
 }
 
 // readAll reads everything in requests of 128 KiB, and says what is not as it was.

@@ -25,8 +25,9 @@ type Pack struct {
 	Has func(id chunk.ID) bool
 	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.
 	Lost func(piece chunk.ID, err error)
-	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change.
-	Unread func(change int64)
+	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change;
+	// late: of pieces that come after those until booted.
+	Unread func(change int64, late bool)
 }
 
 // Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock held: they
@@ -53,7 +54,7 @@ func (p *Pack) defaults() {
 		p.Lost = func(chunk.ID, error) {}
 	}
 	if p.Unread == nil {
-		p.Unread = func(int64) {}
+		p.Unread = func(int64, bool) {}
 	}
 }
 
@@ -151,7 +152,7 @@ func (p *pieces) put(i int, v chunk.Verified) bool {
 func (p *pieces) arrived(i int) {
 	if s := &p.state[i]; !s.came {
 		s.came = true
-		p.Unread(int64(p.pieces[i].RawSize))
+		p.Unread(int64(p.pieces[i].RawSize), i >= p.Map.Booted)
 	}
 }
 
@@ -191,7 +192,7 @@ func (p *pieces) note(i int, at, n int64) {
 	}
 	s.left -= int(fresh)
 	if fresh > 0 {
-		p.Unread(-fresh * chunk.BlockSize)
+		p.Unread(-fresh*chunk.BlockSize, i >= p.Map.Booted)
 	}
 }
 

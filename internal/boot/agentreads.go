@@ -52,7 +52,7 @@ func (a *agent) endReads(ctx context.Context) error {
 		return err
 	}
 	a.reads = &api.TraceRequest{Boot: a.self().Boot, Version: a.session.Version, Reads: r.Reads, Partial: r.Partial,
-		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted,
+		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted, Late: r.Late,
 		Until: a.session.Until, Reached: a.session.Until != "" && a.progress.Until}
 	a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.message(), Attrs: r.attrs()})
 	return nil

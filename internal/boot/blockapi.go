@@ -124,7 +124,8 @@ type Recording struct {
 	Pack     string `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
 	Hits     int64  `json:"hits"`           // bytes read that the pack had
 	Misses   int64  `json:"misses"`         // bytes read that it did not have
-	Wasted   int64  `json:"wasted"`         // bytes of it that were fetched and not read
+	Wasted   int64  `json:"wasted"`         // bytes of it until booted that were fetched and not read
+	Late     int64  `json:"late"`           // bytes of the rest of it that were fetched and not read
 }
 
 // Incident is one thing that went wrong and was dealt with; the agent makes an event of it.

@@ -22,7 +22,8 @@ const (
 	bytesCache
 	bytesZero
 	bytesPack   // answered from the boot pack
-	bytesUnread // of the boot pack, received and not read
+	bytesUnread // of the boot pack until booted, received and not read
+	bytesLate   // of the rest of it
 	bytesSpared // that the boot pack has, and that the node had as chunks
 	bytesDisk   // of objects that came from the cache on a disk
 	bytesRAM    // and from the one in memory

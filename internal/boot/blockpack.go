@@ -65,12 +65,21 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
 	debug.SetMemoryLimit(blockPackHeap + keep + d.cfg.heap())
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: func(n int64) { d.ledger.add(bytesUnread, n) }}
+		Lost: d.lostPiece, Unread: d.unread}
 }
 
 func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
 	d.log.Warn("boot pack", "piece", id.Name(), "err", err)
 	d.watch.lostPiece(err)
+}
+
+// unread counts what came in pieces and was not read.
+func (d *blockDaemon) unread(n int64, late bool) {
+	if late {
+		d.ledger.add(bytesLate, n)
+	} else {
+		d.ledger.add(bytesUnread, n)
+	}
 }
 
 // endReads ends the recording, and with it the account of how the boot pack did.
@@ -83,7 +92,8 @@ func (d *blockDaemon) endReads() Recording {
 			return
 		}
 		r.Pack = chunk.Sum(d.cfg.Pack).String()
-		r.Hits, r.Wasted = d.ledger.get(bytesPack)+d.ledger.get(bytesSpared), d.ledger.get(bytesUnread)
+		r.Hits = d.ledger.get(bytesPack) + d.ledger.get(bytesSpared)
+		r.Wasted, r.Late = d.ledger.get(bytesUnread), d.ledger.get(bytesLate)
 		r.Misses = max(0, r.Read-r.Hits)
 	})
 }
@@ -96,6 +106,9 @@ func (r Recording) message() string {
 	}
 	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
 		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
+	if r.Late > 0 {
+		text += ", " + mb(r.Late) + " of what it has for later were not read"
+	}
 	if r.Peers > 0 {
 		text += ", " + mb(r.Peers) + " of it from peers"
 	}
@@ -105,7 +118,7 @@ func (r Recording) message() string {
 // attrs are the numbers behind message, in bytes.
 func (r Recording) attrs() map[string]string {
 	out := map[string]string{}
-	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted} {
+	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted, "late": r.Late} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
 	if r.Pack != "" {

@@ -55,7 +55,9 @@ func TestReadRecorderIsBounded(t *testing.T) {
 
 func TestRecordingMessage(t *testing.T) {
 	for want, b := range map[string]Recording{
-		"1526 reads of 62.0 MB recorded for the boot pack, 33.1 MB received":                          {Count: 1526, Read: 62e6, Received: 33.1e6},
+		"1526 reads of 62.0 MB recorded for the boot pack, 33.1 MB received": {Count: 1526, Read: 62e6, Received: 33.1e6},
+		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB received, 3.4 MB of what it has for later were not read": {
+			Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, Late: 3.4e6, Received: 21e6},
 		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB received": {Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, Received: 21e6},
 	} {
 		if got := b.message(); got != want {

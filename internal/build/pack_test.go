@@ -134,7 +134,7 @@ func TestPack(t *testing.T) {
 		t.Errorf("the first of %d pieces until booted has %d bytes", p.Booted, p.Pieces[0].RawSize)
 	}
 	zeros, _ := m.Find("usr/lib/zeros")
-	if fit := FitOf(p.Extents, []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
+	if fit := FitOf(OrderOf(p), []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
 		t.Errorf("%d blocks of zeros are in the pack", fit.Hits)
 	}
 	for i, e := range p.Pieces {
@@ -178,7 +178,7 @@ func TestPackIsCarriedOver(t *testing.T) {
 	two := buildTree(t, opt, changed)
 	order := CarryOver(OrderOf(p), m, mapOf(t, opt, two))
 	q := packOf(t, opt, two, mustPack(t, opt, two, order))
-	if fit := FitOf(q.Extents, bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
+	if fit := FitOf(OrderOf(q), bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
 		t.Errorf("a boot of the new version: %+v", fit)
 	}
 	shared := 0

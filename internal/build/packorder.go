@@ -122,29 +122,34 @@ func (r Recording) touch(touches map[uint32]*touch) {
 type Fit struct {
 	Hits   int64 // read, and in the pack
 	Misses int64 // read, and not in the pack
-	Wasted int64 // in the pack, and not read
+	Wasted int64 // in the pack for the time until booted, and not read
+	Late   int64 // in the pack for the time after that, and not read: not every boot goes on for as long
 }
 
 // FitOf compares a pack with what one boot read.
-func FitOf(pack []image.Extent, reads []trace.Read) Fit {
-	in := map[uint32]bool{} // true: read
-	for _, e := range pack {
+func FitOf(pack Order, reads []trace.Read) Fit {
+	f, left := Fit{}, map[uint32]*int64{} // where a block counts that is not read; nil: it was
+	for _, e := range pack.Extents {
 		for b := e.Start; uint64(b) < e.End(); b++ {
-			in[b] = false
+			if left[b] = &f.Late; int64(len(left)) <= pack.Booted {
+				left[b] = &f.Wasted
+			}
+			*left[b]++
 		}
 	}
-	f, missed := Fit{}, map[uint32]bool{}
+	missed := map[uint32]bool{}
 	for _, r := range reads {
 		for b := r.Start; uint64(b) < r.End(); b++ {
-			switch read, ok := in[b]; {
+			switch count, ok := left[b]; {
 			case !ok:
 				missed[b] = true
-			case !read:
-				in[b] = true
+			case count != nil:
+				*count--
+				left[b] = nil
 				f.Hits++
 			}
 		}
 	}
-	f.Misses, f.Wasted = int64(len(missed)), int64(len(in))-f.Hits
+	f.Misses = int64(len(missed))
 	return f
 }

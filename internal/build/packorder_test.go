@@ -76,10 +76,15 @@ func TestMerge(t *testing.T) {
 }
 
 func TestFitOf(t *testing.T) {
-	pack := []image.Extent{{Start: 10, Blocks: 10}, {Start: 0, Blocks: 1}}
-	got := FitOf(pack, []trace.Read{read(0, 1, 0), read(18, 4, 1), read(18, 4, 2)})
-	if want := (Fit{Hits: 3, Misses: 2, Wasted: 8}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	pack := Order{Extents: []image.Extent{{Start: 10, Blocks: 10}, {Start: 0, Blocks: 1}}}
+	reads := []trace.Read{read(0, 1, 0), read(18, 4, 1), read(18, 4, 2)}
+	for booted, want := range map[int64]Fit{
+		11: {Hits: 3, Misses: 2, Wasted: 8}, 9: {Hits: 3, Misses: 2, Wasted: 8}, 5: {Hits: 3, Misses: 2, Wasted: 5, Late: 3}, 0: {Hits: 3, Misses: 2, Late: 8},
+	} {
+		pack.Booted = booted
+		if got := FitOf(pack, reads); got != want {
+			t.Errorf("%d blocks until booted: got %+v, want %+v", booted, got, want)
+		}
 	}
 }
 

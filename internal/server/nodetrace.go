@@ -73,7 +73,7 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 		return k, api.NewError(api.BadRequest, err.Error(), "")
 	}
 	reads = within(reads, uint64(m.Root.Size/chunk.BlockSize))
-	if min(req.Hits, req.Misses, req.Wasted) < 0 {
+	if min(req.Hits, req.Misses, req.Wasted, req.Late) < 0 {
 		return k, api.NewError(api.BadRequest, "read trace: a negative count", "")
 	}
 	events, err := s.registry.Events(r.Context(), registry.EventFilter{Boot: b.ID})
@@ -82,7 +82,7 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 	}
 	return keptTrace{
 		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Received: s.now().UTC(), Moments: momentsOf(events), Reads: trace.EncodeReads(reads),
-		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted,
+		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
 		Until: clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }

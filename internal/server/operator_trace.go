@@ -59,7 +59,7 @@ func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrac
 	out.Boots, out.Packs = bootViews(traces), packViews(records)
 	order := merge(traces)
 	if len(traces) == 0 {
-		order.Extents = has[""].extents
+		order = has[""].order
 	}
 	if len(order.Extents) == 0 {
 		out.Stages, out.Files, out.Advice = []api.TraceStage{}, []api.TraceFile{}, []api.TraceAdvice{}
@@ -83,7 +83,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 	out := []api.TraceBoot{}
 	for _, t := range traces {
 		out = append(out, api.TraceBoot{Boot: t.Boot, Node: t.Node, Class: t.Class, Received: t.Received, Requests: len(t.rec.Reads),
-			Read: merge([]measured{t}).Blocks() * chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted})
+			Read: merge([]measured{t}).Blocks() * chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted, Late: t.Late})
 	}
 	return out
 }

@@ -15,6 +15,10 @@ const (
 	// file system was checked.
 	mergeBoots = 2
 
+	// settledBoots is of how many boots a pack is made that is to stay. Of two boots it has what either read; of three, not what one
+	// of them did alone, so it is made once more if that is worth it.
+	settledBoots = 3
+
 	// judgeBoots is how many of the boots since a pack was made must be known to judge it, and judgeLast of how many the
 	// median counts: one odd boot makes no new pack.
 	judgeBoots, judgeLast = 2, 3
@@ -53,7 +57,7 @@ type packJob struct {
 // packNow is a pack that a version has.
 type packNow struct {
 	image.PackRecord
-	extents []image.Extent
+	order build.Order
 }
 
 // planPacks decides which packs of a version to make of its traces, newest first. has are the packs that it has, by class.
@@ -74,7 +78,7 @@ func planPacks(traces []measured, has map[string]packNow) []packJob {
 		if class == "" || len(own) < mergeBoots {
 			continue
 		}
-		if _, ok := has[class]; !ok && !apart(general.extents, own) {
+		if _, ok := has[class]; !ok && !apart(general.order, own) {
 			continue
 		}
 		if j, ok := planPack(class, own, has); ok {
@@ -100,13 +104,15 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 	case asked(traces, now.Made):
 		j.order, j.why = merge(traces), "an operator asked for a longer recording"
 		return j, true
-	case !fits(now.extents, since(traces, now.Made)):
+	case !fits(now.order, since(traces, now.Made)):
 		j.why = "boots read something else by now"
+	case now.Boots < settledBoots && len(traces) >= settledBoots:
+		j.why = "more boots are known than it was made of"
 	default:
 		return packJob{}, false
 	}
 	j.order = merge(traces)
-	if ok && now.Boots > 0 && cost(now.extents, traces)-cost(j.order.Extents, traces) < minGain {
+	if ok && now.Boots > 0 && cost(now.order, traces)-cost(j.order, traces) < minGain {
 		return packJob{}, false
 	}
 	return j, true
@@ -135,7 +141,7 @@ func since(traces []measured, made time.Time) []measured {
 }
 
 // fits tells whether a pack still serves boots well; with too few to judge, it does.
-func fits(pack []image.Extent, traces []measured) bool {
+func fits(pack build.Order, traces []measured) bool {
 	if len(traces) < judgeBoots {
 		return true
 	}
@@ -144,13 +150,14 @@ func fits(pack []image.Extent, traces []measured) bool {
 }
 
 // apart tells whether a hardware class reads something else than the pack for all has.
-func apart(pack []image.Extent, traces []measured) bool {
+func apart(pack build.Order, traces []measured) bool {
 	hits, waste := medians(pack, traces)
 	return hits < classHits || waste > classWaste
 }
 
-// medians returns the median share of what boots read that is in the pack, and of the pack that they did not read.
-func medians(pack []image.Extent, traces []measured) (hits, waste float64) {
+// medians returns the median share of what boots read that is in the pack, and of the pack until booted that they did not read. What
+// the pack has for later is nobody's waste: it comes last, and one node was recorded for longer than others.
+func medians(pack build.Order, traces []measured) (hits, waste float64) {
 	var h, w []float64
 	for _, t := range traces {
 		f := build.FitOf(pack, t.rec.Reads)
@@ -162,8 +169,8 @@ func medians(pack []image.Extent, traces []measured) (hits, waste float64) {
 	return h[len(h)/2], w[(len(w)-1)/2]
 }
 
-// cost is what a pack has wrong, as a share of what the boots read.
-func cost(pack []image.Extent, traces []measured) float64 {
+// cost is what a pack has wrong until booted, as a share of what the boots read.
+func cost(pack build.Order, traces []measured) float64 {
 	wrong, read := int64(0), int64(0)
 	for _, t := range traces {
 		f := build.FitOf(pack, t.rec.Reads)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"pando/internal/build"
 	"pando/internal/image"
 	"pando/internal/trace"
 )
@@ -23,7 +24,15 @@ func TestPlanPacks(t *testing.T) {
 	// made is a pack of some extents, made five minutes past noon.
 	made := func(class string, boots int, extents ...image.Extent) map[string]packNow {
 		r := image.PackRecord{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
-		return map[string]packNow{class: {r, extents}}
+		o := build.Order{Extents: extents}
+		o.Booted = o.Blocks()
+		return map[string]packNow{class: {r, o}}
+	}
+	// late says that of a pack only so many blocks are for the time until booted.
+	late := func(has map[string]packNow, booted int64) map[string]packNow {
+		p := has[""]
+		p.order.Booted = booted
+		return map[string]packNow{"": p}
 	}
 	both := func(a, b map[string]packNow) map[string]packNow {
 		for k, v := range b {
@@ -47,9 +56,13 @@ func TestPlanPacks(t *testing.T) {
 		"carried over":        {same[:2], made("", 0, span(0, 100)), `["" 100]`},
 		"fits":                {same, made("", 2, span(0, 100)), "[]"},
 		"too small":           {same, made("", 2, span(0, 80)), `["" 100]`},
-		"a bit too small":     {same, made("", 2, span(0, 95)), "[]"},
+		"a bit too small":     {same, made("", 3, span(0, 95)), "[]"},
 		"too large":           {same, made("", 2, span(0, 140)), `["" 100]`},
-		"a bit too large":     {same, made("", 2, span(0, 120)), "[]"},
+		"a bit too large":     {same, made("", 3, span(0, 120)), "[]"},
+		"of two boots":        {same, made("", 2, span(0, 120)), `["" 100]`},
+		"of two that agreed":  {same, made("", 2, span(0, 101)), "[]"},
+		"a late part":         {same, late(made("", 3, span(0, 400)), 100), "[]"},
+		"not all of it late":  {same, late(made("", 3, span(0, 400)), 130), `["" 100]`},
 		"one boot is not two": {[]measured{moved[0], same[2]}, made("", 2, span(0, 100)), "[]"},
 		"moved":               {moved, made("", 2, span(0, 100)), `["" 100]`},
 		"no pack fits":        {unlike, made("", 2, span(0, 50)), "[]"},
@@ -96,7 +109,7 @@ func TestPlanPacksRests(t *testing.T) {
 	if len(jobs) != 1 {
 		t.Fatalf("jobs %+v", jobs)
 	}
-	has := map[string]packNow{"": {image.PackRecord{Boots: 4}, jobs[0].order.Extents}}
+	has := map[string]packNow{"": {image.PackRecord{Boots: 4}, jobs[0].order}}
 	if jobs := planPacks(traces, has); len(jobs) != 0 {
 		t.Errorf("made again: %+v", jobs)
 	}

@@ -48,7 +48,7 @@ func TestTracesBecomeAPack(t *testing.T) {
 
 	third, _ := s.boot(3, "")
 	p := s.verified(third)
-	if fit := build.FitOf(p.Extents, reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
+	if fit := build.FitOf(build.OrderOf(p), reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
 		t.Errorf("pack %d of the boots: %+v", p.Sequence, fit)
 	}
 	at, err := build.MapRoot(t.Context(), s.store, m)
@@ -98,7 +98,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	a, send := s.boot(3, "")
 	p := s.verified(a)
 	now := s.readsOf(m, "usr/bin/p3", "usr/bin/p1", "etc/conf")
-	if fit := build.FitOf(p.Extents, now[:3]); fit.Misses != 0 || a.Version != version {
+	if fit := build.FitOf(build.OrderOf(p), now[:3]); fit.Misses != 0 || a.Version != version {
 		t.Errorf("the first boot of the new version: %+v", fit)
 	}
 
@@ -110,7 +110,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	}
 	r = s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
 	b, _ := s.boot(5, "")
-	if fit := build.FitOf(s.verified(b).Extents, now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 || r.From != "" {
+	if fit := build.FitOf(build.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 || r.From != "" {
 		t.Errorf("recorded: %+v, %+v", r, fit)
 	}
 	s.verified(a) // a boot under way still has the one that it began with
@@ -145,7 +145,7 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
 		t.Errorf("classes %q and %q", p.Class, q.Class)
 	}
-	if fit := build.FitOf(s.verified(lap).Extents, s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 || fit.Wasted != 0 {
+	if fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 || fit.Wasted != 0 {
 		t.Errorf("the pack of a class: %+v", fit)
 	}
 }
@@ -380,7 +380,7 @@ func TestPackIsRecordedAgain(t *testing.T) {
 	if p := s.verified(last); p.Sequence != second.Sequence {
 		t.Errorf("sequence %d, want %d", p.Sequence, second.Sequence)
 	}
-	if fit := build.FitOf(s.verified(last).Extents, s.readsOf(m, "always", "now")); fit.Misses != 0 {
+	if fit := build.FitOf(build.OrderOf(s.verified(last)), s.readsOf(m, "always", "now")); fit.Misses != 0 {
 		t.Errorf("the pack of today: %+v", fit)
 	}
 	if p := s.verified(first); p.Sequence != 1 {

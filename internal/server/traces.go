@@ -42,6 +42,7 @@ type keptTrace struct {
 	Hits   int64  `json:"hits,omitempty"`
 	Misses int64  `json:"misses,omitempty"`
 	Wasted int64  `json:"wasted,omitempty"`
+	Late   int64  `json:"late,omitempty"`
 
 	Until   string `json:"until,omitempty"` // mark that an operator had it recorded until
 	Reached bool   `json:"reached,omitempty"`
