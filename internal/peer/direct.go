@@ -16,7 +16,7 @@ const (
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 32
 	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
-	asksMost   = 4000            // questions a second that are answered; with more nodes, each waits longer
+	asksMost   = 10000           // questions a second that are answered; with more nodes, each waits longer
 	lostFactor = 16              // times the patience for a second copy
 	restGrows  = 8               // doublings of the patience for copies beyond Copies
 	lead       = 32              // pieces that the server runs ahead of what nodes ask for

@@ -31,6 +31,7 @@ type TrackerServer struct {
 	tracker *Tracker
 	waiting map[waiter]chan Answer
 	granted map[grant]granted // transfers that are to come or under way
+	noted   time.Duration     // when old ones were last looked for
 	timer   *time.Timer
 }
 
@@ -207,9 +208,10 @@ func (s *TrackerServer) note(to waiter, pieces []int, ids []chunk.ID) {
 			s.granted[grant{to.node.Addr(), ids[p]}] = granted{to, p, now}
 		}
 	}
-	if len(s.granted) < 1024 {
+	if now < s.noted+noteLost/4 {
 		return
 	}
+	s.noted = now
 	for g, x := range s.granted {
 		if now > x.since+noteLost {
 			delete(s.granted, g)

@@ -81,7 +81,7 @@ func TestReadsThatWaitDoNotStorm(t *testing.T) {
 		rate  int64
 		most  float64 // W/B
 		sent  float64 // W
-	}{{8, 2e6, 1.15, 1.3}, {40, 2e6, 1.45, 1.5}, {40, 100e6, 1.25, 1.3}, {200, 1e9, 1.45, 1.3}, {200, 100e6, 1.85, 1.7}} {
+	}{{8, 2e6, 1.15, 1.1}, {40, 2e6, 1.2, 1.15}, {40, 100e6, 1.25, 1.1}, {200, 1e9, 1.4, 1.1}, {200, 100e6, 1.35, 1.1}} {
 		c := set(x.nodes, 237)
 		c.NodeLink, c.ServerLink, c.Reads = x.rate, x.rate, true
 		r := run(t, c)
