@@ -59,8 +59,8 @@ func TestStormPlanTakesTurns(t *testing.T) {
 }
 
 func TestRoundRate(t *testing.T) {
-	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 4 * testkit.Mbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
-		99e6: 80 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
+	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 4500 * testkit.Kbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
+		99e6: 90 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
 		if got := roundRate(r); got != want {
 			t.Errorf("%g: got %s, want %s", r, got, want)
 		}
@@ -74,19 +74,19 @@ func TestPace(t *testing.T) {
 		p := &pace{cores: 2, w: w, rates: map[string]testkit.Rate{}}
 		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb. A larger one
 		// takes as much longer.
-		if got := p.rate(alone, 40); got != 80*testkit.Mbit {
+		if got := p.rate(alone, 40); got != 90*testkit.Mbit {
 			t.Errorf("by unicast: got %s", got)
 		}
-		if got := p.rate(together, 40); got != 5*testkit.Mbit {
+		if got := p.rate(together, 40); got != 5500*testkit.Kbit {
 			t.Errorf("with peers: got %s, want the step below 5.7 Mb/s", got)
 		}
-		if got := p.rate(together, 1); got != 5*testkit.Mbit {
+		if got := p.rate(together, 1); got != 5500*testkit.Kbit {
 			t.Errorf("with fewer nodes: got %s, want the same", got)
 		}
-		if p.slower("alone", 1); p.rate(alone, 40) != 40*testkit.Mbit {
+		if p.slower("alone", 1); p.rate(alone, 40) != 55*testkit.Mbit {
 			t.Errorf("slower: got %v", p.rates)
 		}
-		if p.slower("together", 0.51); p.rate(together, 40) != 4*testkit.Mbit {
+		if p.slower("together", 0.51); p.rate(together, 40) != 5*testkit.Mbit {
 			t.Errorf("slower by little: got %v", p.rates)
 		}
 	}

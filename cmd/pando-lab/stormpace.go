@@ -11,8 +11,11 @@ import (
 // mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
 const mostBusy = 0.70
 
-// aimBusy is what rates are chosen for.
-const aimBusy = 0.50
+// aimBusy is what rates are chosen for, by estimate; retryBusy for a run that is made again, by what was measured.
+const (
+	aimBusy   = 0.50
+	retryBusy = 0.62
+)
 
 // sharedTime is what a storm usually takes where nodes give each other what they have, in W/(eta B), and what each node takes
 // of the processors is spread over it. One that takes less is busier, and made again on slower links; links that are slower
@@ -57,11 +60,11 @@ func (p *pace) rate(s system, most int) testkit.Rate {
 // slower lowers a system's rate after a run that took so much of the processors, by a step at least.
 func (p *pace) slower(name string, busy float64) {
 	r := float64(p.rates[name])
-	p.rates[name] = roundRate(min(r*aimBusy/busy, r*0.99))
+	p.rates[name] = roundRate(min(r*retryBusy/busy, r*0.99))
 }
 
 // rounded are the steps of rates, per power of ten.
-var rounded = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
+var rounded = []float64{1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9}
 
 // roundRate rounds down to a step.
 func roundRate(r float64) testkit.Rate {

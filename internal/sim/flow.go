@@ -42,6 +42,9 @@ func (f *storm) fetch(n *node, x peer.Fetch) {
 	}
 	id := f.newFlow(flow{fetch: x, to: n.id, from: from, unsent: f.size(), size: f.size(), quantum: f.quantum, live: true})
 	n.flows = append(n.flows, id)
+	if from >= 0 {
+		n.coming++
+	}
 	f.after(f.Delay, request, id, 0)
 }
 
@@ -164,6 +167,9 @@ func (f *storm) detach(id int32) {
 	x.live = false
 	to := f.nodes[x.to]
 	to.flows = slices.DeleteFunc(to.flows, func(i int32) bool { return i == id })
+	if x.from >= 0 {
+		to.coming--
+	}
 	if x.from >= 0 && x.admitted {
 		from := f.nodes[x.from]
 		from.uploads.Done()

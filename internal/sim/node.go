@@ -18,6 +18,8 @@ type node struct {
 	down    link
 	home    *server
 	watch   []int32 // nodes that are told what this one has
+	news    []news  // that it was told and has not looked at
+	coming  int     // transfers from peers
 	flows   []int32 // transfers to it
 	sends   []int32 // transfers from it
 	wake    time.Duration
@@ -48,6 +50,7 @@ func (f *storm) act(n *node) {
 	if n.dead {
 		return
 	}
+	f.hear(n)
 	if f.Reads {
 		f.read(n)
 	}
@@ -135,13 +138,33 @@ func (f *storm) got(n *node, piece int) {
 	f.finish(n)
 }
 
-// tellAll passes on what a node has.
+// news is that a node has a piece.
+type news struct{ node, piece int32 }
+
+// tellAll passes on what a node has. Who has as many transfers as it may have looks at it before it decides something again:
+// what many were told is then looked at together, which is quicker by far.
 func (f *storm) tellAll(n *node, piece int) {
 	for _, w := range n.watch {
-		if o := f.nodes[w]; !o.dead && o.done == 0 && o.swarm.Got(n.addr, piece) {
+		o := f.nodes[w]
+		if o.dead || o.done > 0 || o.swarm.Have().Has(piece) {
+			continue
+		}
+		o.news = append(o.news, news{n.id, int32(piece)})
+		if o.coming < f.fetches && f.hear(o) {
 			f.act(o)
 		}
 	}
+}
+
+// hear looks at what a node was told, and says whether there may be something to do with it.
+func (f *storm) hear(n *node) (useful bool) {
+	for _, x := range n.news {
+		if n.swarm.Got(f.address(int(x.node)), int(x.piece)) {
+			useful = true
+		}
+	}
+	n.news = n.news[:0]
+	return useful
 }
 
 // die takes a node away: it answers nothing any more.

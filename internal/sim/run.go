@@ -85,6 +85,9 @@ func (c *Config) defaults() error {
 	if c.Servers == 0 {
 		c.Servers = 1
 	}
+	if c.fetches == 0 {
+		c.fetches = peerFetches
+	}
 	if c.Delay == 0 {
 		c.Delay = 100 * time.Microsecond
 	}
@@ -102,6 +105,9 @@ func (c *Config) defaults() error {
 	}
 	return nil
 }
+
+// peerFetches is how many transfers from peers a node of package peer has at a time.
+const peerFetches = 4
 
 // manyNodes is from how many nodes on transfers are simulated in coarser parts, to be done in a minute.
 const manyNodes = 2000

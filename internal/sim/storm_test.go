@@ -1,8 +1,12 @@
 package sim
 
 import (
+	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
+
+	"pando/internal/peer"
 )
 
 // set is the boot set that the figures are about: 20.6 MB, as a server system of 62 MB is sent.
@@ -162,5 +166,24 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 		}
 		b.ReportMetric(r.Last.Seconds()/c.Unit().Seconds(), "W/B")
 		b.ReportMetric(float64(r.ServerBytes)/float64(c.W), "W")
+	}
+}
+
+// The simulator knows how many transfers from peers a node has at a time, to leave out what changes nothing.
+func TestPeerFetches(t *testing.T) {
+	const pieces = 100
+	s := peer.NewSwarm(peer.Options{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))})
+	s.Tracking(0, true)
+	all := peer.NewBitmap(pieces)
+	for p := range pieces {
+		all.Set(p)
+	}
+	for i := range byte(20) {
+		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, i}), 1)
+		s.Meet(0, a)
+		s.Haves(a, all)
+	}
+	if got := len(s.Next(0).Fetch); got != peerFetches {
+		t.Errorf("a node fetches %d pieces from peers at a time, the simulator takes it for %d", got, peerFetches)
 	}
 }

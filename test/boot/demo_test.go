@@ -128,7 +128,9 @@ func stopDemo(t *testing.T, dir string) {
 // giveDemoImage makes a data directory in which the demo finds its image built.
 func giveDemoImage(t *testing.T, data string) {
 	t.Helper()
-	copyBase(t, data)
+	if err := copyData(base, data); err != nil {
+		t.Fatal(err)
+	}
 	network, err := testkit.NewNet("boot", netip.MustParsePrefix(subnet))
 	if err != nil {
 		t.Fatal(err)

@@ -20,11 +20,7 @@ import (
 // Beside the site's own DHCP server Pando gives boot answers only, and no address.
 func TestRealBootBesideAnotherDHCPServer(t *testing.T) {
 	needBoot(t)
-	network, err := testkit.NewNet("boot", netip.MustParsePrefix(subnet))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { logError(t, network.Close()) })
+	network := newNet(t)
 	nodes := []node{
 		{name: "bios", mac: fleet.MAC{0x52, 0x54, 0, 3, 0, 1}, firmware: testkit.BIOS, group: bookworm},
 		{name: "uefi", mac: fleet.MAC{0x52, 0x54, 0, 3, 0, 2}, firmware: testkit.UEFI, group: trixie},
@@ -33,7 +29,7 @@ func TestRealBootBesideAnotherDHCPServer(t *testing.T) {
 	runDnsmasq(t, network, "--dhcp-range=10.77.0.50,10.77.0.99", "--dhcp-option=option:router,10.77.0.2",
 		"--dhcp-option=option:dns-server,10.77.0.53", "--dhcp-option=option:domain-name,lab.example",
 		"--dhcp-host="+nodes[0].mac.String()+","+addrs[0], "--dhcp-host="+nodes[1].mac.String()+","+addrs[1])
-	s := newSiteIn(t, network, "proxy")
+	s := newSiteIn(t, network, base, "proxy")
 	for i, n := range nodes {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,32 +68,47 @@ func needFull(t *testing.T) {
 	needBoot(t)
 }
 
-// prepare builds the images, unless the same code has done so before.
+// prepare removes what earlier runs left, and makes the images that most tests boot.
 func prepare(ctx context.Context) error {
-	sum, err := builderSum()
-	if err != nil {
-		return err
-	}
-	base = filepath.Join(workDir, "base-"+sum)
 	if err := errors.Join(testkit.Sweep("boot"), testkit.Sweep("bootdhcp"), testkit.Sweep("bootbase"), os.RemoveAll(runDir()), os.MkdirAll(runDir(), 0o755)); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(base, "whole")); err == nil {
-		return nil
-	}
-	stale, err := filepath.Glob(filepath.Join(workDir, "base-*"))
+	var err error
+	base, err = withImages(ctx, "base", "", map[string]string{bookworm: "debian:bookworm", trixie: "debian:trixie"})
+	return err
+}
+
+// withImages makes a data directory with images by their recipes, unless the same code has done so before. It begins as a
+// copy of from.
+func withImages(ctx context.Context, kind, from string, recipes map[string]string) (string, error) {
+	sum, err := builderSum()
 	if err != nil {
-		return err
+		return "", err
 	}
-	for _, dir := range stale {
-		if err := os.RemoveAll(dir); dir != base && err != nil {
-			return err
+	dir := filepath.Join(workDir, kind+"-"+sum)
+	whole := filepath.Join(dir, "whole")
+	if _, err := os.Stat(whole); err == nil {
+		return dir, nil
+	}
+	stale, err := filepath.Glob(filepath.Join(workDir, kind+"-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, old := range stale {
+		if err := os.RemoveAll(old); err != nil {
+			return "", err
 		}
 	}
-	if err := buildBase(ctx); err != nil {
-		return fmt.Errorf("images for the boot tests: %w", err)
+	if from != "" {
+		err = copyData(from, dir)
 	}
-	return os.WriteFile(filepath.Join(base, "whole"), nil, 0o644)
+	if err == nil {
+		err = buildImages(ctx, dir, recipes)
+	}
+	if err != nil {
+		return "", fmt.Errorf("images for the boot tests: %w", err)
+	}
+	return dir, os.WriteFile(whole, nil, 0o644)
 }
 
 func runDir() string { return filepath.Join(workDir, "run") }
@@ -118,26 +135,26 @@ func builderSum() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
-// buildBase runs a server, for the tags, and builds both images into its store.
-func buildBase(ctx context.Context) error {
+// buildImages runs a server, for the tags, and builds images into its store.
+func buildImages(ctx context.Context, data string, recipes map[string]string) error {
 	network, err := testkit.NewNet("bootbase", netip.MustParsePrefix(subnet))
 	if err != nil {
 		return err
 	}
 	defer network.Close()
-	if err := os.MkdirAll(base, 0o755); err != nil {
+	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
-	site, err := testkit.StartSite(ctx, testkit.SiteConfig{Net: network, Bin: binDir, Data: base,
-		Log: filepath.Join(runDir(), "base.log"), DHCP: "off"})
+	site, err := testkit.StartSite(ctx, testkit.SiteConfig{Net: network, Bin: binDir, Data: data,
+		Log: filepath.Join(runDir(), filepath.Base(data)+".log"), DHCP: "off"})
 	if err != nil {
 		return err
 	}
 	defer site.Close()
-	for _, suite := range []string{bookworm, trixie} {
-		c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", base, "image", "build", suite, "--recipe", "debian:"+suite)
+	for _, name := range slices.Sorted(maps.Keys(recipes)) {
+		c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", data, "image", "build", name, "--recipe", recipes[name])
 		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", suite, err, out)
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
 	return nil

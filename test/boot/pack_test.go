@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -14,8 +15,13 @@ import (
 	"pando/internal/trace"
 )
 
-// mostReceived is how much of what a boot reads may come over the wire when it has a boot pack.
-const mostReceived = 0.45
+const (
+	// mostReceived is how much of what a boot reads may come over the wire when it has a boot pack.
+	mostReceived = 0.45
+
+	// packTimeout is how long packing may take, at a low priority. A desktop's 380 MB take five minutes beside other tests.
+	packTimeout = 20 * time.Minute
+)
 
 // Two boots record what they read. Nobody asks for it, but the next boot has a boot pack: it reads from that, receives
 // less than half, and is like any other.
@@ -81,7 +87,7 @@ func (s *site) waitPack(n node) (found image.PackRecord) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), bootTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), packTimeout)
 	defer cancel()
 	if _, err := s.WaitNode(ctx, n.name, func(n api.Node) bool {
 		packs, err := dir.Packs(n.Desired)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -53,23 +54,31 @@ type site struct {
 // newSite starts a server with the built images in its store; args are further ones of `pando serve`.
 func newSite(t *testing.T, dhcp string, args ...string) *site {
 	t.Helper()
+	return newSiteIn(t, newNet(t), base, dhcp, args...)
+}
+
+func newNet(t *testing.T) *testkit.Net {
+	t.Helper()
 	network, err := testkit.NewNet("boot", netip.MustParsePrefix(subnet))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { logError(t, network.Close()) })
-	return newSiteIn(t, network, dhcp, args...)
+	return network
 }
 
-func newSiteIn(t *testing.T, network *testkit.Net, dhcp string, args ...string) *site {
+// newSiteIn starts a server whose data is a copy of from.
+func newSiteIn(t *testing.T, network *testkit.Net, from, dhcp string, args ...string) *site {
 	t.Helper()
 	s := &site{t: t, net: network, dir: filepath.Join(runDir(), strings.ToLower(strings.TrimPrefix(t.Name(), "TestReal")))}
 	data := filepath.Join(s.dir, "data")
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	copyBase(t, data)
-	var err error
+	err := copyData(from, data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: network, Bin: binDir, Data: data,
 		Log: filepath.Join(s.dir, "server.log"), DHCP: dhcp, Args: args})
 	if s.Site != nil {
@@ -88,14 +97,14 @@ func newSiteIn(t *testing.T, network *testkit.Net, dhcp string, args ...string) 
 	return s
 }
 
-// copyBase makes a data directory with both images. Objects are never written to, so links to them do.
-func copyBase(t *testing.T, data string) {
-	t.Helper()
+// copyData makes a data directory with the images of another one. Objects are never written to, so links to them do.
+func copyData(from, data string) error {
 	const script = `mkdir -p "$2" && cd "$1" && cp -al store "$2" &&
-		find . -mindepth 1 -maxdepth 1 ! -name store ! -type s -exec cp -a {} "$2" \;`
-	if out, err := exec.Command("sh", "-c", script, "sh", base, data).CombinedOutput(); err != nil {
-		t.Fatalf("copy %s: %v\n%s", base, err, out)
+		find . -mindepth 1 -maxdepth 1 ! -name store ! -name whole ! -type s -exec cp -a {} "$2" \;`
+	if out, err := exec.Command("sh", "-c", script, "sh", from, data).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy %s: %w\n%s", from, err, out)
 	}
+	return nil
 }
 
 // group makes a group that boots the image of the same name.
