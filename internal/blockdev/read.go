@@ -111,8 +111,9 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 }
 
 // pieceMost is how long a read waits for a piece. A source that has trouble with that object alone shall not hold up
-// what chunks can answer.
-const pieceMost = 3 * time.Second
+// what chunks can answer for ever. But on a slow link, in a storm, a piece may well take ten seconds, and nodes that then all
+// turn to the server for chunks make it slower for everybody: forty on links of 3 Mb/s took six times as long.
+const pieceMost = 30 * time.Second
 
 var errSlow = errors.New("the piece takes too long")
 
