@@ -32,10 +32,7 @@ func (s *Swarm) wake(t time.Duration) {
 
 // slow leaves transfers from peers that take much longer than others did.
 func (s *Swarm) slow(now time.Duration) {
-	limit := max(slowFirst, s.coming)
-	if s.typical > 0 {
-		limit = max(slowLeast, slowFactor*s.typical)
-	}
+	limit := s.slowest()
 	for i := len(s.flights) - 1; i >= 0; i-- {
 		f := s.flights[i]
 		if f.Origin() {
@@ -52,6 +49,18 @@ func (s *Swarm) slow(now time.Duration) {
 			s.strike(now, k, true)
 		}
 	}
+}
+
+// slowest is how long a transfer from a peer may take. What the server needs bounds it too: a node's only peer may be the slow one.
+func (s *Swarm) slowest() time.Duration {
+	limit := max(slowFirst, s.coming)
+	if s.typical > 0 {
+		limit = max(slowLeast, slowFactor*s.typical)
+	}
+	if s.direct > 0 {
+		limit = min(limit, max(hedgeLeast, 2*slowFactor*s.direct))
+	}
+	return limit
 }
 
 // hedge is how long a demand waits for a peer. Where a transfer takes long, patience must be longer: a storm of demands

@@ -122,6 +122,7 @@ type Swarm struct {
 
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
+	direct                     time.Duration // of a transfer from the origin; 0: not known
 	coming                     time.Duration // how long the tracker says that pieces take to come round; 0: not known
 
 	used   slots
@@ -250,6 +251,7 @@ func (s *Swarm) Done(now time.Duration, f Fetch) {
 	}
 	if f.Origin() {
 		s.outrun(now, f.Piece, now-start)
+		s.direct = smooth(s.direct, now-start)
 	} else {
 		s.learn(now - start)
 	}
@@ -283,11 +285,13 @@ func (s *Swarm) cancelAll(p int) {
 }
 
 // learn takes the time of a transfer from a peer.
-func (s *Swarm) learn(d time.Duration) {
-	if s.typical == 0 {
-		s.typical = d
+func (s *Swarm) learn(d time.Duration) { s.typical = smooth(s.typical, d) }
+
+func smooth(usual, d time.Duration) time.Duration {
+	if usual == 0 {
+		return d
 	}
-	s.typical += (d - s.typical) / 8
+	return usual + (d-usual)/8
 }
 
 // Fail takes a transfer that brought nothing.

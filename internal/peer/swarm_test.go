@@ -103,6 +103,20 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	}
 }
 
+// A node whose only peer is slow has the server to compare it with.
+func TestOnlyPeerIsSlow(t *testing.T) {
+	s := newSwarm(40, 1)
+	s.Haves(at(1), upTo(40, 30))
+	s.Next(0)
+	s.Answer(ms, Answer{Grant: []int{30}})
+	s.Next(ms)
+	s.Done(11*ms, Fetch{Piece: 30})
+	step := s.Next(2 * slowFactor * 10 * ms)
+	if len(step.Cancel) != 2 || len(step.Left) != 1 || !step.Left[0].Slow {
+		t.Errorf("%+v", step)
+	}
+}
+
 // A node that joins again because its peers are few goes on waiting for the answer to its question.
 func TestJoinForPeersKeepsTheQuestion(t *testing.T) {
 	s := newSwarm(40, 0)
