@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestRealBootWithABootPack(t *testing.T) {
 		if number(t, first, "hits") != 0 || number(t, first, "read") < 10e6 {
 			t.Errorf("%s: %+v", n.name, first.Attrs)
 		}
+		s.traced(n, m)
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
@@ -68,6 +70,16 @@ func TestRealBootWithABootPack(t *testing.T) {
 func (s *site) recording(n node, m *testkit.Machine) trace.Event {
 	s.t.Helper()
 	return s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs["received"] != "" })
+}
+
+// traced waits until the server has what the boot of a node read: the event that tells of it may come before.
+func (s *site) traced(n node, m *testkit.Machine) {
+	s.t.Helper()
+	id := s.latest(n).ID
+	s.wait(n.name, stepTimeout, m, func(api.Node) bool {
+		known, err := s.API.ImageTrace(s.t.Context(), fleet.Ref(n.group))
+		return err == nil && slices.ContainsFunc(known.Boots, func(b api.TraceBoot) bool { return b.Boot == id })
+	})
 }
 
 // number is an attribute of an event, in bytes.
