@@ -49,7 +49,7 @@ func NewNet(prefix string, addr netip.Prefix) (*Net, error) {
 func (n *Net) setUp() error {
 	steps := [][]string{
 		{"link", "set", "lo", "up"},
-		{"link", "add", BridgeName, "type", "bridge", "forward_delay", "0", "stp_state", "0"},
+		{"link", "add", BridgeName, "address", n.bridgeMAC(), "type", "bridge", "forward_delay", "0", "stp_state", "0"},
 		{"addr", "add", n.Addr.String(), "dev", BridgeName},
 		{"link", "set", BridgeName, "up"},
 	}
@@ -59,6 +59,13 @@ func (n *Net) setUp() error {
 		}
 	}
 	return nil
+}
+
+// bridgeMAC is the bridge's, made of its address. One without takes the lowest of its ports': with another tap it has another,
+// and machines that know the one before talk to nobody for a minute or two; firmware gives up in that time.
+func (n *Net) bridgeMAC() string {
+	a := n.Addr.Addr().As16()
+	return fmt.Sprintf("02:70:%02x:%02x:%02x:%02x", a[12], a[13], a[14], a[15])
 }
 
 // OpenNet is the Net that an earlier process made and left.

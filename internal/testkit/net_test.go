@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -46,6 +47,32 @@ func TestDialIsInsideTheNamespace(t *testing.T) {
 	defer c.Close()
 	if got := c.LocalAddr().String(); !strings.HasPrefix(got, "10.71.0.1:") {
 		t.Errorf("local address inside the namespace is %s", got)
+	}
+}
+
+// A machine that is powered on takes nothing from those that run: what they know of the bridge stays true.
+func TestBridgeKeepsItsAddress(t *testing.T) {
+	n := newTestNet(t, "10.73.1.1/24")
+	address := func() (mac string) {
+		if err := n.Do(func() error {
+			nic, err := net.InterfaceByName(BridgeName)
+			if err == nil {
+				mac = nic.HardwareAddr.String()
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return mac
+	}
+	before := address()
+	for range 3 {
+		if _, err := n.Tap(); err != nil {
+			t.Fatal(err)
+		}
+		if got := address(); got != before {
+			t.Fatalf("with another tap the bridge has %s, before it had %s", got, before)
+		}
 	}
 }
 
