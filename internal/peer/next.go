@@ -206,7 +206,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 	}
 	if len(a.Want) > 0 {
 		a.Have = s.have
-		s.asking, s.asked, s.step.Ask = true, now, &a
+		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }
 
@@ -286,14 +286,24 @@ func (s *Swarm) grants(now time.Duration) {
 	s.granted = slices.Delete(s.granted, 0, i)
 }
 
-// alive says now and then that this node lives, while it has nothing to ask: who comes late shall be told of it.
+// alive says now and then that this node lives, while it has nothing to ask: who comes late shall be told of it. The first
+// time is as soon as it has all it wants, because of one who last asked for something the tracker expects more questions, and forgets
+// him soon.
 func (s *Swarm) alive(now time.Duration) {
+	due := s.asked + joinSeldom
 	switch {
-	case !s.tracker || s.asking || s.missing > 0:
-	case now < s.asked+joinSeldom:
-		s.wake(s.asked + joinSeldom)
+	case s.told:
+	case s.missing == 0:
+		due = now
 	default:
-		s.asking, s.asked, s.step.Ask = true, now, &Ask{Have: s.have}
+		due = s.asked + askPause
+	}
+	switch {
+	case !s.tracker || s.asking:
+	case now < due:
+		s.wake(due)
+	default:
+		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have}
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	hedgeMost  = 2 * time.Second        // and never longer than this
 	calmFactor = 256                    // with a tracker it waits longer: so many transfers
 	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
+	askPause   = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second
 	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
@@ -136,6 +137,7 @@ type Swarm struct {
 	tracker   bool
 	asked     time.Duration // when the last question was asked, or a join answered
 	asking    bool
+	told      bool // the last question said that there is nothing to ask
 	granted   []int
 	joinAt    time.Duration
 	forgotten bool // the tracker does not know this node any more
@@ -174,7 +176,7 @@ func (s *Swarm) Tracking(now time.Duration, there bool) {
 	if there && s.tracker && !s.rejoin {
 		return
 	}
-	s.tracker, s.asking, s.asked, s.rejoin = there, false, now, false
+	s.tracker, s.asking, s.asked, s.told, s.rejoin = there, false, now, false, false
 	s.joinWait = joinAgain
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {

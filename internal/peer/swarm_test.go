@@ -117,6 +117,33 @@ func TestOnlyPeerIsSlow(t *testing.T) {
 	}
 }
 
+// The tracker hears at once of a node that has all it wants, and soon of one that has no room for more: else it would be taken for one
+// that went away, and those who come late would not be told of it.
+func TestNodeWithNothingToAskSaysSo(t *testing.T) {
+	s := newSwarm(2, 0)
+	s.Next(0)
+	s.Answer(ms, Answer{Grant: []int{0, 1}})
+	s.Next(ms)
+	s.Done(2*ms, Fetch{Piece: 0})
+	s.Reach(1)
+	if step := s.Next(3 * ms); step.Ask != nil || step.Wake == 0 || step.Wake > askPause {
+		t.Fatalf("before it has all: %+v", step)
+	}
+	step := s.Next(askPause)
+	if step.Ask == nil || len(step.Ask.Want) > 0 {
+		t.Fatalf("after a pause: %+v", step)
+	}
+	s.Answer(askPause, Answer{})
+	s.Demand(askPause, 1)
+	s.Done(askPause, Fetch{Piece: 1})
+	if step = s.Next(askPause + ms); step.Ask != nil {
+		t.Errorf("says again what it said: %+v", step.Ask)
+	}
+	if step = s.Next(askPause + joinSeldom); step.Ask == nil {
+		t.Error("says nothing for a minute")
+	}
+}
+
 // A node that joins again because its peers are few goes on waiting for the answer to its question.
 func TestJoinForPeersKeepsTheQuestion(t *testing.T) {
 	s := newSwarm(40, 0)
