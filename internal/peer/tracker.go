@@ -10,7 +10,7 @@ import (
 // TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
 type TrackerOptions struct {
 	Uplink int64         // bytes a second that the server can send; 0: not known, then transfers are counted
-	Peers  int           // named to a node that joins; default 12
+	Peers  int           // named to a node that joins; default 10
 	Copies int           // of a piece from the server once the uplink is spent; default 2
 	Forget time.Duration // a node that was silent for so long is forgotten; default 30 s
 	Proofs int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
