@@ -81,7 +81,7 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 	if err != nil {
 		return err
 	}
-	opt.Store, opt.Key, opt.Work = dir, keys.Site, workDir(a.data)
+	opt.Store, opt.Keys, opt.Work = dir, keys.Ring.Signers(), workDir(a.data)
 	begin := a.now()
 	out := a.out
 	if a.json {

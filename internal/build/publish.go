@@ -32,7 +32,7 @@ func (b *builder) publish(context.Context) error {
 	b.result.Manifest = b.manifest
 	b.result.Objects = int64(len(b.ids))
 	b.result.Version, err = b.Store.PutVersion(store.Version{
-		Manifest: data, Signature: image.Sign(b.Key, data), Provenance: provenance,
+		Manifest: data, Signature: image.SignAll(data, b.Keys), Provenance: provenance,
 	})
 	return err
 }

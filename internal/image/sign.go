@@ -30,6 +30,15 @@ func Sign(key minisign.PrivateKey, manifest []byte) []byte {
 	return sign(key, manifest, trustedComment+string(Version(manifest)))
 }
 
+// SignAll returns the signatures of several keys in one file.
+func SignAll(manifest []byte, keys []minisign.PrivateKey) []byte {
+	files := make([][]byte, len(keys))
+	for i, k := range keys {
+		files[i] = Sign(k, manifest)
+	}
+	return JoinSignatures(files...)
+}
+
 func sign(key minisign.PrivateKey, data []byte, comment string) []byte {
 	r := minisign.NewReader(bytes.NewReader(data)) // the pre-hashed kind, which is what minisign makes today
 	_, _ = io.Copy(io.Discard, r)                  // reads from memory

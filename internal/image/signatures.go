@@ -3,7 +3,6 @@ package image
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 
 	"aead.dev/minisign"
@@ -16,18 +15,30 @@ const MaxSignatures = 8
 // and the signature of both.
 const signatureLines = 4
 
+// nextSignature cuts the first signature off a file that has one after another.
+func nextSignature(file []byte) (signature, rest []byte) {
+	file = bytes.TrimSpace(file)
+	n := 0
+	for range signatureLines {
+		i := bytes.IndexByte(file[n:], '\n')
+		if i < 0 {
+			return file, nil
+		}
+		n += i + 1
+	}
+	return file[:n], bytes.TrimSpace(file[n:])
+}
+
 // SplitSignatures returns the signatures of a file that has one after another. A program that knows of one reads the
 // first.
-func SplitSignatures(file []byte) ([][]byte, error) {
-	lines := bytes.Split(bytes.TrimSpace(file), []byte("\n"))
-	if n := len(lines); n%signatureLines != 0 || n > MaxSignatures*signatureLines {
-		return nil, fmt.Errorf("%d lines, want %d for each of up to %d signatures", n, signatureLines, MaxSignatures)
-	}
+func SplitSignatures(file []byte) [][]byte {
 	var out [][]byte
-	for s := range slices.Chunk(lines, signatureLines) {
-		out = append(out, append(bytes.TrimSpace(bytes.Join(s, []byte("\n"))), '\n'))
+	for rest := bytes.TrimSpace(file); len(rest) > 0; {
+		var s []byte
+		s, rest = nextSignature(rest)
+		out = append(out, append(bytes.TrimSpace(s), '\n'))
 	}
-	return out, nil
+	return out
 }
 
 // JoinSignatures returns a file with the signatures of all files, in order; of one key the first. What is no signature
@@ -36,8 +47,7 @@ func JoinSignatures(files ...[]byte) []byte {
 	var out []byte
 	seen := map[uint64]bool{}
 	for _, f := range files {
-		all, _ := SplitSignatures(f) // a file that is none has none
-		for _, text := range all {
+		for _, text := range SplitSignatures(f) {
 			var s minisign.Signature
 			if s.UnmarshalText(text) != nil || seen[s.KeyID] || len(seen) == MaxSignatures || len(out)+len(text) > MaxSignature {
 				continue
@@ -55,7 +65,7 @@ func Signers(manifest, signature []byte, keys []string) []string {
 }
 
 func signers(data, signature []byte, comment string, keys []string) []string {
-	all, _ := SplitSignatures(signature)
+	all := SplitSignatures(signature)
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		return !slices.ContainsFunc(all, func(s []byte) bool { return Trust{Keys: []string{key}}.verify(data, s, comment) == nil })
 	})
@@ -67,7 +77,7 @@ func OnlyBy(manifest, signature []byte, keys []string) []byte {
 }
 
 func onlyBy(data, signature []byte, comment string, keys []string) []byte {
-	all, _ := SplitSignatures(signature)
+	all := SplitSignatures(signature)
 	return JoinSignatures(slices.DeleteFunc(all, func(s []byte) bool { return Trust{Keys: keys}.verify(data, s, comment) != nil })...)
 }
 

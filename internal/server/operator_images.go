@@ -171,14 +171,20 @@ func (o *operator) checkVersion(d fleet.Digest) error {
 		return checked(err)
 	}
 	v, err := o.store.GetVersion(d)
+	if err == nil {
+		if err := o.signer.renew(v); err != nil { // it may have been built before there was a key that signs now
+			return err
+		}
+		v, err = o.store.GetVersion(d)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return api.NewError(api.NotFound, err.Error(), "build it on this machine with `pando image build`")
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := image.Verify(v.Manifest, v.Signature, o.site); err != nil {
-		return api.NewError(api.BadRequest, err.Error(), "nodes trust only what the site key of this data directory signed")
+	if _, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature); err != nil {
+		return api.NewError(api.BadRequest, err.Error(), o.unsignedHint(err))
 	}
 	return nil
 }

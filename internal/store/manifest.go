@@ -37,7 +37,7 @@ func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
 
 // PutVersion writes a manifest and its sidecars, the manifest last: a manifest that can be read is complete.
 // All its objects must be durable (see Writer.Sync) and the lock held. The Digest is set by PutVersion.
-// A version that exists keeps its manifest; its sidecars are replaced.
+// A version that exists keeps its manifest and the signatures that it has; the provenance is replaced.
 func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	v.Digest = image.Version(v.Manifest)
 	if len(v.Provenance) > 0 {
@@ -45,10 +45,22 @@ func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 			return "", err
 		}
 	}
-	if err := WriteFile(d.SignaturePath(v.Digest), v.Signature, 0o644); err != nil {
+	before, err := os.ReadFile(d.SignaturePath(v.Digest))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("signature of version %s: %w", v.Digest, bare(err))
+	}
+	if all := image.JoinSignatures(v.Signature, before); len(all) > 0 {
+		v.Signature = all
+	}
+	if err := d.PutSignature(v.Digest, v.Signature); err != nil {
 		return "", err
 	}
 	return v.Digest, WriteFile(d.ManifestPath(v.Digest), v.Manifest, 0o644)
+}
+
+// PutSignature replaces the signatures of a version.
+func (d *Dir) PutSignature(v fleet.Digest, signature []byte) error {
+	return WriteFile(d.SignaturePath(v), signature, 0o644)
 }
 
 // GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have

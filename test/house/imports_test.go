@@ -37,7 +37,7 @@ var mayImport = []rule{
 	{"peer", []string{"chunk", "store"}},
 	{"api", []string{"fleet", "trace", "image"}},
 	{"config", []string{"fleet"}},
-	{"identity", []string{"fleet"}},
+	{"identity", []string{"fleet", "image"}},
 	{"build", []string{"fleet", "chunk", "image", "trace", "store", "cache", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "peer", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "media", "dhcp", "registry", "peer", "api",
