@@ -50,7 +50,7 @@ func (v *versions) manifest(d fleet.Digest) (image.Manifest, error) {
 	}
 	m, err := v.ring.Trust().Verify(stored.Manifest, stored.Signature)
 	if err != nil {
-		return image.Manifest{}, &bootError{fmt.Errorf("version %s: %w", d.Short(), err), signatureHint(err)}
+		return image.Manifest{}, &bootError{err, signatureHint(err)}
 	}
 	if v.known == nil || len(v.known) >= maxVersions {
 		v.known = make(map[fleet.Digest]image.Manifest)

@@ -53,7 +53,7 @@ func (s *site) refusedByAll(n node, version fleet.Digest, file string, old, both
 		s.t.Errorf("the server says %q, hint %q", e.Message, e.Hint)
 	}
 	s.says(m, "Pando: .*cannot boot")
-	s.says(m, "the key is revoked: signed by key [0-9A-F]{16} only")
+	s.says(m, "manifest [0-9a-f]{12}: wrong signature: the key is revoked")
 	if k, err := s.API.AddSignature(s.t.Context(), api.SignatureAdd{Version: version, Signature: string(both)}); err != nil || k.Name != "next" {
 		s.t.Fatalf("%+v, %v", k, err)
 	}
