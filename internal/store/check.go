@@ -104,7 +104,7 @@ func (d *Dir) Inspect(ctx context.Context, i Inspection) (Report, error) {
 type checker struct {
 	dir *Dir
 	Inspection
-	sizes  map[chunk.ID]int64 // good objects
+	sizes  map[chunk.ID]int64  // good objects
 	used   map[chunk.ID]bool   // named by a version or a boot pack: whether it is good
 	bad    map[chunk.ID]string // what is wrong with those that are not
 	report Report

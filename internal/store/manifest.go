@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -73,6 +74,15 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 		return v, fmt.Errorf("read version %s: provenance: %w", digest, bare(err))
 	}
 	return v, nil
+}
+
+// Written is when a version was put into the store last, zero when it is not there.
+func (d *Dir) Written(v fleet.Digest) time.Time {
+	info, err := os.Lstat(d.ManifestPath(v))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Versions lists the digests of all manifests, in order of digest.

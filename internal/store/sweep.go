@@ -68,8 +68,8 @@ func (d *Dir) unheld(v fleet.Digest, opt SweepOptions) bool {
 	if opt.Hold(v) {
 		return false
 	}
-	info, err := os.Lstat(d.ManifestPath(v))
-	return err == nil && info.ModTime().Before(opt.Before)
+	at := d.Written(v)
+	return !at.IsZero() && at.Before(opt.Before)
 }
 
 func (d *Dir) need(ctx context.Context, v fleet.Digest, needed map[chunk.ID]bool) error {
@@ -116,6 +116,18 @@ func (d *Dir) eachObject(ctx context.Context, each func(chunk.ID, fs.FileInfo) e
 		}
 		return errors.Join(each(id, info), ctx.Err())
 	})
+}
+
+// EachObject tells the size in bytes of every object.
+func (d *Dir) EachObject(ctx context.Context, each func(id chunk.ID, size int64)) error {
+	err := d.eachObject(ctx, func(id chunk.ID, info fs.FileInfo) error {
+		each(id, info.Size())
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list objects: %w", err)
+	}
+	return nil
 }
 
 // remove removes versions, then objects.
