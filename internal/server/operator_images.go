@@ -96,6 +96,9 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Recipe == "" {
 			out.Recipe = p.FromDir
 		}
+		if p.Origin != nil {
+			out.Recipe = p.Origin.Name
+		}
 	}
 	return out
 }
