@@ -27,12 +27,12 @@ func (b *builder) publish(context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.Store.GetVersion(image.Version(data))
+	before, err := b.Store.GetVersion(image.Version(data))
 	b.result.Existed = err == nil
 	b.result.Manifest = b.manifest
 	b.result.Objects = int64(len(b.ids))
 	b.result.Version, err = b.Store.PutVersion(store.Version{
-		Manifest: data, Signature: image.SignAll(data, b.Keys), Provenance: provenance,
+		Manifest: data, Signature: image.JoinSignatures(image.SignAll(data, b.Keys), before.Signature), Provenance: provenance,
 	})
 	return err
 }

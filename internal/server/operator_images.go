@@ -144,7 +144,9 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err := checked(fleet.ValidName("image", name)); err != nil {
 		return nil, err
 	}
-	if err := o.checkVersion(req.Version); err != nil {
+	o.keeper.naming.Lock()
+	defer o.keeper.naming.Unlock()
+	if err := o.checkVersion(r.Context(), req.Version); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -169,13 +171,13 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 }
 
 // checkVersion refuses a version that no node of this site would take.
-func (o *operator) checkVersion(d fleet.Digest) error {
+func (o *operator) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if _, err := fleet.ParseDigest(string(d)); err != nil {
 		return checked(err)
 	}
 	v, err := o.store.GetVersion(d)
 	if err == nil {
-		if err := o.signer.renew(v); err != nil { // it may have been built before there was a key that signs now
+		if err := o.signer.renew(ctx, v); err != nil { // it may have been built before there was a key that signs now
 			return err
 		}
 		v, err = o.store.GetVersion(d)

@@ -202,8 +202,11 @@ func (o *operator) addSignature(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.signer.mu.Lock()
-	defer o.signer.mu.Unlock()
+	unlock, err := o.store.Lock(r.Context(), "keys")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	v, err := o.store.GetVersion(req.Version)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.NewError(api.NotFound, err.Error(), "`pando image list` shows what there is")

@@ -53,21 +53,36 @@ func (s *signer) stored(each func(store.Version) error) error {
 	return nil
 }
 
-// renew signs a version that is trusted with every key that signs now. Signatures of revoked keys go, unless there is no
-// other: then they say why it does not boot.
-func (s *signer) renew(v store.Version) error {
-	_, err := s.sign(v)
+// renew signs one version that is not signed by every key that signs now. It waits for the store's lock.
+func (s *signer) renew(ctx context.Context, v store.Version) error {
+	if _, changed := s.signatureOf(v); !changed {
+		return nil
+	}
+	unlock, err := s.store.Lock(ctx, "keys")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = s.sign(v)
 	return err
 }
 
-func (s *signer) sign(v store.Version) (changed bool, err error) {
+// signatureOf is the signature that a version should have: by every key that signs now, if one that is trusted vouches for
+// it. Signatures of revoked keys go, unless there is no other: then they say why it does not boot.
+func (s *signer) signatureOf(v store.Version) (signature []byte, changed bool) {
 	accepted := s.ring.Trust().Accepted()
 	kept := image.OnlyBy(v.Manifest, v.Signature, accepted)
 	if len(kept) == 0 {
-		return false, nil // nobody who is trusted vouches for it
+		return nil, false
 	}
 	is := image.JoinSignatures(image.SignAll(v.Manifest, s.ring.Signers()), kept)
-	if string(is) == string(v.Signature) {
+	return is, string(is) != string(v.Signature)
+}
+
+// sign writes it. The store's lock is held.
+func (s *signer) sign(v store.Version) (changed bool, err error) {
+	is, changed := s.signatureOf(v)
+	if !changed {
 		return false, nil
 	}
 	return true, s.store.PutSignature(v.Digest, is)

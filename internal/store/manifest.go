@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -37,30 +38,23 @@ func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
 
 // PutVersion writes a manifest and its sidecars, the manifest last: a manifest that can be read is complete.
 // All its objects must be durable (see Writer.Sync) and the lock held. The Digest is set by PutVersion.
-// A version that exists keeps its manifest and the signatures that it has; the provenance is replaced.
+// A version that exists keeps its manifest; its sidecars are replaced.
 func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	v.Digest = image.Version(v.Manifest)
 	if len(v.Provenance) > 0 {
-		if err := WriteFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance, 0o644); err != nil {
+		if err := d.writeFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance); err != nil {
 			return "", err
 		}
-	}
-	before, err := os.ReadFile(d.SignaturePath(v.Digest))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("signature of version %s: %w", v.Digest, bare(err))
-	}
-	if all := image.JoinSignatures(v.Signature, before); len(all) > 0 {
-		v.Signature = all
 	}
 	if err := d.PutSignature(v.Digest, v.Signature); err != nil {
 		return "", err
 	}
-	return v.Digest, WriteFile(d.ManifestPath(v.Digest), v.Manifest, 0o644)
+	return v.Digest, d.writeFile(d.ManifestPath(v.Digest), v.Manifest)
 }
 
-// PutSignature replaces the signatures of a version.
+// PutSignature replaces the signatures of a version. The lock is held.
 func (d *Dir) PutSignature(v fleet.Digest, signature []byte) error {
-	return WriteFile(d.SignaturePath(v), signature, 0o644)
+	return d.writeFile(d.SignaturePath(v), signature)
 }
 
 // GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have
@@ -85,6 +79,15 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 		return v, fmt.Errorf("read version %s: provenance: %w", digest, bare(err))
 	}
 	return v, nil
+}
+
+// Written is when a version was put into the store last, zero when it is not there.
+func (d *Dir) Written(v fleet.Digest) time.Time {
+	info, err := os.Lstat(d.ManifestPath(v))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Versions lists the digests of all manifests, in order of digest.
