@@ -4,22 +4,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"pando/internal/fleet"
 )
 
 // Provenance says how a version came to be. It is kept beside the manifest for people; nothing is decided
 // by it.
 type Provenance struct {
-	Format     int       `json:"format"`           // 1
-	Recipe     string    `json:"recipe"`           // as given: "debian:bookworm", a file's name; "" from a directory
-	RecipeText string    `json:"recipe_text"`      // the recipe's bytes
-	Source     string    `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
-	FromDir    string    `json:"from_dir,omitempty"`
-	Builder    string    `json:"builder"` // version of Pando
-	Host       string    `json:"host"`
-	Mkfs       string    `json:"mkfs"` // what mkfs.erofs says of its version
-	Built      time.Time `json:"built"`
-	Packages   []Package `json:"packages,omitempty"` // by name
-	Warnings   []string  `json:"warnings,omitempty"`
+	Format     int          `json:"format"`           // 1
+	Recipe     string       `json:"recipe"`           // as given: "debian:bookworm", a file's name; "" from a directory
+	RecipeText string       `json:"recipe_text"`      // the recipe's bytes
+	Source     string       `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
+	FromDir    string       `json:"from_dir,omitempty"`
+	Parent     fleet.Digest `json:"parent,omitempty"`  // the version that was changed
+	Command    []string     `json:"command,omitempty"` // what changed it: a command and its arguments
+	Builder    string       `json:"builder"`           // version of Pando
+	Host       string       `json:"host"`
+	Mkfs       string       `json:"mkfs"` // what mkfs.erofs says of its version
+	Built      time.Time    `json:"built"`
+	Packages   []Package    `json:"packages,omitempty"` // by name
+	Warnings   []string     `json:"warnings,omitempty"`
 }
 
 // Package is one installed package of the image.
