@@ -45,7 +45,8 @@ func (b *builder) fillProvenance() {
 	p := &b.result.Provenance
 	p.Format, p.Builder, p.Mkfs, p.Built = image.Format, b.Builder, b.mkfs, b.Now().UTC()
 	p.Host, _ = os.Hostname() // for people; without it they see ""
-	p.FromDir, p.Source = b.FromDir, b.Source()
+	p.FromDir, p.Source = b.FromDir, b.Asked()
+	p.Origin = b.origin
 	if p.Parent, p.Command = b.Parent, b.Command; b.Parent != "" {
 		p.FromDir = "" // a place that is gone by now
 	}

@@ -100,6 +100,9 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		case p.Recipe == "":
 			out.Recipe = p.FromDir
 		}
+		if p.Origin != nil {
+			out.Recipe = p.Origin.Name
+		}
 	}
 	return out
 }
