@@ -148,6 +148,8 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err := checked(fleet.ValidName("image", name)); err != nil {
 		return nil, err
 	}
+	o.keeper.naming.Lock()
+	defer o.keeper.naming.Unlock()
 	if err := o.checkVersion(req.Version); err != nil {
 		return nil, err
 	}
