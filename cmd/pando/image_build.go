@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // buildFlags are the flags of `image build`.
 type buildFlags struct {
 	sourceFlags
-	firmware         string
+	firmware, format string
 	kernelArgs, tags []string
 	fresh            bool
 }
@@ -44,6 +45,7 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 	fl := c.Flags()
 	f.sourceFlags.add(fl)
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
+	fl.StringVar(&f.format, "format", "auto", "root file system: "+strings.Join(image.FileSystems(), ", ")+"; auto: the first of these that the image's kernel can read")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(&f.fresh, "fresh", false, "install or unpack again, also where an interrupted build left a whole tree")
@@ -78,6 +80,12 @@ func (f buildFlags) options() (build.Options, error) {
 	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
 		return opt, &usageError{err}
 	}
+	switch {
+	case slices.Contains(image.FileSystems(), f.format):
+		opt.Format = f.format
+	case f.format != "auto":
+		return opt, withHint(usagef("--format %s: no such root file system", f.format), "use auto or one of "+strings.Join(image.FileSystems(), ", "))
+	}
 	return opt, f.sourceFlags.into(&opt)
 }
 
@@ -104,7 +112,7 @@ func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	m := r.Manifest
 	drivers := image.DriversSize(m.AllDrivers())
 	pairs := []string{"image", name + ":" + fleet.LatestTag, "version", string(r.Version) + ", " + what,
-		"root", size(m.Root.Size) + " raw, " + size(m.Sizes.Stored) + " stored",
+		"root", size(m.Root.Size) + " raw, " + size(m.Sizes.Stored) + " stored, " + m.Root.FileSystem,
 		"kernel", m.Kernel.Release + ", " + size(m.Kernel.Size) + ", drivers " + size(drivers), "new in the store", size(r.NewBytes), "took", span(took)}
 	var notes []string
 	if o := r.Provenance.Origin; o != nil {

@@ -27,6 +27,7 @@ type Options struct {
 	Store    *store.Dir            // gets the objects and the manifest
 	Work     string                // directory for unfinished work, on a disk with room for the tree and the raw image
 	Keys     []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
+	Format   string                // kind of root file system (image.FileSystems); "": what the kernel of the tree can read
 	Firmware string                // directory looked at before the tree's /lib/firmware; "" none
 
 	CommandLine []string // kernel arguments, after the recipe's
@@ -106,7 +107,8 @@ type builder struct {
 	root     string        // the tree
 	origin   *image.Origin // what the source says of it; nil without a source
 	scan     treeScan
-	mkfs     string // what mkfs.erofs says of its version
+	format   string // kind of root file system
+	mkfs     string // what wrote it, and of which version
 	manifest image.Manifest
 	ids      map[chunk.ID]bool // distinct objects so far
 }
@@ -164,7 +166,7 @@ func (b *builder) run(ctx context.Context) error {
 	}{
 		{StepTree, b.makeTree},
 		{StepScan, b.scanTree},
-		{StepErofs, b.makeErofs},
+		{StepErofs, b.makeRaw},
 		{StepKernel, func(ctx context.Context) (err error) {
 			if unlock, err = b.lockStore(ctx); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"pando/internal/fleet"
@@ -143,6 +144,9 @@ func (c *change) inside(ctx context.Context) error {
 // build makes a version of the copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
+	if can, _ := readable(c.base.root, c.base.manifest.Kernel.Release); slices.Contains(can, c.base.manifest.Root.FileSystem) {
+		opt.Format = c.base.manifest.Root.FileSystem // as it was, unless the kernel that can read it went
+	}
 	opt.FromDir, opt.Parent, opt.Command = c.base.root, c.Version, c.Command.Args
 	opt.CommandLine = append(append([]string{}, c.base.manifest.CommandLine...), opt.CommandLine...)
 	return Image(ctx, opt)

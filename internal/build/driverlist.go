@@ -18,13 +18,16 @@ type driverList struct {
 	pci       image.PCIList // NICs that it is for; "": those that the aliases of nics name
 }
 
-// driverLists is the content of K. The base part is unpacked because each boot loads most of it and zstd is
+// driverLists is the content of K, for a root file system of a kind. The base part is unpacked because each boot loads most of it and zstd is
 // several times faster than the kernel's xz; of the net part a boot loads one or two modules, so those stay
 // as the distribution packed them, which is also smaller.
-func driverLists() []driverList {
+func driverLists(fileSystem string) []driverList {
+	if fileSystem == "" {
+		fileSystem = image.Erofs
+	}
 	return []driverList{
 		{name: "base", unpack: true,
-			always: []string{"nbd", "erofs", "overlay", "af_packet"},
+			always: []string{"nbd", fileSystem, "overlay", "af_packet"},
 			devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi
 				virtio_pci virtio_mmio virtio_net virtio_rng`),
 			nics: []string{"virtio_net"}, pci: "1af4:1000,1041"}, // the aliases are those of every virtio device

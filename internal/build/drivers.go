@@ -17,6 +17,8 @@ type DriverOptions struct {
 	Release  string // kernel release, as uname -r has it
 	Firmware string // directory with firmware files, looked at before the tree's /lib/firmware; "" none
 	Log      *slog.Logger
+
+	FileSystem string // kind of the root file system; "": erofs
 }
 
 // DriverCPIO is one driver part of K.
@@ -44,7 +46,7 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	}
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
 	var out []DriverCPIO
-	for _, list := range append(driverLists(), nicLists()...) {
+	for _, list := range append(driverLists(opt.FileSystem), nicLists()...) {
 		if list.insteadOf != "" {
 			if list = p.beside(out[0], list); len(list.nics) == 0 {
 				continue

@@ -2,14 +2,14 @@ package build
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
-	"slices"
+
+	"pando/internal/chunk"
 )
 
 // EROFS on disk, as far as an uncompressed image of mkfs.erofs needs it. Names and layout are those of the
@@ -31,13 +31,6 @@ type erofsImage struct {
 	blocks    int64
 	metaStart int64
 	rootNID   uint64
-}
-
-// erofsFile is where the bytes of one regular file lie.
-type erofsFile struct {
-	Path  string // without a leading slash
-	Start int64  // offset in the image in bytes
-	Size  int64  // bytes
 }
 
 type erofsInode struct {
@@ -115,7 +108,7 @@ const (
 
 // files lists all regular files that have bytes, each inode once, in order of their place in the image.
 // inodes counts all inodes.
-func (e *erofsImage) files() (files []erofsFile, inodes int64, err error) {
+func (e *erofsImage) files() (files []rawFile, inodes int64, err error) {
 	err = e.walk(func(name string, n erofsInode) error {
 		inodes++
 		if n.mode&erofsType != erofsRegular || n.size == 0 {
@@ -124,21 +117,34 @@ func (e *erofsImage) files() (files []erofsFile, inodes int64, err error) {
 		if n.layout != erofsFlatPlain {
 			return fmt.Errorf("EROFS file %q has an inlined tail; use -Enoinline_data", name)
 		}
-		files = append(files, erofsFile{Path: name, Start: n.start, Size: n.size})
+		files = append(files, rawFile{Path: name, Start: n.start, Size: n.size})
 		return nil
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	slices.SortFunc(files, func(a, b erofsFile) int { return cmp.Compare(a.Start, b.Start) })
-	end := int64(0)
-	for _, f := range files {
-		if f.Start < end || f.Start+f.Size > e.size() {
-			return nil, 0, fmt.Errorf("EROFS file %q overlaps another one or the end of the image", f.Path)
-		}
-		end = f.Start + f.Size
+	return files, inodes, inOrder(files, e.size())
+}
+
+// list lists all inodes by one of their names.
+func (e *erofsImage) list(readable bool) (files []RootFile, err error) {
+	walk := e.walk
+	if readable {
+		walk = e.walkReadable
 	}
-	return files, inodes, nil
+	err = walk(func(name string, n erofsInode) error {
+		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir}
+		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
+		if n.layout == erofsFlatPlain {
+			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize
+		}
+		if f.Dir || n.mode&erofsType == erofsRegular {
+			f.Start, f.Blocks = blockOf(n.start), uint32(blocks)
+		}
+		files = append(files, f)
+		return nil
+	})
+	return files, err
 }
 
 // walk visits each inode once, by one of its names.

@@ -217,9 +217,20 @@ func (b *builder) addKernel(ctx context.Context) error {
 	b.manifest.Architecture = k.Architecture
 	b.manifest.Kernel = image.Kernel{Release: k.Release, Object: id, Size: int64(len(data))}
 	b.Progress(Progress{Step: StepKernel, Note: "kernel " + k.Release})
-	drivers, err := b.drivers(ctx, DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, Log: b.Log})
+	opt := DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, FileSystem: b.format, Log: b.Log}
+	drivers, err := b.drivers(ctx, opt)
 	if err != nil {
 		return err
+	}
+	if k.Architecture == "amd64" {
+		updates, err := Microcode(opt)
+		if err != nil {
+			return err
+		}
+		if updates != nil {
+			drivers = append([]DriverCPIO{{Name: microcodeName, Data: updates}}, drivers...)
+			b.Progress(Progress{Step: StepKernel, Note: fmt.Sprintf("processor updates, %d kB", len(updates)/1000)})
+		}
 	}
 	for _, d := range drivers {
 		id, err := b.put(ctx, w, d.Data)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
 )
 
 const (
@@ -30,14 +32,10 @@ const (
 	erofsUtils = "install erofs-utils (Debian, Ubuntu, Fedora: package erofs-utils)"
 )
 
-// makeErofs is the step that writes the raw image, unless one of the same tree is there.
-func (b *builder) makeErofs(ctx context.Context) (err error) {
-	if b.mkfs, err = mkfsVersion(ctx); err != nil {
+// makeRaw is the step that writes the raw image, unless one of the same tree is there.
+func (b *builder) makeRaw(ctx context.Context) (err error) {
+	if b.mkfs, err = b.writer(ctx); err != nil {
 		return err
-	}
-	if b.scan.LongName != "" && compareReleases(b.mkfs, fixedLongNames) < 0 {
-		return fmt.Errorf("%q: mkfs.erofs %s cuts off names of 255 bytes; shorten it, or install erofs-utils %s",
-			b.scan.LongName, b.mkfs, fixedLongNames)
 	}
 	of := b.scan.Fingerprint + " " + b.mkfs
 	if s, ok := b.work.stamped(rawImage, of); ok && fileSize(b.work.file(rawImage)) == s.Size {
@@ -50,7 +48,7 @@ func (b *builder) makeErofs(ctx context.Context) (err error) {
 	if err := roomFor(b.work.path, b.scan.Bytes); err != nil {
 		return err
 	}
-	if err := b.runMkfs(ctx); err != nil {
+	if err := b.writeRaw(ctx); err != nil {
 		return errors.Join(fullDisk(err, b.work.path), b.work.drop(rawImage))
 	}
 	if err := b.checkUnchanged(ctx); err != nil {
@@ -65,6 +63,33 @@ func (b *builder) makeErofs(ctx context.Context) (err error) {
 		return fmt.Errorf("write raw image: %w", err)
 	}
 	return b.work.putStamp(rawImage, stamp{Of: of, Made: b.Now(), Size: fileSize(f.Name())})
+}
+
+// writer is what writes the raw image, and of which version: another one may write other bytes.
+func (b *builder) writer(ctx context.Context) (string, error) {
+	if b.format == image.Squashfs {
+		return "squashfs " + squashRevision, nil
+	}
+	version, err := mkfsVersion(ctx)
+	if err == nil && b.scan.LongName != "" && compareReleases(version, fixedLongNames) < 0 {
+		err = fmt.Errorf("%q: mkfs.erofs %s cuts off names of 255 bytes; shorten it, or install erofs-utils %s",
+			b.scan.LongName, version, fixedLongNames)
+	}
+	return version, err
+}
+
+func (b *builder) writeRaw(ctx context.Context) error {
+	if b.format != image.Squashfs {
+		return b.runMkfs(ctx)
+	}
+	stop := b.watchSize(b.work.file(rawImage))
+	defer stop()
+	lost, err := writeSquashfs(ctx, b.root, b.work.file(rawImage), b.scan.Newest+1)
+	for _, w := range lost {
+		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w)
+		b.Progress(Progress{Step: StepErofs, Note: "warning: " + w})
+	}
+	return err
 }
 
 // runMkfs writes the image and has fsck.erofs look at it. The super block's time is just after the newest

@@ -19,7 +19,7 @@ func (b *builder) addRoot(ctx context.Context) error {
 		return err
 	}
 	defer f.Close()
-	raw, err := openErofs(f)
+	raw, err := openRaw(b.format, f)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (b *builder) addRoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.manifest.Root.FileSystem, b.manifest.Root.Size, b.manifest.Root.ChunkSize = "erofs", raw.size(), b.ChunkSize
+	b.manifest.Root.FileSystem, b.manifest.Root.Size, b.manifest.Root.ChunkSize = b.format, raw.size(), b.ChunkSize
 	b.manifest.Sizes = image.Sizes{Stored: stored, Files: inodes}
 	return nil
 }

@@ -27,7 +27,8 @@ func (o Options) Asked() string {
 		CommandLine []string
 		Firmware    string
 		ChunkSize   int
-	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize}
+		Format      string `json:",omitempty"`
+	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize, o.Format}
 	what.Recipe.Name, what.Recipe.Text, what.Recipe.From = "", "", ""
 	if what.ChunkSize == 0 {
 		what.ChunkSize = chunk.DefaultChunkSize

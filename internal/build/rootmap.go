@@ -35,36 +35,24 @@ type RootMap struct {
 
 // MapRoot reads the map of a version's root from the store: its inodes and directories, a few MB.
 func MapRoot(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, error) {
-	return mapRoot(ctx, d, m, (*erofsImage).walk)
+	return mapRoot(ctx, d, m, false)
 }
 
 // MapReadable is MapRoot for a store that lost something: files whose inodes or directories cannot be read are left out.
 func MapReadable(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, error) {
-	return mapRoot(ctx, d, m, (*erofsImage).walkReadable)
+	return mapRoot(ctx, d, m, true)
 }
 
-func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, walk func(*erofsImage, func(string, erofsInode) error) error) (*RootMap, error) {
+func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, readable bool) (*RootMap, error) {
 	r, err := openRoot(ctx, d, m)
 	if err != nil {
 		return nil, fmt.Errorf("map root: %w", err)
 	}
-	e, err := openErofs(r)
+	raw, err := openRaw(m.Root.FileSystem, r)
 	if err != nil {
 		return nil, fmt.Errorf("map root: %w", err)
 	}
-	var files []RootFile
-	err = walk(e, func(name string, n erofsInode) error {
-		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir}
-		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
-		if n.layout == erofsFlatPlain {
-			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize
-		}
-		if f.Dir || n.mode&erofsType == erofsRegular {
-			f.Start, f.Blocks = blockOf(n.start), uint32(blocks)
-		}
-		files = append(files, f)
-		return nil
-	})
+	files, err := raw.list(readable)
 	if err != nil {
 		return nil, fmt.Errorf("map root: %w", err)
 	}

@@ -109,8 +109,12 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 		return err
 	}
 	b.Progress(Progress{Step: StepScan, Done: b.scan.Files, Total: b.scan.Files, Unit: "files"})
-	if _, err := KernelOf(b.root); err != nil {
+	kernel, err := KernelOf(b.root)
+	if err != nil {
 		return err // before the long work, not after it
+	}
+	if err := b.chooseFormat(kernel); err != nil {
+		return err
 	}
 	b.result.Provenance.Warnings = append(inspect(b.root), b.scan.warnings()...)
 	for _, w := range b.result.Provenance.Warnings {

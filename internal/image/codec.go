@@ -150,8 +150,8 @@ func ValidArgument(arg string) error {
 func (m Manifest) checkRoot() error {
 	r := m.Root
 	switch {
-	case r.FileSystem != "erofs":
-		return fmt.Errorf("root.file_system: %q, want erofs", r.FileSystem)
+	case r.FileSystem != Erofs && r.FileSystem != Squashfs:
+		return fmt.Errorf("root.file_system: %q, want erofs or squashfs", r.FileSystem)
 	case r.Index.IsZero():
 		return fmt.Errorf("root.index: missing")
 	case r.Size <= 0 || r.Size%chunk.BlockSize != 0:

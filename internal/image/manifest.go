@@ -38,9 +38,18 @@ type Driver struct {
 	PCI       PCIList  `json:"pci,omitempty"` // NICs that it is for
 }
 
+// Kinds of root file systems: the names that the kernel has for them.
+const (
+	Erofs    = "erofs"
+	Squashfs = "squashfs"
+)
+
+// FileSystems lists the kinds, the one to be preferred first.
+func FileSystems() []string { return []string{Erofs, Squashfs} }
+
 // Root is the root file system: an index of raw extents.
 type Root struct {
-	FileSystem string   `json:"file_system"` // "erofs"
+	FileSystem string   `json:"file_system"` // Erofs, Squashfs
 	Index      chunk.ID `json:"index"`       // the index root, an object
 	Size       int64    `json:"size"`        // raw bytes, a multiple of 4096
 	ChunkSize  int      `json:"chunk_size"`  // raw bytes of the largest chunk

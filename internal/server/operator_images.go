@@ -90,7 +90,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		return out
 	}
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
-	out.RootSize, out.StoredSize, out.Files = m.Root.Size, m.Sizes.Stored, m.Sizes.Files
+	out.FileSystem, out.RootSize, out.StoredSize, out.Files = m.Root.FileSystem, m.Root.Size, m.Sizes.Stored, m.Sizes.Files
 	out.DriversSize = image.DriversSize(m.AllDrivers())
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe

@@ -112,7 +112,7 @@ func (s *site) resolvers(n node, g *testkit.Guest, want string) {
 func (s *site) noErrors(n node, g *testkit.Guest) {
 	s.t.Helper()
 	kernel := s.run(g, "dmesg")
-	for _, bad := range []string{"I/O error", "erofs: (device nbd0): failed", "shutting down sockets", "Kernel panic", "hung_task"} {
+	for _, bad := range []string{"I/O error", "erofs: (device nbd0): failed", "SQUASHFS error", "shutting down sockets", "Kernel panic", "hung_task"} {
 		if strings.Contains(kernel, bad) {
 			s.t.Errorf("%s: the kernel says %q:\n%s", n.name, bad, grep(kernel, bad))
 		}

@@ -1,0 +1,151 @@
+package build
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
+)
+
+var (
+	nanoseconds = regexp.MustCompile(`\.[0-9]{9}`)
+	after2106   = regexp.MustCompile(`^"time/(4294967296|15032385535)"`)
+	posixACL    = regexp.MustCompile(` "?system\.posix_acl_[a-z]+"?=("[^"]*"|[^ ]*)`)
+)
+
+// inSeconds is a description of a tree without what squashfs does not hold: parts of seconds and ACLs.
+func inSeconds(tree []string) []string {
+	out := slices.DeleteFunc(slices.Clone(tree), func(line string) bool { return after2106.MatchString(line) })
+	for i, line := range out {
+		out[i] = posixACL.ReplaceAllString(nanoseconds.ReplaceAllString(line, ""), "")
+	}
+	return out
+}
+
+// TestSquashfsIsRead asks unsquashfs and the kernel.
+func TestSquashfsIsRead(t *testing.T) {
+	needBuilder(t)
+	for name, nodes := range map[string][]node{"awkward": awkwardTree(), "edges": edgeTree()} {
+		tree, raw := t.TempDir(), filepath.Join(t.TempDir(), "root.squashfs")
+		makeTree(t, tree, nodes)
+		lost, err := writeSquashfs(t.Context(), tree, raw, 1_700_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(lost) != 1 {
+			t.Errorf("%s: lost are %v", name, lost)
+		}
+		if out, err := exec.Command("unsquashfs", "-lls", raw).CombinedOutput(); err != nil {
+			t.Errorf("%s: unsquashfs: %v\n%s", name, err, out)
+		}
+		compareTrees(t, inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))), inSeconds(describe(t, tree)))
+	}
+}
+
+// squashTree is awkwardTree with a kernel that can read nothing but squashfs.
+func squashTree() []node {
+	return append(awkwardTree(), node{path: "usr/lib/modules/6.1.0-test/kernel/fs/squashfs/squashfs.ko.xz", mode: unix.S_IFREG | 0o644, data: []byte("module")},
+		node{path: "boot/config-6.1.0-test", mode: unix.S_IFREG | 0o644, data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_SQUASHFS=m\n")})
+}
+
+// TestKernelWithoutErofs: the tree becomes a squashfs by itself, whole, with files at chunk starts, and the same everywhere.
+func TestKernelWithoutErofs(t *testing.T) {
+	needBuilder(t)
+	tree := t.TempDir()
+	makeTree(t, tree, squashTree())
+	opt := testOptions(t, t.TempDir(), tree)
+	var notes []string
+	opt.Progress = func(p Progress) { notes = append(notes, p.Note) }
+	r := mustBuild(t, opt)
+	if r.Manifest.Root.FileSystem != image.Squashfs {
+		t.Fatalf("it became %s", r.Manifest.Root.FileSystem)
+	}
+	if !slices.Contains(notes, "root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module") {
+		t.Errorf("not said: %q", notes)
+	}
+	checkStore(t, opt.Store, 1)
+	raw := rawOf(t, opt.Store, r.Manifest)
+	compareTrees(t, inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))), inSeconds(describe(t, tree)))
+	m, err := MapRoot(t.Context(), opt.Store, r.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, ok := m.Find("large")
+	if at, in := m.At(f.Start + 3); !ok || !in || at.Path != "large" || f.Size != 3<<20+17 {
+		t.Errorf("large is %+v, its fourth block is of %+v", f, at)
+	}
+
+	second := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
+	nodes := squashTree()
+	slices.Reverse(nodes[5 : len(nodes)-1])
+	makeTree(t, second, nodes)
+	if again := mustBuild(t, testOptions(t, t.TempDir(), second)); again.Version != r.Version {
+		t.Errorf("two versions of one tree:\n%+v\n%+v", r.Manifest, again.Manifest)
+	}
+	opt.Format = image.Erofs
+	if _, err := Image(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "cannot read erofs; it can read squashfs") {
+		t.Errorf("erofs for a kernel that cannot read it: %v", err)
+	}
+}
+
+// TestSquashfsGrowsByAByte: the next version shares all chunks but those of the file that changed and of the tables.
+func TestSquashfsGrowsByAByte(t *testing.T) {
+	needBuilder(t)
+	tree := t.TempDir()
+	makeTree(t, tree, squashTree())
+	opt := testOptions(t, t.TempDir(), tree)
+	first := mustBuild(t, opt)
+	if err := appendByte(tree + "/bin/ping"); err != nil {
+		t.Fatal(err)
+	}
+	second := mustBuild(t, opt)
+	if second.NewBytes > first.NewBytes/4 || second.Version == first.Version {
+		t.Errorf("%d of %d bytes are new", second.NewBytes, first.NewBytes)
+	}
+	t.Logf("a byte more in one file: %d of %d bytes are new", second.NewBytes, first.NewBytes)
+}
+
+func appendByte(name string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte{1})
+	return errors.Join(err, f.Close())
+}
+
+// FuzzSquashfs: a broken image gives an error and nothing else.
+func FuzzSquashfs(f *testing.F) {
+	tree, raw := f.TempDir(), filepath.Join(f.TempDir(), "root.squashfs")
+	if err := errors.Join(os.Mkdir(tree+"/dir", 0o755), os.WriteFile(tree+"/dir/file", make([]byte, 5000), 0o644)); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := writeSquashfs(f.Context(), tree, raw, 1); err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(raw)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := openSquashfs(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		files, _, err := s.files()
+		if err == nil && len(files) > len(b) {
+			t.Errorf("%d files in %d bytes", len(files), len(b))
+		}
+		_, _ = s.list(true) // it ends
+	})
+}
