@@ -55,12 +55,22 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := a.privateMounts(opt); err != nil {
+		return err
+	}
 	b, err := a.openBuilder(ctx, name, f.tags)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	opt.Store, opt.Key, opt.Work = b.options.Store, b.options.Key, b.options.Work
+	if opt.Recipe != nil && opt.Recipe.Base != "" {
+		version, err := versionOf(ctx, b.client, string(opt.Recipe.Base))
+		if err != nil {
+			return fmt.Errorf("recipe %s: from: %w (the built-in recipes are %s)", opt.Recipe.Name, err, strings.Join(build.BuiltinRecipes(), ", "))
+		}
+		opt.Recipe = opt.Recipe.WithBase(version)
+	}
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {
