@@ -60,7 +60,8 @@ func (i *ociImage) distinct() []*ociLayer {
 	return out
 }
 
-// fetchLayer fetches a layer, or what is missing of it, and verifies it.
+// fetchLayer fetches a layer, or what is missing of it, and verifies it. Nobody has verified the part that an earlier call left:
+// where that was wrong, all is fetched again.
 func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar *bar) error {
 	file := filepath.Join(keep, l.desc.Digest.Algorithm+"-"+l.desc.Digest.Hex)
 	if info, err := os.Stat(file); err == nil && info.Size() == l.desc.Size {
@@ -72,21 +73,42 @@ func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar
 		return err
 	}
 	defer f.Close()
+	for {
+		resumed, err := i.continued(ctx, l, f, bar)
+		if err == nil {
+			return os.Rename(f.Name(), file)
+		}
+		var wrong *DigestError
+		if !errors.As(err, &wrong) {
+			return err
+		}
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+		if !resumed {
+			return wrong
+		}
+	}
+}
+
+// continued fetches what a file has not, and tells whether it had anything.
+func (i *ociImage) continued(ctx context.Context, l *ociLayer, f *os.File, bar *bar) (resumed bool, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
 	sum := newHashing(io.LimitReader(f, l.desc.Size))
 	if _, err := io.Copy(io.Discard, sum); err != nil {
-		return err
+		return false, err
 	}
 	if err := f.Truncate(sum.n); err != nil {
-		return err
+		return false, err
 	}
 	bar.add(sum.n)
+	resumed = sum.n > 0
 	if err := i.retried(ctx, l, f, sum, bar); err != nil {
-		return err
+		return resumed, err
 	}
-	if err := sum.is(l.desc.Digest); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), file)
+	return resumed, sum.is(l.desc.Digest)
 }
 
 // retried asks until all is there. What a registry refuses is not asked for again.

@@ -76,9 +76,18 @@ func (h *hashing) is(want v1.Hash) error {
 		return fmt.Errorf("digest %s: only sha256 can be checked", want)
 	}
 	if got := hex.EncodeToString(h.sum.Sum(nil)); got != want.Hex {
-		return fmt.Errorf("its bytes have the digest sha256:%s, not %s: they were changed or damaged", got, want)
+		return &DigestError{Got: "sha256:" + got, Want: want.String()}
 	}
 	return nil
+}
+
+// DigestError says that bytes are not those that a digest names.
+type DigestError struct {
+	Got, Want string // "sha256:..."
+}
+
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("its bytes have the digest %s, not %s: they were changed or damaged", e.Got, e.Want)
 }
 
 // bar adds up what several goroutines do, and tells it one at a time.

@@ -13,11 +13,14 @@ import (
 
 // Dir is a store in a directory. Reading needs no lock and is safe from any number of processes; to write,
 // hold the lock (see Lock) and use a Writer.
-type Dir struct{ path string }
+type Dir struct {
+	path string
+	disk Disk
+}
 
 // OpenDir opens the store at path and creates what is missing.
 func OpenDir(path string) (*Dir, error) {
-	d := &Dir{path}
+	d := &Dir{path, realDisk{}}
 	for _, sub := range []string{d.objects(), d.manifests(), d.incoming()} {
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)

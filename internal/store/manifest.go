@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -41,14 +42,14 @@ func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
 func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	v.Digest = image.Version(v.Manifest)
 	if len(v.Provenance) > 0 {
-		if err := WriteFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance, 0o644); err != nil {
+		if err := d.writeFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance); err != nil {
 			return "", err
 		}
 	}
-	if err := WriteFile(d.SignaturePath(v.Digest), v.Signature, 0o644); err != nil {
+	if err := d.writeFile(d.SignaturePath(v.Digest), v.Signature); err != nil {
 		return "", err
 	}
-	return v.Digest, WriteFile(d.ManifestPath(v.Digest), v.Manifest, 0o644)
+	return v.Digest, d.writeFile(d.ManifestPath(v.Digest), v.Manifest)
 }
 
 // GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have
@@ -73,6 +74,15 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 		return v, fmt.Errorf("read version %s: provenance: %w", digest, bare(err))
 	}
 	return v, nil
+}
+
+// Written is when a version was put into the store last, zero when it is not there.
+func (d *Dir) Written(v fleet.Digest) time.Time {
+	info, err := os.Lstat(d.ManifestPath(v))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Versions lists the digests of all manifests, in order of digest.

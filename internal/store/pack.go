@@ -59,5 +59,5 @@ func (d *Dir) putPacks(v fleet.Digest, p image.Packs) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(d.sidecar(v, packsSuffix), b, 0o644)
+	return d.writeFile(d.sidecar(v, packsSuffix), b)
 }
