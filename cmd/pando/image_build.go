@@ -61,7 +61,7 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 		return err
 	}
 	defer b.close()
-	opt.Store, opt.Key, opt.Work = b.options.Store, b.options.Key, b.options.Work
+	opt.Store, opt.Keys, opt.Work = b.options.Store, b.options.Keys, b.options.Work
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {
