@@ -12,6 +12,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/mount"
+	"pando/internal/source"
 	"pando/internal/store"
 )
 
@@ -27,8 +28,9 @@ type builder struct {
 
 // privateMounts gives this process mounts of its own, if what it builds from is mounted.
 func (a *app) privateMounts(opt build.Options) error {
-	mounts := opt.Recipe != nil && opt.Recipe.Base != "" || opt.Source != nil
-	if !mounts || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+	_, disk := opt.Source.(source.Disk)
+	base := opt.Recipe != nil && opt.Recipe.Base != ""
+	if !disk && !base || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
 		return nil
 	}
 	return mount.Private()
@@ -68,7 +70,7 @@ func (b *builder) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.options = build.Options{Store: dir, Key: keys.Site, Work: workDir(b.app.data), Builder: release}
+	b.options = build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: workDir(b.app.data), Builder: release}
 	return nil
 }
 
