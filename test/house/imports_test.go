@@ -38,7 +38,7 @@ var mayImport = []rule{
 	{"peer", []string{"chunk", "store"}},
 	{"api", []string{"fleet", "trace", "image"}},
 	{"config", []string{"fleet"}},
-	{"identity", []string{"fleet"}},
+	{"identity", []string{"fleet", "image"}},
 	{"source", []string{"mount", "fleet", "chunk"}},
 	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "source", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "peer", "api"}},
