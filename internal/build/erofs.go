@@ -104,6 +104,7 @@ const (
 	erofsType    = 0o170000
 	erofsDir     = 0o040000
 	erofsRegular = 0o100000
+	erofsLink    = 0o120000
 )
 
 // files lists all regular files that have bytes, each inode once, in order of their place in the image.
@@ -133,7 +134,10 @@ func (e *erofsImage) list(readable bool) (files []RootFile, err error) {
 		walk = e.walkReadable
 	}
 	err = walk(func(name string, n erofsInode) error {
-		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir}
+		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir, data: n.start}
+		if n.layout == erofsFlatInline && n.size < chunk.BlockSize {
+			f.data = n.tail
+		}
 		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
 		if n.layout == erofsFlatPlain {
 			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize

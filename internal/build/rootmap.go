@@ -20,6 +20,9 @@ type RootFile struct {
 	Size          int64  // bytes
 	Mode          uint16 // type and permissions, as stat(2) has them
 	Dir           bool
+
+	data   int64  // where its bytes begin, if it has any
+	target string // of a symbolic link whose bytes may lie in two places
 }
 
 // RootMap says what lies where in the root file system of a version. It is read from the file system itself, so it

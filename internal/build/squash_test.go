@@ -83,6 +83,9 @@ func TestKernelWithoutErofs(t *testing.T) {
 	if at, in := m.At(f.Start + 3); !ok || !in || at.Path != "large" || f.Size != 3<<20+17 {
 		t.Errorf("large is %+v, its fourth block is of %+v", f, at)
 	}
+	if l, ok := m.Find("dangling"); !ok || l.target != "/"+strings.Repeat("nowhere/", 500) || l.Size != int64(len(l.target)) {
+		t.Errorf("the link is %+v", l)
+	}
 
 	second := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
 	nodes := squashTree()

@@ -77,6 +77,9 @@ type squashInode struct {
 	offset uint16 // of a directory, in that block
 }
 
+// squashTarget is how much of a symbolic link's inode lies before its target.
+const squashTarget = 24
+
 // squashHead is how much of an inode is read at first: the longest one before its list.
 const squashHead = 56
 
@@ -88,7 +91,7 @@ func (s *squashImage) inode(ref uint64) (n squashInode, err error) {
 	le := binary.LittleEndian
 	kind := int(le.Uint16(b))
 	n.kind, n.mode = (kind-1)%squashExtended+1, le.Uint16(b[2:])|squashMode[(kind+squashExtended*2-1)%squashExtended]
-	sizes := map[int]int{squashDir: 32, squashFile: 32, squashDir + squashExtended: 40, squashFile + squashExtended: squashHead}
+	sizes := map[int]int{squashLink: squashTarget, squashLink + squashExtended: squashTarget, squashDir: 32, squashFile: 32, squashDir + squashExtended: 40, squashFile + squashExtended: squashHead}
 	want := sizes[kind]
 	if want == 0 {
 		return n, nil
@@ -97,6 +100,10 @@ func (s *squashImage) inode(ref uint64) (n squashInode, err error) {
 		return n, err
 	}
 	switch kind {
+	case squashLink, squashLink + squashExtended:
+		if n.size = int64(le.Uint32(b[20:])); n.size > maxPath {
+			return n, fmt.Errorf("squashfs inode %#x: a link of %d bytes", ref, n.size)
+		}
 	case squashDir:
 		n.start, n.size, n.offset = int64(le.Uint32(b[16:])), int64(le.Uint16(b[24:])), le.Uint16(b[26:])
 	case squashDir + squashExtended:
@@ -185,8 +192,15 @@ func (s *squashImage) files() (files []rawFile, inodes int64, err error) {
 func (s *squashImage) list(readable bool) (files []RootFile, err error) {
 	err = s.walk(readable, func(name string, ref uint64, n squashInode) error {
 		f := RootFile{Path: name, Inode: blockOf(s.inodes + int64(ref>>16) + int64(ref&0xffff)), Size: n.size, Mode: n.mode, Dir: n.kind == squashDir}
-		if n.kind == squashFile {
-			f.Start, f.Blocks = blockOf(n.start), blockOf(inBlocks(n.size))
+		switch n.kind {
+		case squashFile:
+			f.Start, f.Blocks, f.data = blockOf(n.start), blockOf(inBlocks(n.size)), n.start
+		case squashLink:
+			target, err := s.read(s.inodes, ref, squashTarget+int(n.size))
+			if err != nil && !readable {
+				return err
+			}
+			f.target = string(target[min(len(target), squashTarget):])
 		}
 		files = append(files, f)
 		return nil
