@@ -89,7 +89,7 @@ test-boot: build build/bin/testsum ## real boots of emulated machines (root)
 
 .PHONY: test-full
 test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release); STEP=fuzzing: that alone
-	@scripts/install-packages test
+	@scripts/install-packages full
 	@$(WITH_GO) scripts/test-full $(if $(STEP),"$(STEP)")
 
 .PHONY: lint

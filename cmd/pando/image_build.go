@@ -16,7 +16,6 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
-	"pando/internal/store"
 )
 
 // buildFlags are the flags of `image build`.
@@ -77,7 +76,7 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 	if err != nil {
 		return err
 	}
-	dir, err := store.OpenDir(filepath.Join(a.data, "store"))
+	dir, err := openStoreDir(ctx, a.data)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -81,16 +79,12 @@ func (c *checker) problem(v fleet.Digest, id chunk.ID, format string, args ...an
 
 // objects reads every file below objects.
 func (c *checker) objects(ctx context.Context) error {
-	return filepath.WalkDir(c.dir.objects(), func(path string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return errors.Join(err, ctx.Err())
-		}
-		id, err := chunk.ParseID(f.Name())
-		if err != nil || path != c.dir.ObjectPath(id) {
-			c.problem("", chunk.ID{}, "%s is no object; remove it", path)
+	return c.dir.eachObject(ctx, func(id chunk.ID, ok bool, name string) error {
+		if !ok {
+			c.problem("", chunk.ID{}, "%s is no object; remove it", name)
 			return ctx.Err()
 		}
-		b, err := c.dir.Get(ctx, id)
+		b, err := c.dir.stored(ctx, id)
 		var wrong *chunk.WrongBytesError
 		switch {
 		case errors.As(err, &wrong):

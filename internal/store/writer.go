@@ -66,6 +66,9 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if err := syncFS(w.dir.incoming()); err != nil {
 		return fmt.Errorf("write %d objects: %w", len(w.pending), err)
 	}
+	if err := w.upload(ctx); err != nil {
+		return err
+	}
 	for id := range w.pending {
 		if err := rename(w.temporary(id), w.dir.ObjectPath(id)); err != nil {
 			return fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
@@ -75,6 +78,22 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 	w.bytes = 0
 	return nil
+}
+
+// upload puts what is pending into the Remote, if there is one, before it counts as stored here.
+func (w *Writer) upload(ctx context.Context) error {
+	if w.dir.far == nil {
+		return nil
+	}
+	paths := make(map[chunk.ID]string, len(w.pending))
+	for id := range w.pending {
+		paths[id] = w.temporary(id)
+	}
+	err := w.dir.far.upload(ctx, paths)
+	if err == nil {
+		w.dir.far.bound.added(w.bytes)
+	}
+	return err
 }
 
 func (w *Writer) temporary(id chunk.ID) string { return filepath.Join(w.dir.incoming(), id.Name()) }

@@ -29,6 +29,7 @@ var mayImport = []rule{
 	{"trace", []string{"fleet"}},
 	{"netboot", []string{"fleet"}},
 	{"store", []string{"fleet", "chunk", "image"}},
+	{"bucket", []string{"chunk", "store"}},
 	{"cache", []string{"chunk"}},
 	{"media", []string{"cache"}},
 	{"blockdev", []string{"chunk", "image"}},
