@@ -54,7 +54,7 @@ func madeOf(data string, version fleet.Digest, recipe *build.Recipe) bool {
 		return false
 	}
 	p, err := image.DecodeProvenance(v.Provenance)
-	return err == nil && p.Source == build.Options{Recipe: recipe}.Source()
+	return err == nil && p.Source == build.Options{Recipe: recipe}.Asked()
 }
 
 // newest is the version that the demo's image points at.

@@ -18,7 +18,7 @@ const (
 	exitConflict    = 4   // exists already, or is still in use
 	exitUnreachable = 5   // no server answers
 	exitDenied      = 6   // the server does not know the token
-	exitProblem     = 7   // doctor: something keeps nodes from booting
+	exitProblem     = 7   // doctor: something keeps nodes from booting; store check, image verify: something is broken
 	exitWarning     = 8   // doctor: nothing worse than warnings
 	exitInterrupted = 130 // stopped by SIGINT or SIGTERM
 )

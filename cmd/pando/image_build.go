@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -20,34 +21,35 @@ import (
 
 // buildFlags are the flags of `image build`.
 type buildFlags struct {
-	recipe, fromDir, firmware string
-	kernelArgs, tags          []string
-	fresh                     bool
+	sourceFlags
+	firmware         string
+	kernelArgs, tags []string
+	fresh            bool
 }
 
 func (a *app) imageBuild() *cobra.Command {
 	var f buildFlags
 	c := &cobra.Command{
-		Use:   "build NAME (--recipe RECIPE | --from-dir DIR)",
+		Use:   "build NAME (--recipe RECIPE | --from-dir DIR | --from-tar FILE)",
 		Short: "Build, sign and store a version; NAME:latest moves to it",
 		Long: `Build, sign and store a version of an image, on the machine of the server. The tag "latest" moves to it, and so do
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
-` + strings.Join(build.BuiltinRecipes(), ", ") + `.`,
+` + strings.Join(build.BuiltinRecipes(), ", ") + `. docs/images.md says what else an image is made from.`,
 		Example: `  pando image build debian --recipe debian:bookworm
   pando image build lab --recipe lab.yaml --tag canary
-  pando image build rescue --from-dir /srv/rescue`,
+  pando image build rescue --from-dir /srv/rescue
+  pando image build pilot --from-tar pilot.tar.zst`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.buildImage(cmd.Context(), args[0], f)
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.recipe, "recipe", "", "recipe: a file, or a built-in one")
-	fl.StringVar(&f.fromDir, "from-dir", "", "build from the tree in this directory")
+	f.sourceFlags.add(fl)
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
-	fl.BoolVar(&f.fresh, "fresh", false, "install again, also where an interrupted build left a whole tree")
+	fl.BoolVar(&f.fresh, "fresh", false, "install or unpack again, also where an interrupted build left a whole tree")
 	return a.readFlags(c)
 }
 
@@ -105,23 +107,13 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 // workDir is where unfinished builds are: beside the store, so that there is room.
 func workDir(data string) string { return filepath.Join(data, "work") }
 
-// options checks the flags and reads the recipe.
+// options checks the flags, and reads the recipe if there is one.
 func (f buildFlags) options() (build.Options, error) {
-	opt := build.Options{FromDir: f.fromDir, Firmware: f.firmware, CommandLine: f.kernelArgs, FreshTree: f.fresh, Builder: release}
-	if (f.recipe == "") == (f.fromDir == "") {
-		return opt, withHint(usagef("give either --recipe or --from-dir"), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
-	}
+	opt := build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, FreshTree: f.fresh, Builder: release}
 	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
 		return opt, &usageError{err}
 	}
-	if f.recipe == "" {
-		return opt, nil
-	}
-	var err error
-	if opt.Recipe, err = build.LoadRecipe(f.recipe); err != nil {
-		return opt, &usageError{err}
-	}
-	return opt, nil
+	return opt, f.sourceFlags.into(&opt)
 }
 
 func runBuild(ctx context.Context, opt build.Options, p *progress) (build.Result, error) {
@@ -146,7 +138,18 @@ func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	}
 	m := r.Manifest
 	drivers := image.DriversSize(m.AllDrivers())
-	fields(w, "image", name+":"+fleet.LatestTag, "version", string(r.Version)+", "+what,
-		"root", size(m.Root.Size)+" raw, "+size(m.Sizes.Stored)+" stored",
-		"kernel", m.Kernel.Release+", "+size(m.Kernel.Size)+", drivers "+size(drivers), "new in the store", size(r.NewBytes), "took", span(took))
+	pairs := []string{"image", name + ":" + fleet.LatestTag, "version", string(r.Version) + ", " + what,
+		"root", size(m.Root.Size) + " raw, " + size(m.Sizes.Stored) + " stored",
+		"kernel", m.Kernel.Release + ", " + size(m.Kernel.Size) + ", drivers " + size(drivers), "new in the store", size(r.NewBytes), "took", span(took)}
+	var notes []string
+	if o := r.Provenance.Origin; o != nil {
+		pairs, notes = append(pairs, "made from", strings.TrimSpace(o.Name+"  "+o.Digest)), o.Notes
+	}
+	fields(w, pairs...)
+	for _, n := range notes {
+		fmt.Fprintln(w, "note:", n)
+	}
+	for _, n := range r.Provenance.Warnings {
+		fmt.Fprintln(w, "warning:", n)
+	}
 }

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(agent, []byte("\x7fELF not really a program"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"seed": seed, "answers": answers, "code": code, "bootable": bootable, "tmpfs": tmpfs,
+			"seed": seed, "answers": answers, "code": code, "bootable": bootable, "tmpfs": tmpfs, "flip": flip,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"os"
@@ -9,6 +10,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"pando/internal/build"
+	"pando/internal/chunk"
+	"pando/internal/store"
 )
 
 // treeRelease is the release of the kernel in a tree that `bootable` makes.
@@ -67,4 +72,31 @@ func tmpfs(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.MkdirAll(dir, 0o755))
 	ts.Check(unix.Mount("tmpfs", dir, "tmpfs", 0, args[1]))
 	ts.Defer(func() { ts.Check(unix.Unmount(dir, unix.MNT_DETACH)) })
+}
+
+// flip changes a bit of the object that holds a file of the one version of a store: flip store usr/bin/sh.
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := store.OpenDir(ts.MkAbs(args[0]))
+	ts.Check(err)
+	versions, err := d.Versions()
+	ts.Check(err)
+	m, err := manifestOf(d, versions[0])
+	ts.Check(err)
+	root, err := build.MapRoot(ctx, d, m)
+	ts.Check(err)
+	f, ok := root.Find(args[1])
+	if !ok {
+		ts.Fatalf("flip: no file %s", args[1])
+	}
+	ts.Check(d.UsesOf(ctx, m, func(u store.Use) {
+		at := int64(f.Start) * chunk.BlockSize
+		if u.Part != store.PartChunk || at < u.Start || at >= u.Start+u.Raw {
+			return
+		}
+		data, err := os.ReadFile(d.ObjectPath(u.ID))
+		ts.Check(err)
+		data[len(data)/2] ^= 4
+		ts.Check(os.WriteFile(d.ObjectPath(u.ID), data, 0o644))
+	}))
 }

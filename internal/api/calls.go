@@ -118,6 +118,16 @@ func tagPath(name, tag string) string {
 	return "/v1/images/" + url.PathEscape(name) + "/tags/" + url.PathEscape(tag)
 }
 
+// StoreUsage tells what takes how much of the store.
+func (c *Client) StoreUsage(ctx context.Context) (StoreUsage, error) {
+	return get[StoreUsage](ctx, c, "/v1/store/usage", nil)
+}
+
+// CollectStore removes versions that nothing holds, and objects that nothing names.
+func (c *Client) CollectStore(ctx context.Context, s StoreCollect) (StoreCollected, error) {
+	return ask[StoreCollected](ctx, c, "POST", "/v1/store/collect", s)
+}
+
 // Boots lists boots of the selected nodes, newest first; at most limit of them, 0 for the server's default.
 func (c *Client) Boots(ctx context.Context, selection string, limit int) ([]Boot, error) {
 	q := params("select", selection)

@@ -39,6 +39,9 @@ const (
 	tries      = 5
 )
 
+// forEver is the caching of what is named by its digest.
+const forEver = "public, max-age=31536000, immutable"
+
 // Open looks whether the bucket is there and may be read. c is complete, see Config.FromEnvironment.
 func Open(ctx context.Context, c Config) (*Bucket, error) {
 	b := &Bucket{cfg: c, claims: map[string]seenClaim{}}
@@ -116,16 +119,24 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", SendContentMd5: true, DisableMultipart: true}
 	o.DisableContentSha256 = len(data) == 0 // Ceph 16 finds fault with the signature of an empty stream
 	if strings.HasPrefix(name, "objects/") {
-		o.CacheControl = "public, max-age=31536000, immutable"
+		o.CacheControl = forEver
 	}
 	_, err := b.core.Client.PutObject(ctx, b.bucket, b.prefix+name, bytes.NewReader(data), int64(len(data)), o)
 	return plain(err)
 }
 
-// Stat returns the size of a name in bytes.
-func (b *Bucket) Stat(ctx context.Context, name string) (int64, error) {
+// Stat describes what a name has.
+func (b *Bucket) Stat(ctx context.Context, name string) (store.RemoteFile, error) {
 	info, err := b.core.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
-	return info.Size, plain(err)
+	return store.RemoteFile{Name: name, Size: info.Size, Modified: info.LastModified}, plain(err)
+}
+
+// Touch copies a name onto itself, within the service, which makes it one that was put now.
+func (b *Bucket) Touch(ctx context.Context, name string) error {
+	_, err := b.core.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: b.bucket, Object: b.prefix + name, ReplaceMetadata: true,
+		UserMetadata: map[string]string{"Content-Type": "application/octet-stream", "Cache-Control": forEver}},
+		minio.CopySrcOptions{Bucket: b.bucket, Object: b.prefix + name})
+	return plain(err)
 }
 
 // List tells of each name that starts with prefix. Names come a thousand at a time; more are not in memory.

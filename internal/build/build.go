@@ -19,9 +19,10 @@ import (
 
 // Options says what to build, from what and where to.
 type Options struct {
-	// What the tree is: a recipe, or a directory that exists. Exactly one is set.
+	// What the tree is: a recipe, a directory that exists, or what a source fills a directory with. Exactly one is set.
 	Recipe  *Recipe
 	FromDir string
+	Source  Source
 
 	Store    *store.Dir          // gets the objects and the manifest
 	Work     string              // directory for unfinished work, on a disk with room for the tree and the raw image
@@ -31,7 +32,7 @@ type Options struct {
 	CommandLine []string // kernel arguments, after the recipe's
 	ChunkSize   int      // raw bytes of the largest chunk; 0: chunk.DefaultChunkSize
 	Workers     int      // chunks packed at once; 0: one for each processor
-	FreshTree   bool     // install again, also if an interrupted build left a whole tree
+	FreshTree   bool     // install or fill again, also if an interrupted build left a whole tree
 	Builder     string   // version of Pando, for the provenance
 
 	Log      *slog.Logger     // nil: nothing is logged
@@ -52,7 +53,7 @@ type Progress struct {
 
 // The steps of a build, in order.
 const (
-	StepTree     = "tree"     // packages are installed (recipes only)
+	StepTree     = "tree"     // packages are installed, a source fills a directory
 	StepScan     = "scan"     // the tree is looked through
 	StepErofs    = "erofs"    // the raw image is written
 	StepKernel   = "kernel"   // kernel and drivers are stored
@@ -98,7 +99,8 @@ type builder struct {
 	enc    *chunk.Encoder
 	result Result
 
-	root     string // the tree
+	root     string        // the tree
+	origin   *image.Origin // what the source says of it; nil without a source
 	scan     treeScan
 	mkfs     string // what mkfs.erofs says of its version
 	manifest image.Manifest
@@ -106,8 +108,8 @@ type builder struct {
 }
 
 func newBuilder(opt Options) (*builder, error) {
-	if (opt.Recipe == nil) == (opt.FromDir == "") {
-		return nil, errors.New("give either a recipe or a directory")
+	if ways := opt.ways(); ways != 1 {
+		return nil, fmt.Errorf("give one of a recipe, a directory and a source, not %d", ways)
 	}
 	if opt.Store == nil || opt.Work == "" {
 		return nil, errors.New("no store or no work directory")

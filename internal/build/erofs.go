@@ -147,10 +147,17 @@ func (e *erofsImage) walk(visit func(name string, n erofsInode) error) error {
 	return w.walk(e.rootNID, "", 0)
 }
 
+// walkReadable visits the inodes that can be read, and leaves the others out.
+func (e *erofsImage) walkReadable(visit func(name string, n erofsInode) error) error {
+	w := &erofsWalk{image: e, seen: map[uint64]bool{}, visit: visit, skip: true}
+	return w.walk(e.rootNID, "", 0)
+}
+
 type erofsWalk struct {
 	image *erofsImage
 	seen  map[uint64]bool
 	visit func(name string, n erofsInode) error
+	skip  bool // what cannot be read is left out
 }
 
 // maxDepth bounds a path in an image; Linux cannot open a longer one by name.
@@ -162,6 +169,9 @@ func (w *erofsWalk) walk(nid uint64, name string, depth int) error {
 	}
 	w.seen[nid] = true
 	n, err := w.image.inode(nid)
+	if err != nil && w.skip {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%q: %w", name, err)
 	}
@@ -182,7 +192,9 @@ func (w *erofsWalk) directory(n erofsInode, name string, depth int) error {
 		if n.layout == erofsFlatInline && int64(len(block)) < bs {
 			at = n.tail
 		}
-		if _, err := w.image.r.ReadAt(block, at); err != nil {
+		if _, err := w.image.r.ReadAt(block, at); err != nil && w.skip {
+			continue
+		} else if err != nil {
 			return fmt.Errorf("read EROFS directory %q: %w", name, err)
 		}
 		entries, err := readDirents(block)

@@ -41,7 +41,8 @@ func (b *builder) fillProvenance() {
 	p := &b.result.Provenance
 	p.Format, p.Builder, p.Mkfs, p.Built = image.Format, b.Builder, b.mkfs, b.Now().UTC()
 	p.Host, _ = os.Hostname() // for people; without it they see ""
-	p.FromDir, p.Source = b.FromDir, b.Source()
+	p.FromDir, p.Source = b.FromDir, b.Asked()
+	p.Origin = b.origin
 	if b.Recipe != nil {
 		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.Text
 	}

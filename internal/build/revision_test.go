@@ -70,7 +70,7 @@ func TestSource(t *testing.T) {
 		}
 		o := Options{Recipe: r}
 		change(&o)
-		return o.Source()
+		return o.Asked()
 	}
 	const text = "from: debian:bookworm\n"
 	as := func(*Options) {}
@@ -102,7 +102,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s makes no other source", what)
 		}
 	}
-	if s := (Options{FromDir: "/srv/tree"}).Source(); s != "" {
+	if s := (Options{FromDir: "/srv/tree"}).Asked(); s != "" {
 		t.Errorf("a directory has the source %q", s)
 	}
 }

@@ -18,6 +18,7 @@ type RootFile struct {
 	Start, Blocks uint32 // its bytes; no blocks: it has none, or they lie with its inode
 	Inode         uint32 // block of its inode
 	Size          int64  // bytes
+	Mode          uint16 // type and permissions, as stat(2) has them
 	Dir           bool
 }
 
@@ -34,6 +35,15 @@ type RootMap struct {
 
 // MapRoot reads the map of a version's root from the store: its inodes and directories, a few MB.
 func MapRoot(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, error) {
+	return mapRoot(ctx, d, m, (*erofsImage).walk)
+}
+
+// MapReadable is MapRoot for a store that lost something: files whose inodes or directories cannot be read are left out.
+func MapReadable(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, error) {
+	return mapRoot(ctx, d, m, (*erofsImage).walkReadable)
+}
+
+func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, walk func(*erofsImage, func(string, erofsInode) error) error) (*RootMap, error) {
 	r, err := openRoot(ctx, d, m)
 	if err != nil {
 		return nil, fmt.Errorf("map root: %w", err)
@@ -43,8 +53,8 @@ func MapRoot(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, err
 		return nil, fmt.Errorf("map root: %w", err)
 	}
 	var files []RootFile
-	err = e.walk(func(name string, n erofsInode) error {
-		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Dir: n.mode&erofsType == erofsDir}
+	err = walk(e, func(name string, n erofsInode) error {
+		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir}
 		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
 		if n.layout == erofsFlatPlain {
 			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize
@@ -127,4 +137,29 @@ func (m *RootMap) inodesIn(block uint32) []RootFile {
 		last++
 	}
 	return m.files[first:last]
+}
+
+// Files returns all files and directories, in order of their inodes. Nothing may change what it returns.
+func (m *RootMap) Files() []RootFile { return m.files }
+
+// In returns the files and directories that have bytes, or their inodes, in a range of bytes of the file system.
+func (m *RootMap) In(start, size int64) (data, inodes []RootFile) {
+	first, end := blockOf(start), blockOf(start+size-1)+1
+	i, found := slices.BinarySearchFunc(m.data, first, func(i int, b uint32) int { return cmp.Compare(m.files[i].Start, b) })
+	if !found && i > 0 {
+		i--
+	}
+	for ; i < len(m.data); i++ {
+		f := m.files[m.data[i]]
+		if f.Start >= end {
+			break
+		}
+		if f.Start+f.Blocks > first {
+			data = append(data, f)
+		}
+	}
+	for b := first; b < end; b++ {
+		inodes = append(inodes, m.inodesIn(b)...)
+	}
+	return data, inodes
 }

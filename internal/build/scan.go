@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -132,43 +131,6 @@ func (b *builder) checkUnchanged(ctx context.Context) error {
 			"stop what writes there, or build from a copy or a snapshot", b.root, b.scan.Files, again.Files)
 	}
 	return nil
-}
-
-// treeMaxAge is how old a tree may be that an interrupted build left. After that the archive has newer
-// packages, and whoever builds wants them.
-const treeMaxAge = 24 * time.Hour
-
-// makeTree is the step that installs the recipe's packages, or takes the directory as it is.
-func (b *builder) makeTree(ctx context.Context) error {
-	if b.Recipe == nil {
-		abs, err := filepath.EvalSymlinks(b.FromDir)
-		if err != nil {
-			return fmt.Errorf("directory: %w", err)
-		}
-		if abs, err = filepath.Abs(abs); err != nil {
-			return fmt.Errorf("directory: %w", err)
-		}
-		if abs == "/" {
-			return fmt.Errorf("directory /: it changes while it is read; build from a copy")
-		}
-		b.root = abs
-		return nil
-	}
-	b.root = b.work.file("tree")
-	if s, ok := b.work.stamped("tree", b.Recipe.key()); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
-		b.Progress(Progress{Step: StepTree, Note: "continuing with the tree installed at " + s.Made.Format(time.DateTime)})
-		return nil
-	}
-	if err := b.work.drop("tree"); err != nil {
-		return err
-	}
-	if err := b.install(ctx); err != nil {
-		return err
-	}
-	if err := syncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
-		return fmt.Errorf("write tree: %w", err)
-	}
-	return b.work.putStamp("tree", stamp{Of: b.Recipe.key(), Made: b.Now()})
 }
 
 // syncTree makes the file system of a tree durable.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/image"
 	"pando/internal/store"
 )
 
@@ -29,6 +30,9 @@ type workDir struct {
 func (b *builder) workName() string {
 	if b.Recipe != nil {
 		return "recipe-" + b.Recipe.key()
+	}
+	if b.Source != nil {
+		return "source-" + b.Source.Key()
 	}
 	abs, err := filepath.Abs(b.FromDir)
 	if err != nil {
@@ -107,6 +111,8 @@ type stamp struct {
 	Revision int       `json:"revision"` // how; putStamp sets it
 	Made     time.Time `json:"made"`
 	Size     int64     `json:"size,omitempty"` // bytes, of a file
+
+	Origin *image.Origin `json:"origin,omitempty"` // of a tree that a source made
 }
 
 // stamped reads the stamp of a part, if the part is there and was made of the same in the same way.

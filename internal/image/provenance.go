@@ -14,12 +14,21 @@ type Provenance struct {
 	RecipeText string    `json:"recipe_text"`      // the recipe's bytes
 	Source     string    `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
 	FromDir    string    `json:"from_dir,omitempty"`
-	Builder    string    `json:"builder"` // version of Pando
+	Origin     *Origin   `json:"origin,omitempty"` // what the tree was filled from; nil from a recipe or directory
+	Builder    string    `json:"builder"`          // version of Pando
 	Host       string    `json:"host"`
 	Mkfs       string    `json:"mkfs"` // what mkfs.erofs says of its version
 	Built      time.Time `json:"built"`
 	Packages   []Package `json:"packages,omitempty"` // by name
 	Warnings   []string  `json:"warnings,omitempty"`
+}
+
+// Origin says what a tree was filled from.
+type Origin struct {
+	Kind   string   `json:"kind"`             // "oci", "tar"
+	Name   string   `json:"name"`             // as people write it: a reference, a path
+	Digest string   `json:"digest,omitempty"` // "sha256:..." of the image's manifest or of the file; "" if there is none
+	Notes  []string `json:"notes,omitempty"`  // what is worth knowing of the tree
 }
 
 // Package is one installed package of the image.

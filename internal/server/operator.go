@@ -41,6 +41,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/images/{name}/versions", answer(o.addVersion)},
 		{"PUT", "/v1/images/{name}/tags/{tag}", answer(o.setTag)},
 		{"DELETE", "/v1/images/{name}/tags/{tag}", answer(o.deleteTag)},
+		{"GET", "/v1/store/usage", answer(o.storeUsage)},
+		{"POST", "/v1/store/collect", answer(o.collectStore)},
 		{"GET", "/v1/boots", answer(o.listBoots)},
 		{"GET", "/v1/boots/{id}", answer(o.showBoot)},
 		{"GET", "/v1/events", answer(o.listEvents)},

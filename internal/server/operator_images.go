@@ -96,6 +96,9 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Recipe == "" {
 			out.Recipe = p.FromDir
 		}
+		if p.Origin != nil {
+			out.Recipe = p.Origin.Name
+		}
 	}
 	return out
 }
@@ -141,6 +144,8 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err := checked(fleet.ValidName("image", name)); err != nil {
 		return nil, err
 	}
+	o.keeper.naming.Lock()
+	defer o.keeper.naming.Unlock()
 	if err := o.checkVersion(req.Version); err != nil {
 		return nil, err
 	}

@@ -66,6 +66,7 @@ type operator struct {
 	release    string
 	started    time.Time
 	packs      *packs
+	keeper     *keeper
 	recordings *recordings
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
@@ -78,6 +79,6 @@ type operator struct {
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, packs: s.packs, recordings: s.recordings, loads: s.turns.status,
+		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, errands: s.errands, now: s.now, log: s.log}
 }

@@ -34,6 +34,7 @@ type Server struct {
 	agent    *agent
 	traces   *traces
 	packs    *packs
+	keeper   *keeper
 	mediumKs kDigests
 	disks    *diskDrivers
 
@@ -94,6 +95,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
 		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
+		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy

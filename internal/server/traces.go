@@ -195,6 +195,16 @@ func (t *traces) versions() ([]fleet.Digest, error) {
 	return out, err
 }
 
+// forget removes the traces of a version.
+func (t *traces) forget(v fleet.Digest) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := os.RemoveAll(t.of(v)); err != nil {
+		return fmt.Errorf("forget read traces of %s: %w", v.Short(), err)
+	}
+	return nil
+}
+
 // classesOf lists the hardware classes of some traces.
 func classesOf(kept []keptTrace) []string {
 	var out []string

@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -18,6 +22,7 @@ type Report struct {
 	Bytes    int64 // their bytes
 	Unused   int64 // of those objects, the ones that no version needs
 	Problems []Problem
+	Mended   []Problem // what was wrong and is not any more, see Inspection.From
 }
 
 // Problem is one thing that is wrong, and what mends it.
@@ -25,6 +30,8 @@ type Problem struct {
 	Version fleet.Digest // "" when it is not about a version
 	Object  chunk.ID     // zero when it is not about an object
 	Text    string
+
+	Start, Raw int64 // of a chunk: which bytes of the version's root it holds; Raw 0: it is no chunk
 }
 
 // String names what has the problem, then the problem.
@@ -40,93 +47,152 @@ func (p Problem) String() string {
 	return p.Text
 }
 
-// rebuild is what mends most problems.
-const rebuild = "remove the file and build the image again, which writes only what is missing"
+// Inspection says what Inspect looks at.
+type Inspection struct {
+	Keys []string          // one of them signed each manifest; none: signatures are not looked at
+	Each func(bytes int64) // is told after every object how many bytes were read; nil: nobody wants to know
+
+	Versions []fleet.Digest // also these, if their manifests are not there
+	Only     bool           // nothing but Versions
+
+	// From is where what is broken or missing is fetched again, one after the other; the store's lock is held. A file that is
+	// broken and that nobody has is removed, so that a build writes it again. None: nothing is changed.
+	From   []Second
+	Repair bool
+}
 
 // Check reads the whole store: that each object is what its name says, that each manifest is signed by one
 // of keys (none: signatures are not looked at), and that all it names is there. It changes nothing. each
 // is told after every object how many bytes were read; it may be nil.
 func (d *Dir) Check(ctx context.Context, keys []string, each func(bytes int64)) (Report, error) {
-	c := &checker{dir: d, keys: keys, each: each, sizes: map[chunk.ID]int64{}, used: map[chunk.ID]bool{}}
-	if err := c.objects(ctx); err != nil {
-		return c.report, fmt.Errorf("check store: %w", err)
+	return d.Inspect(ctx, Inspection{Keys: keys, Each: each})
+}
+
+// Inspect is Check for some versions only, or with mending.
+func (d *Dir) Inspect(ctx context.Context, i Inspection) (Report, error) {
+	c := &checker{dir: d, Inspection: i, sizes: map[chunk.ID]int64{}, used: map[chunk.ID]bool{}, bad: map[chunk.ID]string{}}
+	versions := i.Versions
+	if !i.Only {
+		if err := c.objects(ctx); err != nil {
+			return c.report, fmt.Errorf("check store: %w", err)
+		}
+		has, err := d.Versions()
+		if err != nil {
+			return c.report, fmt.Errorf("check store: %w", err)
+		}
+		versions = append(slices.Clone(versions), has...)
 	}
-	versions, err := d.Versions()
-	if err != nil {
-		return c.report, fmt.Errorf("check store: %w", err)
-	}
-	for _, v := range versions {
+	slices.Sort(versions)
+	for _, v := range slices.Compact(versions) {
 		if err := c.version(ctx, v); err != nil {
 			return c.report, fmt.Errorf("check store: %w", err)
 		}
 	}
-	c.report.Unused = int64(len(c.sizes) - len(c.used))
+	if err := c.rest(ctx); err != nil {
+		return c.report, fmt.Errorf("check store: %w", err)
+	}
+	c.report.Unused = c.report.Objects
+	for _, good := range c.used {
+		if good {
+			c.report.Unused--
+		}
+	}
 	return c.report, nil
 }
 
 type checker struct {
-	dir    *Dir
-	keys   []string
-	each   func(int64)
-	sizes  map[chunk.ID]int64 // good objects
-	used   map[chunk.ID]bool
+	dir *Dir
+	Inspection
+	sizes  map[chunk.ID]int64  // good objects
+	used   map[chunk.ID]bool   // named by a version or a boot pack: whether it is good
+	bad    map[chunk.ID]string // what is wrong with those that are not
 	report Report
 }
 
 func (c *checker) problem(v fleet.Digest, id chunk.ID, format string, args ...any) {
-	c.report.Problems = append(c.report.Problems, Problem{v, id, fmt.Sprintf(format, args...)})
+	c.report.Problems = append(c.report.Problems, Problem{Version: v, Object: id, Text: fmt.Sprintf(format, args...)})
 }
 
 // objects reads every file below objects.
 func (c *checker) objects(ctx context.Context) error {
-	return c.dir.eachObject(ctx, func(id chunk.ID, ok bool, name string) error {
-		if !ok {
-			c.problem("", chunk.ID{}, "%s is no object; remove it", name)
-			return ctx.Err()
-		}
-		b, err := c.dir.stored(ctx, id)
-		var wrong *chunk.WrongBytesError
-		switch {
-		case errors.As(err, &wrong):
-			c.problem("", id, "its %d bytes are not what was written; %s", wrong.Size, rebuild)
+	return c.dir.eachFile(ctx, func(f objectFile) error {
+		if !f.ok {
+			c.problem("", chunk.ID{}, "%s is no object; remove it", f.name)
 			return nil
-		case err != nil && ctx.Err() == nil:
-			c.problem("", id, "%v; %s", err, rebuild)
-			return nil
-		case err != nil:
-			return err
 		}
-		c.sizes[id] = int64(len(b))
-		c.report.Objects++
-		c.report.Bytes += int64(len(b))
-		if c.each != nil {
-			c.each(c.report.Bytes)
-		}
-		return nil
+		return c.read(ctx, f.id)
 	})
+}
+
+// read reads an object, once, and notes whether it is what its name says.
+func (c *checker) read(ctx context.Context, id chunk.ID) error {
+	if _, ok := c.sizes[id]; ok || c.bad[id] != "" {
+		return nil
+	}
+	b, err := c.dir.stored(ctx, id)
+	var wrong *chunk.WrongBytesError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &wrong):
+		c.bad[id] = fmt.Sprintf("its %d bytes are not what was written", wrong.Size)
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		c.bad[id] = err.Error()
+		return nil
+	}
+	c.good(id, int64(len(b)))
+	return nil
+}
+
+func (c *checker) good(id chunk.ID, size int64) {
+	c.sizes[id] = size
+	c.report.Objects++
+	c.report.Bytes += size
+	if c.Each != nil {
+		c.Each(c.report.Bytes)
+	}
+}
+
+// rest tells of objects that are broken; those that a version needs were told of, or mended, with it.
+func (c *checker) rest(ctx context.Context) error {
+	order := func(a, b chunk.ID) int { return bytes.Compare(a.Sum[:], b.Sum[:]) }
+	for _, id := range slices.SortedFunc(maps.Keys(c.bad), order) {
+		_, named := c.used[id]
+		switch {
+		case !c.Repair && !named:
+			c.problem("", id, "%s; nothing names it: remove the file, or let `pando store check --repair` do it", c.bad[id])
+			continue
+		case !c.Repair:
+			continue
+		}
+		if err := c.dir.removeObjects(ctx, id); err != nil {
+			return errors.Join(fmt.Errorf("remove broken object %s: %w", id, err), ctx.Err())
+		}
+		if !named {
+			c.mended("", id, "%s; nothing names it, and it was removed", c.bad[id])
+		}
+	}
+	return nil
 }
 
 // version follows a manifest to all its objects.
 func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	before := len(c.report.Problems)
-	v, err := c.dir.GetVersion(digest)
-	if err != nil && !errors.Is(err, os.ErrNotExist) || err != nil && v.Manifest == nil {
-		c.problem(digest, chunk.ID{}, "%v", err)
-		return ctx.Err()
-	}
-	var m image.Manifest
-	if len(c.keys) > 0 {
-		m, err = image.Verify(v.Manifest, v.Signature, c.keys...)
-	} else {
-		m, err = image.Decode(v.Manifest)
-	}
+	m, err := c.manifest(ctx, digest)
 	if err != nil {
 		c.problem(digest, chunk.ID{}, "%v", err)
 		return ctx.Err()
 	}
-	c.need(digest, m.Kernel.Object, m.Kernel.Size, "the kernel")
+	if _, err := c.need(ctx, digest, Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size}, "the kernel"); err != nil {
+		return err
+	}
 	for _, d := range m.Drivers {
-		c.need(digest, d.Object, d.Size, "drivers "+d.Name)
+		if _, err := c.need(ctx, digest, Use{Part: PartDrivers, ID: d.Object, Size: d.Size}, "drivers "+d.Name); err != nil {
+			return err
+		}
 	}
 	if err := c.index(ctx, digest, m.Root); err != nil {
 		return err
@@ -134,28 +200,69 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	if len(c.report.Problems) == before {
 		c.report.Versions++
 	}
-	return c.packs(ctx, v.Digest, m)
+	return c.packs(ctx, digest, m)
 }
 
-// need reports an object that is missing or has another size, and tells whether it is good.
-func (c *checker) need(v fleet.Digest, id chunk.ID, size int64, what string) bool {
-	got, ok := c.sizes[id]
-	switch {
-	case !ok:
-		c.problem(v, id, "%s is missing or broken; build the image again", what)
-		return false
-	case size >= 0 && got != size:
-		c.problem(v, id, "%s has %d bytes, the version says %d", what, got, size)
-		return false
+// manifest reads the manifest of a version, and mends it if it can.
+func (c *checker) manifest(ctx context.Context, digest fleet.Digest) (image.Manifest, error) {
+	m, err := c.manifestHere(digest)
+	if err == nil || !c.Repair {
+		return m, err
 	}
-	c.used[id] = true
-	return true
+	got, from, ok := c.fetchVersion(ctx, digest)
+	if !ok {
+		return m, err
+	}
+	if _, put := c.dir.PutVersion(got); put != nil {
+		return m, put
+	}
+	c.mended(digest, chunk.ID{}, "%v; taken from %s", err, from)
+	return c.manifestHere(digest)
+}
+
+func (c *checker) manifestHere(digest fleet.Digest) (image.Manifest, error) {
+	v, err := c.dir.GetVersion(digest)
+	if err != nil && !errors.Is(err, os.ErrNotExist) || err != nil && v.Manifest == nil {
+		return image.Manifest{}, err
+	}
+	if len(c.Keys) > 0 {
+		return image.Verify(v.Manifest, v.Signature, c.Keys...)
+	}
+	return image.Decode(v.Manifest)
+}
+
+// need reports an object that is missing, broken or of another size, and tells whether it is good, by now.
+func (c *checker) need(ctx context.Context, v fleet.Digest, u Use, what string) (bool, error) {
+	if err := c.read(ctx, u.ID); err != nil {
+		return false, err
+	}
+	if _, ok := c.sizes[u.ID]; !ok && c.Repair {
+		if err := c.mend(ctx, v, u, what); err != nil {
+			return false, err
+		}
+	}
+	got, ok := c.sizes[u.ID]
+	c.used[u.ID] = ok
+	p := Problem{Version: v, Object: u.ID, Start: u.Start, Raw: u.Raw}
+	switch {
+	case !ok && c.bad[u.ID] != "":
+		p.Text = what + " is broken: " + c.bad[u.ID]
+	case !ok:
+		p.Text = what + " is missing"
+	case u.Size >= 0 && got != u.Size:
+		p.Text = fmt.Sprintf("%s has %d bytes, the version says %d", what, got, u.Size)
+	default:
+		return true, nil
+	}
+	c.report.Problems = append(c.report.Problems, p)
+	return false, nil
 }
 
 // index follows the index of a root file system.
 func (c *checker) index(ctx context.Context, v fleet.Digest, r image.Root) error {
-	if !c.need(v, r.Index, -1, "the index root") {
-		return nil
+	ok, err := c.need(ctx, v, Use{Part: PartIndex, ID: r.Index, Size: -1}, "the index root")
+	if err != nil || !ok {
+		return err
 	}
 	b, err := c.dir.Get(ctx, r.Index)
 	if err != nil {
@@ -169,23 +276,40 @@ func (c *checker) index(ctx context.Context, v fleet.Digest, r image.Root) error
 	if root.RawSize() != r.Size {
 		c.problem(v, r.Index, "the index covers %d bytes, the manifest says %d", root.RawSize(), r.Size)
 	}
+	start := int64(0)
 	for i, ref := range root.Pages {
-		if !c.need(v, ref.ID, int64(ref.StoredSize), fmt.Sprintf("index page %d", i)) {
-			continue
-		}
-		if b, err = c.dir.Get(ctx, ref.ID); err != nil {
+		if err := c.page(ctx, v, root, i, start); err != nil {
 			return err
 		}
-		page, err := root.DecodePage(i, b)
-		if err != nil {
-			c.problem(v, ref.ID, "%v", err)
-			continue
-		}
-		for _, e := range page.Entries {
-			if e.Codec != chunk.Zero {
-				c.need(v, e.ID, int64(e.StoredSize), "a chunk")
+		start += ref.RawSize
+	}
+	return nil
+}
+
+// page follows one page of an index, whose first chunk begins at start.
+func (c *checker) page(ctx context.Context, v fleet.Digest, root *chunk.Root, i int, start int64) error {
+	ref := root.Pages[i]
+	u := Use{PartIndex, ref.ID, int64(ref.StoredSize), start, ref.RawSize}
+	ok, err := c.need(ctx, v, u, fmt.Sprintf("index page %d", i))
+	if err != nil || !ok {
+		return err
+	}
+	b, err := c.dir.Get(ctx, ref.ID)
+	if err != nil {
+		return err
+	}
+	page, err := root.DecodePage(i, b)
+	if err != nil {
+		c.problem(v, ref.ID, "%v", err)
+		return nil
+	}
+	for _, e := range page.Entries {
+		if e.Codec != chunk.Zero {
+			if _, err := c.need(ctx, v, Use{PartChunk, e.ID, int64(e.StoredSize), start, int64(e.RawSize)}, "a chunk"); err != nil {
+				return err
 			}
 		}
+		start += int64(e.RawSize)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 			if err := os.Truncate(d.ObjectPath(ids["page"]), 3); err != nil {
 				t.Fatal(err)
 			}
-		}, "index page 0 is missing or broken"},
+		}, "index page 0 is broken"},
 		"no chunk":  {func(_ *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { os.Remove(d.ObjectPath(ids["b"])) }, "a chunk is missing"},
 		"no root":   {func(_ *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { os.Remove(d.ObjectPath(ids["root"])) }, "the index root is missing"},
 		"no kernel": {func(_ *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { os.Remove(d.ObjectPath(ids["kernel"])) }, "the kernel is missing"},

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -12,8 +14,7 @@ import (
 func (c *checker) packs(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	records, err := c.dir.Packs(v)
 	if err != nil {
-		c.problem(v, chunk.ID{}, "%v; remove the file %s, the server makes the boot pack again", err, c.dir.sidecar(v, packsSuffix))
-		return nil
+		return c.dropPacks(v, chunk.ID{}, err.Error(), nil)
 	}
 	for _, r := range records {
 		if err := c.pack(ctx, v, m, r); err != nil {
@@ -24,38 +25,68 @@ func (c *checker) packs(ctx context.Context, v fleet.Digest, m image.Manifest) e
 }
 
 func (c *checker) pack(ctx context.Context, v fleet.Digest, m image.Manifest, r image.PackRecord) error {
-	again := "remove the file " + c.dir.sidecar(v, packsSuffix) + ", the server makes the boot pack again"
-	if _, ok := c.sizes[r.Object]; !ok {
-		c.problem(v, r.Object, "the map of a boot pack is missing or broken; %s", again)
-		return nil
+	ok, err := c.needQuietly(ctx, v, Use{Part: PartPack, ID: r.Object, Size: -1}, "the map of a boot pack")
+	if err != nil {
+		return err
 	}
-	c.used[r.Object] = true
+	if !ok {
+		return c.dropPacks(v, r.Object, "the map of a boot pack is missing or broken", &r)
+	}
 	b, err := c.dir.Get(ctx, r.Object)
 	if err != nil {
 		return err
 	}
 	p, err := c.decodePack(b, v, m, r)
 	if err != nil {
-		c.problem(v, r.Object, "%v; %s", err, again)
-		return nil
+		return c.dropPacks(v, r.Object, err.Error(), &r)
 	}
 	for i, e := range p.Pieces {
-		if size, ok := c.sizes[e.ID]; !ok || size != int64(e.StoredSize) {
-			c.problem(v, e.ID, "piece %d of a boot pack is missing or broken; %s", i, again)
-			continue
+		ok, err := c.needQuietly(ctx, v, Use{Part: PartPack, ID: e.ID, Size: int64(e.StoredSize)}, "a piece of a boot pack")
+		if err != nil {
+			return err
 		}
-		c.used[e.ID] = true
+		if !ok {
+			return c.dropPacks(v, e.ID, fmt.Sprintf("piece %d of a boot pack is missing or broken", i), &r)
+		}
 	}
 	return nil
+}
+
+// needQuietly is need that tells nobody: a pack that is not whole is one problem, not one for each piece.
+func (c *checker) needQuietly(ctx context.Context, v fleet.Digest, u Use, what string) (bool, error) {
+	before := len(c.report.Problems)
+	ok, err := c.need(ctx, v, u, what)
+	c.report.Problems = c.report.Problems[:before]
+	return ok, err
+}
+
+// dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when mending takes it out: the server
+// makes it again.
+func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken *image.PackRecord) error {
+	file := c.dir.sidecar(v, packsSuffix)
+	if !c.Repair {
+		c.problem(v, object, "%s; remove the file %s, the server makes the boot pack again", what, file)
+		return nil
+	}
+	c.mended(v, object, "%s; it was taken out, the server makes it again", what)
+	if broken == nil {
+		return c.dir.removeFile(file)
+	}
+	p, err := c.dir.packs(v)
+	if err != nil {
+		return err
+	}
+	p.Packs = slices.DeleteFunc(p.Packs, func(r image.PackRecord) bool { return r.Object == broken.Object && r.Class == broken.Class })
+	return c.dir.putPacks(v, p)
 }
 
 // decodePack verifies a map with the key that may sign packs of this version, if signatures are looked at.
 func (c *checker) decodePack(b []byte, v fleet.Digest, m image.Manifest, r image.PackRecord) (image.Pack, error) {
 	switch {
-	case len(c.keys) == 0:
+	case len(c.Keys) == 0:
 		return image.DecodePack(b)
 	case m.PackKey != "":
 		return image.VerifyPack(b, []byte(r.Signature), v, m.PackKey)
 	}
-	return image.VerifyPack(b, []byte(r.Signature), v, c.keys...)
+	return image.VerifyPack(b, []byte(r.Signature), v, c.Keys...)
 }

@@ -46,7 +46,7 @@ func (d *Dir) CollectPacks(ctx context.Context, over func(fleet.Digest, image.Re
 		k.remove(ctx, object)
 	}
 	if k.err == nil {
-		k.err = syncFS(d.objects()) // or a power cut might leave what nobody knows any more
+		k.err = d.disk.SyncFS(d.objects()) // or a power cut might leave what nobody knows any more
 	}
 	for _, v := range versions {
 		k.forget(v, all[v], gone)
@@ -85,40 +85,7 @@ func (k *collector) mark(ctx context.Context, v fleet.Digest, p image.Packs, ove
 
 // version notes what the manifest of a version names, down to its chunks.
 func (k *collector) version(ctx context.Context, digest fleet.Digest) error {
-	v, err := k.dir.GetVersion(digest)
-	if err != nil && v.Manifest == nil {
-		return err
-	}
-	m, err := image.Decode(v.Manifest)
-	if err != nil {
-		return err
-	}
-	k.need(m.Kernel.Object, m.Root.Index)
-	for _, x := range m.Drivers {
-		k.need(x.Object)
-	}
-	b, err := k.dir.Get(ctx, m.Root.Index)
-	if err != nil {
-		return err
-	}
-	root, err := chunk.DecodeRoot(b)
-	if err != nil {
-		return err
-	}
-	for i, ref := range root.Pages {
-		if b, err = k.dir.Get(ctx, ref.ID); err != nil {
-			return err
-		}
-		page, err := root.DecodePage(i, b)
-		if err != nil {
-			return err
-		}
-		k.need(ref.ID)
-		for _, e := range page.Entries {
-			k.need(e.ID)
-		}
-	}
-	return nil
+	return k.dir.Uses(ctx, digest, func(u Use) { k.need(u.ID) })
 }
 
 func (k *collector) need(ids ...chunk.ID) {

@@ -15,12 +15,13 @@ import (
 // hold the lock (see Lock) and use a Writer.
 type Dir struct {
 	path string
+	disk Disk
 	far  *far // nil: the directory is the store, not the cache of one
 }
 
 // OpenDir opens the store at path and creates what is missing.
 func OpenDir(path string) (*Dir, error) {
-	d := &Dir{path: path}
+	d := &Dir{path: path, disk: realDisk{}}
 	for _, sub := range []string{d.objects(), d.manifests(), d.incoming()} {
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
@@ -88,58 +89,6 @@ func (d *Dir) statFile(id chunk.ID) (size int64, ok bool) {
 		return 0, false
 	}
 	return info.Size(), true
-}
-
-// Refresh drops the copy of an object that is not what its name says, if this directory is a cache: somebody has got wrong
-// bytes.
-func (d *Dir) Refresh(id chunk.ID) {
-	if d.far == nil {
-		return
-	}
-	if b, err := os.ReadFile(d.ObjectPath(id)); err == nil && id.Verify(b) != nil {
-		d.far.forget(id)
-	}
-}
-
-// removeObjects removes objects for ever. The lock is held.
-func (d *Dir) removeObjects(ctx context.Context, ids ...chunk.ID) error {
-	if d.far != nil {
-		return d.far.remove(ctx, ids...)
-	}
-	for _, id := range ids {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := os.Remove(d.ObjectPath(id)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachObject tells of every file below objects, with the path or name of what is no object.
-func (d *Dir) eachObject(ctx context.Context, each func(id chunk.ID, ok bool, name string) error) error {
-	if d.far != nil {
-		return d.far.remote.List(ctx, objectsPrefix, func(f RemoteFile) error {
-			id, ok := objectOf(f.Name)
-			return each(id, ok, f.Name)
-		})
-	}
-	return filepath.WalkDir(d.objects(), func(path string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return errors.Join(err, ctx.Err())
-		}
-		id, err := chunk.ParseID(f.Name())
-		return each(id, err == nil && path == d.ObjectPath(id), path)
-	})
-}
-
-// stored reads an object where it is kept, past a cache.
-func (d *Dir) stored(ctx context.Context, id chunk.ID) ([]byte, error) {
-	if d.far != nil {
-		return d.far.read(ctx, id)
-	}
-	return d.Get(ctx, id)
 }
 
 // bare takes the path out of a file error: the object's name says it already.

@@ -42,15 +42,36 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	return syncDir(dir)
 }
 
-// syncDir makes the names in a directory durable.
+// writeFile is WriteFile on the disk of the store, whose lock is held.
+func (d *Dir) writeFile(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	temporary := filepath.Join(dir, "."+filepath.Base(path)+".new")
+	err = d.disk.WriteFile(temporary, data)
+	if err == nil {
+		err = d.disk.Sync(temporary)
+	}
+	if err == nil {
+		err = d.disk.Rename(temporary, path)
+	}
+	if err == nil {
+		err = d.disk.Sync(dir)
+	}
+	if err != nil {
+		_ = d.disk.Remove(temporary) // or whoever takes the lock next does it
+		return fmt.Errorf("write %s: %w", path, explain(err, dir))
+	}
+	return nil
+}
+
+// syncDir makes a file, or the names in a directory, durable.
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("sync directory: %w", err)
+		return fmt.Errorf("sync: %w", err)
 	}
 	defer f.Close()
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync directory %s: %w", path, explain(err, path))
+		return fmt.Errorf("sync %s: %w", path, explain(err, path))
 	}
 	return nil
 }

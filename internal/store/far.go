@@ -127,7 +127,7 @@ func (f *far) bringOnce(ctx context.Context, id chunk.ID) (n int64, err error) {
 		return n, &chunk.WrongBytesError{Want: id, Got: got, Size: int(n)}
 	}
 	if err = errors.Join(out.Chmod(0o644), out.Sync()); err == nil {
-		err = rename(out.Name(), f.dir.ObjectPath(id))
+		err = f.dir.rename(out.Name(), f.dir.ObjectPath(id))
 	}
 	return n, explain(err, f.dir.path)
 }
@@ -192,6 +192,6 @@ func (f *far) stat(id chunk.ID) (int64, bool) {
 	}
 	ctx, cancel := remoteContext()
 	defer cancel()
-	size, ok, err := f.size(ctx, id)
-	return size, ok && err == nil
+	o, ok, err := f.find(ctx, id)
+	return o.size, ok && err == nil
 }

@@ -98,6 +98,38 @@ func (s *smallFiles) write(path string, data []byte) error {
 	return s.far.remote.Put(ctx, name, data)
 }
 
+// remove removes a file. The lease is held.
+func (s *smallFiles) remove(path string) error {
+	if err := s.far.held(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := s.far.dir.remoteName(path)
+	delete(s.known, name)
+	if err := s.far.remote.Remove(ctx, name); err != nil {
+		return err
+	}
+	return ignoreMissing(os.Remove(path))
+}
+
+// modified is when a file was put last, by the clock of the service; zero when there is none. One that cannot be asked for may
+// have been put just now.
+func (s *smallFiles) modified(path string) time.Time {
+	ctx, cancel := remoteContext()
+	defer cancel()
+	f, err := s.far.remote.Stat(ctx, s.far.dir.remoteName(path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return time.Time{}
+	case err != nil:
+		return time.Now()
+	}
+	return f.Modified
+}
+
 // names lists the files below manifests.
 func (s *smallFiles) names() (out []string, err error) {
 	ctx, cancel := remoteContext()

@@ -17,8 +17,14 @@ import (
 type heldLease struct {
 	Lease
 	mu    sync.Mutex
-	known map[byte]map[chunk.ID]int64 // sizes of the objects whose first byte is the key
+	known map[byte]map[chunk.ID]farObject // the objects whose first byte is the key
 	count int
+}
+
+// farObject is an object in a Remote.
+type farObject struct {
+	size     int64
+	modified time.Time
 }
 
 // knownMost bounds what a writer remembers of a store, in objects; beyond it asks for each.
@@ -36,7 +42,7 @@ func (f *far) lock(purpose string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.lease.Store(&heldLease{Lease: lease, known: map[byte]map[chunk.ID]int64{}})
+	f.lease.Store(&heldLease{Lease: lease, known: map[byte]map[chunk.ID]farObject{}})
 	return func() {
 		f.lease.Store(nil)
 		lease.Release()
@@ -66,13 +72,13 @@ func (f *far) held() error {
 	return l.Held()
 }
 
-// size is that of an object in the Remote, whatever the cache has. A writer asks for thousands: it lists them, a 256th of
+// find looks for an object in the Remote, whatever the cache has. A writer asks for thousands: it lists them, a 256th of
 // the store at a time.
-func (f *far) size(ctx context.Context, id chunk.ID) (int64, bool, error) {
+func (f *far) find(ctx context.Context, id chunk.ID) (o farObject, ok bool, err error) {
 	l := f.lease.Load()
 	if l == nil {
-		size, err := f.remote.Stat(ctx, ObjectName(id))
-		return size, err == nil, ignoreMissing(err)
+		r, err := f.remote.Stat(ctx, ObjectName(id))
+		return farObject{r.Size, r.Modified}, err == nil, ignoreMissing(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,21 +88,59 @@ func (f *far) size(ctx context.Context, id chunk.ID) (int64, bool, error) {
 			clear(l.known)
 			l.count = 0
 		}
-		sizes := map[chunk.ID]int64{}
+		found := map[chunk.ID]farObject{}
 		err := f.remote.List(ctx, ObjectName(id)[:len(objectsPrefix)+3], func(r RemoteFile) error {
 			if id, ok := objectOf(r.Name); ok {
-				sizes[id] = r.Size
+				found[id] = farObject{r.Size, r.Modified}
 			}
 			return nil
 		})
 		if err != nil {
-			return 0, false, err
+			return o, false, err
 		}
-		l.known[first] = sizes
-		l.count += len(sizes)
+		l.known[first] = found
+		l.count += len(found)
 	}
-	size, ok := l.known[first][id]
-	return size, ok, nil
+	o, ok = l.known[first][id]
+	return o, ok, nil
+}
+
+// remoteFresh is how old an object in a Remote may be that is used again; renewing it takes a request. It is less than what is
+// spared when the store is collected.
+const remoteFresh = 6 * time.Hour
+
+// uses tells whether the Remote has an object, and renews its time.
+func (f *far) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
+	o, ok, err := f.find(ctx, id)
+	if err != nil || !ok || o.size != size {
+		return false, err
+	}
+	if time.Since(o.modified) < remoteFresh {
+		return true, nil
+	}
+	if err := f.held(); err != nil {
+		return true, err
+	}
+	if err := f.remote.Touch(ctx, ObjectName(id)); err != nil {
+		return true, fmt.Errorf("use object %s again: %w", id, err)
+	}
+	f.wrote(id, size)
+	return true, nil
+}
+
+// put gives an object its place, whatever is there.
+func (f *far) put(id chunk.ID, stored []byte) error {
+	if err := f.held(); err != nil {
+		return err
+	}
+	ctx, cancel := remoteContext()
+	defer cancel()
+	if err := f.remote.Put(ctx, ObjectName(id), stored); err != nil {
+		return fmt.Errorf("write object %s to %s: %w", id, f.remote.Name(), err)
+	}
+	f.forget(id)
+	f.wrote(id, int64(len(stored)))
+	return nil
 }
 
 // wrote remembers that an object is there, or with a negative size that it is not.
@@ -107,12 +151,12 @@ func (f *far) wrote(id chunk.ID, size int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch sizes := l.known[id.Sum[0]]; {
-	case sizes == nil:
+	switch found := l.known[id.Sum[0]]; {
+	case found == nil:
 	case size < 0:
-		delete(sizes, id)
+		delete(found, id)
 	default:
-		sizes[id] = size
+		found[id] = farObject{size, time.Now()}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -41,33 +42,6 @@ func (d *Dir) ManifestBytes(v fleet.Digest) ([]byte, error) { return d.readFile(
 
 // SignatureBytes returns the signature of a manifest.
 func (d *Dir) SignatureBytes(v fleet.Digest) ([]byte, error) { return d.readFile(d.SignaturePath(v)) }
-
-// readFile and putFile are for manifests and their sidecars.
-func (d *Dir) readFile(path string) ([]byte, error) {
-	if d.far != nil {
-		return d.far.small.read(path)
-	}
-	return os.ReadFile(path)
-}
-
-func (d *Dir) putFile(path string, data []byte) error {
-	if d.far != nil {
-		return d.far.small.write(path, data)
-	}
-	return WriteFile(path, data, 0o644)
-}
-
-// manifestFiles lists the names of manifests and sidecars.
-func (d *Dir) manifestFiles() (out []string, err error) {
-	if d.far != nil {
-		return d.far.small.names()
-	}
-	files, err := os.ReadDir(d.manifests())
-	for _, f := range files {
-		out = append(out, f.Name())
-	}
-	return out, err
-}
 
 // PutVersion writes a manifest and its sidecars, the manifest last: a manifest that can be read is complete.
 // All its objects must be durable (see Writer.Sync) and the lock held. The Digest is set by PutVersion.
@@ -107,6 +81,18 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 		return v, fmt.Errorf("read version %s: provenance: %w", digest, bare(err))
 	}
 	return v, nil
+}
+
+// Written is when a version was put into the store last, zero when it is not there.
+func (d *Dir) Written(v fleet.Digest) time.Time {
+	if d.far != nil {
+		return d.far.small.modified(d.ManifestPath(v))
+	}
+	info, err := os.Lstat(d.ManifestPath(v))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Versions lists the digests of all manifests, in order of digest.

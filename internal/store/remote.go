@@ -20,8 +20,10 @@ type Remote interface {
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// Put gives a name all of data, or leaves it as it was. It is durable when Put returns.
 	Put(ctx context.Context, name string, data []byte) error
-	// Stat returns the size in bytes of what a name has, or fs.ErrNotExist.
-	Stat(ctx context.Context, name string) (int64, error)
+	// Stat describes what a name has. The error is fs.ErrNotExist when there is no such name.
+	Stat(ctx context.Context, name string) (RemoteFile, error)
+	// Touch makes a name one that was put now.
+	Touch(ctx context.Context, name string) error
 	// List tells of each name that starts with prefix.
 	List(ctx context.Context, prefix string, each func(RemoteFile) error) error
 	// Remove removes names. That one does not exist is no error.

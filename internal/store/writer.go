@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"pando/internal/chunk"
 )
@@ -41,11 +42,11 @@ func (w *Writer) Put(ctx context.Context, stored []byte) (id chunk.ID, isNew boo
 	if w.pending[id] {
 		return id, false, nil
 	}
-	if size, ok := w.dir.Stat(id); ok && size == int64(len(stored)) {
-		return id, false, nil
+	if there, err := w.uses(ctx, id, int64(len(stored))); there || err != nil {
+		return id, false, err
 	}
 	w.pending[id] = true
-	if err := os.WriteFile(w.temporary(id), stored, 0o644); err != nil {
+	if err := w.dir.disk.WriteFile(w.temporary(id), stored); err != nil {
 		return id, false, fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
 	}
 	w.bytes += int64(len(stored))
@@ -63,14 +64,14 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if len(w.pending) == 0 {
 		return nil
 	}
-	if err := syncFS(w.dir.incoming()); err != nil {
+	if err := w.dir.disk.SyncFS(w.dir.incoming()); err != nil {
 		return fmt.Errorf("write %d objects: %w", len(w.pending), err)
 	}
 	if err := w.upload(ctx); err != nil {
 		return err
 	}
 	for id := range w.pending {
-		if err := rename(w.temporary(id), w.dir.ObjectPath(id)); err != nil {
+		if err := w.dir.rename(w.temporary(id), w.dir.ObjectPath(id)); err != nil {
 			return fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
 		}
 		w.renamed = true
@@ -99,15 +100,42 @@ func (w *Writer) upload(ctx context.Context) error {
 func (w *Writer) temporary(id chunk.ID) string { return filepath.Join(w.dir.incoming(), id.Name()) }
 
 // rename moves a file to its final name, whose directory it makes if need be.
-func rename(from, to string) error {
-	err := os.Rename(from, to)
+func (d *Dir) rename(from, to string) error {
+	err := d.disk.Rename(from, to)
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.Mkdir(filepath.Dir(to), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := d.disk.Mkdir(filepath.Dir(to)); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return os.Rename(from, to)
+	return d.disk.Rename(from, to)
+}
+
+// uses tells whether the store has an object, which is used again.
+func (w *Writer) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
+	if w.dir.far != nil {
+		return w.dir.far.uses(ctx, id, size)
+	}
+	info, err := os.Lstat(w.dir.ObjectPath(id))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+		return false, nil
+	}
+	return true, w.freshen(id, info.ModTime())
+}
+
+// fresh is how old the time of an object may be that is used again. It is far less than what Collect spares.
+const fresh = time.Hour
+
+// freshen gives an object that is used again the time of now, so that Collect spares it until there is a manifest that names it.
+func (w *Writer) freshen(id chunk.ID, was time.Time) error {
+	now := time.Now()
+	if now.Sub(was) < fresh {
+		return nil
+	}
+	if err := w.dir.disk.Touch(w.dir.ObjectPath(id), now); err != nil {
+		return fmt.Errorf("use object %s again: %w", id, explain(err, w.dir.path))
+	}
+	return nil
 }
 
 // Sync flushes, and makes the names durable too. A manifest is written after it, never before.
@@ -116,13 +144,13 @@ func (w *Writer) Sync(ctx context.Context) error {
 		return err
 	}
 	w.renamed = false
-	return syncFS(w.dir.objects())
+	return w.dir.disk.SyncFS(w.dir.objects())
 }
 
 // Close throws away what was not flushed.
 func (w *Writer) Close() {
 	for id := range w.pending {
-		os.Remove(w.temporary(id))
+		_ = w.dir.disk.Remove(w.temporary(id)) // or whoever takes the lock next does it
 		delete(w.pending, id)
 	}
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"pando/internal/build"
+	"pando/internal/source"
+)
+
+// sourceFlags say what an image is made from. One of the first is given.
+type sourceFlags struct {
+	recipe, fromDir, fromTar string
+
+	maxSize sizeValue
+}
+
+func (f *sourceFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.recipe, "recipe", "", "recipe: a file, or a built-in one")
+	fl.StringVar(&f.fromDir, "from-dir", "", "build from the tree in this directory")
+	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
+	fl.Var(&f.maxSize, "max-size", "bytes that the files of an unpacked tree may have, such as 20G (default: what is free on the disk)")
+}
+
+// into sets what the image is made from.
+func (f *sourceFlags) into(opt *build.Options) error {
+	limits := source.Limits{MaxSize: int64(f.maxSize)}
+	ways := []struct {
+		flag, value string
+		set         func() error
+	}{
+		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipe(f.recipe); return err }},
+		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
+		{"--from-tar", f.fromTar, func() error { opt.Source = source.Tar{File: f.fromTar, Limits: limits}; return nil }},
+	}
+	var names []string
+	var set func() error
+	given := 0
+	for _, w := range ways {
+		names = append(names, w.flag)
+		if w.value != "" {
+			given++
+			set = w.set
+		}
+	}
+	if given != 1 {
+		return withHint(usagef("give one of %s", strings.Join(names, ", ")), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
+	}
+	if err := set(); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// sizeValue is a flag of bytes: 500M, 20G, 1.5T, in powers of 1000 as disks are sold.
+type sizeValue int64
+
+// Set reads a size.
+func (s *sizeValue) Set(text string) error {
+	number := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(text)), "B")
+	factor := 1.0
+	if i := strings.IndexAny(number, "KMGT"); i >= 0 && i == len(number)-1 {
+		factor = math.Pow(1000, float64(1+strings.IndexByte("KMGT", number[i])))
+		number = number[:i]
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !(n > 0) || n*factor >= math.MaxInt64 {
+		return fmt.Errorf("%q is not a size such as 500M or 20G", text)
+	}
+	*s = sizeValue(n * factor)
+	return nil
+}
+
+// String is the size as it is shown in help, where "" means that there is none.
+func (s *sizeValue) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return size(int64(*s))
+}
+
+// Type is the word for a value in help.
+func (s *sizeValue) Type() string { return "size" }

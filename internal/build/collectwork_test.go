@@ -1,0 +1,52 @@
+package build
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Work that nobody goes on with is removed; what a build uses, what is young and what is no build's stays.
+func TestCollectWork(t *testing.T) {
+	parent := t.TempDir()
+	then := time.Now().Add(-48 * time.Hour)
+	unfinished := func(name string, used time.Time) *workDir {
+		w, err := openWork(t.Context(), parent, name, func(Progress) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(w.file(rawImage), make([]byte, 100_000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []string{w.file(rawImage), w.file("lock"), w.path} {
+			if err := os.Chtimes(f, used, used); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w
+	}
+	unfinished("dir-idle", then).close()
+	unfinished("dir-young", time.Now()).close()
+	defer unfinished("dir-used", then).close()
+	strange := filepath.Join(parent, "strange")
+	if err := os.Mkdir(strange, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(strange, then, then); err != nil {
+		t.Fatal(err)
+	}
+	for _, dryRun := range []bool{true, false} {
+		gone, err := CollectWork(parent, time.Now().Add(-24*time.Hour), dryRun)
+		if err != nil || len(gone) != 1 || gone[0].Name != "dir-idle" || gone[0].Bytes < 100_000 {
+			t.Errorf("dry run %v: %+v, %v", dryRun, gone, err)
+		}
+	}
+	left, err := WorkDirs(parent)
+	if err != nil || len(left) != 3 {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	if gone, err := CollectWork(filepath.Join(parent, "none"), time.Now(), false); err != nil || gone != nil {
+		t.Errorf("of no directory: %v, %v", gone, err)
+	}
+}

@@ -1,0 +1,128 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"pando/internal/image"
+	"pando/internal/source"
+)
+
+// Source is where a tree comes from when it is neither installed nor there. Package source has the ways.
+type Source interface {
+	// Key names the source, whatever it has today, as a part of a file's name: builds with the same key take turns, and go
+	// on with what an interrupted one of them left.
+	Key() string
+
+	// State says what the source has now: the digest of an image, the size and time of a file. A whole tree that an
+	// interrupted build left is used again while the state is the same; "" means that nothing says so.
+	State(ctx context.Context) (string, error)
+
+	// Fill puts the tree into a place. progress is called from one goroutine at a time. After an error the same call
+	// continues, or starts again.
+	Fill(ctx context.Context, p source.Place, progress func(source.Progress)) (source.Made, error)
+}
+
+// ways counts how many ways to get a tree are given.
+func (o Options) ways() int {
+	n := 0
+	for _, given := range []bool{o.Recipe != nil, o.FromDir != "", o.Source != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+// treeMaxAge is how old a tree may be that an interrupted build left. After that the archive has newer
+// packages, and whoever builds wants them.
+const treeMaxAge = 24 * time.Hour
+
+// sourceKeep is the part of the work directory that a source has to itself until the tree is whole.
+const sourceKeep = "source"
+
+// makeTree is the step that installs the recipe's packages, has the source fill a directory, or takes the directory as it is.
+func (b *builder) makeTree(ctx context.Context) error {
+	if b.FromDir != "" {
+		return b.takeDirectory()
+	}
+	b.root = b.work.file("tree")
+	of, err := b.treeOf(ctx)
+	if err != nil {
+		return err
+	}
+	if s, ok := b.work.stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
+		b.Progress(Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
+		b.origin = s.Origin
+		return nil
+	}
+	if err := b.work.drop("tree"); err != nil {
+		return err
+	}
+	if b.Source != nil {
+		err = b.fill(ctx)
+	} else {
+		err = b.install(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := syncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
+		return fmt.Errorf("write tree: %w", err)
+	}
+	if err := b.work.putStamp("tree", stamp{Of: of, Made: b.Now(), Origin: b.origin}); err != nil {
+		return err
+	}
+	return removeTree(b.work.file(sourceKeep))
+}
+
+// treeOf names what the tree is made of.
+func (b *builder) treeOf(ctx context.Context) (string, error) {
+	if b.Recipe != nil {
+		return b.Recipe.key(), nil
+	}
+	state, err := b.Source.State(ctx)
+	return b.Source.Key() + " " + state, err
+}
+
+// fill has the source make the tree.
+func (b *builder) fill(ctx context.Context) error {
+	p := source.Place{Root: b.work.file(newTree), Keep: b.work.file(sourceKeep)}
+	for _, dir := range []string{p.Root, p.Keep} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	made, err := b.Source.Fill(ctx, p, func(s source.Progress) {
+		step := Progress{Step: StepTree, Done: s.Done, Total: s.Total, Note: s.Note}
+		if s.Done > 0 || s.Total > 0 {
+			step.Unit = "bytes"
+		}
+		b.Progress(step)
+	})
+	if err != nil {
+		return err
+	}
+	b.origin = &image.Origin{Kind: made.Kind, Name: made.Name, Digest: made.Digest, Notes: made.Notes}
+	return os.Rename(p.Root, b.root)
+}
+
+// takeDirectory takes a directory as the tree.
+func (b *builder) takeDirectory() error {
+	abs, err := filepath.EvalSymlinks(b.FromDir)
+	if err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	if abs, err = filepath.Abs(abs); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	if abs == "/" {
+		return errors.New("directory /: it changes while it is read; build from a copy")
+	}
+	b.root = abs
+	return nil
+}

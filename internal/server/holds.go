@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// holds is why versions stay.
+type holds map[fleet.Digest][]string
+
+func (h holds) add(v fleet.Digest, by string) {
+	if v != "" && !slices.Contains(h[v], by) {
+		h[v] = append(h[v], by)
+	}
+}
+
+// holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a node that runs it, is on the
+// way there, or went on from it to a boot that has not come far yet; or that it is one of the newest keep of its image.
+func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int) (holds, error) {
+	h := holds{}
+	for _, collect := range []func(*registry.Tx, holds) error{
+		holdTagged, holdWanted,
+		func(tx *registry.Tx, h holds) error { return k.holdRunning(ctx, tx, h) },
+		func(tx *registry.Tx, h holds) error { return holdNewest(tx, h, keep) },
+	} {
+		if err := collect(tx, h); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func holdTagged(tx *registry.Tx, h holds) error {
+	tags, err := tx.Tags("")
+	for _, t := range tags {
+		h.add(t.Version, "tag "+t.Image+":"+t.Tag)
+	}
+	return err
+}
+
+// holdWanted holds what groups and nodes name by digest or by tag.
+func holdWanted(tx *registry.Tx, h holds) error {
+	want := func(ref fleet.Ref, by string) {
+		if _, _, digest, err := ref.Split(); err == nil && digest != "" {
+			h.add(digest, by)
+			return
+		}
+		if d, err := tx.Resolve(ref); err == nil {
+			h.add(d, by)
+		}
+	}
+	groups, err := tx.Groups()
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		want(g.Image, "group "+g.Name)
+	}
+	nodes, err := tx.Nodes()
+	for _, n := range nodes {
+		want(n.Version, "node "+n.Name)
+	}
+	return err
+}
+
+// holdRunning holds what nodes run and what they are booting. A node that was silent for silentKept does not run. What a node
+// reports counts besides what it was told.
+func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) error {
+	boots, err := tx.Boots(registry.BootFilter{})
+	if err != nil {
+		return err
+	}
+	now, proved := k.now(), map[fleet.MAC]bool{}
+	var ids []fleet.BootID
+	of := map[fleet.BootID]string{}
+	for _, b := range boots { // the newest first
+		if b.Version == "" || proved[b.MAC] {
+			continue
+		}
+		proved[b.MAC] = !b.TokenUsed.IsZero() // a boot that did not come so far leaves running what ran before
+		who, last, err := k.lastSign(tx, b)
+		if err != nil {
+			return err
+		}
+		if now.Sub(last) < silentKept {
+			h.add(b.Version, who)
+			ids, of[b.ID] = append(ids, b.ID), who
+		}
+	}
+	progress, err := k.registry.Progress(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for id, p := range progress {
+		var status api.NodeStatus
+		if len(p.Status) > 0 && json.Unmarshal(p.Status, &status) == nil {
+			h.add(status.Version, of[id])
+		}
+	}
+	return nil
+}
+
+// lastSign names the machine of a boot, and says when it was last heard of.
+func (k *keeper) lastSign(tx *registry.Tx, b registry.Boot) (who string, last time.Time, err error) {
+	last = b.Started
+	for _, t := range []time.Time{b.Scripted, b.TokenUsed} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	n, err := tx.NodeByMAC(b.MAC)
+	if errors.Is(err, registry.ErrNotFound) {
+		return "machine " + b.MAC.String(), last, nil
+	}
+	if seen := k.seen(n); err == nil && seen.After(last) {
+		last = seen
+	}
+	return "node " + n.Name, last, err
+}
+
+func holdNewest(tx *registry.Tx, h holds, keep int) error {
+	versions, err := tx.Versions("") // by image, newest first
+	seen := map[string]int{}
+	for _, v := range versions {
+		if seen[v.Image]++; seen[v.Image] <= keep {
+			h.add(v.Version, fmt.Sprintf("one of the newest %d of %s", keep, v.Image))
+		}
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+package source
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxRatio bounds how many bytes come of one that was read, where nobody said how large a tree may be. Root file systems
+	// make 2 to 5 of one; gzip cannot make more than 1032, other packers make millions.
+	maxRatio = 1000
+
+	// ratioFrom is how many bytes may come before the ratio counts: a tree with an empty swap file is no attack.
+	ratioFrom = 4 << 30
+
+	// maxFiles bounds the files of a tree where the file system does not: some make inodes as they go.
+	maxFiles = 50_000_000
+)
+
+// budget bounds what the archives of one tree may use.
+type budget struct {
+	free  int64        // bytes that the files may have
+	asked bool         // free was given with --max-size
+	files int64        // that may still be made
+	bytes int64        // of files so far, holes counted
+	out   int64        // bytes read so far, unpacked
+	in    atomic.Int64 // the same, as stored; a program that unpacks is fed by another goroutine
+}
+
+// newBudget takes what is not given from the file system of a directory.
+func newBudget(dir string, l Limits) (*budget, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return nil, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	b := &budget{free: int64(st.Bavail) * st.Bsize, files: maxFiles}
+	if st.Files > 0 {
+		b.files = min(b.files, int64(st.Ffree))
+	}
+	if l.MaxSize > 0 {
+		b.free, b.asked = l.MaxSize, true
+	}
+	return b, nil
+}
+
+// LimitError says that a tree would be larger than it may be.
+type LimitError struct {
+	What string
+	Hint string
+}
+
+func (e *LimitError) Error() string { return e.What + "; " + e.Hint }
+
+// file counts a file of so many bytes before it is made.
+func (b *budget) file(size int64) error {
+	if b.files--; b.files < 0 {
+		return &LimitError{"more files than the disk has room for", "a tree needs one inode for each: choose another disk with --data"}
+	}
+	if b.bytes += size; b.bytes > b.free || b.bytes < 0 {
+		return b.tooLarge()
+	}
+	return nil
+}
+
+func (b *budget) tooLarge() error {
+	if b.asked {
+		return &LimitError{fmt.Sprintf("its files have more than the %d MB that --max-size allows", b.free/1e6), "if that is meant, raise it"}
+	}
+	return &LimitError{fmt.Sprintf("its files have more than the %d MB that are free", b.free/1e6),
+		"holes count, since the raw image has them too: make room, or choose another disk with --data"}
+}
+
+// check is asked after each piece of an archive that was read.
+func (b *budget) check() error {
+	if b.out > ratioFrom && !b.asked && b.out/maxRatio > b.in.Load() {
+		return &LimitError{fmt.Sprintf("%d MB of it unpack to %d MB so far, which is no root file system", b.in.Load()/1e6, b.out/1e6),
+			"if it is one, say how large it may be with --max-size"}
+	}
+	// An archive has its files and a few blocks for each; more is only there to be read.
+	if b.out > ratioFrom && b.out/2 > b.free {
+		return b.tooLarge()
+	}
+	return nil
+}
+
+// packed counts what is read of an archive as stored.
+type packed struct {
+	r io.Reader
+	b *budget
+}
+
+func (p packed) Read(buf []byte) (int, error) {
+	n, err := p.r.Read(buf)
+	p.b.in.Add(int64(n))
+	return n, err
+}
+
+// unpacked counts what an archive unpacks to, and stops when that is too much.
+type unpacked struct {
+	r     io.Reader
+	b     *budget
+	zeros int // that came last
+}
+
+func (u *unpacked) Read(buf []byte) (int, error) {
+	n, err := u.r.Read(buf)
+	u.b.out += int64(n)
+	kept := len(bytes.TrimRight(buf[:n], "\x00"))
+	if kept > 0 {
+		u.zeros = 0
+	}
+	u.zeros += n - kept
+	if bad := u.b.check(); bad != nil {
+		return n, bad
+	}
+	return n, err
+}

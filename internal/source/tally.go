@@ -1,0 +1,38 @@
+package source
+
+import "fmt"
+
+// tally counts what in a tree somebody may want to know of, each kind with the name that came first.
+type tally struct {
+	setuid, capable, devices, dropped some
+}
+
+type some struct {
+	count int
+	first string
+}
+
+func (s *some) add(name string) {
+	if s.count++; s.count == 1 {
+		s.first = name
+	}
+}
+
+// notes are for people. Nothing of it is wrong: a system needs programs that are set-uid.
+func (t *tally) notes() []string {
+	var out []string
+	for _, n := range []struct {
+		some
+		text string
+	}{
+		{t.setuid, "set-uid programs are kept"},
+		{t.capable, "programs with file capabilities are kept"},
+		{t.devices, "device nodes are kept"},
+		{t.dropped, "attributes of the machine that the archive comes from are left out"},
+	} {
+		if n.count > 0 {
+			out = append(out, fmt.Sprintf("%d %s; the first is %s", n.count, n.text, shown(n.first)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package source
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// unpacker puts archives into a tree, one on top of the other. It is used by one goroutine.
+type unpacker struct {
+	root   int // the tree, opened with O_PATH
+	path   string
+	layers bool // whiteouts have their meaning
+	budget *budget
+
+	last  directory                // kept open
+	stale bool                     // something was removed since: the name of last may mean another one
+	seed  maphash.Seed             // so that nobody can choose names that look like others
+	fresh map[uint64]struct{}      // entries that the archive being read made: what its whiteouts do not hide
+	times map[uint64]unix.Timespec // of directories, by inode: set when all is there, for each file in one changes them
+	tally tally
+	buf   []byte
+}
+
+// blockSize is what is read at once; a whole one of zeros becomes a hole.
+const blockSize = 64 << 10
+
+func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
+	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open tree %s: %w", root, err)
+	}
+	u := &unpacker{root: fd, path: root, layers: layers, budget: b, last: directory{fd: -1}, seed: maphash.MakeSeed(),
+		fresh: map[uint64]struct{}{}, times: map[uint64]unix.Timespec{}, buf: make([]byte, blockSize)}
+	// A tree whose archive says nothing of its root has the usual one, from the same day each time.
+	if err := u.bareRoot(); err != nil {
+		u.close()
+		return nil, fmt.Errorf("prepare tree %s: %w", root, err)
+	}
+	return u, nil
+}
+
+func (u *unpacker) bareRoot() error {
+	d, err := u.open("")
+	if err != nil {
+		if errors.Is(err, unix.ENOSYS) {
+			return errors.New("this kernel has no openat2, which keeps an archive in its tree; Linux 5.6 has it")
+		}
+		return err
+	}
+	defer unix.Close(d.fd)
+	u.times[d.ino] = unix.Timespec{}
+	return unix.Fchmodat(d.fd, ".", 0o755, 0)
+}
+
+func (u *unpacker) close() {
+	u.forget()
+	unix.Close(u.root)
+}
+
+// archiveEnd is the least number of zeros at the end of an archive. One without was cut off between two files.
+const archiveEnd = 512
+
+// archive puts one archive into the tree. What it leaves after an error is of no use.
+func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
+	clear(u.fresh)
+	counting := &unpacked{r: r, b: u.budget}
+	in := tar.NewReader(counting)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		h, err := in.Next()
+		if err == io.EOF { //nolint:errorlint // archive/tar returns it bare
+			if counting.zeros < archiveEnd && !u.layers { // of a layer, the digest says that it is whole
+				return errors.New("the archive has no end: it was cut off, or is none")
+			}
+			_, err := io.Copy(io.Discard, counting) // the checksum of what it is packed with comes last
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("read archive: %w", err)
+		}
+		if err := u.put(h, in); err != nil {
+			return roomHint(fmt.Errorf("%s: %w", shown(h.Name), err), u.path)
+		}
+	}
+}
+
+// put makes what one entry of an archive says.
+func (u *unpacker) put(h *tar.Header, content io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	name, err := cleanName(h.Name)
+	if err != nil {
+		return err
+	}
+	if u.layers {
+		if done, err := u.whiteout(name, h); done || err != nil {
+			return err
+		}
+	}
+	at, err := attributesOf(h)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		if h.Typeflag != tar.TypeDir {
+			return errors.New("the tree itself is to be something else than a directory")
+		}
+		return u.rootEntry(at)
+	}
+	above, leaf := split(name)
+	d, err := u.dir(above, at.time)
+	if err != nil {
+		return err
+	}
+	return u.make(d, leaf, h, at, content)
+}
+
+// make makes an entry of a directory, in place of what has its name.
+func (u *unpacker) make(d directory, leaf string, h *tar.Header, at attributes, content io.Reader) error {
+	was, err := u.clearWay(d, leaf, h)
+	if err != nil {
+		return err
+	}
+	if was && h.Typeflag == tar.TypeLink { // a name of itself
+		return nil
+	}
+	if was {
+		u.fresh[u.entry(d.ino, leaf)] = struct{}{}
+		return u.dress(d, leaf, at, true)
+	}
+	if err := u.budget.file(max(h.Size, 0)); err != nil {
+		return err
+	}
+	u.fresh[u.entry(d.ino, leaf)] = struct{}{}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		return u.regular(d, leaf, h.Size, at, content)
+	case tar.TypeLink:
+		return u.hardLink(d, leaf, h.Linkname)
+	case tar.TypeDir:
+		err = unix.Mkdirat(d.fd, leaf, 0o700)
+	case tar.TypeSymlink:
+		err = unix.Symlinkat(h.Linkname, d.fd, leaf)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		err = u.node(d, leaf, h)
+	default:
+		return fmt.Errorf("entries of type %q belong to no file that an image has", h.Typeflag)
+	}
+	if err != nil {
+		return err
+	}
+	return u.dress(d, leaf, at, h.Typeflag == tar.TypeDir)
+}
+
+// rootEntry gives the tree's root its attributes.
+func (u *unpacker) rootEntry(at attributes) error {
+	d, err := u.open("")
+	if err != nil {
+		return err
+	}
+	defer unix.Close(d.fd)
+	return u.dress(d, ".", at, true)
+}
+
+// clearWay removes what has an entry's name. A directory stays for another directory, which only changes it; so does a
+// file that the entry calls a link to itself.
+func (u *unpacker) clearWay(d directory, leaf string, h *tar.Header) (stays bool, err error) {
+	var st unix.Stat_t
+	err = unix.Fstatat(d.fd, leaf, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if h.Typeflag == tar.TypeDir && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return true, nil
+	}
+	if h.Typeflag == tar.TypeLink {
+		same, err := u.sameFile(h.Linkname, &st)
+		if same || err != nil {
+			return same, err
+		}
+	}
+	return false, u.remove(d, leaf, true)
+}
+
+// finish gives directories their times, and tells what is worth knowing.
+func (u *unpacker) finish(ctx context.Context) ([]string, error) {
+	u.forget()
+	d, err := u.open("")
+	if err != nil {
+		return nil, fmt.Errorf("set times of directories: %w", err)
+	}
+	defer unix.Close(d.fd)
+	if err := u.setTimes(ctx, d, "."); err != nil {
+		return nil, fmt.Errorf("set times of directories: %w", err)
+	}
+	return u.tally.notes(), nil
+}

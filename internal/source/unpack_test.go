@@ -1,0 +1,134 @@
+package source
+
+import (
+	"archive/tar"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Everything that an archive says of a file arrives.
+func TestUnpackKeepsAll(t *testing.T) {
+	capability := "\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	tree, notes, err := unpackLayers(t, archiveOf(t,
+		dir(".").with(func(h *tar.Header) { h.Mode = 0o750 }),
+		dir("usr").with(func(h *tar.Header) { h.Uid, h.Gid, h.Mode = 3, 4, 0o2775 }),
+		file("usr/ping", "x").with(func(h *tar.Header) { h.PAXRecords = map[string]string{xattrPrefix + "security.capability": capability} }),
+		file("usr/su", "su").with(func(h *tar.Header) { h.Mode, h.Uid, h.Gid = 0o4755, 0, 7 }),
+		hard("usr/su2", "/usr/su"),
+		link("usr/abs", "/etc/passwd").with(func(h *tar.Header) { h.Uid = 5 }),
+		hard("usr/abs2", "usr/abs"),
+		file("usr/attr", "").with(func(h *tar.Header) {
+			h.PAXRecords = map[string]string{xattrPrefix + "user.a": "1\x002", xattrPrefix + "trusted.overlay.redirect": "/root"}
+		}),
+		entry{h: tar.Header{Typeflag: tar.TypeChar, Name: "dev/console", Mode: 0o600, Devmajor: 5, Devminor: 1}},
+		entry{h: tar.Header{Typeflag: tar.TypeBlock, Name: "dev/sda", Mode: 0o660, Gid: 6, Devmajor: 8}},
+		entry{h: tar.Header{Typeflag: tar.TypeFifo, Name: "dev/pipe", Mode: 0o622}},
+		file("bytes/\xff\n\\ \t'", "odd"),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const at = "1714979289.123456789"
+	want := []string{
+		". 40750 0:0 " + at,
+		"bytes 40755 0:0 " + at,
+		"bytes/\xff\n\\ \t' 100644 0:0 " + at + ` "odd"`,
+		"dev 40755 0:0 " + at,
+		"dev/console 20600 0:0 " + at + " 5:1",
+		"dev/pipe 10622 0:0 " + at,
+		"dev/sda 60660 0:6 " + at + " 8:0",
+		"usr 42775 3:4 " + at,
+		"usr/abs 120777 5:0 " + at + " -> /etc/passwd",
+		"usr/abs2 120777 5:0 " + at + " -> /etc/passwd is usr/abs",
+		"usr/attr 100644 0:0 " + at + ` "" user.a="1\x002"`,
+		"usr/ping 100644 0:0 " + at + ` "x" security.capability="\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"`,
+		"usr/su 104755 0:7 " + at + ` "su"`,
+		"usr/su2 104755 0:7 " + at + ` "su" is usr/su`,
+	}
+	got := describe(t, tree)
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("line %d differs; got\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	said := strings.Join(notes, "\n")
+	for _, part := range []string{`1 set-uid programs are kept; the first is "usr/su"`, `1 programs with file capabilities`, "2 device nodes",
+		`1 attributes of the machine that the archive comes from are left out; the first is "usr/attr trusted.overlay.redirect"`} {
+		if !strings.Contains(said, part) {
+			t.Errorf("the notes do not say %q:\n%s", part, said)
+		}
+	}
+}
+
+// The umask of the builder and the order of the files make no difference to the tree.
+func TestUnpackIsRepeatable(t *testing.T) {
+	a, _, err := unpackLayers(t, archiveOf(t, dir("a"), file("a/x", "1"), dir("b"), file("b/y", "2"), file("c/d/z", "3")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := unpackLayers(t, archiveOf(t, file("c/d/z", "3"), file("b/y", "2"), dir("b"), file("a/x", "0"), dir("a"), file("a/x", "1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, y := describe(t, a), describe(t, b); !slices.Equal(x, y) {
+		t.Errorf("two trees differ:\n%s\n\n%s", strings.Join(x, "\n"), strings.Join(y, "\n"))
+	}
+}
+
+// Nothing that an archive says makes or changes a file outside of the tree.
+func TestNothingLeavesTheTree(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.Mkdir(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(outside, "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := describe(t, outside)
+	up := strings.Repeat("../", 20)
+	for name, c := range map[string]struct {
+		layers [][]entry
+		err    string // "" the file lands in the tree
+	}{
+		"name with ..":              {[][]entry{{file(up+outside[1:]+"/new", "x")}}, `leads out of the tree`},
+		"name with .. in it":        {[][]entry{{dir("a"), file("a/../../b", "x")}}, `leads out of the tree`},
+		"absolute name":             {[][]entry{{file(outside+"/new", "x")}}, ""},
+		"through an absolute link":  {[][]entry{{link("a", outside), file("a/new", "x")}}, ""},
+		"through a link with ..":    {[][]entry{{link("a", up+outside[1:]), file("a/new", "x")}}, ""},
+		"a link of a lower layer":   {[][]entry{{link("a", outside)}, {file("a/new", "x"), file("a/secret", "x")}}, ""},
+		"over a link":               {[][]entry{{link("a", secret)}, {file("a", "x")}}, ""},
+		"directory over a link":     {[][]entry{{link("a", outside)}, {dir("a"), file("a/secret", "x")}}, ""},
+		"hard link out of it":       {[][]entry{{hard("a", secret)}}, "not there"},
+		"hard link with ..":         {[][]entry{{hard("a", up+secret[1:])}}, `leads out of the tree`},
+		"hard link through a link":  {[][]entry{{link("l", outside), hard("a", "l/secret")}}, "not there"},
+		"hard link to a link":       {[][]entry{{link("l", secret), hard("a", "l"), file("a", "x")}}, ""},
+		"whiteout through a link":   {[][]entry{{link("l", outside)}, {file("l/.wh.secret", "")}}, ""},
+		"opaque through a link":     {[][]entry{{link("l", outside)}, {file("l/.wh..wh..opq", "")}}, ""},
+		"whiteout of ..":            {[][]entry{{dir("a")}, {file("a/.wh...", "")}}, "whiteout of no file"},
+		"whiteout of .":             {[][]entry{{dir("a")}, {file("a/.wh..", "")}}, "whiteout of no file"},
+		"whiteout of nothing":       {[][]entry{{file(".wh.", "")}}, "whiteout of no file"},
+		"whiteout with a file":      {[][]entry{{file(".wh.a/b", "")}}, "prefix .wh."},
+		"the tree as a link":        {[][]entry{{link(".", outside), file("new", "x")}}, "something else than a directory"},
+		"link in place of a parent": {[][]entry{{dir("a"), file("a/x", "1"), link("a", outside), file("a/new", "x")}}, ""},
+		"a magic link":              {[][]entry{{link("a", "/proc/self/root"), file("a"+outside+"/new", "x")}}, ""},
+		"a loop of links":           {[][]entry{{link("a", "b"), link("b", "a"), file("a/x", "x")}}, "too many levels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var layers [][]byte
+			for _, l := range c.layers {
+				layers = append(layers, archiveOf(t, l...))
+			}
+			_, _, err := unpackLayers(t, layers...)
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+			if after := describe(t, outside); !slices.Equal(after, before) {
+				t.Errorf("outside of the tree there is now\n%s", strings.Join(after, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+// Second is another store, which has what this one lost. Nothing it sends is believed: objects are checked against their names,
+// manifests against theirs and their signatures against the site's key.
+type Second interface {
+	Source
+	// Version returns a manifest and its signature, unverified.
+	Version(ctx context.Context, v fleet.Digest) (Version, error)
+}
+
+// mend fetches an object that is missing or broken.
+func (c *checker) mend(ctx context.Context, v fleet.Digest, u Use, what string) error {
+	was := "missing"
+	if c.bad[u.ID] != "" {
+		was = "broken: " + c.bad[u.ID]
+	}
+	for _, s := range c.From {
+		got, err := s.Get(ctx, Request{ID: u.ID, Size: max(0, u.Size)})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			continue // what no source has is told of as a problem
+		}
+		if err := c.dir.put(u.ID, got.Stored()); err != nil {
+			return err
+		}
+		delete(c.bad, u.ID)
+		c.good(u.ID, int64(len(got.Stored())))
+		c.report.Mended = append(c.report.Mended, Problem{Version: v, Object: u.ID, Start: u.Start, Raw: u.Raw,
+			Text: fmt.Sprintf("%s was %s; taken from %s", what, was, s.Name())})
+		return nil
+	}
+	return nil
+}
+
+func (c *checker) mended(v fleet.Digest, id chunk.ID, format string, args ...any) {
+	c.report.Mended = append(c.report.Mended, Problem{Version: v, Object: id, Text: fmt.Sprintf(format, args...)})
+}
+
+// fetchVersion finds a manifest that is what its name says and that the site signed.
+func (c *checker) fetchVersion(ctx context.Context, digest fleet.Digest) (v Version, from string, ok bool) {
+	for _, s := range c.From {
+		v, err := s.Version(ctx, digest)
+		if err != nil || image.Version(v.Manifest) != digest {
+			continue
+		}
+		if _, err := image.Verify(v.Manifest, v.Signature, c.Keys...); err != nil && len(c.Keys) > 0 {
+			continue
+		}
+		return v, s.Name(), true
+	}
+	return Version{}, "", false
+}
+
+// put gives an object its place, whatever is there. The lock is held.
+func (d *Dir) put(id chunk.ID, stored []byte) error {
+	if d.far != nil {
+		return d.far.put(id, stored)
+	}
+	temporary, path := filepath.Join(d.incoming(), id.Name()), d.ObjectPath(id)
+	err := d.disk.WriteFile(temporary, stored)
+	if err == nil {
+		err = d.disk.Sync(temporary)
+	}
+	if err == nil {
+		err = d.rename(temporary, path)
+	}
+	if err == nil {
+		err = d.disk.Sync(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write object %s: %w", id, explain(err, d.path))
+	}
+	return nil
+}
+
+// Beside is a store in another directory, as a Second.
+type Beside struct{ *Dir }
+
+// Name is the directory.
+func (b Beside) Name() string { return b.path }
+
+// Get reads an object.
+func (b Beside) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+	stored, err := b.Dir.Get(ctx, r.ID)
+	if err != nil {
+		return chunk.Verified{}, err
+	}
+	return chunk.Check(r.ID, stored)
+}
+
+// Version reads a manifest.
+func (b Beside) Version(_ context.Context, v fleet.Digest) (Version, error) { return b.GetVersion(v) }
+
+// maxManifest bounds a manifest or signature that is fetched, in bytes. A manifest with every usual NIC has 20 KB.
+const maxManifest = 4 << 20
+
+// Version fetches a manifest and its signature from a server of Pando. They are not verified.
+func (h *HTTP) Version(ctx context.Context, digest fleet.Digest) (v Version, err error) {
+	v.Digest = digest
+	name := strings.TrimSuffix(h.URL, "/") + "/m/" + strings.TrimPrefix(string(digest), "sha256:")
+	if v.Manifest, err = h.file(ctx, name); err == nil {
+		v.Signature, err = h.file(ctx, name+signatureSuffix)
+	}
+	return v, err
+}
+
+func (h *HTTP) file(ctx context.Context, url string) (b []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := h.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if err = checkStatus(resp.StatusCode); err == nil {
+		b, err = io.ReadAll(io.LimitReader(resp.Body, maxManifest+1))
+	}
+	if err == nil && len(b) > maxManifest {
+		err = errors.New("too long")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", url, err)
+	}
+	return b, nil
+}
