@@ -131,12 +131,31 @@ func (b *Bucket) Stat(ctx context.Context, name string) (store.RemoteFile, error
 	return store.RemoteFile{Name: name, Size: info.Size, Modified: info.LastModified}, plain(err)
 }
 
-// Touch copies a name onto itself, within the service, which makes it one that was put now.
+// Touch copies a name onto itself, within the service. Not every service makes it one that was put now: then it is put again.
 func (b *Bucket) Touch(ctx context.Context, name string) error {
-	_, err := b.core.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: b.bucket, Object: b.prefix + name, ReplaceMetadata: true,
+	before, err := b.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = b.core.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: b.bucket, Object: b.prefix + name, ReplaceMetadata: true,
 		UserMetadata: map[string]string{"Content-Type": "application/octet-stream", "Cache-Control": forEver}},
 		minio.CopySrcOptions{Bucket: b.bucket, Object: b.prefix + name})
-	return plain(err)
+	if err != nil {
+		return plain(err)
+	}
+	if after, err := b.Stat(ctx, name); err != nil || after.Modified.After(before.Modified) {
+		return err
+	}
+	r, err := b.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return b.Put(ctx, name, data)
 }
 
 // List tells of each name that starts with prefix. Names come a thousand at a time; more are not in memory.

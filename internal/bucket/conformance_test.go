@@ -2,7 +2,9 @@ package bucket
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -40,6 +42,7 @@ func TestStore(t *testing.T) {
 
 func inBucket(t *testing.T, s *testkit.S3) {
 	b := newBucket(t, s, nil)
+	touched(t, b)
 	conforms(t, func(t *testing.T) *store.Dir { return newCache(t, again(t, b), DefaultCache) })
 }
 
@@ -49,6 +52,7 @@ func conforms(t *testing.T, open func(*testing.T) *store.Dir) {
 	versions(t, open(t), open(t))
 	exclusive(t, open(t), open(t))
 	whole(t, open(t), open(t))
+	swept(t, open(t), open(t))
 }
 
 func lock(t *testing.T, d *store.Dir) (unlock func()) {
@@ -166,5 +170,60 @@ func whole(t *testing.T, one, other *store.Dir) {
 	c, err := one.CollectPacks(t.Context(), func(fleet.Digest, image.ReplacedPack) bool { return true })
 	if err != nil || c.Objects != 0 {
 		t.Errorf("collect: %+v, %v", c, err)
+	}
+}
+
+// swept: what nothing holds goes, and nothing is left of it.
+func swept(t *testing.T, one, other *store.Dir) {
+	unlock := lock(t, one)
+	defer unlock()
+	opt := store.SweepOptions{Hold: func(fleet.Digest) bool { return false }, Before: time.Now().Add(-time.Hour)}
+	if s, err := one.Sweep(t.Context(), opt); err != nil || len(s.Versions) > 0 || s.Objects > 0 || s.Fresh != 3 {
+		t.Errorf("all is fresh: %+v, %v", s, err)
+	}
+	opt.Before = time.Now().Add(time.Hour)
+	if s, err := one.Sweep(t.Context(), opt); err != nil || len(s.Versions) != 1 || s.Objects != 9 {
+		t.Errorf("nothing is fresh: %+v, %v", s, err)
+	}
+	report, err := other.Check(t.Context(), nil, nil)
+	if err != nil || report.Objects != 0 || len(report.Problems) != 0 {
+		t.Errorf("what is left: %+v, %v", report, err)
+	}
+	if all, err := other.Versions(); err != nil || len(all) != 0 {
+		t.Errorf("versions that are left: %v, %v", all, err)
+	}
+}
+
+// touched: an object that is used again is one that was put now, and the same.
+func touched(t *testing.T, b *Bucket) {
+	const name = "touched"
+	if err := b.Put(t.Context(), name, []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := b.Stat(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ctx, end := context.WithTimeout(t.Context(), 10*time.Second); ; { // services count in seconds
+		if err := b.Touch(ctx, name); err != nil {
+			end()
+			t.Fatal(err)
+		}
+		after, err := b.Stat(ctx, name)
+		if err != nil || after.Size != 4 {
+			t.Errorf("after: %+v, %v", after, err)
+		}
+		if after.Modified.After(before.Modified) {
+			end()
+			break
+		}
+	}
+	if got, err := b.Get(t.Context(), name); err != nil {
+		t.Error(err)
+	} else if text, err := io.ReadAll(got); err != nil || string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := b.Remove(t.Context(), name, "never there"); err != nil {
+		t.Error(err)
 	}
 }

@@ -100,6 +100,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
 		api.Changes{}, api.Change{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Image{}, api.ImageList{},
 		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{}, api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},
+		api.StoredVersion{}, api.VersionPut{}, api.ObjectSize{}, api.ObjectList{},
 		api.Version{}, api.VersionAdd{}, api.ImageTrace{}, api.TraceBoot{},
 		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
 		api.Step{}, trace.Event{}, api.EventList{}, api.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},

@@ -42,7 +42,7 @@ func (w *Writer) Put(ctx context.Context, stored []byte) (id chunk.ID, isNew boo
 	if w.pending[id] {
 		return id, false, nil
 	}
-	if there, err := w.uses(ctx, id, int64(len(stored))); there || err != nil {
+	if there, err := w.Uses(ctx, id, int64(len(stored))); there || err != nil {
 		return id, false, err
 	}
 	w.pending[id] = true
@@ -111,8 +111,8 @@ func (d *Dir) rename(from, to string) error {
 	return d.disk.Rename(from, to)
 }
 
-// uses tells whether the store has an object, which is used again.
-func (w *Writer) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
+// Uses tells whether the store has an object of so many bytes. It counts as written now: whoever asks is about to name it.
+func (w *Writer) Uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 	if w.dir.far != nil {
 		return w.dir.far.uses(ctx, id, size)
 	}
