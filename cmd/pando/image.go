@@ -16,7 +16,7 @@ import (
 
 func (a *app) imageCommand() *cobra.Command {
 	return noun("image", "What nodes boot: names, versions, tags",
-		a.imageBuild(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
+		a.imageBuild(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
 }
 
 func (a *app) imageList() *cobra.Command {

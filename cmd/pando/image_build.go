@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
-	"pando/internal/identity"
 	"pando/internal/image"
 )
 
@@ -54,54 +51,22 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 }
 
 func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
-	if a.server != "" {
-		return withHint(usagef("image build: works on the machine of the server, not through --server"), "run it there")
-	}
-	for _, t := range append([]string{name}, f.tags...) {
-		if err := fleet.ValidName("image", t); err != nil {
-			return &usageError{err}
-		}
-	}
 	opt, err := f.options()
 	if err != nil {
 		return err
 	}
-	c, err := a.client()
+	b, err := a.openBuilder(ctx, name, f.tags)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	if _, err := c.Keys(ctx); err != nil { // before the minutes that a build takes
-		return err
-	}
-	keys, err := identity.Open(filepath.Join(a.data, "keys"))
-	if err != nil {
-		return err
-	}
-	dir, err := openStoreDir(ctx, a.data)
-	if err != nil {
-		return err
-	}
-	opt.Store, opt.Key, opt.Work = dir, keys.Site, workDir(a.data)
-	begin := a.now()
-	out := a.out
-	if a.json {
-		out = a.err
-	}
-	result, err := runBuild(ctx, opt, newProgress(out, a.now))
+	defer b.close()
+	opt.Store, opt.Key, opt.Work = b.options.Store, b.options.Key, b.options.Work
+	b.options = opt
+	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {
 		return buildHint(err)
 	}
-	img, err := c.AddVersion(ctx, name, api.VersionAdd{Version: result.Version, Tags: append([]string{fleet.LatestTag}, f.tags...)})
-	if err != nil {
-		return err
-	}
-	if a.json {
-		img.Versions = slices.DeleteFunc(img.Versions, func(v api.Version) bool { return v.Digest != result.Version })
-		return writeJSON(a.out, img)
-	}
-	printResult(a.out, name, result, a.now().Sub(begin))
-	return nil
+	return b.publish(ctx, result)
 }
 
 // workDir is where unfinished builds are: beside the store, so that there is room.

@@ -7,9 +7,14 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"pando/internal/mount"
 )
 
 func main() {
+	if mount.IsInside() {
+		os.Exit(mount.Inside())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

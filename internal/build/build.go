@@ -35,6 +35,10 @@ type Options struct {
 	FreshTree   bool     // install or fill again, also if an interrupted build left a whole tree
 	Builder     string   // version of Pando, for the provenance
 
+	// Of a directory that is a changed version: which one, and what changed it. They are for the provenance.
+	Parent  fleet.Digest
+	Command []string
+
 	Log      *slog.Logger     // nil: nothing is logged
 	Progress func(Progress)   // nil: nobody is told; called from one goroutine at a time
 	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree

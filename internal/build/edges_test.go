@@ -54,7 +54,7 @@ func buildAndMount(t *testing.T, tree string) (string, Result) {
 	t.Helper()
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)
-	return mount(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)), r
+	return mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)), r
 }
 
 func TestEdgesSurvive(t *testing.T) {
@@ -78,7 +78,7 @@ func TestLargeXattrsSurvive(t *testing.T) {
 	for i := range 2000 {
 		many[fmt.Sprintf("user.%d", i)] = strings.Repeat("w", i%100)
 	}
-	tree := mount(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
+	tree := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
 	makeTree(t, tree, append(awkwardTree()[:5],
 		node{path: "largest", mode: unix.S_IFREG, xattrs: map[string]string{"user.x": most}},
 		node{path: "three", mode: unix.S_IFREG, data: []byte("x"), xattrs: map[string]string{"user.x": most, "user.y": most, "trusted.z": most}},
@@ -119,7 +119,7 @@ func TestLimitsNameTheFile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := mount(t, "-t", "tmpfs", "-o", "size=20m,mode=755", "tmpfs")
+			tree := mountAt(t, "-t", "tmpfs", "-o", "size=20m,mode=755", "tmpfs")
 			makeTree(t, tree, append(awkwardTree()[:5], c.files...))
 			if c.make != nil {
 				if err := c.make(tree); err != nil {

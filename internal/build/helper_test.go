@@ -131,8 +131,8 @@ func rawOf(t *testing.T, d *store.Dir, m image.Manifest) string {
 	return f.Name()
 }
 
-// mount mounts something until the test ends, or skips.
-func mount(t *testing.T, args ...string) string {
+// mountAt mounts something until the test ends, or skips.
+func mountAt(t *testing.T, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {

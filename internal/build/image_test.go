@@ -31,7 +31,7 @@ func TestEverythingSurvives(t *testing.T) {
 	if out, err := exec.Command("fsck.erofs", "--extract", raw).CombinedOutput(); err != nil {
 		t.Errorf("fsck.erofs: %v\n%s", err, out)
 	}
-	compareTrees(t, describe(t, mount(t, "-t", "erofs", "-o", "loop,ro", raw)), describe(t, tree))
+	compareTrees(t, describe(t, mountAt(t, "-t", "erofs", "-o", "loop,ro", raw)), describe(t, tree))
 	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
 		t.Errorf("left in the work directory: %v", left)
 	}
@@ -55,7 +55,7 @@ func TestHugeFile(t *testing.T) {
 	if r.Manifest.Root.Size < 4<<30 || r.Manifest.Sizes.Stored > 20<<20 {
 		t.Errorf("%d bytes are stored as %d", r.Manifest.Root.Size, r.Manifest.Sizes.Stored)
 	}
-	got := describe(t, mount(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)))
+	got := describe(t, mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)))
 	if want := describe(t, tree); !slices.Equal(got, want) {
 		t.Error("the trees differ")
 	}
@@ -71,7 +71,7 @@ func TestSameTreeSameDigest(t *testing.T) {
 	first := mustBuild(t, testOptions(t, t.TempDir(), one))
 
 	rand.New(rand.NewPCG(5, 6)).Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	two := mount(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
+	two := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
 	makeTree(t, two, nodes)
 	if a, b := readdir(t, one+"/many"), readdir(t, two+"/many"); slices.Equal(a, b) {
 		t.Log("both file systems list a directory in the same order; the test proves less")

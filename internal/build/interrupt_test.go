@@ -198,7 +198,7 @@ func TestFullDiskInMkfs(t *testing.T) {
 
 func tmpfs(t *testing.T, kilobytes int) string {
 	t.Helper()
-	return mount(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kilobytes), "tmpfs")
+	return mountAt(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kilobytes), "tmpfs")
 }
 
 // Two builds of the same directory take turns, and so do two builds into one store.

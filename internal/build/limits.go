@@ -72,7 +72,7 @@ func listXattrs(path string) ([]string, error) {
 		return nil, err
 	}
 	buf := make([]byte, size)
-	if size, err = unix.Llistxattr(path, buf); err != nil {
+	if size, err = unix.Llistxattr(path, buf); err != nil || size == 0 { // an overlay counts its own and does not list them
 		return nil, err
 	}
 	return strings.Split(strings.TrimSuffix(string(buf[:size]), "\x00"), "\x00"), nil

@@ -27,10 +27,14 @@ func (b *builder) publish(context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.Store.GetVersion(image.Version(data))
+	b.result.Version = image.Version(data)
+	_, err = b.Store.GetVersion(b.result.Version)
 	b.result.Existed = err == nil
 	b.result.Manifest = b.manifest
 	b.result.Objects = int64(len(b.ids))
+	if b.result.Version == b.Parent { // nothing changed, and how that version came to be is known
+		return nil
+	}
 	b.result.Version, err = b.Store.PutVersion(store.Version{
 		Manifest: data, Signature: image.Sign(b.Key, data), Provenance: provenance,
 	})
@@ -43,6 +47,9 @@ func (b *builder) fillProvenance() {
 	p.Host, _ = os.Hostname() // for people; without it they see ""
 	p.FromDir, p.Source = b.FromDir, b.Asked()
 	p.Origin = b.origin
+	if p.Parent, p.Command = b.Parent, b.Command; b.Parent != "" {
+		p.FromDir = "" // a place that is gone by now
+	}
 	if b.Recipe != nil {
 		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.Text
 	}

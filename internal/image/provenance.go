@@ -4,23 +4,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"pando/internal/fleet"
 )
 
 // Provenance says how a version came to be. It is kept beside the manifest for people; nothing is decided
 // by it.
 type Provenance struct {
-	Format     int       `json:"format"`           // 1
-	Recipe     string    `json:"recipe"`           // as given: "debian:bookworm", a file's name; "" from a directory
-	RecipeText string    `json:"recipe_text"`      // the recipe's bytes
-	Source     string    `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
-	FromDir    string    `json:"from_dir,omitempty"`
-	Origin     *Origin   `json:"origin,omitempty"` // what the tree was filled from; nil from a recipe or directory
-	Builder    string    `json:"builder"`          // version of Pando
-	Host       string    `json:"host"`
-	Mkfs       string    `json:"mkfs"` // what mkfs.erofs says of its version
-	Built      time.Time `json:"built"`
-	Packages   []Package `json:"packages,omitempty"` // by name
-	Warnings   []string  `json:"warnings,omitempty"`
+	Format     int          `json:"format"`           // 1
+	Recipe     string       `json:"recipe"`           // as given: "debian:bookworm", a file's name; "" from a directory
+	RecipeText string       `json:"recipe_text"`      // the recipe's bytes
+	Source     string       `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
+	FromDir    string       `json:"from_dir,omitempty"`
+	Origin     *Origin      `json:"origin,omitempty"`  // what the tree was filled from; nil from a recipe or directory
+	Parent     fleet.Digest `json:"parent,omitempty"`  // the version that was changed
+	Command    []string     `json:"command,omitempty"` // what changed it: a command and its arguments
+	Builder    string       `json:"builder"`           // version of Pando
+	Host       string       `json:"host"`
+	Mkfs       string       `json:"mkfs"` // what mkfs.erofs says of its version
+	Built      time.Time    `json:"built"`
+	Packages   []Package    `json:"packages,omitempty"` // by name
+	Warnings   []string     `json:"warnings,omitempty"`
 }
 
 // Origin says what a tree was filled from.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -93,7 +94,10 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 	out.DriversSize = image.DriversSize(m.AllDrivers())
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe
-		if p.Recipe == "" {
+		switch {
+		case p.Parent != "":
+			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
+		case p.Recipe == "":
 			out.Recipe = p.FromDir
 		}
 		if p.Origin != nil {

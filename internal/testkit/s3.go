@@ -27,11 +27,9 @@ var ErrNoProgram = errors.New("not installed; see scripts/install-packages")
 
 // StartVersityGW starts versitygw over a directory. top is the directory of this module, where the program was built.
 func StartVersityGW(ctx context.Context, top, dir string) (*S3, error) {
-	program, err := exec.LookPath(filepath.Join(top, "build/bin/versitygw"))
+	program, err := FindVersityGW(top)
 	if err != nil {
-		if program, err = exec.LookPath("versitygw"); err != nil {
-			return nil, fmt.Errorf("versitygw: %w", ErrNoProgram)
-		}
+		return nil, err
 	}
 	port, err := freePort()
 	if err != nil {
@@ -51,6 +49,16 @@ func StartVersityGW(ctx context.Context, top, dir string) (*S3, error) {
 		return nil, err
 	}
 	return s, s.wait(ctx)
+}
+
+// FindVersityGW is where the program is; the error is ErrNoProgram.
+func FindVersityGW(top string) (string, error) {
+	for _, name := range []string{filepath.Join(top, "build/bin/versitygw"), "versitygw"} {
+		if program, err := exec.LookPath(name); err == nil {
+			return program, nil
+		}
+	}
+	return "", fmt.Errorf("versitygw: %w", ErrNoProgram)
 }
 
 // freePort is a port that nobody has now.

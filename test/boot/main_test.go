@@ -116,7 +116,7 @@ func runDir() string { return filepath.Join(workDir, "run") }
 // builderSum is a digest of all code that decides what an image is.
 func builderSum() (string, error) {
 	h := sha256.New()
-	for _, dir := range []string{"build", "chunk", "image", "store", "registry", "identity"} {
+	for _, dir := range []string{"build", "mount", "chunk", "image", "store", "registry", "identity"} {
 		err := filepath.WalkDir(filepath.Join("../../internal", dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() && d.Name() != "testdata" || strings.HasSuffix(path, "_test.go") {
 				return err

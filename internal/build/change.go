@@ -1,0 +1,149 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/mount"
+)
+
+const hostArchitecture = runtime.GOARCH
+
+// ChangeOptions says which version is changed, and how.
+type ChangeOptions struct {
+	Image   string        // its name, for people
+	Version fleet.Digest  // the version of which a copy is changed
+	Command mount.Command // runs in the copy; Root, Tmp and Hostname are set by Change
+	Resume  bool          // go on with a copy that was changed before and could not be stored
+	Fresh   bool          // throw such a copy away
+
+	// Keep is asked whether a version is made though the command ended with a status that is not zero. nil: it is not.
+	Keep func(status int) bool
+
+	// Build says where the new version goes. It has no source; its command line comes after that of the version.
+	Build Options
+}
+
+// UnfinishedError says that a changed copy is kept which could not be made into a version.
+type UnfinishedError struct {
+	Image string
+	Path  string
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("an earlier change of %s could not be stored and is kept in %s", e.Image, e.Path)
+}
+
+// Change runs a command in a writable copy of a version and makes a version of what it left: its own error, and
+// nothing is made, unless it ends with status zero. The version that was copied stays as it is. The tree of the new one is
+// that of the old one with what the command changed, without what no image should have (see leftovers).
+func Change(ctx context.Context, opt ChangeOptions) (Result, error) {
+	c := &change{ChangeOptions: opt}
+	if c.Build.Progress == nil {
+		c.Build.Progress = func(Progress) {}
+	}
+	result, err := c.run(ctx)
+	if err != nil {
+		return result, fmt.Errorf("change image %s: %w", opt.Image, err)
+	}
+	return result, nil
+}
+
+type change struct {
+	ChangeOptions
+	work *workDir
+	base *base
+}
+
+// changedPart is the part of the work directory that says that the command has ended well.
+const changedPart = "upper"
+
+func (c *change) run(ctx context.Context) (result Result, err error) {
+	if os.Geteuid() != 0 {
+		return result, errors.New("it must run as root: it mounts file systems")
+	}
+	if c.work, err = openWork(ctx, c.Build.Work, "shell-"+c.Image, c.Build.Progress); err != nil {
+		return result, err
+	}
+	defer c.work.close()
+	if err := c.clear(); err != nil {
+		return result, err
+	}
+	kept := c.Resume
+	defer func() {
+		if !kept {
+			err = errors.Join(err, c.work.remove())
+		}
+	}()
+	if c.base, err = openBase(ctx, c.work, c.Build.Store, c.Version, c.Build.Progress); err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, c.base.close()) }()
+	if err := c.inside(ctx); err != nil {
+		return result, err
+	}
+	if err := c.work.putStamp(changedPart, stamp{Of: string(c.Version), Made: time.Now()}); err != nil {
+		return result, err
+	}
+	result, err = c.build(ctx)
+	kept = err != nil // it may be hours of somebody's work
+	return result, err
+}
+
+// clear removes what an earlier change left, unless that is gone on with.
+func (c *change) clear() error {
+	_, whole := c.work.stamped(changedPart, string(c.Version))
+	switch {
+	case whole && c.Resume:
+		return nil
+	case c.Resume:
+		return fmt.Errorf("there is no earlier change of version %s to go on with", c.Version.Short())
+	case exists(c.work.file(changedPart+".stamp")) && !c.Fresh:
+		return &UnfinishedError{c.Image, c.work.file(changedPart)}
+	}
+	return c.drop()
+}
+
+func (c *change) drop() error {
+	for _, part := range []string{changedPart, "overlay", "tmp"} {
+		if err := c.work.drop(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inside runs the command.
+func (c *change) inside(ctx context.Context) error {
+	command := c.Command
+	command.Root, command.Hostname, command.Tmp = c.base.root, c.Image, c.work.file("tmp")
+	if err := os.MkdirAll(command.Tmp, 0o777); err != nil {
+		return err
+	}
+	if err := os.Chmod(command.Tmp, 0o777|os.ModeSticky); err != nil {
+		return err
+	}
+	c.Build.Progress(Progress{Step: StepTree, Note: "inside " + c.Image})
+	err := command.Run(ctx)
+	var exit *mount.ExitError
+	if errors.As(err, &exit) && c.Keep != nil && c.Keep(exit.Code) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.base.clean(c.Build.Progress)
+}
+
+// build makes a version of the copy.
+func (c *change) build(ctx context.Context) (Result, error) {
+	opt := c.Build
+	opt.FromDir, opt.Parent, opt.Command = c.base.root, c.Version, c.Command.Args
+	opt.CommandLine = append(append([]string{}, c.base.manifest.CommandLine...), opt.CommandLine...)
+	return Image(ctx, opt)
+}

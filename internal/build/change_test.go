@@ -1,0 +1,228 @@
+package build
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/mount"
+)
+
+func TestMain(m *testing.M) {
+	if mount.IsInside() {
+		os.Exit(mount.Inside())
+	}
+	os.Exit(m.Run())
+}
+
+// programs are what a tree of these tests can run.
+var programs = []string{"sh", "cat", "mkdir", "rm", "touch", "ln", "mv", "chmod", "sleep", "id", "env"}
+
+// runnableTree is the awkward tree with a shell, and with the directories that a system has.
+func runnableTree(t *testing.T) string {
+	t.Helper()
+	needBuilder(t)
+	tree := t.TempDir()
+	var nodes []node
+	for _, d := range []string{"dev", "proc", "run", "sys", "root", "usr/sbin", "var/lib/apt/lists", "var/log/apt"} {
+		nodes = append(nodes, node{path: d, mode: unix.S_IFDIR | 0o755})
+	}
+	makeTree(t, tree, append(awkwardTree(), nodes...))
+	const copyOne = `set -e; p=$(command -v "$1"); mkdir -p "$2/bin"; cp -L "$p" "$2/bin/$1"
+		ldd "$p" | grep -o '/[^ ]*' | while read -r l; do mkdir -p "$2${l%/*}"; cp -L "$l" "$2$l"; done; test -e "$2/etc" || mkdir "$2/etc"`
+	for _, p := range programs {
+		if out, err := exec.Command("sh", "-c", copyOne, "sh", p, tree).CombinedOutput(); err != nil {
+			t.Fatalf("copy %s: %v: %s", p, err, out)
+		}
+	}
+	return tree
+}
+
+// changeOptions is a change of a version by a script.
+func changeOptions(t *testing.T, data string, of Result, script string) (ChangeOptions, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	build := testOptions(t, data, "")
+	build.CommandLine = nil
+	return ChangeOptions{Image: "lab", Version: of.Version, Build: build, Command: mount.Command{Args: []string{"sh", "-euc", script},
+		Env: []string{"PATH=/bin"}, Resolver: []byte("nameserver 192.0.2.7\n"), Stdout: &out, Stderr: &out}}, &out
+}
+
+// mustChange makes a new version, which is whole.
+func mustChange(t *testing.T, data string, of Result, script string) Result {
+	t.Helper()
+	opt, out := changeOptions(t, data, of, script)
+	r, err := Change(t.Context(), opt)
+	if err != nil {
+		t.Fatalf("change: %v: %s", err, out)
+	}
+	if left, _ := os.ReadDir(opt.Build.Work); len(left) > 0 {
+		t.Errorf("left in the work directory: %v", left)
+	}
+	return r
+}
+
+// rootOf is what describe says of the root of a version.
+func rootOf(t *testing.T, opt Options, m image.Manifest) []string {
+	t.Helper()
+	return describe(t, mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, m)))
+}
+
+// What a command changes is in the new version, nothing else is, and the old version stays.
+func TestChange(t *testing.T) {
+	tree, data := runnableTree(t), t.TempDir()
+	opt := testOptions(t, data, tree)
+	opt.CommandLine = []string{"quiet"}
+	first := mustBuild(t, opt)
+
+	second := mustChange(t, data, first, `
+		test "$(cat /etc/resolv.conf)" = "nameserver 192.0.2.7"
+		test -s /boot/vmlinuz-6.1.0-test
+		echo new > /etc/new; rm /empty; mv /opt /moved; chmod 700 /secret
+		echo lists > /var/lib/apt/lists/x; echo log > /var/log/apt/y; echo tmp > /tmp/z; echo run > /run/r; ln -s /nowhere /etc/link`)
+	checkStore(t, opt.Store, 2)
+	if second.Version == first.Version || second.Manifest.Kernel != first.Manifest.Kernel || !slices.Equal(second.Manifest.CommandLine, first.Manifest.CommandLine) {
+		t.Errorf("the manifest is %+v, before it was %+v", second.Manifest, first.Manifest)
+	}
+	if p := second.Provenance; p.Parent != first.Version || len(p.Command) != 3 || p.FromDir != "" {
+		t.Errorf("provenance: parent %q, command %q, directory %q", p.Parent, p.Command, p.FromDir)
+	}
+	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
+	for path, want := range map[string]bool{"etc/new": true, "empty": false, "opt": false, "moved/boot/kept": true, "etc/link": true, "etc/resolv.conf": false,
+		"var/lib/apt/lists/x": false, "var/log/apt/y": false, "tmp/z": false, "run/r": false, "usr/sbin/policy-rc.d": false} {
+		if exists(filepath.Join(root, path)) != want {
+			t.Errorf("%s is there: %t, want %t", path, !want, want)
+		}
+	}
+}
+
+// A command that changes nothing makes the version that was there: links, attributes, times and holes are as they were.
+func TestChangeOfNothing(t *testing.T) {
+	tree, data := runnableTree(t), t.TempDir()
+	opt := testOptions(t, data, tree)
+	first := mustBuild(t, opt)
+	if again := mustChange(t, data, first, "true"); again.Version != first.Version || !again.Existed {
+		t.Errorf("version %s, before %s", again.Version, first.Version)
+		compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
+	}
+	v, err := opt.Store.GetVersion(first.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := image.DecodeProvenance(v.Provenance); err != nil || p.Parent != "" || p.FromDir != tree {
+		t.Errorf("its provenance now says: parent %q, directory %q, %v", p.Parent, p.FromDir, err)
+	}
+}
+
+// A command that fails makes nothing, unless somebody says that it is to be kept.
+func TestChangeFails(t *testing.T) {
+	tree, data := runnableTree(t), t.TempDir()
+	first := mustBuild(t, testOptions(t, data, tree))
+	opt, _ := changeOptions(t, data, first, "echo x > /etc/new; exit 3")
+	_, err := Change(t.Context(), opt)
+	var exit *mount.ExitError
+	if !errors.As(err, &exit) || exit.Code != 3 {
+		t.Fatalf("error %v, want one with status 3", err)
+	}
+	checkStore(t, opt.Build.Store, 1)
+	if left, _ := os.ReadDir(opt.Build.Work); len(left) > 0 {
+		t.Errorf("left in the work directory: %v", left)
+	}
+	asked := 0
+	opt.Keep = func(status int) bool { asked = status; return true }
+	if r, err := Change(t.Context(), opt); err != nil || r.Version == first.Version || asked != 3 {
+		t.Errorf("kept: version %s, %v, asked for status %d", r.Version, err, asked)
+	}
+	checkStore(t, opt.Build.Store, 2)
+}
+
+// What could not be stored is kept, and gone on with.
+func TestChangeThatCannotBeStored(t *testing.T) {
+	tree, data := runnableTree(t), t.TempDir()
+	first := mustBuild(t, testOptions(t, data, tree))
+	opt, _ := changeOptions(t, data, first, "echo one > /etc/one; rm /boot/vmlinuz-*")
+	if _, err := Change(t.Context(), opt); err == nil {
+		t.Fatal("a tree without a kernel is a version")
+	}
+	var unfinished *UnfinishedError
+	if _, err := Change(t.Context(), opt); !errors.As(err, &unfinished) {
+		t.Fatalf("error %v, want that there is an unfinished change", err)
+	}
+	next, _ := changeOptions(t, data, first, `test "$(cat /etc/one)" = one; echo two > /etc/two`)
+	next.Resume = true
+	r, err := Change(t.Context(), next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
+	for _, name := range []string{"etc/one", "etc/two"} {
+		if !exists(filepath.Join(root, name)) {
+			t.Errorf("%s is not there", name)
+		}
+	}
+	if _, err := Change(t.Context(), next); err == nil || !strings.Contains(err.Error(), "no earlier change") {
+		t.Errorf("error %v, want that there is nothing to go on with", err)
+	}
+}
+
+// TestKilledChange is what the process runs that TestChangeIsKilled kills.
+func TestKilledChange(t *testing.T) {
+	data, version := os.Getenv("PANDO_TEST_DATA"), os.Getenv("PANDO_TEST_VERSION")
+	if data == "" || version == "" {
+		t.Skip("run by TestChangeIsKilled only")
+	}
+	if err := mount.Private(); err != nil {
+		t.Fatal(err)
+	}
+	of := Result{Version: fleet.Digest(version)}
+	opt, _ := changeOptions(t, data, of, "echo lost > /etc/lost; echo STARTED; sleep 1000")
+	opt.Command.Stdout = os.Stdout
+	_, err := Change(t.Context(), opt)
+	fmt.Println(err)
+}
+
+// Killed in the middle, it leaves no mounts and no processes; the store is whole, and the next change starts from the version.
+func TestChangeIsKilled(t *testing.T) {
+	tree, data := runnableTree(t), t.TempDir()
+	first := mustBuild(t, testOptions(t, data, tree))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledChange$", "-test.v")
+	cmd.Env = append(os.Environ(), "PANDO_TEST_DATA="+data, "PANDO_TEST_VERSION="+string(first.Version))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 1<<10)
+	for n := 0; !bytes.Contains(said[:n], []byte("STARTED")); {
+		more, err := out.Read(said[n:])
+		if n += more; err != nil {
+			t.Fatalf("it never started: %s", said[:n])
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until nobody has the pipe any more: all inside are dead, too
+		_, err = out.Read(said)
+	}
+	_ = cmd.Wait() // killed
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || bytes.Contains(mounts, []byte(data)) {
+		t.Errorf("mounts are left: %v\n%s", err, mounts)
+	}
+	checkStore(t, testOptions(t, data, "").Store, 1)
+	if r := mustChange(t, data, first, "test ! -e /etc/lost"); r.Version != first.Version {
+		t.Errorf("after it, version %s, want %s", r.Version, first.Version)
+	}
+}
