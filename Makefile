@@ -48,6 +48,11 @@ bench-update: build ## what an update of a dozen packages costs in bytes (root, 
 	@scripts/install-packages demo
 	@build/bin/pando-lab update $(UPDATE)
 
+.PHONY: bench-build
+bench-build: build ## build, store and publish a tree, beside mksquashfs and tar | gzip (root, an idle machine); BUILD="--tree DIR" for flags
+	@scripts/install-packages rivals
+	@build/bin/pando-lab build $(BUILD)
+
 .PHONY: bench-k
 bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two builds of an image); K="--data DIR,DIR" takes images that are there
 	@scripts/install-packages demo
