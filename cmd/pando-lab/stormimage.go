@@ -117,7 +117,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 	}
 	var ok bool
 	if m.pack, ok = image.FindPack(records, ""); !ok {
-		m.pack, err = build.Pack(ctx, build.PackOptions{Store: m.store, Key: m.keys.Site, Version: m.version, Manifest: m.manifest,
+		m.pack, err = build.Pack(ctx, build.PackOptions{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
 			Order: build.Merge(boots), Boots: len(boots)})
 		if err != nil {
 			return err

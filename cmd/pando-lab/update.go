@@ -160,5 +160,5 @@ func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result
 	if err != nil {
 		return build.Result{}, err
 	}
-	return build.Image(ctx, build.Options{Recipe: r, Store: dir, Key: keys.Site, Work: filepath.Join(work, "work")})
+	return build.Image(ctx, build.Options{Recipe: r, Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")})
 }

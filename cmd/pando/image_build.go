@@ -27,7 +27,7 @@ type buildFlags struct {
 func (a *app) imageBuild() *cobra.Command {
 	var f buildFlags
 	c := &cobra.Command{
-		Use:   "build NAME (--recipe RECIPE | --from-dir DIR | --from-tar FILE)",
+		Use:   "build NAME (--recipe RECIPE | --from-dir DIR | --from-oci REF | --from-tar FILE)",
 		Short: "Build, sign and store a version; NAME:latest moves to it",
 		Long: `Build, sign and store a version of an image, on the machine of the server. The tag "latest" moves to it, and so do
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
@@ -35,6 +35,7 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 		Example: `  pando image build debian --recipe debian:bookworm
   pando image build lab --recipe lab.yaml --tag canary
   pando image build rescue --from-dir /srv/rescue
+  pando image build kiosk --from-oci registry.example/kiosk:2
   pando image build pilot --from-tar pilot.tar.zst`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +61,7 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 		return err
 	}
 	defer b.close()
-	opt.Store, opt.Key, opt.Work = b.options.Store, b.options.Key, b.options.Work
+	opt.Store, opt.Keys, opt.Work = b.options.Store, b.options.Keys, b.options.Work
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {

@@ -56,7 +56,7 @@ func (b *builder) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.options = build.Options{Store: dir, Key: keys.Site, Work: workDir(b.app.data), Builder: release}
+	b.options = build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: workDir(b.app.data), Builder: release}
 	return nil
 }
 

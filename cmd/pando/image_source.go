@@ -14,15 +14,18 @@ import (
 
 // sourceFlags say what an image is made from. One of the first is given.
 type sourceFlags struct {
-	recipe, fromDir, fromTar string
+	recipe, fromDir, fromOCI, fromTar string
 
-	maxSize sizeValue
+	architecture string
+	maxSize      sizeValue
 }
 
 func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.recipe, "recipe", "", "recipe: a file, or a built-in one")
 	fl.StringVar(&f.fromDir, "from-dir", "", "build from the tree in this directory")
+	fl.StringVar(&f.fromOCI, "from-oci", "", "build from a container image: a reference, a layout directory, or an archive of docker save")
 	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
+	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a container image (default: this machine's)")
 	fl.Var(&f.maxSize, "max-size", "bytes that the files of an unpacked tree may have, such as 20G (default: what is free on the disk)")
 }
 
@@ -35,6 +38,7 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	}{
 		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipe(f.recipe); return err }},
 		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
+		{"--from-oci", f.fromOCI, func() (err error) { opt.Source, err = source.ParseOCI(f.fromOCI, f.architecture, limits); return err }},
 		{"--from-tar", f.fromTar, func() error { opt.Source = source.Tar{File: f.fromTar, Limits: limits}; return nil }},
 	}
 	var names []string

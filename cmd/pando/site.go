@@ -44,25 +44,6 @@ func leaseKind(l fleet.Lease) string {
 	return "dynamic"
 }
 
-func (a *app) keyCommand() *cobra.Command {
-	return noun("key", "Keys of this site", a.readFlags(&cobra.Command{
-		Use:   "show",
-		Short: "Show the public keys that nodes trust",
-		Args:  cobra.NoArgs,
-		RunE: a.call(func(ctx context.Context, c *api.Client, _ []string) error {
-			k, err := c.Keys(ctx)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return writeJSON(a.out, k)
-			}
-			fields(a.out, "site (signs images)", k.Site, "server (control channel)", k.Server)
-			return nil
-		}),
-	}))
-}
-
 func (a *app) policyCommand() *cobra.Command {
 	return noun("policy", "What happens to machines nobody knows", a.policyShow(), a.policySet())
 }

@@ -106,7 +106,7 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 	if err != nil {
 		return err
 	}
-	in := store.Inspection{Keys: []string{keys.SitePublic()}, Versions: only, Only: only != nil, Repair: repair}
+	in := store.Inspection{Keys: keys.Ring.Trust().Accepted(), Versions: only, Only: only != nil, Repair: repair}
 	for _, f := range from {
 		s, err := second(f)
 		if err != nil {

@@ -180,9 +180,6 @@ func (c *Client) Leases(ctx context.Context) ([]fleet.Lease, error) {
 	return l.Leases, err
 }
 
-// Keys shows the public keys of the site.
-func (c *Client) Keys(ctx context.Context) (Keys, error) { return get[Keys](ctx, c, "/v1/keys", nil) }
-
 // Policy shows what happens to nodes that nobody knows.
 func (c *Client) Policy(ctx context.Context) (Policy, error) {
 	return get[Policy](ctx, c, "/v1/policy", nil)

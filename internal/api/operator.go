@@ -135,12 +135,6 @@ type LeaseList struct {
 	Leases []fleet.Lease `json:"leases"`
 }
 
-// Keys answers GET /v1/keys: the public keys of this site.
-type Keys struct {
-	Site   string `json:"site"`   // minisign public key that signs manifests
-	Server string `json:"server"` // Ed25519 public key, base64: pins TLS and signs assignments
-}
-
 // Policy answers GET /v1/policy and is the body of PUT /v1/policy.
 type Policy struct {
 	Adoption fleet.AdoptionPolicy `json:"adoption"`

@@ -44,10 +44,6 @@ func (m *machine) fetchPack(ctx context.Context, client *http.Client, ref fleet.
 	if err != nil {
 		return image.Pack{}, nil, fmt.Errorf("assigned boot pack: %w", err)
 	}
-	keys := m.config.TrustKeys
-	if m.manifest.PackKey != "" {
-		keys = []string{m.manifest.PackKey}
-	}
 	var errs []error
 	for _, server := range m.assigned().Servers {
 		data, err := get(ctx, client, strings.TrimSuffix(server, "/")+"/o/"+id.Name(), image.MaxPack)
@@ -59,7 +55,7 @@ func (m *machine) fetchPack(ctx context.Context, client *http.Client, ref fleet.
 			continue
 		}
 		// These are the bytes that were assigned: another server has no others.
-		p, err := image.VerifyPack(data, []byte(ref.Signature), m.assigned().Version, keys...)
+		p, err := image.VerifyPack(data, []byte(ref.Signature), m.assigned().Version, m.packKeys(m.manifest)...)
 		return p, data, err
 	}
 	return image.Pack{}, nil, errors.Join(errs...)

@@ -31,13 +31,30 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", server, err))
 	}
-	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned().Servers, ", "), Hint: manifestHint(errs)}
+	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned().Servers, ", "), Hint: m.manifestHint(errors.Join(errs...))}
 }
 
-func manifestHint(errs []error) string {
-	all := errors.Join(errs...)
+// trust is whose signatures count: those of the trust cpio but for the ones that the assignment revokes.
+func (m *machine) trust() image.Trust {
+	return image.Trust{Keys: m.config.TrustKeys, Revoked: m.assigned().RevokedKeys}
+}
+
+// packKeys are the keys that may sign the boot pack of a version.
+func (m *machine) packKeys(man image.Manifest) []string {
+	t := m.trust()
+	if man.PackKey != "" {
+		t.Keys = []string{man.PackKey}
+	}
+	return t.Accepted()
+}
+
+func (m *machine) manifestHint(all error) string {
 	var answer *statusError
 	switch {
+	case errors.Is(all, image.ErrRevoked):
+		return "a revoked key signed this version and no other did: give the group another version, or build it again"
+	case errors.Is(all, image.ErrWrongSignature) && m.config.Medium != "":
+		return "this version is not signed by a key that this boot medium trusts; it may be older than the site's keys: make it anew with `pando media create`"
 	case errors.Is(all, image.ErrWrongSignature), errors.Is(all, image.ErrUnsigned):
 		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this server or add its key"
 	case errors.As(all, &answer) && answer.code == http.StatusNotFound:
@@ -60,7 +77,7 @@ func (m *machine) manifestFrom(ctx context.Context, client *http.Client, server 
 	if err != nil {
 		return man, fmt.Errorf("signature: %w", err)
 	}
-	if man, err = image.Verify(data, signature, m.config.TrustKeys...); err != nil {
+	if man, err = m.trust().Verify(data, signature); err != nil {
 		return man, err
 	}
 	if man.Architecture != runtime.GOARCH {

@@ -117,3 +117,43 @@ func TestFetchManifestRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRevokedKey: what the assignment revokes does not count, whatever the trust cpio says, and a machine that was started
+// from a boot medium is told that the medium may be too old.
+func TestRevokedKey(t *testing.T) {
+	p := publish(t, nil)
+	_, stranger, err := minisign.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoke := func(m *machine) {
+		a := m.assigned()
+		a.RevokedKeys = []string{p.key}
+		m.assignment.Store(&a)
+	}
+	for name, c := range map[string]struct {
+		change func(*machine, *published)
+		is     error
+		hint   string
+	}{
+		"revoked":                {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key signed this version"},
+		"revoked, from a medium": {func(m *machine, _ *published) { revoke(m); m.config.Medium = "sha256:x" }, image.ErrRevoked, "a revoked key"},
+		"a medium that is older": {func(m *machine, p *published) {
+			m.config.Medium = "sha256:x"
+			p.signature = image.Sign(stranger, p.data)
+		}, image.ErrWrongSignature, "pando media create"},
+		"another one beside it":   {func(m *machine, p *published) { p.signature = append(image.Sign(stranger, p.data), p.signature...) }, nil, ""},
+		"nothing of it is signed": {func(_ *machine, p *published) { p.signature = nil }, image.ErrUnsigned, "not signed by a key"},
+	} {
+		served := p
+		m := machineFor(p)
+		c.change(m, &served)
+		a := m.assigned()
+		a.Servers = []string{served.serve(t)}
+		m.assignment.Store(&a)
+		_, err := m.fetchManifest(t.Context())
+		if !errors.Is(err, c.is) || (err == nil) != (c.is == nil) || !strings.Contains(hintOf(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hintOf(err))
+		}
+	}
+}

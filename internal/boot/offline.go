@@ -65,7 +65,8 @@ func readLastBoot(record []byte, cfg api.BootConfig, kernel string) (*lastBoot, 
 	if got := image.Version(b.Manifest); got != b.assignment.Version {
 		return nil, fmt.Errorf("the manifest that is kept has digest %s, assigned was %s", got.Short(), b.assignment.Version.Short())
 	}
-	if b.manifest, err = image.Verify(b.Manifest, b.ManifestSignature, cfg.TrustKeys...); err != nil {
+	trust := image.Trust{Keys: cfg.TrustKeys, Revoked: b.assignment.RevokedKeys}
+	if b.manifest, err = trust.Verify(b.Manifest, b.ManifestSignature); err != nil {
 		return nil, err
 	}
 	if b.manifest.Kernel.Release != kernel {
@@ -235,12 +236,8 @@ func (m *machine) offlineHello(ctx context.Context, err error) (string, error) {
 // offlineManifest is the manifest of the last boot, and its boot pack.
 func (m *machine) offlineManifest(b *lastBoot) string {
 	m.manifest, m.pack = b.manifest, nil
-	keys := m.config.TrustKeys
-	if b.manifest.PackKey != "" {
-		keys = []string{b.manifest.PackKey}
-	}
 	if ref := b.assignment.Pack; ref != nil && len(b.Pack) > 0 {
-		if _, err := image.VerifyPack(b.Pack, []byte(ref.Signature), b.assignment.Version, keys...); err == nil {
+		if _, err := image.VerifyPack(b.Pack, []byte(ref.Signature), b.assignment.Version, m.packKeys(b.manifest)...); err == nil {
 			m.pack = b.Pack
 		}
 	}

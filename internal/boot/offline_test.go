@@ -53,6 +53,7 @@ func TestLastBoot(t *testing.T) {
 		"damaged":          {record: func(b []byte) []byte { return b[:len(b)/2] }, want: "last boot"},
 		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" }, want: "wrong signature"},
 		"another site's":   {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
+		"a revoked key":    {change: func(b *lastBoot, a *fleet.Assignment) { a.RevokedKeys = []string{publish(t, nil).key} }, want: "revoked"},
 		"another version's manifest": {change: func(b *lastBoot, _ *fleet.Assignment) { b.Manifest, b.ManifestSignature = other.data, other.signature },
 			want: "manifest that is kept has digest"},
 		"another kernel": {kernel: "6.12.1", want: "needs 6.1.0-1-amd64"},

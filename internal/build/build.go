@@ -24,10 +24,10 @@ type Options struct {
 	FromDir string
 	Source  Source
 
-	Store    *store.Dir          // gets the objects and the manifest
-	Work     string              // directory for unfinished work, on a disk with room for the tree and the raw image
-	Key      minisign.PrivateKey // signs the manifest
-	Firmware string              // directory looked at before the tree's /lib/firmware; "" none
+	Store    *store.Dir            // gets the objects and the manifest
+	Work     string                // directory for unfinished work, on a disk with room for the tree and the raw image
+	Keys     []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
+	Firmware string                // directory looked at before the tree's /lib/firmware; "" none
 
 	CommandLine []string // kernel arguments, after the recipe's
 	ChunkSize   int      // raw bytes of the largest chunk; 0: chunk.DefaultChunkSize

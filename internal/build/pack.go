@@ -18,7 +18,7 @@ import (
 // PackOptions says which boot pack to make.
 type PackOptions struct {
 	Store    *store.Dir
-	Key      minisign.PrivateKey // signs the map
+	Keys     []minisign.PrivateKey // sign the map
 	Version  fleet.Digest
 	Manifest image.Manifest
 	Class    string // hardware class, "" for all
@@ -181,7 +181,7 @@ func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRe
 		return r, err
 	}
 	r = image.PackRecord{
-		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.SignPack(b.Key, data)),
+		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.RenewPack(data, nil, nil, b.Keys...)),
 		Made: b.Now().UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
 	}
 	return r, b.Store.PutPack(b.Version, r)

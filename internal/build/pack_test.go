@@ -67,7 +67,7 @@ func bootOf(t *testing.T, m *RootMap, paths ...string) Recording {
 
 func mustPack(t *testing.T, opt Options, r Result, order Order) image.PackRecord {
 	t.Helper()
-	record, err := Pack(t.Context(), PackOptions{Store: opt.Store, Key: opt.Key, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2})
+	record, err := Pack(t.Context(), PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestPackRefuses(t *testing.T) {
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(1))
 	zeros, _ := mapOf(t, opt, r).Find("usr/lib/zeros")
-	po := PackOptions{Store: opt.Store, Key: opt.Key, Version: r.Version, Manifest: r.Manifest}
+	po := PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
 	for name, order := range map[string]Order{
 		"empty": {}, "zeros": {Extents: []image.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
 		"beyond the end": {Extents: []image.Extent{{Start: 1 << 30, Blocks: 4}}},

@@ -28,7 +28,7 @@ func (b *builder) publish(context.Context) error {
 		return err
 	}
 	b.result.Version = image.Version(data)
-	_, err = b.Store.GetVersion(b.result.Version)
+	before, err := b.Store.GetVersion(b.result.Version)
 	b.result.Existed = err == nil
 	b.result.Manifest = b.manifest
 	b.result.Objects = int64(len(b.ids))
@@ -36,7 +36,7 @@ func (b *builder) publish(context.Context) error {
 		return nil
 	}
 	b.result.Version, err = b.Store.PutVersion(store.Version{
-		Manifest: data, Signature: image.Sign(b.Key, data), Provenance: provenance,
+		Manifest: data, Signature: image.JoinSignatures(image.SignAll(data, b.Keys), before.Signature), Provenance: provenance,
 	})
 	return err
 }

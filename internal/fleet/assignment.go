@@ -26,6 +26,10 @@ type Assignment struct {
 	Share       int64         `json:"share,omitempty"`   // bytes of memory for the boot pack; 0: as the node's memory allows
 	Cache       *Cache        `json:"cache,omitempty"`   // what it keeps of what it fetches; nil: no more than it needs
 
+	// RevokedKeys are minisign public keys that sign nothing any more, whatever the node's trust cpio says: one on a
+	// boot medium may be older than the revocation.
+	RevokedKeys []string `json:"revoked_keys,omitempty"`
+
 	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
 }
 

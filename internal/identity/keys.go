@@ -25,7 +25,8 @@ const (
 
 // Keys are the keys of a site.
 type Keys struct {
-	Site   minisign.PrivateKey
+	Site   minisign.PrivateKey // the key that signed when they were opened; zero when it is kept elsewhere
+	Ring   *Ring               // all keys that sign
 	Server ed25519.PrivateKey
 	Secret [32]byte
 }
@@ -47,8 +48,8 @@ func (e *KeyError) Hint() string { return e.hint }
 
 const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again and every image must be signed again"
 
-// SitePublic is the site's public key as nodes get it: base64 without the comment line.
-func (k Keys) SitePublic() string { return k.Site.Public().(minisign.PublicKey).String() }
+// SitePublic is the public key that signs, as nodes get it: base64 without the comment line.
+func (k Keys) SitePublic() string { return k.Ring.Keys()[0].Public }
 
 // ServerPublic is the server's public key.
 func (k Keys) ServerPublic() ed25519.PublicKey { return k.Server.Public().(ed25519.PublicKey) }
@@ -75,7 +76,12 @@ func Open(dir string) (Keys, error) {
 
 // look tells which of the secret files are there. The public key can be made from the secret one.
 func look(dir string) (present, absent []string, err error) {
-	for _, f := range []string{SiteKeyFile, ServerKeyFile, SecretFile} {
+	files := []string{SiteKeyFile, ServerKeyFile, SecretFile}
+	if _, err := os.Lstat(filepath.Join(dir, TrustFile)); err == nil {
+		files = files[1:] // TrustFile says which keys sign
+		present = append(present, TrustFile)
+	}
+	for _, f := range files {
 		_, err := os.Lstat(filepath.Join(dir, f))
 		switch {
 		case err == nil:
@@ -92,7 +98,7 @@ func look(dir string) (present, absent []string, err error) {
 func read(dir string) (Keys, error) {
 	var k Keys
 	for file, decode := range map[string]func(*Keys, []byte) error{
-		SiteKeyFile: decodeSite, ServerKeyFile: decodeServer, SecretFile: decodeSecret,
+		ServerKeyFile: decodeServer, SecretFile: decodeSecret,
 	} {
 		path := filepath.Join(dir, file)
 		b, err := os.ReadFile(path)
@@ -103,20 +109,20 @@ func read(dir string) (Keys, error) {
 			return Keys{}, &KeyError{Path: path, hint: restoreHint, Err: err}
 		}
 	}
+	var err error
+	if k.Ring, err = openRing(dir); err != nil {
+		return Keys{}, err
+	}
+	if all := k.Ring.Signers(); len(all) > 0 {
+		k.Site = all[0]
+	}
 	public := filepath.Join(dir, SitePublicFile)
-	if _, err := os.Stat(public); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(public); errors.Is(err, fs.ErrNotExist) && k.Ring.Keys()[0].Secret == SiteKeyFile {
 		if err := writeFile(public, publicText(k), 0o644); err != nil {
 			return Keys{}, &KeyError{Path: public, Err: err}
 		}
 	}
 	return k, nil
-}
-
-func decodeSite(k *Keys, b []byte) error {
-	if err := k.Site.UnmarshalText(b); err != nil {
-		return fmt.Errorf("not a minisign secret key without a password: %w", err)
-	}
-	return nil
 }
 
 func decodeServer(k *Keys, b []byte) error {

@@ -37,8 +37,21 @@ func VerifyPack(data, signature []byte, version fleet.Digest, keys ...string) (P
 	if found != version {
 		return Pack{}, fmt.Errorf("verify boot pack: it is for version %s, not for %s", found.Short(), version.Short())
 	}
-	if err := verify(data, signature, packTrusted(version, sequence), keys); err != nil {
+	if err := (Trust{Keys: keys}).verify(data, signature, packTrusted(version, sequence)); err != nil {
 		return Pack{}, fmt.Errorf("verify boot pack of version %s: %w", version.Short(), err)
 	}
 	return DecodePack(data)
+}
+
+// RenewPack returns the signatures of a map that keys made, and those of further keys that sign it now, first.
+func RenewPack(data, signature []byte, keep []string, with ...minisign.PrivateKey) []byte {
+	version, sequence, err := packHead(data)
+	if err != nil {
+		return signature
+	}
+	files := make([][]byte, 0, len(with)+1)
+	for _, k := range with {
+		files = append(files, SignPack(k, data))
+	}
+	return JoinSignatures(append(files, onlyBy(data, signature, packTrusted(version, sequence), keep))...)
 }

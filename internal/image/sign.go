@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"aead.dev/minisign"
 )
 
-// MaxSignature is the largest detached signature, in bytes.
+// MaxSignature is the largest detached signature, in bytes: that of MaxSignatures keys.
 const MaxSignature = 4 << 10
 
 // trustedComment starts the signed comment of a manifest's signature. With it a signature that the same key
@@ -21,12 +20,23 @@ const trustedComment = "pando manifest "
 var (
 	ErrUnsigned       = errors.New("no signature")
 	ErrWrongSignature = errors.New("wrong signature")
+	// ErrRevoked is an ErrWrongSignature: the signature is good, and its key does not count any more.
+	ErrRevoked = fmt.Errorf("%w: the key is revoked", ErrWrongSignature)
 )
 
 // Sign returns the detached signature of a manifest's exact bytes, in the format of minisign. The same key
 // and bytes give the same signature.
 func Sign(key minisign.PrivateKey, manifest []byte) []byte {
 	return sign(key, manifest, trustedComment+string(Version(manifest)))
+}
+
+// SignAll returns the signatures of several keys in one file.
+func SignAll(manifest []byte, keys []minisign.PrivateKey) []byte {
+	files := make([][]byte, len(keys))
+	for i, k := range keys {
+		files[i] = Sign(k, manifest)
+	}
+	return JoinSignatures(files...)
 }
 
 func sign(key minisign.PrivateKey, data []byte, comment string) []byte {
@@ -38,51 +48,25 @@ func sign(key minisign.PrivateKey, data []byte, comment string) []byte {
 // Verify checks that one of keys (minisign public keys, base64) signed manifest, and only then reads it.
 // The error is ErrUnsigned or ErrWrongSignature.
 func Verify(manifest, signature []byte, keys ...string) (Manifest, error) {
-	if err := verifyManifest(manifest, signature, keys); err != nil {
+	return Trust{Keys: keys}.Verify(manifest, signature)
+}
+
+// Verify checks that a key that is trusted signed manifest, and only then reads it. The error is ErrUnsigned,
+// ErrRevoked or ErrWrongSignature.
+func (t Trust) Verify(manifest, signature []byte) (Manifest, error) {
+	if err := t.verifyManifest(manifest, signature); err != nil {
 		return Manifest{}, fmt.Errorf("manifest %s: %w", Version(manifest).Short(), err)
 	}
 	return Decode(manifest)
 }
 
-func verifyManifest(manifest, signature []byte, keys []string) error {
+func (t Trust) verifyManifest(manifest, signature []byte) error {
 	if len(manifest) > MaxManifest {
 		return fmt.Errorf("%w: %d bytes are too many", ErrWrongSignature, len(manifest))
 	}
-	err := verify(manifest, signature, trustedComment+string(Version(manifest)), keys)
+	err := t.verify(manifest, signature, trustedComment+string(Version(manifest)))
 	if errors.Is(err, ErrUnsigned) {
 		return fmt.Errorf("%w; build it with `pando image build`, which signs with the site key", err)
 	}
 	return err
-}
-
-// verify checks that one of keys signed data with comment as the trusted comment.
-func verify(data, signature []byte, comment string, keys []string) error {
-	if len(signature) > MaxSignature {
-		return fmt.Errorf("%w: %d bytes are too many", ErrWrongSignature, len(signature))
-	}
-	if len(strings.TrimSpace(string(signature))) == 0 {
-		return ErrUnsigned
-	}
-	var s minisign.Signature
-	if err := s.UnmarshalText(signature); err != nil {
-		return fmt.Errorf("%w: not a minisign signature: %w", ErrWrongSignature, err)
-	}
-	if s.TrustedComment != comment {
-		return fmt.Errorf("%w: it is for %q", ErrWrongSignature, s.TrustedComment)
-	}
-	known := make([]string, 0, len(keys))
-	for _, text := range keys {
-		var key minisign.PublicKey
-		if err := key.UnmarshalText([]byte(text)); err != nil {
-			return fmt.Errorf("trust key %q: %w", text, err)
-		}
-		if key.ID() == s.KeyID {
-			if !minisign.Verify(key, data, signature) {
-				return fmt.Errorf("%w by key %016X", ErrWrongSignature, s.KeyID)
-			}
-			return nil
-		}
-		known = append(known, fmt.Sprintf("%016X", key.ID()))
-	}
-	return fmt.Errorf("%w: by key %016X, trusted are %s", ErrWrongSignature, s.KeyID, strings.Join(known, ", "))
 }

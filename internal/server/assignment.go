@@ -23,7 +23,7 @@ func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, pac
 		Files:    s.configFiles(node, group, b.Addr),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
-		RecordUntil: s.recordings.until(node.Name),
+		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

@@ -114,7 +114,7 @@ func (s *Server) bootConfig(c *current, group fleet.Group, token string, at neti
 		Format: 1, Boot: c.boot.ID, MAC: c.mac, Token: token,
 		Control:   []string{s.controlURL(at)},
 		ServerKey: api.KeyText(s.keys.ServerPublic()),
-		TrustKeys: []string{s.keys.SitePublic()},
+		TrustKeys: s.keys.Ring.Trust().Accepted(),
 		Release:   s.cfg.Release, RebootAfter: s.rebootAfter(group),
 	}
 }

@@ -107,7 +107,7 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 	}
 	trust, err := build.TrustCPIO(api.BootConfig{
 		Format: 1, Medium: p.version, Control: control,
-		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: []string{s.keys.SitePublic()},
+		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: s.keys.Ring.Trust().Accepted(),
 		Release: s.cfg.Release, RebootAfter: s.rebootAfter(p.group),
 	})
 	if err != nil {

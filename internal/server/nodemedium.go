@@ -70,7 +70,8 @@ func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMediu
 		now[i] = media.Header{Sequence: req.Slots[i].Sequence, Digest: req.Slots[i].Digest}
 	}
 	control := s.controlURLs()
-	key := strings.Join(append(append([]string{string(p.version), fmt.Sprint(s.rebootAfter(p.group))}, p.kernelArgs()...), control...), "\n")
+	key := strings.Join(append(append([]string{string(p.version), fmt.Sprint(s.rebootAfter(p.group))}, p.kernelArgs()...),
+		append(control, s.keys.Ring.Trust().Accepted()...)...), "\n")
 	if newest := media.Newest(now); req.Size == 0 && newest.Digest != "" && newest.Digest == s.mediumKs.get(key) {
 		return nil, nil
 	}

@@ -86,8 +86,8 @@ func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 	if !signature { // a version may be signed again with another key
+		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 		w.Header().Set("Cache-Control", forEver)
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))

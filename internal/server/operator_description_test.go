@@ -105,7 +105,8 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
 		api.Step{}, trace.Event{}, api.EventList{}, api.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
 		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{},
-		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
+		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
+		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

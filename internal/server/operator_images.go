@@ -150,7 +150,7 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	}
 	o.keeper.naming.Lock()
 	defer o.keeper.naming.Unlock()
-	if err := o.checkVersion(req.Version); err != nil {
+	if err := o.checkVersion(r.Context(), req.Version); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -175,19 +175,25 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 }
 
 // checkVersion refuses a version that no node of this site would take.
-func (o *operator) checkVersion(d fleet.Digest) error {
+func (o *operator) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if _, err := fleet.ParseDigest(string(d)); err != nil {
 		return checked(err)
 	}
 	v, err := o.store.GetVersion(d)
+	if err == nil {
+		if err := o.signer.renew(ctx, v); err != nil { // it may have been built before there was a key that signs now
+			return err
+		}
+		v, err = o.store.GetVersion(d)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return api.NewError(api.NotFound, err.Error(), "build it on this machine with `pando image build`")
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := image.Verify(v.Manifest, v.Signature, o.site); err != nil {
-		return api.NewError(api.BadRequest, err.Error(), "nodes trust only what the site key of this data directory signed")
+	if _, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature); err != nil {
+		return api.NewError(api.BadRequest, err.Error(), o.unsignedHint(err))
 	}
 	return nil
 }

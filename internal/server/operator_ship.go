@@ -136,10 +136,10 @@ func (o *operator) putVersion(w http.ResponseWriter, r *http.Request) error {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxVersionBody)).Decode(&v); err != nil {
 		return refused("request body: "+err.Error(), "")
 	}
-	m, err := image.Verify(v.Manifest, v.Signature, o.site)
+	m, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature)
 	if err != nil {
-		return api.NewError(api.BadRequest, err.Error(),
-			"nodes of this site boot only what its own key signed: build the image here from its recipe, or give both sites the same site key")
+		return api.NewError(api.BadRequest, err.Error(), "nodes boot only what a key signed that this site trusts: "+
+			"build the image here from its recipe, or trust the other site's key: pando key create NAME --public ITS-site.pub")
 	}
 	if !v.DryRun {
 		if err := o.storeVersion(r.Context(), m, v.StoredVersion); err != nil {
@@ -159,6 +159,11 @@ func (o *operator) storeVersion(ctx context.Context, m image.Manifest, v api.Sto
 	defer unlock()
 	if err := o.allThere(ctx, m); err != nil {
 		return err
+	}
+	if old, err := o.store.GetVersion(image.Version(v.Manifest)); err == nil {
+		if _, err := o.signer.ring.Trust().Verify(old.Manifest, old.Signature); err == nil {
+			v.Signature = old.Signature // it may have more of them
+		}
 	}
 	digest, err := o.store.PutVersion(store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance})
 	if err != nil {
@@ -193,15 +198,15 @@ func (o *operator) allThere(ctx context.Context, m image.Manifest) error {
 // putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well, so one that
 // is not is left out. One that this server made itself of later boots stays.
 func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r image.PackRecord) error {
-	key := m.PackKey
-	if key == "" {
-		key = o.site
+	keys := o.signer.ring.Trust().Accepted()
+	if m.PackKey != "" {
+		keys = []string{m.PackKey}
 	}
 	b, err := o.store.Get(ctx, r.Object)
 	if err != nil {
 		return nil
 	}
-	p, err := image.VerifyPack(b, []byte(r.Signature), v, key)
+	p, err := image.VerifyPack(b, []byte(r.Signature), v, keys...)
 	if err != nil || p.Class != r.Class {
 		return nil
 	}

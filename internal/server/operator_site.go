@@ -116,10 +116,6 @@ func (o *operator) listLeases(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (o *operator) showKeys(*http.Request) (any, error) {
-	return api.Keys{Site: o.site, Server: api.KeyText(o.key)}, nil
-}
-
 func (o *operator) showPolicy(r *http.Request) (any, error) {
 	var p registry.Policy
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {

@@ -49,7 +49,7 @@ func (p *packs) carryFrom(ctx context.Context, v fleet.Digest, m image.Manifest,
 	if len(order.Extents) == 0 {
 		return nil // two images of one name that have nothing in common
 	}
-	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Key: p.key, Version: v, Manifest: m, Order: order, From: from, Log: p.log, Now: p.now})
+	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Order: order, From: from, Log: p.log, Now: p.now})
 	if err != nil {
 		return err
 	}

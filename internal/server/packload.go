@@ -35,7 +35,7 @@ func (p *packs) load(ctx context.Context, v fleet.Digest, r image.PackRecord) (i
 	if err != nil {
 		return image.Pack{}, err
 	}
-	return image.VerifyPack(data, []byte(r.Signature), v, p.versions.site)
+	return image.VerifyPack(data, []byte(r.Signature), v, p.ring.Trust().Accepted()...)
 }
 
 // measured reads the traces of a version, newest first.

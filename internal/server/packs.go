@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"aead.dev/minisign"
-
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -22,7 +21,7 @@ type packs struct {
 	versions *versions
 	registry *registry.Registry
 	traces   *traces
-	key      minisign.PrivateKey
+	ring     *identity.Ring
 	now      func() time.Time
 	seen     func(fleet.Node) time.Time // when a node was heard of
 	log      *slog.Logger
@@ -119,8 +118,8 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 	if err != nil {
 		return err
 	}
-	if m.PackKey != "" && m.PackKey != p.versions.site {
-		return nil // whoever has that key makes its packs
+	if !signsPacks(p.ring, m) {
+		return nil // whoever has the key makes its packs
 	}
 	has, err := p.has(ctx, v)
 	if err != nil {
@@ -147,7 +146,7 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob) error {
 	begin := time.Now()
-	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Key: p.key, Version: v, Manifest: m, Class: j.class,
+	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
 		Order: j.order, Boots: j.boots, Log: p.log, Now: p.now})
 	if err != nil {
 		return err

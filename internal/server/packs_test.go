@@ -293,7 +293,7 @@ func TestPackIsTriedAgain(t *testing.T) {
 	if err := os.Rename(index, index+".away"); err != nil {
 		t.Fatal(err)
 	}
-	p := &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site, now: s.now, log: slog.New(slog.DiscardHandler),
+	p := &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring, now: s.now, log: slog.New(slog.DiscardHandler),
 		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	made := func() int {
 		t.Helper()

@@ -61,7 +61,7 @@ func (s *Server) socketRoutes() http.Handler {
 type operator struct {
 	reg        *registry.Registry
 	store      *store.Dir
-	site       string            // minisign public key that signs manifests
+	signer     *signer           // the keys that sign versions
 	key        ed25519.PublicKey // the server's
 	release    string
 	started    time.Time
@@ -78,7 +78,7 @@ type operator struct {
 }
 
 func (s *Server) operator() *operator {
-	return &operator{reg: s.registry, store: s.store, site: s.keys.SitePublic(), key: s.keys.ServerPublic(),
+	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, errands: s.errands, now: s.now, log: s.log}
 }

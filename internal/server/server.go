@@ -30,6 +30,7 @@ type Server struct {
 	registry *registry.Registry
 	store    *store.Dir
 	versions *versions
+	signer   *signer
 	files    bootFiles
 	agent    *agent
 	traces   *traces
@@ -85,7 +86,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.versions = &versions{store: s.store, site: s.keys.SitePublic()}
+	s.versions = &versions{store: s.store, ring: s.keys.Ring}
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
@@ -93,8 +94,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
-	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, key: s.keys.Site,
+	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
 		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.disks = newDiskDrivers(s.store, s.log)

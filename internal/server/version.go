@@ -8,14 +8,15 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
 )
 
-// versions reads manifests whose signature is this site's, and remembers them: they never change.
+// versions reads manifests that a key of this site signed, and remembers them: they never change.
 type versions struct {
 	store *store.Dir
-	site  string // public key
+	ring  *identity.Ring
 
 	mu    sync.Mutex
 	known map[fleet.Digest]image.Manifest
@@ -47,16 +48,30 @@ func (v *versions) manifest(d fleet.Digest) (image.Manifest, error) {
 	if err != nil {
 		return image.Manifest{}, &bootError{err, "build or copy the version again, or point the group at another one"}
 	}
-	m, err := image.Verify(stored.Manifest, stored.Signature, v.site)
+	m, err := v.ring.Trust().Verify(stored.Manifest, stored.Signature)
 	if err != nil {
-		return image.Manifest{}, &bootError{fmt.Errorf("version %s: %w", d.Short(), err),
-			"nodes boot only what this site's key has signed: build the image here, or sign it with keys/site.key"}
+		return image.Manifest{}, &bootError{err, signatureHint(err)}
 	}
 	if v.known == nil || len(v.known) >= maxVersions {
 		v.known = make(map[fleet.Digest]image.Manifest)
 	}
 	v.known[d] = m
 	return m, nil
+}
+
+// signatureHint is what can be done about a version that is not signed by a key that is trusted.
+func signatureHint(err error) string {
+	if errors.Is(err, image.ErrRevoked) {
+		return "boot another version (`pando group set GROUP --image IMAGE`), or build this one again, which signs it with a key that is trusted"
+	}
+	return "nodes boot only what a key of this site has signed: build the image here, or trust its key (`pando key create NAME --public KEY`)"
+}
+
+// forget makes every manifest be verified again: a key was revoked.
+func (v *versions) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known = nil
 }
 
 // kernel returns the object name of a version's kernel, "" when it cannot be told.

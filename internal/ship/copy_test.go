@@ -90,7 +90,7 @@ func TestCopy(t *testing.T) {
 func TestCopyBrokenOff(t *testing.T) {
 	from, to, v := pair(t)
 	sent := 0
-	for n := int32(3); ; n += 120 {
+	for n := int32(3); ; n += 290 {
 		stick := &pulledOut{Directory: from}
 		stick.left.Store(n)
 		r, err := Copy(t.Context(), Options{From: stick, To: to, Ref: "lab"})
@@ -114,8 +114,8 @@ func TestCopyBrokenOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sent == 0 || sent > 200 {
-		t.Errorf("the last of several tries sent %d of 303 objects", sent)
+	if sent == 0 || sent > 290 {
+		t.Errorf("the last of several tries sent %d objects", sent)
 	}
 	report, err := to.store.Check(t.Context(), nil, nil)
 	if err != nil || report.Versions != 1 || len(report.Problems) != 0 {

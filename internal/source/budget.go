@@ -25,6 +25,7 @@ const (
 type budget struct {
 	free  int64        // bytes that the files may have
 	asked bool         // free was given with --max-size
+	from  int64        // bytes unpacked before the ratio counts
 	files int64        // that may still be made
 	bytes int64        // of files so far, holes counted
 	out   int64        // bytes read so far, unpacked
@@ -37,7 +38,7 @@ func newBudget(dir string, l Limits) (*budget, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return nil, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	b := &budget{free: int64(st.Bavail) * st.Bsize, files: maxFiles}
+	b := &budget{free: int64(st.Bavail) * st.Bsize, files: maxFiles, from: ratioFrom}
 	if st.Files > 0 {
 		b.files = min(b.files, int64(st.Ffree))
 	}
@@ -76,12 +77,12 @@ func (b *budget) tooLarge() error {
 
 // check is asked after each piece of an archive that was read.
 func (b *budget) check() error {
-	if b.out > ratioFrom && !b.asked && b.out/maxRatio > b.in.Load() {
+	if b.out > b.from && !b.asked && b.out/maxRatio > b.in.Load() {
 		return &LimitError{fmt.Sprintf("%d MB of it unpack to %d MB so far, which is no root file system", b.in.Load()/1e6, b.out/1e6),
 			"if it is one, say how large it may be with --max-size"}
 	}
 	// An archive has its files and a few blocks for each; more is only there to be read.
-	if b.out > ratioFrom && b.out/2 > b.free {
+	if b.out > b.from && b.out/2 > b.free {
 		return b.tooLarge()
 	}
 	return nil

@@ -44,8 +44,13 @@ func decompress(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 	case bytes.Equal(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
 		return xz(ctx, in)
 	}
-	return io.NopCloser(in), nil
+	return plainReader{in}, nil
 }
+
+// plainReader is an archive that is not packed.
+type plainReader struct{ io.Reader }
+
+func (plainReader) Close() error { return nil }
 
 // program is the output of a program that unpacks.
 type program struct {

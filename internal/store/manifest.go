@@ -53,10 +53,15 @@ func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 			return "", err
 		}
 	}
-	if err := d.putFile(d.SignaturePath(v.Digest), v.Signature); err != nil {
+	if err := d.PutSignature(v.Digest, v.Signature); err != nil {
 		return "", err
 	}
 	return v.Digest, d.putFile(d.ManifestPath(v.Digest), v.Manifest)
+}
+
+// PutSignature replaces the signatures of a version. The lock is held.
+func (d *Dir) PutSignature(v fleet.Digest, signature []byte) error {
+	return d.putFile(d.SignaturePath(v), signature)
 }
 
 // GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have

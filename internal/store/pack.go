@@ -54,6 +54,20 @@ func (d *Dir) PutPack(v fleet.Digest, r image.PackRecord) error {
 	return d.putPacks(v, p)
 }
 
+// SignPacks replaces the signatures of a version's packs by what renew makes of each. The lock is held.
+func (d *Dir) SignPacks(v fleet.Digest, renew func(image.PackRecord) (string, error)) error {
+	p, err := d.packs(v)
+	if err != nil || len(p.Packs) == 0 {
+		return err
+	}
+	for i, r := range p.Packs {
+		if p.Packs[i].Signature, err = renew(r); err != nil {
+			return fmt.Errorf("sign boot pack of %s: %w", v, err)
+		}
+	}
+	return d.putPacks(v, p)
+}
+
 func (d *Dir) putPacks(v fleet.Digest, p image.Packs) error {
 	b, err := image.EncodePacks(p)
 	if err != nil {

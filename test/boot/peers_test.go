@@ -106,7 +106,7 @@ func (s *site) makePack(n node, files ...string) {
 		order.Extents = append(order.Extents, image.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
-	r, err := build.Pack(ctx, build.PackOptions{Store: dir, Key: keys.Site, Version: record.Desired, Manifest: man, Order: order, Boots: 2})
+	r, err := build.Pack(ctx, build.PackOptions{Store: dir, Keys: keys.Ring.Signers(), Version: record.Desired, Manifest: man, Order: order, Boots: 2})
 	if err != nil {
 		s.t.Fatal(err)
 	}

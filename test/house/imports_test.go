@@ -40,7 +40,7 @@ var mayImport = []rule{
 	{"api", []string{"fleet", "chunk", "trace", "image"}},
 	{"ship", []string{"fleet", "chunk", "image", "store", "api"}},
 	{"config", []string{"fleet"}},
-	{"identity", []string{"fleet"}},
+	{"identity", []string{"fleet", "image"}},
 	{"source", []string{"mount", "fleet", "chunk"}},
 	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "source", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "peer", "api"}},

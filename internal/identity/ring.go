@@ -1,0 +1,286 @@
+package identity
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"aead.dev/minisign"
+
+	"pando/internal/image"
+)
+
+// TrustFile is the file of a keys directory that says which keys may sign versions, or might once. A directory without
+// it has one, the site key.
+const TrustFile = "trust.json"
+
+// SigningKey is a key that signs versions, or did.
+type SigningKey struct {
+	Name    string    `json:"name"`
+	Public  string    `json:"public"`           // minisign public key, base64
+	Secret  string    `json:"secret,omitempty"` // file with its secret half in the keys directory; "": it is kept elsewhere
+	Created time.Time `json:"created,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"` // zero: it is trusted
+}
+
+// trustText is the content of TrustFile.
+type trustText struct {
+	Format int          `json:"format"` // 1
+	Keys   []SigningKey `json:"keys"`
+}
+
+// Ring is the keys that may sign versions. The first that is not revoked is the one that signs; the others are trusted
+// beside it. A Ring may be used by several goroutines; each change is on the disk before it is seen.
+type Ring struct {
+	dir string
+
+	mu      sync.RWMutex
+	keys    []SigningKey
+	secrets map[string]minisign.PrivateKey // by public key
+}
+
+// Errors of Ring.
+var (
+	ErrNoKey    = errors.New("no such key")
+	ErrKeyTaken = errors.New("there is a key of that name, or that key")
+	ErrLastKey  = errors.New("it is the only key that is trusted")
+	ErrRevoked  = errors.New("the key is revoked")
+	ErrManyKeys = errors.New("there are as many keys as a version can have signatures")
+)
+
+// openRing reads the keys that sign. Without TrustFile it is the site key, which has to be there.
+func openRing(dir string) (*Ring, error) {
+	r := &Ring{dir: dir, secrets: map[string]minisign.PrivateKey{}}
+	path := filepath.Join(dir, TrustFile)
+	b, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.keys = []SigningKey{{Name: "site", Secret: SiteKeyFile}}
+	case err == nil:
+		var t trustText
+		if err = json.Unmarshal(b, &t); err == nil && t.Format != 1 {
+			err = fmt.Errorf("format %d, this Pando knows 1; upgrade it", t.Format)
+		}
+		r.keys = t.Keys
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &KeyError{Path: path, hint: restoreHint, Err: err}
+	}
+	for i, k := range r.keys {
+		if k.Secret == "" || !k.Revoked.IsZero() {
+			continue
+		}
+		if err := r.readSecret(&r.keys[i]); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.trusted()) == 0 {
+		return nil, &KeyError{Path: path, hint: restoreHint, Err: errors.New("it trusts no key")}
+	}
+	return r, nil
+}
+
+func (r *Ring) readSecret(k *SigningKey) error {
+	path := filepath.Join(r.dir, filepath.Base(k.Secret))
+	b, err := os.ReadFile(path)
+	var secret minisign.PrivateKey
+	if err == nil {
+		if err = secret.UnmarshalText(b); err != nil {
+			err = fmt.Errorf("not a minisign secret key without a password: %w", err)
+		}
+	}
+	if err != nil {
+		return &KeyError{Path: path, hint: restoreHint, Err: err}
+	}
+	public := secret.Public().(minisign.PublicKey).String()
+	if k.Public != "" && k.Public != public {
+		return &KeyError{Path: path, hint: restoreHint, Err: fmt.Errorf("it is not the secret half of key %s", k.Name)}
+	}
+	k.Public = public
+	r.secrets[public] = secret
+	return nil
+}
+
+// Keys are all keys, the one that signs first, those that are revoked last.
+func (r *Ring) Keys() []SigningKey {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out := r.trusted()
+	for _, k := range r.keys {
+		if !k.Revoked.IsZero() {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func (r *Ring) trusted() []SigningKey {
+	return slices.DeleteFunc(slices.Clone(r.keys), func(k SigningKey) bool { return !k.Revoked.IsZero() })
+}
+
+// Trust is whose signatures count now.
+func (r *Ring) Trust() image.Trust {
+	var t image.Trust
+	for _, k := range r.Keys() {
+		if k.Revoked.IsZero() {
+			t.Keys = append(t.Keys, k.Public)
+		} else {
+			t.Revoked = append(t.Revoked, k.Public)
+		}
+	}
+	return t
+}
+
+// All are the public keys of all keys, revoked ones too.
+func (r *Ring) All() []string {
+	t := r.Trust()
+	return append(t.Keys, t.Revoked...)
+}
+
+// Signers are the keys that sign what is made now: all that are trusted and here, the first before the others. So
+// who trusts only some of them takes it.
+func (r *Ring) Signers() []minisign.PrivateKey {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var out []minisign.PrivateKey
+	for _, k := range r.trusted() {
+		if s, ok := r.secrets[k.Public]; ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Here reports whether the server has the secret half of a key.
+func (r *Ring) Here(k SigningKey) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.secrets[k.Public]
+	return ok
+}
+
+// Find returns the key of a name, or with a public key.
+func (r *Ring) Find(name string) (SigningKey, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if i := r.index(name); i >= 0 {
+		return r.keys[i], nil
+	}
+	return SigningKey{}, fmt.Errorf("key %s: %w", name, ErrNoKey)
+}
+
+func (r *Ring) index(name string) int {
+	return slices.IndexFunc(r.keys, func(k SigningKey) bool { return k.Name == name || k.Public == name })
+}
+
+// Add makes a key and trusts it behind the others; with a public key, one whose secret half is kept elsewhere.
+func (r *Ring) Add(name, public string, now time.Time) (SigningKey, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := SigningKey{Name: name, Public: public, Created: now.UTC().Truncate(time.Second)}
+	if r.index(name) >= 0 || public != "" && r.index(public) >= 0 {
+		return k, fmt.Errorf("key %s: %w", name, ErrKeyTaken)
+	}
+	if len(r.trusted()) >= image.MaxSignatures {
+		return k, fmt.Errorf("key %s: %w; revoke one", name, ErrManyKeys)
+	}
+	var secret minisign.PrivateKey
+	if public == "" {
+		var err error
+		if k, secret, err = r.create(k); err != nil {
+			return k, fmt.Errorf("key %s: %w", name, err)
+		}
+	}
+	if err := r.save(append(slices.Clone(r.keys), k)); err != nil {
+		return k, err
+	}
+	if public == "" {
+		r.secrets[k.Public] = secret
+	}
+	return k, nil
+}
+
+// create makes the files of a new key.
+func (r *Ring) create(k SigningKey) (SigningKey, minisign.PrivateKey, error) {
+	public, secret, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		return k, secret, err
+	}
+	k.Public, k.Secret = public.String(), "sign-"+k.Name+".key"
+	text, err := secret.MarshalText()
+	if err != nil {
+		return k, secret, err
+	}
+	readable, err := public.MarshalText()
+	if err != nil {
+		return k, secret, err
+	}
+	return k, secret, errors.Join(
+		writeFile(filepath.Join(r.dir, "sign-"+k.Name+".pub"), append(readable, '\n'), 0o644),
+		writeFile(filepath.Join(r.dir, k.Secret), append(text, '\n'), 0o600))
+}
+
+// Use makes a key that is trusted the one that signs.
+func (r *Ring) Use(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := r.index(name)
+	switch {
+	case i < 0:
+		return fmt.Errorf("key %s: %w", name, ErrNoKey)
+	case !r.keys[i].Revoked.IsZero():
+		return fmt.Errorf("key %s: %w", name, ErrRevoked)
+	}
+	k := r.keys[i]
+	return r.save(append([]SigningKey{k}, slices.Delete(slices.Clone(r.keys), i, i+1)...))
+}
+
+// Revoke ends the trust in a key, for good: its secret half is removed.
+func (r *Ring) Revoke(name string, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := r.index(name)
+	switch {
+	case i < 0:
+		return fmt.Errorf("key %s: %w", name, ErrNoKey)
+	case !r.keys[i].Revoked.IsZero():
+		return fmt.Errorf("key %s: %w", name, ErrRevoked)
+	case len(r.trusted()) == 1:
+		return fmt.Errorf("key %s: %w", name, ErrLastKey)
+	}
+	keys := slices.Clone(r.keys)
+	secret := keys[i].Secret
+	keys[i].Revoked, keys[i].Secret = now.UTC().Truncate(time.Second), ""
+	if err := r.save(keys); err != nil {
+		return err
+	}
+	delete(r.secrets, keys[i].Public)
+	if secret == "" {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(r.dir, filepath.Base(secret))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("key %s is revoked; its secret half is still there: %w", name, err)
+	}
+	return nil
+}
+
+// save writes the list and then uses it.
+func (r *Ring) save(keys []SigningKey) error {
+	b, err := json.MarshalIndent(trustText{Format: 1, Keys: keys}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode keys: %w", err)
+	}
+	path := filepath.Join(r.dir, TrustFile)
+	if err := writeFile(path, append(b, '\n'), 0o644); err != nil {
+		return &KeyError{Path: path, Err: err, hint: "check that the disk is not full and not read-only"}
+	}
+	r.keys = keys
+	return nil
+}

@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"aead.dev/minisign"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/registry"
+	"pando/internal/store"
+)
+
+func (o *operator) showKeys(*http.Request) (any, error) {
+	signed, only, err := o.signer.signatures()
+	if err != nil {
+		return nil, err
+	}
+	out := api.Keys{Server: api.KeyText(o.key)}
+	for i, k := range o.signer.ring.Keys() {
+		view := o.keyView(k, i == 0)
+		view.Versions, view.Only = signed[k.Public], only[k.Public]
+		out.Signing = append(out.Signing, view)
+	}
+	out.Site = out.Signing[0].Public
+	return out, nil
+}
+
+func (o *operator) keyView(k identity.SigningKey, first bool) api.Key {
+	view := api.Key{Name: k.Name, Public: k.Public, State: api.KeyTrusted, Here: o.signer.ring.Here(k), Created: k.Created, Revoked: k.Revoked}
+	var public minisign.PublicKey
+	if public.UnmarshalText([]byte(k.Public)) == nil {
+		view.ID = image.KeyID(public.ID())
+	}
+	switch {
+	case !k.Revoked.IsZero():
+		view.State = api.KeyRevoked
+	case first:
+		view.State = api.KeySigns
+	}
+	return view
+}
+
+func (o *operator) createKey(r *http.Request) (any, error) {
+	req, err := body[api.KeyCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checked(fleet.ValidName("key", req.Name)); err != nil {
+		return nil, err
+	}
+	if req.Public != "" {
+		if req.Public, err = image.ParseKey(req.Public); err != nil {
+			return nil, refused("key "+req.Name+": "+err.Error(), "it is the second line of the file that `minisign -G` calls minisign.pub")
+		}
+	}
+	o.signer.mu.Lock()
+	defer o.signer.mu.Unlock()
+	k, err := o.signer.ring.Add(req.Name, req.Public, o.now())
+	if err != nil {
+		return nil, keyRefused(err)
+	}
+	o.log.Info("key is trusted from the next boots on", "key", k.Name, "public", k.Public)
+	if req.Public == "" { // what is here signs beside the others, so that it is known to all by the time it is the first
+		if _, err := o.signer.signAll(r.Context()); err != nil {
+			return nil, signingFailed(err)
+		}
+	}
+	return o.keyView(k, false), nil
+}
+
+// keyRefused is the answer to an error of the ring.
+func keyRefused(err error) error {
+	switch {
+	case errors.Is(err, identity.ErrNoKey):
+		return api.NewError(api.NotFound, err.Error(), "`pando key list` shows what there is")
+	case errors.Is(err, identity.ErrLastKey):
+		return api.NewError(api.Conflict, err.Error(), "give the site another one first: `pando key rotate NAME`")
+	case errors.Is(err, identity.ErrKeyTaken), errors.Is(err, identity.ErrRevoked), errors.Is(err, identity.ErrManyKeys):
+		return api.NewError(api.Conflict, err.Error(), "`pando key list` shows what there is")
+	}
+	return err
+}
+
+// signingFailed says that the same request goes on.
+func signingFailed(err error) error {
+	var locked *store.LockedError
+	if errors.As(err, &locked) {
+		return api.NewError(api.Conflict, "the keys are changed, and versions are not signed yet: "+err.Error(), "when it is done, say the same again")
+	}
+	return withHint(err, "the keys are changed, and not every version is signed anew; mend that and say the same again")
+}
+
+func (o *operator) rotateKey(r *http.Request) (any, error) {
+	req, err := body[api.KeyUse](r)
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("name")
+	if err := checked(fleet.ValidName("key", name)); err != nil {
+		return nil, err
+	}
+	o.signer.mu.Lock()
+	defer o.signer.mu.Unlock()
+	out := api.KeyChange{DryRun: req.DryRun, Without: []api.KeyVersion{}}
+	k, err := o.signer.ring.Find(name)
+	switch {
+	case errors.Is(err, identity.ErrNoKey) && req.DryRun:
+		k = identity.SigningKey{Name: name}
+	case errors.Is(err, identity.ErrNoKey):
+		k, err = o.signer.ring.Add(name, "", o.now())
+	case err == nil && !k.Revoked.IsZero():
+		err = fmt.Errorf("key %s: %w", name, identity.ErrRevoked)
+	}
+	if err != nil && !req.DryRun {
+		return nil, keyRefused(err)
+	}
+	if !req.DryRun {
+		if err := o.signer.ring.Use(name); err != nil {
+			return nil, keyRefused(err)
+		}
+		o.log.Info("key signs from now on", "key", k.Name, "public", k.Public)
+		if out.Signed, err = o.signer.signAll(r.Context()); err != nil {
+			return nil, signingFailed(err)
+		}
+	}
+	out.Key = o.keyView(k, true)
+	out.Without, err = o.lacking(r.Context(), []string{k.Public})
+	return out, err
+}
+
+// lacking lists the versions that none of keys signed, with what wants them.
+func (o *operator) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, error) {
+	out := []api.KeyVersion{}
+	lacking, err := o.signer.lacking(keys)
+	if err != nil || len(lacking) == 0 {
+		return out, err
+	}
+	err = o.reg.View(ctx, func(tx *registry.Tx) error {
+		holds, err := o.holders(ctx, tx)
+		for _, v := range lacking {
+			out = append(out, api.KeyVersion{Version: v, InUse: holds[v]})
+		}
+		return err
+	})
+	return out, err
+}
+
+func (o *operator) revokeKey(r *http.Request) (any, error) {
+	req, err := body[api.KeyUse](r)
+	if err != nil {
+		return nil, err
+	}
+	o.signer.mu.Lock()
+	defer o.signer.mu.Unlock()
+	ring := o.signer.ring
+	k, err := ring.Find(r.PathValue("name"))
+	if err == nil && !k.Revoked.IsZero() {
+		err = fmt.Errorf("key %s: %w", k.Name, identity.ErrRevoked)
+	}
+	if err == nil && len(ring.Trust().Accepted()) == 1 {
+		err = fmt.Errorf("key %s: %w", k.Name, identity.ErrLastKey)
+	}
+	if err != nil {
+		return nil, keyRefused(err)
+	}
+	out := api.KeyChange{DryRun: req.DryRun}
+	if out.Without, err = o.lacking(r.Context(), without(ring.Trust().Accepted(), k.Public)); err != nil {
+		return nil, err
+	}
+	for _, v := range out.Without {
+		if len(v.InUse) > 0 && !req.Force && !req.DryRun {
+			return nil, api.NewError(api.Conflict, fmt.Sprintf("version %s, which %s wants, is signed by no other trusted key than %s",
+				v.Version.Short(), strings.Join(v.InUse, ", "), k.Name), "sign all with another one first (`pando key rotate NAME`), or --force")
+		}
+	}
+	if !req.DryRun {
+		if err := ring.Revoke(k.Name, o.now()); err != nil {
+			return nil, keyRefused(err)
+		}
+		o.signer.versions.forget()
+		o.log.Warn("key is revoked", "key", k.Name, "public", k.Public, "versions", len(out.Without))
+		if out.Signed, err = o.signer.signAll(r.Context()); err != nil {
+			return nil, signingFailed(err)
+		}
+		k, _ = ring.Find(k.Name)
+	}
+	out.Key = o.keyView(k, false)
+	return out, nil
+}
+
+// addSignature takes a signature that was made where a key is kept.
+func (o *operator) addSignature(r *http.Request) (any, error) {
+	req, err := body[api.SignatureAdd](r)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := o.store.Lock(r.Context(), "keys")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	v, err := o.store.GetVersion(req.Version)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.NewError(api.NotFound, err.Error(), "`pando image list` shows what there is")
+	}
+	if err != nil {
+		return nil, err
+	}
+	ring := o.signer.ring
+	by := image.Signers(v.Manifest, []byte(req.Signature), ring.Trust().Accepted())
+	if len(by) == 0 {
+		_, err := ring.Trust().Verify(v.Manifest, []byte(req.Signature))
+		return nil, refused(err.Error(), "sign it as `pando key export` says, with a key that `pando key list` shows as trusted")
+	}
+	k, err := ring.Find(by[0])
+	if err != nil {
+		return nil, keyRefused(err)
+	}
+	return o.keyView(k, ring.Keys()[0].Public == k.Public),
+		o.store.PutSignature(v.Digest, image.JoinSignatures(image.OnlyBy(v.Manifest, []byte(req.Signature), by), v.Signature))
+}
+
+// unsignedHint says how a version that was built gets its signature.
+func (o *operator) unsignedHint(err error) string {
+	if errors.Is(err, image.ErrUnsigned) && len(o.signer.ring.Signers()) == 0 {
+		k := o.signer.ring.Keys()[0].Name
+		return fmt.Sprintf("no key that signs is kept here: `pando key export %s DIR`, sign there, `pando key import DIR`, and build again", k)
+	}
+	return "nodes trust only what a key of this data directory signed: `pando key list`"
+}

@@ -1,0 +1,169 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	fetchers   = 3                // layers fetched at once, as Docker does
+	fetchTries = 5                // in a row without a byte
+	fetchPause = 2 * time.Second  // before another try, times the tries before
+	fetchStall = 60 * time.Second // without a byte
+)
+
+// fetch puts the layers of a registry into a directory, where those of an earlier call may be.
+func (i *ociImage) fetch(ctx context.Context, keep string, b *budget, bar *bar) error {
+	if i.local() {
+		return nil
+	}
+	if size := i.size(); size > b.free || size < 0 {
+		return fmt.Errorf("its layers have %d MB, more than there is room for: %w", size/1e6, b.tooLarge())
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fetchers)
+	bar.note("fetching layers")
+	for _, l := range i.layers {
+		file := filepath.Join(keep, l.desc.Digest.Algorithm+"-"+l.desc.Digest.Hex)
+		l.open = func(context.Context) (io.ReadCloser, error) { return os.Open(file) }
+	}
+	for n, l := range i.distinct() {
+		group.Go(func() error {
+			if err := i.fetchLayer(ctx, l, keep, bar); err != nil {
+				return roomHint(fmt.Errorf("fetch layer %d of %d (%s): %w", n+1, len(i.layers), l, err), keep)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// distinct are the layers, each digest once: two fetchers must not write one file.
+func (i *ociImage) distinct() []*ociLayer {
+	seen := map[string]bool{}
+	var out []*ociLayer
+	for _, l := range i.layers {
+		if !seen[l.String()] {
+			out = append(out, l)
+		}
+		seen[l.String()] = true
+	}
+	return out
+}
+
+// fetchLayer fetches a layer, or what is missing of it, and verifies it. Nobody has verified the part that an earlier call left:
+// where that was wrong, all is fetched again.
+func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar *bar) error {
+	file := filepath.Join(keep, l.desc.Digest.Algorithm+"-"+l.desc.Digest.Hex)
+	if info, err := os.Stat(file); err == nil && info.Size() == l.desc.Size {
+		bar.add(l.desc.Size)
+		return nil
+	}
+	f, err := os.OpenFile(file+".part", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		resumed, err := i.continued(ctx, l, f, bar)
+		if err == nil {
+			return os.Rename(f.Name(), file)
+		}
+		var wrong *DigestError
+		if !errors.As(err, &wrong) {
+			return err
+		}
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+		if !resumed {
+			return wrong
+		}
+	}
+}
+
+// continued fetches what a file has not, and tells whether it had anything.
+func (i *ociImage) continued(ctx context.Context, l *ociLayer, f *os.File, bar *bar) (resumed bool, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	sum := newHashing(io.LimitReader(f, l.desc.Size))
+	if _, err := io.Copy(io.Discard, sum); err != nil {
+		return false, err
+	}
+	if err := f.Truncate(sum.n); err != nil {
+		return false, err
+	}
+	bar.add(sum.n)
+	resumed = sum.n > 0
+	if err := i.retried(ctx, l, f, sum, bar); err != nil {
+		return resumed, err
+	}
+	return resumed, sum.is(l.desc.Digest)
+}
+
+// retried asks until all is there. What a registry refuses is not asked for again.
+func (i *ociImage) retried(ctx context.Context, l *ociLayer, f *os.File, sum *hashing, bar *bar) error {
+	for failed := 0; sum.n < l.desc.Size; {
+		before := sum.n
+		err := i.fetchRest(ctx, l, f, sum, bar)
+		var refused *transport.Error
+		if errors.As(err, &refused) && refused.StatusCode < http.StatusInternalServerError && refused.StatusCode != http.StatusTooManyRequests {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var local *os.PathError
+		if errors.As(err, &local) {
+			return err
+		}
+		if failed++; sum.n > before {
+			failed = 0
+		}
+		if failed == fetchTries {
+			return fmt.Errorf("given up after %d tries; the same command continues: %w", failed, err)
+		}
+		if failed == 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Duration(failed) * fetchPause): // the registry may be starting again
+		}
+	}
+	return nil
+}
+
+// fetchRest appends to a file what is missing, until the connection ends or stalls.
+func (i *ociImage) fetchRest(ctx context.Context, l *ociLayer, f *os.File, sum *hashing, bar *bar) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := time.AfterFunc(fetchStall, func() { cancel(errors.New("no byte came for a minute")) })
+	defer stall.Stop()
+	body, err := i.blob(ctx, l.desc, sum.n)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := f.Seek(sum.n, io.SeekStart); err != nil {
+		return err
+	}
+	sum.r = io.LimitReader(body, l.desc.Size-sum.n)
+	sum.each = func(n int64) { stall.Reset(fetchStall); bar.add(n) }
+	n, err := io.Copy(f, sum)
+	if err == nil && n == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
