@@ -89,9 +89,13 @@ func buildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	}
 	l := &lab{out: stdout, err: stderr}
 	r, err := l.builder(ctx, args[1], func(o *build.Options) { o.Recipe, o.FromDir = nil, args[0] })
-	if err == nil {
-		_, err = fmt.Fprintln(stdout, r.NewBytes)
+	if err != nil {
+		return err
 	}
+	for _, step := range build.Steps() {
+		fmt.Fprintf(stderr, "  %-8s %6.1f s\n", step, r.Elapsed[step].Seconds())
+	}
+	_, err = fmt.Fprintln(stdout, r.NewBytes)
 	return err
 }
 
@@ -105,7 +109,7 @@ func (l *lab) builder(ctx context.Context, work string, change func(*build.Optio
 	if err != nil {
 		return build.Result{}, err
 	}
-	o := build.Options{Store: dir, Key: keys.Site, Work: filepath.Join(work, "work")}
+	o := build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")}
 	if l.recipe != "" {
 		if o.Recipe, err = build.LoadRecipe(l.recipe); err != nil {
 			return build.Result{}, err

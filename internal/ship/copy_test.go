@@ -60,7 +60,7 @@ func TestCopy(t *testing.T) {
 	var shown []int64
 	o := Options{From: from, To: to, Ref: "lab", Progress: func(done, _ int64) { shown = append(shown, done) }}
 	r, err := Copy(t.Context(), o)
-	if err != nil || r.Version != v || r.Sent != r.Objects || r.Moved != r.Bytes || r.Objects != 303 {
+	if err != nil || r.Version != v || r.Sent != r.Objects || r.Moved != r.Bytes || r.Objects < 303 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if len(shown) < 3 || shown[len(shown)-1] != r.Moved {
