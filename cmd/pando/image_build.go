@@ -104,7 +104,9 @@ func (f buildFlags) options(data string) (build.Options, error) {
 	case f.format != "auto":
 		return opt, withHint(usagef("--format %s: no such root file system", f.format), "use auto or one of "+strings.Join(image.FileSystems(), ", "))
 	}
-	f.sourceFlags.choice.Exclude = append(f.sourceFlags.choice.Exclude, data) // it has the images, and the keys
+	if abs, err := filepath.Abs(data); err == nil && f.fromHost {
+		f.choice.Exclude = append(f.choice.Exclude, abs) // it has the images, and the keys
+	}
 	return opt, f.sourceFlags.into(&opt)
 }
 
