@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/mount"
 )
 
 // buildFlags are the flags of `image build`.
@@ -56,11 +58,19 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.kernelFrom != "" && a.server == "" && os.Geteuid() == 0 { // a version's root file system is mounted, for this process alone
+		if err := mount.Private(); err != nil {
+			return err
+		}
+	}
 	b, err := a.openBuilder(ctx, name, f.tags)
 	if err != nil {
 		return err
 	}
 	defer b.close()
+	if opt.KernelFrom, err = f.kernel(ctx, b.client); err != nil {
+		return err
+	}
 	opt.Store, opt.Keys, opt.Work = b.options.Store, b.options.Keys, b.options.Work
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
