@@ -16,7 +16,8 @@ import (
 
 func (a *app) imageCommand() *cobra.Command {
 	return noun("image", "What nodes boot: names, versions, tags",
-		a.imageBuild(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageVerify(), a.imageTag(), a.imageDelete())
+		a.imageBuild(), a.imageCapture(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(),
+		a.imageVerify(), a.imageTag(), a.imageDelete())
 }
 
 func (a *app) imageList() *cobra.Command {
@@ -54,14 +55,18 @@ func holders(names []string) string {
 }
 
 func (a *app) imageShow() *cobra.Command {
-	return a.readFlags(&cobra.Command{
+	sbom := false
+	c := &cobra.Command{
 		Use:   "show IMAGE",
 		Short: "Show an image, or one version of it",
 		Example: `  pando image show lab
-  pando image show lab:stable`,
+  pando image show lab:stable --sbom > lab.spdx.json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			if sbom {
+				return a.printSBOM(ctx, c, fleet.Ref(args[0]))
+			}
 			i, err := showRef(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -72,7 +77,17 @@ func (a *app) imageShow() *cobra.Command {
 			a.printImage(i)
 			return nil
 		}),
-	})
+	}
+	c.Flags().BoolVar(&sbom, "sbom", false, "print the bill of materials of one version: its packages, SPDX 2.3 in JSON")
+	return a.readFlags(c)
+}
+
+func (a *app) printSBOM(ctx context.Context, c *api.Client, ref fleet.Ref) error {
+	b, err := c.ImageSBOM(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return writeJSON(a.out, b)
 }
 
 // showRef is an image; with a tag or digest only that version of it.
@@ -145,17 +160,28 @@ func (a *app) imageTag() *cobra.Command {
 
 func (a *app) imageDelete() *cobra.Command {
 	return &cobra.Command{
-		Use:               "delete IMAGE:TAG",
-		Short:             "Remove a tag that nothing follows; the version stays",
+		Use:   "delete IMAGE:TAG | IMAGE@VERSION",
+		Short: "Remove a tag that nothing follows, or a version that nothing holds",
+		Long: `Remove a tag that nothing follows; the version stays. Or take a version from an image, unless a tag, a group or a node
+holds it; its files go with the next ` + "`pando store gc`" + `.`,
+		Example: `  pando image delete lab:old
+  pando image delete lab@sha256:0123...`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			name, tag, _, err := fleet.Ref(args[0]).Split()
-			if err == nil && !strings.Contains(args[0], ":") || tag == "" {
-				err = errors.Join(err, errors.New("name a tag to delete: IMAGE:TAG"))
+			name, tag, digest, err := fleet.Ref(args[0]).Split()
+			if err == nil && !strings.ContainsAny(args[0], ":@") {
+				err = errors.New("name what to delete: IMAGE:TAG or IMAGE@VERSION")
 			}
 			if err != nil {
 				return &usageError{err}
+			}
+			if tag == "" {
+				if err := c.DeleteVersion(ctx, name, digest); err != nil {
+					return err
+				}
+				a.printf("version %s of %s deleted; its files go with the next `pando store gc`\n", digest.Short(), name)
+				return nil
 			}
 			if err := c.DeleteTag(ctx, name, tag); err != nil {
 				return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/mount"
+	"pando/internal/source"
 	"pando/internal/store"
 )
 
@@ -21,6 +24,16 @@ type builder struct {
 	client  *api.Client
 	options build.Options // where a version goes, and who signs it
 	begin   time.Time
+}
+
+// privateMounts gives this process mounts of its own, if what it builds from is mounted.
+func (a *app) privateMounts(opt build.Options) error {
+	_, disk := opt.Source.(source.Disk)
+	base := opt.Recipe != nil && opt.Recipe.Base != ""
+	if !disk && !base && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+		return nil
+	}
+	return mount.Private()
 }
 
 // openBuilder checks what can be checked before the minutes that a build takes: names, and that the server answers.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -12,14 +11,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/source"
 )
 
 // sourceFlags say what an image is made from. One of the first is given.
 type sourceFlags struct {
-	recipe, fromDir, fromOCI, fromTar string
+	recipe, fromDir, fromDisk, fromOCI, fromTar string
+	fromHost                                    bool
+
+	choice choiceFlags
 
 	architecture string
 	kernelFrom   string
@@ -29,6 +30,9 @@ type sourceFlags struct {
 func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.recipe, "recipe", "", "recipe: a file, or a built-in one")
 	fl.StringVar(&f.fromDir, "from-dir", "", "build from the tree in this directory")
+	fl.StringVar(&f.fromDisk, "from-disk", "", "build from the disk of a virtual machine: raw or qcow2")
+	fl.BoolVar(&f.fromHost, "from-host", false, "build from the root of this machine")
+	f.choice.add(fl)
 	fl.StringVar(&f.fromOCI, "from-oci", "", "build from a container image: a reference, a layout directory, or an archive of docker save")
 	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
 	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a container image (default: this machine's)")
@@ -39,12 +43,18 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 // into sets what the image is made from.
 func (f *sourceFlags) into(opt *build.Options) error {
 	limits := source.Limits{MaxSize: int64(f.maxSize)}
+	host := ""
+	if f.fromHost {
+		host = "/"
+	}
 	ways := []struct {
 		flag, value string
 		set         func() error
 	}{
 		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipe(f.recipe); return err }},
 		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
+		{"--from-disk", f.fromDisk, func() error { opt.Source = source.Disk{File: f.fromDisk, Choice: f.choice.Choice}; return nil }},
+		{"--from-host", host, func() error { opt.Source = source.Machine{Choice: f.choice.Choice}; return nil }},
 		{"--from-oci", f.fromOCI, func() (err error) { opt.Source, err = source.ParseOCI(f.fromOCI, f.architecture, limits); return err }},
 		{"--from-tar", f.fromTar, func() error { opt.Source = source.Tar{File: f.fromTar, Limits: limits}; return nil }},
 	}
@@ -61,14 +71,19 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	if given != 1 {
 		return withHint(usagef("give one of %s", strings.Join(names, ", ")), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
 	}
-	if err := set(); err != nil {
+	err := set()
+	if err == nil {
+		opt.KernelFrom, err = f.kernel()
+	}
+	if err != nil {
 		return &usageError{err}
 	}
 	return nil
 }
 
-// kernel is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image is an image here.
-func (f *sourceFlags) kernel(ctx context.Context, c *api.Client) (*build.KernelFrom, error) {
+// kernel is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image is an image
+// here, whose version is still to be asked for.
+func (f *sourceFlags) kernel() (*build.KernelFrom, error) {
 	if f.kernelFrom == "" {
 		return nil, nil //nolint:nilnil // none is asked for
 	}
@@ -88,7 +103,7 @@ func (f *sourceFlags) kernel(ctx context.Context, c *api.Client) (*build.KernelF
 	case err == nil:
 		k.Source = source.Tar{File: f.kernelFrom, Limits: limits}
 	default:
-		k.Version, err = versionOf(ctx, c, f.kernelFrom)
+		return k, nil
 	}
 	return k, err
 }
@@ -101,6 +116,14 @@ func containerPrefix(ref string) bool {
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
+}
+
+// choiceFlags change what a copy of a machine leaves out.
+type choiceFlags struct{ source.Choice }
+
+func (f *choiceFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.Exclude, "exclude", nil, "path of a machine or its disk that is left out, too")
+	fl.StringArrayVar(&f.With, "with", nil, "path of a machine or its disk that is taken, with what is below, though it would be left out")
 }
 
 // sizeValue is a flag of bytes: 500M, 20G, 1.5T, in powers of 1000 as disks are sold.

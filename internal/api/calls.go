@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"strconv"
 
@@ -97,6 +98,36 @@ func (c *Client) ImageTrace(ctx context.Context, ref fleet.Ref) (ImageTrace, err
 		return ImageTrace{}, NewError(BadRequest, err.Error(), "")
 	}
 	return get[ImageTrace](ctx, c, "/v1/images/"+url.PathEscape(name)+"/trace", params("ref", string(ref)))
+}
+
+// ImageDiff tells what a node that has one version fetches for another.
+func (c *Client) ImageDiff(ctx context.Context, from, to fleet.Ref) (ImageDiff, error) {
+	name, _, _, err := to.Split()
+	if err != nil {
+		return ImageDiff{}, NewError(BadRequest, err.Error(), "")
+	}
+	q := params("from", string(from))
+	q.Set("to", string(to))
+	return get[ImageDiff](ctx, c, "/v1/images/"+url.PathEscape(name)+"/diff", q)
+}
+
+// ImageHistory tells which versions an image had, of what they were made, and how its tags moved.
+func (c *Client) ImageHistory(ctx context.Context, name string) (ImageHistory, error) {
+	return get[ImageHistory](ctx, c, "/v1/images/"+url.PathEscape(name)+"/history", nil)
+}
+
+// ImageSBOM is the bill of materials of a version, SPDX 2.3 in JSON.
+func (c *Client) ImageSBOM(ctx context.Context, ref fleet.Ref) (json.RawMessage, error) {
+	name, _, _, err := ref.Split()
+	if err != nil {
+		return nil, NewError(BadRequest, err.Error(), "")
+	}
+	return get[json.RawMessage](ctx, c, "/v1/images/"+url.PathEscape(name)+"/sbom", params("ref", string(ref)))
+}
+
+// DeleteVersion takes a version that nothing holds from an image.
+func (c *Client) DeleteVersion(ctx context.Context, name string, v fleet.Digest) error {
+	return c.call(ctx, "DELETE", "/v1/images/"+url.PathEscape(name)+"/versions/"+url.PathEscape(string(v)), nil, nil, nil)
 }
 
 // AddVersion makes a version of the store known under an image's name.

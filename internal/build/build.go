@@ -24,7 +24,7 @@ type Options struct {
 	FromDir string
 	Source  Source
 
-	KernelFrom *KernelFrom // gives the tree its kernel; not with FromDir, which is not written. nil: the tree has one
+	KernelFrom *KernelFrom // gives the tree its kernel; not with FromDir, which is not written, or a base. nil: the tree has one
 
 	Store    *store.Dir            // gets the objects and the manifest
 	Work     string                // directory for unfinished work, on a disk with room for the tree and the raw image
@@ -107,6 +107,7 @@ type builder struct {
 	result Result
 
 	root     string        // the tree
+	base     *base         // the copy of the version that a recipe begins with; nil without one
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
@@ -121,6 +122,14 @@ func newBuilder(opt Options) (*builder, error) {
 	}
 	if opt.KernelFrom != nil && opt.FromDir != "" {
 		return nil, errors.New("a directory is read where it is and gets no kernel: put one into it, or build from a tarball of it")
+	}
+	if opt.KernelFrom != nil && opt.Recipe != nil && opt.Recipe.Base != "" {
+		return nil, errors.New("a recipe that begins with an image has the kernel of that, or installs one: it gets none from elsewhere")
+	}
+	if opt.Recipe != nil && opt.Recipe.Base != "" {
+		if _, err := opt.Recipe.baseVersion(); err != nil {
+			return nil, err
+		}
 	}
 	if opt.Store == nil || opt.Work == "" {
 		return nil, errors.New("no store or no work directory")
@@ -154,15 +163,15 @@ func newBuilder(opt Options) (*builder, error) {
 }
 
 // run goes through the steps.
-func (b *builder) run(ctx context.Context) error {
+func (b *builder) run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: the tree has files of many owners, and device nodes")
 	}
-	var err error
 	if b.work, err = openWork(ctx, b.Work, b.workName(), b.Progress); err != nil {
 		return err
 	}
 	defer b.work.close()
+	defer func() { err = errors.Join(err, b.closeBase()) }()
 	unlock := func() {}
 	defer func() { unlock() }()
 	steps := []struct {
@@ -190,6 +199,9 @@ func (b *builder) run(ctx context.Context) error {
 		}
 		b.result.Elapsed[step.name] = time.Since(begin)
 		b.Log.Info("build step done", "step", step.name, "seconds", time.Since(begin).Seconds())
+	}
+	if err := b.closeBase(); err != nil {
+		return err
 	}
 	return b.work.remove()
 }

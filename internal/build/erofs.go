@@ -111,6 +111,7 @@ const (
 	erofsType    = 0o170000
 	erofsDir     = 0o040000
 	erofsRegular = 0o100000
+	erofsLink    = 0o120000
 )
 
 // files lists all regular files that have bytes, each inode once, in order of their place in the image.

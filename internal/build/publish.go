@@ -1,12 +1,8 @@
 package build
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"os"
-	"slices"
-	"strings"
 
 	"pando/internal/image"
 	"pando/internal/store"
@@ -14,6 +10,9 @@ import (
 
 // publish is the step that signs and stores the manifest. Before it there is no version; after it, all of it.
 func (b *builder) publish(context.Context) error {
+	if b.base != nil {
+		b.manifest.CommandLine = append(b.manifest.CommandLine, b.base.manifest.CommandLine...)
+	}
 	if b.Recipe != nil {
 		b.manifest.CommandLine = append(b.manifest.CommandLine, b.Recipe.CommandLine...)
 	}
@@ -57,49 +56,4 @@ func (b *builder) fillProvenance() {
 		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.Text
 	}
 	p.Packages = packagesOf(b.root)
-}
-
-// packagesOf lists the Debian packages that are installed in a tree; other trees give none.
-func packagesOf(tree string) []image.Package {
-	root, err := os.OpenRoot(tree)
-	if err != nil {
-		return nil
-	}
-	defer root.Close()
-	f, err := root.Open("var/lib/dpkg/status")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	var out []image.Package
-	var p image.Package
-	installed := false
-	end := func() {
-		if installed && p.Name != "" {
-			out = append(out, p)
-		}
-		p, installed = image.Package{}, false
-	}
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		key, value, _ := strings.Cut(in.Text(), ": ")
-		switch key {
-		case "":
-			end()
-		case "Package":
-			p.Name = value
-		case "Version":
-			p.Version = value
-		case "Architecture":
-			p.Architecture = value
-		case "Status":
-			installed = strings.HasSuffix(value, " installed")
-		}
-	}
-	end()
-	slices.SortFunc(out, func(a, b image.Package) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Architecture, b.Architecture))
-	})
-	return out
 }

@@ -20,6 +20,8 @@ type RootFile struct {
 	Size          int64  // bytes
 	Mode          uint16 // type and permissions, as stat(2) has them
 	Dir           bool
+
+	data int64 // where its bytes begin, if it has any
 }
 
 // RootMap says what lies where in the root file system of a version. It is read from the file system itself, so it
@@ -54,7 +56,10 @@ func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, walk func(*ero
 	}
 	var files []RootFile
 	err = walk(e, func(name string, n erofsInode) error {
-		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir}
+		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir, data: n.start}
+		if n.layout == erofsFlatInline && n.size < chunk.BlockSize {
+			f.data = n.tail
+		}
 		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
 		if n.layout == erofsFlatPlain {
 			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize

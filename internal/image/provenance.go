@@ -41,6 +41,8 @@ type Package struct {
 	Name         string `json:"name"`
 	Version      string `json:"version"`
 	Architecture string `json:"architecture"`
+	Source       string `json:"source,omitempty"` // package that it was built of, where that has another name
+	Kind         string `json:"kind,omitempty"`   // "deb", "apk"
 }
 
 // Encode returns the bytes of the sidecar.

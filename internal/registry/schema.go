@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6},
 }
 
 var eventsSchema = schema{
@@ -90,6 +90,14 @@ ALTER TABLE groups ADD COLUMN cache_size INTEGER NOT NULL DEFAULT 0;
 
 const mainStep5 = `
 ALTER TABLE groups ADD COLUMN offline INTEGER NOT NULL DEFAULT 0;
+`
+
+const mainStep6 = `
+CREATE TABLE tag_moves (
+	seq INTEGER PRIMARY KEY AUTOINCREMENT, image TEXT NOT NULL, tag TEXT NOT NULL, version TEXT NOT NULL, was TEXT NOT NULL,
+	at INTEGER NOT NULL, who TEXT NOT NULL
+) STRICT;
+CREATE INDEX tag_moves_image ON tag_moves (image, seq);
 `
 
 const eventsStep1 = `

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -44,6 +45,17 @@ func (s *Server) operatorOnly(h handler) handler {
 				return err
 			}
 		}
-		return h(w, r)
+		return h(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, token.Name)))
 	}
+}
+
+// operatorKey is where the context of a request has the name of the operator's token.
+type operatorKey struct{}
+
+// who is the operator behind a request: the name of a token, or somebody on this machine.
+func who(r *http.Request) string {
+	if name, ok := r.Context().Value(operatorKey{}).(string); ok {
+		return "token " + name
+	}
+	return "this machine"
 }

@@ -23,11 +23,13 @@ func (h holds) add(v fleet.Digest, by string) {
 }
 
 // holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a node that runs it, is on the
-// way there, or went on from it to a boot that has not come far yet; or that it is one of the newest keep of its image.
-func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int) (holds, error) {
+// way there, or went on from it to a boot that has not come far yet; that it is one of the newest keep of its image; or that a tag
+// was on it less than left ago.
+func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (holds, error) {
 	h := holds{}
 	for _, collect := range []func(*registry.Tx, holds) error{
 		holdTagged, holdWanted,
+		func(tx *registry.Tx, h holds) error { return k.holdLeft(tx, h, left) },
 		func(tx *registry.Tx, h holds) error { return k.holdRunning(ctx, tx, h) },
 		func(tx *registry.Tx, h holds) error { return holdNewest(tx, h, keep) },
 	} {
@@ -42,6 +44,19 @@ func holdTagged(tx *registry.Tx, h holds) error {
 	tags, err := tx.Tags("")
 	for _, t := range tags {
 		h.add(t.Version, "tag "+t.Image+":"+t.Tag)
+	}
+	return err
+}
+
+// leftKept is how long a version stays that a tag has just left: a boot that was told of it may not have said so yet.
+const leftKept = 10 * time.Minute
+
+func (k *keeper) holdLeft(tx *registry.Tx, h holds, left time.Duration) error {
+	moves, err := tx.TagMoves("")
+	for _, m := range moves {
+		if k.now().Sub(m.At) < left {
+			h.add(m.Was, "tag "+m.Image+":"+m.Tag+" until a moment ago")
+		}
 	}
 	return err
 }

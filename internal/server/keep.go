@@ -80,7 +80,7 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 	}
 	defer unlock()
 	before := k.written().Add(-grace)
-	plan, err := k.unname(ctx, keep, before, req.DryRun)
+	plan, err := k.unname(ctx, keep, min(grace, leftKept), before, req.DryRun)
 	if err != nil {
 		return out, err
 	}
@@ -127,7 +127,7 @@ func (p keepPlan) heldViews() []api.HeldVersion {
 
 // unname decides what stays and takes the names from what does not. It returns with naming held, unless there is an error: no
 // version gets a name again before its files are gone.
-func (k *keeper) unname(ctx context.Context, keep int, before time.Time, dryRun bool) (p keepPlan, err error) {
+func (k *keeper) unname(ctx context.Context, keep int, left time.Duration, before time.Time, dryRun bool) (p keepPlan, err error) {
 	k.naming.Lock()
 	defer func() {
 		if err != nil {
@@ -136,7 +136,7 @@ func (k *keeper) unname(ctx context.Context, keep int, before time.Time, dryRun 
 	}()
 	p.image = map[fleet.Digest]string{}
 	decide := func(tx *registry.Tx) error {
-		if p.holds, err = k.holds(ctx, tx, keep); err != nil {
+		if p.holds, err = k.holds(ctx, tx, keep, left); err != nil {
 			return err
 		}
 		versions, err := tx.Versions("")

@@ -95,7 +95,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		switch {
-		case p.Parent != "":
+		case p.Parent != "" && p.Recipe == "":
 			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
 		case p.Recipe == "":
 			out.Recipe = p.FromDir
@@ -161,7 +161,11 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 			if err := checked(fleet.ValidName("tag", t)); err != nil {
 				return err
 			}
-			if _, err := tx.PutTag(fleet.Tag{Image: name, Tag: t, Version: req.Version}); err != nil {
+			was, err := tx.PutTag(fleet.Tag{Image: name, Tag: t, Version: req.Version})
+			if err != nil {
+				return err
+			}
+			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: o.now(), Who: who(r)}); err != nil {
 				return err
 			}
 		}
@@ -228,6 +232,10 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		if out.Was, err = tx.PutTag(out.Tag); err != nil {
 			return err
 		}
+		move := registry.TagMove{Image: name, Tag: out.Tag.Tag, Version: out.Tag.Version, Was: out.Was, At: o.now(), Who: who(r)}
+		if err := tx.AddTagMove(move); err != nil {
+			return err
+		}
 		if out.Nodes, err = differ(tx, before); err != nil {
 			return err
 		}
@@ -245,6 +253,13 @@ func (o *operator) deleteTag(r *http.Request) (any, error) {
 		}
 		if user != "" {
 			return api.NewError(api.Conflict, fmt.Sprintf("tag %s:%s is in use by %s", name, tag, user), "give it another image first")
+		}
+		was, err := tx.Tag(name, tag)
+		if err != nil {
+			return err
+		}
+		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: o.now(), Who: who(r)}); err != nil {
+			return err
 		}
 		return tx.DeleteTag(name, tag)
 	})

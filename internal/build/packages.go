@@ -1,0 +1,192 @@
+package build
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// Where package managers keep what is installed. Only databases that are plain text are read.
+const (
+	dpkgStatus = "var/lib/dpkg/status"
+	dpkgInfo   = "var/lib/dpkg/info"
+	apkStatus  = "lib/apk/db/installed"
+)
+
+// packagesOf lists the packages that are installed in a tree, by dpkg or apk; other trees give none.
+func packagesOf(tree string) []image.Package {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	return readPackages(func(name string) (io.ReadCloser, error) { return root.Open(name) })
+}
+
+func readPackages(open func(string) (io.ReadCloser, error)) (out []image.Package) {
+	for name, fields := range map[string]packageFields{dpkgStatus: dpkgFields, apkStatus: apkFields} {
+		f, err := open(name)
+		if err != nil {
+			continue
+		}
+		out = append(out, fields.parse(f)...)
+		f.Close()
+	}
+	slices.SortFunc(out, func(a, b image.Package) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Architecture, b.Architecture))
+	})
+	return out
+}
+
+// packageFields are the names that a database has for what is read of a package, and what stands between name and value.
+type packageFields struct{ kind, between, name, version, architecture, source, status string }
+
+var (
+	dpkgFields = packageFields{"deb", ": ", "Package", "Version", "Architecture", "Source", "Status"}
+	apkFields  = packageFields{"apk", ":", "P", "V", "A", "o", ""}
+)
+
+// parse reads paragraphs of fields, one for each package.
+func (f packageFields) parse(r io.Reader) (out []image.Package) {
+	p, installed := image.Package{}, f.status == ""
+	end := func() {
+		if installed && p.Name != "" {
+			p.Kind = f.kind
+			out = append(out, p)
+		}
+		p, installed = image.Package{}, f.status == ""
+	}
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		key, value, _ := strings.Cut(in.Text(), f.between)
+		switch key {
+		case "":
+			end()
+		case f.name:
+			p.Name = value
+		case f.version:
+			p.Version = value
+		case f.architecture:
+			p.Architecture = value
+		case f.source:
+			p.Source, _, _ = strings.Cut(value, " ")
+		case f.status:
+			installed = strings.HasSuffix(value, " installed")
+		}
+	}
+	end()
+	return out
+}
+
+// Tree reads files of a version's root file system from the store. It is used by one goroutine.
+type Tree struct {
+	*RootMap
+	r *rootReader
+}
+
+// OpenTree reads the map of a version's root.
+func OpenTree(ctx context.Context, d *store.Dir, m image.Manifest) (*Tree, error) {
+	files, err := MapRoot(ctx, d, m)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openRoot(ctx, d, m)
+	if err != nil {
+		return nil, fmt.Errorf("open root: %w", err)
+	}
+	return &Tree{files, r}, nil
+}
+
+// maxRead is the largest file that ReadFile reads, in bytes.
+const maxRead = 64 << 20
+
+// ReadFile returns the bytes of a regular file, or the target of a symbolic link. No link is followed.
+func (t *Tree) ReadFile(name string) ([]byte, error) {
+	f, ok := t.Find(name)
+	if !ok {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	return t.content(f)
+}
+
+func (t *Tree) content(f RootFile) ([]byte, error) {
+	if kind := int(f.Mode) & erofsType; kind != erofsRegular && kind != erofsLink {
+		return nil, &fs.PathError{Op: "read", Path: f.Path, Err: errors.New("neither a file nor a link")}
+	}
+	if f.Size > maxRead {
+		return nil, &fs.PathError{Op: "read", Path: f.Path, Err: errors.New("too large")}
+	}
+	b := make([]byte, f.Size)
+	if _, err := t.r.ReadAt(b, f.data); err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Path, err)
+	}
+	return b, nil
+}
+
+// Packages lists the packages that are installed in the root, by dpkg or apk.
+func (t *Tree) Packages() []image.Package {
+	return readPackages(func(name string) (io.ReadCloser, error) {
+		b, err := t.ReadFile(name)
+		return io.NopCloser(strings.NewReader(string(b))), err
+	})
+}
+
+// Owners tells which package installed a file, by its path in the image without a leading slash, as far as dpkg knows.
+func (t *Tree) Owners() (map[string]string, error) {
+	owners := map[string]string{}
+	for _, f := range t.files {
+		dir, name := path.Split(f.Path)
+		list, ok := strings.CutSuffix(name, ".list")
+		if !ok || path.Clean(dir) != dpkgInfo {
+			continue
+		}
+		b, err := t.content(f)
+		if err != nil {
+			return nil, err
+		}
+		list, _, _ = strings.Cut(list, ":") // libc6:amd64.list
+		for line := range strings.Lines(string(b)) {
+			line = strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "/")
+			owners[line] = list
+			for _, moved := range []string{"bin/", "sbin/", "lib/", "lib64/"} { // packages still name what /usr took over
+				if strings.HasPrefix(line, moved) {
+					owners["usr/"+line] = list
+				}
+			}
+		}
+	}
+	return owners, nil
+}
+
+// System tells ID and VERSION_ID of the root's os-release, "" where it does not say.
+func (t *Tree) System() (id, version string) {
+	b, err := t.ReadFile("usr/lib/os-release")
+	if err != nil {
+		if b, err = t.ReadFile("etc/os-release"); err != nil {
+			return "", ""
+		}
+	}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			id = value
+		case "VERSION_ID":
+			version = value
+		}
+	}
+	return id, version
+}
