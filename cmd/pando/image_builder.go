@@ -13,7 +13,6 @@ import (
 	"pando/internal/identity"
 	"pando/internal/mount"
 	"pando/internal/source"
-	"pando/internal/store"
 )
 
 // builder makes versions on the machine of the server, and makes them known there.
@@ -66,7 +65,7 @@ func (b *builder) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := store.OpenDir(filepath.Join(b.app.data, "store"))
+	dir, err := openStoreDir(ctx, b.app.data)
 	if err != nil {
 		return err
 	}
