@@ -3,6 +3,7 @@ package testkit
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -28,8 +29,8 @@ const (
 var ErrKilled = errors.New("killed")
 
 // Disk is a file system that fails at a chosen operation: a store.Disk. It keeps a model beside the real files: which names and
-// bytes would survive a power cut. Names survive in their order, as in a journal; bytes that were not synced may be there in
-// part or not at all, whatever the order.
+// bytes would survive a power cut. Of names that were not synced the first ones survive, in each directory as many as it happens; bytes
+// that were not synced may be there in part or not at all, whatever the order.
 type Disk struct {
 	mu    sync.Mutex
 	count int
@@ -201,7 +202,10 @@ func (d *Disk) SyncFS(string) error {
 	if _, err := d.step(false); err != nil {
 		return err
 	}
-	d.settle(len(d.pending))
+	for _, c := range d.pending {
+		c.apply(d.durable)
+	}
+	d.pending = nil
 	for _, f := range d.now {
 		if f != nil {
 			f.durable, f.dirty = f.now, false
@@ -210,10 +214,20 @@ func (d *Disk) SyncFS(string) error {
 	return nil
 }
 
-// settle makes the first changes of names durable.
-func (d *Disk) settle(changes int) {
-	for _, c := range d.pending[:changes] {
-		c.apply(d.durable)
+// survive makes some changes of names durable: in each directory the first ones, as many as it happens.
+func (d *Disk) survive(random *rand.Rand) {
+	left := map[string]int{}
+	for _, c := range d.pending {
+		left[c.dirs[len(c.dirs)-1]]++
+	}
+	for _, dir := range slices.Sorted(maps.Keys(left)) {
+		left[dir] = random.IntN(left[dir] + 1)
+	}
+	for _, c := range d.pending {
+		dir := c.dirs[len(c.dirs)-1]
+		if left[dir]--; left[dir] >= 0 {
+			c.apply(d.durable)
+		}
 	}
 	d.pending = nil
 }
@@ -223,9 +237,10 @@ func (d *Disk) settle(changes int) {
 func (d *Disk) PowerCut(random *rand.Rand) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.settle(random.IntN(len(d.pending) + 1))
+	d.survive(random)
 	var err error
-	for path, f := range d.durable {
+	for _, path := range slices.Sorted(maps.Keys(d.durable)) {
+		f := d.durable[path]
 		if f == nil {
 			if e := os.Remove(path); !errors.Is(e, fs.ErrNotExist) {
 				err = errors.Join(err, e)
