@@ -48,6 +48,11 @@ bench-update: build ## what an update of a dozen packages costs in bytes (root, 
 	@scripts/install-packages demo
 	@build/bin/pando-lab update $(UPDATE)
 
+.PHONY: bench-build
+bench-build: build ## build, store and publish a tree, beside mksquashfs and tar | gzip (root, an idle machine); BUILD="--tree DIR" for flags
+	@scripts/install-packages rivals
+	@build/bin/pando-lab build $(BUILD)
+
 .PHONY: bench-k
 bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two builds of an image); K="--data DIR,DIR" takes images that are there
 	@scripts/install-packages demo
@@ -89,7 +94,7 @@ test-boot: build build/bin/testsum ## real boots of emulated machines (root)
 
 .PHONY: test-full
 test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release); STEP=fuzzing: that alone
-	@scripts/install-packages test
+	@scripts/install-packages full
 	@$(WITH_GO) scripts/test-full $(if $(STEP),"$(STEP)")
 
 .PHONY: lint

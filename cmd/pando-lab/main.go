@@ -31,6 +31,7 @@ const usage = `Usage:
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
   pando-lab update [--archive ADDRESS] [--dir build/storm]
+  pando-lab build [--tree DIR] [--runs 3] [--dir build/build]
   pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
   pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md
@@ -85,6 +86,14 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 			return nil, err
 		}
 		return u.measure, nil
+	case "build":
+		b, err := newBuildBench(args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return b.measure, nil
+	case "build-once":
+		return func(ctx context.Context) error { return buildOnce(ctx, args[1:], stdout, stderr) }, nil
 	case "k":
 		k, err := newKBytes(args[1:], stdout, stderr)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 
 func (a *app) imageCommand() *cobra.Command {
 	return noun("image", "What nodes boot: names, versions, tags",
-		a.imageBuild(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(), a.imageVerify(), a.imageTag(),
-		a.imageDelete())
+		a.imageBuild(), a.imageCapture(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(),
+		a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
 }
 
 func (a *app) imageList() *cobra.Command {

@@ -27,7 +27,7 @@ type buildFlags struct {
 func (a *app) imageBuild() *cobra.Command {
 	var f buildFlags
 	c := &cobra.Command{
-		Use:   "build NAME (--recipe RECIPE | --from-dir DIR | --from-oci REF | --from-tar FILE)",
+		Use:   "build NAME (--recipe RECIPE | --from-dir DIR | --from-disk FILE | --from-host | --from-oci REF | --from-tar FILE)",
 		Short: "Build, sign and store a version; NAME:latest moves to it",
 		Long: `Build, sign and store a version of an image, on the machine of the server. The tag "latest" moves to it, and so do
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
@@ -36,7 +36,9 @@ those given with --tag. Interrupted, the same command continues where it was. A 
   pando image build lab --recipe lab.yaml --tag canary
   pando image build rescue --from-dir /srv/rescue
   pando image build kiosk --from-oci registry.example/kiosk:2
-  pando image build pilot --from-tar pilot.tar.zst`,
+  pando image build pilot --from-tar pilot.tar.zst
+  pando image build lab --from-disk lab.qcow2
+  pando image build lab --from-host --exclude /srv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.buildImage(cmd.Context(), args[0], f)
@@ -52,16 +54,31 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 }
 
 func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
-	opt, err := f.options()
+	opt, err := f.options(a.data)
 	if err != nil {
 		return err
 	}
-	b, err := a.openBuilder(ctx, name, f.tags)
+	return a.buildFrom(ctx, name, f.tags, opt)
+}
+
+// buildFrom makes a version of what opt says and moves the tags.
+func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt build.Options) error {
+	if err := a.privateMounts(opt); err != nil {
+		return err
+	}
+	b, err := a.openBuilder(ctx, name, tags)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	opt.Store, opt.Keys, opt.Work = b.options.Store, b.options.Keys, b.options.Work
+	if opt.Recipe != nil && opt.Recipe.Base != "" {
+		version, err := versionOf(ctx, b.client, string(opt.Recipe.Base))
+		if err != nil {
+			return fmt.Errorf("recipe %s: from: %w (the built-in recipes are %s)", opt.Recipe.Name, err, strings.Join(build.BuiltinRecipes(), ", "))
+		}
+		opt.Recipe = opt.Recipe.WithBase(version)
+	}
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {
@@ -74,10 +91,13 @@ func (a *app) buildImage(ctx context.Context, name string, f buildFlags) error {
 func workDir(data string) string { return filepath.Join(data, "work") }
 
 // options checks the flags, and reads the recipe if there is one.
-func (f buildFlags) options() (build.Options, error) {
+func (f buildFlags) options(data string) (build.Options, error) {
 	opt := build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, FreshTree: f.fresh, Builder: release}
 	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
 		return opt, &usageError{err}
+	}
+	if abs, err := filepath.Abs(data); err == nil && f.fromHost {
+		f.choice.Exclude = append(f.choice.Exclude, abs) // it has the images, and the keys
 	}
 	return opt, f.sourceFlags.into(&opt)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/identity"
-	"pando/internal/store"
+	"pando/internal/mount"
+	"pando/internal/source"
 )
 
 // builder makes versions on the machine of the server, and makes them known there.
@@ -21,6 +23,16 @@ type builder struct {
 	client  *api.Client
 	options build.Options // where a version goes, and who signs it
 	begin   time.Time
+}
+
+// privateMounts gives this process mounts of its own, if what it builds from is mounted.
+func (a *app) privateMounts(opt build.Options) error {
+	_, disk := opt.Source.(source.Disk)
+	base := opt.Recipe != nil && opt.Recipe.Base != ""
+	if !disk && !base || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+		return nil
+	}
+	return mount.Private()
 }
 
 // openBuilder checks what can be checked before the minutes that a build takes: names, and that the server answers.
@@ -53,7 +65,7 @@ func (b *builder) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := store.OpenDir(filepath.Join(b.app.data, "store"))
+	dir, err := openStoreDir(ctx, b.app.data)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,10 @@ import (
 
 // sourceFlags say what an image is made from. One of the first is given.
 type sourceFlags struct {
-	recipe, fromDir, fromOCI, fromTar string
+	recipe, fromDir, fromDisk, fromOCI, fromTar string
+	fromHost                                    bool
+
+	choice choiceFlags
 
 	architecture string
 	maxSize      sizeValue
@@ -23,6 +26,9 @@ type sourceFlags struct {
 func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.recipe, "recipe", "", "recipe: a file, or a built-in one")
 	fl.StringVar(&f.fromDir, "from-dir", "", "build from the tree in this directory")
+	fl.StringVar(&f.fromDisk, "from-disk", "", "build from the disk of a virtual machine: raw or qcow2")
+	fl.BoolVar(&f.fromHost, "from-host", false, "build from the root of this machine")
+	f.choice.add(fl)
 	fl.StringVar(&f.fromOCI, "from-oci", "", "build from a container image: a reference, a layout directory, or an archive of docker save")
 	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
 	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a container image (default: this machine's)")
@@ -32,12 +38,18 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 // into sets what the image is made from.
 func (f *sourceFlags) into(opt *build.Options) error {
 	limits := source.Limits{MaxSize: int64(f.maxSize)}
+	host := ""
+	if f.fromHost {
+		host = "/"
+	}
 	ways := []struct {
 		flag, value string
 		set         func() error
 	}{
 		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipe(f.recipe); return err }},
 		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
+		{"--from-disk", f.fromDisk, func() error { opt.Source = source.Disk{File: f.fromDisk, Choice: f.choice.Choice}; return nil }},
+		{"--from-host", host, func() error { opt.Source = source.Machine{Choice: f.choice.Choice}; return nil }},
 		{"--from-oci", f.fromOCI, func() (err error) { opt.Source, err = source.ParseOCI(f.fromOCI, f.architecture, limits); return err }},
 		{"--from-tar", f.fromTar, func() error { opt.Source = source.Tar{File: f.fromTar, Limits: limits}; return nil }},
 	}
@@ -58,6 +70,14 @@ func (f *sourceFlags) into(opt *build.Options) error {
 		return &usageError{err}
 	}
 	return nil
+}
+
+// choiceFlags change what a copy of a machine leaves out.
+type choiceFlags struct{ source.Choice }
+
+func (f *choiceFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.Exclude, "exclude", nil, "path of a machine or its disk that is left out, too")
+	fl.StringArrayVar(&f.With, "with", nil, "path of a machine or its disk that is taken, with what is below, though it would be left out")
 }
 
 // sizeValue is a flag of bytes: 500M, 20G, 1.5T, in powers of 1000 as disks are sold.

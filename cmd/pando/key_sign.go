@@ -45,7 +45,7 @@ Works on the machine of the server.`,
 			if err != nil {
 				return err
 			}
-			dir, err := store.OpenDir(filepath.Join(a.data, "store"))
+			dir, err := openStoreDir(ctx, a.data)
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"pando/internal/api"
+	"pando/internal/testkit"
 )
 
 // runMain lets testscript start this test binary as the program itself.
@@ -42,11 +43,15 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(agent, []byte("\x7fELF not really a program"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"seed": seed, "answers": answers, "code": code, "bootable": bootable, "tmpfs": tmpfs, "flip": flip,
+			"seed": seed, "answers": answers, "code": code, "bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
 				return os.Geteuid() == 0, nil
+			}
+			if cond == "versitygw" {
+				_, err := testkit.FindVersityGW(moduleTop)
+				return err == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %s", cond)
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/bucket"
 	"pando/internal/dhcp"
 	"pando/internal/server"
 )
@@ -26,6 +27,7 @@ type serveFlags struct {
 	servers             []string
 	uplink, nodeLink    *quantity
 	rebootAfter         time.Duration
+	store               storeFlags
 	verbose, noProbe    bool
 	menu, noRouter      bool
 }
@@ -47,6 +49,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	f.uplink, f.nodeLink = newRate(0), newRate(0)
 	fl.Var(f.uplink, "uplink", "what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same time (default: the speed of its interfaces, or 1gbit)")
 	fl.Var(f.nodeLink, "node-link", "what a node can receive (default 1gbit)")
+	f.store.add(c)
 	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise; negative, such as -1s: never (default 15m)")
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
 	fl.BoolVar(&f.menu, "pxe-menu", false, "as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file")
@@ -69,7 +72,7 @@ nothing first; see ` + "`pando up`" + ` for that.`,
 			if f.dhcp == "" {
 				f.dhcp = string(dhcp.Proxy)
 			}
-			cfg, err := a.serverConfig(f, a.err)
+			cfg, err := a.serverConfig(cmd.Context(), f, a.err)
 			if err != nil {
 				return err
 			}
@@ -86,7 +89,7 @@ nothing first; see ` + "`pando up`" + ` for that.`,
 }
 
 // serverConfig turns flags into what the server wants; log lines go to logs.
-func (a *app) serverConfig(f serveFlags, logs io.Writer) (server.Config, error) {
+func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (server.Config, error) {
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
@@ -100,7 +103,13 @@ func (a *app) serverConfig(f serveFlags, logs io.Writer) (server.Config, error) 
 		cfg.BootFiles = server.DefaultBootFiles
 	}
 	var err error
-	cfg.DHCP, err = f.dhcpConfig()
+	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
+		return cfg, err
+	}
+	var b *bucket.Bucket
+	if cfg.Store, b, err = f.store.open(ctx, a.data); b != nil {
+		cfg.Direct = b
+	}
 	return cfg, err
 }
 

@@ -95,11 +95,10 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 	if a.server != "" {
 		return withHint(usagef("store check: works on the machine of the server, not through --server"), "run it there")
 	}
-	path := filepath.Join(a.data, "store")
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(filepath.Join(a.data, "keys")); err != nil {
 		return withHint(err, "name the data directory with --data")
 	}
-	dir, err := store.OpenDir(path)
+	dir, err := openStoreDir(ctx, a.data)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 		return err
 	}
 	bar := newProgress(a.err, a.now)
-	cfg, err := a.serverConfig(f.serveFlags, bar)
+	cfg, err := a.serverConfig(ctx, f.serveFlags, bar)
 	if err != nil {
 		return err
 	}

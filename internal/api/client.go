@@ -102,14 +102,18 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 
 // send returns the answer of a request that succeeded; its body is the caller's to close.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: encode request: %w", method, path, err)
-		}
-		body = bytes.NewReader(b)
+	if in == nil {
+		return c.sendBytes(ctx, method, path, query, "", nil)
 	}
+	b, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: encode request: %w", method, path, err)
+	}
+	return c.sendBytes(ctx, method, path, query, "application/json", bytes.NewReader(b))
+}
+
+// sendBytes is send for a body of the given media type; "": there is none.
+func (c *Client) sendBytes(ctx context.Context, method, path string, query url.Values, kind string, body io.Reader) (*http.Response, error) {
 	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -118,8 +122,8 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	if c.secret != "" {
 		req.Header.Set("Authorization", "Bearer "+c.secret)

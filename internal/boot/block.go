@@ -183,7 +183,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	client := store.NewClient(blockConns)
 	var sources []store.Source
-	for _, url := range d.cfg.Servers {
+	for _, url := range d.cfg.sources() {
 		sources = append(sources, &store.HTTP{URL: url, Client: client})
 	}
 	failover, err := store.NewFailover(d.watch, sources...)

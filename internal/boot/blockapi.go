@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"pando/internal/chunk"
@@ -26,17 +27,18 @@ const BlockSocket = "block.sock"
 // BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to
 // fetch it, and the network that must stay up for it.
 type BlockConfig struct {
-	Index     chunk.ID     `json:"index"`           // index root of the manifest
-	Size      int64        `json:"size"`            // raw bytes of the root, a multiple of 4096
-	ChunkSize int          `json:"chunk_size"`      // raw bytes of the largest chunk
-	Servers   []string     `json:"servers"`         // base URLs of the data path, by IP address, preferred first
-	Pack      []byte       `json:"pack,omitempty"`  // the boot pack's map, verified; none: chunks only
-	Idle      bool         `json:"idle,omitempty"`  // of the boot pack only what reads ask for, nothing ahead of them
-	Keep      int64        `json:"keep,omitempty"`  // bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
-	Cache     int64        `json:"cache"`           // bytes of raw chunks kept; 0: the default
-	Swarm     *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: not at all
-	Device    int          `json:"device"`          // 0 for /dev/nbd0
-	Network   Network      `json:"network"`         // kept up by the daemon; zero Interface: left alone
+	Index     chunk.ID     `json:"index"`            // index root of the manifest
+	Size      int64        `json:"size"`             // raw bytes of the root, a multiple of 4096
+	ChunkSize int          `json:"chunk_size"`       // raw bytes of the largest chunk
+	Servers   []string     `json:"servers"`          // base URLs of the data path, by IP address, preferred first
+	Stores    []string     `json:"stores,omitempty"` // base URLs of objects alone, by IP address, asked before the servers
+	Pack      []byte       `json:"pack,omitempty"`   // the boot pack's map, verified; none: chunks only
+	Idle      bool         `json:"idle,omitempty"`   // of the boot pack only what reads ask for, nothing ahead of them
+	Keep      int64        `json:"keep,omitempty"`   // bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
+	Cache     int64        `json:"cache"`            // bytes of raw chunks kept; 0: the default
+	Swarm     *SwarmConfig `json:"swarm,omitempty"`  // how the boot pack is shared with peers; nil: not at all
+	Device    int          `json:"device"`           // 0 for /dev/nbd0
+	Network   Network      `json:"network"`          // kept up by the daemon; zero Interface: left alone
 
 	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
 	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
@@ -58,7 +60,7 @@ func (c BlockConfig) Validate() error {
 	case len(c.Servers) == 0:
 		return fmt.Errorf("block config: no servers")
 	}
-	for _, s := range c.Servers {
+	for _, s := range c.sources() {
 		u, err := url.Parse(s)
 		if err != nil || u.Scheme != "http" {
 			return fmt.Errorf("block config: server %q is not an http URL", s)
@@ -70,6 +72,9 @@ func (c BlockConfig) Validate() error {
 	}
 	return nil
 }
+
+// sources are the base URLs of objects, preferred first.
+func (c BlockConfig) sources() []string { return slices.Concat(c.Stores, c.Servers) }
 
 // Network is the state of one interface that the daemon puts back whenever something takes it away.
 type Network struct {

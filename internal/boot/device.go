@@ -25,7 +25,7 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	defer log.Close()
 	r := m.manifest.Root
 	config := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Network: m.lease.network()}
+		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Stores: m.assigned().Stores, Network: m.lease.network()}
 	cached := m.useCache(ctx, &config)
 	if config.Disk != nil {
 		defer config.Disk.File.Close() // the daemons have their own

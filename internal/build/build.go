@@ -104,6 +104,7 @@ type builder struct {
 	result Result
 
 	root     string        // the tree
+	base     *base         // the copy of the version that a recipe begins with; nil without one
 	origin   *image.Origin // what the source says of it; nil without a source
 	scan     treeScan
 	mkfs     string // what mkfs.erofs says of its version
@@ -114,6 +115,11 @@ type builder struct {
 func newBuilder(opt Options) (*builder, error) {
 	if ways := opt.ways(); ways != 1 {
 		return nil, fmt.Errorf("give one of a recipe, a directory and a source, not %d", ways)
+	}
+	if opt.Recipe != nil && opt.Recipe.Base != "" {
+		if _, err := opt.Recipe.baseVersion(); err != nil {
+			return nil, err
+		}
 	}
 	if opt.Store == nil || opt.Work == "" {
 		return nil, errors.New("no store or no work directory")
@@ -147,15 +153,15 @@ func newBuilder(opt Options) (*builder, error) {
 }
 
 // run goes through the steps.
-func (b *builder) run(ctx context.Context) error {
+func (b *builder) run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: the tree has files of many owners, and device nodes")
 	}
-	var err error
 	if b.work, err = openWork(ctx, b.Work, b.workName(), b.Progress); err != nil {
 		return err
 	}
 	defer b.work.close()
+	defer func() { err = errors.Join(err, b.closeBase()) }()
 	unlock := func() {}
 	defer func() { unlock() }()
 	steps := []struct {
@@ -183,6 +189,9 @@ func (b *builder) run(ctx context.Context) error {
 		}
 		b.result.Elapsed[step.name] = time.Since(begin)
 		b.Log.Info("build step done", "step", step.name, "seconds", time.Since(begin).Seconds())
+	}
+	if err := b.closeBase(); err != nil {
+		return err
 	}
 	return b.work.remove()
 }

@@ -77,12 +77,16 @@ func (b *builder) mmdebstrapArgs() ([]string, error) {
 		// The user _apt may not look into the work directory.
 		`--aptopt=APT::Sandbox::User "root"`,
 	}
+	repositories, err := b.repositoryHooks()
+	if err != nil {
+		return nil, err
+	}
 	hooks, err := b.fileHooks()
 	if err != nil {
 		return nil, err
 	}
-	args = append(args, hooks...)
-	for _, c := range r.Customize {
+	args = append(append(args, repositories...), hooks...)
+	for _, c := range append(r.settings(), r.Customize...) {
 		args = append(args, `--customize-hook=chroot "$1" /bin/sh -euc `+shellQuote(c))
 	}
 	args = append(args, r.Suite, b.work.file(newTree))
@@ -108,6 +112,24 @@ func (b *builder) fileHooks() ([]string, error) {
 		hooks = append(hooks, fmt.Sprintf(
 			`--customize-hook=chroot "$1" mkdir -p %s && chroot "$1" dd status=none of=%s < %s && chroot "$1" chmod %s %s`,
 			path.Dir(f.Path), f.Path, shellQuote(from), mode, f.Path))
+	}
+	return hooks, nil
+}
+
+// repositoryHooks writes the recipe's repositories beside the tree and makes the hooks that put them into it, before
+// packages are looked for.
+func (b *builder) repositoryHooks() ([]string, error) {
+	if err := os.MkdirAll(b.work.file("files"), 0o700); err != nil {
+		return nil, err
+	}
+	var hooks []string
+	for _, r := range b.Recipe.Repositories {
+		from := filepath.Join(b.work.file("files"), r.Name+sourcesSuffix)
+		if err := os.WriteFile(from, []byte(r.sources(b.Recipe)), 0o600); err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, fmt.Sprintf(`--setup-hook=mkdir -p "$1%[1]s" && install -m 644 %[2]s "$1%[1]s/%[3]s"`,
+			sourcesDir, shellQuote(from), r.Name+sourcesSuffix))
 	}
 	return hooks, nil
 }

@@ -50,6 +50,9 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if b.FromDir != "" {
 		return b.takeDirectory()
 	}
+	if b.Recipe != nil && b.Recipe.Base != "" {
+		return b.changeBase(ctx)
+	}
 	b.root = b.work.file("tree")
 	of, err := b.treeOf(ctx)
 	if err != nil {

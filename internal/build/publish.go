@@ -10,6 +10,9 @@ import (
 
 // publish is the step that signs and stores the manifest. Before it there is no version; after it, all of it.
 func (b *builder) publish(context.Context) error {
+	if b.base != nil {
+		b.manifest.CommandLine = append(b.manifest.CommandLine, b.base.manifest.CommandLine...)
+	}
 	if b.Recipe != nil {
 		b.manifest.CommandLine = append(b.manifest.CommandLine, b.Recipe.CommandLine...)
 	}

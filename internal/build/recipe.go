@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"pando/internal/fleet"
 	"pando/internal/image"
 )
 
@@ -25,7 +26,7 @@ type Recipe struct {
 	Name string `yaml:"-"` // as given: "debian:bookworm", "lab.yaml"
 	Text string `yaml:"-"` // its bytes, for the provenance
 
-	From         string       `yaml:"from"`         // a built-in recipe that this one adds to; "" none
+	From         string       `yaml:"from"`         // a built-in recipe, or an image version, that this one adds to; "" none
 	Suite        string       `yaml:"suite"`        // Debian release: "bookworm"
 	Architecture string       `yaml:"architecture"` // "amd64", "arm64"; "": this machine's
 	Components   []string     `yaml:"components"`   // of the archive; none: main
@@ -34,6 +35,17 @@ type Recipe struct {
 	Files        []RecipeFile `yaml:"files"`        // put in place when the packages are installed
 	Customize    []string     `yaml:"customize"`    // shell commands run in the tree, after the files
 	CommandLine  []string     `yaml:"command_line"` // kernel arguments
+
+	// What older recipes do not have is left out of what names them, where it is not used.
+	Repositories []Repository `yaml:"repositories" json:",omitempty"` // beside the archive
+	Kernel       string       `yaml:"kernel" json:",omitempty"`       // its package, in place of the one of From
+	Locale       string       `yaml:"locale" json:",omitempty"`       // "de_DE.UTF-8"
+	Timezone     string       `yaml:"timezone" json:",omitempty"`     // "Europe/Berlin"
+	Users        []User       `yaml:"users" json:",omitempty"`
+	Units        Units        `yaml:"units" json:",omitzero"`
+
+	// Base is the image version that From names, if it names none of the built-in recipes. A build wants it by its digest.
+	Base fleet.Ref `yaml:"-" json:",omitempty"`
 }
 
 // RecipeFile is a file that a recipe puts into the tree.
@@ -135,7 +147,11 @@ func (r *Recipe) inherit() error {
 		return nil
 	}
 	if !slices.Contains(BuiltinRecipes(), r.From) {
-		return r.fail("from: %q is not one of %s", r.From, strings.Join(BuiltinRecipes(), ", "))
+		if _, _, _, err := fleet.Ref(r.From).Split(); err != nil {
+			return r.fail("from: %q is neither an image nor one of %s", r.From, strings.Join(BuiltinRecipes(), ", "))
+		}
+		r.Base = fleet.Ref(r.From)
+		return nil
 	}
 	base, err := builtinRecipe(r.From)
 	if err != nil {
@@ -166,8 +182,15 @@ func (r *Recipe) validate() error {
 	if !slices.Contains(architectures, r.Architecture) {
 		return r.fail("architecture: %q, want %s", r.Architecture, strings.Join(architectures, " or "))
 	}
-	if !recipeWord.MatchString(r.Suite) {
+	if r.Base != "" {
+		if r.Suite != "" || len(r.Components) > 0 || len(r.Mirrors) > 0 {
+			return r.fail("from: %s is an image, which has its suite, components and mirrors; leave them out", r.Base)
+		}
+	} else if !recipeWord.MatchString(r.Suite) {
 		return r.fail("suite: %q; want a Debian release such as bookworm, or `from: debian:bookworm`", r.Suite)
+	}
+	if err := r.validateMore(); err != nil {
+		return err
 	}
 	for i, p := range r.Packages {
 		r.Packages[i] = strings.ReplaceAll(p, "{architecture}", r.Architecture)

@@ -8,13 +8,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// keys lists the keys of a YAML mapping; a key whose value is a list of mappings has the keys of those.
+// keys lists the keys of a YAML mapping; a key whose value is a mapping, or a list of mappings, has the keys of those.
 type keys map[string]keys
 
 var recipeKeys = keys{
 	"from": nil, "suite": nil, "architecture": nil, "components": nil, "mirrors": nil, "packages": nil,
 	"customize": nil, "command_line": nil,
-	"files": {"path": nil, "content": nil, "mode": nil},
+	"files":        {"path": nil, "content": nil, "mode": nil},
+	"repositories": {"name": nil, "address": nil, "suites": nil, "components": nil, "architectures": nil, "key": nil},
+	"users":        {"name": nil, "uid": nil, "groups": nil, "shell": nil, "comment": nil, "ssh_keys": nil, "password_hash": nil},
+	"units":        {"enable": nil, "disable": nil, "mask": nil},
+	"kernel":       nil, "locale": nil, "timezone": nil,
 }
 
 // checkKeys finds the first key that is unknown or given twice. KnownFields of the YAML library would find it
@@ -34,6 +38,11 @@ func checkKeys(recipe string, n *yaml.Node, known keys) error {
 			return &RecipeError{recipe, key.Line, fmt.Sprintf("key %q is given twice", key.Value)}
 		}
 		seen[key.Value] = true
+		if below != nil && value.Kind == yaml.MappingNode {
+			if err := checkKeys(recipe, value, below); err != nil {
+				return err
+			}
+		}
 		if below == nil || value.Kind != yaml.SequenceNode {
 			continue
 		}

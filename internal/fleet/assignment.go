@@ -14,8 +14,9 @@ type Assignment struct {
 	Version Digest    `json:"version"` // digest of the manifest
 	Issued  time.Time `json:"issued"`
 
-	Servers     []string      `json:"servers"` // base URLs of the data path, in order of preference
-	Files       []File        `json:"files"`   // config files put in place before init starts
+	Servers     []string      `json:"servers"`          // base URLs of the data path, in order of preference
+	Stores      []string      `json:"stores,omitempty"` // base URLs of objects alone, such as a bucket's, asked before the servers
+	Files       []File        `json:"files"`            // config files put in place before init starts
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`

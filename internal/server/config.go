@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pando/internal/dhcp"
+	"pando/internal/store"
 )
 
 // The ports, as addresses to listen on.
@@ -27,6 +28,9 @@ type Config struct {
 	Data    string // address of the data path; DefaultData
 	Control string // address of the control channel; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
+
+	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
+	Direct Direct     // how nodes read objects past this server; nil: they do not
 
 	DHCP      dhcp.Config // Mode "" is off; its loaders and ports are filled in here
 	BootFiles string      // directory with iPXE's builds; "": where Debian's package ipxe puts them

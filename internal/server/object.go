@@ -1,9 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"io/fs"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -21,6 +21,17 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c := s.boots.at(asker(r))
+	kernel := c != nil && r.Method == http.MethodGet && isKernel(c, id)
+	again := r.Header.Get("Cache-Control") != "" // wrong bytes came, or none
+	if again {
+		s.store.Refresh(id)
+	}
+	if !kernel && !again {
+		if sent, err := s.sendElsewhere(w, r, id); sent || err != nil {
+			return err
+		}
+	}
 	f, err := s.store.Open(id)
 	if err != nil {
 		return err
@@ -30,10 +41,8 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", forEver)
 	h.Set("ETag", `"`+id.Name()+`"`)
-	if c := s.boots.at(asker(r)); c != nil && r.Method == http.MethodGet {
-		if isKernel(c, id) {
-			return s.sendK(w, r, c, trace.Kernel, f)
-		}
+	if kernel {
+		return s.sendK(w, r, c, trace.Kernel, f)
 	}
 	http.ServeContent(w, r, "", time.Time{}, f)
 	if r.Method == http.MethodGet {
@@ -68,20 +77,19 @@ func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fs.ErrNotExist
 	}
-	path, kind := s.store.ManifestPath(digest), "application/json"
+	read, kind := s.store.ManifestBytes, "application/json"
 	if signature {
-		path, kind = s.store.SignaturePath(digest), "text/plain; charset=utf-8"
+		read, kind = s.store.SignatureBytes, "text/plain; charset=utf-8"
 	}
-	f, err := os.Open(path)
+	data, err := read(digest)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	w.Header().Set("Content-Type", kind)
 	if !signature { // a version may be signed again with another key
 		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 		w.Header().Set("Cache-Control", forEver)
 	}
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return nil
 }

@@ -101,6 +101,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.Changes{}, api.Change{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Image{}, api.ImageList{},
 		api.ImageDiff{}, api.PackageChange{}, api.FileChange{}, api.ImageHistory{}, api.HistoryVersion{}, api.TagMove{},
 		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{}, api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},
+		api.StoredVersion{}, api.VersionPut{}, api.ObjectSize{}, api.ObjectList{},
 		api.Version{}, api.VersionAdd{}, api.ImageTrace{}, api.TraceBoot{},
 		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
 		api.Step{}, trace.Event{}, api.EventList{}, api.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},

@@ -95,7 +95,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		switch {
-		case p.Parent != "":
+		case p.Parent != "" && p.Recipe == "":
 			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
 		case p.Recipe == "":
 			out.Recipe = p.FromDir

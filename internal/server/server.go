@@ -81,8 +81,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.keys, err = identity.Open(filepath.Join(s.cfg.Dir, "keys")); err != nil {
 		return err
 	}
-	if s.store, err = store.OpenDir(filepath.Join(s.cfg.Dir, "store")); err != nil {
-		return err
+	if s.store = s.cfg.Store; s.store == nil {
+		if s.store, err = store.OpenDir(filepath.Join(s.cfg.Dir, "store")); err != nil {
+			return err
+		}
 	}
 	s.versions = &versions{store: s.store, ring: s.keys.Ring}
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {

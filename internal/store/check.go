@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"pando/internal/chunk"
@@ -116,16 +115,12 @@ func (c *checker) problem(v fleet.Digest, id chunk.ID, format string, args ...an
 
 // objects reads every file below objects.
 func (c *checker) objects(ctx context.Context) error {
-	return filepath.WalkDir(c.dir.objects(), func(path string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return errors.Join(err, ctx.Err())
+	return c.dir.eachFile(ctx, func(f objectFile) error {
+		if !f.ok {
+			c.problem("", chunk.ID{}, "%s is no object; remove it", f.name)
+			return nil
 		}
-		id, err := chunk.ParseID(f.Name())
-		if err != nil || path != c.dir.ObjectPath(id) {
-			c.problem("", chunk.ID{}, "%s is no object; remove it", path)
-			return ctx.Err()
-		}
-		return c.read(ctx, id)
+		return c.read(ctx, f.id)
 	})
 }
 
@@ -134,7 +129,7 @@ func (c *checker) read(ctx context.Context, id chunk.ID) error {
 	if _, ok := c.sizes[id]; ok || c.bad[id] != "" {
 		return nil
 	}
-	b, err := c.dir.Get(ctx, id)
+	b, err := c.dir.stored(ctx, id)
 	var wrong *chunk.WrongBytesError
 	switch {
 	case ctx.Err() != nil:
@@ -173,7 +168,7 @@ func (c *checker) rest(ctx context.Context) error {
 		case !c.Repair:
 			continue
 		}
-		if err := c.dir.disk.Remove(c.dir.ObjectPath(id)); err != nil {
+		if err := c.dir.removeObjects(ctx, id); err != nil {
 			return errors.Join(fmt.Errorf("remove broken object %s: %w", id, err), ctx.Err())
 		}
 		if !named {

@@ -70,7 +70,7 @@ func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken
 	}
 	c.mended(v, object, "%s; it was taken out, the server makes it again", what)
 	if broken == nil {
-		return c.dir.disk.Remove(file)
+		return c.dir.removeFile(file)
 	}
 	p, err := c.dir.packs(v)
 	if err != nil {

@@ -139,9 +139,7 @@ func (k *collector) unlink(ctx context.Context, id chunk.ID) {
 	if !ok {
 		return
 	}
-	if k.err = ctx.Err(); k.err == nil {
-		k.err = k.dir.disk.Remove(k.dir.ObjectPath(id))
-	}
+	k.err = k.dir.removeObjects(ctx, id)
 	if k.err == nil {
 		k.Objects, k.Bytes = k.Objects+1, k.Bytes+size
 	}

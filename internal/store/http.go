@@ -21,7 +21,7 @@ type Request struct {
 
 	Attempt  int           // how often this request failed before
 	Patience time.Duration // longest time without a byte; 0: 10 s
-	Fresh    bool          // wrong bytes were seen: caches on the way shall ask the server again
+	Fresh    bool          // wrong bytes were seen: caches on the way shall ask the server again, as after a failure
 }
 
 // MaxObject is the largest object, in bytes, that is taken without its size being known beforehand: an index
@@ -34,8 +34,9 @@ var ErrMissing = errors.New("the source has no such object")
 // ErrBusy says that a source has the object and cannot send it now.
 var ErrBusy = errors.New("the source is busy")
 
-// HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>. Anything can
-// be that server: Pando, any web server over a copy of its store, a bucket.
+// HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>; if URL ends with /objects, of
+// URL/ab/<64 hex digits>, as the files of a store are named. Anything can be that server: Pando, any web server over a copy of
+// its store, a bucket.
 type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
@@ -96,11 +97,11 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no byte for %v", patience)) })
 	defer timer.Stop()
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(h.URL, "/")+"/o/"+r.ID.Name(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
 	if err != nil {
 		return nil, err
 	}
-	if r.Fresh {
+	if r.Fresh || r.Attempt > 0 {
 		req.Header.Set("Cache-Control", "no-cache")
 	}
 	resp, err := h.Client.Do(req)
@@ -113,6 +114,15 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 	}
 	b, err := readBody(resp, r, func() { timer.Reset(patience) })
 	return b, because(ctx, err)
+}
+
+// object is the URL of an object.
+func (h *HTTP) object(id chunk.ID) string {
+	base, name := strings.TrimSuffix(h.URL, "/"), id.Name()
+	if strings.HasSuffix(base, "/objects") {
+		return base + "/" + name[:2] + "/" + name
+	}
+	return base + "/o/" + name
 }
 
 // because prefers the reason why ctx was cancelled to "context canceled".

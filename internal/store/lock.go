@@ -41,15 +41,30 @@ func (d *Dir) TryLock(purpose string) (unlock func(), err error) {
 		f.Close()
 		return nil, err
 	}
-	return func() { f.Close() }, nil
+	if d.far == nil {
+		return func() { f.Close() }, nil
+	}
+	release, err := d.far.lock(purpose)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { release(); f.Close() }, nil
 }
 
 // lockPoll is how often Lock asks again. Nobody is told when a flock of another process ends.
-const lockPoll = 200 * time.Millisecond
+const (
+	lockPoll   = 200 * time.Millisecond
+	remotePoll = 3 * time.Second // each asks the Remote twice or more
+)
 
 // Lock is TryLock that waits until the lock is free or ctx is done.
 func (d *Dir) Lock(ctx context.Context, purpose string) (unlock func(), err error) {
-	tick := time.NewTicker(lockPoll)
+	poll := lockPoll
+	if d.far != nil {
+		poll = remotePoll
+	}
+	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
 		unlock, err := d.TryLock(purpose)

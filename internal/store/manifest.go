@@ -36,25 +36,32 @@ func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
 	return filepath.Join(d.manifests(), strings.TrimPrefix(string(v), "sha256:")+suffix)
 }
 
+// ManifestBytes returns the exact bytes of a manifest, for a sender that does not look inside; SignatureBytes those of its
+// signature. The error is fs.ErrNotExist when the store does not have it.
+func (d *Dir) ManifestBytes(v fleet.Digest) ([]byte, error) { return d.readFile(d.ManifestPath(v)) }
+
+// SignatureBytes returns the signature of a manifest.
+func (d *Dir) SignatureBytes(v fleet.Digest) ([]byte, error) { return d.readFile(d.SignaturePath(v)) }
+
 // PutVersion writes a manifest and its sidecars, the manifest last: a manifest that can be read is complete.
 // All its objects must be durable (see Writer.Sync) and the lock held. The Digest is set by PutVersion.
 // A version that exists keeps its manifest; its sidecars are replaced.
 func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	v.Digest = image.Version(v.Manifest)
 	if len(v.Provenance) > 0 {
-		if err := d.writeFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance); err != nil {
+		if err := d.putFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance); err != nil {
 			return "", err
 		}
 	}
 	if err := d.PutSignature(v.Digest, v.Signature); err != nil {
 		return "", err
 	}
-	return v.Digest, d.writeFile(d.ManifestPath(v.Digest), v.Manifest)
+	return v.Digest, d.putFile(d.ManifestPath(v.Digest), v.Manifest)
 }
 
 // PutSignature replaces the signatures of a version. The lock is held.
 func (d *Dir) PutSignature(v fleet.Digest, signature []byte) error {
-	return d.writeFile(d.SignaturePath(v), signature)
+	return d.putFile(d.SignaturePath(v), signature)
 }
 
 // GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have
@@ -65,16 +72,16 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 		return v, err
 	}
 	var err error
-	if v.Manifest, err = os.ReadFile(d.ManifestPath(digest)); err != nil {
+	if v.Manifest, err = d.readFile(d.ManifestPath(digest)); err != nil {
 		return v, fmt.Errorf("read version %s: %w", digest, bare(err))
 	}
 	if got := image.Version(v.Manifest); got != digest {
 		return v, fmt.Errorf("read version %s: its manifest hashes to %s; the file was changed", digest, got)
 	}
-	if v.Signature, err = os.ReadFile(d.SignaturePath(digest)); err != nil {
+	if v.Signature, err = d.readFile(d.SignaturePath(digest)); err != nil {
 		return v, fmt.Errorf("read version %s: signature: %w", digest, bare(err))
 	}
-	v.Provenance, err = os.ReadFile(d.sidecar(digest, provenanceSuffix))
+	v.Provenance, err = d.readFile(d.sidecar(digest, provenanceSuffix))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return v, fmt.Errorf("read version %s: provenance: %w", digest, bare(err))
 	}
@@ -83,6 +90,9 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 
 // Written is when a version was put into the store last, zero when it is not there.
 func (d *Dir) Written(v fleet.Digest) time.Time {
+	if d.far != nil {
+		return d.far.small.modified(d.ManifestPath(v))
+	}
 	info, err := os.Lstat(d.ManifestPath(v))
 	if err != nil {
 		return time.Time{}
@@ -92,13 +102,13 @@ func (d *Dir) Written(v fleet.Digest) time.Time {
 
 // Versions lists the digests of all manifests, in order of digest.
 func (d *Dir) Versions() ([]fleet.Digest, error) {
-	files, err := os.ReadDir(d.manifests())
+	files, err := d.manifestFiles()
 	if err != nil {
 		return nil, fmt.Errorf("list versions: %w", err)
 	}
 	var out []fleet.Digest
 	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), manifestSuffix)
+		name, ok := strings.CutSuffix(f, manifestSuffix)
 		if !ok {
 			continue
 		}

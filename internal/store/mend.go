@@ -69,6 +69,9 @@ func (c *checker) fetchVersion(ctx context.Context, digest fleet.Digest) (v Vers
 
 // put gives an object its place, whatever is there. The lock is held.
 func (d *Dir) put(id chunk.ID, stored []byte) error {
+	if d.far != nil {
+		return d.far.put(id, stored)
+	}
 	temporary, path := filepath.Join(d.incoming(), id.Name()), d.ObjectPath(id)
 	err := d.disk.WriteFile(temporary, stored)
 	if err == nil {

@@ -24,7 +24,7 @@ func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return p, err
 	}
-	b, err := os.ReadFile(d.sidecar(v, packsSuffix))
+	b, err := d.readFile(d.sidecar(v, packsSuffix))
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
 	}
@@ -73,5 +73,5 @@ func (d *Dir) putPacks(v fleet.Digest, p image.Packs) error {
 	if err != nil {
 		return err
 	}
-	return d.writeFile(d.sidecar(v, packsSuffix), b)
+	return d.putFile(d.sidecar(v, packsSuffix), b)
 }

@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,47 +78,28 @@ func (d *Dir) need(ctx context.Context, v fleet.Digest, needed map[chunk.ID]bool
 
 // unnamed lists the objects that are not needed and old enough.
 func (d *Dir) unnamed(ctx context.Context, needed map[chunk.ID]bool, before time.Time, s *Swept) (gone []chunk.ID, err error) {
-	err = d.eachObject(ctx, func(id chunk.ID, info fs.FileInfo) error {
+	err = d.eachFile(ctx, func(f objectFile) error {
 		switch {
-		case needed[id]:
-		case !info.ModTime().Before(before):
+		case !f.ok, needed[f.id]: // Check tells of what is no object
+		case !f.modified.Before(before):
 			s.Fresh++
-			s.Kept += info.Size()
+			s.Kept += f.size
 		default:
 			s.Objects++
-			s.Bytes += info.Size()
-			gone = append(gone, id)
+			s.Bytes += f.size
+			gone = append(gone, f.id)
 		}
 		return nil
 	})
 	return gone, err
 }
 
-// eachObject tells every file that has an object's name in an object's place.
-func (d *Dir) eachObject(ctx context.Context, each func(chunk.ID, fs.FileInfo) error) error {
-	return filepath.WalkDir(d.objects(), func(path string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return errors.Join(err, ctx.Err())
-		}
-		id, err := chunk.ParseID(f.Name())
-		if err != nil || path != d.ObjectPath(id) {
-			return ctx.Err() // Check tells of it
-		}
-		info, err := f.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(each(id, info), ctx.Err())
-	})
-}
-
 // EachObject tells the size in bytes of every object.
 func (d *Dir) EachObject(ctx context.Context, each func(id chunk.ID, size int64)) error {
-	err := d.eachObject(ctx, func(id chunk.ID, info fs.FileInfo) error {
-		each(id, info.Size())
+	err := d.eachFile(ctx, func(f objectFile) error {
+		if f.ok {
+			each(f.id, f.size)
+		}
 		return nil
 	})
 	if err != nil {
@@ -133,7 +111,7 @@ func (d *Dir) EachObject(ctx context.Context, each func(id chunk.ID, size int64)
 // remove removes versions, then objects.
 func (d *Dir) remove(ctx context.Context, versions []fleet.Digest, objects []chunk.ID) error {
 	for _, v := range versions {
-		if err := d.disk.Remove(d.ManifestPath(v)); err != nil {
+		if err := d.removeFile(d.ManifestPath(v)); err != nil {
 			return err
 		}
 	}
@@ -145,33 +123,33 @@ func (d *Dir) remove(ctx context.Context, versions []fleet.Digest, objects []chu
 	if err := d.removeSidecars(); err != nil {
 		return err
 	}
-	for _, id := range objects {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := d.disk.Remove(d.ObjectPath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for part := range slices.Chunk(objects, removeMost) {
+		if err := d.removeObjects(ctx, part...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// removeMost is how many objects a bucket removes with one request.
+const removeMost = 1000
+
 // removeSidecars removes what stands beside a manifest that is not there, also of a version whose writer died.
 func (d *Dir) removeSidecars() error {
-	files, err := os.ReadDir(d.manifests())
+	files, err := d.manifestFiles()
 	if err != nil {
 		return err
 	}
 	has := map[string]bool{}
 	for _, f := range files {
-		has[f.Name()] = true
+		has[f] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		digest, _, _ := strings.Cut(name, ".")
 		if _, err := fleet.ParseDigest("sha256:" + digest); err != nil || has[digest+manifestSuffix] {
 			continue
 		}
-		if err := d.disk.Remove(filepath.Join(d.manifests(), name)); err != nil {
+		if err := d.removeFile(filepath.Join(d.manifests(), name)); err != nil {
 			return err
 		}
 	}

@@ -42,8 +42,8 @@ func (w *Writer) Put(ctx context.Context, stored []byte) (id chunk.ID, isNew boo
 	if w.pending[id] {
 		return id, false, nil
 	}
-	if info, err := os.Lstat(w.dir.ObjectPath(id)); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(stored)) {
-		return id, false, w.freshen(id, info.ModTime())
+	if there, err := w.Uses(ctx, id, int64(len(stored))); there || err != nil {
+		return id, false, err
 	}
 	w.pending[id] = true
 	if err := w.dir.disk.WriteFile(w.temporary(id), stored); err != nil {
@@ -67,6 +67,9 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if err := w.dir.disk.SyncFS(w.dir.incoming()); err != nil {
 		return fmt.Errorf("write %d objects: %w", len(w.pending), err)
 	}
+	if err := w.upload(ctx); err != nil {
+		return err
+	}
 	for id := range w.pending {
 		if err := w.dir.rename(w.temporary(id), w.dir.ObjectPath(id)); err != nil {
 			return fmt.Errorf("write object %s: %w", id, explain(err, w.dir.path))
@@ -76,6 +79,22 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 	w.bytes = 0
 	return nil
+}
+
+// upload puts what is pending into the Remote, if there is one, before it counts as stored here.
+func (w *Writer) upload(ctx context.Context) error {
+	if w.dir.far == nil {
+		return nil
+	}
+	paths := make(map[chunk.ID]string, len(w.pending))
+	for id := range w.pending {
+		paths[id] = w.temporary(id)
+	}
+	err := w.dir.far.upload(ctx, paths)
+	if err == nil {
+		w.dir.far.bound.added(w.bytes)
+	}
+	return err
 }
 
 func (w *Writer) temporary(id chunk.ID) string { return filepath.Join(w.dir.incoming(), id.Name()) }
@@ -90,6 +109,18 @@ func (d *Dir) rename(from, to string) error {
 		return err
 	}
 	return d.disk.Rename(from, to)
+}
+
+// Uses tells whether the store has an object of so many bytes. It counts as written now: whoever asks is about to name it.
+func (w *Writer) Uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
+	if w.dir.far != nil {
+		return w.dir.far.uses(ctx, id, size)
+	}
+	info, err := os.Lstat(w.dir.ObjectPath(id))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+		return false, nil
+	}
+	return true, w.freshen(id, info.ModTime())
 }
 
 // fresh is how old the time of an object may be that is used again. It is far less than what Collect spares.

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"pando/internal/build"
+	"pando/internal/store"
+)
+
+// buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file of it, in turns
+// on the same machine.
+type buildBench struct {
+	lab
+	tree string // directory; "": one is installed by the recipe
+	runs int
+}
+
+func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
+	b := &buildBench{lab: lab{out: stdout, err: stderr}}
+	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&b.dir, "dir", "build/build", "where the tree is installed and results are written; on a disk with some GB")
+	f.StringVar(&b.tree, "tree", "", "directory to build from, with a kernel in it (default: one is installed by --recipe); it gets one file more")
+	f.StringVar(&b.recipe, "recipe", "debian:bookworm", "recipe of the tree")
+	f.IntVar(&b.runs, "runs", 3, "how often each is measured")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	err := b.place(f.Args())
+	if err == nil && b.runs < 1 {
+		err = errors.New("--runs is at least 1")
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-lab build:", err)
+	}
+	return b, err
+}
+
+// buildRun is one measured run of one way.
+type buildRun struct {
+	Way    string        `json:"way"`
+	Again  bool          `json:"again"`  // with one file changed, what was there before kept
+	Wall   time.Duration `json:"wall"`   // until all is durable
+	CPU    time.Duration `json:"cpu"`    // of all its processes
+	Memory int64         `json:"memory"` // bytes: the most that one of its processes had
+	Bytes  int64         `json:"bytes"`  // of the result; again: that were written
+}
+
+// buildResult is what was measured.
+type buildResult struct {
+	Date  time.Time  `json:"date"`
+	Tree  string     `json:"tree"`
+	Bytes int64      `json:"bytes"` // of its files
+	Files int64      `json:"files"`
+	Runs  []buildRun `json:"runs"`
+}
+
+func (b *buildBench) measure(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: the tree has files of many owners")
+	}
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return err
+	}
+	if err := b.install(ctx); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(b.dir, "run-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	r := buildResult{Date: time.Now().UTC().Truncate(time.Second), Tree: b.tree}
+	if r.Bytes, r.Files, err = weigh(b.tree); err != nil { // it is in the page cache from here on, for all of them
+		return err
+	}
+	b.say("%s: %.0f MB in %d files; %d runs of each, in turns", b.tree, mega(r.Bytes), r.Files, b.runs)
+	for range b.runs {
+		if err := b.round(ctx, work, &r); err != nil {
+			return err
+		}
+	}
+	b.report(r)
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(filepath.Join(b.dir, "build.json"), append(text, '\n'), 0o644)
+}
+
+// round measures each way once, from nothing and after a change.
+func (b *buildBench) round(ctx context.Context, work string, r *buildResult) error {
+	for _, way := range buildWays() {
+		dir := filepath.Join(work, way.name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		for _, again := range []bool{false, true} {
+			if again {
+				if err := b.change(); err != nil {
+					return err
+				}
+			}
+			run, err := b.run(ctx, way, dir, again)
+			if err != nil {
+				return fmt.Errorf("%s: %w", way.name, err)
+			}
+			r.Runs = append(r.Runs, run)
+			b.say("%-28s %-9s %7.1f s, %6.1f s of processors, %5.0f MB of memory, %6.1f MB written", way.name, map[bool]string{true: "again"}[again],
+				run.Wall.Seconds(), run.CPU.Seconds(), mega(run.Memory), mega(run.Bytes))
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change changes one file of the tree.
+func (b *buildBench) change() error {
+	return os.WriteFile(filepath.Join(b.tree, "etc", "pando-lab-build"), []byte(time.Now().String()+"\n"), 0o644)
+}
+
+// install makes a tree by the recipe: a build that ends when the tree is there leaves it for the next one.
+func (b *buildBench) install(ctx context.Context) error {
+	if b.tree != "" {
+		return nil
+	}
+	find := func() bool {
+		found, err := filepath.Glob(filepath.Join(b.dir, "work", "recipe-*", "tree"))
+		if err == nil && len(found) == 1 {
+			b.tree = found[0]
+		}
+		return b.tree != ""
+	}
+	if find() {
+		return nil
+	}
+	b.say("Installing a tree by the recipe %s; this takes some minutes.", b.recipe)
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	_, err := b.builder(ctx, b.dir, func(o *build.Options) {
+		o.Progress = func(p build.Progress) {
+			if p.Step == build.StepScan {
+				enough()
+			}
+		}
+	})
+	if ctx.Err() == nil || !find() {
+		return fmt.Errorf("install a tree: %w", err)
+	}
+	return nil
+}
+
+// median is that of one figure over the runs of a way.
+func (r buildResult) median(way string, again bool, of func(buildRun) float64) float64 {
+	var all []float64
+	for _, run := range r.Runs {
+		if run.Way == way && run.Again == again {
+			all = append(all, of(run))
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// report prints medians, and how they relate to Pando's.
+func (b *buildBench) report(r buildResult) {
+	b.say("\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n", b.runs)
+	b.say("| what | seconds | again | MB written | again | MB of memory |")
+	b.say("| --- | ---: | ---: | ---: | ---: | ---: |")
+	for _, way := range buildWays() {
+		cell := func(again bool, of func(buildRun) float64) string {
+			got, ours := r.median(way.name, again, of), r.median(pandoWay, again, of)
+			if way.name == pandoWay || ours == 0 {
+				return fmt.Sprintf("%.1f", got)
+			}
+			return fmt.Sprintf("%.1f (%.2f)", got, got/ours)
+		}
+		wall := func(x buildRun) float64 { return x.Wall.Seconds() }
+		bytes := func(x buildRun) float64 { return mega(x.Bytes) }
+		memory := func(x buildRun) float64 { return mega(x.Memory) }
+		b.say("| %s | %s | %s | %s | %s | %s |", way.name, cell(false, wall), cell(true, wall), cell(false, bytes), cell(true, bytes), cell(false, memory))
+	}
+}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/url"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+// StoredVersion is a version as a store keeps it, but for its objects.
+type StoredVersion struct {
+	Manifest   []byte             `json:"manifest"`  // the exact bytes that are signed
+	Signature  []byte             `json:"signature"` // minisign
+	Provenance []byte             `json:"provenance,omitempty"`
+	Packs      []image.PackRecord `json:"packs,omitempty"` // its boot packs
+}
+
+// VersionPut is the body of POST /v1/store/versions.
+type VersionPut struct {
+	StoredVersion
+	DryRun bool `json:"dry_run,omitempty"` // only tell whether the signature is one that is trusted
+}
+
+// ObjectSize is an object and how many bytes it has.
+type ObjectSize struct {
+	ID   chunk.ID `json:"id"`
+	Size int64    `json:"size"`
+}
+
+// ObjectList is the body of POST /v1/store/missing, and its answer.
+type ObjectList struct {
+	Objects []ObjectSize `json:"objects"`
+}
+
+// Bounds of what is sent at once: entries of an ObjectList, and bytes of objects in one request (more only if it is one object).
+const (
+	MaxObjectList = 5000
+	MaxObjects    = 4 << 20
+	MaxObject     = 512 << 20
+)
+
+// ObjectsType is the media type of objects in a row: of each its length in four bytes, big-endian, then its bytes.
+const ObjectsType = "application/vnd.pando.objects"
+
+// StoredVersion gets a version of the store without its objects.
+func (c *Client) StoredVersion(ctx context.Context, v fleet.Digest) (StoredVersion, error) {
+	return get[StoredVersion](ctx, c, "/v1/store/versions/"+url.PathEscape(string(v)), nil)
+}
+
+// PutVersion stores a version whose objects are stored. It has no name before AddVersion.
+func (c *Client) PutVersion(ctx context.Context, v VersionPut) error {
+	return c.call(ctx, "POST", "/v1/store/versions", nil, v, nil)
+}
+
+// MissingObjects tells which objects the store does not have. Those that it has stay for a day, whatever is collected.
+func (c *Client) MissingObjects(ctx context.Context, l ObjectList) (ObjectList, error) {
+	return ask[ObjectList](ctx, c, "POST", "/v1/store/missing", l)
+}
+
+// Object gets the stored bytes of an object, verified.
+func (c *Client) Object(ctx context.Context, id chunk.ID) ([]byte, error) {
+	res, err := c.send(ctx, "GET", "/v1/store/objects/"+id.Name(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, MaxObject))
+	if err != nil {
+		return nil, c.unreachable(ctx, fmt.Errorf("get object %s: %w", id, err))
+	}
+	return b, id.Verify(b)
+}
+
+// AddObjects stores objects.
+func (c *Client) AddObjects(ctx context.Context, objects [][]byte) error {
+	var body bytes.Buffer
+	for _, o := range objects {
+		body.Write(binary.BigEndian.AppendUint32(nil, uint32(len(o))))
+		body.Write(o)
+	}
+	res, err := c.sendBytes(ctx, "POST", "/v1/store/objects", nil, ObjectsType, &body)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// TestPutVersionWantsItsObjects: a version that is not whole does not come into the store, nor one of another key.
+func TestPutVersionWantsItsObjects(t *testing.T) {
+	s := startSite(t)
+	c := operatorOf(t, s)
+	_, v := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
+	kept, err := c.StoredVersion(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := image.Decode(kept.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := c.Object(t.Context(), m.Kernel.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(t, s.store.ObjectPath(m.Kernel.Object))
+	need := api.ObjectList{Objects: []api.ObjectSize{{ID: m.Kernel.Object, Size: m.Kernel.Size}, {ID: m.Root.Index, Size: 1}}}
+	missing, err := c.MissingObjects(t.Context(), need)
+	if err != nil || len(missing.Objects) != 2 { // the other has another size
+		t.Errorf("missing: %v, %v", missing, err)
+	}
+	var refusal *api.Error
+	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); !errors.As(err, &refusal) || refusal.Code != api.Conflict {
+		t.Errorf("without its kernel: %v", err)
+	}
+	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept, DryRun: true}); err != nil {
+		t.Errorf("its signature: %v", err)
+	}
+	if err := c.AddObjects(t.Context(), [][]byte{kernel, []byte("more")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); err != nil {
+		t.Errorf("whole: %v", err)
+	}
+	if _, ok := s.store.Stat(chunk.Sum([]byte("more"))); !ok {
+		t.Error("an object that was added is not there")
+	}
+	kept.Signature = []byte("untrusted comment: x\n")
+	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); !errors.As(err, &refusal) || refusal.Code != api.BadRequest || refusal.Hint == "" {
+		t.Errorf("another signature: %v", err)
+	}
+}
+
+// TestAddObjectsCutOff: an upload that ends too early, or announces more than it may, adds nothing.
+func TestAddObjectsCutOff(t *testing.T) {
+	s := startSite(t)
+	o := &operator{store: s.store}
+	for _, body := range []string{"\x00\x00", "\x00\x00\x00\x05abc", "\x00\x00\x00\x01a\xff\xff\xff\xffb"} {
+		w := &discarded{header: http.Header{}}
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "/v1/store/objects", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refusal *api.Error
+		if err := o.addObjects(w, r); !errors.As(err, &refusal) || refusal.Code != api.BadRequest {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	if _, ok := s.store.Stat(chunk.Sum([]byte("a"))); ok {
+		t.Error("a part of a broken upload was stored")
+	}
+}
+
+// discarded is an answer that nobody reads.
+type discarded struct {
+	header http.Header
+	bytes.Buffer
+}
+
+func (d *discarded) Header() http.Header { return d.header }
+func (d *discarded) WriteHeader(int)     {}

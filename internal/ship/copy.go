@@ -1,0 +1,159 @@
+package ship
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// Options say what is copied.
+type Options struct {
+	From, To Place
+	Ref      fleet.Ref               // NAME, NAME:TAG or NAME@sha256:...
+	Progress func(done, total int64) // bytes; called by one goroutine at a time; nil: nobody wants to know
+}
+
+// Result is what was copied.
+type Result struct {
+	Name    string
+	Tags    []string
+	Version fleet.Digest
+	Objects int   // of the version and its boot packs
+	Bytes   int64 // theirs
+	Sent    int   // of those, the ones that were not there
+	Moved   int64 // bytes of these
+}
+
+// Copy copies a version with its name and tag. Broken off, it leaves what arrived.
+func Copy(ctx context.Context, o Options) (r Result, err error) {
+	name, tag, digest, err := o.Ref.Split()
+	if err != nil {
+		return r, err
+	}
+	if digest == "" {
+		if digest, err = o.From.Find(ctx, name, tag); err != nil {
+			return r, err
+		}
+		r.Tags = []string{tag}
+	}
+	r.Name, r.Version = name, digest
+	v, err := o.From.StoredVersion(ctx, digest)
+	if err != nil {
+		return r, fmt.Errorf("read %s from %s: %w", o.Ref, o.From.Name(), err)
+	}
+	if err := o.To.Accepts(ctx, v); err != nil {
+		return r, err
+	}
+	all, err := objects(ctx, o.From, v)
+	if err != nil {
+		return r, fmt.Errorf("read %s from %s: %w", o.Ref, o.From.Name(), err)
+	}
+	missing, err := o.To.Missing(ctx, all)
+	if err != nil {
+		return r, err
+	}
+	r.Objects, r.Sent, r.Bytes, r.Moved = len(all), len(missing), bytesOf(all), bytesOf(missing)
+	if err := o.move(ctx, missing, r.Moved); err != nil {
+		return r, err
+	}
+	return r, o.To.Publish(ctx, v, name, r.Tags)
+}
+
+func bytesOf(objects []api.ObjectSize) (n int64) {
+	for _, o := range objects {
+		n += o.Size
+	}
+	return n
+}
+
+// movers is how many batches are on their way at a time: one is read, one is sent, one is written.
+const movers = 4
+
+// move copies objects in batches.
+func (o Options) move(ctx context.Context, missing []api.ObjectSize, total int64) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	batches := make(chan []api.ObjectSize)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	done := int64(0)
+	for range movers {
+		wg.Go(func() {
+			for b := range batches {
+				if err := o.moveBatch(ctx, b); err != nil {
+					cancel(err)
+					return
+				}
+				mu.Lock()
+				if done += bytesOf(b); o.Progress != nil {
+					o.Progress(done, total)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for len(missing) > 0 && ctx.Err() == nil {
+		n := batch(missing)
+		select {
+		case batches <- missing[:n]:
+		case <-ctx.Done():
+		}
+		missing = missing[n:]
+	}
+	close(batches)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// batch is how many of the objects go together.
+func batch(objects []api.ObjectSize) int {
+	size := int64(0)
+	for i, o := range objects {
+		if size += o.Size; i > 0 && size > api.MaxObjects {
+			return i
+		}
+	}
+	return len(objects)
+}
+
+// Repetitions of a batch after the network failed, and the first pause, which doubles.
+const (
+	moveTries = 5
+	movePause = time.Second
+)
+
+func (o Options) moveBatch(ctx context.Context, objects []api.ObjectSize) (err error) {
+	for try := range moveTries {
+		err = o.moveOnce(ctx, objects)
+		var away *api.UnreachableError
+		if !errors.As(err, &away) {
+			return err
+		}
+		select {
+		case <-time.After(movePause << try):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
+}
+
+func (o Options) moveOnce(ctx context.Context, objects []api.ObjectSize) error {
+	data := make([][]byte, len(objects))
+	for i, object := range objects {
+		b, err := o.From.Object(ctx, object.ID)
+		if err != nil {
+			return fmt.Errorf("read from %s: %w", o.From.Name(), err)
+		}
+		data[i] = b
+	}
+	if err := o.To.AddObjects(ctx, data); err != nil {
+		return fmt.Errorf("write to %s: %w", o.To.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package ship
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"pando/internal/api"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/store"
+)
+
+// Directory is a store in a directory, such as a USB stick's, with the names of its images in a file.
+type Directory struct {
+	store *store.Dir
+	mu    sync.Mutex // writing is one at a time
+}
+
+// NamesFile is where a directory has the names of its images: tags and their versions, by image.
+const NamesFile = "images.json"
+
+// OpenDirectory opens a directory, and makes it if create is set.
+func OpenDirectory(path string, create bool) (*Directory, error) {
+	if !create {
+		if _, err := os.Stat(filepath.Join(path, "manifests")); err != nil {
+			return nil, fmt.Errorf("no images in %s: %w", path, err)
+		}
+	}
+	d, err := store.OpenDir(path)
+	return &Directory{store: d}, err
+}
+
+// Name is the path.
+func (d *Directory) Name() string { return d.store.Path() }
+
+// Find looks into the file of names.
+func (d *Directory) Find(_ context.Context, name, tag string) (fleet.Digest, error) {
+	names, err := d.names()
+	if err != nil {
+		return "", err
+	}
+	if v := names[name][tag]; v != "" {
+		return v, nil
+	}
+	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s:%s: not found in %s", name, tag, d.Name()),
+		"its file "+NamesFile+" says what there is; "+name+"@sha256:... names a version by its digest")
+}
+
+func (d *Directory) names() (map[string]map[string]fleet.Digest, error) {
+	names := map[string]map[string]fleet.Digest{}
+	b, err := os.ReadFile(filepath.Join(d.Name(), NamesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return names, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &names)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("names of images in %s: %w", d.Name(), err)
+	}
+	return names, nil
+}
+
+// StoredVersion reads a version.
+func (d *Directory) StoredVersion(_ context.Context, digest fleet.Digest) (api.StoredVersion, error) {
+	v, err := d.store.GetVersion(digest)
+	if err != nil {
+		return api.StoredVersion{}, err
+	}
+	packs, err := d.store.Packs(digest)
+	return api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance, Packs: packs}, err
+}
+
+// Object reads an object.
+func (d *Directory) Object(ctx context.Context, id chunk.ID) ([]byte, error) {
+	return d.store.Get(ctx, id)
+}
+
+// Accepts takes everything: a directory has no keys.
+func (d *Directory) Accepts(context.Context, api.StoredVersion) error { return nil }
+
+// Missing looks at names and sizes.
+func (d *Directory) Missing(ctx context.Context, objects []api.ObjectSize) (out []api.ObjectSize, err error) {
+	for _, o := range objects {
+		if size, ok := d.store.Stat(o.ID); !ok || size != o.Size {
+			out = append(out, o)
+		}
+	}
+	return out, ctx.Err()
+}
+
+// AddObjects makes objects durable.
+func (d *Directory) AddObjects(ctx context.Context, objects [][]byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	unlock, err := d.store.Lock(ctx, "image push")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	w := d.store.NewWriter()
+	defer w.Close()
+	for _, o := range objects {
+		if _, _, err := w.Put(ctx, o); err != nil {
+			return err
+		}
+	}
+	return w.Sync(ctx)
+}
+
+// Publish writes the version, then its name.
+func (d *Directory) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	unlock, err := d.store.Lock(ctx, "image push")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	digest, err := d.store.PutVersion(store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance})
+	if err != nil {
+		return err
+	}
+	for _, p := range v.Packs {
+		if err := d.store.PutPack(digest, p); err != nil {
+			return err
+		}
+	}
+	return d.rename(digest, name, tags)
+}
+
+func (d *Directory) rename(v fleet.Digest, name string, tags []string) error {
+	names, err := d.names()
+	if err != nil {
+		return err
+	}
+	if names[name] == nil {
+		names[name] = map[string]fleet.Digest{}
+	}
+	for _, t := range tags {
+		names[name][t] = v
+	}
+	b, err := json.MarshalIndent(names, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(filepath.Join(d.Name(), NamesFile), append(b, '\n'), 0o644)
+}

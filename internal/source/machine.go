@@ -1,0 +1,137 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is a machine that runs: this one, or another that ssh leads to. Its root is copied, with the file systems that
+// belong to it, without what must not travel (see omissions). An interrupted copy goes on where it was.
+type Machine struct {
+	Remote string   // "root@pilot", "root@pilot:/srv/tree" for a tree below /; "": this machine
+	SSH    []string // the program that leads there, and its arguments; none: ssh
+	Root   string   // of this machine: the tree; "": /
+	Choice Choice
+}
+
+// ownParts are directories that may be file systems of their own and belong to an image.
+var ownParts = []string{"/boot", "/opt", "/srv", "/usr", "/usr/local", "/var", "/var/lib"}
+
+// Key is the machine's name.
+func (m Machine) Key() string {
+	if m.Remote == "" {
+		return "host-" + short(m.root())
+	}
+	return "ssh-" + short(m.Remote)
+}
+
+// State is "": a machine that runs is another one a second later.
+func (m Machine) State(context.Context) (string, error) { return "", m.Choice.check() }
+
+func (m Machine) root() string {
+	if m.Root == "" {
+		return "/"
+	}
+	return m.Root
+}
+
+// Fill copies the machine.
+func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Made, error) {
+	made := Made{Kind: "host", Name: "this machine"}
+	r := rsync{root: m.root(), single: true, choice: m.Choice}
+	if r.root != "/" {
+		made.Name = r.root
+	}
+	var err error
+	if m.Remote != "" {
+		made.Kind, made.Name = "ssh", m.Remote
+		progress(Progress{Note: "asking " + m.Remote})
+		err = m.ask(ctx, &r)
+	} else {
+		r.parts = ownFileSystems(r.root)
+	}
+	if err != nil {
+		return made, fmt.Errorf("%s: %w", made.Name, err)
+	}
+	progress(Progress{Note: "listing the files of " + made.Name})
+	hidden, err := r.run(ctx, p, progress)
+	if err != nil {
+		return made, fmt.Errorf("copy %s: %w", made.Name, err)
+	}
+	made.Notes, err = settleIn(p.Root)
+	made.Notes = append(notes(hidden), made.Notes...)
+	return made, err
+}
+
+// ownFileSystems lists those of ownParts that are mount points below a root, with something other than memory on them.
+func ownFileSystems(root string) []string {
+	var out []string
+	var top unix.Stat_t
+	if unix.Stat(root, &top) != nil {
+		return nil
+	}
+	for _, part := range ownParts {
+		var st, above unix.Stat_t
+		dir := filepath.Join(root, part)
+		if unix.Lstat(dir, &st) == nil && unix.Stat(filepath.Dir(dir), &above) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Dev != above.Dev {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// question is asked of a machine before anything is copied: who we are there, whether it has rsync, and what is a file
+// system of its own.
+const question = `id -u; command -v rsync || echo none; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
+
+// ask looks at the machine that ssh leads to.
+func (m Machine) ask(ctx context.Context, r *rsync) error {
+	host, root, _ := strings.Cut(m.Remote, ":")
+	if host == "" || strings.HasPrefix(host, "-") || strings.ContainsAny(m.Remote, " \t\n'\"\\$`;&|<>") {
+		return errors.New("want a machine as ssh knows it, such as root@pilot")
+	}
+	if root == "" {
+		root = "/"
+	}
+	shell := m.SSH
+	if len(shell) == 0 {
+		shell = []string{"ssh"}
+	}
+	path, err := exec.LookPath(shell[0])
+	if err != nil {
+		return fmt.Errorf("%s is not installed: install it (Debian, Ubuntu: package openssh-client)", shell[0])
+	}
+	args := append(append([]string{}, shell[1:]...), host, fmt.Sprintf(question, strings.Join(ownParts, " ")))
+	cmd := exec.CommandContext(ctx, path, args...)
+	var out bytes.Buffer
+	var problem tail
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, &out, &problem
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("ssh: %w: %s", err, problem.text())
+	}
+	lines := strings.Fields(out.String())
+	switch {
+	case len(lines) < 2:
+		return fmt.Errorf("its shell answered %q instead of what it was asked", out.String())
+	case lines[0] != "0":
+		return errors.New("only root can read all of a machine: log in as root there (root@...)")
+	case lines[1] == "none":
+		return errors.New("it has no rsync: install it there (Debian, Ubuntu, Fedora: package rsync)")
+	}
+	r.from, r.shell, r.root = host, shell, root
+	if root == "/" {
+		r.parts = lines[2:]
+	}
+	return nil
+}

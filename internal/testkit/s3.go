@@ -1,0 +1,128 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// S3 is an S3 server on this machine that is somebody else's program.
+type S3 struct {
+	Endpoint       string // http://127.0.0.1:PORT
+	Access, Secret string // the keys of who may do everything
+	log            string
+	run            []*exec.Cmd
+	stop           func() error // before the programs end; may be nil
+}
+
+// ErrNoProgram says that a program is not installed; `make packages` installs it.
+var ErrNoProgram = errors.New("not installed; see scripts/install-packages")
+
+// StartVersityGW starts versitygw over a directory. top is the directory of this module, where the program was built.
+func StartVersityGW(ctx context.Context, top, dir string) (*S3, error) {
+	program, err := FindVersityGW(top)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return nil, err
+	}
+	s := &S3{Endpoint: "http://127.0.0.1:" + port, Access: "pando", Secret: "pando-secret", log: filepath.Join(dir, "log")}
+	c := exec.Command(program, "--quiet", "--port", "127.0.0.1:"+port, "posix", "--sidecar", filepath.Join(dir, "meta"), data)
+	if err := os.MkdirAll(filepath.Join(dir, "meta"), 0o755); err != nil {
+		return nil, err
+	}
+	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.Access, "ROOT_SECRET_KEY="+s.Secret)
+	if err := s.start(c); err != nil {
+		return nil, err
+	}
+	return s, s.wait(ctx)
+}
+
+// FindVersityGW is where the program is; the error is ErrNoProgram.
+func FindVersityGW(top string) (string, error) {
+	for _, name := range []string{filepath.Join(top, "build/bin/versitygw"), "versitygw"} {
+		if program, err := exec.LookPath(name); err == nil {
+			return program, nil
+		}
+	}
+	return "", fmt.Errorf("versitygw: %w", ErrNoProgram)
+}
+
+// freePort is a port that nobody has now.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+func (s *S3) start(c *exec.Cmd) error {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.Stdout, c.Stderr = log, log
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	s.run = append(s.run, c)
+	return nil
+}
+
+// wait returns when somebody listens.
+func (s *S3) wait(ctx context.Context) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", strings.TrimPrefix(s.Endpoint, "http://"))
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			log, _ := os.ReadFile(s.log)
+			return errors.Join(fmt.Errorf("%s does not answer: %w\n%s", s.Endpoint, err, log), s.Close())
+		case <-tick.C:
+		}
+	}
+}
+
+// Signal sends a signal to every process of the server.
+func (s *S3) Signal(sig os.Signal) error {
+	var errs []error
+	for _, c := range s.run {
+		errs = append(errs, c.Process.Signal(sig))
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends the server, the last program first.
+func (s *S3) Close() (err error) {
+	if s.stop != nil {
+		err = s.stop()
+	}
+	for i := len(s.run) - 1; i >= 0; i-- {
+		_ = s.run[i].Process.Kill()
+		_ = s.run[i].Wait() // it was killed
+	}
+	s.run = nil
+	return err
+}
