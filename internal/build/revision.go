@@ -28,7 +28,11 @@ func (o Options) Asked() string {
 		Firmware    string
 		ChunkSize   int
 		Format      string `json:",omitempty"`
-	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize, o.Format}
+		KernelFrom  string `json:",omitempty"`
+	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize, o.Format, ""}
+	if o.KernelFrom != nil {
+		what.KernelFrom = o.KernelFrom.Name + string(o.KernelFrom.Version)
+	}
 	what.Recipe.Name, what.Recipe.Text, what.Recipe.From = "", "", ""
 	if what.ChunkSize == 0 {
 		what.ChunkSize = chunk.DefaultChunkSize
