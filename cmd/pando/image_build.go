@@ -96,7 +96,9 @@ func (f buildFlags) options(data string) (build.Options, error) {
 	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
 		return opt, &usageError{err}
 	}
-	f.sourceFlags.choice.Exclude = append(f.sourceFlags.choice.Exclude, data) // it has the images, and the keys
+	if abs, err := filepath.Abs(data); err == nil && f.fromHost {
+		f.choice.Exclude = append(f.choice.Exclude, abs) // it has the images, and the keys
+	}
 	return opt, f.sourceFlags.into(&opt)
 }
 
