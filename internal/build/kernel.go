@@ -40,13 +40,19 @@ const kernelPackages = "install the kernel's package (Debian: linux-image-amd64 
 
 // KernelOf finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
 // modules. The error is a *NoKernelError that says what is missing. Links do not lead out of the tree.
-func KernelOf(tree string) (TreeKernel, error) {
+func KernelOf(tree string) (TreeKernel, error) { return kernelIn(tree, "") }
+
+// kernelOf is the kernel of the tree: the one that it was given, or its newest.
+func (b *builder) kernelOf() (TreeKernel, error) { return kernelIn(b.root, b.kernel) }
+
+// kernelIn finds the kernel of a release, the newest for "".
+func kernelIn(tree, release string) (TreeKernel, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
 		return TreeKernel{}, fmt.Errorf("find kernel: %w", err)
 	}
 	defer root.Close()
-	images := kernelImages(root)
+	images := slices.DeleteFunc(kernelImages(root), func(k TreeKernel) bool { return release != "" && k.Release != release })
 	if len(images) == 0 {
 		missing := "neither /boot/vmlinuz-* nor /usr/lib/modules/*/vmlinuz is there; " + kernelPackages
 		if exists(path.Join(tree, ".dockerenv")) || !exists(path.Join(tree, "lib/modules")) {
@@ -195,7 +201,7 @@ func checkBzImage(head []byte, size int64, k TreeKernel) error {
 
 // addKernel is the step that stores kernel and drivers.
 func (b *builder) addKernel(ctx context.Context) error {
-	k, err := KernelOf(b.root)
+	k, err := b.kernelOf()
 	if err != nil {
 		return err
 	}

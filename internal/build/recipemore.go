@@ -45,7 +45,7 @@ const (
 const keyBegin, keyEnd = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 
 var (
-	suiteWord    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9./_+-]*$|^/$`)
+	suiteWord    = regexp.MustCompile(`^[A-Za-z0-9./][A-Za-z0-9./_+-]*$`)
 	accountWord  = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 	unitWord     = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|target|path|mount|automount|swap|slice|scope|device)$`)
 	localeWord   = regexp.MustCompile(`^(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8$`)
@@ -90,7 +90,7 @@ func (r *Recipe) validateRepositories() error {
 			return r.fail("repositories: name %q: want one of its own, of lower case letters, digits and . + -", p.Name)
 		}
 		names[p.Name] = true
-		if u, err := url.Parse(p.Address); err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) || strings.ContainsAny(p.Address, " \t\n") {
+		if u, err := url.Parse(p.Address); err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || strings.ContainsAny(p.Address, " \t\n") {
 			return r.fail("repositories: %s: address %q: want a URL such as https://example.org/debian", p.Name, p.Address)
 		}
 		if p.Key = strings.TrimSpace(p.Key); !strings.HasPrefix(p.Key, keyBegin) || !strings.HasSuffix(p.Key, keyEnd) {
