@@ -71,6 +71,11 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 		return err
 	}
 	defer b.close()
+	if k := opt.KernelFrom; k != nil && k.Source == nil && k.Tree == "" {
+		if k.Version, err = versionOf(ctx, b.client, k.Name); err != nil {
+			return err
+		}
+	}
 	opt.Store, opt.Keys, opt.Work = b.options.Store, b.options.Keys, b.options.Work
 	if opt.Recipe != nil && opt.Recipe.Base != "" {
 		version, err := versionOf(ctx, b.client, string(opt.Recipe.Base))

@@ -29,7 +29,7 @@ type builder struct {
 func (a *app) privateMounts(opt build.Options) error {
 	_, disk := opt.Source.(source.Disk)
 	base := opt.Recipe != nil && opt.Recipe.Base != ""
-	if !disk && !base || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+	if !disk && !base && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
 		return nil
 	}
 	return mount.Private()

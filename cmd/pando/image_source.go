@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +23,7 @@ type sourceFlags struct {
 	choice choiceFlags
 
 	architecture string
+	kernelFrom   string
 	maxSize      sizeValue
 }
 
@@ -32,6 +36,7 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.fromOCI, "from-oci", "", "build from a container image: a reference, a layout directory, or an archive of docker save")
 	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
 	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a container image (default: this machine's)")
+	fl.StringVar(&f.kernelFrom, "kernel-from", "", "image, directory, tarball or container image whose kernel and modules the tree gets")
 	fl.Var(&f.maxSize, "max-size", "bytes that the files of an unpacked tree may have, such as 20G (default: what is free on the disk)")
 }
 
@@ -66,10 +71,51 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	if given != 1 {
 		return withHint(usagef("give one of %s", strings.Join(names, ", ")), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
 	}
-	if err := set(); err != nil {
+	err := set()
+	if err == nil {
+		opt.KernelFrom, err = f.kernel()
+	}
+	if err != nil {
 		return &usageError{err}
 	}
 	return nil
+}
+
+// kernel is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image is an image
+// here, whose version is still to be asked for.
+func (f *sourceFlags) kernel() (*build.KernelFrom, error) {
+	if f.kernelFrom == "" {
+		return nil, nil //nolint:nilnil // none is asked for
+	}
+	if f.fromDir != "" {
+		return nil, withHint(usagef("--kernel-from changes the tree, and --from-dir only reads it"), "build from a tarball of the directory, or put a kernel into it")
+	}
+	k := &build.KernelFrom{Name: f.kernelFrom}
+	limits := source.Limits{MaxSize: int64(f.maxSize)}
+	info, err := os.Stat(f.kernelFrom)
+	switch {
+	case err == nil && info.IsDir() && exists(filepath.Join(f.kernelFrom, "index.json")), containerPrefix(f.kernelFrom):
+		if k.Source, err = source.ParseOCI(f.kernelFrom, f.architecture, limits); err != nil {
+			return nil, &usageError{err}
+		}
+	case err == nil && info.IsDir():
+		k.Tree, err = filepath.Abs(f.kernelFrom)
+	case err == nil:
+		k.Source = source.Tar{File: f.kernelFrom, Limits: limits}
+	default:
+		return k, nil
+	}
+	return k, err
+}
+
+func containerPrefix(ref string) bool {
+	prefixes := []string{"oci:", "oci-archive:", "docker-archive:", "docker://", "http://"}
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref, p) })
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // choiceFlags change what a copy of a machine leaves out.

@@ -29,6 +29,7 @@ func bootable(ts *testscript.TestScript, _ bool, args []string) {
 		modules + "/kernel/r8169.ko":    moduleWith("license=GPL\x00firmware=rtl_nic/rtl8168.fw\x00"),
 		modules + "/modules.builtin":    []byte("nbd.ko\nerofs.ko\noverlay.ko\naf_packet.ko\n"),
 		"etc/machine-id":                nil,
+		"sbin/init":                     []byte("#!/bin/sh\n"),
 		"etc/hostname":                  []byte("builder\n"),
 		"usr/lib/firmware/rtl_nic/none": nil,
 	} {

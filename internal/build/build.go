@@ -24,6 +24,8 @@ type Options struct {
 	FromDir string
 	Source  Source
 
+	KernelFrom *KernelFrom // gives the tree its kernel; not with FromDir, which is not written, or a base. nil: the tree has one
+
 	Store    *store.Dir            // gets the objects and the manifest
 	Work     string                // directory for unfinished work, on a disk with room for the tree and the raw image
 	Keys     []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
@@ -44,6 +46,7 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
 
 	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
+	anyInit bool                                                       // take a tree without init; the trees of tests boot nowhere
 }
 
 // Progress says how far a step is. The reader computes rates and the time left.
@@ -106,6 +109,7 @@ type builder struct {
 	root     string        // the tree
 	base     *base         // the copy of the version that a recipe begins with; nil without one
 	origin   *image.Origin // what the source says of it; nil without a source
+	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
 	mkfs     string // what mkfs.erofs says of its version
 	manifest image.Manifest
@@ -115,6 +119,12 @@ type builder struct {
 func newBuilder(opt Options) (*builder, error) {
 	if ways := opt.ways(); ways != 1 {
 		return nil, fmt.Errorf("give one of a recipe, a directory and a source, not %d", ways)
+	}
+	if opt.KernelFrom != nil && opt.FromDir != "" {
+		return nil, errors.New("a directory is read where it is and gets no kernel: put one into it, or build from a tarball of it")
+	}
+	if opt.KernelFrom != nil && opt.Recipe != nil && opt.Recipe.Base != "" {
+		return nil, errors.New("a recipe that begins with an image has the kernel of that, or installs one: it gets none from elsewhere")
 	}
 	if opt.Recipe != nil && opt.Recipe.Base != "" {
 		if _, err := opt.Recipe.baseVersion(); err != nil {

@@ -56,6 +56,9 @@ func (b *builder) install(ctx context.Context) error {
 	if err := settle(b.work.file(newTree), begin); err != nil {
 		return err
 	}
+	if err := b.giveKernel(ctx, b.work.file(newTree)); err != nil {
+		return err
+	}
 	return os.Rename(b.work.file(newTree), b.root)
 }
 

@@ -52,7 +52,7 @@ func testOptions(t testing.TB, data, dir string) Options {
 	}
 	_, key := testKey(t)
 	return Options{
-		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Keys: []minisign.PrivateKey{key}, Builder: "test",
+		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Keys: []minisign.PrivateKey{key}, Builder: "test", anyInit: true,
 		drivers: func(context.Context, DriverOptions) ([]DriverCPIO, error) {
 			return []DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
 		},

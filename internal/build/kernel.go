@@ -40,13 +40,19 @@ const kernelPackages = "install the kernel's package (Debian: linux-image-amd64 
 
 // KernelOf finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
 // modules. The error is a *NoKernelError that says what is missing. Links do not lead out of the tree.
-func KernelOf(tree string) (TreeKernel, error) {
+func KernelOf(tree string) (TreeKernel, error) { return kernelIn(tree, "") }
+
+// kernelOf is the kernel of the tree: the one that it was given, or its newest.
+func (b *builder) kernelOf() (TreeKernel, error) { return kernelIn(b.root, b.kernel) }
+
+// kernelIn finds the kernel of a release, the newest for "".
+func kernelIn(tree, release string) (TreeKernel, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
 		return TreeKernel{}, fmt.Errorf("find kernel: %w", err)
 	}
 	defer root.Close()
-	images := kernelImages(root)
+	images := slices.DeleteFunc(kernelImages(root), func(k TreeKernel) bool { return release != "" && k.Release != release })
 	if len(images) == 0 {
 		missing := "neither /boot/vmlinuz-* nor /usr/lib/modules/*/vmlinuz is there; " + kernelPackages
 		if exists(path.Join(tree, ".dockerenv")) || !exists(path.Join(tree, "lib/modules")) {
@@ -195,7 +201,7 @@ func checkBzImage(head []byte, size int64, k TreeKernel) error {
 
 // addKernel is the step that stores kernel and drivers.
 func (b *builder) addKernel(ctx context.Context) error {
-	k, err := KernelOf(b.root)
+	k, err := b.kernelOf()
 	if err != nil {
 		return err
 	}
@@ -217,7 +223,12 @@ func (b *builder) addKernel(ctx context.Context) error {
 	b.manifest.Architecture = k.Architecture
 	b.manifest.Kernel = image.Kernel{Release: k.Release, Object: id, Size: int64(len(data))}
 	b.Progress(Progress{Step: StepKernel, Note: "kernel " + k.Release})
-	drivers, err := b.drivers(ctx, DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, Log: b.Log})
+	memory, err := openMemory(b.Store)
+	if err != nil {
+		return err
+	}
+	packed := func(archive []byte) []byte { return memory.stored(ctx, archive) }
+	drivers, err := b.drivers(ctx, DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, Log: b.Log, Packed: packed})
 	if err != nil {
 		return err
 	}
@@ -226,10 +237,13 @@ func (b *builder) addKernel(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if d.Raw > 0 {
+			memory.add(d.digest, chunk.Entry{RawSize: int(d.Raw), StoredSize: len(d.Data), Codec: chunk.Zstd, ID: id})
+		}
 		b.manifest.Drivers = append(b.manifest.Drivers, image.Driver{Name: d.Name, Object: id, Size: int64(len(d.Data)),
 			InsteadOf: d.InsteadOf, For: d.For, PCI: d.PCI})
 	}
-	return w.Sync(ctx)
+	return errors.Join(w.Sync(ctx), memory.save())
 }
 
 // storeWriter is what put needs of a store.Writer.

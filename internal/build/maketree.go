@@ -60,7 +60,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 	}
 	if s, ok := b.work.stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
 		b.Progress(Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
-		b.origin = s.Origin
+		b.origin, b.kernel = s.Origin, s.Kernel
 		return nil
 	}
 	if err := b.work.drop("tree"); err != nil {
@@ -77,7 +77,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if err := syncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
 		return fmt.Errorf("write tree: %w", err)
 	}
-	if err := b.work.putStamp("tree", stamp{Of: of, Made: b.Now(), Origin: b.origin}); err != nil {
+	if err := b.work.putStamp("tree", stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
 		return err
 	}
 	return removeTree(b.work.file(sourceKeep))
@@ -85,11 +85,15 @@ func (b *builder) makeTree(ctx context.Context) error {
 
 // treeOf names what the tree is made of.
 func (b *builder) treeOf(ctx context.Context) (string, error) {
+	kernel, err := b.KernelFrom.key(ctx)
+	if err != nil {
+		return "", err
+	}
 	if b.Recipe != nil {
-		return b.Recipe.key(), nil
+		return b.Recipe.key() + kernel, nil
 	}
 	state, err := b.Source.State(ctx)
-	return b.Source.Key() + " " + state, err
+	return b.Source.Key() + " " + state + kernel, err
 }
 
 // fill has the source make the tree.
@@ -111,6 +115,9 @@ func (b *builder) fill(ctx context.Context) error {
 		return err
 	}
 	b.origin = &image.Origin{Kind: made.Kind, Name: made.Name, Digest: made.Digest, Notes: made.Notes}
+	if err := b.giveKernel(ctx, p.Root); err != nil {
+		return err
+	}
 	return os.Rename(p.Root, b.root)
 }
 

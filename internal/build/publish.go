@@ -46,6 +46,9 @@ func (b *builder) fillProvenance() {
 	p.Host, _ = os.Hostname() // for people; without it they see ""
 	p.FromDir, p.Source = b.FromDir, b.Asked()
 	p.Origin = b.origin
+	if b.KernelFrom != nil {
+		p.KernelFrom = b.KernelFrom.Name
+	}
 	if p.Parent, p.Command = b.Parent, b.Command; b.Parent != "" {
 		p.FromDir = "" // a place that is gone by now
 	}

@@ -27,7 +27,11 @@ func (o Options) Asked() string {
 		CommandLine []string
 		Firmware    string
 		ChunkSize   int
-	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize}
+		KernelFrom  string `json:",omitempty"`
+	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize, ""}
+	if o.KernelFrom != nil {
+		what.KernelFrom = o.KernelFrom.Name + string(o.KernelFrom.Version)
+	}
 	what.Recipe.Name, what.Recipe.Text, what.Recipe.From = "", "", ""
 	if what.ChunkSize == 0 {
 		what.ChunkSize = chunk.DefaultChunkSize

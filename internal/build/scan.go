@@ -109,10 +109,11 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 		return err
 	}
 	b.Progress(Progress{Step: StepScan, Done: b.scan.Files, Total: b.scan.Files, Unit: "files"})
-	if _, err := KernelOf(b.root); err != nil {
+	lacks, err := b.bootable()
+	if err != nil {
 		return err // before the long work, not after it
 	}
-	b.result.Provenance.Warnings = append(inspect(b.root), b.scan.warnings()...)
+	b.result.Provenance.Warnings = append(append(inspect(b.root), lacks...), b.scan.warnings()...)
 	for _, w := range b.result.Provenance.Warnings {
 		b.Log.Warn("tree", "warning", w)
 		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})

@@ -113,6 +113,7 @@ type stamp struct {
 	Size     int64     `json:"size,omitempty"` // bytes, of a file
 
 	Origin *image.Origin `json:"origin,omitempty"` // of a tree that a source made
+	Kernel string        `json:"kernel,omitempty"` // release of the kernel that a tree was given
 }
 
 // stamped reads the stamp of a part, if the part is there and was made of the same in the same way.

@@ -16,10 +16,11 @@ type Provenance struct {
 	RecipeText string       `json:"recipe_text"`      // the recipe's bytes
 	Source     string       `json:"source,omitempty"` // digest of what the build was asked for; "" from a directory
 	FromDir    string       `json:"from_dir,omitempty"`
-	Origin     *Origin      `json:"origin,omitempty"`  // what the tree was filled from; nil from a recipe or directory
-	Parent     fleet.Digest `json:"parent,omitempty"`  // the version that was changed
-	Command    []string     `json:"command,omitempty"` // what changed it: a command and its arguments
-	Builder    string       `json:"builder"`           // version of Pando
+	Origin     *Origin      `json:"origin,omitempty"`      // what the tree was filled from; nil from a recipe or directory
+	Parent     fleet.Digest `json:"parent,omitempty"`      // the version that was changed
+	Command    []string     `json:"command,omitempty"`     // what changed it: a command and its arguments
+	KernelFrom string       `json:"kernel_from,omitempty"` // what gave the tree its kernel; "" it had one
+	Builder    string       `json:"builder"`               // version of Pando
 	Host       string       `json:"host"`
 	Mkfs       string       `json:"mkfs"` // what mkfs.erofs says of its version
 	Built      time.Time    `json:"built"`
