@@ -72,7 +72,10 @@ func diskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (out Drive
 			return out, err
 		}
 	}
-	return p.pack(ctx, list)
+	if out, err = p.pack(ctx, list); err == nil {
+		out.Data, err = compressCPIO(out.Data)
+	}
+	return out, err
 }
 
 // moduleExtract copies files of a version's module directory into a tree of the same shape.

@@ -17,6 +17,10 @@ type DriverOptions struct {
 	Release  string // kernel release, as uname -r has it
 	Firmware string // directory with firmware files, looked at before the tree's /lib/firmware; "" none
 	Log      *slog.Logger
+
+	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is called by one
+	// goroutine.
+	Packed func(archive []byte) []byte
 }
 
 // DriverCPIO is one driver part of K.
@@ -32,6 +36,8 @@ type DriverCPIO struct {
 	InsteadOf string        // part that has all of this one: for nodes whose NIC is known; "": for every node
 	For       []string      // modules of NICs that it is for
 	PCI       image.PCIList // NICs that it is for
+
+	digest [32]byte // of the archive before compression
 }
 
 // Drivers makes the driver parts of K from the modules of one kernel: "base", which every node needs, then
@@ -44,6 +50,8 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	}
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
 	var out []DriverCPIO
+	packing := newPacking()
+	defer packing.wait()
 	for _, list := range append(driverLists(), nicLists()...) {
 		if list.insteadOf != "" {
 			if list = p.beside(out[0], list); len(list.nics) == 0 {
@@ -54,11 +62,21 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 		if err != nil {
 			return nil, fmt.Errorf("drivers %q of kernel %s: %w", list.name, opt.Release, err)
 		}
+		d.digest = rawDigest(d.Data)
+		packing.add(d.Data, opt.Packed)
+		out = append(out, d)
+	}
+	packed, err := packing.wait()
+	if err != nil {
+		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
+	}
+	for i := range out {
+		d := &out[i]
+		d.Data = packed[i]
 		if opt.Log != nil {
 			opt.Log.Info("drivers packed", "set", d.Name, "modules", len(d.Modules), "bytes", len(d.Data),
 				"raw", d.Raw, "absent", len(d.Absent), "firmware", len(d.Firmware), "firmware missing", len(d.Missing))
 		}
-		out = append(out, d)
 	}
 	return out, nil
 }
@@ -82,6 +100,7 @@ func (p *driverPacker) load(ctx context.Context, name string, unpack bool) (load
 	return m, err
 }
 
+// pack makes an archive, which is not compressed yet.
 func (p *driverPacker) pack(ctx context.Context, list driverList) (DriverCPIO, error) {
 	out := DriverCPIO{Name: list.name, InsteadOf: list.insteadOf, For: p.known(list.nics), PCI: p.pciOf(list)}
 	names, absent, err := p.closure(list)
@@ -117,12 +136,8 @@ func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
 		return err
 	}
 	c.file("pando/drivers/"+set.Name+".json", 0o644, data)
-	raw, err := c.bytes()
-	if err != nil {
-		return err
-	}
-	out.Raw = int64(len(raw))
-	out.Data, err = compressCPIO(raw)
+	out.Data, err = c.bytes()
+	out.Raw = int64(len(out.Data))
 	return err
 }
 

@@ -223,7 +223,12 @@ func (b *builder) addKernel(ctx context.Context) error {
 	b.manifest.Architecture = k.Architecture
 	b.manifest.Kernel = image.Kernel{Release: k.Release, Object: id, Size: int64(len(data))}
 	b.Progress(Progress{Step: StepKernel, Note: "kernel " + k.Release})
-	drivers, err := b.drivers(ctx, DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, Log: b.Log})
+	memory, err := openMemory(b.Store)
+	if err != nil {
+		return err
+	}
+	packed := func(archive []byte) []byte { return memory.stored(ctx, archive) }
+	drivers, err := b.drivers(ctx, DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, Log: b.Log, Packed: packed})
 	if err != nil {
 		return err
 	}
@@ -232,10 +237,13 @@ func (b *builder) addKernel(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if d.Raw > 0 {
+			memory.add(d.digest, chunk.Entry{RawSize: int(d.Raw), StoredSize: len(d.Data), Codec: chunk.Zstd, ID: id})
+		}
 		b.manifest.Drivers = append(b.manifest.Drivers, image.Driver{Name: d.Name, Object: id, Size: int64(len(d.Data)),
 			InsteadOf: d.InsteadOf, For: d.For, PCI: d.PCI})
 	}
-	return w.Sync(ctx)
+	return errors.Join(w.Sync(ctx), memory.save())
 }
 
 // storeWriter is what put needs of a store.Writer.

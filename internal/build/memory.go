@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -72,6 +73,19 @@ func (m *memory) find(digest [32]byte, size int) (chunk.Entry, bool) {
 	}
 	stored, ok := m.store.Stat(e.ID)
 	return e, ok && stored == int64(e.StoredSize)
+}
+
+// stored returns the object of raw bytes, nil if there is none that is good.
+func (m *memory) stored(ctx context.Context, raw []byte) []byte {
+	e, ok := m.find(rawDigest(raw), len(raw))
+	if !ok {
+		return nil
+	}
+	data, err := m.store.Get(ctx, e.ID)
+	if err != nil {
+		return nil // it is packed again
+	}
+	return data
 }
 
 // add remembers an entry. It can be found after the object has its name only, see find.
