@@ -17,7 +17,7 @@ import (
 func (a *app) imageCommand() *cobra.Command {
 	return noun("image", "What nodes boot: names, versions, tags",
 		a.imageBuild(), a.imageCapture(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(),
-		a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
+		a.imageSlim(), a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
 }
 
 func (a *app) imageList() *cobra.Command {

@@ -125,6 +125,15 @@ func (c *Client) ImageSBOM(ctx context.Context, ref fleet.Ref) (json.RawMessage,
 	return get[json.RawMessage](ctx, c, "/v1/images/"+url.PathEscape(name)+"/sbom", params("ref", string(ref)))
 }
 
+// ImageSlim tells what of a version no boot read, and what slows its start.
+func (c *Client) ImageSlim(ctx context.Context, ref fleet.Ref) (ImageSlim, error) {
+	name, _, _, err := ref.Split()
+	if err != nil {
+		return ImageSlim{}, NewError(BadRequest, err.Error(), "")
+	}
+	return get[ImageSlim](ctx, c, "/v1/images/"+url.PathEscape(name)+"/slim", params("ref", string(ref)))
+}
+
 // DeleteVersion takes a version that nothing holds from an image.
 func (c *Client) DeleteVersion(ctx context.Context, name string, v fleet.Digest) error {
 	return c.call(ctx, "DELETE", "/v1/images/"+url.PathEscape(name)+"/versions/"+url.PathEscape(string(v)), nil, nil, nil)

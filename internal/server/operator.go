@@ -41,6 +41,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/images/{name}/diff", answer(o.imageDiff)},
 		{"GET", "/v1/images/{name}/history", answer(o.imageHistory)},
 		{"GET", "/v1/images/{name}/sbom", answer(o.imageSBOM)},
+		{"GET", "/v1/images/{name}/slim", answer(o.imageSlim)},
 		{"POST", "/v1/images/{name}/versions", answer(o.addVersion)},
 		{"DELETE", "/v1/images/{name}/versions/{version}", answer(o.deleteVersion)},
 		{"PUT", "/v1/images/{name}/tags/{tag}", answer(o.setTag)},
