@@ -6,7 +6,10 @@ import (
 	"sync"
 )
 
-// packing compresses archives for the kernel, on all processors. Each is compressed by itself, so its bytes do not depend on how
+// packers is how many archives are compressed at a time: each takes some 300 MB, for its window and the tables of the best level.
+const packers = 2
+
+// packing compresses archives for the kernel, some at a time. Each is compressed by itself, so its bytes do not depend on how
 // many there are.
 type packing struct {
 	slots  chan struct{}
@@ -20,7 +23,7 @@ type packedPart struct {
 }
 
 func newPacking() *packing {
-	return &packing{slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	return &packing{slots: make(chan struct{}, min(packers, runtime.GOMAXPROCS(0)))}
 }
 
 // add waits until a processor is free: archives that wait are memory. What before remembers is not compressed again; before

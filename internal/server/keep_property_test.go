@@ -95,7 +95,8 @@ func (b *busy) write(ctx context.Context, contents []int) (fleet.Digest, error) 
 // boot takes what latest points at, as a boot does, tells the registry, and reads all of it.
 func (b *busy) boot(ctx context.Context, number byte) error {
 	mac := fleet.MAC{0x52, 0x54, 0, 0, 1, number}
-	boot := registry.Boot{ID: fleet.BootID(fmt.Sprintf("%016x", b.count.Add(1))), MAC: mac, Started: b.clock.now()}
+	n := b.count.Add(1) // no two boots of a machine begin at the same time, which would leave open which is the last
+	boot := registry.Boot{ID: fleet.BootID(fmt.Sprintf("%016x", n)), MAC: mac, Started: b.clock.now().Add(time.Duration(n) * time.Millisecond)}
 	err := b.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		boot.Version, err = tx.Resolve("lab:latest")
 		return err
