@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"aead.dev/minisign"
@@ -76,7 +77,11 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 	if err != nil {
 		return r, err
 	}
-	c := &cutter{root: root, emit: func(raw []byte) error { return b.piece(ctx, raw) }}
+	c := &cutter{root: root, emit: func(raw []byte) (int, error) {
+		before := len(b.pieces)
+		err := b.piece(ctx, raw)
+		return len(b.pieces) - before, err
+	}}
 	if err := c.cut(b.Order); err != nil {
 		return r, err
 	}
@@ -88,19 +93,31 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 	})
 }
 
-// piece packs a piece unless the store has it, from an earlier recording or from another version.
+// piece packs a piece unless the store has it, from an earlier recording or from another version. What is too large as it is
+// sent becomes several.
 func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
 	digest := rawDigest(raw)
 	e, ok := b.known[digest]
 	if !ok {
 		e, ok = b.memory.find(digest, len(raw))
 	}
+	var stored []byte
 	if !ok {
-		stored, packed, err := b.enc.encode(ctx, raw)
-		if err != nil {
+		var err error
+		if stored, e, err = b.enc.encode(ctx, raw); err != nil {
 			return err
 		}
-		e = packed
+	}
+	if n := parts(len(raw), e.StoredSize); n > 1 {
+		blocks := len(raw) / chunk.BlockSize
+		for part := range slices.Chunk(raw, (blocks+n-1)/n*chunk.BlockSize) {
+			if err := b.piece(ctx, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !ok {
 		b.batch, b.known[digest] = append(b.batch, stored), e
 		b.bytes += len(stored)
 	}

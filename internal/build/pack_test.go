@@ -138,8 +138,9 @@ func TestPack(t *testing.T) {
 		t.Errorf("%d blocks of zeros are in the pack", fit.Hits)
 	}
 	for i, e := range p.Pieces {
-		if e.RawSize > maxPiece || e.RawSize < minPiece && i > 0 && i != len(p.Pieces)-1 {
-			t.Errorf("piece %d has %d bytes", i, e.RawSize)
+		whole := i == 0 || i == len(p.Pieces)-1 || e.RawSize >= minPiece || e.StoredSize >= maxStored/2
+		if e.RawSize > maxPiece || e.StoredSize > maxStored || !whole {
+			t.Errorf("piece %d has %d bytes, %d as it is sent", i, e.RawSize, e.StoredSize)
 		}
 	}
 	again := mustPack(t, opt, r, order)
@@ -271,9 +272,9 @@ func TestPackOfVeryMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pieces []chunk.Entry
-	c := &cutter{root: root, emit: func(raw []byte) error {
+	c := &cutter{root: root, emit: func(raw []byte) (int, error) {
 		pieces = append(pieces, chunk.Entry{RawSize: len(raw), StoredSize: 1, Codec: chunk.Zstd, ID: chunk.Sum(nil)})
-		return nil
+		return 1, nil
 	}}
 	var order Order
 	for i := range uint32(30_000) { // the same blocks again and again, never two that follow one another
@@ -283,7 +284,31 @@ func TestPackOfVeryMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 64 + 63 + chunk.EntrySize*len(pieces) + 10*len(c.extents.Extents)
-	if !c.full() || n > image.MaxPack || n < image.MaxPack-1000 {
+	if !c.full() || n > image.MaxPack || n < image.MaxPack-2000 {
 		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(c.extents.Extents), n)
+	}
+}
+
+// What does not compress makes pieces of even size too, and the same ones when it is packed again.
+func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	noise := make([]byte, 3<<20)
+	rng := rand.NewChaCha8([32]byte{7})
+	_, _ = rng.Read(noise)
+	r := buildTree(t, opt, append(packTree(1), node{path: "usr/lib/noise", mode: unix.S_IFREG | 0o644, data: noise}))
+	file, _ := mapOf(t, opt, r).Find("usr/lib/noise")
+	order := Order{Extents: []image.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
+	p := packOf(t, opt, r, mustPack(t, opt, r, order))
+	for i, e := range p.Pieces {
+		if e.StoredSize > maxStored {
+			t.Errorf("piece %d has %d bytes as it is sent, want at most %d", i, e.StoredSize, maxStored)
+		}
+	}
+	if got := OrderOf(p); got.Booted != 300 || !slices.Equal(got.Extents, order.Extents) {
+		t.Errorf("%d blocks until booted in %v", got.Booted, got.Extents)
+	}
+	if q := packOf(t, opt, r, mustPack(t, opt, r, order)); !slices.Equal(q.Pieces, p.Pieces) {
+		t.Error("packed again it has other pieces")
 	}
 }

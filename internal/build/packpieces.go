@@ -17,10 +17,20 @@ const (
 	pieceBorder = 0xf8
 )
 
+// maxStored is the most that a piece of several blocks has as it is sent; one that has more is cut into equal parts. A storm is
+// as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots, which need it in its turn:
+// see docs/adr/0017-pieces-of-even-size.md.
+const maxStored = 96 << 10
+
+// parts is how many parts a piece is cut into because of what it has as it is sent.
+func parts(raw, stored int) int {
+	return min((stored+maxStored-1)/maxStored, raw/chunk.BlockSize)
+}
+
 // cutter gathers blocks into pieces.
 type cutter struct {
 	root    *rootReader
-	emit    func(raw []byte) error // takes a piece; raw is used again after it
+	emit    func(raw []byte) (pieces int, err error) // makes pieces, mostly one; raw is used again after it
 	raw     []byte
 	extents Order // what is in the pieces
 	pieces  int
@@ -55,7 +65,7 @@ func (c *cutter) cut(order Order) error {
 
 // full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
 func (c *cutter) full() bool {
-	return mapRoom-chunk.EntrySize*(c.pieces+2)-10*(len(c.extents.Extents)+1) < 0
+	return mapRoom-chunk.EntrySize*(c.pieces+2*maxPiece/maxStored)-10*(len(c.extents.Extents)+1) < 0
 }
 
 // mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.
@@ -94,10 +104,11 @@ func (c *cutter) end() error {
 	if len(c.raw) == 0 {
 		return nil
 	}
-	if err := c.emit(c.raw); err != nil {
+	n, err := c.emit(c.raw)
+	if err != nil {
 		return fmt.Errorf("piece %d: %w", c.pieces, err)
 	}
-	c.pieces++
+	c.pieces += n
 	c.raw = c.raw[:0]
 	return nil
 }
