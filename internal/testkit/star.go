@@ -160,9 +160,9 @@ func (s *Star) Limit(server, node Rate) error {
 	for i := range s.Nodes {
 		fmt.Fprintln(&hub, limit(nodePort(i), node))
 	}
-	err := errors.Join(s.hub.batch("tc", hub.String()), s.Server.batch("tc", limit(LinkName, server)))
+	err := errors.Join(s.hub.batch("tc", hub.String()), s.Server.limitHost(server))
 	for _, n := range s.Nodes {
-		err = errors.Join(err, n.batch("tc", limit(LinkName, node)))
+		err = errors.Join(err, n.limitHost(node))
 	}
 	return err
 }
@@ -174,9 +174,21 @@ const (
 	shortQueue = 128 << 10
 )
 
-// limit is the line of `tc -batch` that limits what an interface sends.
+// limit is the line of `tc -batch` that limits what the port of a switch sends.
 func limit(device string, r Rate) string {
-	return fmt.Sprintf("qdisc replace dev %s root tbf rate %dbit burst %d limit %d", device, r, burst, max(shortQueue, int64(r)/8/20))
+	return fmt.Sprintf("qdisc replace dev %s root handle 1: tbf rate %dbit burst %d limit %d", device, r, burst, queue(r))
+}
+
+func queue(r Rate) int64 { return max(shortQueue, int64(r)/8/20) }
+
+// frame is the longest packet with its header.
+const frame = 1514
+
+// limitHost limits what a host sends. Its queue has as much room as that of a port, and is of the kind that Linux gives an
+// interface by itself: pfifo_fast, which lets short messages pass those who say that what they send is bulk.
+func (n *Net) limitHost(r Rate) error {
+	return errors.Join(n.batch("ip", fmt.Sprintf("link set dev %s txqueuelen %d", LinkName, queue(r)/frame)),
+		n.batch("tc", fmt.Sprintf("qdisc replace dev %[1]s root pfifo\n%[2]s\nqdisc add dev %[1]s parent 1:1 handle 2: pfifo_fast", LinkName, limit(LinkName, r))))
 }
 
 // ServerSent is how many bytes the server has sent over its link, frames as they are.
