@@ -57,12 +57,20 @@ func (p *pieces) room(i int, readWaits bool) bool {
 	return true
 }
 
-// reach is how many pieces, from the first on, there is room for: what is kept and is done or past makes room.
+// nearly is the part of the pieces until booted that a boot has read from when those for later are fetched ahead. Before that they
+// would take the links of the machines that boot beside it from what these wait for.
+const nearly = 31.0 / 32
+
+// reach is how many pieces, from the first on, shall come now: there is room for them, what is kept and is done or past makes
+// room, and it is time.
 func (p *pieces) reach() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	left := p.Keep
-	for i := range p.state {
+	left, upto := p.Keep, len(p.state)
+	if float64(p.front) < nearly*float64(p.Map.Booted) {
+		upto = p.Map.Booted
+	}
+	for i := range upto {
 		s := &p.state[i]
 		if s.lost || s.kept && (p.done(s) || p.past(s)) || !s.kept && !p.wanting(i) {
 			continue
@@ -71,7 +79,7 @@ func (p *pieces) reach() int {
 			return i
 		}
 	}
-	return len(p.state)
+	return upto
 }
 
 // extremes are the kept pieces with the lowest and the highest place, and that with the lowest of those that are done; -1 when

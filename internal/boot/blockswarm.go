@@ -113,7 +113,7 @@ func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 
 // servePeers answers peers until ctx is done.
 func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4 << 10,
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4 << 10, ConnContext: peer.ConnContext,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	context.AfterFunc(ctx, func() { srv.Close() })
 	go srv.Serve(l)
@@ -144,6 +144,15 @@ func (l *fewConns) Accept() (net.Conn, error) {
 type oneConn struct {
 	net.Conn
 	leave func()
+}
+
+// SyscallConn is that of the connection itself.
+func (c *oneConn) SyscallConn() (syscall.RawConn, error) {
+	x, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return x.SyscallConn()
 }
 
 // Close closes the connection and makes room for another.

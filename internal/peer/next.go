@@ -54,11 +54,11 @@ func (s *Swarm) slow(now time.Duration) {
 // slowest is how long a transfer from a peer may take. What the server needs bounds it too: a node's only peer may be the slow one.
 func (s *Swarm) slowest() time.Duration {
 	limit := max(slowFirst, s.coming)
-	if s.typical > 0 {
-		limit = max(slowLeast, slowFactor*s.typical)
+	if s.learned >= learnLeast {
+		limit = max(slowLeast, slowFactor*s.typical, s.coming)
 	}
-	if s.direct > 0 {
-		limit = min(limit, max(hedgeLeast, 2*slowFactor*s.direct))
+	if s.direct > 0 && s.Peers() < fewPeers/2 {
+		limit = min(limit, max(hedgeLeast, 2*slowFactor*s.direct, s.coming))
 	}
 	return limit
 }
@@ -74,14 +74,14 @@ func (s *Swarm) patience() time.Duration {
 	switch {
 	case !s.tracker:
 		return s.hedge()
-	case s.coming == 0 && s.typical == 0: // nothing is known of this network yet
+	case s.coming == 0 && s.learned < learnLeast: // too little is known of this network yet
 		return askLost
 	}
 	return max(hedgeMost, calmFactor*s.typical, 2*s.coming)
 }
 
-// demandFirst sees to the pieces that a read waits for: a peer at once, the origin after one peer failed or was slow,
-// once for each demand.
+// demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the origin, once for
+// each demand, or where there is a tracker the question whether it may.
 func (s *Swarm) demandFirst(now time.Duration) {
 	for i := range s.demands {
 		d := &s.demands[i]
@@ -90,7 +90,7 @@ func (s *Swarm) demandFirst(now time.Duration) {
 		switch {
 		case d.hedged && st.flights > 0:
 			continue
-		case st.failed > 0 || late || !s.tracker && st.holders == 0:
+		case late || !s.tracker && (st.failed > 0 || st.holders == 0):
 			d.hedged = true
 			if !s.flying(Fetch{Piece: p}) {
 				s.take(now, Fetch{Piece: p})
@@ -216,6 +216,9 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 	for _, d := range s.demands {
 		st := &s.pieces[d.piece]
 		late := d.since + s.hedge()
+		if st.failed > 0 {
+			late = now
+		}
 		switch {
 		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.flights > 0 || !s.idle.Has(d.piece)):
 		case d.hedged:

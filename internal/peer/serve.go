@@ -21,7 +21,7 @@ func (n *Node) Handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /o/{id}", n.serveObject)
 	m.HandleFunc("GET /have", n.serveHave)
-	return m
+	return Messages(m)
 }
 
 // refused answers those that are banned, and all when this node has left the swarm.
@@ -62,10 +62,13 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		defer n.mu.Unlock()
 		n.uploads.Done()
 	}()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
+	writer := http.NewResponseController(w)
+	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(v.Stored())))
-	if _, err := w.Write(v.Stored()); err == nil { // else the peer is gone
+	Bulk(r.Context())
+	if _, err := w.Write(v.Stored()); err == nil && writer.Flush() == nil { // else the peer is gone
+		drain(r.Context())
 		n.o.Observer.Uploaded(asker(r, 1), len(v.Stored()))
 	}
 }
@@ -115,14 +118,14 @@ func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 }
 
 func (n *Node) streamHave(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
+	writer := http.NewResponseController(w)
 	beats := time.NewTicker(beatEvery)
 	defer beats.Stop()
 	told, changed, closed := n.having()
 	b := []byte(told)
 	for !closed {
-		_ = control.SetWriteDeadline(time.Now().Add(beatLost)) // not every connection has deadlines
-		if _, err := w.Write(b); err != nil || control.Flush() != nil {
+		_ = writer.SetWriteDeadline(time.Now().Add(beatLost)) // not every connection has deadlines
+		if _, err := w.Write(b); err != nil || writer.Flush() != nil {
 			return
 		}
 		b = nil

@@ -12,14 +12,15 @@ import (
 const (
 	maxPeers   = 24               // peers that are known at a time
 	mostPeers  = 30               // with those that have what a read waits for
-	fewPeers   = 4                // with fewer, the tracker is asked for more
+	fewPeers   = 8                // with fewer, the tracker is asked for more
 	strikesOut = 2                // a peer that was slow or failed so often is left
 	leftFor    = 30 * time.Second // and not met again for so long
 	restLeast  = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
 	restMost   = 500 * time.Millisecond
 	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
 	slowLeast  = 20 * time.Millisecond  // but not before this
-	slowFirst  = 2 * time.Second        // before anything is known of this network
+	slowFirst  = 2 * time.Second        // before enough is known of this network
+	learnLeast = 8                      // transfers: the first ones have links that nobody shares yet
 	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
 	hedgeMost  = 2 * time.Second        // and never longer than this
 	calmFactor = 256                    // with a tracker it waits longer: so many transfers
@@ -37,7 +38,7 @@ type Options struct {
 	Idle   bool           // fetch what reads wait for, and nothing ahead
 
 	Window        int // pieces ahead that are chosen from; default 16
-	PeerFetches   int // transfers from peers at a time; default 4
+	PeerFetches   int // transfers from peers at a time; default 6
 	ServerFetches int // transfers from the origin at a time; default 8
 
 	Random *rand.Rand // for choices between equals; required
@@ -123,6 +124,7 @@ type Swarm struct {
 
 	peerFlights, originFlights int
 	typical                    time.Duration // of a transfer from a peer; 0: not known
+	learned                    int           // transfers that it was learned from, at most learnLeast
 	direct                     time.Duration // of a transfer from the origin; 0: not known
 	coming                     time.Duration // how long the tracker says that pieces take to come round; 0: not known
 
@@ -155,7 +157,7 @@ func NewSwarm(o Options) *Swarm {
 		o.Window = 16
 	}
 	if o.PeerFetches == 0 {
-		o.PeerFetches = 4
+		o.PeerFetches = 6
 	}
 	if o.ServerFetches == 0 {
 		o.ServerFetches = 8
@@ -287,7 +289,14 @@ func (s *Swarm) cancelAll(p int) {
 }
 
 // learn takes the time of a transfer from a peer.
-func (s *Swarm) learn(d time.Duration) { s.typical = smooth(s.typical, d) }
+func (s *Swarm) learn(d time.Duration) {
+	if s.learned < learnLeast {
+		s.learned++
+		s.typical += (d - s.typical) / time.Duration(s.learned)
+		return
+	}
+	s.typical = smooth(s.typical, d)
+}
 
 func smooth(usual, d time.Duration) time.Duration {
 	if usual == 0 {

@@ -64,7 +64,7 @@ func TestRarestOfTheWindowFromPeers(t *testing.T) {
 	s.Haves(at(2), upTo(100, 12))
 	s.Haves(at(3), upTo(100, 12))
 	step := s.Next(0)
-	if len(step.Fetch) != 4 || step.Ask != nil {
+	if len(step.Fetch) != 6 || step.Ask != nil {
 		t.Fatalf("step %+v", step)
 	}
 	// Pieces 12 to 15 are in the window of 16 and only one peer has them; it gives two at a time. 16 and later wait.
@@ -168,7 +168,7 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		fail, tracker bool
 		late          time.Duration
-	}{"peer fails": {fail: true, tracker: true}, "peer is late": {tracker: true, late: slowFirst}, "nobody directs": {late: hedgeLeast}} {
+	}{"peer fails": {fail: true}, "peer is late": {tracker: true, late: askLost}, "nobody directs": {late: hedgeLeast}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSwarm(40, 2)
 			s.Tracking(0, x.tracker)

@@ -2,7 +2,7 @@ package peer
 
 // Bounds of what a node does for others at a time.
 const (
-	MaxUploads  = 4  // objects that it sends
+	MaxUploads  = 5  // objects that it sends
 	MaxWatchers = 48 // nodes that it tells what it has
 )
 

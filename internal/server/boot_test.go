@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -125,6 +126,11 @@ func checkManifest(t *testing.T, n *node, cfg api.BootConfig, version fleet.Dige
 	_, signature := n.get("/m/" + hexName + ".minisig")
 	if image.Version(manifest) != version {
 		t.Error("manifest is not that of the version")
+	}
+	for _, accepted := range []string{"identity", "gzip"} { // who sets it unpacks by himself
+		if _, got := n.get("/m/"+hexName, "Accept-Encoding", accepted); bytes.Equal(got, manifest) != (accepted == "identity") {
+			t.Errorf("asked for %s, it is sent in %d of %d bytes", accepted, len(got), len(manifest))
+		}
 	}
 	if _, err := image.Verify(manifest, signature, cfg.TrustKeys...); err != nil {
 		t.Error(err)

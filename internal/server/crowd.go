@@ -1,12 +1,14 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"log"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 )
 
 // Connections at the same time. A node needs a handful; what is above is closed at once, so that one machine
@@ -83,6 +85,15 @@ type guest struct {
 func (g *guest) Close() error {
 	g.leave()
 	return g.Conn.Close()
+}
+
+// SyscallConn is that of the connection itself.
+func (g *guest) SyscallConn() (syscall.RawConn, error) {
+	c, ok := g.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return c.SyscallConn()
 }
 
 // ReadFrom keeps the way open for sendfile(2), which net/http uses for files.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/peer"
 )
 
 // Time limits of connections. There is none for writing an answer: an object on a slow link takes as long as
@@ -106,7 +108,8 @@ func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 // newHTTP is a server with the limits that hold for all of them. Requests end with ctx.
 func (s *Server) newHTTP(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           peer.Messages(h),
+		ConnContext:       peer.ConnContext,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,

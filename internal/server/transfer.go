@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"pando/internal/peer"
 	"pando/internal/trace"
 )
 
@@ -74,6 +75,7 @@ func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage
 	if stage != trace.BootFile { // boot files are small, and what comes before a script has no turn
 		turn = s.turns.begin(c.mac)
 	}
+	peer.Bulk(r.Context())
 	out := &counter{ResponseWriter: w, sent: turn.sent}
 	http.ServeContent(out, r, "", time.Time{}, content)
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(out.n)}

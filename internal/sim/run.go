@@ -107,7 +107,7 @@ func (c *Config) defaults() error {
 }
 
 // peerFetches is how many transfers from peers a node of package peer has at a time.
-const peerFetches = 4
+const peerFetches = 6
 
 // manyNodes is from how many nodes on transfers are simulated in coarser parts, to be done in a minute.
 const manyNodes = 2000

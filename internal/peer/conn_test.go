@@ -1,0 +1,93 @@
+package peer
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is bulk has the priority of bulk until the connection's next request, which is a message again.
+func TestMessagesPassBulk(t *testing.T) {
+	var seen []int
+	look := func(ctx context.Context) {
+		socket(ctx, func(_ *conn, fd int) {
+			p, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY)
+			if err != nil {
+				t.Error(err)
+			}
+			seen = append(seen, p)
+		})
+	}
+	srv := httptest.NewUnstartedServer(Messages(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		look(r.Context())
+		if r.URL.Path == "/bulk" {
+			Bulk(r.Context())
+			look(r.Context())
+		}
+	})))
+	srv.Config.ConnContext = ConnContext
+	srv.Start()
+	defer srv.Close()
+	for _, path := range []string{"/bulk", "/message"} {
+		resp, err := srv.Client().Get(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	if len(seen) != 3 || seen[0] != prioUsual || seen[1] != prioBulk || seen[2] != prioUsual {
+		t.Errorf("priorities %v, want %d, %d and %d", seen, prioUsual, prioBulk, prioUsual)
+	}
+}
+
+// An upload lasts until the peer has nearly all of it, however much the kernel takes at once.
+func TestDrain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	if err := there.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	ctx := ConnContext(t.Context(), here)
+	drain(ctx) // nothing was written
+	if err := here.SetWriteDeadline(time.Now().Add(time.Second / 4)); err != nil {
+		t.Fatal(err)
+	}
+	written, _ := here.Write(make([]byte, 64<<20)) // as much as the kernel takes
+	done := make(chan struct{})
+	go func() { drain(ctx); close(done) }()
+	select {
+	case <-done:
+		t.Fatalf("%d bytes count as sent, and the peer has read none", written)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if _, err := io.CopyN(io.Discard, there, int64(written)); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := here.Write(nil); err == nil {
+		drain(cancelled)
+	}
+	drain(t.Context()) // a connection that is not known
+}
