@@ -32,5 +32,5 @@ func (l LabStorm) Config() Config {
 // compares them.
 const (
 	LabLeast = 0.95
-	LabMost  = 2.00
+	LabMost  = 1.40
 )
