@@ -227,16 +227,25 @@ func (r *Ring) create(k SigningKey) (SigningKey, minisign.PrivateKey, error) {
 		writeFile(filepath.Join(r.dir, k.Secret), append(text, '\n'), 0o600))
 }
 
+// unrevoked is the place of a key that is trusted. Callers hold mu.
+func (r *Ring) unrevoked(name string) (int, error) {
+	i := r.index(name)
+	switch {
+	case i < 0:
+		return i, fmt.Errorf("key %s: %w", name, ErrNoKey)
+	case !r.keys[i].Revoked.IsZero():
+		return i, fmt.Errorf("key %s: %w", name, ErrRevoked)
+	}
+	return i, nil
+}
+
 // Use makes a key that is trusted the one that signs.
 func (r *Ring) Use(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := r.index(name)
-	switch {
-	case i < 0:
-		return fmt.Errorf("key %s: %w", name, ErrNoKey)
-	case !r.keys[i].Revoked.IsZero():
-		return fmt.Errorf("key %s: %w", name, ErrRevoked)
+	i, err := r.unrevoked(name)
+	if err != nil {
+		return err
 	}
 	k := r.keys[i]
 	return r.save(append([]SigningKey{k}, slices.Delete(slices.Clone(r.keys), i, i+1)...))
@@ -246,12 +255,10 @@ func (r *Ring) Use(name string) error {
 func (r *Ring) Revoke(name string, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := r.index(name)
+	i, err := r.unrevoked(name)
 	switch {
-	case i < 0:
-		return fmt.Errorf("key %s: %w", name, ErrNoKey)
-	case !r.keys[i].Revoked.IsZero():
-		return fmt.Errorf("key %s: %w", name, ErrRevoked)
+	case err != nil:
+		return err
 	case len(r.trusted()) == 1:
 		return fmt.Errorf("key %s: %w", name, ErrLastKey)
 	}

@@ -25,11 +25,7 @@ type Disk struct {
 
 // Key is the file's place.
 func (d Disk) Key() string {
-	abs, err := filepath.Abs(d.File)
-	if err != nil {
-		abs = d.File
-	}
-	return "disk-" + short(abs)
+	return "disk-" + place(d.File)
 }
 
 // State is how large the file is and from when, and what is left out.

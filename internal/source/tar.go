@@ -21,11 +21,16 @@ type Tar struct {
 
 // Key is the file's place.
 func (t Tar) Key() string {
-	abs, err := filepath.Abs(t.File)
+	return "tar-" + place(t.File)
+}
+
+// place is where a file is, as a part of another's name.
+func place(file string) string {
+	abs, err := filepath.Abs(file)
 	if err != nil {
-		abs = t.File
+		abs = file
 	}
-	return "tar-" + short(abs)
+	return short(abs)
 }
 
 // short is a text as a part of a file's name.
