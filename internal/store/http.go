@@ -97,7 +97,8 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no byte for %v", patience)) })
 	defer timer.Stop()
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
+	var water lowWater
+	req, err := http.NewRequestWithContext(water.trace(ctx), http.MethodGet, h.object(r.ID), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,8 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 	if err := checkStatus(resp.StatusCode); err != nil {
 		return nil, err
 	}
-	b, err := readBody(resp, r, func() { timer.Reset(patience) })
+	b, err := readBody(resp, r, &water, func() { timer.Reset(patience) })
+	water.done()
 	return b, because(ctx, err)
 }
 
@@ -147,7 +149,7 @@ func checkStatus(code int) error {
 
 // readBody reads at most the object's size and one byte. A body that is complete but has another size than
 // the object cannot be the object; one that breaks off is a failed transfer.
-func readBody(resp *http.Response, r Request, progress func()) ([]byte, error) {
+func readBody(resp *http.Response, r Request, water *lowWater, progress func()) ([]byte, error) {
 	limit, room := r.Size, r.Size
 	if limit == 0 {
 		limit, room = MaxObject, max(resp.ContentLength, 4096)
@@ -160,6 +162,7 @@ func readBody(resp *http.Response, r Request, progress func()) ([]byte, error) {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
 		}
+		water.set(int(resp.ContentLength) - len(b))
 		n, err := resp.Body.Read(b[len(b):min(cap(b), int(limit)+1)])
 		b = b[:len(b)+n]
 		if n > 0 {

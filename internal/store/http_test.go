@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,62 @@ func TestHTTPBadAnswers(t *testing.T) {
 				t.Errorf("%s (size given as %d): %d bytes, %v; want wrong bytes: %v", name, size, len(v.Stored()), err, c.wrong)
 			}
 		}
+	}
+}
+
+// A body comes whole however it wakes its reader, and so does the next one on the same connection, whose answer is short.
+func TestLowWater(t *testing.T) {
+	large, small := make([]byte, 200_000), []byte("an object")
+	rand.NewChaCha8([32]byte{4}).Read(large)
+	o := newOrigin(t, large, small)
+	h := o.source(t)
+	h.Client.Transport.(*http.Transport).MaxConnsPerHost = 1
+	for range 3 {
+		for _, want := range [][]byte{large, small} {
+			for _, size := range []int64{0, int64(len(want))} {
+				if _, err := h.Get(t.Context(), Request{ID: chunk.Sum(want), Size: size, Patience: 5 * time.Second}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// A sender that is slower than the water rises is waited for: what is there is taken after a while.
+func TestLowWaterRelaxes(t *testing.T) {
+	want := []byte("slowly, but it comes")
+	o := newOrigin(t, want)
+	h := o.source(t)
+	asked, first := make(chan bool), make(chan bool)
+	o.misbehave(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(want)))
+		w.(http.Flusher).Flush()
+		<-asked // what came with the headers would be read without a look at the socket
+		w.Write(want[:7])
+		w.(http.Flusher).Flush()
+		<-first
+		w.Write(want[7:])
+	})
+	ctx := t.Context()
+	var water lowWater
+	req, err := http.NewRequestWithContext(water.trace(ctx), http.MethodGet, o.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := h.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	close(asked)
+	once := sync.OnceFunc(func() { close(first) }) // the rest is sent when the beginning was taken: without relax, never
+	got, err := readBody(resp, Request{ID: chunk.Sum(want), Size: int64(len(want))}, &water, once)
+	water.done()
+	if err != nil || string(got) != string(want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if water.most >= mostWater {
+		t.Error("the water did not fall, so this test proves nothing")
 	}
 }
 
