@@ -259,8 +259,8 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 			opened <- d
 		}()
 		synctest.Wait()
-		if begun.Load() != 1 || complete.Load() != 1 || r.unread != m.RawSize() {
-			t.Errorf("before the root: begun %d times, complete %d times, %d bytes of the pack came, want all %d", begun.Load(), complete.Load(), r.unread, m.RawSize())
+		if begun.Load() != 1 || complete.Load() != 1 || r.unread+r.late != m.RawSize() {
+			t.Errorf("before the root: begun %d times, complete %d times, %d bytes of the pack came, want all %d", begun.Load(), complete.Load(), r.unread+r.late, m.RawSize())
 		}
 		close(root)
 		d := <-opened

@@ -139,8 +139,8 @@ func client(self netip.Addr, conns int) *http.Client {
 	c := store.NewClient(conns)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {
-		d := net.Dialer{Timeout: dialTime, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
-		t.DialContext = d.DialContext
+		d := &net.Dialer{Timeout: dialTime, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
+		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr) }
 	}
 	return c
 }

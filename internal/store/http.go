@@ -53,7 +53,7 @@ func NewClient(conns int) *http.Client {
 				if _, err := netip.ParseAddrPort(addr); err != nil {
 					return nil, fmt.Errorf("dial %s: not an IP address with a port", addr)
 				}
-				return dialer.DialContext(ctx, network, addr)
+				return Dial(ctx, dialer, addr)
 			},
 			MaxIdleConnsPerHost: conns,
 			MaxConnsPerHost:     conns,
@@ -67,6 +67,15 @@ func NewClient(conns int) *http.Client {
 			return nil
 		},
 	}
+}
+
+// Dial connects by TCP for the transfer of objects.
+func Dial(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return Gather(c), nil
 }
 
 // Name is the base URL.
@@ -97,8 +106,7 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no byte for %v", patience)) })
 	defer timer.Stop()
 
-	var water lowWater
-	req, err := http.NewRequestWithContext(water.trace(ctx), http.MethodGet, h.object(r.ID), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +121,7 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 	if err := checkStatus(resp.StatusCode); err != nil {
 		return nil, err
 	}
-	b, err := readBody(resp, r, &water, func() { timer.Reset(patience) })
-	water.done()
+	b, err := readBody(resp, r, func() { timer.Reset(patience) })
 	return b, because(ctx, err)
 }
 
@@ -149,7 +156,7 @@ func checkStatus(code int) error {
 
 // readBody reads at most the object's size and one byte. A body that is complete but has another size than
 // the object cannot be the object; one that breaks off is a failed transfer.
-func readBody(resp *http.Response, r Request, water *lowWater, progress func()) ([]byte, error) {
+func readBody(resp *http.Response, r Request, progress func()) ([]byte, error) {
 	limit, room := r.Size, r.Size
 	if limit == 0 {
 		limit, room = MaxObject, max(resp.ContentLength, 4096)
@@ -162,7 +169,6 @@ func readBody(resp *http.Response, r Request, water *lowWater, progress func()) 
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
 		}
-		water.set(int(resp.ContentLength) - len(b))
 		n, err := resp.Body.Read(b[len(b):min(cap(b), int(limit)+1)])
 		b = b[:len(b)+n]
 		if n > 0 {

@@ -9,13 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"pando/internal/chunk"
 )
@@ -127,8 +128,8 @@ func TestHTTPBadAnswers(t *testing.T) {
 	}
 }
 
-// A body comes whole however it wakes its reader, and so does the next one on the same connection, whose answer is short.
-func TestLowWater(t *testing.T) {
+// A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose answer is short.
+func TestGather(t *testing.T) {
 	large, small := make([]byte, 200_000), []byte("an object")
 	rand.NewChaCha8([32]byte{4}).Read(large)
 	o := newOrigin(t, large, small)
@@ -145,41 +146,65 @@ func TestLowWater(t *testing.T) {
 	}
 }
 
-// A sender that is slower than the water rises is waited for: what is there is taken after a while.
-func TestLowWaterRelaxes(t *testing.T) {
-	want := []byte("slowly, but it comes")
-	o := newOrigin(t, want)
-	h := o.source(t)
-	asked, first := make(chan bool), make(chan bool)
-	o.misbehave(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(want)))
-		w.(http.Flusher).Flush()
-		<-asked // what came with the headers would be read without a look at the socket
-		w.Write(want[:7])
-		w.(http.Flusher).Flush()
-		<-first
-		w.Write(want[7:])
-	})
-	ctx := t.Context()
-	var water lowWater
-	req, err := http.NewRequestWithContext(water.trace(ctx), http.MethodGet, o.URL, nil)
+// A reader is woken when much is there, or after a while when a sender is slow.
+func TestGatherWakesSeldom(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := h.Client.Do(req)
+	defer l.Close()
+	c, err := Dial(t.Context(), &net.Dialer{}, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	close(asked)
-	once := sync.OnceFunc(func() { close(first) }) // the rest is sent when the beginning was taken: without relax, never
-	got, err := readBody(resp, Request{ID: chunk.Sum(want), Size: int64(len(want))}, &water, once)
-	water.done()
-	if err != nil || string(got) != string(want) {
-		t.Errorf("%q, %v", got, err)
+	defer c.Close()
+	sender, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if water.most >= mostWater {
-		t.Error("the water did not fall, so this test proves nothing")
+	defer sender.Close()
+	g := c.(*gathering)
+	// look tells whether a reader would be woken, when so many bytes are there.
+	look := func(bytes int) (ready bool) {
+		err := g.raw.Control(func(fd uintptr) {
+			for there := 0; there < bytes; { // on their way through loopback
+				there, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+			}
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			ready = n > 0 && err == nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ready
+	}
+	send := func(bytes int) {
+		if _, err := sender.Write(make([]byte, bytes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.ask(smallRead)
+	send(1)
+	if !look(1) {
+		t.Error("a read of headers waits")
+	}
+	g.ask(2 * mostGathered)
+	if look(1) {
+		t.Error("a long read is woken for one byte")
+	}
+	send(mostGathered - 1)
+	if !look(mostGathered) {
+		t.Errorf("a long read is not woken for %d bytes", mostGathered)
+	}
+	if _, err := io.ReadFull(c, make([]byte, mostGathered)); err != nil {
+		t.Fatal(err)
+	}
+	g.ask(1 << 20)
+	send(100)
+	before := look(100)
+	g.relax()
+	if before || !look(100) || g.ask(1<<20) != mostGathered/4 {
+		t.Errorf("a slow sender: woken for its bytes %v, after a while %v, then for %d", before, look(100), g.ask(1<<20))
 	}
 }
 
