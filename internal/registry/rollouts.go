@@ -46,14 +46,8 @@ func (t *Tx) Rollout(id string) (fleet.Rollout, error) {
 
 // CreateRollout records a rollout that begins, and names it. ErrInUse while the group has a live one.
 func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
-	all, err := t.Rollouts(RolloutFilter{Group: r.Group})
-	if err != nil {
+	if err := t.noRollout(r.Group); err != nil {
 		return r, err
-	}
-	for _, other := range all {
-		if other.State.Live() {
-			return r, fmt.Errorf("group %s has rollout %s, which is %s: %w", r.Group, other.ID, other.State, ErrInUse)
-		}
 	}
 	// A number is not given twice, also when the rollout that had it was deleted.
 	var n int
@@ -62,7 +56,7 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	}
 	n++
 	r.ID = fmt.Sprintf("%s-%d", r.Group, n)
-	_, err = t.exec(`INSERT INTO rollout_numbers (grp, number) VALUES (?, ?) ON CONFLICT (grp) DO UPDATE SET number = excluded.number`, r.Group, n)
+	_, err := t.exec(`INSERT INTO rollout_numbers (grp, number) VALUES (?, ?) ON CONFLICT (grp) DO UPDATE SET number = excluded.number`, r.Group, n)
 	if err == nil {
 		_, err = t.exec(`INSERT INTO rollouts (id, grp, live, created, body) VALUES (?, ?, 1, ?, '')`, r.ID, r.Group, stamp(r.Created))
 	}
@@ -70,6 +64,15 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 		return r, fmt.Errorf("create rollout %s: %w", r.ID, err)
 	}
 	return r, t.PutRollout(r, nil)
+}
+
+// noRollout is ErrInUse while a group has a rollout that is live.
+func (t *Tx) noRollout(group string) error {
+	live, err := t.Rollouts(RolloutFilter{Group: group, Live: true})
+	if err == nil && len(live) > 0 {
+		err = fmt.Errorf("group %q has rollout %s, which is %s: %w", group, live[0].ID, live[0].State, ErrInUse)
+	}
+	return err
 }
 
 // PutRollout replaces a rollout; of its nodes those that are not as in was are written. ErrNotFound when there is none.
