@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -128,4 +129,53 @@ func (s *site) watchRollout(group string) (code int, out string) {
 		s.t.Fatalf("watch: %v\n%s", err, b)
 	}
 	return 0, string(b)
+}
+
+// Six machines; a version on which a unit fails is rolled out to two of them. While they boot it, the server dies and one of them loses its
+// power. In the end all six run what they ran, the group desires what it desired, and four of them were never touched.
+func TestRealRolloutOfSix(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	good := s.pin(bookworm)
+	s.command("image", "shell", bookworm, "--tag", "bad", "--", "sh", "-euc", brokenUnit)
+	var nodes []node
+	var machines []*testkit.Machine
+	first := map[string]fleet.BootID{}
+	for i := range 6 {
+		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 31, 0, byte(i + 1)}, firmware: testkit.BIOS, group: bookworm, memory: 640}
+		s.announce(n)
+		m, booted := s.powerOn(n)
+		first[n.name] = s.waitUp(n, m).Boot.ID
+		booted()
+		nodes, machines = append(nodes, n), append(machines, m)
+	}
+	s.told(nodes, machines)
+	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":bad", "--canary", "pc002,pc005", "--max-unavailable", "2")
+	for _, i := range []int{1, 4} {
+		s.wait(nodes[i].name, bootTimeout, machines[i], func(n api.Node) bool {
+			return n.Boot.ID != first[n.Name] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Hello)
+		})
+	}
+	if err := errors.Join(s.Kill(), machines[4].Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, booted := s.powerOn(nodes[4])
+	defer booted()
+	machines[4] = m
+	if code, out := s.watchRollout(bookworm); code != 9 || !strings.Contains(out, "broken.service") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	s.runs(nodes, machines, good)
+	g, err := s.API.Group(t.Context(), bookworm)
+	if err != nil || g.Image != good {
+		t.Errorf("%+v, %v", g, err)
+	}
+	for _, i := range []int{0, 2, 3, 5} {
+		if b, err := s.API.NodeBoot(t.Context(), nodes[i].name); err != nil || b.ID != first[nodes[i].name] {
+			t.Errorf("%s was no canary, and has booted; %v", nodes[i].name, err)
+		}
+	}
 }
