@@ -77,16 +77,16 @@ func TestPace(t *testing.T) {
 		if got := p.rate(alone, 40); got != 90*testkit.Mbit {
 			t.Errorf("by unicast: got %s", got)
 		}
-		if got := p.rate(together, 40); got != 5500*testkit.Kbit {
-			t.Errorf("with peers: got %s, want the step below 5.7 Mb/s", got)
+		if got := p.rate(together, 40); got != 3500*testkit.Kbit {
+			t.Errorf("with peers: got %s, want the step below 3.6 Mb/s", got)
 		}
-		if got := p.rate(together, 1); got != 5500*testkit.Kbit {
+		if got := p.rate(together, 1); got != 3500*testkit.Kbit {
 			t.Errorf("with fewer nodes: got %s, want the same", got)
 		}
 		if p.slower("alone", 1); p.rate(alone, 40) != 55*testkit.Mbit {
 			t.Errorf("slower: got %v", p.rates)
 		}
-		if p.slower("together", 0.51); p.rate(together, 40) != 5*testkit.Mbit {
+		if p.slower("together", 0.51); p.rate(together, 40) != 3*testkit.Mbit {
 			t.Errorf("slower by little: got %v", p.rates)
 		}
 	}

@@ -20,7 +20,7 @@ const (
 // sharedTime is what a storm usually takes where nodes give each other what they have, in W/(eta B), and what each node takes
 // of the processors is spread over it. One that takes less is busier, and made again on slower links; links that are slower
 // than they have to be show time-outs rather than the swarm.
-const sharedTime = 2.4
+const sharedTime = 1.5
 
 // costSet is the W that the costs of systems were measured with, in bytes; they grow with it.
 const costSet = 11.24e6
