@@ -204,12 +204,14 @@ type node struct {
 	addr netip.Addr // its own
 	http *http.Client
 	fast bool // takes no time on the clock
+
+	brisk time.Duration // takes so much less time; 0: no less
 }
 
 // wait lets time pass.
 func (n *node) wait(d time.Duration) {
 	if !n.fast {
-		n.clock.add(d)
+		n.clock.add(d / max(n.brisk, 1))
 	}
 }
 
