@@ -162,8 +162,8 @@ func (b *board) take(nodes []api.Node) {
 		b.at[n.Name] = i
 		if j, ok := was[n.Name]; ok {
 			t.rev = old[j].rev
-			if t.boot == old[j].boot && t.fold.Updated.Before(old[j].fold.Updated) {
-				t.fold, t.seen = old[j].fold, old[j].seen // an event overtook the reading
+			if t.fold.Updated.Before(old[j].fold.Updated) { // an event overtook the reading
+				t.boot, t.fold, t.seen, t.running = old[j].boot, old[j].fold, old[j].seen, old[j].running
 			}
 			if !same(&t, &old[j]) {
 				t.rev, changed = next, true

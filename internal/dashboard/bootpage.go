@@ -46,7 +46,8 @@ type row struct {
 	Hint        string
 	Message     string
 	Received    int64
-	Bar         bar
+	Bar         bar // what the stage reported of itself
+	Wait        bar // from the end of what was before
 }
 
 // bootPageView is what a boot's page shows.
@@ -130,23 +131,58 @@ func onScale(b api.BootDetail, s api.Step) bool {
 	return b.State == trace.Booting || b.State == trace.Failed || s.Start < 2*b.Elapsed
 }
 
-// waterfall is the stages of a boot, those before init apart from those of the agent and of the image.
+// waterfall is the stages of a boot. Each one's bar begins where the one before ended, so that nothing is hidden between them:
+// the kernel's own start is init's, the image's is booted's. What the stage itself reported stands out in its bar.
 func waterfall(b api.BootDetail, total time.Duration) []row {
+	parts := map[trace.Stage]trace.Part{}
+	for _, p := range endsOf(b).Parts() {
+		parts[p.Stage] = p
+	}
 	var rows []row
 	for _, s := range b.Steps {
 		if !onScale(b, s) {
 			continue
 		}
-		took := s.Duration
+		own := s.Duration
 		if s.Open {
-			took = max(total-s.Start, 0)
+			own = max(total-s.Start, 0)
 		}
-		out := row{Name: string(s.Stage), Text: stageText(s.Stage), Part: partOf(s.Stage), Start: s.Start, Took: took, Open: s.Open,
-			Moment: !s.Open && s.Duration == 0, Attempt: s.Attempt, Failure: s.Failure, Hint: s.Hint, Message: s.Message, Bar: newBar(s.Start, took, total)}
+		out := row{Name: string(s.Stage), Text: stageText(s.Stage), Part: partOf(s.Stage), Start: s.Start, Took: own, Open: s.Open,
+			Moment: !s.Open && own == 0, Attempt: s.Attempt, Failure: s.Failure, Hint: s.Hint, Message: s.Message, Bar: newBar(s.Start, own, total)}
+		if p, ok := parts[s.Stage]; ok {
+			out.Start, out.Took, out.Moment = p.Start, p.Took, false
+		}
+		out.Wait = newBar(out.Start, out.Took, total)
 		out.Received = s.Bytes[trace.SourceK]
 		rows = append(rows, out)
 	}
 	return rows
+}
+
+// endsOf is when the stages of a boot were over.
+func endsOf(b api.BootDetail) trace.Ends {
+	var t trace.Timeline
+	for _, s := range b.Steps {
+		t.Steps = append(t.Steps, trace.Step(s))
+	}
+	return t.Ends()
+}
+
+// bootTrace is a boot for a viewer of traces.
+func (d *Dashboard) bootTrace(w http.ResponseWriter, r *http.Request) {
+	b, err := d.API.Boot(r.Context(), fleet.BootID(r.PathValue("id")))
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	body, err := trace.EncodeChrome([]trace.Process{{Name: bootOwner(b.Boot), Spans: b.Spans()}})
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="boot-`+string(b.ID)+`.json"`)
+	_, _ = w.Write(body) // the browser is gone when this fails
 }
 
 func partOf(s trace.Stage) string {

@@ -17,7 +17,9 @@ func pageFuncs() template.FuncMap {
 	return template.FuncMap{
 		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short, "sources": sources,
 		"share": share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank, "stageText": stageText,
-		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood,
+		"words":    func(all ...string) []string { return all },
+		"shortRef": shortRef,
+		"since":    time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood,
 		"barOf":    func(took time.Duration, most int64) bar { return newBar(0, took, time.Duration(most)) },
 		"thousand": func(f float64) int { return int(f*1000 + 0.5) },
 		"pct":      func(x int) string { return strconv.FormatFloat(float64(x)/10, 'f', -1, 64) + "%" },
@@ -106,6 +108,15 @@ func short(d fleet.Digest) string {
 		return ""
 	}
 	return d.Short()
+}
+
+// shortRef is a version of an image as people tell it from others.
+func shortRef(ref string) string {
+	name, digest, ok := strings.Cut(ref, "@")
+	if !ok {
+		return ref
+	}
+	return name + " " + fleet.Digest(digest).Short()
 }
 
 // elapsed is the time of a boot as who looks on sees it: it counts while the boot is on its way.

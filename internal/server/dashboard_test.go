@@ -17,6 +17,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/image"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/testkit"
@@ -25,7 +26,7 @@ import (
 
 // recorded is a boot of an emulated machine as its agent reported it.
 type recorded struct {
-	Hardware api.Hardware   `json:"hardware"`
+	Hardware fleet.Hardware `json:"hardware"`
 	Uptime   time.Duration  `json:"uptime"`
 	Events   []trace.Event  `json:"events"`
 	Status   api.NodeStatus `json:"status"`
@@ -111,14 +112,14 @@ func (s *site) version(id fleet.BootID) (v fleet.Digest) {
 // visit is a browser that has logged in to a site's dashboard.
 type visit struct {
 	*testkit.Browser
-	t    *testing.T
+	t    testing.TB
 	ctx  context.Context
 	base string
 	axe  string
 }
 
 // startBrowser opens a browser, or skips the test where there is none.
-func startBrowser(t *testing.T, base string) *visit {
+func startBrowser(t testing.TB, base string) *visit {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	t.Cleanup(cancel)
@@ -233,7 +234,7 @@ func (v *visit) keep(name string) {
 }
 
 // startDashboard runs a site whose dashboard keeps its port over a restart, and returns an operator's token.
-func startDashboard(t *testing.T, change ...func(*Config)) (s *site, base, token string) {
+func startDashboard(t testing.TB, change ...func(*Config)) (s *site, base, token string) {
 	t.Helper()
 	s = startSite(t, append([]func(*Config){func(c *Config) { c.Dashboard = "127.0.0.1:0" }}, change...)...)
 	s.cfg.Dashboard = fmt.Sprintf("127.0.0.1:%d", s.dashboardPort)
@@ -249,7 +250,10 @@ func (s *site) populate() (up fleet.BootID) {
 	s.t.Helper()
 	r := readRecorded(s.t)
 	s.policy(fleet.Open)
+	s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "before"} })
+	s.bootMany(1, 8, r, 0.75)
 	s.addImage()
+	s.clock.add(time.Hour)
 	var all []*played
 	for i := range byte(24) {
 		n := s.node(i + 1)
@@ -297,15 +301,21 @@ func (s *site) populate() (up fleet.BootID) {
 func TestDashboardPages(t *testing.T) {
 	s, base, token := startDashboard(t)
 	boot := s.populate()
+	s.settled()
 	v := startBrowser(t, base)
 	v.open("/")
 	v.accessible("login")
 	v.login(token)
 	pages := map[string]string{
 		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not match", "/?select=%40nobody": "No node is in this set",
-		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Latest",
+		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
 		"/images": "lab", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
 	}
+	v.open("/boots")
+	storm := v.run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)
+	compare := v.run(`"/compare?before=" + encodeURIComponent(document.getElementById("before").options[1].value) + "&after=" +
+		encodeURIComponent(document.getElementById("after").options[0].value)`)
+	pages[storm], pages[compare] = "One clock", "most of it in booted"
 	order := []string{}
 	for p := range pages {
 		order = append(order, p)
@@ -331,10 +341,10 @@ func TestDashboardPages(t *testing.T) {
 		}
 		v.quiet(path)
 	}
-	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots"}, {"images", "/images"}, {"swarm", "/swarm"}, {"health", "/health"}} {
+	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"swarm", "/swarm"}, {"health", "/health"}} {
 		v.look(1280, 800, false)
 		v.open(p[1])
-		v.until(`document.getElementById("pulse").textContent === "live"`)
+		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
 		v.keep(p[0])
 		v.look(1280, 800, true)
 		v.keep(p[0] + "-dark")

@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // Browser is a headless Chromium (Debian's package chromium), driven by its DevTools protocol over a pair of pipes: JSON
@@ -69,6 +71,7 @@ func StartBrowser(ctx context.Context) (*Browser, error) {
 	b.in = ours
 	b.cmd.ExtraFiles = []*os.File{theirs, out} // descriptors 3 and 4
 	b.cmd.Env = append(os.Environ(), "HOME="+dir)
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := b.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -80,13 +83,26 @@ func StartBrowser(ctx context.Context) (*Browser, error) {
 	return b, nil
 }
 
-// Close ends the browser.
+// Close ends the browser and all that it started, and removes its profile.
 func (b *Browser) Close() error {
+	group := -b.cmd.Process.Pid
 	_ = b.in.Close()
-	_ = b.cmd.Process.Kill() // it has nothing to save
+	_ = syscall.Kill(group, syscall.SIGKILL) // it has nothing to save
 	_ = b.cmd.Wait()
+	for range goneTries { // until the last of them is gone they may write to the profile
+		if errors.Is(syscall.Kill(group, 0), syscall.ESRCH) {
+			break
+		}
+		time.Sleep(goneLook)
+	}
 	return os.RemoveAll(b.dir)
 }
+
+// How long killed processes may take to be gone.
+const (
+	goneLook  = 10 * time.Millisecond
+	goneTries = 500
+)
 
 // open attaches to the page and has it tell what happens.
 func (b *Browser) open(ctx context.Context) error {

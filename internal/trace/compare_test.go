@@ -15,7 +15,8 @@ func ms(values ...int) []time.Duration {
 	return out
 }
 
-// TestRankSum compares with wilcox.test of R 4.2: exact without ties, by the normal distribution with continuity correction otherwise.
+// TestRankSum: without ties, p is the part of all orders that are as extreme (2 of 20, 2 of 70, 174 of 252, 60 of 1716); with them
+// it is what the normal distribution says, worked out by hand: z = (5.5-0.5)/sqrt(16/12*(9-30/56)).
 func TestRankSum(t *testing.T) {
 	for _, c := range []struct {
 		a, b []time.Duration
@@ -26,7 +27,7 @@ func TestRankSum(t *testing.T) {
 		{ms(1, 3, 5, 7, 9), ms(2, 4, 6, 8, 10), 0.6904762},
 		{ms(1), ms(2), 1},
 		{ms(10, 20, 30, 40, 50, 60), ms(35, 45, 55, 65, 75, 85, 95), 0.03496503},
-		{ms(1, 2, 2, 3), ms(2, 3, 4, 5), 0.23067},
+		{ms(1, 2, 2, 3), ms(2, 3, 4, 5), 0.136658},
 		{ms(5, 5, 5), ms(5, 5, 5), 1},
 		{nil, ms(1), 1},
 	} {
@@ -56,8 +57,8 @@ func TestRankSumExactAndNormal(t *testing.T) {
 	}
 }
 
-// boots makes n boots whose image takes so long, give or take a fifth.
-func boots(r *rand.Rand, n int, image time.Duration) []Ends {
+// someBoots makes n boots whose image takes so long, give or take a fifth.
+func someBoots(r *rand.Rand, n int, image time.Duration) []Ends {
 	var out []Ends
 	for range n {
 		noise := func(d time.Duration) time.Duration { return d*9/10 + time.Duration(r.Int64N(int64(d)/5)) }
@@ -78,28 +79,28 @@ func boots(r *rand.Rand, n int, image time.Duration) []Ends {
 // TestCompare: a version that is slower in its own part is found out, and where; one that is not is left alone.
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	slower := Compare(boots(r, 12, 10*time.Second), boots(r, 15, 14*time.Second))
+	slower := Compare(someBoots(r, 12, 10*time.Second), someBoots(r, 15, 14*time.Second))
 	if !slower[0].Real || Culprit(slower) != Booted {
 		t.Errorf("whole boot %+v, culprit %q", slower[0], Culprit(slower))
 	}
 	if d := slower[0].Shift; d < 3*time.Second || d > 5*time.Second {
 		t.Errorf("shift %s", d)
 	}
-	if c := Compare(boots(r, 3, 10*time.Second), boots(r, 3, 14*time.Second)); c[0].Real {
+	if c := Compare(someBoots(r, 3, 10*time.Second), someBoots(r, 3, 14*time.Second)); c[0].Real {
 		t.Errorf("three boots prove nothing, but: %+v", c[0])
 	}
-	if c := Compare(nil, boots(r, 3, time.Second)); c[0].Real || c[0].P != 1 || Culprit(c) != "" {
+	if c := Compare(nil, someBoots(r, 3, time.Second)); c[0].Real || c[0].P != 1 || Culprit(c) != "" {
 		t.Errorf("nothing to compare with, but: %+v", c[0])
 	}
 }
 
-// TestCompareIsNotTakenIn: of a thousand comparisons of equal boots, some whole boots look changed, about as many as Sure says,
+// TestCompareIsNotTakenIn: of two hundred comparisons of equal boots, some whole boots look changed, about as many as Sure says,
 // and all stages together not much more often.
 func TestCompareIsNotTakenIn(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	whole, stages := 0, 0
-	for range 1000 {
-		c := Compare(boots(r, 20, 10*time.Second), boots(r, 20, 10*time.Second))
+	for range 200 {
+		c := Compare(someBoots(r, 20, 10*time.Second), someBoots(r, 20, 10*time.Second))
 		if c[0].P < Sure {
 			whole++
 		}
@@ -110,7 +111,7 @@ func TestCompareIsNotTakenIn(t *testing.T) {
 			}
 		}
 	}
-	if whole > 25 || stages > 25 {
+	if whole > 7 || stages > 7 {
 		t.Errorf("%d whole boots and the stages of %d look changed by chance", whole, stages)
 	}
 	t.Logf("by chance: %d whole boots, stages of %d", whole, stages)

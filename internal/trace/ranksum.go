@@ -71,14 +71,9 @@ func exactP(u float64, n, m int) float64 {
 	for i := 1; i <= n; i++ {
 		for j := 1; j <= m; j++ {
 			// The largest value is of the second sample and has i below it, or it is of the first one.
-			next := make([]float64, n*m+1)
-			for k := range next {
-				next[k] = ways[j][k]
-				if k >= i {
-					next[k] += ways[j-1][k-i]
-				}
+			for k := i; k <= i*j; k++ {
+				ways[j][k] += ways[j-1][k-i]
 			}
-			ways[j] = next
 		}
 	}
 	middle, all, far := float64(n*m)/2, 0.0, 0.0
