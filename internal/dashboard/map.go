@@ -32,8 +32,10 @@ func mapQuery(q url.Values) mapOf {
 	return m
 }
 
-// Query is m as part of an address, with one thing changed.
-func (m mapOf) Query(key, value string) string {
+// Link is the address of m with one thing changed.
+func (m mapOf) Link(key, value string) string { return "/?" + m.query(key, value) }
+
+func (m mapOf) query(key, value string) string {
 	q := url.Values{}
 	for _, p := range [][2]string{{"select", m.Select}, {"by", m.By}, {"colour", m.Colour}} {
 		if p[0] == key {
@@ -248,7 +250,7 @@ func (d *Dashboard) fleetPage(r *http.Request) (view, error) {
 		}
 	}
 	live := url.Values{"fleet": {"1"}, "after": {d.board.mark(s.rev)}}
-	return view{template: "fleet.html", title: "Fleet", live: live.Encode() + "&" + m.Query("", ""), data: v}, nil
+	return view{template: "fleet.html", title: "Fleet", live: live.Encode() + "&" + m.query("", ""), data: v}, nil
 }
 
 func groupNote(g api.Group) string {

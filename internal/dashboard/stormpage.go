@@ -21,7 +21,7 @@ const (
 
 // stormRow is a storm in one line.
 type stormRow struct {
-	Query    string // of its page
+	Link     string // its page
 	Started  time.Time
 	Boots    int
 	Failures int
@@ -42,7 +42,7 @@ func stormsOf(past []api.PastBoot) []stormRow {
 	var out []stormRow
 	for _, s := range trace.Bursts(starts, stormGap, stormLeast) {
 		row := sumStorm(boots[s.First : s.Last+1])
-		row.Query = url.Values{"since": {stamp(starts[s.First])}, "until": {stamp(starts[s.Last])}}.Encode()
+		row.Link = "/storm?" + url.Values{"since": {stamp(starts[s.First])}, "until": {stamp(starts[s.Last])}}.Encode()
 		out = append(out, row)
 	}
 	slices.Reverse(out)

@@ -18,8 +18,8 @@ func pageFuncs() template.FuncMap {
 		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short, "sources": sources,
 		"share": share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank, "stageText": stageText,
 		"words":    func(all ...string) []string { return all },
-		"shortRef": shortRef,
-		"since":    time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood,
+		"shortRef": shortRef, "chance": chance,
+		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood,
 		"barOf":    func(took time.Duration, most int64) bar { return newBar(0, took, time.Duration(most)) },
 		"thousand": func(f float64) int { return int(f*1000 + 0.5) },
 		"pct":      func(x int) string { return strconv.FormatFloat(float64(x)/10, 'f', -1, 64) + "%" },
@@ -108,6 +108,14 @@ func short(d fleet.Digest) string {
 		return ""
 	}
 	return d.Short()
+}
+
+// chance is a probability for people.
+func chance(p float64) string {
+	if p < 0.001 {
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
 }
 
 // shortRef is a version of an image as people tell it from others.

@@ -8,7 +8,7 @@ import (
 
 // Sure is below which probability a change counts as more than noise: that boots which do not differ would look as different
 // as these. It holds for all stages of one comparison together (Holm's correction), so a lucky stage among fifteen is no
-// finding.
+// finding of its own.
 const Sure = 0.01
 
 // Least is the smallest change that is called one, whatever the test says: with many boots it sees milliseconds.
@@ -89,15 +89,16 @@ func judgeChanges(all []Change) {
 	}
 }
 
-// Culprit is the stage that makes most of a change of the whole boot: the one with the largest real shift in its direction;
-// "" when none stands out.
+// Culprit is the stage that makes most of a real change of the whole boot: of those that changed with it, each by its own test,
+// the one with the largest shift; "" when none stands out. That something changed is certain then, so the stages need not
+// share the risk of being taken in.
 func Culprit(all []Change) Stage {
 	if len(all) == 0 || !all[0].Real {
 		return ""
 	}
 	var most Change
 	for _, c := range all[1:] {
-		if c.Real && (c.Shift > 0) == (all[0].Shift > 0) && abs(c.Shift) > abs(most.Shift) {
+		if c.P < Sure && (c.Shift > 0) == (all[0].Shift > 0) && abs(c.Shift) > abs(most.Shift) {
 			most = c
 		}
 	}
