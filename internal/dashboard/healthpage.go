@@ -76,13 +76,13 @@ func findings(s api.Status) []finding {
 		}
 	}
 	if n := s.Nodes[string(fleet.Discovered)]; n > 0 {
-		out = append(out, finding{false, plural(n, "machine") + " wait to be adopted.", "Adopt them on their pages, or with pando node adopt @discovered."})
+		out = append(out, finding{false, "Waiting to be adopted: " + plural(n, "machine") + ".", "Adopt them on their pages, or with pando node adopt @discovered."})
 	}
 	if n := s.Nodes["drift"]; n > 0 {
-		out = append(out, finding{false, plural(n, "node") + " run another version than a reboot would give them.", "Reboot them when it suits."})
+		out = append(out, finding{false, "Running another version than after a reboot: " + plural(n, "node") + ".", "Reboot them when it suits."})
 	}
 	if s.Loads.Waiting > 0 {
-		out = append(out, finding{false, fmt.Sprintf("%s wait for their turn to load kernel and initramfs; the last is through in %s.",
+		out = append(out, finding{false, fmt.Sprintf("Waiting for a turn to load kernel and initramfs: %s, the last for %s.",
 			plural(s.Loads.Waiting, "node"), span(s.Loads.Expect)), "Nothing: they see their place on their screens."})
 	}
 	return out

@@ -54,8 +54,8 @@ func (n *node) replay(r recorded, until trace.Stage) fleet.BootID {
 	return p.boot
 }
 
-// played is a boot that is on its way.
-type played struct {
+// replayed is a boot that is on its way.
+type replayed struct {
 	*node
 	recorded
 	boot    fleet.BootID
@@ -64,7 +64,7 @@ type played struct {
 }
 
 // play boots a node until it has said hello.
-func (n *node) play(r recorded) *played {
+func (n *node) play(r recorded) *replayed {
 	n.t.Helper()
 	cfg := n.load()
 	hello := helloOf(cfg)
@@ -73,11 +73,11 @@ func (n *node) play(r recorded) *played {
 	if e := n.post("/v1/node/hello", "", hello, &resp); e != nil {
 		n.t.Fatal(e, e.Hint)
 	}
-	return &played{n, r, cfg.Boot, resp.Session, 1}
+	return &replayed{n, r, cfg.Boot, resp.Session, 1}
 }
 
 // report sends what the recording has up to a stage, as of a time since init.
-func (p *played) report(until trace.Stage, uptime time.Duration) {
+func (p *replayed) report(until trace.Stage, uptime time.Duration) {
 	p.t.Helper()
 	report := api.ReportRequest{Boot: p.boot, Uptime: uptime}
 	for _, e := range p.Events {
@@ -254,7 +254,7 @@ func (s *site) populate() (up fleet.BootID) {
 	s.bootMany(1, 8, r, 0.75)
 	s.addImage()
 	s.clock.add(time.Hour)
-	var all []*played
+	var all []*replayed
 	for i := range byte(24) {
 		n := s.node(i + 1)
 		n.brisk = 12
