@@ -243,7 +243,7 @@ func ticks(total time.Duration) []tick {
 		}
 	}
 	var out []tick
-	for at := time.Duration(0); at < total && len(out) < 10; at += step {
+	for at := time.Duration(0); at < total-total/20 && len(out) < 10; at += step { // the last one needs room for its text
 		out = append(out, tick{int(int64(at) * 1000 / int64(total)), tickText(at)})
 	}
 	return out

@@ -142,7 +142,7 @@ func shorten(tiles []tileView) {
 			tiles[i].Tag = tag
 			continue
 		}
-		tiles[i].Tag = tiles[i].Name[max(0, len(tiles[i].Name)-4):]
+		tiles[i].Tag = strings.TrimLeft(tiles[i].Name[max(0, len(tiles[i].Name)-4):], "-._")
 	}
 }
 

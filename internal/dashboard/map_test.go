@@ -79,8 +79,8 @@ func TestAreas(t *testing.T) {
 		return s
 	}
 	for query, want := range map[string]string{
-		"":                                "waiting to be adopted(): 28; lab(note): -001 -002 -003 srv1; ",
-		"by=room":                         "waiting to be adopted(): 28; b0(): 001 003; b1(): 002; elsewhere(): srv1; ",
+		"":                                "waiting to be adopted(): 0028; lab(note): 001 002 003 srv1; ",
+		"by=room":                         "waiting to be adopted(): 0028; b0(): 001 003; b1(): 002; elsewhere(): 1; ",
 		"select=pc-b12-[001-002]":         "lab(note): 001 002; ",
 		"select=pc-b12-[001":              "",
 		"select=room%3Db1&colour=version": "lab(note): 002; ",

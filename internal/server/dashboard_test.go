@@ -326,7 +326,7 @@ func TestDashboardPages(t *testing.T) {
 	slices.Sort(order)
 	for _, path := range order {
 		v.open(path)
-		if got := v.run("document.body.innerText"); !strings.Contains(got, pages[path]) {
+		if got := v.run("document.body.textContent"); !strings.Contains(got, pages[path]) {
 			t.Errorf("%s does not say %q but\n%s", path, pages[path], got)
 		}
 		v.accessible(path)
