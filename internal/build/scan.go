@@ -120,6 +120,11 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	if err := b.chooseFormat(kernel); err != nil {
 		return err
 	}
+	if b.needs != nil {
+		if err := b.needs(ctx, b.driverOptions(kernel)); err != nil {
+			return err
+		}
+	}
 	b.result.Provenance.Warnings = append(append(inspect(b.root), lacks...), b.scan.warnings()...)
 	for _, w := range b.result.Provenance.Warnings {
 		b.Log.Warn("tree", "warning", w)
