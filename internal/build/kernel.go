@@ -228,7 +228,7 @@ func (b *builder) addKernel(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
-	data, err := readKernel(root, k.Path)
+	data, err := sentKernel(root, k)
 	if err != nil {
 		return fmt.Errorf("kernel: %w", err)
 	}

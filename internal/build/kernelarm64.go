@@ -2,19 +2,36 @@ package build
 
 import (
 	"bytes"
-	"compress/gzip"
 	"debug/pe"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // maxKernel bounds an unpacked kernel; Debian's of arm64 has 32 MB.
 const maxKernel = 256 << 20
 
-// readKernel reads a kernel as it is sent to nodes. Some distributions have that of arm64 packed with gzip, which not every boot
-// loader unpacks.
+// sentKernel is a kernel as nodes get it. One of arm64 does not unpack itself, and has 32 MB where it was not packed: iPXE for
+// arm64 unpacks gzip. The packer is one whose version is pinned, so that a kernel keeps its name.
+func sentKernel(root *os.Root, k TreeKernel) ([]byte, error) {
+	data, err := readKernel(root, k.Path)
+	if err != nil || k.Architecture != "arm64" || string(data[4:8]) == "zimg" {
+		return data, err
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = z.Write(data)
+	err = errors.Join(err, z.Close()) // before its bytes are looked at
+	return b.Bytes(), err
+}
+
+// readKernel reads a kernel, and unpacks it: some distributions have that of arm64 packed with gzip.
 func readKernel(root *os.Root, name string) ([]byte, error) {
 	data, err := root.ReadFile(name)
 	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
