@@ -3,36 +3,46 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"pando/internal/build"
-	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
 )
 
-// update measures what an update of packages costs: an image is built of the packages that a release of Debian had at its
-// last point release, and again with the updates since, with the same kernel, and the bytes of objects that are new are counted.
+// update measures what changes of an image cost: a tree is installed of the packages that a release of Debian had at its last
+// point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps or sends trees.
 type update struct {
 	lab
 	archive string // address of Debian's archive
+	page    string // "": measure; else write the page
+	days    int
 }
 
 const updateSuite = "bookworm"
+
+// updateRecipe is the tree of the measurement: a small server with what a laboratory installs, so that there are enough
+// packages of which Debian has newer ones.
+const updateRecipe = `from: debian:` + updateSuite + `
+mirrors: [deb %s ` + updateSuite + ` main]
+packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-cli, nodejs, poppler-utils, ghostscript,
+  libarchive-tools, xsltproc, sqlite3, libnss3-tools, xz-utils, openssl, wget]
+`
 
 func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	u := &update{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page takes it")
+	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page of storms takes it")
 	f.StringVar(&u.archive, "archive", "", "address of an archive that has "+updateSuite+" without later updates (default: this machine's own)")
+	f.StringVar(&u.page, "page", "", "write this page from update.json, and from build.json beside it or in build/build, and measure nothing")
+	f.IntVar(&u.days, "days", 30, "how many daily versions are made")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -46,14 +56,36 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 // updateResult is what was measured, in bytes.
 type updateResult struct {
 	Date     time.Time `json:"date"`
-	Packages []string  `json:"packages"` // that changed, as name, version before and after
+	Packages []string  `json:"packages"` // that changed at once, as name, version before and after
 	Kernel   string    `json:"kernel"`   // of both
 	Image    int64     `json:"image"`    // of the root's objects, compressed
 	New      int64     `json:"new"`      // of objects that the version before did not have
+
+	Tree  int64       `json:"tree"`  // of the files, before compression
+	Ways  []wayResult `json:"ways"`  // Pando's is the first one
+	Steps []dayResult `json:"steps"` // the daily versions
 }
 
-// mostNew is the aim: so much of a compressed image may be new.
-const mostNew = 0.38
+// wayResult is what one way of keeping trees had to write.
+type wayResult struct {
+	Name   string  `json:"name"`
+	Whole  int64   `json:"whole"`  // the first version
+	Update int64   `json:"update"` // all updates at once, after the first version
+	Days   []int64 `json:"days"`   // each daily version, after the one before it; none: it was not done each day
+}
+
+// dayResult is one daily version.
+type dayResult struct {
+	What     string   `json:"what"`
+	Packages []string `json:"packages,omitempty"` // those that changed
+	Update   bool     `json:"update"`             // it is one source package of Debian's updates
+}
+
+// mostNew is the aim: so much of a compressed image may be new; mostNewOne: of one package.
+const (
+	mostNew    = 0.38
+	mostNewOne = 0.05
+)
 
 // target is the update's line; nil: it was not measured.
 func (r *updateResult) target() target {
@@ -66,10 +98,16 @@ func (r *updateResult) target() target {
 }
 
 func (u *update) measure(ctx context.Context) error {
+	if u.page != "" {
+		return u.writePage()
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: packages are installed")
+	}
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(u.dir, "store-")
+	work, err := os.MkdirTemp(u.dir, "update-")
 	if err != nil {
 		return err
 	}
@@ -79,26 +117,122 @@ func (u *update) measure(ctx context.Context) error {
 			return err
 		}
 	}
-	before, err := u.image(ctx, work, "mirrors: [deb "+u.archive+" "+updateSuite+" main]\n")
+	first := updateTree{lab: &u.lab, cache: filepath.Join(work, "debs")}
+	if first.path, err = u.installBase(ctx, work); err != nil {
+		return err
+	}
+	r := &updateResult{Date: time.Now().UTC().Truncate(time.Second)}
+	if r.Tree, _, err = weigh(first.path); err != nil {
+		return err
+	}
+	if err := u.atOnce(ctx, work, first, r); err != nil {
+		return err
+	}
+	if err := u.eachDay(ctx, work, first, r); err != nil {
+		return err
+	}
+	u.say("\n%s", r.table())
+	return nil
+}
+
+// save writes what was measured so far: it takes an hour.
+func (u *update) save(r *updateResult) error {
+	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	after, err := u.image(ctx, work, "packages: [\"linux-image-{architecture}/"+updateSuite+"\"]\n")
+	return store.WriteFile(filepath.Join(u.dir, "update.json"), append(text, '\n'), 0o644)
+}
+
+// atOnce measures the first version, and one with all updates.
+func (u *update) atOnce(ctx context.Context, work string, first updateTree, r *updateResult) error {
+	second := updateTree{lab: &u.lab, cache: first.cache, path: filepath.Join(work, "second")}
+	if err := copyTree(ctx, first.path, second.path); err != nil {
+		return err
+	}
+	was, err := second.packages(ctx)
 	if err != nil {
 		return err
 	}
-	if before.Manifest.Kernel.Release != after.Manifest.Kernel.Release {
-		return fmt.Errorf("the kernel changed too, from %s to %s", before.Manifest.Kernel.Release, after.Manifest.Kernel.Release)
-	}
-	r := updateResult{Date: time.Now().UTC().Truncate(time.Second), Packages: changed(before.Provenance.Packages, after.Provenance.Packages), Kernel: after.Manifest.Kernel.Release,
-		Image: after.Manifest.Sizes.Stored, New: after.NewBytes}
-	b, err := json.MarshalIndent(r, "", "  ")
+	updates, err := second.updates(ctx)
 	if err != nil {
 		return err
 	}
-	u.say("%d packages changed: %s", len(r.Packages), strings.Join(r.Packages, ", "))
-	u.say("New in the second version: %.1f MB of %.1f MB, %.3f", mega(r.New), mega(r.Image), float64(r.New)/float64(r.Image))
-	return store.WriteFile(filepath.Join(u.dir, "update.json"), append(b, '\n'), 0o644)
+	for _, p := range updates {
+		if err := second.install(ctx, true, p.packages...); err != nil {
+			return err
+		}
+	}
+	is, err := second.packages(ctx)
+	if err != nil {
+		return err
+	}
+	r.Packages, r.Kernel = changed(was, is), second.kernel()
+	u.say("%d packages are newer: %s", len(r.Packages), strings.Join(r.Packages, ", "))
+	for _, way := range updateWays(&u.lab) {
+		dir := filepath.Join(work, "once-"+way.name)
+		x := wayResult{Name: way.name}
+		if x.Whole, err = way.add(ctx, dir, first.path); err == nil {
+			x.Update, err = way.add(ctx, dir, second.path)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", way.name, err)
+		}
+		r.Ways = append(r.Ways, x)
+		u.say("%-28s %7.1f MB, then %6.1f MB new, %.3f", x.Name, mega(x.Whole), mega(x.Update), float64(x.Update)/float64(x.Whole))
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	r.Image, r.New = r.Ways[0].Whole, r.Ways[0].Update
+	return os.RemoveAll(second.path)
+}
+
+// eachDay measures a version a day, each made of the one before.
+func (u *update) eachDay(ctx context.Context, work string, tree updateTree, r *updateResult) error {
+	days, err := tree.plan(ctx, u.days)
+	if err != nil {
+		return err
+	}
+	for n := 0; n <= len(days); n++ {
+		if n > 0 {
+			was, err := tree.packages(ctx)
+			if err == nil {
+				err = days[n-1].do(ctx)
+			}
+			if err != nil {
+				return fmt.Errorf("day %d, %s: %w", n, days[n-1].What, err)
+			}
+			is, err := tree.packages(ctx)
+			if err != nil {
+				return err
+			}
+			days[n-1].Packages = changed(was, is)
+			r.Steps = append(r.Steps, days[n-1].dayResult)
+		}
+		line := "the first version"
+		if n > 0 {
+			line = fmt.Sprintf("day %d, %s", n, days[n-1].What)
+		}
+		for i, way := range updateWays(&u.lab) {
+			if !way.daily {
+				continue
+			}
+			got, err := way.add(ctx, filepath.Join(work, "days-"+way.name), tree.path)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", line, way.name, err)
+			}
+			if n > 0 {
+				r.Ways[i].Days = append(r.Ways[i].Days, got)
+			}
+			line += fmt.Sprintf("; %s %.2f MB", way.name, mega(got))
+		}
+		u.say("%s", line)
+		if err := u.save(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changed lists packages that are in both with another version.
@@ -113,52 +247,4 @@ func changed(before, after []image.Package) (out []string) {
 		}
 	}
 	return out
-}
-
-// ownArchive is where this machine has the release from.
-func ownArchive(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages").Output()
-	if err == nil {
-		for line := range strings.Lines(string(out)) {
-			if uri, ok := strings.CutPrefix(line, updateSuite+" "); ok {
-				return strings.TrimSpace(uri), nil
-			}
-		}
-	}
-	return "", fmt.Errorf("this machine's apt knows no archive of %s (name one with --archive)", updateSuite)
-}
-
-// image builds a version of the release with a line of a recipe.
-func (u *update) image(ctx context.Context, work, line string) (build.Result, error) {
-	text := "from: debian:" + updateSuite + "\n" + line
-	file := filepath.Join(work, "recipe.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return build.Result{}, err
-	}
-	u.say("Building by the recipe\n%s", text)
-	r, err := u.buildImage(ctx, work, file)
-	if err != nil {
-		return r, fmt.Errorf("build by the recipe\n%s%w", text, err)
-	}
-	return r, nil
-}
-
-// buildImage builds a version by a recipe, with keys and store below a directory, and no server.
-func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result, error) {
-	r, err := build.LoadRecipe(recipe)
-	if err != nil {
-		return build.Result{}, err
-	}
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return build.Result{}, err
-	}
-	keys, err := identity.Open(filepath.Join(work, "keys"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	dir, err := store.OpenDir(filepath.Join(work, "store"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	return build.Image(ctx, build.Options{Recipe: r, Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")})
 }
