@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,9 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
-
-	"pando/internal/store"
 )
 
 // buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file of it, in turns
@@ -90,11 +88,7 @@ func (b *buildBench) measure(ctx context.Context) error {
 		}
 	}
 	b.report(r)
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(filepath.Join(b.dir, "build.json"), append(text, '\n'), 0o644)
+	return saveJSON(filepath.Join(b.dir, "build.json"), r)
 }
 
 // round measures each way once, from nothing and after a change.
@@ -187,7 +181,7 @@ func (r buildResult) rows() []row {
 		cpu := func(x buildRun) float64 { return x.CPU.Seconds() }
 		bytes := func(x buildRun) float64 { return mega(x.Bytes) }
 		memory := func(x buildRun) float64 { return mega(x.Memory) }
-		out = append(out, row{way.name, cell(false, wall), cell(true, wall), cell(false, cpu), cell(false, bytes), cell(true, bytes), cell(false, memory)})
+		out = append(out, row{strings.ReplaceAll(way.name, "|", `\|`), cell(false, wall), cell(true, wall), cell(false, cpu), cell(false, bytes), cell(true, bytes), cell(false, memory)})
 	}
 	return out
 }

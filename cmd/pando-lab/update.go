@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"pando/internal/image"
@@ -107,18 +108,17 @@ func (u *update) measure(ctx context.Context) error {
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(u.dir, "update-")
+	base, err := u.base(ctx)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(u.dir, "run-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	if u.archive == "" {
-		if u.archive, err = ownArchive(ctx); err != nil {
-			return err
-		}
-	}
-	first := updateTree{lab: &u.lab, cache: filepath.Join(work, "debs")}
-	if first.path, err = u.installBase(ctx, work); err != nil {
+	first := updateTree{path: filepath.Join(work, "tree"), cache: filepath.Join(u.dir, "update-debs")}
+	if err := copyTree(ctx, base, first.path); err != nil {
 		return err
 	}
 	r := &updateResult{Date: time.Now().UTC().Truncate(time.Second)}
@@ -136,17 +136,20 @@ func (u *update) measure(ctx context.Context) error {
 }
 
 // save writes what was measured so far: it takes an hour.
-func (u *update) save(r *updateResult) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+func (u *update) save(r *updateResult) error { return saveJSON(filepath.Join(u.dir, "update.json"), r) }
+
+// saveJSON writes a result for people and for pages.
+func saveJSON(path string, result any) error {
+	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(filepath.Join(u.dir, "update.json"), append(text, '\n'), 0o644)
+	return store.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 // atOnce measures the first version, and one with all updates.
 func (u *update) atOnce(ctx context.Context, work string, first updateTree, r *updateResult) error {
-	second := updateTree{lab: &u.lab, cache: first.cache, path: filepath.Join(work, "second")}
+	second := updateTree{cache: first.cache, path: filepath.Join(work, "second")}
 	if err := copyTree(ctx, first.path, second.path); err != nil {
 		return err
 	}
@@ -214,18 +217,18 @@ func (u *update) eachDay(ctx context.Context, work string, tree updateTree, r *u
 		if n > 0 {
 			line = fmt.Sprintf("day %d, %s", n, days[n-1].What)
 		}
-		for i, way := range updateWays(&u.lab) {
-			if !way.daily {
-				continue
+		got, err := u.addDay(ctx, filepath.Join(work, "days-"), tree.path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+		for i := range r.Ways {
+			bytes, ok := got[r.Ways[i].Name]
+			if n > 0 && ok {
+				r.Ways[i].Days = append(r.Ways[i].Days, bytes)
 			}
-			got, err := way.add(ctx, filepath.Join(work, "days-"+way.name), tree.path)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", line, way.name, err)
+			if ok {
+				line += fmt.Sprintf("; %s %.2f MB", r.Ways[i].Name, mega(bytes))
 			}
-			if n > 0 {
-				r.Ways[i].Days = append(r.Ways[i].Days, got)
-			}
-			line += fmt.Sprintf("; %s %.2f MB", way.name, mega(got))
 		}
 		u.say("%s", line)
 		if err := u.save(r); err != nil {
@@ -233,6 +236,29 @@ func (u *update) eachDay(ctx context.Context, work string, tree updateTree, r *u
 		}
 	}
 	return nil
+}
+
+// addDay keeps a version in each of the daily ways, all at the same time.
+func (u *update) addDay(ctx context.Context, prefix, tree string) (map[string]int64, error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	got := map[string]int64{}
+	for _, way := range updateWays(&u.lab) {
+		if !way.daily {
+			continue
+		}
+		wg.Go(func() {
+			bytes, err := way.add(ctx, prefix+way.name, tree)
+			mu.Lock()
+			defer mu.Unlock()
+			if got[way.name] = bytes; err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", way.name, err))
+			}
+		})
+	}
+	wg.Wait()
+	return got, failed
 }
 
 // changed lists packages that are in both with another version.

@@ -15,21 +15,29 @@ import (
 	"pando/internal/store"
 )
 
-// installBase makes the tree of the point release, and moves it to where builds leave it alone.
-func (u *update) installBase(ctx context.Context, work string) (string, error) {
-	recipe := filepath.Join(work, "recipe.yaml")
+// base is the tree of the point release. It is installed once, and stays.
+func (u *update) base(ctx context.Context) (string, error) {
+	dir := filepath.Join(u.dir, "update-base")
+	if tree := installedTree(dir); tree != "" {
+		return tree, nil
+	}
+	if u.archive == "" {
+		var err error
+		if u.archive, err = ownArchive(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	recipe := filepath.Join(dir, "recipe.yaml")
 	if err := os.WriteFile(recipe, fmt.Appendf(nil, updateRecipe, u.archive), 0o644); err != nil {
 		return "", err
 	}
-	u.recipe = recipe
 	u.say("Installing by the recipe\n%s", fmt.Sprintf(updateRecipe, u.archive))
-	made, err := u.installTree(ctx, work)
-	u.recipe = ""
-	if err != nil {
-		return "", err
-	}
-	tree := filepath.Join(work, "tree")
-	return tree, os.Rename(made, tree)
+	u.recipe = recipe
+	defer func() { u.recipe = "" }()
+	return u.installTree(ctx, dir)
 }
 
 // installTree makes a tree by the recipe: a build that ends when the tree is there leaves it for the next one.
@@ -86,9 +94,8 @@ func ownArchive(ctx context.Context) (string, error) {
 
 // updateTree is a tree in which packages are installed by this machine's apt, from the archives that it knows.
 type updateTree struct {
-	lab   *lab
 	path  string
-	cache string
+	cache string // of packages, which stay
 }
 
 // aptScript runs apt on a tree: it reads this machine's lists and the tree's own record of packages, and dpkg runs inside. What
