@@ -24,6 +24,8 @@ type update struct {
 	archive string // address of Debian's archive
 	page    string // "": measure; else write the page
 	days    int
+	atMost  time.Duration // 0: until it is done
+	work    string        // trees and versions that are measured
 }
 
 const updateSuite = "bookworm"
@@ -43,6 +45,7 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page of storms takes it")
 	f.StringVar(&u.archive, "archive", "", "address of an archive that has "+updateSuite+" without later updates (default: this machine's own)")
 	f.StringVar(&u.page, "page", "", "write this page from update.json, and from build.json beside it or in build/build, and measure nothing")
+	f.DurationVar(&u.atMost, "for", 0, "stop after so long, between two versions; the same command goes on (default: when it is done)")
 	f.IntVar(&u.days, "days", 30, "how many daily versions are made")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -65,6 +68,10 @@ type updateResult struct {
 	Tree  int64       `json:"tree"`  // of the files, before compression
 	Ways  []wayResult `json:"ways"`  // Pando's is the first one
 	Steps []dayResult `json:"steps"` // the daily versions
+
+	Plan  []plannedDay `json:"plan,omitempty"`  // of all days
+	Begun bool         `json:"begun,omitempty"` // the daily versions have their first one
+	Busy  bool         `json:"busy,omitempty"`  // something was begun and not ended
 }
 
 // wayResult is what one way of keeping trees had to write.
@@ -105,38 +112,155 @@ func (u *update) measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: packages are installed")
 	}
+	begin := time.Now()
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return err
 	}
-	base, err := u.base(ctx)
+	u.work = filepath.Join(u.dir, "update-run")
+	r, err := u.goOn(ctx)
+	for more := true; more && err == nil; {
+		if u.atMost > 0 && time.Since(begin) > u.atMost {
+			u.say("It is not done; the same command goes on from here.")
+			return nil
+		}
+		more, err = u.next(ctx, r)
+	}
 	if err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(u.dir, "run-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
-	first := updateTree{path: filepath.Join(work, "tree"), cache: filepath.Join(u.dir, "update-debs")}
-	if err := copyTree(ctx, base, first.path); err != nil {
-		return err
-	}
-	r := &updateResult{Date: time.Now().UTC().Truncate(time.Second)}
-	if r.Tree, _, err = weigh(first.path); err != nil {
-		return err
-	}
-	if err := u.atOnce(ctx, work, first, r); err != nil {
-		return err
-	}
-	if err := u.eachDay(ctx, work, first, r); err != nil {
 		return err
 	}
 	u.say("\n%s", r.table())
+	return os.RemoveAll(u.work)
+}
+
+// goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
+func (u *update) goOn(ctx context.Context) (*updateResult, error) {
+	r, err := readBeside[updateResult](filepath.Join(u.work, "x"), "update.json")
+	if err == nil && r != nil && !r.Busy {
+		return r, nil
+	}
+	base, err := u.base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(u.work), os.MkdirAll(u.work, 0o755)); err != nil {
+		return nil, err
+	}
+	first, second := u.tree("tree"), u.tree("second")
+	if err := errors.Join(copyTree(ctx, base, first.path), copyTree(ctx, base, second.path)); err != nil {
+		return nil, err
+	}
+	r = &updateResult{Date: time.Now().UTC().Truncate(time.Second), Kernel: first.kernel()}
+	if r.Tree, _, err = weigh(first.path); err != nil {
+		return nil, err
+	}
+	was, err := second.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	updates, err := second.updates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range updates {
+		if err := second.install(ctx, true, p.packages...); err != nil {
+			return nil, err
+		}
+	}
+	is, err := second.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Packages, r.Plan = changed(was, is), planDays(updates, u.days)
+	u.say("%d packages are newer: %s", len(r.Packages), strings.Join(r.Packages, ", "))
+	return r, u.save(r)
+}
+
+func (u *update) tree(name string) updateTree {
+	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.dir, "update-debs")}
+}
+
+// next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed is not
+// known afterwards, so that all begins anew then.
+func (u *update) next(ctx context.Context, r *updateResult) (more bool, err error) {
+	r.Busy = true
+	if err := u.save(r); err != nil {
+		return false, err
+	}
+	ways := updateWays(&u.lab)
+	if n := len(r.Ways); n < len(ways) {
+		err = u.atOnce(ctx, ways[n], r)
+	} else {
+		err = u.day(ctx, r)
+	}
+	if err != nil {
+		return false, err
+	}
+	r.Busy = false
+	return len(r.Ways) < len(ways) || len(r.Steps) < len(r.Plan), u.save(r)
+}
+
+// atOnce measures the first version, and one with all updates, in one way.
+func (u *update) atOnce(ctx context.Context, way updateWay, r *updateResult) (err error) {
+	dir := filepath.Join(u.work, "once")
+	x := wayResult{Name: way.name}
+	if x.Whole, err = way.add(ctx, dir, u.tree("tree").path); err == nil {
+		x.Update, err = way.add(ctx, dir, u.tree("second").path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", way.name, err)
+	}
+	r.Ways = append(r.Ways, x)
+	r.Image, r.New = r.Ways[0].Whole, r.Ways[0].Update
+	u.say("%-28s %7.1f MB, then %6.1f MB new, %.3f", x.Name, mega(x.Whole), mega(x.Update), float64(x.Update)/float64(x.Whole))
+	return os.RemoveAll(dir)
+}
+
+// day measures the next daily version; before the first of them that which it is made of.
+func (u *update) day(ctx context.Context, r *updateResult) error {
+	tree, line := u.tree("tree"), "the first version"
+	if r.Begun {
+		d := r.Plan[len(r.Steps)]
+		was, err := tree.packages(ctx)
+		if err == nil {
+			err = tree.do(ctx, d)
+		}
+		if err != nil {
+			return fmt.Errorf("day %d, %s: %w", len(r.Steps)+1, d.What, err)
+		}
+		is, err := tree.packages(ctx)
+		if err != nil {
+			return err
+		}
+		r.Steps = append(r.Steps, dayResult{What: d.What, Packages: changed(was, is), Update: d.Update})
+		line = fmt.Sprintf("day %d, %s", len(r.Steps), d.What)
+	}
+	got, err := u.addDay(ctx, filepath.Join(u.work, "days-"), tree.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	for i, w := range r.Ways {
+		bytes, ok := got[w.Name]
+		if ok && r.Begun {
+			r.Ways[i].Days = append(w.Days, bytes)
+		}
+		if ok {
+			line += fmt.Sprintf("; %s %.2f MB", w.Name, mega(bytes))
+		}
+	}
+	r.Begun = true
+	u.say("%s", line)
 	return nil
 }
 
-// save writes what was measured so far: it takes an hour.
-func (u *update) save(r *updateResult) error { return saveJSON(filepath.Join(u.dir, "update.json"), r) }
+// save writes what was measured so far, for the next run and for pages.
+func (u *update) save(r *updateResult) error {
+	if err := saveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
+		return err
+	}
+	public := *r
+	public.Plan, public.Busy, public.Begun = nil, false, false
+	return saveJSON(filepath.Join(u.dir, "update.json"), public)
+}
 
 // saveJSON writes a result for people and for pages.
 func saveJSON(path string, result any) error {
@@ -145,97 +269,6 @@ func saveJSON(path string, result any) error {
 		return err
 	}
 	return store.WriteFile(path, append(text, '\n'), 0o644)
-}
-
-// atOnce measures the first version, and one with all updates.
-func (u *update) atOnce(ctx context.Context, work string, first updateTree, r *updateResult) error {
-	second := updateTree{cache: first.cache, path: filepath.Join(work, "second")}
-	if err := copyTree(ctx, first.path, second.path); err != nil {
-		return err
-	}
-	was, err := second.packages(ctx)
-	if err != nil {
-		return err
-	}
-	updates, err := second.updates(ctx)
-	if err != nil {
-		return err
-	}
-	for _, p := range updates {
-		if err := second.install(ctx, true, p.packages...); err != nil {
-			return err
-		}
-	}
-	is, err := second.packages(ctx)
-	if err != nil {
-		return err
-	}
-	r.Packages, r.Kernel = changed(was, is), second.kernel()
-	u.say("%d packages are newer: %s", len(r.Packages), strings.Join(r.Packages, ", "))
-	for _, way := range updateWays(&u.lab) {
-		dir := filepath.Join(work, "once-"+way.name)
-		x := wayResult{Name: way.name}
-		if x.Whole, err = way.add(ctx, dir, first.path); err == nil {
-			x.Update, err = way.add(ctx, dir, second.path)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", way.name, err)
-		}
-		r.Ways = append(r.Ways, x)
-		u.say("%-28s %7.1f MB, then %6.1f MB new, %.3f", x.Name, mega(x.Whole), mega(x.Update), float64(x.Update)/float64(x.Whole))
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	r.Image, r.New = r.Ways[0].Whole, r.Ways[0].Update
-	return os.RemoveAll(second.path)
-}
-
-// eachDay measures a version a day, each made of the one before.
-func (u *update) eachDay(ctx context.Context, work string, tree updateTree, r *updateResult) error {
-	days, err := tree.plan(ctx, u.days)
-	if err != nil {
-		return err
-	}
-	for n := 0; n <= len(days); n++ {
-		if n > 0 {
-			was, err := tree.packages(ctx)
-			if err == nil {
-				err = days[n-1].do(ctx)
-			}
-			if err != nil {
-				return fmt.Errorf("day %d, %s: %w", n, days[n-1].What, err)
-			}
-			is, err := tree.packages(ctx)
-			if err != nil {
-				return err
-			}
-			days[n-1].Packages = changed(was, is)
-			r.Steps = append(r.Steps, days[n-1].dayResult)
-		}
-		line := "the first version"
-		if n > 0 {
-			line = fmt.Sprintf("day %d, %s", n, days[n-1].What)
-		}
-		got, err := u.addDay(ctx, filepath.Join(work, "days-"), tree.path)
-		if err != nil {
-			return fmt.Errorf("%s: %w", line, err)
-		}
-		for i := range r.Ways {
-			bytes, ok := got[r.Ways[i].Name]
-			if n > 0 && ok {
-				r.Ways[i].Days = append(r.Ways[i].Days, bytes)
-			}
-			if ok {
-				line += fmt.Sprintf("; %s %.2f MB", r.Ways[i].Name, mega(bytes))
-			}
-		}
-		u.say("%s", line)
-		if err := u.save(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // addDay keeps a version in each of the daily ways, all at the same time.

@@ -2,60 +2,56 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
-// updateDay is what is done in a tree on one day.
-type updateDay struct {
-	dayResult
-	do func(context.Context) error
+// plannedDay is what is done in a tree on one day.
+type plannedDay struct {
+	What     string   `json:"what"`
+	Update   bool     `json:"update"`
+	Packages []string `json:"packages,omitempty"` // that are installed; none: a file is edited
 }
 
 // Small programs that an administrator may want, each with nothing but what is there already.
 var wanted = []string{"tree", "lsof", "ncdu", "strace"}
 
-// plan spreads what Debian has newer over some days, a source package a day, in order of their names. On the days between, a
-// program is installed or a configuration file edited; of a release that got no updates there would be no more.
-func (t updateTree) plan(ctx context.Context, days int) ([]updateDay, error) {
-	updates, err := t.updates(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(updates) > days {
-		updates = updates[:days]
-	}
-	var out []updateDay
-	edits := 0
+// planDays spreads what Debian has newer over some days, a source package a day, in order of their names. On the days between, a
+// file of configuration is edited or a program installed.
+func planDays(updates []sourceUpdate, days int) (out []plannedDay) {
+	updates = updates[:min(len(updates), days)]
+	others := 0
 	for n := range days {
 		if at := n * len(updates) / days; at < (n+1)*len(updates)/days {
-			p := updates[at]
-			out = append(out, updateDay{dayResult{What: "update of " + p.source, Update: true},
-				func(ctx context.Context) error { return t.install(ctx, true, p.packages...) }})
+			out = append(out, plannedDay{What: "update of " + updates[at].source, Update: true, Packages: updates[at].packages})
 			continue
 		}
-		edits++
-		if edits%2 == 0 && edits/2 <= len(wanted) {
-			name := wanted[edits/2-1]
-			out = append(out, updateDay{dayResult{What: name + " is installed"},
-				func(ctx context.Context) error { return t.install(ctx, false, name) }})
+		others++
+		if program := others/2 - 1; others%2 == 0 && program < len(wanted) {
+			out = append(out, plannedDay{What: wanted[program] + " is installed", Packages: wanted[program : program+1]})
 			continue
 		}
-		out = append(out, updateDay{dayResult{What: "a configuration file is edited"}, func(context.Context) error { return t.edit(n) }})
+		out = append(out, plannedDay{What: "a configuration file is edited"})
 	}
-	return out, nil
+	return out
+}
+
+// do does what is planned for a day.
+func (t updateTree) do(ctx context.Context, d plannedDay) error {
+	if len(d.Packages) == 0 {
+		return t.edit()
+	}
+	return t.install(ctx, d.Update, d.Packages...)
 }
 
 // edit adds a line to a file of configuration.
-func (t updateTree) edit(n int) error {
+func (t updateTree) edit() error {
 	f, err := os.OpenFile(filepath.Join(t.path, "etc/ssh/sshd_config"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "# day %d\n", n)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
+	_, err = fmt.Fprintln(f, "# edited")
+	return errors.Join(err, f.Close())
 }

@@ -19,7 +19,7 @@ func TestImagesPage(t *testing.T) {
 		Ways: []wayResult{{Name: pandoWay, Whole: 200e6, Update: 50e6, Days: []int64{4e6, 100e3, 20e6}},
 			{Name: "casync", Whole: 250e6, Update: 75e6, Days: []int64{5e6, 200e3, 30e6}}, {Name: wholeName, Whole: 180e6, Update: 190e6}},
 		Steps: []dayResult{{What: "update of a", Packages: []string{"a 1 -> 2"}, Update: true}, {What: "edit"}, {What: "update of b", Update: true}}}
-	if err := u.save(r); err != nil {
+	if err := saveJSON(filepath.Join(dir, "update.json"), r); err != nil {
 		t.Fatal(err)
 	}
 	run := func(way string, seconds int) buildRun {
