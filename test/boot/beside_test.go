@@ -46,9 +46,9 @@ func TestRealBuildBesideGuest(t *testing.T) {
 		t.Fatalf("%d files, %v", len(want), err)
 	}
 
-	read := s.readAll(g, "/usr/lib")
+	read := s.readAll(g, "/usr/sbin")
 	s.buildSecond()
-	s.compareAll(want, "usr/lib/", read)
+	s.compareAll(want, "usr/sbin/", read)
 	s.command("image", "delete", "bookworm:before")
 	out := s.collect()
 	if held := heldBy(out, old); !slices.Contains(held, "node "+n.name) || len(held) != 1 {
