@@ -37,7 +37,8 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Boot fleets of machines that have no operating system of their own",
 		Long: `Pando boots fleets of machines that have no operating system of their own from one image in one place.
 
-A target is a node set: pc[001-120], @group, label=value, joined with commas.`,
+A target is a node set: pc[001-120], pc*, @group, label=value. From left to right "," adds, "&" keeps what both have, "!" takes away
+and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@lab'. Quote it, for the shell's sake.`,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,

@@ -13,7 +13,7 @@ import (
 // plan is what the next boot of a node runs.
 type plan struct {
 	node     fleet.Node
-	group    fleet.Group
+	group    fleet.Group // with what the node has otherwise
 	image    fleet.Ref
 	version  fleet.Digest
 	manifest image.Manifest
@@ -26,6 +26,7 @@ func (s *Server) plan(ctx context.Context, node fleet.Node) (plan, error) {
 		if p.group, err = tx.Group(node.Group); err != nil {
 			return err
 		}
+		p.group = node.Overrides.Of(p.group)
 		if p.image = node.Version; p.image == "" {
 			p.image = p.group.Image
 		}
