@@ -14,7 +14,7 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch(), a.nodeCache())
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeCache())
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -106,8 +106,10 @@ func (a *app) printNode(n api.Node) {
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift)}
 	if h := n.Hardware; h != nil {
-		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
-			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "))
+		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,
+			"CPU", h.CPU, "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
+			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "), "PCI devices", strings.Join(h.PCI, " "),
+			"hardware classes", strings.Join(n.Classes, " "))
 	}
 	if b := n.Boot; b != nil {
 		pairs = append(pairs, "boot", string(b.ID), "started", clock(b.Started), "boot state", string(b.State), "stage", string(b.Stage),

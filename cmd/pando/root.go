@@ -53,8 +53,9 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 	f.StringVar(&a.server, "server", os.Getenv("PANDO_SERVER"), "remote server, a host or https://host:8443 (environment: PANDO_SERVER)")
 	f.StringVar(&a.token, "token", "", "token for the remote server; better in the environment (PANDO_TOKEN), where nobody else can read it")
 	root.AddGroup(&cobra.Group{ID: "daily", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Things:"})
-	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(), a.versionCommand())
-	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
+	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(),
+		a.applyCommand(), a.exportCommand(), a.versionCommand())
+	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
 		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand())
 	checkArgs(root)
 	return root

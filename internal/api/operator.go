@@ -10,12 +10,13 @@ import (
 // Node is a node as the API shows it: the record, and what is known of its last boot.
 type Node struct {
 	fleet.Node
-	Desired  fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
-	Running  fleet.Digest `json:"running,omitempty"` // version that the node proved it runs; "": not up
-	Drift    bool         `json:"drift"`             // runs something else than desired: a reboot would change it
-	Boot     *Boot        `json:"boot,omitempty"`    // the latest boot
-	Hardware *Hardware    `json:"hardware,omitempty"`
-	Status   *NodeStatus  `json:"status,omitempty"`
+	Desired  fleet.Digest    `json:"desired,omitempty"`  // version that the next boot gets; "": nothing resolves
+	Running  fleet.Digest    `json:"running,omitempty"`  // version that the node proved it runs; "": not up
+	Drift    bool            `json:"drift"`              // runs something else than desired: a reboot would change it
+	Boot     *Boot           `json:"boot,omitempty"`     // the latest boot
+	Hardware *fleet.Hardware `json:"hardware,omitempty"` // as it was reported last
+	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
+	Status   *NodeStatus     `json:"status,omitempty"`
 
 	Effective []fleet.Value `json:"effective,omitempty"` // its settings and where each comes from; only where one node is shown
 }

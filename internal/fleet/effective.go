@@ -18,6 +18,8 @@ type Value struct {
 type Layers struct {
 	Node        Node
 	Group       Group
+	Hardware    Hardware
+	Classes     []Class       // all that there are
 	ImageArgs   []string      // kernel arguments of the version's manifest
 	RebootAfter time.Duration // the server's default
 }
@@ -50,7 +52,9 @@ func Effective(l Layers) []Value {
 		}
 		return v
 	}
-	out := append([]Value{l.image()}, l.kernelArgs()...)
+	out := l.classes()
+	out = append(out, l.image())
+	out = append(out, l.kernelArgs()...)
 	return append(out,
 		pick(SettingPeers, string(PeersOn), func(g Group) string { return string(g.Peers) }),
 		pick(SettingShare, "as the node has memory", func(g Group) string { return SizeText(g.Share) }),
@@ -61,6 +65,15 @@ func Effective(l Layers) []Value {
 		pick(SettingRebootAfter, RebootText(l.RebootAfter), func(g Group) string { return RebootText(g.RebootAfter) }),
 		pick(SettingUnlockRoot, "false", func(g Group) string { return boolText(g.UnlockRoot) }),
 		pick(SettingAuthorizedKeys, "none", func(g Group) string { return keysText(g.AuthorizedKeys) }))
+}
+
+// classes are the hardware classes of the node, and why it is of them.
+func (l Layers) classes() []Value {
+	var out []Value
+	for _, c := range ClassesOf(l.Hardware, l.Classes) {
+		out = append(out, Value{Setting: "class", Value: c.Name, From: strings.Join(c.Match.Why(l.Hardware), ", ")})
+	}
+	return out
 }
 
 // image is the image of the node. What comes first wins.
@@ -92,6 +105,9 @@ func (l Layers) kernelArgs() []Value {
 	}
 	add(l.ImageArgs, "image")
 	add(l.Group.KernelArgs, "group "+l.Group.Name)
+	for _, c := range ClassesOf(l.Hardware, l.Classes) {
+		add(c.KernelArgs, "class "+c.Name)
+	}
 	add(l.Node.KernelArgs, "node")
 	return out
 }

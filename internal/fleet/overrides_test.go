@@ -92,8 +92,11 @@ func TestOverridesValidate(t *testing.T) {
 
 func TestEffective(t *testing.T) {
 	l := Layers{
-		Node:      Node{Name: "pc1", Group: "lab", Version: "lab:canary", KernelArgs: []string{"single"}, Overrides: Overrides{Peers: as(PeersOff), Cache: as(CacheRAM)}},
-		Group:     Group{Name: "lab", Image: "lab:stable", Peers: PeersRack, KernelArgs: []string{"nomodeset"}, CacheSize: 9e9, Cache: CacheDisk, WriteLimit: "2g"},
+		Node:     Node{Name: "pc1", Group: "lab", Version: "lab:canary", KernelArgs: []string{"single"}, Overrides: Overrides{Peers: as(PeersOff), Cache: as(CacheRAM)}},
+		Group:    Group{Name: "lab", Image: "lab:stable", Peers: PeersRack, KernelArgs: []string{"nomodeset"}, CacheSize: 9e9, Cache: CacheDisk, WriteLimit: "2g"},
+		Hardware: Hardware{Vendor: "Dell Inc.", Product: "Wyse 5070", PCI: []string{"10de:1cb3:0300"}},
+		Classes: []Class{{Name: "wyse", Match: Match{Vendor: []string{"hp", "dell*"}, Product: []string{"wyse 5070"}}, KernelArgs: []string{"c=1"}},
+			{Name: "nvidia", Match: Match{PCI: []string{"10de:*:03*"}}, KernelArgs: []string{"nomodeset=1"}}, {Name: "amd", Match: Match{PCI: []string{"1002"}}}},
 		ImageArgs: []string{"quiet", "splash"}, RebootAfter: 10 * time.Minute,
 	}
 	var got []string
@@ -101,9 +104,13 @@ func TestEffective(t *testing.T) {
 		got = append(got, strings.TrimSuffix(v.Setting+" = "+v.Value+" ("+v.From+") "+strings.Join(v.Over, ", "), " "))
 	}
 	want := []string{
+		"class = nvidia (PCI 10de:1cb3:0300 fits 10de:*:03*)",
+		"class = wyse (vendor Dell Inc. fits dell*, product Wyse 5070)",
 		"image = lab:canary (node) lab:stable of group lab",
 		"kernel_args = quiet splash (image)",
 		"kernel_args = nomodeset (group lab)",
+		"kernel_args = nomodeset=1 (class nvidia)",
+		"kernel_args = c=1 (class wyse)",
 		"kernel_args = single (node)",
 		"peers = off (node) rack of group lab",
 		"share = as the node has memory (default)",

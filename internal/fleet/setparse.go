@@ -119,7 +119,7 @@ func (s *Set) has(term string) (func(Node) bool, error) {
 		if err := ValidNodeName(strings.ReplaceAll(term, "*", "x")); err != nil {
 			return nil, fmt.Errorf("%q: beside stars there is only what names have: a-z 0-9 - and dots", term)
 		}
-		return func(n Node) bool { return glob(term, n.Name) }, nil
+		return func(n Node) bool { return fits(term, n.Name) }, nil
 	}
 	return s.hasNames(term)
 }
@@ -159,22 +159,4 @@ func (s *Set) hasNames(term string) (func(Node) bool, error) {
 		}
 	}
 	return func(n Node) bool { return these[n.Name] }, nil
-}
-
-// glob reports whether a name is like a pattern, whose stars stand for anything.
-func glob(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	last := len(parts) - 1
-	name, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	for _, part := range parts[1:last] {
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(part):]
-	}
-	return strings.HasSuffix(name, parts[last])
 }

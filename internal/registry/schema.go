@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8},
 }
 
 var eventsSchema = schema{
@@ -101,6 +101,10 @@ CREATE INDEX tag_moves_image ON tag_moves (image, seq);
 `
 
 const mainStep7 = `
+CREATE TABLE classes (name TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
+`
+
+const mainStep8 = `
 ALTER TABLE nodes ADD COLUMN overrides TEXT NOT NULL DEFAULT '';
 CREATE INDEX nodes_serial ON nodes (serial) WHERE serial != '';
 `

@@ -35,6 +35,11 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/groups/{name}", answer(o.showGroup)},
 		{"PATCH", "/v1/groups/{name}", answer(o.setGroup)},
 		{"DELETE", "/v1/groups/{name}", answer(o.deleteGroup)},
+		{"GET", "/v1/classes", answer(o.listClasses)},
+		{"POST", "/v1/classes", answer(o.createClass)},
+		{"GET", "/v1/classes/{name}", answer(o.showClass)},
+		{"PATCH", "/v1/classes/{name}", answer(o.setClass)},
+		{"DELETE", "/v1/classes/{name}", answer(o.deleteClass)},
 		{"GET", "/v1/images", answer(o.listImages)},
 		{"GET", "/v1/images/{name}", answer(o.showImage)},
 		{"GET", "/v1/images/{name}/trace", answer(o.imageTrace)},
@@ -69,6 +74,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/media", o.createMedium},
 		{"GET", "/v1/policy", answer(o.showPolicy)},
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
+		{"GET", "/v1/fleet", answer(o.exportFleet)},
+		{"PUT", "/v1/fleet", answer(o.applyFleet)},
 	}
 }
 

@@ -46,7 +46,8 @@ func freeSerial(tx *registry.Tx, n fleet.Node) error {
 	if n.Serial == "" {
 		return nil
 	}
-	if len(n.MACs) == 0 && !fleet.TellingSerial(n.Serial) {
+	unseen := len(n.MACs) == 0
+	if unseen && !fleet.TellingSerial(n.Serial) {
 		return refused(fmt.Sprintf("node %s: serial number %q is what firmware says of many machines", n.Name, n.Serial), "name its NIC with --mac")
 	}
 	others, err := tx.NodesBySerial(n.Serial)
@@ -54,7 +55,7 @@ func freeSerial(tx *registry.Tx, n fleet.Node) error {
 		return err
 	}
 	for _, o := range others {
-		if o.Name != n.Name && o.State == fleet.Adopted {
+		if o.Name != n.Name && o.State == fleet.Adopted && (unseen || len(o.MACs) == 0) {
 			return api.NewError(api.Conflict, fmt.Sprintf("node %s: serial number %s belongs to node %s", n.Name, n.Serial, o.Name),
 				fmt.Sprintf("is it the same machine? then name it: pando node set %s --name %s", o.Name, n.Name))
 		}

@@ -192,7 +192,7 @@ func shareText(n int64) string {
 	if n == 0 {
 		return "the default"
 	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	return fleet.SizeText(n)
 }
 
 // offlineText is whether nodes may boot without a server, as the flag has it.

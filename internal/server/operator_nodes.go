@@ -45,14 +45,23 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 // effective tells where a node's settings come from.
 func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) {
 	g, err := tx.Group(n.Group)
+	if err != nil {
+		return nil, err
+	}
 	l := fleet.Layers{Node: n.Node, Group: g, RebootAfter: o.rebootAfter}
+	if n.Hardware != nil {
+		l.Hardware = *n.Hardware
+	}
+	if l.Classes, err = tx.Classes(); err != nil {
+		return nil, err
+	}
 	if n.Desired != "" {
 		// What cannot be read is not shown here: the boot says why, when there is one.
 		if m, err := o.manifestIn(n.Desired); err == nil {
 			l.ImageArgs = m.CommandLine
 		}
 	}
-	return fleet.Effective(l), err
+	return fleet.Effective(l), nil
 }
 
 // findNode takes a name or a MAC.

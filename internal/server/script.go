@@ -79,7 +79,7 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 	if node.State != fleet.Adopted {
 		return s.waits(ctx, c, in, node, from)
 	}
-	p, err := s.plan(ctx, node)
+	p, err := s.plan(ctx, node, q.Hardware())
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
