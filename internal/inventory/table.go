@@ -79,7 +79,7 @@ func (t *tableReader) read(text []byte) {
 			r.Comma = c
 		}
 	}
-	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', true, -1
+	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', r.Comma != '\t', -1
 	names, err := r.Read()
 	if err != nil {
 		t.add(1, "", "the first line names the columns: name,mac,serial,group,labels,address")
