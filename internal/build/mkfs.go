@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// rawImage is the part of the work directory that holds the EROFS file.
+	// rawImage is the part of the work directory that holds the raw image, whatever file system it is.
 	rawImage = "root.erofs"
 
 	// rootUUID is the UUID of every root file system: an image must not differ by it. Nothing mounts by it.
@@ -67,8 +67,11 @@ func (b *builder) makeRaw(ctx context.Context) (err error) {
 
 // writer is what writes the raw image, and of which version: another one may write other bytes.
 func (b *builder) writer(ctx context.Context) (string, error) {
-	if b.format == image.Squashfs {
+	switch b.format {
+	case image.Squashfs:
 		return "squashfs " + squashRevision, nil
+	case image.Ext4:
+		return "ext4 " + ext4Revision, nil
 	}
 	version, err := mkfsVersion(ctx)
 	if err == nil && b.scan.LongName != "" && compareReleases(version, fixedLongNames) < 0 {
@@ -79,12 +82,16 @@ func (b *builder) writer(ctx context.Context) (string, error) {
 }
 
 func (b *builder) writeRaw(ctx context.Context) error {
-	if b.format != image.Squashfs {
+	write := writeSquashfs
+	switch b.format {
+	case image.Erofs:
 		return b.runMkfs(ctx)
+	case image.Ext4:
+		write = writeExt4
 	}
 	stop := b.watchSize(b.work.file(rawImage))
 	defer stop()
-	lost, err := writeSquashfs(ctx, b.root, b.work.file(rawImage), b.scan.Newest+1)
+	lost, err := write(ctx, b.root, b.work.file(rawImage), b.scan.Newest+1)
 	for _, w := range lost {
 		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w)
 		b.Progress(Progress{Step: StepErofs, Note: "warning: " + w})

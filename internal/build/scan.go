@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
 )
 
 // treeScan is what a look through the tree shows. What is below /boot is left out everywhere: the kernel is
@@ -120,7 +122,10 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	if err := b.chooseFormat(kernel); err != nil {
 		return err
 	}
-	b.result.Provenance.Warnings = append(append(inspect(b.root), lacks...), b.scan.warnings()...)
+	b.result.Provenance.Warnings = append(inspect(b.root), lacks...)
+	if b.format == image.Erofs {
+		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, b.scan.warnings()...)
+	}
 	for _, w := range b.result.Provenance.Warnings {
 		b.Log.Warn("tree", "warning", w)
 		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})

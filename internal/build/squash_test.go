@@ -69,7 +69,7 @@ func TestKernelWithoutErofs(t *testing.T) {
 	if r.Manifest.Root.FileSystem != image.Squashfs {
 		t.Fatalf("it became %s", r.Manifest.Root.FileSystem)
 	}
-	if !slices.Contains(notes, "root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module") {
+	if !slices.Contains(notes, "root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module, lacks ext4") {
 		t.Errorf("not said: %q", notes)
 	}
 	checkStore(t, opt.Store, 1)

@@ -3,12 +3,13 @@ package build
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // inode writes an inode after all that it names, and keeps where it is.
-func (w *squashWriter) inode(n *squashNode, parent uint32) error {
+func (w *squashWriter) inode(n *treeNode, parent uint32) error {
 	if n.done {
 		return nil
 	}
@@ -58,7 +59,7 @@ func (w *squashWriter) id(id uint32) (uint16, error) {
 }
 
 // body is what follows the head of an inode, and its type.
-func (w *squashWriter) body(n *squashNode, parent, attrs uint32) (kind int, body []byte, err error) {
+func (w *squashWriter) body(n *treeNode, parent, attrs uint32) (kind int, body []byte, err error) {
 	links, extended := n.links, attrs != squashNone
 	switch n.kind {
 	case squashDir:
@@ -86,7 +87,7 @@ func (w *squashWriter) body(n *squashNode, parent, attrs uint32) (kind int, body
 // maxListing is the largest directory that has a basic inode, in bytes; three are added for the entries that are not written.
 const maxListing = 1<<16 - 4
 
-func (w *squashWriter) dirBody(n *squashNode, parent, attrs uint32) (kind int, body []byte, err error) {
+func (w *squashWriter) dirBody(n *treeNode, parent, attrs uint32) (kind int, body []byte, err error) {
 	at := w.dirs.place()
 	size, subdirs := w.listing(n)
 	block, offset, links := uint32(at>>16), uint16(at), uint32(2+subdirs)
@@ -101,7 +102,7 @@ const maxRun = 256
 
 // listing writes the entries of a directory: heads, each with the entries whose inodes lie in one metadata block and have
 // numbers near that of the head.
-func (w *squashWriter) listing(n *squashNode) (size, subdirs int) {
+func (w *squashWriter) listing(n *treeNode) (size, subdirs int) {
 	put := func(b []byte) {
 		w.dirs.add(b)
 		size += len(b)
@@ -145,4 +146,21 @@ func (w *squashWriter) attributes(attrs []xattr) (uint32, error) {
 	w.xattrIDs.add(fields(at, uint32(len(attrs)), uint32(size)))
 	w.xattrCount++
 	return w.xattrCount - 1, nil
+}
+
+// squashPrefixes are the attributes that squashfs holds.
+var squashPrefixes = []string{"user.", "trusted.", "security."}
+
+// lost says what of the tree is not in the image.
+func (w *squashWriter) lost() []string {
+	var out []string
+	if n := len(w.lists); n > 0 {
+		out = append(out, fmt.Sprintf("%s has an access list or another attribute that squashfs has no room for, as have %d files in all; "+
+			"the image is without: use --format erofs if its kernel can", shown("/"+w.lists[0]), n))
+	}
+	late := slices.DeleteFunc(slices.Clone(w.nodes), func(n *treeNode) bool { return n.stat.Mtim.Sec == int64(squashTime(n.stat.Mtim.Sec)) })
+	if len(late) > 0 {
+		out = append(out, fmt.Sprintf("%s has a time that squashfs has no room for (1970 to 2106), as have %d files in all", shown("/"+late[0].rel), len(late)))
+	}
+	return out
 }

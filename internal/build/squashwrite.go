@@ -52,9 +52,9 @@ type squashWriter struct {
 	at   int64
 	root string
 
-	lists, late []string // files with access lists, and those from after 2106
+	lists []string // files with access lists
 
-	nodes   []*squashNode // by inode number, from 1
+	nodes   []*treeNode // by inode number, from 1
 	inodes  squashTable
 	dirs    squashTable
 	ids     []uint32
@@ -82,8 +82,9 @@ func writeSquashfs(ctx context.Context, root, file string, now int64) (lost []st
 		}
 	}()
 	w := &squashWriter{out: bufio.NewWriterSize(f, 1<<20), root: root, idIndex: map[uint32]uint16{}}
-	top, err := w.scan()
+	tree, err := readTree(root, squashPrefixes)
 	if err == nil {
+		w.nodes, w.lists = tree.nodes, tree.lists
 		err = w.pad(make([]byte, squashSuperSize))
 	}
 	if err != nil {
@@ -95,10 +96,10 @@ func writeSquashfs(ctx context.Context, root, file string, now int64) (lost []st
 		}
 	}
 	w.refs = make([]uint64, len(w.nodes))
-	if err := w.inode(top, uint32(len(w.nodes)+1)); err != nil {
+	if err := w.inode(w.nodes[0], uint32(len(w.nodes)+1)); err != nil {
 		return nil, err
 	}
-	super, err := w.tables(w.refs[top.number-1], now)
+	super, err := w.tables(w.refs[0], now)
 	if err == nil {
 		err = w.out.Flush()
 	}
@@ -126,7 +127,7 @@ func (w *squashWriter) pad(b []byte) error {
 }
 
 // data writes the bytes of a regular file. Blocks of zeros are written too: the store has no object for them.
-func (w *squashWriter) data(n *squashNode) error {
+func (w *squashWriter) data(n *treeNode) error {
 	if n.kind != squashFile || n.size == 0 {
 		return nil
 	}

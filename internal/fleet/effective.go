@@ -22,6 +22,9 @@ type Layers struct {
 	Classes     []Class       // all that there are
 	ImageArgs   []string      // kernel arguments of the version's manifest
 	RebootAfter time.Duration // the server's default
+
+	Rollout string // that decides the image, "" for none
+	Target  Ref    // which one
 }
 
 // Values of a setting that nobody set.
@@ -85,6 +88,7 @@ func (l Layers) image() Value {
 		}
 	}
 	add(l.Node.Version, "node")
+	add(l.Target, "rollout "+l.Rollout)
 	add(l.Group.Image, "group "+l.Group.Name)
 	if len(found) == 0 {
 		return Value{Setting: SettingImage, Value: "none", From: fromDefault}

@@ -125,6 +125,10 @@ func TestEffective(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	l.Node.Version, l.Rollout, l.Target, l.Classes = "", "lab-3", "lab:next", nil
+	if v := Effective(l)[0]; v.Value != "lab:next" || v.From != "rollout lab-3" || !slices.Equal(v.Over, []string{"lab:stable of group lab"}) {
+		t.Errorf("with a rollout: %+v", v)
+	}
 	if v := Effective(Layers{Group: Group{Name: "default"}})[0]; v.Value != "none" || v.From != "default" {
 		t.Errorf("a group without an image: %+v", v)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"pando/internal/chunk"
@@ -150,8 +151,8 @@ func ValidArgument(arg string) error {
 func (m Manifest) checkRoot() error {
 	r := m.Root
 	switch {
-	case r.FileSystem != Erofs && r.FileSystem != Squashfs:
-		return fmt.Errorf("root.file_system: %q, want erofs or squashfs", r.FileSystem)
+	case !slices.Contains(FileSystems(), r.FileSystem):
+		return fmt.Errorf("root.file_system: %q, want erofs, squashfs or ext4", r.FileSystem)
 	case r.Index.IsZero():
 		return fmt.Errorf("root.index: missing")
 	case r.Size <= 0 || r.Size%chunk.BlockSize != 0:

@@ -20,6 +20,7 @@ func conformance(t *testing.T, open func(t *testing.T) *Registry) {
 		"groups": testGroups, "classes": testClasses, "hardware": testHardware, "images": testImages, "leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
 		"sessions": testSessions, "tokens": testTokens, "policy": testPolicy, "undo": testUndo, "events": testEvents,
 		"follow": testFollow, "progress": testProgress, "events of one boot": testEventsPerBoot,
+		"rollouts": testRollouts,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

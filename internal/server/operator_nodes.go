@@ -55,6 +55,11 @@ func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error)
 	if l.Classes, err = tx.Classes(); err != nil {
 		return nil, err
 	}
+	target, err := tx.Target(n.Name)
+	if err != nil {
+		return nil, err
+	}
+	l.Rollout, l.Target = target.Rollout, target.Image
 	if n.Desired != "" {
 		// What cannot be read is not shown here: the boot says why, when there is one.
 		if m, err := o.manifestIn(n.Desired); err == nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,9 +45,13 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 	if err != nil {
 		return nil, err
 	}
+	targets, err := tx.Targets()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]api.Node, len(nodes))
 	for i, n := range nodes {
-		out[i] = api.Node{Node: n, Desired: want(n)}
+		out[i] = api.Node{Node: n, Desired: want(n), Rollout: targets[n.Name].Rollout}
 		joinHardware(&out[i], hardware, classes)
 		out[i].Seen = o.heard.seen(n)
 		b, ok := boots[n.Name]
@@ -114,11 +119,15 @@ func desired(tx *registry.Tx) (func(fleet.Node) fleet.Digest, error) {
 	for _, g := range groups {
 		image[g.Name] = g.Image
 	}
+	targets, err := tx.Targets()
+	if err != nil {
+		return nil, err
+	}
 	known := map[fleet.Ref]fleet.Digest{"": ""}
 	return func(n fleet.Node) fleet.Digest {
 		ref := n.Version
 		if ref == "" {
-			ref = image[n.Group]
+			ref = cmp.Or(targets[n.Name].Image, image[n.Group])
 		}
 		d, ok := known[ref]
 		if !ok {

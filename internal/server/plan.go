@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type plan struct {
 	manifest image.Manifest
 }
 
-// plan decides what a node boots: its own version if it has one, else its group's. told is what its boot loader says of
+// plan decides what a node boots: its own version if it has one, else the one of a rollout, else its group's. told is what its boot loader says of
 // the machine, which for one that never booted is all that is known.
 func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware) (plan, error) {
 	p := plan{node: node}
@@ -34,7 +35,11 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 			return err
 		}
 		if p.image = node.Version; p.image == "" {
-			p.image = p.group.Image
+			target, err := tx.Target(node.Name)
+			if err != nil {
+				return err
+			}
+			p.image = cmp.Or(target.Image, p.group.Image)
 		}
 		if p.image == "" {
 			return &bootError{fmt.Errorf("group %s has no image", node.Group),
