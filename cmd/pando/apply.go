@@ -52,7 +52,6 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 	fl.StringVarP(&f.file, "file", "f", "", "fleet file in YAML; -: standard input")
 	fl.BoolVar(&f.prune, "prune", false, "delete what the file owns and does not name")
 	a.applyFlags(c, &f)
-	must(c.MarkFlagRequired("file"))
 	return c
 }
 
@@ -61,14 +60,10 @@ func (a *app) applyFlags(c *cobra.Command, f *applyFlags) {
 	a.writeFlags(c, &f.dryRun)
 }
 
-// must is for what only a mistake in this program can make fail.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
 func (a *app) readFile(name string) ([]byte, error) {
+	if name == "" {
+		return nil, withHint(usagef("no file is named"), "name it with -f FILE; `pando export` writes one")
+	}
 	if name == "-" {
 		return io.ReadAll(a.in)
 	}
