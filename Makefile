@@ -58,6 +58,11 @@ bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two b
 	@scripts/install-packages demo
 	@build/bin/pando-lab k $(K)
 
+.PHONY: bench-dashboard
+bench-dashboard: ## the dashboard with 10,000 nodes in a headless Chromium: bytes, time to load, time of a frame while boots come in
+	@scripts/install-packages test
+	@$(WITH_GO) go test -run '^$$' -bench BenchmarkDashboard -benchtime 1x ./internal/server
+
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin
 	@scripts/install-packages build
