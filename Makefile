@@ -44,8 +44,8 @@ bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local di
 	@build/bin/pando-lab alone $(ALONE)
 
 .PHONY: bench-update
-bench-update: build ## what an update of a dozen packages costs in bytes (root, two builds of an image); UPDATE="..." for flags
-	@scripts/install-packages demo
+bench-update: build ## what updates and thirty daily versions cost in bytes, beside casync and whole images (root, an hour); UPDATE="..." for flags
+	@scripts/install-packages rivals
 	@build/bin/pando-lab update $(UPDATE)
 
 .PHONY: bench-build
