@@ -67,7 +67,7 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 	name, isGroup := strings.CutPrefix(selection, "@")
 	var nodes []fleet.Node
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		if isGroup && !strings.ContainsAny(name, ",@=") {
+		if isGroup && !strings.ContainsAny(name, ",&!^()@=") {
 			_, err = tx.Group(name)
 			return err
 		}

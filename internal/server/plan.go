@@ -15,7 +15,7 @@ import (
 // plan is what the next boot of a node runs.
 type plan struct {
 	node     fleet.Node
-	group    fleet.Group
+	group    fleet.Group   // with what the node has otherwise
 	classes  []fleet.Class // that its hardware is of
 	image    fleet.Ref
 	version  fleet.Digest
@@ -30,6 +30,7 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 		if p.group, err = tx.Group(node.Group); err != nil {
 			return err
 		}
+		p.group = node.Overrides.Of(p.group)
 		if p.classes, err = hardwareClasses(tx, node, told); err != nil {
 			return err
 		}
