@@ -14,6 +14,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/mount"
 	"pando/internal/store"
 )
 
@@ -47,6 +48,7 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
 
 	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
+	atOnce  bool                                                       // install recipes without layers
 	anyInit bool                                                       // take a tree without init; the trees of tests boot nowhere
 }
 
@@ -109,6 +111,8 @@ type builder struct {
 
 	root     string        // the tree
 	base     *base         // the copy of the version that a recipe begins with; nil without one
+	layers   *layers       // those that the tree of another recipe is made of; nil without
+	above    mount.Stack   // the tree, where it is made of layers
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
@@ -173,7 +177,12 @@ func (b *builder) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer b.work.close()
-	defer func() { err = errors.Join(err, b.closeBase()) }()
+	defer func() {
+		err = errors.Join(err, b.closeBase())
+		if b.layers != nil {
+			b.layers.close()
+		}
+	}()
 	unlock := func() {}
 	defer func() { unlock() }()
 	steps := []struct {
