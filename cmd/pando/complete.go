@@ -39,6 +39,20 @@ func (a *app) completeGroups(cmd *cobra.Command, args []string, _ string) ([]str
 	})
 }
 
+func (a *app) completeClasses(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, args, func(ctx context.Context) (names []string, err error) {
+		c, err := a.client()
+		if err != nil {
+			return nil, err
+		}
+		classes, err := c.Classes(ctx)
+		for _, class := range classes {
+			names = append(names, class.Name)
+		}
+		return names, err
+	})
+}
+
 // completeImages completes image names and their tags, NAME:TAG.
 func (a *app) completeImages(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(cmd, args, func(ctx context.Context) (names []string, err error) {

@@ -129,7 +129,7 @@ func TestDHCPFindings(t *testing.T) {
 
 func TestNICFindings(t *testing.T) {
 	node := func(name string, missing ...string) api.Node {
-		return api.Node{Node: fleet.Node{Name: name}, Hardware: &api.Hardware{Missing: missing}}
+		return api.Node{Node: fleet.Node{Name: name}, Hardware: &fleet.Hardware{Missing: missing}}
 	}
 	got := nicFindings([]api.Node{node("pc1", "pci:b", "pci:a"), node("pc2", "pci:a"), node("pc3"), {}})
 	want := "warning: pc1, pc2: the image's kernel has no module for NIC pci:a\nwarning: pc1: the image's kernel has no module for NIC pci:b\n"
@@ -176,7 +176,7 @@ func TestEveryProblemSaysHowToMendIt(t *testing.T) {
 	all = append(all, checkBootFiles(t.Context(), doctorOptions{bootFiles: "/nosuch"})...)
 	all = append(all, checkTools(t.Context(), doctorOptions{agent: "/nosuch"})...)
 	all = append(all, firewallFindings("iptables", serverPorts[:])...)
-	all = append(all, nicFindings([]api.Node{{Hardware: &api.Hardware{Missing: []string{"pci:a"}}}})...)
+	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	for _, f := range all {
 		if rank(f.Level) >= rank(warning) && f.Mend == "" {
 			t.Errorf("%s: %s: no advice", f.Level, f.Message)

@@ -215,18 +215,23 @@ func (a *app) printGroupChange(name string, ch api.GroupChange) error {
 	if a.json {
 		return writeJSON(a.out, ch)
 	}
-	what := strings.Join(ch.Fields, "; ")
+	a.printChange("group "+name, ch.Fields, ch.DryRun, len(ch.Nodes))
+	return nil
+}
+
+// printChange tells what changed of something that nodes boot by.
+func (a *app) printChange(of string, changed []string, dryRun bool, nodes int) {
+	what := strings.Join(changed, "; ")
 	if what == "" {
 		what = "as it was"
 	}
-	a.printf("group %s: %s\n", name, what)
+	a.printf("%s: %s\n", of, what)
 	switch {
-	case ch.DryRun:
-		a.printf("the next boot of %d nodes would differ; nothing was done\n", len(ch.Nodes))
-	case len(ch.Fields) > 0:
-		a.printf("the next boot of %d nodes differs\n", len(ch.Nodes))
+	case dryRun:
+		a.printf("the next boot of %d nodes would differ; nothing was done\n", nodes)
+	case len(changed) > 0:
+		a.printf("the next boot of %d nodes differs\n", nodes)
 	}
-	return nil
 }
 
 // readKeys takes keys as they are, and the lines of those that are files.

@@ -104,8 +104,10 @@ func (a *app) printNode(n api.Node) {
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift)}
 	if h := n.Hardware; h != nil {
-		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
-			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "))
+		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,
+			"CPU", h.CPU, "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
+			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "), "PCI devices", strings.Join(h.PCI, " "),
+			"hardware classes", strings.Join(n.Classes, " "))
 	}
 	if b := n.Boot; b != nil {
 		pairs = append(pairs, "boot", string(b.ID), "started", clock(b.Started), "boot state", string(b.State), "stage", string(b.Stage),

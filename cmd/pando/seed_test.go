@@ -45,7 +45,7 @@ func seedData(data string) error {
 	mac := func(n byte) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0, 0, n} }
 	boots := []registry.Boot{
 		{ID: "00000000000000a1", MAC: mac(1), Node: "pc001", Started: now.Add(-time.Hour), Version: old, Image: "lab:old",
-			Hardware: json.RawMessage(`{"vendor":"QEMU","cpus":2,"missing":["pci:v000010ECd00008168"]}`)},
+			Hardware: json.RawMessage(`{"vendor":"QEMU","cpus":2,"pci":["1af4:1000:0200","1b36:0100:0300"],"missing":["pci:v000010ECd00008168"]}`)},
 		{ID: "00000000000000a2", MAC: mac(2), Node: "pc002", Started: now.Add(-time.Minute), Version: latest, Image: "lab"},
 	}
 	err = r.Update(ctx, func(tx *registry.Tx) error {

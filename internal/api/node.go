@@ -52,12 +52,12 @@ type BeginResponse struct {
 
 // HelloRequest redeems the boot token. POST /v1/node/hello
 type HelloRequest struct {
-	Boot     fleet.BootID `json:"boot"`
-	Token    string       `json:"token"`
-	MAC      fleet.MAC    `json:"mac"`
-	Addr     string       `json:"addr"`    // the address the node gave itself
-	Release  string       `json:"release"` // Pando release of the agent
-	Hardware Hardware     `json:"hardware"`
+	Boot     fleet.BootID   `json:"boot"`
+	Token    string         `json:"token"`
+	MAC      fleet.MAC      `json:"mac"`
+	Addr     string         `json:"addr"`    // the address the node gave itself
+	Release  string         `json:"release"` // Pando release of the agent
+	Hardware fleet.Hardware `json:"hardware"`
 
 	// Nonce is random, made once for this boot. With it the same hello may be said again when its answer was
 	// lost: nobody who only read the token can say it.
@@ -75,19 +75,6 @@ type HelloResponse struct {
 // AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature
 // of the server's key can pass for one.
 const AssignmentContext = "pando assignment v1\n"
-
-// Hardware is what a node reports of itself.
-type Hardware struct {
-	Vendor  string   `json:"vendor,omitempty"`
-	Product string   `json:"product,omitempty"`
-	Serial  string   `json:"serial,omitempty"`
-	UUID    string   `json:"uuid,omitempty"`
-	CPUs    int      `json:"cpus,omitempty"`
-	Memory  int64    `json:"memory,omitempty"` // bytes
-	NIC     string   `json:"nic,omitempty"`    // driver of the NIC that booted
-	Modules []string `json:"modules,omitempty"`
-	Missing []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
-}
 
 // ReportRequest appends events of a boot. POST /v1/node/events, with the session as bearer; before Hello,
 // or when Hello fails, with "Authorization: Boot <token>", which can append and do nothing else.

@@ -10,12 +10,14 @@ import (
 // Node is a node as the API shows it: the record, and what is known of its last boot.
 type Node struct {
 	fleet.Node
-	Desired  fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
-	Running  fleet.Digest `json:"running,omitempty"` // version that the node proved it runs; "": not up
-	Drift    bool         `json:"drift"`             // runs something else than desired: a reboot would change it
-	Boot     *Boot        `json:"boot,omitempty"`    // the latest boot
-	Hardware *Hardware    `json:"hardware,omitempty"`
-	Status   *NodeStatus  `json:"status,omitempty"`
+	Desired  fleet.Digest    `json:"desired,omitempty"`  // version that the next boot gets; "": nothing resolves
+	Running  fleet.Digest    `json:"running,omitempty"`  // version that the node proved it runs; "": not up
+	Drift    bool            `json:"drift"`              // runs something else than desired: a reboot would change it
+	Rollout  string          `json:"rollout,omitempty"`  // the rollout that decides Desired; "": none
+	Boot     *Boot           `json:"boot,omitempty"`     // the latest boot
+	Hardware *fleet.Hardware `json:"hardware,omitempty"` // as it was reported last
+	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
+	Status   *NodeStatus     `json:"status,omitempty"`
 }
 
 // NodeList answers GET /v1/nodes.
@@ -153,6 +155,8 @@ type Status struct {
 	Groups  []Group             `json:"groups"`
 	Bytes   map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
 	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
+
+	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

@@ -3,22 +3,27 @@ package boot
 import (
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
-	"pando/internal/api"
+	"pando/internal/fleet"
 
 	"golang.org/x/sys/unix"
 )
 
 // hardware is what the machine says of itself.
-func (m *machine) hardware() api.Hardware {
+func (m *machine) hardware() fleet.Hardware {
 	dmi := filepath.Join(sysfs, "class/dmi/id")
-	h := api.Hardware{
-		Vendor:  sysValue(dmi, "sys_vendor"),
-		Product: sysValue(dmi, "product_name"),
-		Serial:  sysValue(dmi, "product_serial"),
-		UUID:    sysValue(dmi, "product_uuid"),
-		CPUs:    runtime.NumCPU(),
-		Missing: withoutDriver(sysfs),
+	h := fleet.Hardware{
+		Vendor:       sysValue(dmi, "sys_vendor"),
+		Product:      sysValue(dmi, "product_name"),
+		Serial:       sysValue(dmi, "product_serial"),
+		UUID:         sysValue(dmi, "product_uuid"),
+		Architecture: runtime.GOARCH,
+		CPU:          cpuMaker(sysValue("/proc", "cpuinfo")),
+		CPUs:         runtime.NumCPU(),
+		PCI:          pciDevices(sysfs),
+		Missing:      withoutDriver(sysfs),
 	}
 	if m.modules != nil {
 		h.Modules = m.modules.names
@@ -30,6 +35,31 @@ func (m *machine) hardware() api.Hardware {
 	}
 	h.Memory = machineMemory()
 	return h
+}
+
+// pciDevices lists the machine's PCI devices as vendor:device:class in hex, sorted and none twice.
+func pciDevices(sys string) []string {
+	dirs, _ := filepath.Glob(filepath.Join(sys, "bus/pci/devices/*"))
+	var out []string
+	for _, d := range dirs {
+		// The class has a third byte, the programming interface, which tells nobody what a device is.
+		class := sysValue(d, "class")
+		id := sysValue(d, "vendor") + ":" + sysValue(d, "device") + ":" + class[:min(len(class), len("0x0200"))]
+		out = append(out, strings.ReplaceAll(id, "0x", ""))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// cpuMaker is who made the first CPU, by the name or number that the CPU itself gives; "" when the kernel does not say.
+func cpuMaker(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		key, value, _ := strings.Cut(line, ":")
+		if key = strings.TrimSpace(key); key == "vendor_id" || key == "CPU implementer" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // machineMemory is the bytes of memory that the kernel has, 0 when it does not say.

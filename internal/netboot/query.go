@@ -72,6 +72,16 @@ func (q Query) PCI() (vendor, device uint16, ok bool) {
 	return uint16(b[1])<<8 | uint16(b[2]), uint16(b[3])<<8 | uint16(b[4]), true
 }
 
+// Hardware is what the boot loader knows of the machine. An iPXE for BIOS is a 32-bit program on any x86 machine.
+func (q Query) Hardware() fleet.Hardware {
+	h := fleet.Hardware{Vendor: q.Manufacturer, Product: q.Product, Serial: q.Serial, UUID: q.UUID,
+		Architecture: map[string]string{"i386": "amd64", "x86_64": "amd64", "arm64": "arm64"}[q.Arch]}
+	if vendor, device, ok := q.PCI(); ok {
+		h.PCI = []string{fmt.Sprintf("%04x:%04x", vendor, device)}
+	}
+	return h
+}
+
 // uuid is a UUID that a vendor set, in lower case.
 func uuid(s string) string {
 	s = strings.ToLower(clip(s))

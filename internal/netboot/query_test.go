@@ -23,6 +23,9 @@ func TestParseQuery(t *testing.T) {
 	if v, d, ok := q.PCI(); v != 0x1af4 || d != 0x1000 || !ok {
 		t.Errorf("PCI = %04x:%04x, %v", v, d, ok)
 	}
+	if h := q.Hardware(); h.Vendor != "QEMU" || h.Product != q.Product || h.Architecture != "amd64" || len(h.PCI) != 1 || h.PCI[0] != "1af4:1000" {
+		t.Errorf("hardware %+v", h)
+	}
 	if _, err := ParseQuery(""); !errors.Is(err, ErrNoMAC) {
 		t.Errorf("no query: %v", err)
 	}

@@ -34,10 +34,17 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 		share, cache, cache_size, offline, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 }
 
-// PutGroup replaces the group of this name, or says ErrNotFound. Groups are not renamed.
+// PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides about it.
+// Groups are not renamed.
 func (t *Tx) PutGroup(g fleet.Group) error {
-	if _, err := t.Group(g.Name); err != nil {
+	was, err := t.Group(g.Name)
+	if err != nil {
 		return err
+	}
+	if was.Image != g.Image {
+		if err := t.noRollout(g.Name); err != nil {
+			return err
+		}
 	}
 	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
 		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ?, offline = ? WHERE name = ?`)
@@ -63,6 +70,9 @@ func (t *Tx) DeleteGroup(name string) error {
 	}
 	if name == fleet.DefaultGroup {
 		return fmt.Errorf("group %q, the one that new nodes join: %w", name, ErrInUse)
+	}
+	if err := t.noRollout(name); err != nil {
+		return err
 	}
 	var members int
 	if err := t.row(`SELECT count(*) FROM nodes WHERE grp = ?`, name).Scan(&members); err != nil {

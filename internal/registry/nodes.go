@@ -152,6 +152,9 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		if _, err := t.exec(`UPDATE boots SET node = ? WHERE node = ?`, n.Name, name); err != nil {
 			return fmt.Errorf("rename node %s: %w", name, err)
 		}
+		if _, err := t.exec(`UPDATE OR REPLACE rollout_nodes SET node = ? WHERE node = ?`, n.Name, name); err != nil {
+			return fmt.Errorf("rename node %s: %w", name, err)
+		}
 	}
 	return t.putMACs(n)
 }

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8},
 }
 
 var eventsSchema = schema{
@@ -98,6 +98,23 @@ CREATE TABLE tag_moves (
 	at INTEGER NOT NULL, who TEXT NOT NULL
 ) STRICT;
 CREATE INDEX tag_moves_image ON tag_moves (image, seq);
+`
+
+const mainStep7 = `
+CREATE TABLE classes (name TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
+`
+
+const mainStep8 = `
+CREATE TABLE rollouts (
+	id TEXT PRIMARY KEY, grp TEXT NOT NULL, live INTEGER NOT NULL, created INTEGER NOT NULL, body TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX rollouts_live ON rollouts (grp) WHERE live;
+CREATE TABLE rollout_numbers (grp TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;
+CREATE TABLE rollout_nodes (
+	rollout TEXT NOT NULL REFERENCES rollouts (id), node TEXT NOT NULL, place INTEGER NOT NULL, target TEXT NOT NULL,
+	body TEXT NOT NULL, PRIMARY KEY (rollout, node)
+) STRICT;
+CREATE INDEX rollout_nodes_node ON rollout_nodes (node);
 `
 
 const eventsStep1 = `

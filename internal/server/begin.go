@@ -66,7 +66,7 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 	if node.State != fleet.Adopted {
 		return plan{}, api.NewError(api.NotFound, "this machine is new here and waits until an operator adopts it", "pando node adopt "+node.Name)
 	}
-	p, err := s.plan(ctx, node)
+	p, err := s.plan(ctx, node, fleet.Hardware{})
 	if err != nil {
 		return p, err
 	}

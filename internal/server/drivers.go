@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/netboot"
@@ -46,7 +45,7 @@ func attemptsOf(boots []registry.Boot) []attempt {
 		for i, list := range slices.Backward(lists) {
 			a := attempt{boot: b.ID, version: b.Version, list: list}
 			if i == len(b.Drivers)-1 && !b.TokenUsed.IsZero() {
-				var h api.Hardware
+				var h fleet.Hardware
 				if json.Unmarshal(b.Hardware, &h) == nil {
 					a.modules, a.missing = h.Modules, h.Missing
 				}

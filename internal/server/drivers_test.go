@@ -125,7 +125,7 @@ func (n *node) loadAs(busID string) (cfg api.BootConfig, drivers string) {
 }
 
 // helloWith says hello with some hardware.
-func (n *node) helloWith(cfg api.BootConfig, h api.Hardware) {
+func (n *node) helloWith(cfg api.BootConfig, h fleet.Hardware) {
 	n.t.Helper()
 	req := helloOf(cfg)
 	req.Hardware = h
@@ -167,14 +167,14 @@ func TestDriversOfKnownNIC(t *testing.T) {
 	if err != nil || len(why) != 1 || !strings.Contains(why[0], "every NIC are sent: boot "+string(first)+" was sent those of base igb only") {
 		t.Errorf("the timeline says %q (%v)", why, err)
 	}
-	n.helloWith(cfg, api.Hardware{Modules: []string{"igb"}})
+	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb"}})
 
 	cfg, got = n.loadAs(igb)
 	expect("after one with all", got, "BASE! IGB!!", cfg)
-	n.helloWith(cfg, api.Hardware{Modules: []string{"igb"}, Missing: []string{realtekAlias}})
+	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb"}, Missing: []string{realtekAlias}})
 	cfg, got = n.loadAs(igb)
 	expect("with a second NIC", got, "BASE! EVERY", cfg)
-	n.helloWith(cfg, api.Hardware{Modules: []string{"igb", "r8169"}})
+	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb", "r8169"}})
 	s.restart()
 	n.site.Server = s.Server
 	cfg, got = n.loadAs(igb)

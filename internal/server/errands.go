@@ -39,9 +39,11 @@ func (e *errands) give(boot fleet.BootID) *api.Errand {
 	return nil
 }
 
-// ask has a boot do something, and waits for its report.
+// ask has a boot do something, and waits for its report. What has an id is done once, however often it is asked for.
 func (e *errands) ask(ctx context.Context, boot fleet.BootID, what api.Errand) (api.ErrandReport, error) {
-	what.ID = rand.Text()
+	if what.ID == "" {
+		what.ID = rand.Text()
+	}
 	x := &errand{what, make(chan api.ErrandReport, 1)}
 	e.mu.Lock()
 	if e.open == nil {

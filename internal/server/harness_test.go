@@ -392,7 +392,7 @@ func (n *node) load() api.BootConfig {
 }
 
 func helloOf(cfg api.BootConfig) api.HelloRequest {
-	return api.HelloRequest{Boot: cfg.Boot, Token: cfg.Token, MAC: cfg.MAC, Release: "test", Hardware: api.Hardware{Vendor: "QEMU", Serial: "S1"}}
+	return api.HelloRequest{Boot: cfg.Boot, Token: cfg.Token, MAC: cfg.MAC, Release: "test", Hardware: fleet.Hardware{Vendor: "QEMU", Serial: "S1"}}
 }
 
 func (n *node) hello(cfg api.BootConfig) api.HelloResponse {

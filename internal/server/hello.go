@@ -132,11 +132,11 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 }
 
 // clipHardware bounds what a node says of itself.
-func clipHardware(h api.Hardware) api.Hardware {
-	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC} {
+func clipHardware(h fleet.Hardware) fleet.Hardware {
+	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
 		*p = clip(*p, 128)
 	}
-	h.Modules, h.Missing = clipList(h.Modules, 256), clipList(h.Missing, 64)
+	h.Modules, h.Missing, h.PCI = clipList(h.Modules, 256), clipList(h.Missing, 64), clipList(h.PCI, 256)
 	return h
 }
 

@@ -22,13 +22,13 @@ func (h holds) add(v fleet.Digest, by string) {
 	}
 }
 
-// holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a node that runs it, is on the
+// holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a rollout; a node that runs it, is on the
 // way there, or went on from it to a boot that has not come far yet; that it is one of the newest keep of its image; or that a tag
 // was on it less than left ago.
 func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (holds, error) {
 	h := holds{}
 	for _, collect := range []func(*registry.Tx, holds) error{
-		holdTagged, holdWanted,
+		holdTagged, holdWanted, holdRollouts,
 		func(tx *registry.Tx, h holds) error { return k.holdLeft(tx, h, left) },
 		func(tx *registry.Tx, h holds) error { return k.holdRunning(ctx, tx, h) },
 		func(tx *registry.Tx, h holds) error { return holdNewest(tx, h, keep) },
@@ -82,6 +82,19 @@ func holdWanted(tx *registry.Tx, h holds) error {
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
 		want(n.Version, "node "+n.Name)
+	}
+	return err
+}
+
+// holdRollouts holds both versions of the rollouts that are under way: the new one, and the one to go back to.
+func holdRollouts(tx *registry.Tx, h holds) error {
+	live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
+	for _, r := range live {
+		for _, ref := range []fleet.Ref{r.From, r.To} {
+			if _, _, d, err := ref.Split(); err == nil {
+				h.add(d, "rollout "+r.ID)
+			}
+		}
 	}
 	return err
 }

@@ -78,11 +78,11 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 		return plan{}, err
 	}
 	if len(nodes) == 0 {
-		return s.plan(ctx, fleet.Node{Name: selection, Group: name})
+		return s.plan(ctx, fleet.Node{Name: selection, Group: name}, fleet.Hardware{})
 	}
 	var first plan
 	for i, n := range nodes {
-		p, err := s.plan(ctx, n)
+		p, err := s.plan(ctx, n, fleet.Hardware{})
 		if err != nil {
 			return p, err
 		}

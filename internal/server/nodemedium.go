@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/media"
 	"pando/internal/registry"
 )
@@ -94,6 +95,13 @@ func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMediu
 func (s *Server) ranPlan(ctx context.Context, b registry.Boot) (p plan, err error) {
 	p.image, p.version = b.Image, b.Version
 	if p.node, p.group, err = s.member(ctx, b.MAC); err != nil {
+		return p, err
+	}
+	err = s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		p.classes, err = hardwareClasses(tx, p.node, fleet.Hardware{})
+		return err
+	})
+	if err != nil {
 		return p, err
 	}
 	if p.manifest, err = s.versions.bootable(b.Version); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/chunk"
+	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -123,7 +124,7 @@ const maxMoments = 64
 
 // classOfBoot names the hardware of a boot.
 func classOfBoot(b registry.Boot) string {
-	var h api.Hardware
+	var h fleet.Hardware
 	if json.Unmarshal(b.Hardware, &h) != nil {
 		return "" // it said hello without
 	}
@@ -132,7 +133,7 @@ func classOfBoot(b registry.Boot) string {
 
 // classOf names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the same drivers
 // and firmware, so they read the same.
-func classOf(h api.Hardware) string {
+func classOf(h fleet.Hardware) string {
 	var out strings.Builder
 	dash := false
 	for _, c := range strings.ToLower(h.Vendor + " " + h.Product) {

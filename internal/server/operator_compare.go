@@ -43,26 +43,31 @@ func (o *operator) imageDiff(r *http.Request) (any, error) {
 	if out.To, out.ToHas, err = o.resolve(r, "to", r.PathValue("name")); err != nil {
 		return nil, err
 	}
+	return out, o.compare(r.Context(), &out)
+}
+
+// compare fills in what is different between the versions of a comparison.
+func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
 	from, err := o.manifestIn(out.FromHas)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	to, err := o.manifestIn(out.ToHas)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d, was, is, err := build.Compare(r.Context(), o.store, from, to)
+	d, was, is, err := build.Compare(ctx, o.store, from, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out.Root, out.Whole, out.Index, out.Kernel, out.Drivers = d.Root, d.Whole, d.Index, d.Kernel, d.Drivers
 	owner, err := is.Owners()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	before, err := was.Owners()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out.Files = []api.FileChange{}
 	for _, f := range d.Files {
@@ -70,8 +75,8 @@ func (o *operator) imageDiff(r *http.Request) (any, error) {
 			Package: cmp.Or(owner[f.Path], before[f.Path])})
 	}
 	out.Packages = packageChanges(was.Packages(), is.Packages(), out.Files)
-	out.Pack, err = o.newInPack(r.Context(), out.FromHas, out.ToHas)
-	return out, err
+	out.Pack, err = o.newInPack(ctx, out.FromHas, out.ToHas)
+	return err
 }
 
 // packageChanges lists packages that were added, removed or have another version, the most bytes first, and then those whose

@@ -98,20 +98,22 @@ func TestDescriptionAndClientAgree(t *testing.T) {
 func TestDescriptionAndTypesAgree(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
-		api.Changes{}, api.Change{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Image{}, api.ImageList{},
+		api.Changes{}, api.Change{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
+		api.ClassChange{}, fleet.Match{}, api.Image{}, api.ImageList{},
 		api.ImageSlim{}, api.SlimPackage{}, api.SlimUnit{}, api.ImageDiff{}, api.PackageChange{}, api.FileChange{}, api.ImageHistory{}, api.HistoryVersion{}, api.TagMove{},
 		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{}, api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},
 		api.StoredVersion{}, api.VersionPut{}, api.ObjectSize{}, api.ObjectList{},
 		api.Version{}, api.VersionAdd{}, api.ImageTrace{}, api.TraceBoot{},
 		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
-		api.Step{}, trace.Event{}, api.EventList{}, api.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
+		api.Step{}, trace.Event{}, api.EventList{}, fleet.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
 		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{},
 		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
+		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	types["GroupCreate"] = reflect.TypeFor[fleet.Group]()
+	types["GroupCreate"], types["ClassCreate"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class]()
 	schemas := readDescription(t).Components.Schemas
 	for name, s := range schemas {
 		typ, ok := types[name]

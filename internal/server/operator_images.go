@@ -119,6 +119,13 @@ func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 			out[d] = append(out[d], "group "+g.Name)
 		}
 	}
+	rolling := holds{}
+	if err := holdRollouts(tx, rolling); err != nil {
+		return nil, err
+	}
+	for d, by := range rolling {
+		out[d] = append(out[d], by...)
+	}
 	nodes, err := tx.Nodes()
 	if err != nil {
 		return nil, err

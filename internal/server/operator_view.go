@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,9 +33,26 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 	if err != nil {
 		return nil, err
 	}
+	only := ""
+	if len(nodes) == 1 {
+		only = nodes[0].Name
+	}
+	hardware, err := tx.Hardware(only)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := tx.Classes()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := tx.Targets()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]api.Node, len(nodes))
 	for i, n := range nodes {
-		out[i] = api.Node{Node: n, Desired: want(n)}
+		out[i] = api.Node{Node: n, Desired: want(n), Rollout: targets[n.Name].Rollout}
+		joinHardware(&out[i], hardware, classes)
 		out[i].Seen = o.heard.seen(n)
 		b, ok := boots[n.Name]
 		if !ok {
@@ -51,12 +69,6 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 func joinBoot(n *api.Node, b registry.Boot, p registry.Progress) error {
 	view := bootView(b, p)
 	n.Boot = &view
-	if len(b.Hardware) > 0 {
-		n.Hardware = new(api.Hardware)
-		if err := json.Unmarshal(b.Hardware, n.Hardware); err != nil {
-			return fmt.Errorf("boot %s: hardware: %w", b.ID, err)
-		}
-	}
 	if len(p.Status) > 0 {
 		n.Status = new(api.NodeStatus)
 		if err := json.Unmarshal(p.Status, n.Status); err != nil {
@@ -71,6 +83,18 @@ func joinBoot(n *api.Node, b registry.Boot, p registry.Progress) error {
 	}
 	n.Drift = n.Running != "" && n.Desired != "" && n.Running != n.Desired
 	return nil
+}
+
+// joinHardware adds what a node reported of itself, and the classes that follow from it.
+func joinHardware(n *api.Node, hardware map[string]fleet.Hardware, classes []fleet.Class) {
+	h, ok := hardware[n.Name]
+	if !ok {
+		return
+	}
+	n.Hardware = &h
+	for _, c := range fleet.ClassesOf(h, classes) {
+		n.Classes = append(n.Classes, c.Name)
+	}
 }
 
 // bootView is a boot in one line. A boot without events has only begun.
@@ -95,11 +119,15 @@ func desired(tx *registry.Tx) (func(fleet.Node) fleet.Digest, error) {
 	for _, g := range groups {
 		image[g.Name] = g.Image
 	}
+	targets, err := tx.Targets()
+	if err != nil {
+		return nil, err
+	}
 	known := map[fleet.Ref]fleet.Digest{"": ""}
 	return func(n fleet.Node) fleet.Digest {
 		ref := n.Version
 		if ref == "" {
-			ref = image[n.Group]
+			ref = cmp.Or(targets[n.Name].Image, image[n.Group])
 		}
 		d, ok := known[ref]
 		if !ok {

@@ -230,7 +230,7 @@ func TestWithin(t *testing.T) {
 }
 
 func TestClassOf(t *testing.T) {
-	for want, h := range map[string]api.Hardware{
+	for want, h := range map[string]fleet.Hardware{
 		"":                             {},
 		"qemu":                         {Vendor: "QEMU"},
 		"dell-inc-optiplex-7010":       {Vendor: "Dell Inc.", Product: "OptiPlex 7010 "},

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -14,20 +16,29 @@ import (
 type plan struct {
 	node     fleet.Node
 	group    fleet.Group
+	classes  []fleet.Class // that its hardware is of
 	image    fleet.Ref
 	version  fleet.Digest
 	manifest image.Manifest
 }
 
-// plan decides what a node boots: its own version if it has one, else its group's.
-func (s *Server) plan(ctx context.Context, node fleet.Node) (plan, error) {
+// plan decides what a node boots: its own version if it has one, else the one of a rollout, else its group's. told is what its boot loader says of
+// the machine, which for one that never booted is all that is known.
+func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware) (plan, error) {
 	p := plan{node: node}
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		if p.group, err = tx.Group(node.Group); err != nil {
 			return err
 		}
+		if p.classes, err = hardwareClasses(tx, node, told); err != nil {
+			return err
+		}
 		if p.image = node.Version; p.image == "" {
-			p.image = p.group.Image
+			target, err := tx.Target(node.Name)
+			if err != nil {
+				return err
+			}
+			p.image = cmp.Or(target.Image, p.group.Image)
 		}
 		if p.image == "" {
 			return &bootError{fmt.Errorf("group %s has no image", node.Group),
@@ -52,9 +63,19 @@ func (s *Server) plan(ctx context.Context, node fleet.Node) (plan, error) {
 
 // kernelArgs are all kernel arguments of the plan, in the order in which the kernel reads them.
 func (p plan) kernelArgs() []string {
-	var args []string
-	for _, list := range [][]string{p.manifest.CommandLine, p.group.KernelArgs, p.node.KernelArgs} {
-		args = append(args, list...)
+	args := slices.Concat(p.manifest.CommandLine, p.group.KernelArgs)
+	for _, c := range p.classes {
+		args = append(args, c.KernelArgs...)
 	}
-	return args
+	return append(args, p.node.KernelArgs...)
+}
+
+// hardwareClasses are the hardware classes that a node is of.
+func hardwareClasses(tx *registry.Tx, node fleet.Node, told fleet.Hardware) ([]fleet.Class, error) {
+	all, err := tx.Classes()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	reported, err := tx.Hardware(node.Name)
+	return fleet.ClassesOf(reported[node.Name].With(told), all), err
 }

@@ -119,6 +119,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.run)
+	start("rollouts", s.rollouts.run)
 	start("store", s.keeper.run)
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
 	<-ctx.Done()

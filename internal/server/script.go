@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -79,7 +80,7 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 	if node.State != fleet.Adopted {
 		return s.waits(ctx, c, in, node, from)
 	}
-	p, err := s.plan(ctx, node)
+	p, err := s.plan(ctx, node, q.Hardware())
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
@@ -105,6 +106,9 @@ func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.
 	s.touch(ctx, node, q.UUID, q.Serial)
 	return node, nil
 }
+
+// attrArgs is the attribute of Script's end that has the kernel arguments of the boot.
+const attrArgs = "args"
 
 // start lets the machine boot what is planned.
 func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, p plan, q netboot.Query, from netip.Addr) (netboot.ScriptInput, error) {
@@ -133,7 +137,7 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 	}
 	s.record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
 		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
-			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": drivers.list}})
+			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": drivers.list, attrArgs: strings.Join(in.Args, " ")}})
 	if drivers.why != "" {
 		s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Info, Message: "the drivers of every NIC are sent: " + drivers.why})
 	}

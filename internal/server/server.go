@@ -44,6 +44,7 @@ type Server struct {
 	heard       *heard
 	errands     *errands
 	recordings  *recordings
+	rollouts    *rollouts
 	turns       *turns
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
@@ -99,6 +100,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
+	s.rollouts = newRollouts(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy

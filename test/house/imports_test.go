@@ -29,6 +29,7 @@ var mayImport = []rule{
 	{"image", []string{"fleet", "chunk"}},
 	{"trace", []string{"fleet"}},
 	{"netboot", []string{"fleet"}},
+	{"rollout", []string{"fleet"}},
 	{"store", []string{"fleet", "chunk", "image"}},
 	{"bucket", []string{"chunk", "store"}},
 	{"cache", []string{"chunk"}},
@@ -44,7 +45,7 @@ var mayImport = []rule{
 	{"source", []string{"mount", "fleet", "chunk"}},
 	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "source", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "peer", "api"}},
-	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "store", "media", "dhcp", "registry", "peer", "api",
+	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
 		"config", "identity", "build"}},
 	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
@@ -85,7 +86,7 @@ func TestImportDirection(t *testing.T) {
 
 // Pure packages decide; whoever calls them acts and tells the time.
 func TestPurePackagesHaveNoSocketsFilesClockOrLogger(t *testing.T) {
-	pure := []string{"fleet", "chunk", "image", "trace", "netboot"}
+	pure := []string{"fleet", "chunk", "image", "trace", "netboot", "rollout"}
 	for _, s := range program(sources(t)) {
 		if !slices.Contains(pure, strings.TrimPrefix(s.dir, "internal/")) {
 			continue

@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Class is a kind of hardware that somebody gave a name. Which nodes are of it follows from what is known of their
+// hardware, at each boot anew; a node may be of several classes, or of none.
+type Class struct {
+	Name       string   `json:"name"`
+	Match      Match    `json:"match"`
+	KernelArgs []string `json:"kernel_args,omitempty"` // after the image's and the group's, before the node's
+}
+
+// Match says which hardware is of a class: what all its fields say that are not empty. A field is a list of patterns, of
+// which one has to fit; "*" stands for any characters, and capitals do not count.
+type Match struct {
+	Vendor       []string `json:"vendor,omitempty"`
+	Product      []string `json:"product,omitempty"`
+	CPU          []string `json:"cpu,omitempty"`
+	Architecture []string `json:"architecture,omitempty"`
+	PCI          []string `json:"pci,omitempty"` // "vendor", "vendor:device" or "vendor:device:class": "10de:*:03*" is a graphics card of 10de
+}
+
+// field is one list of patterns, with what it is held against.
+type field struct {
+	name     string
+	patterns []string
+	values   []string
+	fits     func(pattern, value string) bool
+}
+
+func (m Match) fields(h Hardware) []field {
+	return []field{
+		{"vendor", m.Vendor, []string{h.Vendor}, fits},
+		{"product", m.Product, []string{h.Product}, fits},
+		{"CPU", m.CPU, []string{h.CPU}, fits},
+		{"architecture", m.Architecture, []string{h.Architecture}, fits},
+		{"PCI", m.PCI, h.PCI, fitsDevice},
+	}
+}
+
+// Covers reports whether the hardware is of the class. What is not known fits no pattern.
+func (m Match) Covers(h Hardware) bool {
+	some := false
+	for _, f := range m.fields(h) {
+		if len(f.patterns) == 0 {
+			continue
+		}
+		some = true
+		if !slices.ContainsFunc(f.values, func(v string) bool {
+			return v != "" && slices.ContainsFunc(f.patterns, func(p string) bool { return f.fits(p, v) })
+		}) {
+			return false
+		}
+	}
+	return some
+}
+
+// ClassesOf are the classes that some hardware is of, in natural order of their names.
+func ClassesOf(h Hardware, all []Class) []Class {
+	var out []Class
+	for _, c := range all {
+		if c.Match.Covers(h) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b Class) int { return CompareNames(a.Name, b.Name) })
+	return out
+}
+
+// fits compares a word with a pattern.
+func fits(pattern, s string) bool {
+	parts := strings.Split(strings.ToLower(pattern), "*")
+	s, begins := strings.CutPrefix(strings.ToLower(s), parts[0])
+	if !begins || len(parts) == 1 {
+		return begins && s == ""
+	}
+	last := len(parts) - 1
+	for _, p := range parts[1:last] {
+		_, after, found := strings.Cut(s, p)
+		if !found {
+			return false
+		}
+		s = after
+	}
+	return strings.HasSuffix(s, parts[last])
+}
+
+// fitsDevice compares a device with a pattern, part by part; parts that the pattern leaves out may be anything.
+func fitsDevice(pattern, device string) bool {
+	parts := strings.Split(device, ":")
+	for i, p := range strings.Split(pattern, ":") {
+		if i >= len(parts) || !fits(p, parts[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Bounds of a match.
+const (
+	maxPatterns = 64
+	maxPattern  = 128
+)
+
+// Validate returns an error that says what of a class cannot be used.
+func (c Class) Validate() error {
+	if err := ValidName("class", c.Name); err != nil {
+		return err
+	}
+	some := false
+	for _, f := range c.Match.fields(Hardware{}) {
+		some = some || len(f.patterns) > 0
+		if err := validPatterns(f); err != nil {
+			return fmt.Errorf("class %s: %w", c.Name, err)
+		}
+	}
+	if !some {
+		return fmt.Errorf("class %s: nothing says which hardware it is: give a vendor, product, CPU, architecture or PCI device", c.Name)
+	}
+	if err := ValidKernelArgs(c.KernelArgs); err != nil {
+		return fmt.Errorf("class %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+func validPatterns(f field) error {
+	if len(f.patterns) > maxPatterns {
+		return fmt.Errorf("%d patterns of %s: use at most %d", len(f.patterns), f.name, maxPatterns)
+	}
+	for _, p := range f.patterns {
+		if p == "" || len(p) > maxPattern || !printable(p) || strings.TrimSpace(p) != p {
+			return fmt.Errorf("%s %q: use 1 to %d printable characters", f.name, p, maxPattern)
+		}
+		if f.name == "PCI" && !isDevicePattern(p) {
+			return fmt.Errorf("PCI device %q: use vendor, vendor:device or vendor:device:class, four hex digits each, or * for any of them: 10de:*:03*", p)
+		}
+	}
+	return nil
+}
+
+func isDevicePattern(s string) bool {
+	parts := strings.Split(s, ":")
+	if len(parts) > 3 {
+		return false
+	}
+	for _, p := range parts {
+		digits := strings.ReplaceAll(p, "*", "")
+		if strings.Trim(strings.ToLower(digits), "0123456789abcdef") != "" || len(digits) != 4 && p == digits || len(digits) > 4 {
+			return false
+		}
+	}
+	return true
+}

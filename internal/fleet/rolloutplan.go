@@ -1,0 +1,160 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Portion is a number of nodes: "3", or "10%" of them.
+type Portion string
+
+// ParsePortion checks the form of a portion: 1 to 99999, or 1% to 100%.
+func ParsePortion(s string) (Portion, error) {
+	share, percent := strings.CutSuffix(s, "%")
+	if percent && (isNumber(share, 2) || share == "100") || !percent && isNumber(s, 5) {
+		return Portion(s), nil
+	}
+	return "", fmt.Errorf("%q: use a number of nodes such as 3, or a share of them such as 10%%", s)
+}
+
+// AtLeast is the portion of n nodes, rounded up.
+func (p Portion) AtLeast(n int) int { return p.of(n, 99) }
+
+// AtMost is the portion of n nodes, rounded down, but one: else nothing would ever go on.
+func (p Portion) AtMost(n int) int { return max(1, p.of(n, 0)) }
+
+func (p Portion) of(n, round int) int {
+	share, percent := strings.CutSuffix(string(p), "%")
+	k, err := strconv.Atoi(share)
+	if err != nil {
+		return 0 // ParsePortion makes no such
+	}
+	if percent {
+		return (n*k + round) / 100
+	}
+	return k
+}
+
+// Gate is one condition that a node must meet on a new version:
+//
+//	booted          it has booted within three times the usual time
+//	booted:2.5      within so many times the usual time
+//	units           no unit has failed that had not failed before
+//	script:NAME     the hook NAME on the server says yes
+type Gate string
+
+// The kinds of gates.
+const (
+	GateBooted Gate = "booted"
+	GateUnits  Gate = "units"
+	GateScript Gate = "script"
+)
+
+// usualTimes is how many times the usual time a boot may take where the gate does not say it.
+const usualTimes = 3
+
+// Kind is what stands before the colon, Arg what stands behind it.
+func (g Gate) Kind() Gate {
+	kind, _, _ := strings.Cut(string(g), ":")
+	return Gate(kind)
+}
+
+// Arg is what stands behind the colon.
+func (g Gate) Arg() string {
+	_, arg, _ := strings.Cut(string(g), ":")
+	return arg
+}
+
+// Times is how many times the usual time a boot may take.
+func (g Gate) Times() float64 {
+	if f, err := strconv.ParseFloat(g.Arg(), 64); err == nil {
+		return f
+	}
+	return usualTimes
+}
+
+// ParseGates reads gates with commas between them. Quotes around a script's name are taken off, as people type them.
+func ParseGates(s string) ([]Gate, error) {
+	var out []Gate
+	for part := range strings.SplitSeq(s, ",") {
+		kind, arg, _ := strings.Cut(strings.TrimSpace(part), ":")
+		g := Gate(kind)
+		if arg = strings.Trim(arg, `'"`); arg != "" {
+			g += Gate(":" + arg)
+		}
+		if err := g.Validate(); err != nil {
+			return nil, err
+		}
+		if slices.Contains(out, g) {
+			return nil, fmt.Errorf("gate %s is named twice", g)
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// Validate returns an error for a gate that there is not.
+func (g Gate) Validate() error {
+	arg := g.Arg()
+	switch {
+	case g == GateBooted, g == GateUnits:
+		return nil
+	case g.Kind() == GateBooted:
+		if f, err := strconv.ParseFloat(arg, 64); err != nil || !(f >= 1 && f <= 100) {
+			return fmt.Errorf("gate %q: how many times the usual time is a number from 1 to 100", string(g))
+		}
+		return nil
+	case g.Kind() == GateScript:
+		return ValidHook(arg)
+	}
+	return fmt.Errorf("gate %q: use booted, booted:TIMES, units or script:NAME", string(g))
+}
+
+// ValidHook checks the name of a hook: that of a file in the server's directory of hooks, and no path.
+func ValidHook(s string) error { return ValidName("hook", s) }
+
+// Validate returns an error that says what of a plan cannot be used.
+func (p RolloutPlan) Validate() error {
+	var err error
+	for name, portion := range map[string]Portion{"canary": p.Canary, "wave": p.Wave, "max unavailable": p.MaxUnavailable} {
+		if _, e := ParsePortion(string(portion)); e != nil && (name != "canary" || portion != "") {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
+		}
+	}
+	for _, n := range p.CanaryNodes {
+		err = errors.Join(err, ValidNodeName(n))
+	}
+	for _, g := range p.Gates {
+		err = errors.Join(err, g.Validate())
+	}
+	for _, w := range p.Windows {
+		_, e := w.parse()
+		err = errors.Join(err, e)
+	}
+	for _, h := range []string{p.Drain, p.Undrain, p.Reboot} {
+		if h != "" {
+			err = errors.Join(err, ValidHook(h))
+		}
+	}
+	switch {
+	case err != nil:
+	case p.Canary == "" && len(p.CanaryNodes) == 0:
+		err = errors.New("a rollout needs a canary")
+	case len(p.Gates) == 0:
+		err = errors.New("a rollout needs a gate")
+	case p.OnFail != FailReturn && p.OnFail != FailHalt:
+		err = fmt.Errorf("on fail %q: use return or halt", p.OnFail)
+	case p.Soak < 0 || p.DrainFor <= 0 || p.Soak > maxSpan || p.DrainFor > maxSpan:
+		err = fmt.Errorf("soak %s, drain for %s: use times of up to %s", p.Soak, p.DrainFor, maxSpan)
+	case p.Undrain != "" && p.Drain == "":
+		err = errors.New("an undrain hook without a drain hook: nothing is ever drained")
+	}
+	return err
+}
+
+// maxSpan bounds the times of a plan.
+const maxSpan = 30 * 24 * time.Hour

@@ -1,0 +1,102 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Candidate is a node that a rollout may begin with.
+type Candidate struct {
+	Name   string
+	Up     bool
+	Seen   time.Time     // when it was heard of last
+	Class  string        // what kind of machine it is; canaries are of as many kinds as there are
+	Usual  time.Duration // how long its boots took; 0: not known
+	Broken []string      // its units that have failed
+}
+
+// Begin makes a rollout of nodes, in natural order of their names. The caller fills in what it is called, and of what it is.
+func Begin(r fleet.Rollout, nodes []Candidate, now time.Time) (fleet.Rollout, error) {
+	if err := r.Plan.Validate(); err != nil {
+		return r, err
+	}
+	if len(nodes) == 0 {
+		return r, errors.New("there is no node that would follow: the group has none, or each has a version of its own")
+	}
+	canaries, err := canaries(r.Plan, nodes)
+	if err != nil {
+		return r, err
+	}
+	var usual []time.Duration
+	for _, c := range nodes {
+		if c.Usual > 0 {
+			usual = append(usual, c.Usual)
+		}
+		for _, u := range c.Broken {
+			if !slices.Contains(r.Broken, u) {
+				r.Broken = append(r.Broken, u)
+			}
+		}
+	}
+	if slices.Sort(usual); len(usual) > 0 {
+		r.Usual = usual[len(usual)/2]
+	}
+	slices.Sort(r.Broken)
+	r.State, r.Created, r.Stepped = fleet.RolloutRunning, now, now
+	r.Nodes, r.Waves = waves(r, nodes, canaries, now)
+	return r, nil
+}
+
+// waves puts the canaries into wave 0 and the others into those after it.
+func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now time.Time) ([]fleet.RolloutNode, int) {
+	size := max(1, r.Plan.Wave.AtLeast(len(nodes)))
+	first, rest := []fleet.RolloutNode{}, []fleet.RolloutNode{}
+	for _, c := range nodes {
+		n := fleet.RolloutNode{Node: c.Name, Target: r.From, Phase: fleet.PhaseWaiting, Silent: !c.Up, Limit: Limit(r.Plan, r.Usual)}
+		if c.Usual > 0 {
+			n.Limit = Limit(r.Plan, c.Usual)
+		}
+		if n.Silent {
+			n.SilentAt = -min(max(now.Sub(c.Seen), 0), goneAfter)
+		}
+		if canaries[c.Name] {
+			first = append(first, n)
+			continue
+		}
+		n.Wave = 1 + len(rest)/size
+		rest = append(rest, n)
+	}
+	return append(first, rest...), 1 + (len(rest)+size-1)/size
+}
+
+// canaries chooses the first wave: those that were named, or nodes that are up, of as many kinds of machines as there are.
+func canaries(p fleet.RolloutPlan, nodes []Candidate) (map[string]bool, error) {
+	out := map[string]bool{}
+	if len(p.CanaryNodes) > 0 {
+		for _, name := range p.CanaryNodes {
+			if !slices.ContainsFunc(nodes, func(c Candidate) bool { return c.Name == name }) {
+				return nil, fmt.Errorf("canary %s is none of the nodes that would follow", name)
+			}
+			out[name] = true
+		}
+		return out, nil
+	}
+	want := min(p.Canary.AtLeast(len(nodes)), len(nodes))
+	classes := map[string]bool{}
+	for _, good := range []func(Candidate) bool{
+		func(c Candidate) bool { return c.Up && !classes[c.Class] },
+		func(c Candidate) bool { return c.Up },
+		func(Candidate) bool { return true },
+	} {
+		for _, c := range nodes {
+			if len(out) < want && !out[c.Name] && good(c) {
+				out[c.Name], classes[c.Class] = true, true
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,43 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"pando/internal/fleet"
+)
+
+// Pause has a running rollout take no node more. Those that were taken go on, and are judged.
+func Pause(r fleet.Rollout, who string) (fleet.Rollout, error) {
+	if r.State != fleet.RolloutRunning {
+		return r, fmt.Errorf("rollout %s is %s: only a running one can be paused", r.ID, r.State)
+	}
+	r.State, r.Reason = fleet.RolloutPaused, "by "+who
+	return r, nil
+}
+
+// Resume has a paused or halted rollout go on. Nodes that had failed are tried again.
+func Resume(r fleet.Rollout) (fleet.Rollout, error) {
+	if r.State != fleet.RolloutPaused && r.State != fleet.RolloutHalted {
+		return r, fmt.Errorf("rollout %s is %s: only a paused or halted one can be resumed", r.ID, r.State)
+	}
+	r.State, r.Reason, r.Moved = fleet.RolloutRunning, "", r.Clock
+	r.Nodes = slices.Clone(r.Nodes)
+	for i := range r.Nodes {
+		if n := &r.Nodes[i]; n.Phase == fleet.PhaseFailed {
+			n.Phase, n.Reason, n.Tries, n.At = fleet.PhaseWaiting, "", 0, r.Clock
+		}
+	}
+	return r, nil
+}
+
+// Abort has a rollout return to the version before.
+func Abort(r fleet.Rollout, who string) (fleet.Rollout, error) {
+	if !r.State.Live() || r.State == fleet.RolloutReturning {
+		return r, fmt.Errorf("rollout %s is %s already", r.ID, r.State)
+	}
+	r.State, r.Reason, r.Moved = fleet.RolloutReturning, "aborted by "+who, r.Clock
+	r.Nodes = slices.Clone(r.Nodes)
+	turn(&r)
+	return r, nil
+}

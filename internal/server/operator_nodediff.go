@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// diffNodes answers GET /v1/diff: what a reboot would change.
+func (o *operator) diffNodes(r *http.Request) (any, error) {
+	type what struct {
+		api.Node
+		args []string
+	}
+	var nodes []what
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		selected, err := selectNodes(tx, r.URL.Query().Get("select"), true)
+		if err != nil {
+			return err
+		}
+		views, err := o.nodeViews(r.Context(), tx, selected)
+		if err != nil {
+			return err
+		}
+		for _, v := range views {
+			args, err := nextArgs(tx, v.Node)
+			if err != nil {
+				return err
+			}
+			nodes = append(nodes, what{v, args})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := api.NodeDiffList{Nodes: []api.NodeDiff{}}
+	known := map[[2]fleet.Digest]*api.ImageDiff{}
+	for _, n := range nodes {
+		d, err := o.nodeDiff(r.Context(), n.Node, n.args, known)
+		if err != nil {
+			return nil, err
+		}
+		out.Nodes = append(out.Nodes, d)
+	}
+	return out, nil
+}
+
+// nextArgs are the kernel arguments of a node's next boot that do not come from its image.
+func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
+	p := plan{node: n}
+	var err error
+	if p.group, err = tx.Group(n.Group); err != nil {
+		return nil, err
+	}
+	p.classes, err = hardwareClasses(tx, n, fleet.Hardware{})
+	return p.kernelArgs(), err
+}
+
+// nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were made.
+func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known map[[2]fleet.Digest]*api.ImageDiff) (api.NodeDiff, error) {
+	d := api.NodeDiff{Node: n.Name, Running: n.Running, Desired: n.Desired}
+	if n.Running == "" || n.Desired == "" {
+		return d, nil
+	}
+	is, err := o.manifestIn(n.Desired)
+	if err != nil {
+		return d, err
+	}
+	had, told, err := o.bootArgs(ctx, n.Boot.ID)
+	if err != nil {
+		return d, err
+	}
+	if gets := slices.Concat(is.CommandLine, own); told {
+		d.ArgsGone, d.ArgsNew = lacking(had, gets), lacking(gets, had)
+	}
+	if n.Drift {
+		was, err := o.manifestIn(n.Running)
+		if err != nil {
+			return d, err
+		}
+		if was.Kernel.Object != is.Kernel.Object {
+			d.KernelWas, d.KernelIs = was.Kernel.Release, is.Kernel.Release
+		}
+		d.Drivers, d.Root = !slices.EqualFunc(was.Drivers, is.Drivers, func(a, b image.Driver) bool { return a.Object == b.Object }), was.Root.Index != is.Root.Index
+		key := [2]fleet.Digest{n.Running, n.Desired}
+		if known[key] == nil && d.Root {
+			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
+			if err := o.compare(ctx, &c); err != nil {
+				return d, err
+			}
+			known[key] = &c
+		}
+		if c := known[key]; c != nil {
+			d.Packages, d.RootFetches = c.Packages, c.Root
+		}
+	}
+	d.Changes = n.Drift || len(d.ArgsGone)+len(d.ArgsNew) > 0
+	return d, nil
+}
+
+// bootArgs are the kernel arguments that a boot was given, if that is on record.
+func (o *operator) bootArgs(ctx context.Context, id fleet.BootID) (args []string, told bool, err error) {
+	events, err := o.reg.Events(ctx, registry.EventFilter{Boot: id})
+	for _, e := range events {
+		if text, ok := e.Attrs[attrArgs]; ok && e.Stage == trace.Script {
+			args, told = strings.Fields(text), true
+		}
+	}
+	return args, told, err
+}
+
+func lacking(list, other []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(other, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
