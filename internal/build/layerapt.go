@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,11 +41,36 @@ func (l *layers) makeAptLayer() error {
 		if text == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(top, path), []byte(text), 0o644); err != nil {
+		file := filepath.Join(top, path)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+		if err := os.Chtimes(file, time.Unix(0, 0), time.Unix(0, 0)); err != nil { // no step goes by it
 			return err
 		}
 	}
-	return makeDirsLike(tree, top, "")
+	return l.ageAptLayer()
+}
+
+// ageAptLayer gives the directories of the layer the times of those below.
+func (l *layers) ageAptLayer() error {
+	tree, top := l.file(baseTree), l.file(aptPart)
+	if err := makeDirsLike(tree, top, ""); err != nil {
+		return err
+	}
+	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		info, err := os.Lstat(tree + strings.TrimPrefix(path, top))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fs.SkipDir // apt's own
+		}
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, info.ModTime(), info.ModTime())
+	})
 }
 
 // makeDirsLike makes a directory below top, and those on the way to it, with owners and modes as they are below tree.

@@ -87,16 +87,16 @@ func (b *builder) makeBase(ctx context.Context, of string) error {
 		if err := b.install(ctx, b.Recipe.base(), l.file(baseTree), l.file(aptLists)); err != nil {
 			return err
 		}
-		if err := l.makeAptLayer(); err != nil {
-			return err
-		}
 		if err := syncTree(l.path); err != nil { // the stamp is durable by itself; what it vouches for must be before
 			return fmt.Errorf("write tree: %w", err)
 		}
 		made = stamp{Of: of, Made: b.Now(), Kernel: b.kernel}
 	}
 	l.made = made
-	var err error
+	err := l.makeAptLayer() // each time: apt fetched lists
+	if err != nil {
+		return err
+	}
 	if l.lists, err = listsDigest(l.file(aptLists)); err != nil {
 		return err
 	}

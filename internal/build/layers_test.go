@@ -76,6 +76,8 @@ func TestRecipeLayers(t *testing.T) {
 		again, _, kept := built(t, recipe(c.text))
 		if runs() != c.runs || len(kept) != c.kept || (again.Version == first.Version) != c.same {
 			t.Errorf("%s: %d runs of the installer, kept %q, version %s after %s", what, runs(), kept, again.Version.Short(), first.Version.Short())
+			opt := recipe("")
+			compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
 		}
 	}
 	if other, ran, kept := built(t, recipe(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 || other.Version == first.Version {
@@ -87,6 +89,7 @@ func TestRecipeLayers(t *testing.T) {
 	opt.FreshTree = true
 	fresh, _, kept := built(t, opt)
 	if runs() != 2 || len(kept) != 0 || fresh.Version != first.Version {
+		compareTrees(t, rootOf(t, opt, fresh.Manifest), rootOf(t, opt, first.Manifest))
 		t.Errorf("fresh: %d runs of the installer, kept %q, version %s after %s", runs(), kept, fresh.Version, first.Version)
 	}
 	if built(t, recipe(strings.Replace(text("hello", "true"), "[a]", "[a, b]", 1))); runs() != 3 {
