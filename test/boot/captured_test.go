@@ -19,7 +19,6 @@ import (
 func TestRealBootCaptured(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
-	s.group(bookworm)
 	pilot := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x4b, 1, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.boot(pilot)
 	g := s.shell(pilot)
