@@ -99,6 +99,9 @@ kernel's block device or mount: the lab makes the reads that a real boot was rec
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
 discarded. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
 TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
+t_last is when the last node has booted, with the pauses that a boot makes between its reads; "set" is when the last one had its
+boot set, which it may have before it has read it. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
+rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
 and NBD. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Kernel and

@@ -61,7 +61,8 @@ type stormRun struct {
 	First        float64   `json:"t_first"` // the first node has booted
 	Median       float64   `json:"t_p50"`
 	Last         float64   `json:"t_last"`
-	ServerSent   int64     `json:"server_sent"` // on its link, all frames
+	Complete     float64   `json:"t_set,omitempty"` // the last node had its boot set; 0: not known
+	ServerSent   int64     `json:"server_sent"`     // on its link, all frames
 	ServerCPU    float64   `json:"server_cpu"`
 	ServerMemory int64     `json:"server_memory"` // most resident
 	Load         load      `json:"load"`
@@ -74,7 +75,8 @@ type nodeRun struct {
 	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
 	Attached float64 `json:"attached"`         // its root can be read
 	Booted   float64 `json:"booted"`
-	Stalled  float64 `json:"stalled"` // time in which the boot stood still for reads
+	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
+	Stalled  float64 `json:"stalled"`            // time in which the boot stood still for reads
 	Wait99   float64 `json:"wait_p99"`
 	Link     int64   `json:"link"` // bytes that it received on its link, all frames
 	Taken    taken   `json:"taken"`
@@ -92,8 +94,20 @@ func (r *stormRun) finish() error {
 	if len(times) == 0 || times[0] <= 0 {
 		return errors.New("a node has no time")
 	}
+	r.Complete = r.completed()
 	r.First, r.Median, r.Last = times[0], median(times), times[len(times)-1]
 	return nil
+}
+
+// completed is when the last node had all that a boot reads; 0: of some it is not known.
+func (r *stormRun) completed() (last float64) {
+	for _, n := range r.Each {
+		if n.Complete == 0 && !n.Killed {
+			return 0
+		}
+		last = max(last, n.Complete)
+	}
+	return last
 }
 
 // median of sorted values.

@@ -177,5 +177,12 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 		return err
 	}
 	stay()
+	if c, ok := root.(completing); ok {
+		at, err := c.complete(ctx)
+		if err != nil || at.IsZero() {
+			return err
+		}
+		out.Complete = at.Sub(begin).Seconds()
+	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"pando/internal/boot"
 	"pando/internal/image"
@@ -38,6 +39,11 @@ type root interface {
 	// taken says what the node took so far.
 	taken(ctx context.Context) (taken, error)
 	Close()
+}
+
+// completing is a root that knows when all was there that a boot reads.
+type completing interface {
+	complete(ctx context.Context) (time.Time, error)
 }
 
 // taken is what a node took for its boot.
@@ -134,7 +140,7 @@ func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
 		return nil, err
 	}
 	defer log.Close()
-	p := &pandoRoot{}
+	p := &pandoRoot{began: time.Now()}
 	err = n.net.Do(func() (err error) {
 		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
 		return err
@@ -181,7 +187,10 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 }
 
 // pandoRoot is a root that a block daemon serves.
-type pandoRoot struct{ *boot.BlockAlone }
+type pandoRoot struct {
+	*boot.BlockAlone
+	began time.Time // when its daemon was started
+}
 
 func (p *pandoRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }
 
@@ -210,6 +219,15 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	}
 	t.CPU, t.Memory, err = processCost(p.PID())
 	return t, err
+}
+
+// complete is when all was there that a boot reads; zero: it is not.
+func (p *pandoRoot) complete(ctx context.Context) (time.Time, error) {
+	st, err := p.Client.Status(ctx, 0)
+	if err != nil || st.Complete == 0 {
+		return time.Time{}, err
+	}
+	return p.began.Add(st.Complete), nil
 }
 
 // shortName names a node in messages.

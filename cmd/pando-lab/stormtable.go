@@ -66,7 +66,7 @@ func (r *report) ratio(m stormRun, busy bool) float64 {
 // row is a line of the table.
 type row []string
 
-var heads = row{"system", "N", "B", "runs", "t_p50", "t_last", "W/(eta B)", "storm ratio", "server/W", "with K", "wire/read", "peers", "stall", "client CPU", "client memory",
+var heads = row{"system", "N", "B", "runs", "t_p50", "t_last", "W/(eta B)", "set", "storm ratio", "server/W", "with K", "wire/read", "peers", "stall", "client CPU", "client memory",
 	"server CPU", "machine"}
 
 // rows are the median run of each system and number of nodes, and what is modelled. busy: discarded runs, too, with a mark.
@@ -104,7 +104,7 @@ func (r *report) row(m stormRun, runs string, busy bool) row {
 	cpu := m.mean(func(n nodeRun) float64 { return n.Taken.CPU })
 	memory := m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })
 	return row{name, fmt.Sprint(m.Nodes), testkit.Rate(m.NodeRate).String(), runs, fmt.Sprintf("%.1f s", m.Median), fmt.Sprintf("%.1f s", m.Last),
-		fmt.Sprintf("%.2f", m.units()), ratio, fmt.Sprintf("%.2f", m.amplification()), all, fmt.Sprintf("%.2f", m.wire()), m.share(),
+		fmt.Sprintf("%.2f", m.units()), orDash(m.Complete, "%.2f", 1/m.Unit), ratio, fmt.Sprintf("%.2f", m.amplification()), all, fmt.Sprintf("%.2f", m.wire()), m.share(),
 		fmt.Sprintf("%.1f s", m.mean(func(n nodeRun) float64 { return n.Stalled })), orDash(cpu, "%.2f s", 1), orDash(memory, "%.0f MB", 1e-6),
 		fmt.Sprintf("%.2f s", m.ServerCPU), fmt.Sprintf("%.0f %%", m.Load.Busy*100)}
 }
@@ -121,7 +121,7 @@ func orDash(v float64, format string, scale float64) string {
 func (r *report) modelledRows(system string) (out []row) {
 	for _, e := range r.Modelled {
 		if e.System == system {
-			out = append(out, row{system, fmt.Sprint(e.Nodes), "", "modelled", "", "", fmt.Sprintf("%.2f", e.Units), fmt.Sprintf("%.2f", e.Ratio),
+			out = append(out, row{system, fmt.Sprint(e.Nodes), "", "modelled", "", "", fmt.Sprintf("%.2f", e.Units), "", fmt.Sprintf("%.2f", e.Ratio),
 				fmt.Sprintf("%.2f", e.Server)})
 		}
 	}

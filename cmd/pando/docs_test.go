@@ -50,7 +50,7 @@ func TestCLIDoc(t *testing.T) {
 var exitCodes = map[int]string{
 	exitOK: "done", exitFailed: "tried, and failed", exitUsage: "the command line makes no sense", exitNotFound: "no such node, group, image, boot or token",
 	exitConflict: "exists already, or is still in use", exitUnreachable: "no server answers", exitDenied: "the server does not know the token",
-	exitProblem: "`doctor`, `up`: something keeps nodes from booting; `store check`, `image verify`: something is broken", exitWarning: "`doctor`: nothing worse than warnings", exitInterrupted: "stopped by SIGINT or SIGTERM",
+	exitProblem: "`doctor`, `up`: something keeps nodes from booting; `store check`, `image verify`: something is broken", exitWarning: "`doctor`: nothing worse than warnings", exitReturned: "`rollout`: it halted, or returned to the version before", exitInterrupted: "stopped by SIGINT or SIGTERM",
 }
 
 func describe(w *strings.Builder, c *cobra.Command) {

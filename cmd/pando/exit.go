@@ -20,6 +20,7 @@ const (
 	exitDenied      = 6   // the server does not know the token
 	exitProblem     = 7   // doctor: something keeps nodes from booting; store check, image verify: something is broken
 	exitWarning     = 8   // doctor: nothing worse than warnings
+	exitReturned    = 9   // rollout: it halted, or returned to the version before
 	exitInterrupted = 130 // stopped by SIGINT or SIGTERM
 )
 

@@ -12,7 +12,7 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch(), a.nodeCache())
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch(), a.nodeDiff(), a.nodeCache())
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -102,7 +102,7 @@ func (a *app) printNode(n api.Node) {
 		"MACs", join(n.MACs), "fixed address", address, "version override", string(n.Version),
 		"kernel args", strings.Join(n.KernelArgs, " "), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
-		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift)}
+		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift), "rollout", n.Rollout}
 	if h := n.Hardware; h != nil {
 		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,
 			"CPU", h.CPU, "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),

@@ -53,7 +53,7 @@ A target is a node set: pc[001-120], @group, label=value, joined with commas.`,
 	f.StringVar(&a.token, "token", "", "token for the remote server; better in the environment (PANDO_TOKEN), where nobody else can read it")
 	root.AddGroup(&cobra.Group{ID: "daily", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Things:"})
 	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(), a.versionCommand())
-	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
+	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.rolloutCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
 		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand())
 	checkArgs(root)
 	return root

@@ -41,6 +41,10 @@ func (a *app) printStatus(server string, s api.Status) {
 		"nodes", nodeCounts(s.Nodes), "booting", stageCounts(s.Stages), "loading", loadCounts(s.Loads), "received", sources(s.Bytes))
 	a.printf("\n")
 	a.printGroups(s.Groups)
+	if len(s.Rollouts) > 0 {
+		a.printf("\n")
+		a.printRollouts(s.Rollouts)
+	}
 }
 
 func dhcpText(d api.DHCP) string {

@@ -117,6 +117,9 @@ func (a *app) printEvent(e trace.Event) error {
 		return writeLine(a.out, e)
 	}
 	who := e.Node
+	if e.Stage == trace.Rollout && who == "" {
+		who = "@" + e.Attrs["group"]
+	}
 	if who == "" {
 		who = e.MAC.String()
 	}

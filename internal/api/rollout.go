@@ -43,6 +43,7 @@ type NodeDiff struct {
 	RootFetches int64    `json:"root_fetches,omitempty"`
 
 	Packages []PackageChange `json:"packages,omitempty"`
+	Problem  string          `json:"problem,omitempty"` // why packages and bytes are not told
 }
 
 // NodeDiffList answers GET /v1/diff.

@@ -31,6 +31,9 @@ type Options struct {
 
 	Pack *Pack // boot pack to read from; nil: none
 
+	// Begun, when set, is called when pieces may come: if Size is known, before the index root is there. Nothing is read yet.
+	Begun func(*Device)
+
 	// Served, when set, is told of raw bytes that were answered without a fetch of their own: source is "cache",
 	// "zero", or "pack" for those that the boot pack had; and, beside what else they are, of those that the boot pack has
 	// and that were left out of it: "spared".
@@ -80,38 +83,62 @@ type rawKey struct {
 // as src does.
 func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 	o.defaults()
-	v, err := src.Get(ctx, o.Index, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", o.Index, err)
-	}
-	if v.ID() != o.Index {
-		return nil, fmt.Errorf("open index %s: got object %s", o.Index, v.ID())
-	}
-	root, err := chunk.DecodeRoot(v.Stored())
-	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w: %w", o.Index, ErrBroken, err)
-	}
-	if o.Size != 0 && root.RawSize() != o.Size {
-		return nil, fmt.Errorf("open index %s: %w: it covers %d bytes, the manifest says %d",
-			o.Index, ErrBroken, root.RawSize(), o.Size)
-	}
-	d := &Device{opts: o, src: src, root: root}
+	d := &Device{opts: o, src: src}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.raws.kept.limit = o.Cache
 	d.pages.kept.limit = o.Pages
-	d.usePack(o.Pack)
+	early := o.Size > 0
+	if early {
+		d.begin(o.Size)
+	}
+	root, err := fetchRoot(ctx, src, o)
+	if err != nil {
+		d.Close()
+		return nil, fmt.Errorf("open index %s: %w", o.Index, err)
+	}
+	d.root = root
+	if !early {
+		d.begin(root.RawSize())
+	}
 	return d, nil
 }
 
-// usePack starts to stream a pack. One that does not fit the root is not used: everything can come from chunks.
-func (d *Device) usePack(p *Pack) {
+// begin has the boot pack come; a link that waits for the index root alone would be idle.
+func (d *Device) begin(size int64) {
+	d.usePack(d.opts.Pack, size)
+	if d.opts.Begun != nil {
+		d.opts.Begun(d)
+	}
+}
+
+func fetchRoot(ctx context.Context, src Source, o Options) (*chunk.Root, error) {
+	v, err := src.Get(ctx, o.Index, 0)
+	if err != nil {
+		return nil, err
+	}
+	if v.ID() != o.Index {
+		return nil, fmt.Errorf("got object %s", v.ID())
+	}
+	root, err := chunk.DecodeRoot(v.Stored())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	if o.Size != 0 && root.RawSize() != o.Size {
+		return nil, fmt.Errorf("%w: it covers %d bytes, the manifest says %d", ErrBroken, root.RawSize(), o.Size)
+	}
+	return root, nil
+}
+
+// usePack starts to stream a pack for a root of size bytes. One that does not fit the root is not used: everything can come
+// from chunks.
+func (d *Device) usePack(p *Pack, size int64) {
 	if p == nil {
 		return
 	}
 	pack := *p
 	pack.defaults()
 	var err error
-	if d.pack, err = newPieces(pack, d.Size()); err != nil {
+	if d.pack, err = newPieces(pack, size); err != nil {
 		pack.Lost(chunk.ID{}, err)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +227,47 @@ func TestPackIsStreamed(t *testing.T) {
 			if n := src.gets[e.ID]; n != 1 {
 				t.Errorf("piece %s was fetched %d times", e.ID, n)
 			}
+		}
+	})
+}
+
+// The pack comes while the index root is still on its way, and all of what a boot needs being there is told once.
+func TestPackComesBeforeTheRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := newImage(t, 100, 50)
+		m := img.everyOther(t, 20)
+		m.Booted = len(m.Pieces) / 2
+		src, r := &source{img: img}, &record{}
+		root := make(chan bool)
+		src.before = func(_ context.Context, id chunk.ID) error {
+			if id == img.index {
+				<-root
+			}
+			return nil
+		}
+		o := r.options(img, src, m)
+		o.Size = int64(len(img.raw))
+		var begun, complete atomic.Int32
+		o.Begun = func(*Device) { begun.Add(1) }
+		o.Pack.Complete = func() { complete.Add(1) }
+		opened := make(chan *Device)
+		go func() {
+			d, err := Open(t.Context(), src, o)
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- d
+		}()
+		synctest.Wait()
+		if begun.Load() != 1 || complete.Load() != 1 || r.unread+r.late != m.RawSize() {
+			t.Errorf("before the root: begun %d times, complete %d times, %d bytes of the pack came, want all %d", begun.Load(), complete.Load(), r.unread+r.late, m.RawSize())
+		}
+		close(root)
+		d := <-opened
+		defer d.Close()
+		readAll(t, d, img)
+		if complete.Load() != 1 {
+			t.Errorf("complete %d times", complete.Load())
 		}
 	})
 }

@@ -28,6 +28,8 @@ type Pack struct {
 	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change;
 	// late: of pieces that come after those until booted.
 	Unread func(change int64, late bool)
+	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
+	Complete func()
 }
 
 // Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock held: they
@@ -56,6 +58,9 @@ func (p *Pack) defaults() {
 	if p.Unread == nil {
 		p.Unread = func(int64, bool) {}
 	}
+	if p.Complete == nil {
+		p.Complete = func() {}
+	}
 }
 
 // maxLost is how many pieces may be lost before the pack is given up. What is wrong with so many is wrong with
@@ -81,6 +86,7 @@ type pieces struct {
 	front int           // pieces that were read from
 	late  int           // how far behind front the place of a piece is that nobody waits for any more
 	lost  int           // pieces
+	due   int           // pieces until booted that never came
 	read  []uint64      // a bit for each block of the pack that was read
 	moved chan struct{} // closed and replaced when front moved
 }
@@ -104,7 +110,8 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 	}
 	blocks := l.ends[len(l.ends)-1] / chunk.BlockSize
 	s := &pieces{layout: l, Pack: p, state: make([]piece, len(l.pieces)), moved: make(chan struct{}),
-		read: make([]uint64, (blocks+63)/64), late: int(p.Keep * int64(len(l.pieces)) / p.Map.StoredSize())}
+		read: make([]uint64, (blocks+63)/64), late: int(p.Keep * int64(len(l.pieces)) / p.Map.StoredSize()),
+		due: min(p.Map.Booted, len(l.pieces))}
 	for i := range s.state {
 		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
 	}
@@ -153,6 +160,11 @@ func (p *pieces) arrived(i int) {
 	if s := &p.state[i]; !s.came {
 		s.came = true
 		p.Unread(int64(p.pieces[i].RawSize), i >= p.Map.Booted)
+		if i < p.Map.Booted {
+			if p.due--; p.due == 0 {
+				p.Complete()
+			}
+		}
 	}
 }
 

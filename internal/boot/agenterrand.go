@@ -50,10 +50,12 @@ func (a *agent) doErrand(e api.Errand) {
 	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
 	defer cancel()
 	rep := api.ErrandReport{Boot: a.self().Boot, ID: e.ID}
-	if err := a.errand(e); err != nil {
+	if err := a.errand(ctx, e); err != nil {
 		rep.Error, rep.Hint = err.Error(), hintOf(err)
 	}
-	rep.Disks = listDisks(sysfs, "/dev", "/proc")
+	if e.Kind != api.RebootNode {
+		rep.Disks = listDisks(sysfs, "/dev", "/proc")
+	}
 	for {
 		err := a.control.call(ctx, "/v1/node/errand", "Bearer "+a.self().Session, rep, nil)
 		if err == nil || forGood(err) || ctx.Err() != nil {
@@ -67,7 +69,7 @@ func (a *agent) doErrand(e api.Errand) {
 	}
 }
 
-func (a *agent) errand(e api.Errand) error {
+func (a *agent) errand(ctx context.Context, e api.Errand) error {
 	switch e.Kind {
 	case api.ListDisks:
 		return nil
@@ -77,6 +79,9 @@ func (a *agent) errand(e api.Errand) error {
 		if err == nil && !e.DryRun {
 			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on", "")
 		}
+		return err
+	case api.RebootNode:
+		_, err := systemctl(ctx, "reboot")
 		return err
 	}
 	return errors.New("this node's agent does not know how to do that: it is of another release than the server")

@@ -202,10 +202,11 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		from = node
 	}
 	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Pack: pack, Served: d.served})
-	if err == nil && node != nil {
-		node.Use(dev)
-	}
+		Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
+			if node != nil {
+				node.Use(dev)
+			}
+		}})
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)
 	}

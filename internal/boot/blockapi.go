@@ -107,6 +107,7 @@ type BlockStatus struct {
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
 	Stalled   time.Duration    `json:"stalled"`  // time in which some read waited more than a second
+	Complete  time.Duration    `json:"complete"` // from the block daemon's start until all was there that boots read until booted; 0: it never was
 	Waiting   int              `json:"waiting"`  // reads that wait at this moment
 	Restarts  int64            `json:"restarts"` // times that the block daemon was replaced
 	LinkFixes int64            `json:"link_fixes"`

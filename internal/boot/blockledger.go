@@ -33,7 +33,8 @@ const (
 	countRejected
 	countFailures
 	countErrors
-	countStalled // nanoseconds
+	countStalled  // nanoseconds
+	countComplete // nanoseconds
 	countRestarts
 	countLinkFixes
 	counterCount
@@ -153,7 +154,7 @@ func (l ledger) status(since int64) BlockStatus {
 		Uploaded: l.get(bytesUploaded),
 		Reads:    l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
-		Stalled: time.Duration(l.get(countStalled)), Restarts: l.get(countRestarts),
+		Stalled: time.Duration(l.get(countStalled)), Complete: time.Duration(l.get(countComplete)), Restarts: l.get(countRestarts),
 		LinkFixes: l.get(countLinkFixes),
 		Incidents: l.incidents(since), Sequence: l.sequence.Load(),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
@@ -65,12 +66,19 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
 	debug.SetMemoryLimit(blockPackHeap + keep + d.cfg.heap())
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: d.unread}
+		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete}
 }
 
 func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
 	d.log.Warn("boot pack", "piece", id.Name(), "err", err)
 	d.watch.lostPiece(err)
+}
+
+// complete notes when the boot set was there. What a daemon that takes over receives is no boot.
+func (d *blockDaemon) complete() {
+	if d.ledger.get(countRestarts) == 0 {
+		d.ledger.add(countComplete, int64(time.Since(d.start)))
+	}
 }
 
 // unread counts what came in pieces and was not read.

@@ -16,6 +16,9 @@ func (b Bitmap) Has(piece int) bool {
 // Set adds a piece that lies in the bitmap.
 func (b Bitmap) Set(piece int) { b[piece>>3] |= 1 << (piece & 7) }
 
+// Clear takes one out.
+func (b Bitmap) Clear(piece int) { b[piece>>3] &^= 1 << (piece & 7) }
+
 // Count is how many pieces are set.
 func (b Bitmap) Count() int {
 	n := 0

@@ -88,6 +88,7 @@ type Node struct {
 	watched int
 	closed  bool // nothing is given to anybody any more
 	banned  map[netip.Addr]bool
+	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
 
 	// Of the goroutine that runs.
@@ -115,7 +116,7 @@ type result struct {
 func NewNode(o NodeOptions) *Node {
 	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2), watches: client(o.Self, 1), index: map[chunk.ID]int{},
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
-		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{},
+		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{},
 		waits: map[int][]chan result{}, lost: map[int]error{}}
 	if !o.clock.IsZero() {
 		n.start = o.clock
@@ -138,8 +139,8 @@ func client(self netip.Addr, conns int) *http.Client {
 	c := store.NewClient(conns)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {
-		d := net.Dialer{Timeout: dialTime, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
-		t.DialContext = d.DialContext
+		d := &net.Dialer{Timeout: dialTime, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
+		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr) }
 	}
 	return c
 }

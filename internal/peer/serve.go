@@ -53,8 +53,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	admitted := n.uploads.Start()
 	n.mu.Unlock()
 	if !admitted {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "busy", http.StatusServiceUnavailable)
+		refuse(w)
 		return
 	}
 	defer func() {
@@ -64,13 +63,20 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	}()
 	writer := http.NewResponseController(w)
 	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
-	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
 	w.Header().Set("Content-Length", strconv.Itoa(len(v.Stored())))
 	Bulk(r.Context())
 	if _, err := w.Write(v.Stored()); err == nil && writer.Flush() == nil { // else the peer is gone
 		drain(r.Context())
 		n.o.Observer.Uploaded(asker(r, 1), len(v.Stored()))
 	}
+}
+
+// refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times for each piece.
+func refuse(w http.ResponseWriter) {
+	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
 // held is an object that this node has in memory.
@@ -114,19 +120,22 @@ func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set(headerPack, n.o.Pack.String())
-	n.streamHave(w, r)
+	n.streamHave(w, r, from)
 }
 
-func (n *Node) streamHave(w http.ResponseWriter, r *http.Request) {
+// streamHave tells one who watches what this node has. What he said that he has himself he is not told.
+func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrPort) {
 	writer := http.NewResponseController(w)
 	beats := time.NewTicker(beatEvery)
 	defer beats.Stop()
-	told, changed, closed := n.having()
+	told, changed, closed := n.having(netip.AddrPort{}, nil)
 	b := []byte(told)
 	for !closed {
 		_ = writer.SetWriteDeadline(time.Now().Add(beatLost)) // not every connection has deadlines
-		if _, err := w.Write(b); err != nil || writer.Flush() != nil {
-			return
+		if len(b) > 0 {
+			if _, err := w.Write(b); err != nil || writer.Flush() != nil {
+				return
+			}
 		}
 		b = nil
 		select {
@@ -137,16 +146,23 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		before := told
-		told, changed, closed = n.having()
+		told, changed, closed = n.having(to, told)
 		b = appendChanges(b, before, told)
 	}
 }
 
-// having is what this node has now, what is closed when that changes, and whether it has left the swarm.
-func (n *Node) having() (holds Bitmap, changed <-chan struct{}, closed bool) {
+// having is what this node has now but for what a peer has, unless he was told of it; what is closed when that changes; and
+// whether this node has left the swarm.
+func (n *Node) having(peer netip.AddrPort, told Bitmap) (holds Bitmap, changed <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.holds), n.changed, n.closed
+	holds = slices.Clone(n.holds)
+	for i, has := range n.seen[peer] {
+		if told != nil {
+			holds[i] &= ^has | told[i]
+		}
+	}
+	return holds, n.changed, n.closed
 }
 
 // appendChanges appends what was told of one bitmap and is otherwise in another.

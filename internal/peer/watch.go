@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -63,6 +64,8 @@ func (n *Node) watch(a netip.AddrPort) error {
 	if _, err := io.ReadFull(in, have); err != nil {
 		return err
 	}
+	n.see(a, have)
+	defer n.see(a, nil)
 	n.post(n.ctx, func(time.Duration) { n.swarm.Haves(a, have) })
 	for {
 		var b [2]byte
@@ -73,9 +76,35 @@ func (n *Node) watch(a netip.AddrPort) error {
 		switch piece := int(binary.LittleEndian.Uint16(b[:])); {
 		case piece == beat:
 		case piece&gone != 0:
+			n.seePiece(a, piece&^gone, false)
 			n.post(n.ctx, func(time.Duration) { n.swarm.Gone(a, piece&^gone) })
 		default:
+			n.seePiece(a, piece, true)
 			n.post(n.ctx, func(time.Duration) { n.swarm.Got(a, piece) })
 		}
+	}
+}
+
+// see notes all that a peer has; nil: it is watched no more.
+func (n *Node) see(a netip.AddrPort, have Bitmap) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if have == nil {
+		delete(n.seen, a)
+		return
+	}
+	n.seen[a] = slices.Clone(have)
+}
+
+func (n *Node) seePiece(a netip.AddrPort, piece int, has bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.seen[a]
+	switch {
+	case piece/8 >= len(b):
+	case has:
+		b.Set(piece)
+	default:
+		b.Clear(piece)
 	}
 }

@@ -27,7 +27,9 @@ func (s *step) goOn() {
 		case !s.o.Open:
 			s.waits("waits for the next window")
 		case room.free() <= 0:
-			s.waits(room.String())
+			if s.r.Reason == "" {
+				s.waits(room.String())
+			}
 		default:
 			room.down++
 			s.take(n, ob)

@@ -94,9 +94,10 @@ func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
 			if err := o.compare(ctx, &c); err != nil {
-				return d, err
+				d.Problem = err.Error() // one of them is damaged: the rest can be told all the same
+			} else {
+				known[key] = &c
 			}
-			known[key] = &c
 		}
 		if c := known[key]; c != nil {
 			d.Packages, d.RootFetches = c.Packages, c.Root

@@ -53,7 +53,7 @@ func NewClient(conns int) *http.Client {
 				if _, err := netip.ParseAddrPort(addr); err != nil {
 					return nil, fmt.Errorf("dial %s: not an IP address with a port", addr)
 				}
-				return dialer.DialContext(ctx, network, addr)
+				return Dial(ctx, dialer, addr)
 			},
 			MaxIdleConnsPerHost: conns,
 			MaxConnsPerHost:     conns,
@@ -67,6 +67,15 @@ func NewClient(conns int) *http.Client {
 			return nil
 		},
 	}
+}
+
+// Dial connects by TCP for the transfer of objects.
+func Dial(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return Gather(c), nil
 }
 
 // Name is the base URL.

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/chunk"
 )
 
@@ -123,6 +125,86 @@ func TestHTTPBadAnswers(t *testing.T) {
 				t.Errorf("%s (size given as %d): %d bytes, %v; want wrong bytes: %v", name, size, len(v.Stored()), err, c.wrong)
 			}
 		}
+	}
+}
+
+// A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose answer is short.
+func TestGather(t *testing.T) {
+	large, small := make([]byte, 200_000), []byte("an object")
+	rand.NewChaCha8([32]byte{4}).Read(large)
+	o := newOrigin(t, large, small)
+	h := o.source(t)
+	h.Client.Transport.(*http.Transport).MaxConnsPerHost = 1
+	for range 3 {
+		for _, want := range [][]byte{large, small} {
+			for _, size := range []int64{0, int64(len(want))} {
+				if _, err := h.Get(t.Context(), Request{ID: chunk.Sum(want), Size: size, Patience: 5 * time.Second}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// A reader is woken when much is there, or after a while when a sender is slow.
+func TestGatherWakesSeldom(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := Dial(t.Context(), &net.Dialer{}, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	sender, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	g := c.(*gathering)
+	// look tells whether a reader would be woken, when so many bytes are there.
+	look := func(bytes int) (ready bool) {
+		err := g.raw.Control(func(fd uintptr) {
+			for there := 0; there < bytes; { // on their way through loopback
+				there, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+			}
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			ready = n > 0 && err == nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ready
+	}
+	send := func(bytes int) {
+		if _, err := sender.Write(make([]byte, bytes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.ask(smallRead)
+	send(1)
+	if !look(1) {
+		t.Error("a read of headers waits")
+	}
+	g.ask(2 * mostGathered)
+	if look(1) {
+		t.Error("a long read is woken for one byte")
+	}
+	send(mostGathered - 1)
+	if !look(mostGathered) {
+		t.Errorf("a long read is not woken for %d bytes", mostGathered)
+	}
+	if _, err := io.ReadFull(c, make([]byte, mostGathered)); err != nil {
+		t.Fatal(err)
+	}
+	g.ask(1 << 20)
+	send(100)
+	before := look(100)
+	g.relax()
+	if before || !look(100) || g.ask(1<<20) != mostGathered/4 {
+		t.Errorf("a slow sender: woken for its bytes %v, after a while %v, then for %d", before, look(100), g.ask(1<<20))
 	}
 }
 

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How many bytes of a body shall be there before its reader is woken. Without it a node is woken for each frame, and on a link of
+// 100 Mb/s or less that costs it more than what it does with the bytes.
+const (
+	mostGathered = 32 << 10
+	longGather   = time.Second // a reader that waited for so long gets what is there
+	smallRead    = 4 << 10     // net/http reads headers, and the ends of bodies, with a buffer of so many bytes
+)
+
+// gathering is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT (socket(7)).
+type gathering struct {
+	net.Conn
+	raw   syscall.RawConn
+	tired *time.Timer
+
+	mu    sync.Mutex
+	level int
+	most  int
+}
+
+// Gather returns c with reads that wake seldom. Nobody may ask for more than what is still to come: net/http does not. A
+// connection of another kind is left as it is.
+func Gather(c net.Conn) net.Conn {
+	x, ok := c.(syscall.Conn)
+	if !ok {
+		return c
+	}
+	raw, err := x.SyscallConn()
+	if err != nil {
+		return c
+	}
+	g := &gathering{Conn: c, raw: raw, level: 1, most: mostGathered}
+	g.tired = time.AfterFunc(longGather, g.relax)
+	return g
+}
+
+// Read is called by one goroutine at a time.
+func (g *gathering) Read(p []byte) (int, error) {
+	if g.ask(len(p)) > 1 {
+		g.tired.Reset(longGather)
+		defer g.tired.Stop()
+	}
+	return g.Conn.Read(p)
+}
+
+// ask sets for how many bytes a read of n bytes waits.
+func (g *gathering) ask(n int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n <= smallRead {
+		n = 1
+	}
+	g.set(min(n, g.most))
+	return g.level
+}
+
+// relax wakes the reader with whatever is there: a slow sender is not a dead one, and from now on less is waited for.
+func (g *gathering) relax() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.level > 1 {
+		g.most = max(g.most/4, 1)
+		g.set(1)
+	}
+}
+
+// set makes bytes that are there wake their reader if they are level or more. Callers hold mu.
+func (g *gathering) set(level int) {
+	if level == g.level {
+		return
+	}
+	g.level = level
+	_ = g.raw.Control(func(fd uintptr) { // of a connection that is gone the read says so
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, level)
+	})
+}

@@ -1,0 +1,181 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// brokenUnit puts a unit that fails into an image; the rest of it works.
+const brokenUnit = `printf '[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n' > /etc/systemd/system/broken.service &&
+	systemctl enable broken.service`
+
+// A version on which a unit fails is rolled out: the canary boots it and comes back to the version before by itself, the server dying and
+// starting in the middle; the other machine never sees it. A sound version reaches both, one after the other.
+func TestRealRollout(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	good := s.pin(bookworm)
+	s.command("image", "shell", bookworm, "--tag", "bad", "--", "sh", "-euc", brokenUnit)
+	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/motd")
+	nodes := []node{{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 30, 0, 1}, firmware: testkit.BIOS, group: bookworm},
+		{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 30, 0, 2}, firmware: testkit.BIOS, group: bookworm}}
+	var machines []*testkit.Machine
+	for _, n := range nodes {
+		s.announce(n)
+		m, booted := s.powerOn(n)
+		defer booted()
+		machines = append(machines, m)
+	}
+	first := map[string]fleet.BootID{}
+	for i, n := range nodes {
+		first[n.name] = s.waitUp(n, machines[i]).Boot.ID
+	}
+	s.told(nodes, machines)
+
+	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":bad", "--canary", "1", "--max-unavailable", "1")
+	s.wait("pc001", bootTimeout, machines[0], func(n api.Node) bool {
+		return n.Boot.ID != first["pc001"] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Hello)
+	})
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := s.watchRollout(bookworm); code != 9 || !strings.Contains(out, "broken.service") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	s.runs(nodes, machines, good)
+	if n := s.wait("pc002", stepTimeout, machines[1], func(api.Node) bool { return true }); n.Boot.ID != first["pc002"] {
+		t.Error("the machine that was no canary has booted")
+	}
+	if boots, err := s.API.Boots(t.Context(), "pc001", 9); err != nil || len(boots) != 3 {
+		t.Errorf("the canary has booted %d times, %v", len(boots), err)
+	}
+
+	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":next", "--canary", "1", "--wave", "1", "--max-unavailable", "1")
+	if code, out := s.watchRollout(bookworm); code != 0 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	g, err := s.API.Group(t.Context(), bookworm)
+	if err != nil || !strings.HasPrefix(string(g.Image), bookworm+"@") || g.Desired == version(good) {
+		t.Errorf("%+v, %v", g, err)
+	}
+	s.runs(nodes, machines, g.Image)
+	if got := s.run(s.shell(nodes[1]), "cat /etc/motd"); got != "next" {
+		t.Errorf("motd %q", got)
+	}
+}
+
+// pin has a group desire by its digest what it desires by a tag, so that the tag can move.
+func (s *site) pin(group string) fleet.Ref {
+	s.t.Helper()
+	g, err := s.API.Group(s.t.Context(), group)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ref := fleet.Ref(group + "@" + string(g.Desired))
+	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Image: &ref}); err != nil {
+		s.t.Fatal(err)
+	}
+	return ref
+}
+
+func version(ref fleet.Ref) fleet.Digest {
+	_, _, d, _ := ref.Split()
+	return d
+}
+
+// told waits until each node has told which of its units failed.
+func (s *site) told(nodes []node, machines []*testkit.Machine) {
+	s.t.Helper()
+	for i, n := range nodes {
+		s.wait(n.name, bootTimeout, machines[i], func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil })
+	}
+}
+
+// runs waits until each node proves that it runs a version, and nothing else is wanted of it.
+func (s *site) runs(nodes []node, machines []*testkit.Machine, ref fleet.Ref) {
+	s.t.Helper()
+	for i, n := range nodes {
+		s.wait(n.name, bootTimeout, machines[i], func(n api.Node) bool {
+			return n.Boot.State == trace.Up && n.Running == version(ref) && n.Desired == version(ref) && n.Rollout == ""
+		})
+	}
+}
+
+// watchRollout follows the newest rollout of a group to its end.
+func (s *site) watchRollout(group string) (code int, out string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*bootTimeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "rollout", "watch", "@"+group)
+	b, err := c.CombinedOutput()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return ended.ExitCode(), string(b)
+	}
+	if err != nil {
+		s.t.Fatalf("watch: %v\n%s", err, b)
+	}
+	return 0, string(b)
+}
+
+// Six machines; a version on which a unit fails is rolled out to two of them. While they boot it, the server dies and one of them loses its
+// power. In the end all six run what they ran, the group desires what it desired, and four of them were never touched.
+func TestRealRolloutOfSix(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	good := s.pin(bookworm)
+	s.command("image", "shell", bookworm, "--tag", "bad", "--", "sh", "-euc", brokenUnit)
+	var nodes []node
+	var machines []*testkit.Machine
+	first := map[string]fleet.BootID{}
+	for i := range 6 {
+		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 31, 0, byte(i + 1)}, firmware: testkit.BIOS, group: bookworm, memory: 640}
+		s.announce(n)
+		m, booted := s.powerOn(n)
+		first[n.name] = s.waitUp(n, m).Boot.ID
+		booted()
+		nodes, machines = append(nodes, n), append(machines, m)
+	}
+	s.told(nodes, machines)
+	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":bad", "--canary", "pc002,pc005", "--max-unavailable", "2")
+	for _, i := range []int{1, 4} {
+		s.wait(nodes[i].name, bootTimeout, machines[i], func(n api.Node) bool {
+			return n.Boot.ID != first[n.Name] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Hello)
+		})
+	}
+	if err := errors.Join(s.Kill(), machines[4].Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, booted := s.powerOn(nodes[4])
+	defer booted()
+	machines[4] = m
+	if code, out := s.watchRollout(bookworm); code != 9 || !strings.Contains(out, "broken.service") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	s.runs(nodes, machines, good)
+	g, err := s.API.Group(t.Context(), bookworm)
+	if err != nil || g.Image != good {
+		t.Errorf("%+v, %v", g, err)
+	}
+	for _, i := range []int{0, 2, 3, 5} {
+		if b, err := s.API.NodeBoot(t.Context(), nodes[i].name); err != nil || b.ID != first[nodes[i].name] {
+			t.Errorf("%s was no canary, and has booted; %v", nodes[i].name, err)
+		}
+	}
+}
