@@ -44,8 +44,8 @@ bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local di
 	@build/bin/pando-lab alone $(ALONE)
 
 .PHONY: bench-update
-bench-update: build ## what an update of a dozen packages costs in bytes (root, two builds of an image); UPDATE="..." for flags
-	@scripts/install-packages demo
+bench-update: build ## what updates and thirty daily versions cost in bytes, beside casync and whole images (root, an hour); UPDATE="..." for flags
+	@scripts/install-packages rivals
 	@build/bin/pando-lab update $(UPDATE)
 
 .PHONY: bench-build
@@ -57,6 +57,11 @@ bench-build: build ## build, store and publish a tree, beside mksquashfs and tar
 bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two builds of an image); K="--data DIR,DIR" takes images that are there
 	@scripts/install-packages demo
 	@build/bin/pando-lab k $(K)
+
+.PHONY: bench-dashboard
+bench-dashboard: ## the dashboard with 10,000 nodes in a headless Chromium: bytes, time to load, time of a frame while boots come in
+	@scripts/install-packages test
+	@$(WITH_GO) go test -run '^$$' -bench BenchmarkDashboard -benchtime 1x ./internal/server
 
 .PHONY: build
 build: ## pando, pando-init and pando-lab into build/bin

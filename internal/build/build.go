@@ -116,8 +116,9 @@ type builder struct {
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
-	format   string // kind of root file system
-	mkfs     string // what wrote it, and of which version
+	format   string        // kind of root file system
+	mkfs     string        // what wrote it, and of which version
+	early    *earlyDrivers // being packed
 	manifest image.Manifest
 	ids      map[chunk.ID]bool // distinct objects so far
 }
@@ -183,6 +184,7 @@ func (b *builder) run(ctx context.Context) (err error) {
 			b.layers.close()
 		}
 	}()
+	defer b.endDrivers()
 	unlock := func() {}
 	defer func() { unlock() }()
 	steps := []struct {
@@ -191,7 +193,10 @@ func (b *builder) run(ctx context.Context) (err error) {
 	}{
 		{StepTree, b.makeTree},
 		{StepScan, b.scanTree},
-		{StepErofs, b.makeRaw},
+		{StepErofs, func(ctx context.Context) error {
+			b.beginDrivers(ctx)
+			return b.makeRaw(ctx)
+		}},
 		{StepKernel, func(ctx context.Context) (err error) {
 			if unlock, err = b.lockStore(ctx); err != nil {
 				return err

@@ -52,7 +52,10 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	}
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
 	var out []DriverCPIO
-	packing := newPacking()
+	packing, err := newPacking()
+	if err != nil {
+		return nil, err
+	}
 	defer packing.wait()
 	for _, list := range append(driverLists(opt.FileSystem), nicLists()...) {
 		if list.insteadOf != "" {
@@ -68,10 +71,7 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 		packing.add(d.Data, opt.Packed)
 		out = append(out, d)
 	}
-	packed, err := packing.wait()
-	if err != nil {
-		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
-	}
+	packed := packing.wait()
 	for i := range out {
 		d := &out[i]
 		d.Data = packed[i]

@@ -201,7 +201,8 @@ func checkBzImage(head []byte, size int64, k TreeKernel) error {
 
 // addKernel is the step that stores kernel and drivers.
 func (b *builder) addKernel(ctx context.Context) error {
-	k, err := b.kernelOf()
+	<-b.early.done
+	k, err := b.early.kernel, b.early.err
 	if err != nil {
 		return err
 	}
@@ -227,14 +228,9 @@ func (b *builder) addKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	packed := func(archive []byte) []byte { return memory.stored(ctx, archive) }
-	opt := DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, FileSystem: b.format, Log: b.Log, Packed: packed}
-	drivers, err := b.drivers(ctx, opt)
-	if err != nil {
-		return err
-	}
+	drivers := b.early.packed
 	if k.Architecture == "amd64" {
-		updates, err := Microcode(opt)
+		updates, err := Microcode(b.early.opt)
 		if err != nil {
 			return err
 		}

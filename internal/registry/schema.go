@@ -19,7 +19,7 @@ var mainSchema = schema{
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1},
+	steps: []string{eventsStep1, eventsStep2},
 }
 
 const mainStep1 = `
@@ -127,4 +127,15 @@ CREATE TABLE progress (
 	boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, events INTEGER NOT NULL, body BLOB, status BLOB
 ) STRICT;
 CREATE INDEX progress_updated ON progress (updated);
+`
+
+const eventsStep2 = `
+CREATE TABLE history (
+	seq INTEGER PRIMARY KEY, boot TEXT NOT NULL UNIQUE, started INTEGER NOT NULL, node TEXT NOT NULL, grp TEXT NOT NULL,
+	class TEXT NOT NULL, version TEXT NOT NULL, state TEXT NOT NULL, body BLOB NOT NULL
+) STRICT;
+CREATE INDEX history_started ON history (started);
+CREATE INDEX history_version ON history (version, started);
+CREATE TABLE history_mark (seq INTEGER NOT NULL) STRICT;
+INSERT INTO history_mark VALUES (0);
 `

@@ -110,7 +110,8 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
-		api.Recording{}, api.RecordingList{}, api.RecordingSet{}} {
+		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},
+		api.BootComparison{}, api.ComparedBoots{}, api.BootChange{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	types["GroupCreate"], types["ClassCreate"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class]()

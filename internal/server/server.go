@@ -55,6 +55,8 @@ type Server struct {
 	dhcp        *dhcp.Server
 	dataPort    uint16
 	controlPort uint16
+
+	dashboardPort uint16
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.

@@ -45,8 +45,9 @@ var mayImport = []rule{
 	{"source", []string{"mount", "fleet", "chunk"}},
 	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "source", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "peer", "api"}},
+	{"dashboard", []string{"fleet", "trace", "api"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
-		"config", "identity", "build"}},
+		"config", "identity", "build", "dashboard"}},
 	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }
