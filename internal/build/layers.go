@@ -185,10 +185,32 @@ func (b *builder) makeStep(ctx context.Context, s recipeStep, part, key string) 
 	if err := syncTree(l.path); err != nil {
 		return err
 	}
-	if err := os.Rename(l.file(stepUpper), l.file(part)); err != nil {
+	if err := moveLayer(l.file(stepUpper), l.file(part)); err != nil {
 		return err
 	}
 	return l.putStamp(part, stamp{Of: key, Made: b.Now()})
+}
+
+// moveLayer makes a layer of what was an upper one, in another directory: as long as any program sees the overlay of the first, which it
+// may have inherited with all mounts of its time, the kernel refuses to use that one again.
+func moveLayer(upper, layer string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(upper, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: upper, Err: err}
+	}
+	if err := mount.MakeLike(upper, layer); err != nil {
+		return err
+	}
+	names, err := os.ReadDir(upper)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := os.Rename(filepath.Join(upper, n.Name()), filepath.Join(layer, n.Name())); err != nil {
+			return err
+		}
+	}
+	return errors.Join(unix.UtimesNanoAt(unix.AT_FDCWD, layer, []unix.Timespec{st.Mtim, st.Mtim}, 0), os.Remove(upper))
 }
 
 // joinLayers puts all layers together to the tree, and takes out what commands left in it. What is there of an interrupted build is

@@ -33,7 +33,7 @@ func (s *Stack) Overlays(lower []string, upper, work, dir string) error {
 			return err
 		}
 	}
-	if err := makeLike(lower[0], upper); err != nil {
+	if err := MakeLike(lower[0], upper); err != nil {
 		return fmt.Errorf("make %s: %w", upper, err)
 	}
 	for _, d := range slices.Concat(lower, []string{upper, work}) {
@@ -66,8 +66,8 @@ func mountOverlay(dir, data string) error {
 	}
 }
 
-// makeLike makes a directory with the owner, mode, attributes and time of another one, unless it exists.
-func makeLike(old, dir string) error {
+// MakeLike makes a directory with the owner, mode, attributes and time of another one, unless it exists.
+func MakeLike(old, dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(old, &st); err != nil {
 		return &os.PathError{Op: "stat", Path: old, Err: err}
