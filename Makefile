@@ -13,6 +13,8 @@ LDFLAGS := -s -w -X main.release=$(RELEASE)
 # takes a fifth more processor time for a boot.
 INLINED := runtime internal/runtime/... internal/sync sync/... github.com/klauspost/...
 AGENT_FLAGS := -tags=nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%=)
+# A server also has the program for nodes of the architecture that it is not of itself.
+OTHER_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),amd64,arm64)
 PREFIX ?= /usr/local
 FUZZTIME ?= 20s
 # In continuous integration a skip that test/skips.txt does not expect is a failure.
@@ -64,10 +66,11 @@ bench-dashboard: ## the dashboard with 10,000 nodes in a headless Chromium: byte
 	@$(WITH_GO) go test -run '^$$' -bench BenchmarkDashboard -benchtime 1x ./internal/server
 
 .PHONY: build
-build: ## pando, pando-init and pando-lab into build/bin
+build: ## pando, pando-lab, and pando-init for amd64 and arm64 into build/bin
 	@scripts/install-packages build
 	@$(WITH_GO) go build -trimpath -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/...
 	@$(WITH_GO) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/pando-init
+	@$(WITH_GO) GOARCH=$(OTHER_ARCH) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' -o build/bin/pando-init-$(OTHER_ARCH) ./cmd/pando-init
 
 .PHONY: agent-flags
 agent-flags: # how pando-init is built, for a test of its size
@@ -77,6 +80,7 @@ agent-flags: # how pando-init is built, for a test of its size
 install: build ## pando into PREFIX/bin (/usr/local), the node's program into /usr/lib/pando
 	install -D -m 755 build/bin/pando $(DESTDIR)$(PREFIX)/bin/pando
 	install -D -m 755 build/bin/pando-init $(DESTDIR)/usr/lib/pando/pando-init
+	install -D -m 755 build/bin/pando-init-$(OTHER_ARCH) $(DESTDIR)/usr/lib/pando/pando-init-$(OTHER_ARCH)
 
 .PHONY: test
 test: packages lint test-unit test-boot ## everything that is checked on each change, real boots included

@@ -34,6 +34,7 @@ func (a *app) imageBuild() *cobra.Command {
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
 ` + strings.Join(build.BuiltinRecipes(), ", ") + `. docs/images.md says what else an image is made from.`,
 		Example: `  pando image build debian --recipe debian:bookworm
+  pando image build debian-arm64 --recipe debian:bookworm --architecture arm64
   pando image build lab --recipe lab.yaml --tag canary
   pando image build rescue --from-dir /srv/rescue
   pando image build kiosk --from-oci registry.example/kiosk:2
@@ -85,6 +86,11 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 			return fmt.Errorf("recipe %s: from: %w (the built-in recipes are %s)", opt.Recipe.Name, err, strings.Join(build.BuiltinRecipes(), ", "))
 		}
 		opt.Recipe = opt.Recipe.WithBase(version)
+	}
+	if opt.Recipe != nil {
+		if err := b.sameArchitecture(ctx, opt.Recipe.Architecture); err != nil {
+			return err
+		}
 	}
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })

@@ -47,6 +47,7 @@ type Options struct {
 	Progress func(Progress)   // nil: nobody is told; called from one goroutine at a time
 	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
 
+	needs   func(context.Context, DriverOptions) error                 // of what drivers packs; nil: nothing is checked
 	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
 	atOnce  bool                                                       // install recipes without layers
 	anyInit bool                                                       // take a tree without init; the trees of tests boot nowhere
@@ -157,7 +158,7 @@ func newBuilder(opt Options) (*builder, error) {
 		opt.Now = time.Now
 	}
 	if opt.drivers == nil {
-		opt.drivers = Drivers
+		opt.drivers, opt.needs = Drivers, checkNeeds
 	}
 	enc, err := chunk.NewEncoder(opt.Workers)
 	if err != nil {

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/mount"
 )
-
-const hostArchitecture = runtime.GOARCH
 
 // ChangeOptions says which version is changed, and how.
 type ChangeOptions struct {

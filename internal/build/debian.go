@@ -24,6 +24,9 @@ func (b *builder) install(ctx context.Context, r *Recipe, tree, lists string) er
 			return err
 		}
 	}
+	if err := canRun(b.Recipe.Architecture); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(b.work.file("tmp"), 0o700); err != nil {
 		return err
 	}

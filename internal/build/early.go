@@ -27,8 +27,8 @@ func (b *builder) beginDrivers(ctx context.Context) {
 		if memory, d.err = openMemory(b.Store); d.err != nil {
 			return
 		}
-		d.opt = DriverOptions{Tree: b.root, Release: d.kernel.Release, Firmware: b.Firmware, FileSystem: b.format, Log: b.Log,
-			Packed: func(archive []byte) []byte { return memory.stored(ctx, archive) }}
+		d.opt = b.driverOptions(d.kernel)
+		d.opt.Packed = func(archive []byte) []byte { return memory.stored(ctx, archive) }
 		d.packed, d.err = b.drivers(ctx, d.opt)
 	}()
 }

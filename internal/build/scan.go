@@ -131,6 +131,11 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	if err := b.chooseFormat(kernel); err != nil {
 		return err
 	}
+	if b.needs != nil {
+		if err := b.needs(ctx, b.driverOptions(kernel)); err != nil {
+			return err
+		}
+	}
 	b.result.Provenance.Warnings = append(inspect(b.root), lacks...)
 	if b.format == image.Erofs {
 		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, b.scan.warnings()...)

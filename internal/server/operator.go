@@ -85,6 +85,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/media", o.createMedium},
 		{"GET", "/v1/policy", answer(o.showPolicy)},
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
+		{"GET", "/v1/fleet", answer(o.exportFleet)},
+		{"PUT", "/v1/fleet", answer(o.applyFleet)},
 	}
 }
 

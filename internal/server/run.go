@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -167,12 +168,13 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 	return nil
 }
 
-// prepareAgent makes the agent cpio. That there is no program to make it of was said when the server started.
+// prepareAgent makes the agent cpio for nodes that are as this machine. That for others is made when the first one boots.
 func (s *Server) prepareAgent(ctx context.Context) {
-	if s.agent.path == "" {
+	a := s.agents[runtime.GOARCH]
+	if a == nil {
 		return
 	}
-	if err := s.agent.prepare(ctx); err != nil && ctx.Err() == nil {
+	if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint(err))
 	}
 }

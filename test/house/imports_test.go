@@ -39,6 +39,7 @@ var mayImport = []rule{
 	{"registry", []string{"fleet", "trace"}},
 	{"peer", []string{"chunk", "store"}},
 	{"api", []string{"fleet", "chunk", "trace", "image"}},
+	{"inventory", []string{"fleet", "api"}},
 	{"ship", []string{"fleet", "chunk", "image", "store", "api"}},
 	{"config", []string{"fleet"}},
 	{"identity", []string{"fleet", "image"}},
