@@ -20,24 +20,7 @@ import (
 // and an event of a node as the registry appends it.
 func BenchmarkFleet(b *testing.B) {
 	const nodes = 10_000
-	dir := b.TempDir()
-	agent := filepath.Join(dir, "agent")
-	if err := os.WriteFile(agent, []byte("\x7fELF"), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	s, err := New(b.Context(), Config{Dir: filepath.Join(dir, "data"), Data: "127.0.0.1:0", Control: "127.0.0.1:0", TFTP: "127.0.0.1:0", Agent: agent,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := s.Listen(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(b.Context()) }()
-	b.Cleanup(func() { <-ended; _ = s.Close() })
-	c := api.OverSocket(filepath.Join(dir, "data", SocketFile))
-	defer c.Close()
+	s, c := startBench(b)
 	var d api.Declaration
 	for i := range nodes {
 		d.Nodes = append(d.Nodes, declare(fmt.Sprintf("pc%05d", i), 0, func(n *api.NodeDeclare) {
@@ -105,4 +88,28 @@ func BenchmarkFleet(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	b.Logf("heap in use: %.1f MB, of the system: %.1f MB", float64(m.HeapInuse)/1e6, float64(m.Sys)/1e6)
+}
+
+// startBench runs a server without a fleet.
+func startBench(b *testing.B) (*Server, *api.Client) {
+	b.Helper()
+	dir := b.TempDir()
+	agent := filepath.Join(dir, "agent")
+	if err := os.WriteFile(agent, []byte("\x7fELF"), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	s, err := New(b.Context(), Config{Dir: filepath.Join(dir, "data"), Data: "127.0.0.1:0", Control: "127.0.0.1:0", TFTP: "127.0.0.1:0", Agent: agent,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Listen(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(b.Context()) }()
+	b.Cleanup(func() { <-ended; _ = s.Close() })
+	c := api.OverSocket(filepath.Join(dir, "data", SocketFile))
+	b.Cleanup(c.Close)
+	return s, c
 }
