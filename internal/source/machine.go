@@ -61,9 +61,10 @@ func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Ma
 	if err != nil {
 		return made, fmt.Errorf("%s: %w", made.Name, err)
 	}
-	progress(Progress{Note: "listing the files of " + made.Name})
 	copyAll := r.run
-	if r.tar {
+	if !r.tar {
+		progress(Progress{Note: "listing the files of " + made.Name})
+	} else {
 		progress(Progress{Note: made.Name + " has no rsync: copying with tar, which begins again if it is interrupted"})
 		copyAll = func(ctx context.Context, p Place, progress func(Progress)) (map[string]int, error) {
 			return m.fillTar(ctx, p, r, progress)
