@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"pando/internal/mount"
 )
 
 // The exit codes, as those of pando.
@@ -20,6 +22,9 @@ const (
 )
 
 func main() {
+	if mount.IsInside() {
+		os.Exit(mount.Inside())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -29,8 +29,7 @@ type builder struct {
 // privateMounts gives this process mounts of its own, if what it builds from is mounted.
 func (a *app) privateMounts(opt build.Options) error {
 	_, disk := opt.Source.(source.Disk)
-	base := opt.Recipe != nil && opt.Recipe.Base != ""
-	if !disk && !base && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
 		return nil
 	}
 	return mount.Private()

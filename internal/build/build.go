@@ -14,6 +14,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/mount"
 	"pando/internal/store"
 )
 
@@ -48,6 +49,7 @@ type Options struct {
 
 	needs   func(context.Context, DriverOptions) error                 // of what drivers packs; nil: nothing is checked
 	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
+	atOnce  bool                                                       // install recipes without layers
 	anyInit bool                                                       // take a tree without init; the trees of tests boot nowhere
 }
 
@@ -110,6 +112,8 @@ type builder struct {
 
 	root     string        // the tree
 	base     *base         // the copy of the version that a recipe begins with; nil without one
+	layers   *layers       // those that the tree of another recipe is made of; nil without
+	above    mount.Stack   // the tree, where it is made of layers
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
@@ -175,7 +179,12 @@ func (b *builder) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer b.work.close()
-	defer func() { err = errors.Join(err, b.closeBase()) }()
+	defer func() {
+		err = errors.Join(err, b.closeBase())
+		if b.layers != nil {
+			b.layers.close()
+		}
+	}()
 	defer b.endDrivers()
 	unlock := func() {}
 	defer func() { unlock() }()

@@ -255,3 +255,19 @@ func (r *Recipe) key() string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
 }
+
+// publicText is the text without hashes of passwords, for the provenance, which everybody can read. Where YAML has written one in
+// another way, so that it is not found, the whole text is left out.
+func (r *Recipe) publicText() string {
+	text := r.Text
+	for _, u := range r.Users {
+		if u.PasswordHash != "" {
+			text = strings.ReplaceAll(text, u.PasswordHash, "(left out)")
+		}
+	}
+	var left Recipe
+	if err := yaml.Unmarshal([]byte(text), &left); err != nil || slices.ContainsFunc(left.Users, func(u User) bool { return hashWord.MatchString(u.PasswordHash) }) {
+		return "# left out: it has the hash of a password\n"
+	}
+	return text
+}

@@ -39,7 +39,7 @@ func describeRevision(t *testing.T) string {
 	}
 	work := t.TempDir()
 	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: work}}
-	args, err := b.mmdebstrapArgs()
+	args, err := b.mmdebstrapArgs(r, "")
 	if err != nil {
 		t.Fatal(err)
 	}

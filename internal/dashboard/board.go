@@ -245,6 +245,15 @@ func (b *board) since(rev int64) state {
 	return s
 }
 
+// each calls fn for every tile, which it must not keep.
+func (b *board) each(fn func(*tile)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.tiles {
+		fn(&b.tiles[i])
+	}
+}
+
 // mark is a revision as browsers remember it.
 func (b *board) mark(rev int64) string { return b.epoch + "." + strconv.FormatInt(rev, 10) }
 

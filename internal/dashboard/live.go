@@ -99,7 +99,13 @@ func (d *Dashboard) liveFleet(r *http.Request, out *stream, m mapOf, rev int64) 
 
 // counts is how many nodes of a map are in which mood, as JSON.
 func (d *Dashboard) counts(m mapOf) string {
-	body, _ := json.Marshal(m.count(d.board.since(0).tiles)) // words and numbers
+	n := noCounts()
+	d.board.each(func(t *tile) {
+		if m.shows(t) {
+			n[t.mood()]++
+		}
+	})
+	body, _ := json.Marshal(n) // words and numbers
 	return string(body)
 }
 

@@ -146,12 +146,17 @@ func shorten(tiles []tileView) {
 	}
 }
 
-// count is how many nodes on the map are in which mood.
-func (m mapOf) count(tiles []tile) map[mood]int {
+func noCounts() map[mood]int {
 	n := map[mood]int{}
 	for _, kind := range moods {
 		n[kind] = 0
 	}
+	return n
+}
+
+// count is how many nodes on the map are in which mood.
+func (m mapOf) count(tiles []tile) map[mood]int {
+	n := noCounts()
 	for i := range tiles {
 		if m.shows(&tiles[i]) {
 			n[tiles[i].mood()]++

@@ -131,6 +131,27 @@ func TestWaterfall(t *testing.T) {
 	}
 }
 
+// TestWhy: what decides about a node's next boot, the nearest reason first.
+func TestWhy(t *testing.T) {
+	groups := []api.Group{{Group: fleet.Group{Name: "lab", Image: "lab:stable"}}}
+	for _, c := range []struct {
+		change func(*api.Node)
+		want   string
+	}{
+		{func(*api.Node) {}, "group lab follows lab:stable"},
+		{func(n *api.Node) { n.Group = "hall" }, "group hall has no image"},
+		{func(n *api.Node) { n.Version = "lab:v2" }, "set for this node: lab:v2"},
+		{func(n *api.Node) { n.Rollout = "r1" }, "rollout r1 has come to it"},
+		{func(n *api.Node) { n.State = fleet.Discovered }, "nobody has adopted it: it is told to wait"},
+	} {
+		n := upNode("pc001", 0)
+		c.change(&n)
+		if got := why(n, groups); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // TestLocal: the login page sends nobody elsewhere.
 func TestLocal(t *testing.T) {
 	for to, want := range map[string]string{"": "/", "/boots?by=class": "/boots?by=class", "//evil.example": "/", "https://evil.example/": "/",

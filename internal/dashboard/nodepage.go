@@ -56,6 +56,8 @@ func why(n api.Node, groups []api.Group) string {
 	switch {
 	case n.State == fleet.Discovered:
 		return "nobody has adopted it: it is told to wait"
+	case n.Rollout != "":
+		return "rollout " + n.Rollout + " has come to it"
 	case n.Version != "":
 		return "set for this node: " + string(n.Version)
 	}

@@ -158,7 +158,7 @@ func buildImages(ctx context.Context, data string, recipes map[string]string) er
 			return fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
-	return nil
+	return os.RemoveAll(filepath.Join(data, "work")) // layers of the recipes, which no test needs
 }
 
 func abs(path string) string {

@@ -29,8 +29,9 @@ const (
 
 // The key that logs in. It opens machines that live for a minute in a network without a way out.
 var (
-	loginKey   = mustSigner(ed25519.NewKeyFromSeed(seed("pando boot tests")))
-	authorized = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(loginKey.PublicKey())))
+	loginSecret = ed25519.NewKeyFromSeed(seed("pando boot tests"))
+	loginKey    = mustSigner(loginSecret)
+	authorized  = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(loginKey.PublicKey())))
 )
 
 func seed(s string) []byte { h := sha256.Sum256([]byte(s)); return h[:] }
