@@ -13,6 +13,8 @@ LDFLAGS := -s -w -X main.release=$(RELEASE)
 # takes a fifth more processor time for a boot.
 INLINED := runtime internal/runtime/... internal/sync sync/... github.com/klauspost/...
 AGENT_FLAGS := -tags=nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%=)
+# A server also has the program for nodes of the architecture that it is not of itself.
+OTHER_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),amd64,arm64)
 PREFIX ?= /usr/local
 FUZZTIME ?= 20s
 # In continuous integration a skip that test/skips.txt does not expect is a failure.
@@ -44,9 +46,13 @@ bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local di
 	@build/bin/pando-lab alone $(ALONE)
 
 .PHONY: bench-update
-bench-update: build ## what an update of a dozen packages costs in bytes (root, two builds of an image); UPDATE="..." for flags
-	@scripts/install-packages demo
+bench-update: build ## what updates and thirty daily versions cost in bytes, beside casync and whole images (root, an hour); UPDATE="..." for flags
+	@scripts/install-packages rivals
 	@build/bin/pando-lab update $(UPDATE)
+
+.PHONY: bench-fleet
+bench-fleet: ## what a server of 10,000 nodes is asked most: import, list, change, adopt, events
+	@$(WITH_GO) go test -run '^$$' -v -bench '^BenchmarkFleet$$' ./internal/server
 
 .PHONY: bench-build
 bench-build: build ## build, store and publish a tree, beside mksquashfs and tar | gzip (root, an idle machine); BUILD="--tree DIR" for flags
@@ -58,11 +64,17 @@ bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two b
 	@scripts/install-packages demo
 	@build/bin/pando-lab k $(K)
 
+.PHONY: bench-dashboard
+bench-dashboard: ## the dashboard with 10,000 nodes in a headless Chromium: bytes, time to load, time of a frame while boots come in
+	@scripts/install-packages test
+	@$(WITH_GO) go test -run '^$$' -bench BenchmarkDashboard -benchtime 1x ./internal/server
+
 .PHONY: build
-build: ## pando, pando-init and pando-lab into build/bin
+build: ## pando, pando-lab, and pando-init for amd64 and arm64 into build/bin
 	@scripts/install-packages build
 	@$(WITH_GO) go build -trimpath -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/...
 	@$(WITH_GO) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/pando-init
+	@$(WITH_GO) GOARCH=$(OTHER_ARCH) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' -o build/bin/pando-init-$(OTHER_ARCH) ./cmd/pando-init
 
 .PHONY: agent-flags
 agent-flags: # how pando-init is built, for a test of its size
@@ -72,6 +84,7 @@ agent-flags: # how pando-init is built, for a test of its size
 install: build ## pando into PREFIX/bin (/usr/local), the node's program into /usr/lib/pando
 	install -D -m 755 build/bin/pando $(DESTDIR)$(PREFIX)/bin/pando
 	install -D -m 755 build/bin/pando-init $(DESTDIR)/usr/lib/pando/pando-init
+	install -D -m 755 build/bin/pando-init-$(OTHER_ARCH) $(DESTDIR)/usr/lib/pando/pando-init-$(OTHER_ARCH)
 
 .PHONY: test
 test: packages lint test-unit test-boot ## everything that is checked on each change, real boots included

@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
-
-	"pando/internal/build"
-	"pando/internal/store"
 )
 
 // buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file of it, in turns
@@ -57,11 +55,11 @@ type buildRun struct {
 
 // buildResult is what was measured.
 type buildResult struct {
-	Date  time.Time  `json:"date"`
-	Tree  string     `json:"tree"`
-	Bytes int64      `json:"bytes"` // of its files
-	Files int64      `json:"files"`
-	Runs  []buildRun `json:"runs"`
+	Date       time.Time  `json:"date"`
+	Processors int        `json:"processors"`
+	Bytes      int64      `json:"bytes"` // of the tree's files
+	Files      int64      `json:"files"`
+	Runs       []buildRun `json:"runs"`
 }
 
 func (b *buildBench) measure(ctx context.Context) error {
@@ -79,7 +77,7 @@ func (b *buildBench) measure(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	r := buildResult{Date: time.Now().UTC().Truncate(time.Second), Tree: b.tree}
+	r := buildResult{Date: time.Now().UTC().Truncate(time.Second), Processors: runtime.NumCPU()}
 	if r.Bytes, r.Files, err = weigh(b.tree); err != nil { // it is in the page cache from here on, for all of them
 		return err
 	}
@@ -90,11 +88,7 @@ func (b *buildBench) measure(ctx context.Context) error {
 		}
 	}
 	b.report(r)
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(filepath.Join(b.dir, "build.json"), append(text, '\n'), 0o644)
+	return saveJSON(filepath.Join(b.dir, "build.json"), r)
 }
 
 // round measures each way once, from nothing and after a change.
@@ -135,30 +129,13 @@ func (b *buildBench) install(ctx context.Context) error {
 	if b.tree != "" {
 		return nil
 	}
-	find := func() bool {
-		found, err := filepath.Glob(filepath.Join(b.dir, "work", "recipe-*", "tree"))
-		if err == nil && len(found) == 1 {
-			b.tree = found[0]
-		}
-		return b.tree != ""
-	}
-	if find() {
+	if b.tree = installedTree(b.dir); b.tree != "" {
 		return nil
 	}
 	b.say("Installing a tree by the recipe %s; this takes some minutes.", b.recipe)
-	ctx, enough := context.WithCancel(ctx)
-	defer enough()
-	_, err := b.builder(ctx, b.dir, func(o *build.Options) {
-		o.Progress = func(p build.Progress) {
-			if p.Step == build.StepScan {
-				enough()
-			}
-		}
-	})
-	if ctx.Err() == nil || !find() {
-		return fmt.Errorf("install a tree: %w", err)
-	}
-	return nil
+	var err error
+	b.tree, err = b.installTree(ctx, b.dir)
+	return err
 }
 
 // median is that of one figure over the runs of a way.
@@ -173,11 +150,25 @@ func (r buildResult) median(way string, again bool, of func(buildRun) float64) f
 	return all[len(all)/2]
 }
 
+// count is how often each way was measured.
+func (r buildResult) count() (n int) {
+	for _, run := range r.Runs {
+		if run.Way == pandoWay && !run.Again {
+			n++
+		}
+	}
+	return n
+}
+
 // report prints medians, and how they relate to Pando's.
 func (b *buildBench) report(r buildResult) {
-	b.say("\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n", b.runs)
-	b.say("| what | seconds | again | MB written | again | MB of memory |")
-	b.say("| --- | ---: | ---: | ---: | ---: | ---: |")
+	b.say("\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n", r.count())
+	b.say("%s", markdown(r.rows()))
+}
+
+// rows are a line for each way.
+func (r buildResult) rows() []row {
+	out := []row{{"what", "seconds", "again", "seconds of processors", "MB written", "again", "MB of memory"}}
 	for _, way := range buildWays() {
 		cell := func(again bool, of func(buildRun) float64) string {
 			got, ours := r.median(way.name, again, of), r.median(pandoWay, again, of)
@@ -187,8 +178,10 @@ func (b *buildBench) report(r buildResult) {
 			return fmt.Sprintf("%.1f (%.2f)", got, got/ours)
 		}
 		wall := func(x buildRun) float64 { return x.Wall.Seconds() }
+		cpu := func(x buildRun) float64 { return x.CPU.Seconds() }
 		bytes := func(x buildRun) float64 { return mega(x.Bytes) }
 		memory := func(x buildRun) float64 { return mega(x.Memory) }
-		b.say("| %s | %s | %s | %s | %s | %s |", way.name, cell(false, wall), cell(true, wall), cell(false, bytes), cell(true, bytes), cell(false, memory))
+		out = append(out, row{strings.ReplaceAll(way.name, "|", `\|`), cell(false, wall), cell(true, wall), cell(false, cpu), cell(false, bytes), cell(true, bytes), cell(false, memory)})
 	}
+	return out
 }

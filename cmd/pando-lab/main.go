@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"pando/internal/mount"
 )
 
 // The exit codes, as those of pando.
@@ -20,6 +22,9 @@ const (
 )
 
 func main() {
+	if mount.IsInside() {
+		os.Exit(mount.Inside())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -30,7 +35,7 @@ const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
-  pando-lab update [--archive ADDRESS] [--dir build/storm]
+  pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm] | --page docs/benchmarks-images.md
   pando-lab build [--tree DIR] [--runs 3] [--dir build/build]
   pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags

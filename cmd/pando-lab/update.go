@@ -3,36 +3,50 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
-	"pando/internal/build"
-	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
 )
 
-// update measures what an update of packages costs: an image is built of the packages that a release of Debian had at its
-// last point release, and again with the updates since, with the same kernel, and the bytes of objects that are new are counted.
+// update measures what changes of an image cost: a tree is installed of the packages that a release of Debian had at its last
+// point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps or sends trees.
 type update struct {
 	lab
 	archive string // address of Debian's archive
+	page    string // "": measure; else write the page
+	days    int
+	atMost  time.Duration // 0: until it is done
+	work    string        // trees and versions that are measured
 }
 
 const updateSuite = "bookworm"
+
+// updateRecipe is the tree of the measurement: a small server with what a laboratory installs, so that there are enough
+// packages of which Debian has newer ones.
+const updateRecipe = `from: debian:` + updateSuite + `
+mirrors: [deb %s ` + updateSuite + ` main]
+packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-cli, nodejs, poppler-utils, ghostscript,
+  libarchive-tools, xsltproc, sqlite3, libnss3-tools, xz-utils, openssl, wget]
+`
 
 func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	u := &update{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page takes it")
+	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page of storms takes it")
 	f.StringVar(&u.archive, "archive", "", "address of an archive that has "+updateSuite+" without later updates (default: this machine's own)")
+	f.StringVar(&u.page, "page", "", "write this page from update.json, and from build.json beside it or in build/build, and measure nothing")
+	f.DurationVar(&u.atMost, "for", 0, "stop after so long, between two versions; the same command goes on (default: when it is done)")
+	f.IntVar(&u.days, "days", 30, "how many daily versions are made")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -46,14 +60,40 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 // updateResult is what was measured, in bytes.
 type updateResult struct {
 	Date     time.Time `json:"date"`
-	Packages []string  `json:"packages"` // that changed, as name, version before and after
+	Packages []string  `json:"packages"` // that changed at once, as name, version before and after
 	Kernel   string    `json:"kernel"`   // of both
 	Image    int64     `json:"image"`    // of the root's objects, compressed
 	New      int64     `json:"new"`      // of objects that the version before did not have
+
+	Tree  int64       `json:"tree"`  // of the files, before compression
+	Ways  []wayResult `json:"ways"`  // Pando's is the first one
+	Steps []dayResult `json:"steps"` // the daily versions
+
+	Plan  []plannedDay `json:"plan,omitempty"`  // of all days
+	Begun bool         `json:"begun,omitempty"` // the daily versions have their first one
+	Busy  bool         `json:"busy,omitempty"`  // something was begun and not ended
 }
 
-// mostNew is the aim: so much of a compressed image may be new.
-const mostNew = 0.38
+// wayResult is what one way of keeping trees had to write.
+type wayResult struct {
+	Name   string  `json:"name"`
+	Whole  int64   `json:"whole"`  // the first version
+	Update int64   `json:"update"` // all updates at once, after the first version
+	Days   []int64 `json:"days"`   // each daily version, after the one before it; none: it was not done each day
+}
+
+// dayResult is one daily version.
+type dayResult struct {
+	What     string   `json:"what"`
+	Packages []string `json:"packages,omitempty"` // those that changed
+	Update   bool     `json:"update"`             // it is one source package of Debian's updates
+}
+
+// mostNew is the aim: so much of a compressed image may be new; mostNewOne: of one package.
+const (
+	mostNew    = 0.38
+	mostNewOne = 0.05
+)
 
 // target is the update's line; nil: it was not measured.
 func (r *updateResult) target() target {
@@ -66,39 +106,192 @@ func (r *updateResult) target() target {
 }
 
 func (u *update) measure(ctx context.Context) error {
+	if u.page != "" {
+		return u.writePage()
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: packages are installed")
+	}
+	begin := time.Now()
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(u.dir, "store-")
+	u.work = filepath.Join(u.dir, "update-run")
+	r, err := u.goOn(ctx)
+	for more := true; more && err == nil; {
+		if u.atMost > 0 && time.Since(begin) > u.atMost {
+			u.say("It is not done; the same command goes on from here.")
+			return nil
+		}
+		more, err = u.next(ctx, r)
+	}
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
-	if u.archive == "" {
-		if u.archive, err = ownArchive(ctx); err != nil {
-			return err
+	u.say("\n%s", r.table())
+	return os.RemoveAll(u.work)
+}
+
+// goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
+func (u *update) goOn(ctx context.Context) (*updateResult, error) {
+	r, err := readBeside[updateResult](filepath.Join(u.work, "x"), "update.json")
+	if err == nil && r != nil && !r.Busy {
+		return r, nil
+	}
+	base, err := u.base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(u.work), os.MkdirAll(u.work, 0o755)); err != nil {
+		return nil, err
+	}
+	first, second := u.tree("tree"), u.tree("second")
+	if err := errors.Join(copyTree(ctx, base, first.path), copyTree(ctx, base, second.path)); err != nil {
+		return nil, err
+	}
+	r = &updateResult{Date: time.Now().UTC().Truncate(time.Second), Kernel: first.kernel()}
+	if r.Tree, _, err = weigh(first.path); err != nil {
+		return nil, err
+	}
+	was, err := second.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	updates, err := second.updates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range updates {
+		if err := second.install(ctx, true, p.packages...); err != nil {
+			return nil, err
 		}
 	}
-	before, err := u.image(ctx, work, "mirrors: [deb "+u.archive+" "+updateSuite+" main]\n")
+	is, err := second.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Packages, r.Plan = changed(was, is), planDays(updates, u.days)
+	u.say("%d packages are newer: %s", len(r.Packages), strings.Join(r.Packages, ", "))
+	return r, u.save(r)
+}
+
+func (u *update) tree(name string) updateTree {
+	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.dir, "update-debs")}
+}
+
+// next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed is not
+// known afterwards, so that all begins anew then.
+func (u *update) next(ctx context.Context, r *updateResult) (more bool, err error) {
+	r.Busy = true
+	if err := u.save(r); err != nil {
+		return false, err
+	}
+	ways := updateWays(&u.lab)
+	if n := len(r.Ways); n < len(ways) {
+		err = u.atOnce(ctx, ways[n], r)
+	} else {
+		err = u.day(ctx, r)
+	}
+	if err != nil {
+		return false, err
+	}
+	r.Busy = false
+	return len(r.Ways) < len(ways) || len(r.Steps) < len(r.Plan), u.save(r)
+}
+
+// atOnce measures the first version, and one with all updates, in one way.
+func (u *update) atOnce(ctx context.Context, way updateWay, r *updateResult) (err error) {
+	dir := filepath.Join(u.work, "once")
+	x := wayResult{Name: way.name}
+	if x.Whole, err = way.add(ctx, dir, u.tree("tree").path); err == nil {
+		x.Update, err = way.add(ctx, dir, u.tree("second").path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", way.name, err)
+	}
+	r.Ways = append(r.Ways, x)
+	r.Image, r.New = r.Ways[0].Whole, r.Ways[0].Update
+	u.say("%-28s %7.1f MB, then %6.1f MB new, %.3f", x.Name, mega(x.Whole), mega(x.Update), float64(x.Update)/float64(x.Whole))
+	return os.RemoveAll(dir)
+}
+
+// day measures the next daily version; before the first of them that which it is made of.
+func (u *update) day(ctx context.Context, r *updateResult) error {
+	tree, line := u.tree("tree"), "the first version"
+	if r.Begun {
+		d := r.Plan[len(r.Steps)]
+		was, err := tree.packages(ctx)
+		if err == nil {
+			err = tree.do(ctx, d)
+		}
+		if err != nil {
+			return fmt.Errorf("day %d, %s: %w", len(r.Steps)+1, d.What, err)
+		}
+		is, err := tree.packages(ctx)
+		if err != nil {
+			return err
+		}
+		r.Steps = append(r.Steps, dayResult{What: d.What, Packages: changed(was, is), Update: d.Update})
+		line = fmt.Sprintf("day %d, %s", len(r.Steps), d.What)
+	}
+	got, err := u.addDay(ctx, filepath.Join(u.work, "days-"), tree.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	for i, w := range r.Ways {
+		bytes, ok := got[w.Name]
+		if ok && r.Begun {
+			r.Ways[i].Days = append(w.Days, bytes)
+		}
+		if ok {
+			line += fmt.Sprintf("; %s %.2f MB", w.Name, mega(bytes))
+		}
+	}
+	r.Begun = true
+	u.say("%s", line)
+	return nil
+}
+
+// save writes what was measured so far, for the next run and for pages.
+func (u *update) save(r *updateResult) error {
+	if err := saveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
+		return err
+	}
+	public := *r
+	public.Plan, public.Busy, public.Begun = nil, false, false
+	return saveJSON(filepath.Join(u.dir, "update.json"), public)
+}
+
+// saveJSON writes a result for people and for pages.
+func saveJSON(path string, result any) error {
+	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return err
 	}
-	after, err := u.image(ctx, work, "packages: [\"linux-image-{architecture}/"+updateSuite+"\"]\n")
-	if err != nil {
-		return err
+	return store.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// addDay keeps a version in each of the daily ways, all at the same time.
+func (u *update) addDay(ctx context.Context, prefix, tree string) (map[string]int64, error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	got := map[string]int64{}
+	for _, way := range updateWays(&u.lab) {
+		if !way.daily {
+			continue
+		}
+		wg.Go(func() {
+			bytes, err := way.add(ctx, prefix+way.name, tree)
+			mu.Lock()
+			defer mu.Unlock()
+			if got[way.name] = bytes; err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", way.name, err))
+			}
+		})
 	}
-	if before.Manifest.Kernel.Release != after.Manifest.Kernel.Release {
-		return fmt.Errorf("the kernel changed too, from %s to %s", before.Manifest.Kernel.Release, after.Manifest.Kernel.Release)
-	}
-	r := updateResult{Date: time.Now().UTC().Truncate(time.Second), Packages: changed(before.Provenance.Packages, after.Provenance.Packages), Kernel: after.Manifest.Kernel.Release,
-		Image: after.Manifest.Sizes.Stored, New: after.NewBytes}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	u.say("%d packages changed: %s", len(r.Packages), strings.Join(r.Packages, ", "))
-	u.say("New in the second version: %.1f MB of %.1f MB, %.3f", mega(r.New), mega(r.Image), float64(r.New)/float64(r.Image))
-	return store.WriteFile(filepath.Join(u.dir, "update.json"), append(b, '\n'), 0o644)
+	wg.Wait()
+	return got, failed
 }
 
 // changed lists packages that are in both with another version.
@@ -113,52 +306,4 @@ func changed(before, after []image.Package) (out []string) {
 		}
 	}
 	return out
-}
-
-// ownArchive is where this machine has the release from.
-func ownArchive(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages").Output()
-	if err == nil {
-		for line := range strings.Lines(string(out)) {
-			if uri, ok := strings.CutPrefix(line, updateSuite+" "); ok {
-				return strings.TrimSpace(uri), nil
-			}
-		}
-	}
-	return "", fmt.Errorf("this machine's apt knows no archive of %s (name one with --archive)", updateSuite)
-}
-
-// image builds a version of the release with a line of a recipe.
-func (u *update) image(ctx context.Context, work, line string) (build.Result, error) {
-	text := "from: debian:" + updateSuite + "\n" + line
-	file := filepath.Join(work, "recipe.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return build.Result{}, err
-	}
-	u.say("Building by the recipe\n%s", text)
-	r, err := u.buildImage(ctx, work, file)
-	if err != nil {
-		return r, fmt.Errorf("build by the recipe\n%s%w", text, err)
-	}
-	return r, nil
-}
-
-// buildImage builds a version by a recipe, with keys and store below a directory, and no server.
-func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result, error) {
-	r, err := build.LoadRecipe(recipe)
-	if err != nil {
-		return build.Result{}, err
-	}
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return build.Result{}, err
-	}
-	keys, err := identity.Open(filepath.Join(work, "keys"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	dir, err := store.OpenDir(filepath.Join(work, "store"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	return build.Image(ctx, build.Options{Recipe: r, Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) bootCommand() *cobra.Command {
-	return noun("boot", "Attempts to boot, and their timelines", a.bootList(), a.bootShow(), a.bootRecord())
+	return noun("boot", "Attempts to boot, and their timelines", a.bootList(), a.bootShow(), a.bootStats(), a.bootCompare(), a.bootExport(), a.bootRecord())
 }
 
 func (a *app) bootList() *cobra.Command {

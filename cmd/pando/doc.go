@@ -5,7 +5,7 @@
 //	pando status | watch | doctor  what is going on, and what is wrong
 //
 // Commands that read print a table, or with --json a stable object. A target is a node set: pc[001-120],
-// @group, label=value, joined with commas. Everything but `up`, `serve`, `image build` and `doctor` is a
+// @group, label=value, joined with , & ! and ^. Everything but `up`, `serve`, `image build` and `doctor` is a
 // client of the HTTP API: by the socket in the data directory, or remotely by --server and --token. The exit
 // codes are in exit.go and docs/cli.md.
 //

@@ -34,6 +34,7 @@ func (a *app) imageBuild() *cobra.Command {
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
 ` + strings.Join(build.BuiltinRecipes(), ", ") + `. docs/images.md says what else an image is made from.`,
 		Example: `  pando image build debian --recipe debian:bookworm
+  pando image build debian-arm64 --recipe debian:bookworm --architecture arm64
   pando image build lab --recipe lab.yaml --tag canary
   pando image build rescue --from-dir /srv/rescue
   pando image build kiosk --from-oci registry.example/kiosk:2
@@ -48,10 +49,10 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 	fl := c.Flags()
 	f.sourceFlags.add(fl)
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
-	fl.StringVar(&f.format, "format", "auto", "root file system: "+strings.Join(image.FileSystems(), ", ")+"; auto: the first of these that the image's kernel can read")
+	fl.StringVar(&f.format, "format", "auto", formatUsage())
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
-	fl.BoolVar(&f.fresh, "fresh", false, "install or unpack again, also where an interrupted build left a whole tree")
+	fl.BoolVar(&f.fresh, "fresh", false, "install or unpack again: take nothing of earlier builds, neither layers of the recipe nor a tree that was not finished")
 	return a.readFlags(c)
 }
 
@@ -86,6 +87,11 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 		}
 		opt.Recipe = opt.Recipe.WithBase(version)
 	}
+	if opt.Recipe != nil {
+		if err := b.sameArchitecture(ctx, opt.Recipe.Architecture); err != nil {
+			return err
+		}
+	}
 	b.options = opt
 	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {
@@ -97,17 +103,27 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 // workDir is where unfinished builds are: beside the store, so that there is room.
 func workDir(data string) string { return filepath.Join(data, "work") }
 
+func formatUsage() string {
+	return "root file system: " + strings.Join(image.FileSystems(), ", ") + "; auto: the first of these that the image's kernel can read"
+}
+
+// formatOf is the kind of root file system that is asked for; "" is any that the kernel can read.
+func formatOf(name string) (string, error) {
+	if name != "auto" && !slices.Contains(image.FileSystems(), name) {
+		return "", withHint(usagef("--format %s: no such root file system", name), "use auto or one of "+strings.Join(image.FileSystems(), ", "))
+	}
+	return strings.TrimPrefix(name, "auto"), nil
+}
+
 // options checks the flags, and reads the recipe if there is one.
 func (f buildFlags) options(data string) (build.Options, error) {
 	opt := build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, FreshTree: f.fresh, Builder: release}
 	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
 		return opt, &usageError{err}
 	}
-	switch {
-	case slices.Contains(image.FileSystems(), f.format):
-		opt.Format = f.format
-	case f.format != "auto":
-		return opt, withHint(usagef("--format %s: no such root file system", f.format), "use auto or one of "+strings.Join(image.FileSystems(), ", "))
+	var err error
+	if opt.Format, err = formatOf(f.format); err != nil {
+		return opt, err
 	}
 	if abs, err := filepath.Abs(data); err == nil && f.fromHost {
 		f.choice.Exclude = append(f.choice.Exclude, abs) // it has the images, and the keys

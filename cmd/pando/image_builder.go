@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,8 +29,7 @@ type builder struct {
 // privateMounts gives this process mounts of its own, if what it builds from is mounted.
 func (a *app) privateMounts(opt build.Options) error {
 	_, disk := opt.Source.(source.Disk)
-	base := opt.Recipe != nil && opt.Recipe.Base != ""
-	if !disk && !base && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
 		return nil
 	}
 	return mount.Private()
@@ -74,6 +74,22 @@ func (b *builder) open(ctx context.Context) error {
 }
 
 func (b *builder) close() { b.client.Close() }
+
+// sameArchitecture refuses what the server will refuse, before the minutes that a build takes.
+func (b *builder) sameArchitecture(ctx context.Context, architecture string) error {
+	img, err := b.client.Image(ctx, b.name)
+	var refused *api.Error
+	if errors.As(err, &refused) && refused.Code == api.NotFound {
+		return nil
+	}
+	for _, v := range img.Versions {
+		if v.Architecture != "" && v.Architecture != architecture {
+			return withHint(usagef("image %s is for %s, and this would be for %s", b.name, v.Architecture, architecture),
+				"give it a name of its own: pando image build "+b.name+"-"+architecture)
+		}
+	}
+	return err
+}
 
 // run does it, with progress on the screen.
 func (b *builder) run(do func(build.Options) (build.Result, error)) (build.Result, error) {

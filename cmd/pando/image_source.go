@@ -35,7 +35,7 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	f.choice.add(fl)
 	fl.StringVar(&f.fromOCI, "from-oci", "", "build from a container image: a reference, a layout directory, or an archive of docker save")
 	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
-	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a container image (default: this machine's)")
+	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a recipe or a container image (default: the recipe's, or this machine's)")
 	fl.StringVar(&f.kernelFrom, "kernel-from", "", "image, directory, tarball or container image whose kernel and modules the tree gets")
 	fl.Var(&f.maxSize, "max-size", "bytes that the files of an unpacked tree may have, such as 20G (default: what is free on the disk)")
 }
@@ -51,7 +51,7 @@ func (f *sourceFlags) into(opt *build.Options) error {
 		flag, value string
 		set         func() error
 	}{
-		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipe(f.recipe); return err }},
+		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipeFor(f.recipe, f.architecture); return err }},
 		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
 		{"--from-disk", f.fromDisk, func() error { opt.Source = source.Disk{File: f.fromDisk, Choice: f.choice.Choice}; return nil }},
 		{"--from-host", host, func() error { opt.Source = source.Machine{Choice: f.choice.Choice}; return nil }},
@@ -70,6 +70,9 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	}
 	if given != 1 {
 		return withHint(usagef("give one of %s", strings.Join(names, ", ")), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
+	}
+	if f.architecture != "" && f.recipe == "" && f.fromOCI == "" {
+		return withHint(usagef("--architecture chooses one of several, and what the image is made from has one"), "leave it out")
 	}
 	err := set()
 	if err == nil {

@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeWatch(), a.nodeDiff(), a.nodeCache())
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeCache())
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -99,8 +101,8 @@ func (a *app) printNode(n api.Node) {
 		address = n.Address.String()
 	}
 	pairs := []string{"node", n.Name, "state", nodeState(n), "group", n.Group, "labels", labels(n.Labels),
-		"MACs", join(n.MACs), "fixed address", address, "version override", string(n.Version),
-		"kernel args", strings.Join(n.KernelArgs, " "), "UUID", n.UUID, "serial", n.Serial,
+		"MACs", join(n.MACs), "fixed address", address,
+		"own settings", strings.ReplaceAll(strings.Join(n.Overrides.Set(), ", "), "_", " "), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift), "rollout", n.Rollout}
 	if h := n.Hardware; h != nil {
@@ -120,6 +122,20 @@ func (a *app) printNode(n api.Node) {
 		}
 	}
 	fields(a.out, pairs...)
+	a.printEffective(n.Effective)
+}
+
+// printEffective shows where each setting of a node comes from.
+func (a *app) printEffective(values []fleet.Value) {
+	if len(values) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out)
+	t := newTable(a.out, "SETTING", "VALUE", "FROM", "INSTEAD OF")
+	for _, v := range values {
+		t.row(strings.ReplaceAll(v.Setting, "_", " "), v.Value, v.From, strings.Join(v.Over, ", "))
+	}
+	t.flush()
 }
 
 func drift(d bool) string {

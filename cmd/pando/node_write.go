@@ -14,13 +14,20 @@ func (a *app) nodeCreate() *cobra.Command {
 	var n api.NodeCreate
 	var macs, pairs []string
 	var version string
+	var settings settingFlags
 	c := &cobra.Command{
-		Use:     "create NODE --mac MAC",
-		Short:   "Record a node before it is seen",
-		Example: `  pando node create pc001 --mac 52:54:00:12:34:56 --group lab --address 10.0.0.11`,
-		Args:    cobra.ExactArgs(1),
-		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) (err error) {
+		Use:   "create NODE",
+		Short: "Record a node before it is seen, by its MAC address or its serial number",
+		Example: `  pando node create pc001 --mac 52:54:00:12:34:56 --group lab --address 10.0.0.11
+  pando node create pc002 --serial CZC1234567 --group lab`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.call(func(ctx context.Context, c *api.Client, args []string) (err error) {
 			n.Name, n.Version = args[0], fleet.Ref(version)
+			if n.Overrides, err = settings.overrides(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			if n.MACs, err = parseMACs(macs); err != nil {
 				return err
 			}
@@ -33,15 +40,17 @@ func (a *app) nodeCreate() *cobra.Command {
 			}
 			a.printf("node %s created in group %s\n", made.Name, made.Group)
 			return nil
-		}),
+		})(cmd, args)
 	}
 	f := c.Flags()
+	f.StringVar(&n.Serial, "serial", "", "serial number of the machine, as its firmware tells it: the first machine with it is the node")
 	f.StringArrayVar(&macs, "mac", nil, "MAC address, once per NIC")
 	f.StringVar(&n.Group, "group", "", "group (default \"default\")")
 	f.StringArrayVar(&pairs, "label", nil, "label KEY=VALUE")
 	f.StringVar(&n.Address, "address", "", "fixed IPv4 address")
 	f.StringVar(&version, "version", "", "image of this node instead of its group's: NAME:TAG or NAME@sha256:...")
 	f.StringArrayVar(&n.KernelArgs, "kernel-arg", nil, "kernel argument, after the group's")
+	settings.add(c)
 	return c
 }
 
@@ -74,10 +83,11 @@ func parseLabels(pairs []string) (map[string]string, error) {
 
 // nodeSetFlags are the flags of `node set` as they are typed.
 type nodeSetFlags struct {
-	name, group, address, version string
-	labels, kernelArgs            []string
-	addMACs, removeMACs           []string
-	dryRun                        bool
+	name, group, address, version, serial string
+	labels, kernelArgs                    []string
+	addMACs, removeMACs, inherit          []string
+	dryRun                                bool
+	settingFlags
 }
 
 func (a *app) nodeSet() *cobra.Command {
@@ -87,6 +97,8 @@ func (a *app) nodeSet() *cobra.Command {
 		Short: "Change nodes: all that are named, or none",
 		Example: `  pando node set 'pc[001-030]' --group lab --dry-run
   pando node set pc007 --version lab:canary
+  pando node set 'room=b12!@kiosks' --peers off
+  pando node set pc007 --inherit peers,cache
   pando node set @lab --label room=B12 --label old=`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeNodes,
@@ -113,6 +125,9 @@ func (a *app) nodeSet() *cobra.Command {
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel arguments, replacing those the nodes have; one empty: none")
 	fl.StringArrayVar(&f.addMACs, "add-mac", nil, "MAC address that this node has too")
 	fl.StringArrayVar(&f.removeMACs, "remove-mac", nil, "MAC address that this node does not have")
+	fl.StringVar(&f.serial, "serial", "", "serial number of one node")
+	f.add(c)
+	fl.StringSliceVar(&f.inherit, "inherit", nil, "settings that the nodes have as their group again, such as peers,cache-size")
 	a.writeFlags(c, &f.dryRun)
 	return c
 }
@@ -136,6 +151,16 @@ func (f *nodeSetFlags) request(nodes string, given func(string) bool) (api.NodeS
 	if given("kernel-arg") {
 		args := notEmpty(f.kernelArgs)
 		req.KernelArgs = &args
+	}
+	if given("serial") {
+		req.Serial = &f.serial
+	}
+	for _, name := range f.inherit {
+		req.Inherit = append(req.Inherit, strings.ReplaceAll(name, "-", "_"))
+	}
+	var err error
+	if req.Overrides, err = f.overrides(given); err != nil {
+		return req, err
 	}
 	pairs, err := parseLabels(f.labels)
 	if err != nil {
@@ -225,6 +250,8 @@ func (a *app) printChanges(did string, ch api.Changes) error {
 		return writeJSON(a.out, ch)
 	}
 	changed := 0
+	same := map[string][]string{} // nodes by what happened to them
+	var order []string
 	for _, n := range ch.Nodes {
 		what := strings.Join(n.Fields, "; ")
 		if what == "" {
@@ -232,7 +259,13 @@ func (a *app) printChanges(did string, ch api.Changes) error {
 		} else {
 			changed++
 		}
-		a.printf("%s: %s\n", n.Node, what)
+		if same[what] == nil {
+			order = append(order, what)
+		}
+		same[what] = append(same[what], n.Node)
+	}
+	for _, what := range order {
+		a.printf("%s: %s\n", fleet.Fold(same[what]), what)
 	}
 	if ch.DryRun {
 		a.printf("%d of %d nodes would be %s; nothing was done\n", changed, len(ch.Nodes), did)

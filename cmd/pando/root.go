@@ -37,7 +37,8 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Boot fleets of machines that have no operating system of their own",
 		Long: `Pando boots fleets of machines that have no operating system of their own from one image in one place.
 
-A target is a node set: pc[001-120], @group, label=value, joined with commas.`,
+A target is a node set: pc[001-120], pc*, @group, label=value. From left to right "," adds, "&" keeps what both have, "!" takes away
+and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@lab'. Quote it, for the shell's sake.`,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
@@ -52,7 +53,8 @@ A target is a node set: pc[001-120], @group, label=value, joined with commas.`,
 	f.StringVar(&a.server, "server", os.Getenv("PANDO_SERVER"), "remote server, a host or https://host:8443 (environment: PANDO_SERVER)")
 	f.StringVar(&a.token, "token", "", "token for the remote server; better in the environment (PANDO_TOKEN), where nobody else can read it")
 	root.AddGroup(&cobra.Group{ID: "daily", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Things:"})
-	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(), a.versionCommand())
+	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(),
+		a.applyCommand(), a.exportCommand(), a.versionCommand())
 	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.rolloutCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
 		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand())
 	checkArgs(root)

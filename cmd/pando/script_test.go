@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(agent, []byte("\x7fELF not really a program"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"seed": seed, "answers": answers, "code": code, "bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf,
+			"seed": seed, "answers": answers, "history": history, "code": code, "bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -83,6 +83,27 @@ func answers(ts *testscript.TestScript, neg bool, _ []string) {
 		select {
 		case <-ctx.Done():
 			ts.Fatalf("answers: %v", err)
+		case <-tick.C:
+		}
+	}
+}
+
+// history waits until the server's history has so many boots: it is written a moment after the events.
+func history(ts *testscript.TestScript, _ bool, args []string) {
+	c := api.OverSocket(socketPath(ts.Getenv("DATA")))
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		boots, err := c.History(ctx, api.HistoryQuery{})
+		if err == nil && fmt.Sprint(len(boots)) == args[0] {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			ts.Fatalf("history has %d boots, %v", len(boots), err)
 		case <-tick.C:
 		}
 	}

@@ -30,6 +30,8 @@ type serveFlags struct {
 	store               storeFlags
 	verbose, noProbe    bool
 	menu, noRouter      bool
+	dashboard           string
+	dashboardOpen       bool
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -43,6 +45,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the data path: boot files and images")
 	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control channel")
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
+	fl.StringVar(&f.dashboard, "dashboard", server.DefaultDashboard, "loopback address of the pages for browsers, or off")
+	fl.BoolVar(&f.dashboardOpen, "dashboard-open", false, "let everybody on this machine use the dashboard without a token")
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
@@ -97,7 +101,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})),
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
+		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.BootFiles == "" {
 		cfg.BootFiles = server.DefaultBootFiles

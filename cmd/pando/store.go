@@ -24,7 +24,7 @@ func (a *app) storeCollect() *cobra.Command {
 		Use:   "gc",
 		Short: "Remove versions that nothing holds, and objects that nothing names",
 		Long: `Remove versions that nothing holds, then objects that no version names, then the work of builds that nobody went on
-with. The server does it once a day by itself. A version is held by a tag, by a group or node that wants it, by a
+with, and layers of recipes that no build used for a day. The server does it once a day by itself. A version is held by a tag, by a group or node that wants it, by a
 node that runs it or boots it, and for a day after it was written; the newest three of each image stay to go back to.`,
 		Example: `  pando store gc --dry-run
   pando store gc --keep 0 --grace 1h`,
@@ -69,7 +69,7 @@ func (a *app) printCollected(c api.StoreCollected) {
 		a.printf("version %s of %s: nothing holds it\n", v.Version.Short(), orNone(v.Image))
 	}
 	for _, w := range c.Work {
-		a.printf("unfinished build %s: %s, last changed %s\n", w.Name, size(w.Bytes), ago(a.now(), w.Used))
+		a.printf("work of a build, %s: %s, last used %s\n", w.Name, size(w.Bytes), ago(a.now(), w.Used))
 	}
 	done := "removed"
 	if c.DryRun {
@@ -125,7 +125,7 @@ func (a *app) printUsage(u api.StoreUsage) {
 	}
 	pairs = append(pairs, "several images", sizeOf(u.Shared), "boot packs", sizeOf(u.Packs), "named by nothing", sizeOf(u.Unnamed),
 		"store", fmt.Sprintf("%s in %d objects; %s if each version were kept by itself", size(u.Bytes), u.Objects, size(u.Whole)),
-		"unfinished builds", sizeOf(u.Work))
+		"unfinished builds", sizeOf(u.Work), "layers of recipes", sizeOf(u.Layers))
 	fields(a.out, pairs...)
 	for _, b := range u.Broken {
 		a.printf("not counted: %s\n", b)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
+	"pando/internal/bucket"
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -40,7 +41,7 @@ have no names.`,
 		},
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "mend what can be mended")
-	c.Flags().StringArrayVar(&from, "from", nil, "another store, to mend from: its directory, or the address of a server")
+	c.Flags().StringArrayVar(&from, "from", nil, "another store, to mend from: its directory, the address of a server, or s3://BUCKET/PREFIX (its endpoint from AWS_ENDPOINT_URL)")
 	return a.readFlags(c)
 }
 
@@ -108,7 +109,7 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 	}
 	in := store.Inspection{Keys: keys.Ring.Trust().Accepted(), Versions: only, Only: only != nil, Repair: repair}
 	for _, f := range from {
-		s, err := second(f)
+		s, err := second(ctx, f)
 		if err != nil {
 			return err
 		}
@@ -139,8 +140,15 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 	return a.printChecked(ctx, dir, names, report)
 }
 
-// second opens another store: a data directory, a store, or a server.
-func second(from string) (store.Second, error) {
+// second opens another store: a data directory, a store, a server, or a bucket.
+func second(ctx context.Context, from string) (store.Second, error) {
+	if strings.HasPrefix(from, "s3://") {
+		b, err := bucket.Open(ctx, bucket.Config{URL: from}.FromEnvironment())
+		if err != nil {
+			return nil, err
+		}
+		return store.Away{In: b}, nil
+	}
 	if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
 		return &store.HTTP{URL: from, Client: &http.Client{Timeout: 5 * time.Minute}}, nil
 	}
@@ -150,7 +158,7 @@ func second(from string) (store.Second, error) {
 			return store.Beside{Dir: d}, err
 		}
 	}
-	return nil, usagef("--from %q: neither a store (a directory with objects in it) nor http://SERVER", from)
+	return nil, usagef("--from %q: neither a store (a directory with objects in it) nor http://SERVER nor s3://BUCKET/PREFIX", from)
 }
 
 // versionNames are what versions are called, and which ones there should be.

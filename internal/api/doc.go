@@ -8,6 +8,6 @@
 // certificate authority nor a host name. Durations on the wire are nanoseconds, sizes are bytes, times are
 // RFC 3339. A client ignores fields that it does not know; a server refuses them.
 //
-// The words are those of package fleet. A selection is a node set as a person writes it, "pc[001-120]",
-// "@group" or "label=value", joined with commas; the server resolves it.
+// The words are those of package fleet. A selection is a node set as a person writes it, "pc[001-120]!pc007",
+// "@group" or "label=value&@group"; the server resolves it.
 package api

@@ -11,6 +11,7 @@ type Error struct {
 	Code    Code   `json:"code"`           // for programs
 	Message string `json:"message"`        // for people: what failed, lower case
 	Hint    string `json:"hint,omitempty"` // what to do about it
+	Item    string `json:"item,omitempty"` // of a declaration: what it is about, "node pc001"
 }
 
 // ErrorBody wraps an Error on the wire.

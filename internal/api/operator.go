@@ -18,6 +18,8 @@ type Node struct {
 	Hardware *fleet.Hardware `json:"hardware,omitempty"` // as it was reported last
 	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
 	Status   *NodeStatus     `json:"status,omitempty"`
+
+	Effective []fleet.Value `json:"effective,omitempty"` // its settings and where each comes from; only where one node is shown
 }
 
 // NodeList answers GET /v1/nodes.
@@ -28,12 +30,15 @@ type NodeList struct {
 // NodeCreate is the body of POST /v1/nodes.
 type NodeCreate struct {
 	Name       string            `json:"name"`
-	MACs       []fleet.MAC       `json:"macs"`
-	Group      string            `json:"group,omitempty"` // "": the default group
+	MACs       []fleet.MAC       `json:"macs,omitempty"`   // none: the first machine with its serial number
+	Serial     string            `json:"serial,omitempty"` // as the machine's firmware tells it (DMI)
+	Group      string            `json:"group,omitempty"`  // "": the default group
 	Labels     map[string]string `json:"labels,omitempty"`
 	Address    string            `json:"address,omitempty"` // fixed IPv4 address
 	Version    fleet.Ref         `json:"version,omitempty"`
 	KernelArgs []string          `json:"kernel_args,omitempty"`
+
+	fleet.Overrides
 }
 
 // NodeSet is the body of PATCH /v1/nodes: which nodes, and what of them changes. A nil field stays as it is.
@@ -48,6 +53,10 @@ type NodeSet struct {
 	KernelArgs *[]string          `json:"kernel_args,omitempty"`
 	AddMACs    []fleet.MAC        `json:"add_macs,omitempty"` // only for one node
 	RemoveMACs []fleet.MAC        `json:"remove_macs,omitempty"`
+	Serial     *string            `json:"serial,omitempty"` // only for one node
+
+	fleet.Overrides          // settings that the nodes have otherwise than their group from now on
+	Inherit         []string `json:"inherit,omitempty"` // names of settings that they have as their group from now on
 }
 
 // NodeAdopt is the body of POST /v1/nodes/adopt: discovered nodes become adopted ones.

@@ -48,12 +48,13 @@ type WorkDir struct {
 // StoreUsage answers GET /v1/store/usage. Bytes are those of the files.
 type StoreUsage struct {
 	Objects int          `json:"objects"`
-	Bytes   int64        `json:"bytes"` // of all objects; the parts below but Work add up to it
+	Bytes   int64        `json:"bytes"` // of all objects; the parts below but Work and Layers add up to it
 	Images  []ImageUsage `json:"images"`
 	Shared  int64        `json:"shared"`  // of these bytes, what several images share, boot packs left out
 	Packs   int64        `json:"packs"`   // what boot packs alone name
 	Unnamed int64        `json:"unnamed"` // what nothing names: of interrupted builds, or for the next `pando store gc`
 	Work    int64        `json:"work"`    // unfinished builds, outside of the store
+	Layers  int64        `json:"layers"`  // what recipes were built from, for the next build; outside of the store, too
 	Whole   int64        `json:"whole"`   // what the versions would take if each were kept by itself
 	Broken  []string     `json:"broken"`  // versions whose index cannot be read, with why
 }

@@ -44,6 +44,8 @@ type agent struct {
 	last     api.NodeStatus
 	beat     time.Duration             // after how much silence the node gives a sign of life
 	spoke    atomic.Pointer[time.Time] // when the server last took a word, of whichever goroutine
+	again    time.Time                 // before which a status that did not arrive is not sent again
+	wait     time.Duration             // the longest that again may be off
 	booted   atomic.Bool
 	systemd  *api.Systemd
 	asked    int // times that systemd gave an account, whole or not

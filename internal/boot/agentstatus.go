@@ -23,6 +23,9 @@ const (
 
 // status reads the daemons' counters and systemd's figures, reports incidents, and says what is worth saying.
 func (a *agent) status(ctx context.Context) {
+	if time.Now().Before(a.again) {
+		return
+	}
 	s := a.read(ctx)
 	post, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -39,9 +42,16 @@ func (a *agent) status(ctx context.Context) {
 	}
 	if err != nil {
 		a.logf("report status: %v", err)
+		a.later()
 		return
 	}
-	a.beat = nextBeat()
+	a.beat, a.wait, a.again = nextBeat(), 0, time.Time{}
+}
+
+// later puts the next try off by chance, and by more each time: when a server comes back all nodes are waiting for it.
+func (a *agent) later() {
+	a.wait = min(max(2*a.wait, 2*lookEvery), beatEvery)
+	a.again = time.Now().Add(rand.N(a.wait))
 }
 
 // read is the status of this moment.

@@ -184,7 +184,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	client := store.NewClient(blockConns)
 	var sources []store.Source
 	for _, url := range d.cfg.sources() {
-		sources = append(sources, &store.HTTP{URL: url, Client: client})
+		sources = append(sources, &store.HTTP{URL: url, Client: client, Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) }})
 	}
 	failover, err := store.NewFailover(d.watch, sources...)
 	if err != nil {

@@ -96,7 +96,7 @@ type Route struct {
 // BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
 // block daemon is replaced.
 type BlockStatus struct {
-	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero" served without
+	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "bucket", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero" served without
 	Reads     int64            `json:"reads"`    // requests answered to the kernel
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified

@@ -16,7 +16,8 @@ import (
 type counter int
 
 const (
-	bytesServer counter = iota
+	bytesServer counter = iota // with those of a bucket
+	bytesBucket
 	bytesPeer
 	bytesUploaded
 	bytesCache
@@ -147,8 +148,9 @@ func (l ledger) incidents(since int64) []Incident {
 
 // status is the part of a BlockStatus that the ledger knows.
 func (l ledger) status(since int64) BlockStatus {
+	bucket := l.get(bytesBucket)
 	return BlockStatus{
-		Bytes: map[string]int64{"server": l.get(bytesServer), "cache": l.get(bytesCache), "zero": l.get(bytesZero),
+		Bytes: map[string]int64{"server": max(0, l.get(bytesServer)-bucket), "bucket": bucket, "cache": l.get(bytesCache), "zero": l.get(bytesZero),
 			"pack": l.get(bytesPack), "peer": l.get(bytesPeer),
 			"disk": l.get(bytesDisk), "ram": l.get(bytesRAM)},
 		Uploaded: l.get(bytesUploaded),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -120,15 +119,3 @@ func (b *base) changed(rel string) bool {
 }
 
 func (b *base) close() error { return b.mounts.Close() }
-
-// canRun tells whether this machine runs programs of an architecture.
-func canRun(architecture string) error {
-	interpreter := map[string]string{"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}[architecture]
-	if architecture == hostArchitecture {
-		return nil
-	}
-	if _, err := os.Stat("/proc/sys/fs/binfmt_misc/" + interpreter); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the image is for %s, and this machine does not run its programs: install qemu-user-static", architecture)
-	}
-	return nil
-}

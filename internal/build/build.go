@@ -14,6 +14,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/mount"
 	"pando/internal/store"
 )
 
@@ -46,7 +47,9 @@ type Options struct {
 	Progress func(Progress)   // nil: nobody is told; called from one goroutine at a time
 	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
 
+	needs   func(context.Context, DriverOptions) error                 // of what drivers packs; nil: nothing is checked
 	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
+	atOnce  bool                                                       // install recipes without layers
 	anyInit bool                                                       // take a tree without init; the trees of tests boot nowhere
 }
 
@@ -109,11 +112,14 @@ type builder struct {
 
 	root     string        // the tree
 	base     *base         // the copy of the version that a recipe begins with; nil without one
+	layers   *layers       // those that the tree of another recipe is made of; nil without
+	above    mount.Stack   // the tree, where it is made of layers
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
-	format   string // kind of root file system
-	mkfs     string // what wrote it, and of which version
+	format   string        // kind of root file system
+	mkfs     string        // what wrote it, and of which version
+	early    *earlyDrivers // being packed
 	manifest image.Manifest
 	ids      map[chunk.ID]bool // distinct objects so far
 }
@@ -152,7 +158,7 @@ func newBuilder(opt Options) (*builder, error) {
 		opt.Now = time.Now
 	}
 	if opt.drivers == nil {
-		opt.drivers = Drivers
+		opt.drivers, opt.needs = Drivers, checkNeeds
 	}
 	enc, err := chunk.NewEncoder(opt.Workers)
 	if err != nil {
@@ -173,7 +179,13 @@ func (b *builder) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer b.work.close()
-	defer func() { err = errors.Join(err, b.closeBase()) }()
+	defer func() {
+		err = errors.Join(err, b.closeBase())
+		if b.layers != nil {
+			b.layers.close()
+		}
+	}()
+	defer b.endDrivers()
 	unlock := func() {}
 	defer func() { unlock() }()
 	steps := []struct {
@@ -182,7 +194,10 @@ func (b *builder) run(ctx context.Context) (err error) {
 	}{
 		{StepTree, b.makeTree},
 		{StepScan, b.scanTree},
-		{StepErofs, b.makeRaw},
+		{StepErofs, func(ctx context.Context) error {
+			b.beginDrivers(ctx)
+			return b.makeRaw(ctx)
+		}},
 		{StepKernel, func(ctx context.Context) (err error) {
 			if unlock, err = b.lockStore(ctx); err != nil {
 				return err

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/mount"
 )
-
-const hostArchitecture = runtime.GOARCH
 
 // ChangeOptions says which version is changed, and how.
 type ChangeOptions struct {
@@ -144,8 +141,12 @@ func (c *change) inside(ctx context.Context) error {
 // build makes a version of the copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
-	if can, _ := readable(c.base.root, c.base.manifest.Kernel.Release); slices.Contains(can, c.base.manifest.Root.FileSystem) {
-		opt.Format = c.base.manifest.Root.FileSystem // as it was, unless the kernel that can read it went
+	if kernel, err := KernelOf(c.base.root); err == nil {
+		was := c.base.manifest
+		can, _ := readable(c.base.root, kernel.Release)
+		if kernel.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {
+			opt.Format = was.Root.FileSystem // as it was, unless the kernel that can read it went
+		}
 	}
 	opt.FromDir, opt.Parent, opt.Command = c.base.root, c.Version, c.Command.Args
 	opt.CommandLine = append(append([]string{}, c.base.manifest.CommandLine...), opt.CommandLine...)

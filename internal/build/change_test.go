@@ -124,6 +124,32 @@ func TestChangeOfNothing(t *testing.T) {
 	}
 }
 
+// What a kernel can read may be known from /boot only, which no version has: a copy stays what it was, and so does a recipe's.
+func TestChangeKeepsTheFormat(t *testing.T) {
+	tree, data := runnableTree(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(tree, "boot/config-6.1.0-test"), []byte("CONFIG_SQUASHFS=y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(tree, "usr/lib/modules/6.1.0-test/kernel/fs")); err != nil {
+		t.Fatal(err)
+	}
+	opt := testOptions(t, data, tree)
+	first := mustBuild(t, opt)
+	second := mustChange(t, data, first, "echo new > /etc/new")
+	r, err := ParseRecipe("lab.yaml", []byte("from: lab\ncustomize: ['echo newer > /etc/new']\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := testOptions(t, data, "")
+	from.Recipe = r.WithBase(second.Version)
+	third := mustBuild(t, from)
+	for i, v := range []Result{first, second, third} {
+		if v.Manifest.Root.FileSystem != image.Squashfs {
+			t.Errorf("version %d is %s", i+1, v.Manifest.Root.FileSystem)
+		}
+	}
+}
+
 // A command that fails makes nothing, unless somebody says that it is to be kept.
 func TestChangeFails(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()

@@ -8,17 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Unfinished is the work directory of a build that has not ended.
+// Unfinished is the work directory of a build that has not ended, or has the layers of recipes for the next build.
 type Unfinished struct {
-	Name  string
-	Bytes int64     // on the disk
-	Used  time.Time // last change
+	Name   string
+	Bytes  int64     // on the disk
+	Used   time.Time // last change
+	Layers bool
 }
 
 // WorkDirs lists the work directories below parent, by name. One that does not exist has none.
@@ -31,7 +33,7 @@ func WorkDirs(parent string) (out []Unfinished, err error) {
 		if !d.IsDir() {
 			continue
 		}
-		u := Unfinished{Name: d.Name()}
+		u := Unfinished{Name: d.Name(), Layers: strings.HasPrefix(d.Name(), layerPrefix)}
 		if u.Bytes, u.Used, err = measureWork(filepath.Join(parent, d.Name())); err != nil {
 			return out, fmt.Errorf("look at unfinished builds: %w", err)
 		}

@@ -17,13 +17,23 @@ const kernelWindow = 32 << 20
 // compressCPIO packs an archive for the kernel's initramfs unpacker. The compressor is compiled in, not the
 // host's zstd tool: the result is part of a version's digest and must not change with the build machine.
 func compressCPIO(raw []byte) ([]byte, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression),
-		zstd.WithWindowSize(kernelWindow), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true))
+	enc, err := newCPIOEncoder(1)
 	if err != nil {
-		return nil, fmt.Errorf("compress cpio: %w", err)
+		return nil, err
 	}
 	packed := enc.EncodeAll(raw, nil)
 	return packed, enc.Close()
+}
+
+// newCPIOEncoder makes one that packs some archives at a time. Each of these has 66 MB, for a window and the tables of the best
+// level; an encoder of its own for each archive left 100 MB behind until they were collected.
+func newCPIOEncoder(atOnce int) (*zstd.Encoder, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(kernelWindow),
+		zstd.WithEncoderConcurrency(atOnce), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("compress cpio: %w", err)
+	}
+	return enc, nil
 }
 
 // compressAgent packs the agent's cpio for the kernel. No digest of a version covers it, so the program zstd may pack it, or

@@ -17,17 +17,25 @@ import (
 // newTree is the name of a tree while it is installed.
 const newTree = "tree.new"
 
-// install makes the tree of a recipe with mmdebstrap.
-func (b *builder) install(ctx context.Context) error {
+// install makes the tree of a recipe with mmdebstrap. lists is a directory that gets what apt knows of the archive; "" none.
+func (b *builder) install(ctx context.Context, r *Recipe, tree, lists string) error {
 	for _, left := range []string{newTree, "files", "tmp"} {
 		if err := removeTree(b.work.file(left)); err != nil {
 			return err
 		}
 	}
+	if err := canRun(b.Recipe.Architecture); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(b.work.file("tmp"), 0o700); err != nil {
 		return err
 	}
-	args, err := b.mmdebstrapArgs()
+	if lists != "" {
+		if err := os.MkdirAll(lists, 0o700); err != nil {
+			return err
+		}
+	}
+	args, err := b.mmdebstrapArgs(r, lists)
 	if err != nil {
 		return err
 	}
@@ -59,13 +67,12 @@ func (b *builder) install(ctx context.Context) error {
 	if err := b.giveKernel(ctx, b.work.file(newTree)); err != nil {
 		return err
 	}
-	return os.Rename(b.work.file(newTree), b.root)
+	return os.Rename(b.work.file(newTree), tree)
 }
 
 // mmdebstrapArgs is the command line for the recipe. Without mirrors of the recipe's own, mmdebstrap takes
 // Debian's, with updates and security.
-func (b *builder) mmdebstrapArgs() ([]string, error) {
-	r := b.Recipe
+func (b *builder) mmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 	components := r.Components
 	if len(components) == 0 {
 		components = []string{"main"}
@@ -80,11 +87,11 @@ func (b *builder) mmdebstrapArgs() ([]string, error) {
 		// The user _apt may not look into the work directory.
 		`--aptopt=APT::Sandbox::User "root"`,
 	}
-	repositories, err := b.repositoryHooks()
+	repositories, err := b.repositoryHooks(r)
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := b.fileHooks()
+	hooks, err := b.fileHooks(r)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +99,20 @@ func (b *builder) mmdebstrapArgs() ([]string, error) {
 	for _, c := range append(r.settings(), r.Customize...) {
 		args = append(args, `--customize-hook=chroot "$1" /bin/sh -euc `+shellQuote(c))
 	}
+	if lists != "" {
+		args = append(args, `--customize-hook=if test -d "$1/var/lib/apt/lists"; then cp -a "$1/var/lib/apt/lists/." `+shellQuote(lists)+"; fi")
+	}
 	args = append(args, r.Suite, b.work.file(newTree))
 	return append(args, r.Mirrors...), nil
 }
 
 // fileHooks writes the recipe's files beside the tree and makes the hooks that put them into it.
-func (b *builder) fileHooks() ([]string, error) {
+func (b *builder) fileHooks(r *Recipe) ([]string, error) {
 	if err := os.MkdirAll(b.work.file("files"), 0o700); err != nil {
 		return nil, err
 	}
 	var hooks []string
-	for i, f := range b.Recipe.Files {
+	for i, f := range r.Files {
 		from := filepath.Join(b.work.file("files"), strconv.Itoa(i))
 		if err := os.WriteFile(from, []byte(f.Content), 0o600); err != nil {
 			return nil, err
@@ -121,14 +131,14 @@ func (b *builder) fileHooks() ([]string, error) {
 
 // repositoryHooks writes the recipe's repositories beside the tree and makes the hooks that put them into it, before
 // packages are looked for.
-func (b *builder) repositoryHooks() ([]string, error) {
+func (b *builder) repositoryHooks(recipe *Recipe) ([]string, error) {
 	if err := os.MkdirAll(b.work.file("files"), 0o700); err != nil {
 		return nil, err
 	}
 	var hooks []string
-	for _, r := range b.Recipe.Repositories {
+	for _, r := range recipe.Repositories {
 		from := filepath.Join(b.work.file("files"), r.Name+sourcesSuffix)
-		if err := os.WriteFile(from, []byte(r.sources(b.Recipe)), 0o600); err != nil {
+		if err := os.WriteFile(from, []byte(r.sources(recipe)), 0o600); err != nil {
 			return nil, err
 		}
 		hooks = append(hooks, fmt.Sprintf(`--setup-hook=mkdir -p "$1%[1]s" && install -m 644 %[2]s "$1%[1]s/%[3]s"`,

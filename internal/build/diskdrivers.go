@@ -54,7 +54,7 @@ func diskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (out Drive
 	}
 	opt := DriverOptions{Tree: dir, Release: m.Kernel.Release}
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
-	if _, _, err = p.closure(driverLists(m.Root.FileSystem)[0]); err != nil { // base comes with it
+	if _, _, err = p.closure(driverLists(m.Root.FileSystem, m.Architecture)[0]); err != nil { // base comes with it
 		return out, err
 	}
 	list := diskList()

@@ -18,12 +18,16 @@ type driverList struct {
 	pci       image.PCIList // NICs that it is for; "": those that the aliases of nics name
 }
 
-// driverLists is the content of K, for a root file system of a kind. The base part is unpacked because each boot loads most of it and zstd is
+// driverLists is the content of K, for a root file system of a kind and an architecture. The base part is unpacked because each boot loads most of it and zstd is
 // several times faster than the kernel's xz; of the net part a boot loads one or two modules, so those stay
 // as the distribution packed them, which is also smaller.
-func driverLists(fileSystem string) []driverList {
+func driverLists(fileSystem, architecture string) []driverList {
 	if fileSystem == "" {
 		fileSystem = image.Erofs
+	}
+	adapters := wiredAdapters + usbHosts + usbAdapters + transceivers
+	if architecture == "arm64" {
+		adapters += boardAdapters
 	}
 	return []driverList{
 		{name: "base", unpack: true,
@@ -31,7 +35,7 @@ func driverLists(fileSystem string) []driverList {
 			devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi
 				virtio_pci virtio_mmio virtio_net virtio_rng`),
 			nics: []string{"virtio_net"}, pci: "1af4:1000,1041"}, // the aliases are those of every virtio device
-		{name: "net", devices: strings.Fields(wiredAdapters + usbHosts + usbAdapters + transceivers)},
+		{name: "net", devices: strings.Fields(adapters)},
 	}
 }
 
@@ -43,6 +47,14 @@ const wiredAdapters = `
 	sis190 sis900 tulip natsemi 3c59x pcnet32
 	tg3 bnx2 bnx2x bnxt_en be2net qede enic mlx4_en mlx5_core
 	ena gve vmxnet3 hv_netvsc pci_hyperv xen_netfront
+`
+
+// boardAdapters are Ethernet adapters of arm64 processors and boards, which are on no bus that is searched: HiSilicon,
+// Cavium and Marvell, Ampere, Socionext, Qualcomm, AMD, NXP, Broadcom, Rockchip, Allwinner, Amlogic. A board that UEFI
+// describes by a device tree may want drivers of clocks and pins beside, which are not here.
+const boardAdapters = `
+	hns3 hns_enet_drv hns_dsaf nicvf nicpf thunder_bgx mvneta mvpp2 xgene_enet xgene_enet_v2 netsec qcom_emac amd_xgbe
+	fsl_dpaa2_eth fsl_enetc fec genet macb bcmgenet stmmac_platform dwmac_generic dwmac_rk dwmac_sun8i dwmac_meson8b
 `
 
 // usbHosts are the host controllers that USB adapters hang on.

@@ -18,6 +18,8 @@ type DriverOptions struct {
 	Firmware string // directory with firmware files, looked at before the tree's /lib/firmware; "" none
 	Log      *slog.Logger
 
+	Architecture string // "arm64" has adapters of its own; "": amd64
+
 	FileSystem string // kind of the root file system; "": erofs
 
 	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is called by one
@@ -52,9 +54,12 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	}
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
 	var out []DriverCPIO
-	packing := newPacking()
+	packing, err := newPacking()
+	if err != nil {
+		return nil, err
+	}
 	defer packing.wait()
-	for _, list := range append(driverLists(opt.FileSystem), nicLists()...) {
+	for _, list := range append(driverLists(opt.FileSystem, opt.Architecture), nicLists()...) {
 		if list.insteadOf != "" {
 			if list = p.beside(out[0], list); len(list.nics) == 0 {
 				continue
@@ -68,10 +73,7 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 		packing.add(d.Data, opt.Packed)
 		out = append(out, d)
 	}
-	packed, err := packing.wait()
-	if err != nil {
-		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
-	}
+	packed := packing.wait()
 	for i := range out {
 		d := &out[i]
 		d.Data = packed[i]
@@ -81,6 +83,27 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 		}
 	}
 	return out, nil
+}
+
+// checkNeeds finds before the long work what Drivers would fail for after it: a kernel that lacks what every boot loads.
+func checkNeeds(ctx context.Context, opt DriverOptions) error {
+	tree, err := openModules(ctx, opt.Tree, opt.Release)
+	if err != nil {
+		return fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
+	}
+	var lacks []string
+	for _, list := range driverLists(opt.FileSystem, opt.Architecture) {
+		for _, n := range list.always {
+			if tree.modules[n] == nil && !tree.builtin[n] {
+				lacks = append(lacks, n)
+			}
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("kernel %s has no %s, neither as a module nor built in, and no node boots without: "+
+			"install the package with its other modules, or another kernel", opt.Release, strings.Join(lacks, ", "))
+	}
+	return nil
 }
 
 // driverPacker packs one list after another; a module that is taken goes into no further part.

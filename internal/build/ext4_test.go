@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -147,6 +148,40 @@ func TestExt4GrowsByAByte(t *testing.T) {
 		t.Errorf("%d of %d bytes are new", second.NewBytes, first.NewBytes)
 	}
 	t.Logf("a byte more in one file: %d of %d bytes are new", second.NewBytes, first.NewBytes)
+}
+
+// A file of 100 GB with next to nothing in it: ext4 takes no time and no room for it; EROFS has no holes, and where there is no room
+// the error names the file.
+func TestHugeSparseFile(t *testing.T) {
+	needBuilder(t)
+	tree := t.TempDir()
+	makeTree(t, tree, append(ext4Tree(), node{path: "srv/disk", mode: unix.S_IFREG | 0o644, size: 100 << 30, data: []byte("the end")}))
+	opt := testOptions(t, t.TempDir(), tree)
+	var peak, before unix.Rusage
+	begin := time.Now()
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
+		t.Fatal(err)
+	}
+	r := mustBuild(t, opt)
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &peak); err != nil {
+		t.Fatal(err)
+	}
+	if r.Manifest.Root.Size < 100<<30 || r.Manifest.Sizes.Stored > 20<<20 {
+		t.Errorf("%d bytes are stored as %d", r.Manifest.Root.Size, r.Manifest.Sizes.Stored)
+	}
+	t.Logf("100 GB in %s, %d MB stored, %d MB of memory at most (before: %d)", time.Since(begin).Round(time.Second), r.Manifest.Sizes.Stored>>20, peak.Maxrss>>10, before.Maxrss>>10)
+	checkStore(t, opt.Store, 1)
+	var st unix.Statfs_t
+	if err := unix.Statfs(tree, &st); err != nil || int64(st.Bavail)*st.Bsize > 100<<30 {
+		t.Logf("there is room for it here; %v", err)
+		return
+	}
+	if err := os.WriteFile(tree+"/boot/config-6.1.0-test", []byte("CONFIG_EROFS_FS=y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Image(t.Context(), opt); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), `most of them in "/srv/disk"`) {
+		t.Errorf("as EROFS: %v", err)
+	}
 }
 
 // Attributes that ext4 has no room for are an error that names the file.

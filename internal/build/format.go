@@ -30,6 +30,9 @@ func (e *FormatError) Error() string {
 // can read none the drivers say what is missing.
 func (b *builder) chooseFormat(k TreeKernel) error {
 	can, why := readable(b.root, k.Release)
+	if was := b.formatBefore(k.Release); was != "" && !slices.Contains(can, was) {
+		can, why = append(can, was), append(why, "but the version before it is "+was)
+	}
 	b.format = image.Erofs
 	switch {
 	case b.Format != "" && !slices.Contains(can, b.Format):
@@ -43,6 +46,26 @@ func (b *builder) chooseFormat(k TreeKernel) error {
 	return nil
 }
 
+// formatBefore is what the version that a tree is a copy of has for a root file system, if it has the same kernel: that can read it, whatever
+// the tree says. What was below /boot, such as the kernel's options, is in no version.
+func (b *builder) formatBefore(release string) string {
+	if b.Parent == "" {
+		return ""
+	}
+	v, err := b.Store.GetVersion(b.Parent)
+	if err != nil {
+		return "" // it is only asked for what it was
+	}
+	m, err := image.Decode(v.Manifest)
+	if err != nil || m.Kernel.Release != release {
+		return ""
+	}
+	return m.Root.FileSystem
+}
+
+// kernelOptions are the options of the kernel's build by which it knows a file system.
+var kernelOptions = map[string]string{image.Erofs: "CONFIG_EROFS_FS", image.Squashfs: "CONFIG_SQUASHFS", image.Ext4: "CONFIG_EXT4_FS"}
+
 // readable lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that is known of
 // each. A module counts when it is there: some distributions have it in a package of its own.
 func readable(tree, release string) (can, why []string) {
@@ -52,7 +75,7 @@ func readable(tree, release string) (can, why []string) {
 		switch {
 		case len(moduleGlob(tree, release, "kernel/fs/"+kind+"/"+kind+".ko*")) > 0:
 			why = append(why, "has "+kind+" as a module")
-		case config["CONFIG_"+strings.ToUpper(kind)+"_FS"] == "y", strings.Contains(builtin, "/"+kind+".ko"):
+		case config[kernelOptions[kind]] == "y", strings.Contains(builtin, "/"+kind+".ko"):
 			why = append(why, "has "+kind+" built in")
 		default:
 			why = append(why, "lacks "+kind)

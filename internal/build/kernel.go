@@ -27,16 +27,26 @@ type TreeKernel struct {
 // NoKernelError says that a tree cannot boot and what is missing.
 type NoKernelError struct {
 	Tree    string
-	Missing string // what, and which package brings it
+	Missing string // what
+	Install string // which package brings it; "": none would
 }
 
 func (e *NoKernelError) Error() string {
-	return fmt.Sprintf("tree %s has no kernel that can boot: %s", e.Tree, e.Missing)
+	text := fmt.Sprintf("tree %s has no kernel that can boot: %s", e.Tree, e.Missing)
+	if e.Install != "" {
+		text += "; " + e.Install
+	}
+	return text
 }
 
 // kernelPackages says where kernels come from, for whoever built a tree without.
-const kernelPackages = "install the kernel's package (Debian: linux-image-amd64 or linux-image-arm64; " +
-	"Ubuntu: linux-image-generic; Fedora: kernel-core and kernel-modules)"
+func kernelPackages(tree string) string {
+	debian := "linux-image-amd64 or linux-image-arm64"
+	if a := treeArchitecture(tree); a != "" {
+		debian = "linux-image-" + a
+	}
+	return "install the kernel's package (Debian: " + debian + "; Ubuntu: linux-image-generic; Fedora: kernel-core and kernel-modules)"
+}
 
 // KernelOf finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
 // modules. The error is a *NoKernelError that says what is missing. Links do not lead out of the tree.
@@ -54,11 +64,11 @@ func kernelIn(tree, release string) (TreeKernel, error) {
 	defer root.Close()
 	images := slices.DeleteFunc(kernelImages(root), func(k TreeKernel) bool { return release != "" && k.Release != release })
 	if len(images) == 0 {
-		missing := "neither /boot/vmlinuz-* nor /usr/lib/modules/*/vmlinuz is there; " + kernelPackages
+		missing := "neither /boot/vmlinuz-* nor /usr/lib/modules/*/vmlinuz is there"
 		if exists(path.Join(tree, ".dockerenv")) || !exists(path.Join(tree, "lib/modules")) {
 			missing += "; it looks like a container's tree, and those have no kernel"
 		}
-		return TreeKernel{}, &NoKernelError{tree, missing}
+		return TreeKernel{}, &NoKernelError{tree, missing, kernelPackages(tree)}
 	}
 	var lacks []string
 	for _, k := range images {
@@ -68,12 +78,12 @@ func kernelIn(tree, release string) (TreeKernel, error) {
 		}
 		k.Architecture, err = kernelArchitecture(root, k)
 		if err != nil {
-			return k, &NoKernelError{tree, err.Error()}
+			return k, &NoKernelError{Tree: tree, Missing: err.Error()}
 		}
 		return k, nil
 	}
-	return TreeKernel{}, &NoKernelError{tree, fmt.Sprintf("/%s has no modules in /usr/lib/modules/%s; %s",
-		images[0].Path, strings.Join(lacks, ", "), kernelPackages)}
+	return TreeKernel{}, &NoKernelError{tree, fmt.Sprintf("/%s has no modules in /usr/lib/modules/%s", images[0].Path, strings.Join(lacks, ", ")),
+		kernelPackages(tree)}
 }
 
 // kernelImages lists the kernel images of a tree, the newest release first.
@@ -163,17 +173,25 @@ func kernelArchitecture(root *os.Root, k TreeKernel) (string, error) {
 		return "", fmt.Errorf("/%s: %w", k.Path, err)
 	}
 	head = head[:n]
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		data, err := readKernel(root, k.Path)
+		if err != nil {
+			return "", err
+		}
+		if !isARM64(data) {
+			return "", fmt.Errorf("/%s is packed with gzip and not a kernel image for arm64", k.Path)
+		}
+		return "arm64", checkEFI(bytes.NewReader(data), int64(len(data)), k)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("/%s: %w", k.Path, err)
+	}
 	switch {
 	case len(head) > 0x264 && string(head[0x202:0x206]) == "HdrS":
-		info, err := f.Stat()
-		if err != nil {
-			return "", fmt.Errorf("/%s: %w", k.Path, err)
-		}
 		return "amd64", checkBzImage(head, info.Size(), k)
-	case len(head) > 64 && string(head[56:60]) == "ARM\x64":
-		return "arm64", nil
-	case len(head) > 16 && string(head[:2]) == "MZ" && bytes.Contains(head[:16], []byte("zimg")):
-		return "arm64", nil // an EFI image that unpacks itself, as arm64 distributions ship it
+	case isARM64(head):
+		return "arm64", checkEFI(f, info.Size(), k)
 	}
 	return "", fmt.Errorf("/%s is not a kernel image for amd64 or arm64", k.Path)
 }
@@ -201,7 +219,8 @@ func checkBzImage(head []byte, size int64, k TreeKernel) error {
 
 // addKernel is the step that stores kernel and drivers.
 func (b *builder) addKernel(ctx context.Context) error {
-	k, err := b.kernelOf()
+	<-b.early.done
+	k, err := b.early.kernel, b.early.err
 	if err != nil {
 		return err
 	}
@@ -210,7 +229,7 @@ func (b *builder) addKernel(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
-	data, err := root.ReadFile(k.Path)
+	data, err := sentKernel(root, k)
 	if err != nil {
 		return fmt.Errorf("kernel: %w", err)
 	}
@@ -227,14 +246,9 @@ func (b *builder) addKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	packed := func(archive []byte) []byte { return memory.stored(ctx, archive) }
-	opt := DriverOptions{Tree: b.root, Release: k.Release, Firmware: b.Firmware, FileSystem: b.format, Log: b.Log, Packed: packed}
-	drivers, err := b.drivers(ctx, opt)
-	if err != nil {
-		return err
-	}
+	drivers := b.early.packed
 	if k.Architecture == "amd64" {
-		updates, err := Microcode(opt)
+		updates, err := Microcode(b.early.opt)
 		if err != nil {
 			return err
 		}
@@ -255,6 +269,10 @@ func (b *builder) addKernel(ctx context.Context) error {
 			InsteadOf: d.InsteadOf, For: d.For, PCI: d.PCI})
 	}
 	return errors.Join(w.Sync(ctx), memory.save())
+}
+
+func (b *builder) driverOptions(k TreeKernel) DriverOptions {
+	return DriverOptions{Tree: b.root, Release: k.Release, Architecture: k.Architecture, Firmware: b.Firmware, FileSystem: b.format, Log: b.Log}
 }
 
 // storeWriter is what put needs of a store.Writer.

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +51,7 @@ type family struct {
 func families() []family {
 	return []family{
 		{[]string{"ubuntu"}, "apt-get install", map[string]string{"kernel": "linux-image-generic", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server"}},
-		{[]string{"debian"}, "apt-get install", map[string]string{"kernel": "linux-image-amd64", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server"}},
+		{[]string{"debian"}, "apt-get install", map[string]string{"kernel": "linux-image-{architecture}", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server"}},
 		{[]string{"fedora", "rhel", "centos"}, "dnf install",
 			map[string]string{"kernel": "kernel-core kernel-modules", "init": "systemd", "udev": "systemd-udev", "ssh": "openssh-server"}},
 		{[]string{"suse", "opensuse"}, "zypper install", map[string]string{"kernel": "kernel-default", "init": "systemd systemd-sysvcompat", "udev": "udev", "ssh": "openssh-server"}},
@@ -69,11 +70,14 @@ func (b *builder) bootable() (warnings []string, err error) {
 	defer root.Close()
 	var fatal, other, parts []string
 	var noKernel *NoKernelError
-	switch _, err := b.kernelOf(); {
+	architecture := treeArchitecture(b.root)
+	switch k, err := b.kernelOf(); {
 	case errors.As(err, &noKernel):
 		fatal, parts = append(fatal, "no kernel: "+noKernel.Missing), append(parts, "kernel")
 	case err != nil:
 		return nil, err
+	case architecture != "" && architecture != k.Architecture:
+		fatal, parts = append(fatal, fmt.Sprintf("no kernel of its own: /%s is for %s, and its programs are for %s", k.Path, k.Architecture, architecture)), append(parts, "kernel")
 	}
 	for _, n := range needs() {
 		if slices.ContainsFunc(n.paths, func(p string) bool { return inTree(b.root, p) }) || n.part == "init" && (b.anyInit || b.namesInit()) {
@@ -87,7 +91,7 @@ func (b *builder) bootable() (warnings []string, err error) {
 		}
 	}
 	if len(fatal) > 0 {
-		return nil, &NotBootableError{b.root, append(fatal, other...), brief(root, parts)}
+		return nil, &NotBootableError{b.root, append(fatal, other...), brief(root, parts, cmp.Or(architecture, hostArchitecture))}
 	}
 	for _, o := range other {
 		warnings = append(warnings, "there is "+o)
@@ -105,14 +109,17 @@ func (b *builder) namesInit() bool {
 }
 
 // brief names the packages that the tree's distribution has for the parts.
-func brief(root *os.Root, parts []string) string {
+func brief(root *os.Root, parts []string, architecture string) string {
 	out := "install what is missing"
+	if slices.Contains(parts, "kernel") {
+		out = kernelPackages(root.Name())
+	}
 	if f, ok := familyOf(root); ok {
 		var packages []string
 		for _, p := range parts {
 			packages = append(packages, f.packages[p])
 		}
-		out = "in the tree: " + f.install + " " + strings.Join(packages, " ")
+		out = "in the tree: " + f.install + " " + strings.ReplaceAll(strings.Join(packages, " "), "{architecture}", architecture)
 	}
 	if slices.Contains(parts, "kernel") {
 		out += "\na kernel can also come from another image or tree: --kernel-from"
@@ -147,15 +154,10 @@ func familyOf(root *os.Root) (family, bool) {
 
 // inTree tells whether a file is there. Links are followed as a node follows them, with the tree as "/".
 func inTree(tree, name string) bool {
-	dir, err := unix.Open(tree, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	f, err := openInTree(tree, name, unix.O_PATH)
 	if err != nil {
 		return false
 	}
-	defer unix.Close(dir)
-	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return false
-	}
-	unix.Close(fd)
+	f.Close()
 	return true
 }

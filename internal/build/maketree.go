@@ -53,6 +53,15 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if b.Recipe != nil && b.Recipe.Base != "" {
 		return b.changeBase(ctx)
 	}
+	if b.Recipe != nil {
+		err := b.canLayer()
+		if err == nil && !b.atOnce {
+			return b.makeLayers(ctx)
+		}
+		if err != nil {
+			b.Progress(Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + oneLine(err) + ")"})
+		}
+	}
 	b.root = b.work.file("tree")
 	of, err := b.treeOf(ctx)
 	if err != nil {
@@ -69,7 +78,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if b.Source != nil {
 		err = b.fill(ctx)
 	} else {
-		err = b.install(ctx)
+		err = b.install(ctx, b.Recipe, b.root, "")
 	}
 	if err != nil {
 		return err

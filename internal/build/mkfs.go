@@ -45,7 +45,7 @@ func (b *builder) makeRaw(ctx context.Context) (err error) {
 	if err := b.work.drop(rawImage); err != nil {
 		return err
 	}
-	if err := roomFor(b.work.path, b.scan.Bytes); err != nil {
+	if err := b.roomForRaw(); err != nil {
 		return err
 	}
 	if err := b.writeRaw(ctx); err != nil {
@@ -63,6 +63,20 @@ func (b *builder) makeRaw(ctx context.Context) (err error) {
 		return fmt.Errorf("write raw image: %w", err)
 	}
 	return b.work.putStamp(rawImage, stamp{Of: of, Made: b.Now(), Size: fileSize(f.Name())})
+}
+
+// roomForRaw fails early where the raw image has no room. What is a hole of the tree is one of the image in ext4 only.
+func (b *builder) roomForRaw() error {
+	size := b.scan.Bytes
+	if b.format == image.Ext4 {
+		size -= b.scan.Holes
+	}
+	err := roomFor(b.work.path, size)
+	if err != nil && size > b.scan.Bytes-b.scan.Holes && b.scan.Holes > size/2 {
+		err = fmt.Errorf("%w; %d MB of it are holes, most of them in %s: leave it out of the tree, or build with --format ext4, which keeps holes",
+			err, b.scan.Holes/1e6, shown("/"+b.scan.HoleName))
+	}
+	return err
 }
 
 // writer is what writes the raw image, and of which version: another one may write other bytes.

@@ -168,6 +168,9 @@ func (b *builder) collect(ctx context.Context, out <-chan packed, starts []int64
 
 // pack reads and packs one chunk, unless the memory knows its object.
 func (b *builder) pack(f *os.File, start int64, size int, memory *memory) packed {
+	if data, _, err := nextData(f, start, start+int64(size)); err == nil && data == start+int64(size) {
+		return packed{entry: chunk.Entry{RawSize: size, Codec: chunk.Zero}} // a hole is not read
+	}
 	raw := make([]byte, size)
 	if _, err := f.ReadAt(raw, start); err != nil {
 		return packed{err: fmt.Errorf("read raw image at %d: %w", start, err)}

@@ -53,7 +53,7 @@ func (b *builder) fillProvenance() {
 		p.FromDir = "" // a place that is gone by now
 	}
 	if b.Recipe != nil {
-		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.Text
+		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.publicText()
 	}
 	p.Packages = packagesOf(b.root)
 }

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -28,7 +28,7 @@ type Recipe struct {
 
 	From         string       `yaml:"from"`         // a built-in recipe, or an image version, that this one adds to; "" none
 	Suite        string       `yaml:"suite"`        // Debian release: "bookworm"
-	Architecture string       `yaml:"architecture"` // "amd64", "arm64"; "": this machine's
+	Architecture string       `yaml:"architecture"` // "amd64", "arm64"; "": the one asked for, else this machine's
 	Components   []string     `yaml:"components"`   // of the archive; none: main
 	Mirrors      []string     `yaml:"mirrors"`      // addresses or sources.list lines; none: Debian's own
 	Packages     []string     `yaml:"packages"`     // "{architecture}" stands for the architecture
@@ -86,9 +86,12 @@ func BuiltinRecipes() []string {
 }
 
 // LoadRecipe reads a built-in recipe by its name, or a file.
-func LoadRecipe(name string) (*Recipe, error) {
+func LoadRecipe(name string) (*Recipe, error) { return LoadRecipeFor(name, "") }
+
+// LoadRecipeFor reads a recipe for an architecture; "" is the one that it names, or else this machine's.
+func LoadRecipeFor(name, architecture string) (*Recipe, error) {
 	if slices.Contains(BuiltinRecipes(), name) {
-		return builtinRecipe(name)
+		return builtinRecipe(name, architecture)
 	}
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,19 +101,21 @@ func LoadRecipe(name string) (*Recipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
 	}
-	return ParseRecipe(name, text)
+	return parseRecipe(name, text, architecture)
 }
 
-func builtinRecipe(name string) (*Recipe, error) {
+func builtinRecipe(name, architecture string) (*Recipe, error) {
 	text, err := builtin.ReadFile("recipes/" + strings.Replace(name, ":", "_", 1) + ".yaml")
 	if err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
 	}
-	return ParseRecipe(name, text)
+	return parseRecipe(name, text, architecture)
 }
 
 // ParseRecipe reads a recipe. A key it does not know is an error that names the line and the nearest key.
-func ParseRecipe(name string, text []byte) (*Recipe, error) {
+func ParseRecipe(name string, text []byte) (*Recipe, error) { return parseRecipe(name, text, "") }
+
+func parseRecipe(name string, text []byte, architecture string) (*Recipe, error) {
 	r := &Recipe{Name: name, Text: string(text)}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -124,6 +129,9 @@ func ParseRecipe(name string, text []byte) (*Recipe, error) {
 	}
 	if err := doc.Decode(r); err != nil {
 		return nil, &RecipeError{Name: name, Text: typeError(err)}
+	}
+	if err := r.choose(architecture); err != nil {
+		return nil, err
 	}
 	if err := r.inherit(); err != nil {
 		return nil, err
@@ -153,7 +161,7 @@ func (r *Recipe) inherit() error {
 		r.Base = fleet.Ref(r.From)
 		return nil
 	}
-	base, err := builtinRecipe(r.From)
+	base, err := builtinRecipe(r.From, r.Architecture)
 	if err != nil {
 		return err
 	}
@@ -175,13 +183,21 @@ var (
 	architectures = []string{"amd64", "arm64"}
 )
 
-func (r *Recipe) validate() error {
+// choose decides for which architecture the recipe is, before its packages are looked at. One that names none is for any.
+func (r *Recipe) choose(asked string) error {
 	if r.Architecture == "" {
-		r.Architecture = runtime.GOARCH
+		r.Architecture = cmp.Or(asked, hostArchitecture)
 	}
 	if !slices.Contains(architectures, r.Architecture) {
 		return r.fail("architecture: %q, want %s", r.Architecture, strings.Join(architectures, " or "))
 	}
+	if asked != "" && asked != r.Architecture {
+		return r.fail("architecture: the recipe says %s, and %s is asked for: leave the key out of a recipe that serves both", r.Architecture, asked)
+	}
+	return nil
+}
+
+func (r *Recipe) validate() error {
 	if r.Base != "" {
 		if r.Suite != "" || len(r.Components) > 0 || len(r.Mirrors) > 0 {
 			return r.fail("from: %s is an image, which has its suite, components and mirrors; leave them out", r.Base)
@@ -238,4 +254,20 @@ func (r *Recipe) key() string {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
+}
+
+// publicText is the text without hashes of passwords, for the provenance, which everybody can read. Where YAML has written one in
+// another way, so that it is not found, the whole text is left out.
+func (r *Recipe) publicText() string {
+	text := r.Text
+	for _, u := range r.Users {
+		if u.PasswordHash != "" {
+			text = strings.ReplaceAll(text, u.PasswordHash, "(left out)")
+		}
+	}
+	var left Recipe
+	if err := yaml.Unmarshal([]byte(text), &left); err != nil || slices.ContainsFunc(left.Users, func(u User) bool { return hashWord.MatchString(u.PasswordHash) }) {
+		return "# left out: it has the hash of a password\n"
+	}
+	return text
 }

@@ -118,7 +118,7 @@ func FuzzParseRecipe(f *testing.F) {
 			return
 		}
 		b := &builder{Options: Options{Recipe: r}, work: &workDir{path: t.TempDir()}}
-		args, err := b.mmdebstrapArgs()
+		args, err := b.mmdebstrapArgs(r, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,16 +200,18 @@ func TestInstallerIsMissing(t *testing.T) {
 	}
 }
 
+// What was installed is used again by the next build; an archive that cannot be asked is believed for a day.
 func TestInstalledTreeIsUsedAgain(t *testing.T) {
 	needBuilder(t)
 	runs := fakeInstaller(t, installs(t))
 	opt := recipeOptions(t, t.TempDir())
+	opt.Recipe.Customize = nil
 	fails := opt
 	fails.drivers = func(context.Context, DriverOptions) ([]DriverCPIO, error) { return nil, errors.New("stop here") }
 	if _, err := Image(t.Context(), fails); err == nil || runs() != 1 {
 		t.Fatalf("error %v after %d runs", err, runs())
 	}
-	tree := filepath.Join(opt.Work, "recipe-"+opt.Recipe.key(), "tree")
+	tree := filepath.Join(opt.Work, layerPrefix+opt.Recipe.base().key(), baseTree)
 	for _, gone := range []string{"etc/ssh/ssh_host_rsa_key", "etc/hostname", "var/lib/apt/lists/x"} {
 		if exists(filepath.Join(tree, gone)) {
 			t.Errorf("%s is in the tree", gone)
@@ -233,8 +235,9 @@ func TestInstalledTreeIsUsedAgain(t *testing.T) {
 	if runs() != 3 {
 		t.Errorf("%d runs of the installer, want 3", runs())
 	}
-	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
-		t.Errorf("left after success: %v", left)
+	left, err := os.ReadDir(opt.Work)
+	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0].Name(), layerPrefix) {
+		t.Errorf("left after success: %v, %v", left, err)
 	}
 }
 

@@ -40,14 +40,16 @@ func (b *builder) changeBase(ctx context.Context) (err error) {
 	if err := b.base.clean(b.Progress); err != nil {
 		return err
 	}
-	return settle(b.root, begin)
+	return settleChanged(b.root, b.base.upper, begin)
 }
 
+// closeBase takes the mounts away that the tree is made of.
 func (b *builder) closeBase() error {
-	if b.base == nil {
-		return nil
+	err := b.above.Close()
+	if b.base != nil {
+		err = errors.Join(err, b.base.close())
 	}
-	return b.base.close()
+	return err
 }
 
 // applyRecipe does in a tree that exists what mmdebstrap does for a recipe that makes one.
@@ -66,13 +68,8 @@ func (b *builder) applyRecipe(ctx context.Context) error {
 			return fmt.Errorf("packages: %w", err)
 		}
 	}
-	for _, f := range r.Files {
-		if err := b.putFile(ctx, f); err != nil {
-			return fmt.Errorf("files: %s: %w", f.Path, err)
-		}
-	}
-	for _, script := range append(r.settings(), r.Customize...) {
-		if err := b.inside(ctx, script, nil); err != nil {
+	for _, s := range r.steps() {
+		if err := s.do(ctx, b); err != nil {
 			return err
 		}
 	}

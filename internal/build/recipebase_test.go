@@ -126,7 +126,7 @@ units: {enable: [a.service], mask: [b.timer, c.timer]}
 		t.Errorf("%v; got:\n%s\nwant:\n%s", err, out.String(), want)
 	}
 	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: t.TempDir()}}
-	args, err := b.mmdebstrapArgs()
+	args, err := b.mmdebstrapArgs(r, "")
 	if err != nil || !slices.ContainsFunc(args, func(a string) bool {
 		return strings.HasPrefix(a, "--setup-hook=") && strings.Contains(a, "tools.sources")
 	}) {

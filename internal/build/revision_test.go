@@ -39,7 +39,7 @@ func describeRevision(t *testing.T) string {
 	}
 	work := t.TempDir()
 	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: work}}
-	args, err := b.mmdebstrapArgs()
+	args, err := b.mmdebstrapArgs(r, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func describeRevision(t *testing.T) string {
 	fmt.Fprintf(&out, "revision %d\n", Revision)
 	fmt.Fprintf(&out, "install: %s\n", strings.ReplaceAll(strings.Join(args, "\ninstall: "), work, "WORK"))
 	fmt.Fprintf(&out, "remove: %s\n", strings.Join(untidy(), "\nremove: "))
-	for _, l := range driverLists("") {
+	for _, l := range driverLists("", "") {
 		fmt.Fprintf(&out, "drivers %s: %s; %s\n", l.name, strings.Join(l.always, " "), strings.Join(l.devices, " "))
 	}
 	for _, d := range drivers {

@@ -26,6 +26,10 @@ type treeScan struct {
 	Early       int64  // files from before 1970, all types
 	EarlyName   string // the first of them
 	Fingerprint string
+
+	Holes    int64  // bytes of regular files that take no room in the tree
+	HoleName string // the file with the most of them
+	holes    int64  // of that
 }
 
 // excluded tells whether a path, relative to the tree, is left out of the image.
@@ -71,7 +75,7 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 		if err := checkXattrs(path, rel); err != nil {
 			return err
 		}
-		s.add(&st, seen)
+		s.add(&st, seen, rel)
 		if st.Mtim.Sec < 0 {
 			if s.Early++; s.Early == 1 {
 				s.EarlyName = "/" + rel
@@ -95,11 +99,16 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 	return s, nil
 }
 
-func (s *treeScan) add(st *unix.Stat_t, seen map[uint64]bool) {
+func (s *treeScan) add(st *unix.Stat_t, seen map[uint64]bool, rel string) {
 	s.Files++
 	s.Newest = max(s.Newest, st.Mtim.Sec)
 	if st.Mode&unix.S_IFMT == unix.S_IFREG && !seen[st.Ino] {
-		s.Bytes += (st.Size + 4095) / 4096 * 4096
+		s.Bytes += inBlocks(st.Size)
+		if holes := inBlocks(st.Size) - st.Blocks*512; holes > 0 {
+			if s.Holes += holes; holes > s.holes {
+				s.holes, s.HoleName = holes, rel
+			}
+		}
 		seen[st.Ino] = st.Nlink > 1
 	}
 }
@@ -122,6 +131,11 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	if err := b.chooseFormat(kernel); err != nil {
 		return err
 	}
+	if b.needs != nil {
+		if err := b.needs(ctx, b.driverOptions(kernel)); err != nil {
+			return err
+		}
+	}
 	b.result.Provenance.Warnings = append(inspect(b.root), lacks...)
 	if b.format == image.Erofs {
 		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, b.scan.warnings()...)
@@ -139,7 +153,7 @@ func (b *builder) checkUnchanged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if again != b.scan {
+	if again.Fingerprint != b.scan.Fingerprint {
 		return fmt.Errorf("the tree %s changed while it was read (%d files before, %d after); "+
 			"stop what writes there, or build from a copy or a snapshot", b.root, b.scan.Files, again.Files)
 	}

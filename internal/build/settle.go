@@ -17,6 +17,11 @@ import (
 // of the newest file that came in a package, and so do the days on which accounts got their passwords. Two installations
 // of the same packages are then one version. Packages' own times stay: what they compiled goes by them.
 func settle(tree string, begin time.Time) error {
+	return settleWhere(tree, begin, func(string, *unix.Stat_t) (mine, counts bool) { return true, true })
+}
+
+// settleWhere is settle for those files of a tree that are mine to look; those that do not count say nothing of what is newest.
+func settleWhere(tree string, begin time.Time, look func(path string, st *unix.Stat_t) (mine, counts bool)) error {
 	newest := time.Unix(0, 0)
 	var made []string
 	err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
@@ -27,10 +32,13 @@ func settle(tree string, begin time.Time) error {
 		if err := unix.Lstat(path, &st); err != nil {
 			return &fs.PathError{Op: "lstat", Path: path, Err: err}
 		}
+		mine, counts := look(path, &st)
 		switch at := time.Unix(st.Mtim.Unix()); {
 		case !at.Before(begin):
-			made = append(made, path)
-		case at.After(newest):
+			if mine {
+				made = append(made, path)
+			}
+		case counts && at.After(newest):
 			newest = at
 		}
 		return nil
@@ -38,8 +46,10 @@ func settle(tree string, begin time.Time) error {
 	if err != nil {
 		return fmt.Errorf("settle tree: %w", err)
 	}
-	if err := settleShadow(tree, begin, newest); err != nil {
+	if changed, err := settleShadow(tree, begin, newest); err != nil {
 		return fmt.Errorf("settle tree: %w", err)
+	} else if changed {
+		made = append(made, filepath.Join(tree, shadowFile))
 	}
 	t := unix.NsecToTimespec(newest.UnixNano())
 	for _, path := range made {
@@ -50,20 +60,22 @@ func settle(tree string, begin time.Time) error {
 	return nil
 }
 
+const shadowFile = "etc/shadow"
+
 // settleShadow replaces days from begin on by that of newest in shadow(5): in the third field, in days since 1970. The
-// file keeps owner and mode.
-func settleShadow(tree string, begin, newest time.Time) error {
+// file keeps owner and mode, and is not written where nothing changes.
+func settleShadow(tree string, begin, newest time.Time) (changed bool, err error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer root.Close()
-	text, err := root.ReadFile("etc/shadow")
+	text, err := root.ReadFile(shadowFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	const day = 24 * 60 * 60
 	var out strings.Builder
@@ -76,5 +88,8 @@ func settleShadow(tree string, begin, newest time.Time) error {
 		}
 		out.WriteString(strings.Join(f, ":"))
 	}
-	return root.WriteFile("etc/shadow", []byte(out.String()), 0o640)
+	if out.String() == string(text) {
+		return false, nil
+	}
+	return true, root.WriteFile(shadowFile, []byte(out.String()), 0o640)
 }

@@ -43,20 +43,39 @@ func (m Match) fields(h Hardware) []field {
 }
 
 // Covers reports whether the hardware is of the class. What is not known fits no pattern.
-func (m Match) Covers(h Hardware) bool {
-	some := false
+func (m Match) Covers(h Hardware) bool { return len(m.Why(h)) > 0 }
+
+// Why says for each field what of the hardware fits which pattern: "product Wyse 5070 Thin Client fits Wyse*". It is empty for
+// hardware that is not of the class.
+func (m Match) Why(h Hardware) []string {
+	var out []string
 	for _, f := range m.fields(h) {
 		if len(f.patterns) == 0 {
 			continue
 		}
-		some = true
-		if !slices.ContainsFunc(f.values, func(v string) bool {
-			return v != "" && slices.ContainsFunc(f.patterns, func(p string) bool { return f.fits(p, v) })
-		}) {
-			return false
+		value, pattern, ok := f.first()
+		if !ok {
+			return nil
+		}
+		why := f.name + " " + value
+		if !strings.EqualFold(pattern, value) {
+			why += " fits " + pattern
+		}
+		out = append(out, why)
+	}
+	return out
+}
+
+// first is the first value that fits, and the pattern that it fits.
+func (f field) first() (value, pattern string, ok bool) {
+	for _, v := range f.values {
+		for _, p := range f.patterns {
+			if v != "" && f.fits(p, v) {
+				return v, p, true
+			}
 		}
 	}
-	return some
+	return "", "", false
 }
 
 // ClassesOf are the classes that some hardware is of, in natural order of their names.
@@ -70,6 +89,9 @@ func ClassesOf(h Hardware, all []Class) []Class {
 	slices.SortFunc(out, func(a, b Class) int { return CompareNames(a.Name, b.Name) })
 	return out
 }
+
+// Like reports whether a name is like a pattern, in which "*" stands for any characters.
+func Like(pattern, name string) bool { return fits(pattern, name) }
 
 // fits compares a word with a pattern.
 func fits(pattern, s string) bool {

@@ -28,6 +28,8 @@ type Node struct {
 	Serial     string            `json:"serial,omitempty"`
 	Created    time.Time         `json:"created"`
 	Seen       time.Time         `json:"seen,omitzero"` // last packet or report
+
+	Overrides
 }
 
 // DefaultGroup is the group that exists from the first start and that newly adopted nodes join.

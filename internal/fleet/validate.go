@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -42,8 +43,8 @@ func ValidLabel(key, value string) error {
 	if !label.Allows(key) {
 		return fmt.Errorf("label %q: use 1 to 64 of A-Z a-z 0-9 . _ / - with a letter or digit at both ends", key)
 	}
-	if len(value) > 256 || strings.ContainsAny(value, ",\n\r\t\x00") {
-		return fmt.Errorf("label %s: value %q: use at most 256 characters without commas and line breaks", key, value)
+	if len(value) > 256 || strings.ContainsAny(value, ",\"\n\r\t\x00") {
+		return fmt.Errorf("label %s: value %q: use at most 256 characters without commas, quotes and line breaks", key, value)
 	}
 	return nil
 }
@@ -110,6 +111,12 @@ func (n Node) Validate() error {
 	if err := ValidKernelArgs(n.KernelArgs); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
+	if len(n.Serial) > 128 || strings.ContainsAny(n.Serial, "\r\n\t\x00") {
+		return fmt.Errorf("node %s: serial number %.40q: use at most 128 characters on one line", n.Name, n.Serial)
+	}
+	if err := n.Overrides.validate(); err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
 	return nil
 }
 
@@ -124,29 +131,37 @@ func (g Group) Validate() error {
 	if err := validRef(g.Image); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
-	if err := ValidKernelArgs(g.KernelArgs); err != nil {
+	if err := g.settings(); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
+	}
+	return nil
+}
+
+// settings says which of the values cannot be used that a node may have of its own as well.
+func (g Group) settings() error {
+	if err := ValidKernelArgs(g.KernelArgs); err != nil {
+		return err
 	}
 	for _, k := range g.AuthorizedKeys {
 		if err := validKeyLine(k); err != nil {
-			return fmt.Errorf("group %s: %w", g.Name, err)
+			return err
 		}
 	}
 	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
-		return fmt.Errorf("group %s: reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.Name, g.RebootAfter)
+		return fmt.Errorf("reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.RebootAfter)
 	}
 	switch g.Peers.Effective() {
 	case PeersOn, PeersOff, PeersRack:
 	default:
-		return fmt.Errorf("group %s: peers %q: want on, off or rack", g.Name, g.Peers)
+		return fmt.Errorf("peers %q: want on, off or rack", g.Peers)
 	}
 	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
-		return fmt.Errorf("group %s: share %d bytes: use %d to %d MB, or 0 for the default", g.Name, g.Share, MinShare/1e6, MaxShare/1e6)
+		return fmt.Errorf("share %d bytes: use %d to %d MB, or 0 for the default", g.Share, MinShare/1e6, MaxShare/1e6)
 	}
 	if err := validCache(g); err != nil {
 		return err
 	}
-	return validWriteLimit(g)
+	return validWriteLimit(g.WriteLimit)
 }
 
 // Bounds of a cache's size, in bytes. Memory is locked; a disk's tables are read at each boot.
@@ -164,13 +179,13 @@ func validCache(g Group) error {
 	case CacheRAM:
 		least, most = MinCacheRAM, MaxCacheRAM
 	default:
-		return fmt.Errorf("group %s: cache %q: want none, ram or disk", g.Name, g.Cache)
+		return fmt.Errorf("cache %q: want none, ram or disk", g.Cache)
 	}
 	if g.Offline && g.Cache.Effective() != CacheDisk {
-		return fmt.Errorf("group %s: boots without a server need a cache on a disk: --cache disk", g.Name)
+		return errors.New("boots without a server need a cache on a disk: --cache disk")
 	}
 	if g.CacheSize != 0 && (g.CacheSize < least || g.CacheSize > most) {
-		return fmt.Errorf("group %s: cache size %d bytes: use %d to %d MB for %s, or 0 for the default", g.Name, g.CacheSize,
+		return fmt.Errorf("cache size %d bytes: use %d to %d MB for %s, or 0 for the default", g.CacheSize,
 			least/1e6, most/1e6, g.Cache.Effective())
 	}
 	return nil
@@ -193,9 +208,9 @@ func isWriteLimit(s string) bool {
 	return isNumber(s, 13)
 }
 
-func validWriteLimit(g Group) error {
-	if g.WriteLimit != "" && !isWriteLimit(g.WriteLimit) {
-		return fmt.Errorf("group %s: write limit %q: use a share of memory such as 50%%, or a size such as 2g", g.Name, g.WriteLimit)
+func validWriteLimit(limit string) error {
+	if limit != "" && !isWriteLimit(limit) {
+		return fmt.Errorf("write limit %q: use a share of memory such as 50%%, or a size such as 2g", limit)
 	}
 	return nil
 }

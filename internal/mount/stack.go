@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,29 +23,51 @@ type Stack struct {
 // Overlay mounts what is in lower, which nobody changes, at dir; changes go to upper. work is an empty directory on the file
 // system of upper. All are made if they do not exist, upper as a directory like lower: it is what the tree's root is.
 func (s *Stack) Overlay(lower, upper, work, dir string) error {
+	return s.Overlays([]string{lower}, upper, work, dir)
+}
+
+// Overlays is Overlay with several layers below, the topmost first.
+func (s *Stack) Overlays(lower []string, upper, work, dir string) error {
 	for _, d := range []string{work, dir} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	if err := makeLike(lower, upper); err != nil {
+	if err := MakeLike(lower[0], upper); err != nil {
 		return fmt.Errorf("make %s: %w", upper, err)
 	}
-	for _, d := range []string{lower, upper, work} {
+	for _, d := range slices.Concat(lower, []string{upper, work}) {
 		if strings.ContainsAny(d, ",:\\") {
 			return fmt.Errorf("mount overlay: %q has a comma, a colon or a backslash in its name; use a directory without", d)
 		}
 	}
-	data := "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work + "," + overlayOptions
-	if err := unix.Mount("overlay", dir, "overlay", unix.MS_NOATIME, data); err != nil {
+	data := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upper + ",workdir=" + work + "," + overlayOptions
+	if err := mountOverlay(dir, data); err != nil {
 		return fmt.Errorf("mount overlay at %s: %w (the directory must be on a file system such as ext4 or XFS, not itself on an overlay)", dir, err)
 	}
 	s.points = append(s.points, dir)
 	return nil
 }
 
-// makeLike makes a directory with the owner, mode, attributes and time of another one, unless it exists.
-func makeLike(old, dir string) error {
+// How long an overlay is waited for that had the same upper layer: a program that was started beside it, and sees the mounts of that
+// time, lets go of them when it ends.
+const (
+	busyTries = 100
+	busyPause = 100 * time.Millisecond
+)
+
+func mountOverlay(dir, data string) error {
+	for i := 0; ; i++ {
+		err := unix.Mount("overlay", dir, "overlay", unix.MS_NOATIME, data)
+		if !errors.Is(err, unix.EBUSY) || i == busyTries {
+			return err
+		}
+		time.Sleep(busyPause) // nobody tells when it is free
+	}
+}
+
+// MakeLike makes a directory with the owner, mode, attributes and time of another one, unless it exists.
+func MakeLike(old, dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(old, &st); err != nil {
 		return &os.PathError{Op: "stat", Path: old, Err: err}
@@ -60,7 +84,7 @@ func makeLike(old, dir string) error {
 		return err
 	}
 	for _, name := range strings.Split(string(names[:max(n, 0)]), "\x00") {
-		if name == "" {
+		if name == "" || strings.HasPrefix(name, "trusted.overlay.") { // what a layer was once the upper one of
 			continue
 		}
 		value := make([]byte, 64<<10)

@@ -1,6 +1,9 @@
 package netboot
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Loaders are the file names of the iPXE builds at hand, by the class of firmware that can start them.
 type Loaders map[Class]string
@@ -20,6 +23,17 @@ func Candidates(c Class) []string {
 		return []string{"snponly-arm64.efi", "ipxe-arm64.efi"}
 	}
 	return nil
+}
+
+// owner says which package has a loader of a class.
+func owner(c Class) string {
+	switch c {
+	case ClassARM64:
+		return "package ipxe of Debian 13 or later"
+	case ClassIA32:
+		return "iPXE's own builds; Debian has none"
+	}
+	return "Debian: package ipxe"
 }
 
 // Classes are all the classes, in a fixed order.
@@ -47,8 +61,8 @@ func BootFile(c Client, l Loaders, base string) (string, error) {
 	}
 	name := l[class]
 	if name == "" {
-		return "", fmt.Errorf("no boot file for %s firmware (architecture %d): put %s into the boot file directory (Debian: package ipxe)",
-			class, c.Arch, Candidates(class)[0])
+		return "", fmt.Errorf("no boot file for %s firmware (architecture %d): put %s into the boot file directory (%s)",
+			class, c.Arch, strings.Join(Candidates(class), " or "), owner(class))
 	}
 	if c.Kind == HTTPBoot {
 		return base + FilePath + name, nil

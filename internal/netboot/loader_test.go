@@ -51,4 +51,8 @@ func TestBootFileMissingLoaderSaysWhichFile(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "snponly.efi") {
 		t.Errorf("error = %v, want one that names snponly.efi", err)
 	}
+	_, err = BootFile(Client{Kind: PXE, Arch: EFIARM64}, nil, "http://10.0.0.1:8480")
+	if err == nil || !strings.Contains(err.Error(), "ipxe-arm64.efi") || !strings.Contains(err.Error(), "Debian 13") {
+		t.Errorf("error = %v, want one that names ipxe-arm64.efi and Debian 13", err)
+	}
 }

@@ -3,7 +3,8 @@
 //
 // The words. The record is two SQLite files. registry.db holds what must not be lost: a write has reached the
 // disk when Update returns. events.db holds history: an event survives a crash of the program at once, and a
-// power failure within moments; it is bounded, the oldest events go first. Each file has one writer, a
+// power failure within moments; it is bounded, the oldest events go first. A boot has one line in the history of boots, which is kept
+// longer than its events, and is thinned out rather than cut off. Each file has one writer, a
 // goroutine that puts all writes that wait into one transaction: a thousand leases that arrive together
 // share one fsync (group commit). A write that fails undoes itself and no other.
 //

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	nodeFields  = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, `
+	nodeFields  = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, `
 	nodeColumns = nodeFields + `(SELECT group_concat(mac, ' ') FROM (SELECT mac FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
 )
 
@@ -85,6 +85,15 @@ func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
 }
 
+// NodesBySerial returns the nodes with this serial number, of which there should be one.
+func (t *Tx) NodesBySerial(serial string) ([]fleet.Node, error) {
+	n, err := list(t, scanNode, nodeColumns+` WHERE serial = ? AND serial != '' ORDER BY name`, serial)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes with serial number %s: %w", serial, err)
+	}
+	return n, nil
+}
+
 // FixedAddresses returns the fixed addresses of all nodes.
 func (t *Tx) FixedAddresses() (map[netip.Addr]bool, error) {
 	all, err := list(t, func(s scanner) (netip.Addr, error) {
@@ -123,8 +132,8 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 	if err := t.checkNode("", n); err != nil {
 		return err
 	}
-	_, err := t.exec(`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nodeValues(n)...)
+	_, err := t.exec(`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nodeValues(n)...)
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", n.Name, err)
 	}
@@ -144,7 +153,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
 	_, err := t.exec(`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
-		uuid = ?, serial = ?, created = ?, seen = ? WHERE name = ?`, append(nodeValues(n), name)...)
+		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ? WHERE name = ?`, append(nodeValues(n), name)...)
 	if err != nil {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
@@ -231,5 +240,6 @@ func (t *Tx) putMACs(n fleet.Node) error {
 
 func nodeValues(n fleet.Node) []any {
 	return []any{n.Name, string(n.State), n.Group, pack(n.Labels, len(n.Labels) == 0), addrText(n.Address), string(n.Version),
-		pack(n.KernelArgs, len(n.KernelArgs) == 0), n.UUID, n.Serial, stamp(n.Created), stamp(n.Seen)}
+		pack(n.KernelArgs, len(n.KernelArgs) == 0), n.UUID, n.Serial, stamp(n.Created), stamp(n.Seen),
+		pack(n.Overrides, n.Overrides.IsZero())}
 }

@@ -11,10 +11,10 @@ import (
 
 func scanNode(s scanner) (fleet.Node, error) {
 	var n fleet.Node
-	var labels, address, args string
+	var labels, address, args, overrides string
 	var macs sql.NullString
 	var created, seen int64
-	err := s.Scan(&n.Name, &n.State, &n.Group, &labels, &address, &n.Version, &args, &n.UUID, &n.Serial, &created, &seen, &macs)
+	err := s.Scan(&n.Name, &n.State, &n.Group, &labels, &address, &n.Version, &args, &n.UUID, &n.Serial, &created, &seen, &overrides, &macs)
 	if err != nil {
 		return n, err
 	}
@@ -24,7 +24,7 @@ func scanNode(s scanner) (fleet.Node, error) {
 		mac, e := fleet.ParseMAC(m)
 		n.MACs, err = append(n.MACs, mac), errors.Join(err, e)
 	}
-	return n, errors.Join(err, unpack(labels, &n.Labels), unpack(args, &n.KernelArgs))
+	return n, errors.Join(err, unpack(labels, &n.Labels), unpack(args, &n.KernelArgs), unpack(overrides, &n.Overrides))
 }
 
 // addrText is "" for the zero address.

@@ -31,6 +31,7 @@ type Registry struct {
 	main, events *file
 	log          *slog.Logger
 	maxEvents    int64
+	maxHistory   int64
 	feed         feed
 	closing      sync.Once
 }
@@ -45,7 +46,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{log: o.Log, maxEvents: o.MaxEvents}
+	r := &Registry{log: o.Log, maxEvents: o.MaxEvents, maxHistory: MaxHistory}
 	var err error
 	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {
 		return nil, err

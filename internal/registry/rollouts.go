@@ -44,6 +44,26 @@ func (t *Tx) Rollout(id string) (fleet.Rollout, error) {
 	return r, nil
 }
 
+// RolloutPhases counts the nodes of a rollout by their phase, without reading each of them.
+func (t *Tx) RolloutPhases(id string) (map[fleet.RolloutPhase]int, error) {
+	type counted struct {
+		phase fleet.RolloutPhase
+		n     int
+	}
+	all, err := list(t, func(s scanner) (c counted, err error) {
+		err = s.Scan(&c.phase, &c.n)
+		return c, err
+	}, `SELECT body ->> 'phase', count(*) FROM rollout_nodes WHERE rollout = ? GROUP BY 1`, id)
+	if err != nil {
+		return nil, fmt.Errorf("count nodes of rollout %s: %w", id, err)
+	}
+	out := make(map[fleet.RolloutPhase]int, len(all))
+	for _, c := range all {
+		out[c.phase] = c.n
+	}
+	return out, nil
+}
+
 // CreateRollout records a rollout that begins, and names it. ErrInUse while the group has a live one.
 func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	if err := t.noRollout(r.Group); err != nil {

@@ -39,6 +39,8 @@ func testRollouts(t *testing.T, r *Registry) {
 	next.Nodes[1].Phase = fleet.PhaseRebooting
 	must(t, r, func(tx *Tx) error { return tx.PutRollout(next, first.Nodes) })
 	same(t, show(), next)
+	same(t, read(t, r, func(tx *Tx) (map[fleet.RolloutPhase]int, error) { return tx.RolloutPhases("default-1") }),
+		map[fleet.RolloutPhase]int{fleet.PhaseBooting: 1, fleet.PhaseRebooting: 1, fleet.PhaseWaiting: 1})
 	renamed := aNode("pc9", 1)
 	must(t, r, func(tx *Tx) error { return tx.PutNode("pc1", renamed) })
 	next.Nodes[1].Node = "pc9"

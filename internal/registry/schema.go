@@ -13,13 +13,13 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9},
 }
 
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1},
+	steps: []string{eventsStep1, eventsStep2},
 }
 
 const mainStep1 = `
@@ -117,6 +117,11 @@ CREATE TABLE rollout_nodes (
 CREATE INDEX rollout_nodes_node ON rollout_nodes (node);
 `
 
+const mainStep9 = `
+ALTER TABLE nodes ADD COLUMN overrides TEXT NOT NULL DEFAULT '';
+CREATE INDEX nodes_serial ON nodes (serial) WHERE serial != '';
+`
+
 const eventsStep1 = `
 CREATE TABLE events (
 	seq INTEGER PRIMARY KEY AUTOINCREMENT, boot TEXT NOT NULL, body BLOB NOT NULL
@@ -127,4 +132,15 @@ CREATE TABLE progress (
 	boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, events INTEGER NOT NULL, body BLOB, status BLOB
 ) STRICT;
 CREATE INDEX progress_updated ON progress (updated);
+`
+
+const eventsStep2 = `
+CREATE TABLE history (
+	seq INTEGER PRIMARY KEY, boot TEXT NOT NULL UNIQUE, started INTEGER NOT NULL, node TEXT NOT NULL, grp TEXT NOT NULL,
+	class TEXT NOT NULL, version TEXT NOT NULL, state TEXT NOT NULL, body BLOB NOT NULL
+) STRICT;
+CREATE INDEX history_started ON history (started);
+CREATE INDEX history_version ON history (version, started);
+CREATE TABLE history_mark (seq INTEGER NOT NULL) STRICT;
+INSERT INTO history_mark VALUES (0);
 `

@@ -82,7 +82,7 @@ func pack(v any, empty bool) string {
 		return ""
 	}
 	b, err := json.Marshal(v)
-	if err != nil { // strings, and maps and lists of strings, always encode
+	if err != nil { // strings, numbers, and maps and lists of them, always encode
 		panic(fmt.Sprintf("registry: encode %T: %v", v, err))
 	}
 	return string(b)

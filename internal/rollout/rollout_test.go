@@ -266,3 +266,45 @@ func TestWaves(t *testing.T) {
 		t.Errorf("limit %s", l)
 	}
 }
+
+// TestNodesThatDoNot: a node that cannot reboot, and one that is off, are passed over; what is left is brought to the new version. One
+// that comes back late is judged then.
+func TestNodesThatDoNot(t *testing.T) {
+	w := newWorld(t, 1, 4, fleet.RolloutPlan{Canary: "1", Wave: "100%", MaxUnavailable: "4", Soak: time.Hour}, sound)
+	w.refuses, w.nodes[2].on = "pc1", false
+	phases := func() (out []string) {
+		for _, m := range w.nodes {
+			for _, n := range w.rollout().Nodes {
+				if n.Node == m.name {
+					out = append(out, string(n.Phase))
+				}
+			}
+		}
+		return out
+	}
+	for range 100 {
+		w.step(30 * time.Second)
+	}
+	if got := strings.Join(phases(), " "); got != "away passed waiting waiting" || w.rollout().Wave != 0 {
+		t.Fatalf("%s\n%s", got, dump(w.rollout()))
+	}
+	for range 60 {
+		w.step(30 * time.Second)
+	}
+	if got := strings.Join(phases(), " "); got != "away passed away passed" {
+		t.Fatalf("%s\n%s", got, dump(w.rollout()))
+	}
+	w.nodes[2].off = w.now
+	for range 10 {
+		w.step(30 * time.Second)
+	}
+	if got := strings.Join(phases(), " "); got != "away passed passed passed" {
+		t.Fatalf("%s\n%s", got, dump(w.rollout()))
+	}
+	for range 200 {
+		w.step(30 * time.Second)
+	}
+	if r := w.rollout(); r.State != fleet.RolloutDone {
+		t.Error(dump(r))
+	}
+}

@@ -62,6 +62,7 @@ type world struct {
 	pending map[Hook]time.Time
 	lossy   bool // actions get lost
 	closed  bool // no window is open
+	refuses string
 	rebuts  map[fleet.BootID]int
 }
 
@@ -151,6 +152,9 @@ func (w *world) observe() Observed {
 	o := Observed{Nodes: map[string]Node{}, Results: w.results, Open: !w.closed}
 	for _, m := range w.nodes {
 		n := Node{Boot: m.id(), Version: m.version, Up: w.up(m)}
+		if m.name == w.refuses {
+			n.Refused = "inhibited"
+		}
 		if n.Up {
 			n.Running, n.Speaks, n.Told, n.Units = m.version, true, true, []string{"old.service"}
 			if m.version == digest(newImage) && w.flaw == brokenUnit {
@@ -166,7 +170,7 @@ func (w *world) observe() Observed {
 func (w *world) act(a Actions) {
 	for _, ask := range a.Reboot {
 		m := w.find(ask.Node)
-		if w.lossy && w.rnd.IntN(3) == 0 || m.id() != ask.Boot || !w.up(m) || !m.ends.IsZero() {
+		if w.lossy && w.rnd.IntN(3) == 0 || m.id() != ask.Boot || !w.up(m) || !m.ends.IsZero() || m.name == w.refuses {
 			continue
 		}
 		m.ends = w.now.Add(time.Duration(5+w.rnd.IntN(30)) * time.Second)

@@ -236,3 +236,63 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// TestDeclaredBySerialNumber: a machine that nobody knows by its MAC is the node that was declared with its serial number, whatever
+// the policy, also when it was seen before; a second machine with that number is another one.
+func TestDeclaredBySerialNumber(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Approve)
+	c := operatorOf(t, s)
+	first := s.node(1)
+	first.exchange(netboot.PXE)
+	first.exchange(netboot.IPXE)
+	if script := first.script(); strings.Contains(script, "initrd") {
+		t.Fatalf("script for a machine that waits:\n%s", script)
+	}
+	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc010", Serial: "S1", Labels: map[string]string{"room": "b12"}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc011", Serial: "S1"})
+	wantCode(t, err, api.Conflict, "belongs to node pc010")
+	_, err = c.CreateNode(t.Context(), api.NodeCreate{Name: "pc011", Serial: "Default string"})
+	wantCode(t, err, api.BadRequest, "of many machines")
+	_, err = c.CreateNode(t.Context(), api.NodeCreate{Name: "pc011"})
+	wantCode(t, err, api.BadRequest, "no MAC address and no serial")
+
+	cfg := first.load() // the script's query says serial=S1
+	if a := checkAssignment(t, cfg, first.hello(cfg)); a.Node != "pc010" {
+		t.Errorf("the machine is %s", a.Node)
+	}
+	n, err := c.Node(t.Context(), "pc010")
+	if err != nil || len(n.MACs) != 1 || n.MACs[0] != first.mac || n.Labels["room"] != "b12" || n.Boot == nil {
+		t.Errorf("node %+v, %v", n, err)
+	}
+	other := s.nodeAt(2, netip.MustParseAddr("127.0.0.2"))
+	other.exchange(netboot.PXE)
+	other.exchange(netboot.IPXE)
+	if script := other.script(); strings.Contains(script, "initrd") {
+		t.Errorf("a second machine with the serial number boots:\n%s", script)
+	}
+	if nodes := s.nodes(); len(nodes) != 2 {
+		t.Errorf("nodes: %+v", nodes)
+	}
+}
+
+// TestCreateNodeThatWasSeen: a machine that waits becomes the node that an operator declares with its MAC.
+func TestCreateNodeThatWasSeen(t *testing.T) {
+	s := startSite(t)
+	s.policy(fleet.Approve)
+	c := operatorOf(t, s)
+	m := s.node(1)
+	m.exchange(netboot.PXE)
+	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{m.mac}}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Node(t.Context(), m.mac.String())
+	if err != nil || n.Name != "pc001" || n.State != fleet.Adopted || n.Boot == nil || n.Seen.IsZero() {
+		t.Errorf("node %+v, %v", n, err)
+	}
+	_, err = c.CreateNode(t.Context(), api.NodeCreate{Name: "pc002", MACs: []fleet.MAC{m.mac}})
+	wantCode(t, err, api.Conflict, "belongs to node pc001")
+}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -27,36 +29,89 @@ const agentDir = "/usr/lib/pando"
 type agent struct {
 	path string
 	kept string // directory where it is kept
+	file string // name there, see keptName
 	once sync.Once
 	done chan struct{}
 	cpio []byte
 	err  error
 }
 
-// findAgent looks for the node's program. A path that was given must exist; one that was not is looked for.
-func findAgent(path, kept string) (*agent, error) {
-	a := &agent{path: path, kept: kept, done: make(chan struct{})}
+// agents are the node's programs, by architecture.
+type agents map[string]*agent
+
+// findAgents looks for the node's programs: that for nodes as this machine is pando-init, those for others have their
+// architecture behind the name. A path that was given must exist; others are looked for beside it, too.
+func findAgents(path, kept string) (agents, error) {
+	found := agents{}
+	dirs := []string{agentDir}
+	if exe, err := os.Executable(); err == nil {
+		dirs = append([]string{filepath.Dir(exe)}, dirs...)
+	}
 	if path != "" {
-		_, err := os.Stat(path)
-		if err != nil {
+		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("node's program: %w", err)
 		}
-		return a, nil
+		found.add(path, kept)
+		dirs = append([]string{filepath.Dir(path)}, dirs...)
 	}
-	candidates := []string{filepath.Join(agentDir, agentName)}
-	if exe, err := os.Executable(); err == nil {
-		candidates = append([]string{filepath.Join(filepath.Dir(exe), agentName)}, candidates...)
-	}
-	for _, p := range candidates {
-		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
-			a.path = p
-			return a, nil
+	for _, dir := range dirs {
+		for _, name := range []string{agentName, agentName + "-amd64", agentName + "-arm64"} {
+			p := filepath.Join(dir, name)
+			if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
+				found.add(p, kept)
+			}
 		}
 	}
-	close(a.done)
-	a.err = &bootError{fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", agentName, agentDir, fs.ErrNotExist),
-		"install it there, or name it with --agent"}
-	return a, nil
+	return found, nil
+}
+
+// add takes a program, unless there is one for its architecture.
+func (s agents) add(path, kept string) {
+	architecture := programArchitecture(path)
+	if s[architecture] == nil {
+		s[architecture] = &agent{path: path, kept: kept, file: keptName(architecture), done: make(chan struct{})}
+	}
+}
+
+// programArchitecture reads for which processors a program is. What does not say so is taken for this machine's: it is looked
+// at again when it is packed.
+func programArchitecture(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	switch f.Machine {
+	case elf.EM_X86_64:
+		return "amd64"
+	case elf.EM_AARCH64:
+		return "arm64"
+	}
+	return runtime.GOARCH
+}
+
+// has says what is missing for nodes of an architecture to boot, nil if nothing is.
+func (s agents) has(architecture string) error {
+	if s[architecture] != nil {
+		return nil
+	}
+	name, hint := agentName, "install it there, or name it with --agent"
+	if architecture != runtime.GOARCH {
+		name, hint = agentName+"-"+architecture, "`make build` makes it; install it there"
+	}
+	return &bootError{fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", name, agentDir, fs.ErrNotExist), hint}
+}
+
+// get waits for the cpio of an architecture. It is shared: nobody changes it.
+func (s agents) get(ctx context.Context, architecture string) ([]byte, error) {
+	if err := s.has(architecture); err != nil {
+		return nil, err
+	}
+	a := s[architecture]
+	if architecture != runtime.GOARCH { // nobody has asked for it when the server started
+		go func() { _ = a.prepare(context.WithoutCancel(ctx)) }() // get tells the error
+	}
+	return a.get(ctx)
 }
 
 // prepare makes the cpio of a program that was found. It is called once or more, and does it once.
@@ -72,14 +127,19 @@ func (a *agent) prepare(ctx context.Context) error {
 	return a.err
 }
 
-// agentFile is the name of a kept cpio, by a digest of the program and of how it is packed.
-const agentFile = "agent-%x.cpio"
+// keptName is the name of a kept cpio, by a digest of the program and of how it is packed.
+func keptName(architecture string) string {
+	if architecture == runtime.GOARCH {
+		return "agent-%x.cpio"
+	}
+	return architecture + "-agent-%x.cpio"
+}
 
 // make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is made again
 // at the next start, which is all that it costs.
 func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
 	made := sha256.Sum256(append([]byte(build.AgentPacking+"\x00"), binary...))
-	file := filepath.Join(a.kept, fmt.Sprintf(agentFile, made[:8]))
+	file := filepath.Join(a.kept, fmt.Sprintf(a.file, made[:8]))
 	if b, err := os.ReadFile(file); err == nil && len(b) > sha256.Size {
 		if sum := sha256.Sum256(b[sha256.Size:]); bytes.Equal(sum[:], b[:sha256.Size]) {
 			return b[sha256.Size:], nil
@@ -89,7 +149,7 @@ func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	old, _ := filepath.Glob(filepath.Join(a.kept, strings.Replace(agentFile, "%x", "*", 1)))
+	old, _ := filepath.Glob(filepath.Join(a.kept, strings.Replace(a.file, "%x", "*", 1)))
 	for _, f := range old {
 		_ = os.Remove(f) // it is of another release
 	}

@@ -3,9 +3,18 @@ package server
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
+
+	"pando/internal/api"
+	"pando/internal/image"
+	"pando/internal/netboot"
+	"pando/internal/registry"
 )
 
 // The cpio of the node's program is packed once for each program, and one that was damaged is packed again.
@@ -25,11 +34,12 @@ func TestAgentIsKept(t *testing.T) {
 		if err := os.WriteFile(program, []byte("\x7fELF"+content), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		a, err := findAgent(program, dir)
-		if err == nil {
-			err = a.prepare(t.Context())
-		}
+		found, err := findAgents(program, dir)
 		if err != nil {
+			t.Fatal(err)
+		}
+		a := found[runtime.GOARCH]
+		if err := a.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return a.cpio
@@ -58,5 +68,99 @@ func TestAgentIsKept(t *testing.T) {
 	}
 	if bytes.Equal(prepare("two"), first) || kept() == file {
 		t.Error("another program has the first one's cpio")
+	}
+}
+
+// elfOf is the head of a program for a machine, with something that tells programs apart.
+func elfOf(t *testing.T, machine elf.Machine, content string) []byte {
+	t.Helper()
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
+		t.Fatal(err)
+	}
+	return append(b.Bytes(), content...)
+}
+
+// A node gets the program of its image's architecture, whatever the server's machine is; one for which there is none is told.
+func TestAgentOfEachArchitecture(t *testing.T) {
+	dir := t.TempDir()
+	foreign, machine, other := "arm64", elf.EM_AARCH64, elf.EM_X86_64
+	if runtime.GOARCH == foreign {
+		foreign, machine, other = "amd64", elf.EM_X86_64, elf.EM_AARCH64
+	}
+	put := func(name string, m elf.Machine) {
+		if err := os.WriteFile(filepath.Join(dir, name), elfOf(t, m, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("pando-init", other)
+	named := filepath.Join(dir, "pando-init")
+	found, err := findAgents(named, dir)
+	if err != nil || found.has(runtime.GOARCH) != nil || found[runtime.GOARCH].path != named {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if _, err := found.get(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "pando-init-"+foreign) || hint(err) == "" {
+		t.Errorf("without a program for %s: %v", foreign, err)
+	}
+	put("pando-init-"+foreign, machine)
+	if found, err = findAgents(named, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := found[runtime.GOARCH].prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cpios := map[string]bool{}
+	for _, a := range []string{runtime.GOARCH, foreign} {
+		cpio, err := found.get(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpios[string(cpio)] = true
+	}
+	if kept, _ := filepath.Glob(filepath.Join(dir, "*.cpio")); len(cpios) != 2 || len(kept) != 2 {
+		t.Errorf("%d cpios, kept: %v", len(cpios), kept)
+	}
+	if _, err := findAgents(filepath.Join(dir, "none"), dir); err == nil {
+		t.Error("a program that is not there was taken")
+	}
+}
+
+// A machine that tells another architecture than its version's is told what to do, on its screen and in its timeline.
+func TestBootOfAnotherArchitecture(t *testing.T) {
+	s := startSite(t)
+	s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
+	n := s.node(1)
+	n.exchange(netboot.IPXE)
+	_, b := n.get("/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&arch=x86_64")
+	for _, want := range []string{"this machine cannot boot", "is for arm64, and this machine is amd64", "pando image build lab-amd64 --architecture amd64"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the script does not say %q:\n%s", want, b)
+		}
+	}
+}
+
+// An image is for one architecture: nothing moves its tags to a version that its nodes cannot run.
+func TestImageHasOneArchitecture(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	_, version := s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
+	o := s.operator()
+	err := s.registry.View(t.Context(), func(tx *registry.Tx) error { return o.checkArchitecture(tx, "lab", version) })
+	if err == nil || apiError(err).Code != api.Conflict || !strings.Contains(apiError(err).Hint, "lab-arm64") {
+		t.Errorf("%v", err)
+	}
+	if err := s.registry.View(t.Context(), func(tx *registry.Tx) error { return o.checkArchitecture(tx, "other", version) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoMediumForARM64(t *testing.T) {
+	s := startSite(t)
+	m, version := s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
+	_, err := s.mediumK(t.Context(), plan{image: "lab", version: version, manifest: m}, nil)
+	if err == nil || !strings.Contains(err.Error(), "lab is for arm64") {
+		t.Errorf("%v", err)
 	}
 }

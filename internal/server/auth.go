@@ -26,27 +26,29 @@ const touchEvery = time.Minute
 // operatorOnly lets a request through that carries a valid operator's token.
 func (s *Server) operatorOnly(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		hash := registry.HashSecret(credential(r, "Bearer"))
-		var token registry.Token
-		err := s.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
-			token, err = tx.TokenByHash(hash)
-			return err
-		})
-		now := s.now()
-		if errors.Is(err, registry.ErrNotFound) || err == nil && !token.Expires.IsZero() && !now.Before(token.Expires) {
-			return api.NewError(api.Unauthorized, "no valid token", "make one on the server with `pando token create NAME` and put it into PANDO_TOKEN")
-		}
+		token, err := s.validToken(r.Context(), registry.HashSecret(credential(r, "Bearer")))
 		if err != nil {
 			return err
 		}
-		if now.Sub(token.Used) > touchEvery {
-			err := s.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })
-			if err != nil {
-				return err
-			}
-		}
 		return h(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, token.Name)))
 	}
+}
+
+// validToken is the token whose secret has this digest, and notes that it was used.
+func (s *Server) validToken(ctx context.Context, hash registry.Hash) (registry.Token, error) {
+	var token registry.Token
+	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		token, err = tx.TokenByHash(hash)
+		return err
+	})
+	now := s.now()
+	if errors.Is(err, registry.ErrNotFound) || err == nil && !token.Expires.IsZero() && !now.Before(token.Expires) {
+		return token, api.NewError(api.Unauthorized, "no valid token", "make one on the server with `pando token create NAME` and put it into PANDO_TOKEN")
+	}
+	if err == nil && now.Sub(token.Used) > touchEvery {
+		err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })
+	}
+	return token, err
 }
 
 // operatorKey is where the context of a request has the name of the operator's token.

@@ -86,7 +86,7 @@ func TestRebootAfter(t *testing.T) {
 	}
 }
 
-func checkAssignment(t *testing.T, cfg api.BootConfig, resp api.HelloResponse) fleet.Assignment {
+func checkAssignment(t testing.TB, cfg api.BootConfig, resp api.HelloResponse) fleet.Assignment {
 	t.Helper()
 	key, err := base64.StdEncoding.DecodeString(cfg.ServerKey)
 	if err != nil || !ed25519.Verify(key, append([]byte(api.AssignmentContext), resp.Assignment...), resp.Signature) {

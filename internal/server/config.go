@@ -14,6 +14,8 @@ const (
 	DefaultData    = ":8480"
 	DefaultControl = ":8443"
 	DefaultTFTP    = ":69"
+
+	DefaultDashboard = "127.0.0.1:8484"
 )
 
 // SocketFile is the operator's socket, in the data directory.
@@ -28,6 +30,9 @@ type Config struct {
 	Data    string // address of the data path; DefaultData
 	Control string // address of the control channel; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
+
+	Dashboard     string // loopback address of the pages for browsers; "" or "off" for none
+	DashboardOpen bool   // whoever is on this machine is an operator there, without a token
 
 	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
 	Direct Direct     // how nodes read objects past this server; nil: they do not
@@ -76,5 +81,5 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Uplink < 0 || c.NodeLink < 0 {
 		return c, errors.New("server: a link's rate is negative")
 	}
-	return c, c.DHCP.Validate()
+	return c, errors.Join(checkDashboard(c.Dashboard, c.DashboardOpen), c.DHCP.Validate())
 }

@@ -68,7 +68,9 @@ func apiError(err error) *api.Error {
 	var big *http.MaxBytesError
 	switch {
 	case errors.As(err, &e):
+		item := e.Item
 		e = api.NewError(e.Code, e.Message, e.Hint)
+		e.Item = item
 	case errors.As(err, &big):
 		e = api.NewError(api.BadRequest, "request body is too large", "")
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
@@ -94,18 +96,18 @@ const bodyTime = 30 * time.Second
 
 // decode reads an operator's JSON body. What is not understood is refused: a misspelt field must not be half a change.
 func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
-	return decodeJSON[T](w, r, true)
+	return decodeJSON[T](w, r, maxBody, true)
 }
 
 // decodeReport reads a node's JSON body. It may have fields that are not known here: the node may run a newer agent
 // than this server.
 func decodeReport[T any](w http.ResponseWriter, r *http.Request) (T, error) {
-	return decodeJSON[T](w, r, false)
+	return decodeJSON[T](w, r, maxBody, false)
 }
 
-func decodeJSON[T any](w http.ResponseWriter, r *http.Request, strict bool) (T, error) {
+func decodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, strict bool) (T, error) {
 	var v T
-	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	limited := http.MaxBytesReader(w, r.Body, most)
 	// A body that comes in drops holds its connection for so long and not longer.
 	deadline := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
 	if w != nil {

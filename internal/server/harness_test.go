@@ -55,7 +55,7 @@ func (c *clock) add(d time.Duration) {
 // site is a running server with an image, on loopback.
 type site struct {
 	*Server
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	clock *clock
 	stop  func()
@@ -65,7 +65,7 @@ type site struct {
 }
 
 // startSite runs a server in a new directory.
-func startSite(t *testing.T, change ...func(*Config)) *site {
+func startSite(t testing.TB, change ...func(*Config)) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), clock: newClock(), rested: make(chan struct{}, 1)}
 	agent := filepath.Join(s.dir, "agent")
@@ -204,12 +204,14 @@ type node struct {
 	addr netip.Addr // its own
 	http *http.Client
 	fast bool // takes no time on the clock
+
+	brisk time.Duration // takes so much less time; 0: no less
 }
 
 // wait lets time pass.
 func (n *node) wait(d time.Duration) {
 	if !n.fast {
-		n.clock.add(d)
+		n.clock.add(d / max(n.brisk, 1))
 	}
 }
 
@@ -275,7 +277,7 @@ func (n *node) turn() (script string, waited int) {
 }
 
 // urls picks the kernel's and the initramfs' paths out of a script.
-func urls(t *testing.T, script string) (kernel, initramfs string) {
+func urls(t testing.TB, script string) (kernel, initramfs string) {
 	t.Helper()
 	for line := range strings.Lines(script) {
 		for _, word := range strings.Fields(line) {
@@ -299,7 +301,7 @@ func urls(t *testing.T, script string) (kernel, initramfs string) {
 }
 
 // trust finds boot.json in an initramfs, as the kernel would: newc entries from the front.
-func trust(t *testing.T, initramfs []byte) api.BootConfig {
+func trust(t testing.TB, initramfs []byte) api.BootConfig {
 	t.Helper()
 	for b := initramfs; len(b) > 110 && string(b[:6]) == "070701"; {
 		var mode, size, nameSize uint64

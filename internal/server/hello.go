@@ -114,7 +114,7 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	return resp, nil
 }
 
-// member returns the adopted node that has a MAC, and its group.
+// member returns the adopted node that has a MAC, and its group with what the node has otherwise.
 func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error) {
 	var node fleet.Node
 	var group fleet.Group
@@ -123,6 +123,7 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 			return err
 		}
 		group, err = tx.Group(node.Group)
+		group = node.Overrides.Of(group)
 		return err
 	})
 	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {

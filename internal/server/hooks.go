@@ -87,8 +87,8 @@ func (d *rollouts) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) ro
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started ends with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &tail{&out}, &tail{&out}
+	out := &tail{}
+	c.Stdout, c.Stderr = out, out // one writer: exec then writes from one goroutine
 	err = c.Run()
 	says := lastLine(out.String())
 	switch {
@@ -147,7 +147,7 @@ func findHook(dir, name string) (string, error) {
 }
 
 // tail keeps the end of what is written.
-type tail struct{ *bytes.Buffer }
+type tail struct{ bytes.Buffer }
 
 // Write takes all of p.
 func (t *tail) Write(p []byte) (int, error) {

@@ -63,7 +63,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	if err != nil {
 		return nil, false, err
 	}
-	agent, err := s.agent.get(r.Context())
+	agent, err := s.agents.get(r.Context(), m.Architecture)
 	if err != nil {
 		return nil, false, err
 	}

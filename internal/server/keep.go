@@ -44,6 +44,7 @@ type keeper struct {
 
 // run collects once a day, the first time a while after the start: not in the middle of what started the server.
 func (k *keeper) run(ctx context.Context) error {
+	k.reserve()
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
 	for {
@@ -95,6 +96,7 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 		return out, err
 	}
 	if !req.DryRun {
+		defer k.reserve()
 		for _, v := range swept.Versions {
 			err = errors.Join(err, k.traces.forget(v))
 		}
@@ -162,5 +164,5 @@ func (k *keeper) unname(ctx context.Context, keep int, left time.Duration, befor
 	if dryRun {
 		return p, k.registry.View(ctx, decide)
 	}
-	return p, k.registry.Update(ctx, decide)
+	return p, k.forget(ctx, before, decide)
 }

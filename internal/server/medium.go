@@ -67,7 +67,7 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 	name, isGroup := strings.CutPrefix(selection, "@")
 	var nodes []fleet.Node
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		if isGroup && !strings.ContainsAny(name, ",@=") {
+		if isGroup && !strings.ContainsAny(name, ",&!^()@=") {
 			_, err = tx.Group(name)
 			return err
 		}
@@ -99,6 +99,9 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 // mediumK is K as a medium has it: for no boot in particular, so with the drivers of every NIC and without a token.
 func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K, error) {
 	var k media.K
+	if a := p.manifest.Architecture; a != "amd64" {
+		return k, refused(fmt.Sprintf("a boot medium starts amd64 machines, and %s is for %s", p.image, a), "machines of "+a+" boot from the network")
+	}
 	if len(control) == 0 {
 		control = s.controlURLs()
 	}
@@ -113,7 +116,7 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 	if err != nil {
 		return k, err
 	}
-	agent, err := s.agent.get(ctx)
+	agent, err := s.agents.get(ctx, p.manifest.Architecture)
 	if err != nil {
 		return k, err
 	}

@@ -68,6 +68,9 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/store/objects", o.addObjects},
 		{"GET", "/v1/boots", answer(o.listBoots)},
 		{"GET", "/v1/boots/{id}", answer(o.showBoot)},
+		{"GET", "/v1/history", answer(o.listHistory)},
+		{"GET", "/v1/history/figures", answer(o.bootFigures)},
+		{"GET", "/v1/history/compare", answer(o.compareBoots)},
 		{"GET", "/v1/events", answer(o.listEvents)},
 		{"GET", "/v1/events/stream", o.streamEvents},
 		{"GET", "/v1/tokens", answer(o.listTokens)},
@@ -82,6 +85,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/media", o.createMedium},
 		{"GET", "/v1/policy", answer(o.showPolicy)},
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
+		{"GET", "/v1/fleet", answer(o.exportFleet)},
+		{"PUT", "/v1/fleet", answer(o.applyFleet)},
 	}
 }
 

@@ -55,6 +55,9 @@ func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot,
 	if err != nil {
 		return nil, err
 	}
+	if len(nodes) == 1 {
+		return tx.Boots(registry.BootFilter{Node: nodes[0].Name, Limit: limit})
+	}
 	wanted := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		wanted[n.Name] = true

@@ -98,7 +98,7 @@ func TestDescriptionAndClientAgree(t *testing.T) {
 func TestDescriptionAndTypesAgree(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
-		api.Changes{}, api.Change{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
+		api.Changes{}, api.Change{}, fleet.Value{}, api.Declaration{}, api.NodeDeclare{}, api.Owns{}, api.Apply{}, api.Applied{}, api.ApplyStep{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
 		api.ClassChange{}, fleet.Match{}, api.Image{}, api.ImageList{},
 		api.ImageSlim{}, api.SlimPackage{}, api.SlimUnit{}, api.ImageDiff{}, api.PackageChange{}, api.FileChange{}, api.ImageHistory{}, api.HistoryVersion{}, api.TagMove{},
 		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{}, api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},
@@ -110,7 +110,8 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
-		api.Recording{}, api.RecordingList{}, api.RecordingSet{}} {
+		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},
+		api.BootComparison{}, api.ComparedBoots{}, api.BootChange{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	types["GroupCreate"], types["ClassCreate"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class]()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -26,6 +27,15 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 	if req.KernelArgs != nil {
 		n.KernelArgs = *req.KernelArgs
 	}
+	if req.Serial != nil {
+		n.Serial = *req.Serial
+	}
+	for _, name := range req.Inherit {
+		if err := n.Drop(name); err != nil {
+			return checked(err)
+		}
+	}
+	n.Merge(req.Overrides)
 	if req.Address != nil {
 		if n.Address, err = address(*req.Address); err != nil {
 			return err
@@ -79,6 +89,8 @@ func nodeDiff(was, is fleet.Node) []string {
 	d.add("address", addressText(was.Address), addressText(is.Address))
 	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
 	d.add("MACs", macText(was.MACs), macText(is.MACs))
+	d.add("serial", was.Serial, is.Serial)
+	d.overrides(was.Overrides, is.Overrides)
 	keys := map[string]bool{}
 	for _, m := range []map[string]string{was.Labels, is.Labels} {
 		for k := range m {
@@ -89,6 +101,48 @@ func nodeDiff(was, is fleet.Node) []string {
 		d.add("label "+k, was.Labels[k], is.Labels[k])
 	}
 	return d
+}
+
+// overrides adds what a node has otherwise than its group; "the group's" is what it has not.
+func (d *diff) overrides(was, is fleet.Overrides) {
+	text := func(o fleet.Overrides, name string) string {
+		if !slices.Contains(o.Set(), name) {
+			return "the group's"
+		}
+		return settingText(o.Of(fleet.Group{}), name)
+	}
+	for _, name := range fleet.OverrideNames() {
+		before, after := text(was, name), text(is, name)
+		if name == fleet.SettingAuthorizedKeys && before == after && !slices.Equal(was.Of(fleet.Group{}).AuthorizedKeys, is.Of(fleet.Group{}).AuthorizedKeys) {
+			after = "others"
+		}
+		d.add(strings.ReplaceAll(name, "_", " "), before, after)
+	}
+}
+
+// settingText is one setting of a group for people.
+func settingText(g fleet.Group, name string) string {
+	switch name {
+	case fleet.SettingAuthorizedKeys:
+		return fmt.Sprint(len(g.AuthorizedKeys))
+	case fleet.SettingUnlockRoot:
+		return fmt.Sprint(g.UnlockRoot)
+	case fleet.SettingRebootAfter:
+		return rebootText(g.RebootAfter)
+	case fleet.SettingWriteLimit:
+		return cmp.Or(g.WriteLimit, "the default")
+	case fleet.SettingPeers:
+		return string(g.Peers.Effective())
+	case fleet.SettingShare:
+		return shareText(g.Share)
+	case fleet.SettingCache:
+		return string(g.Cache.Effective())
+	case fleet.SettingCacheSize:
+		return shareText(g.CacheSize)
+	case fleet.SettingOffline:
+		return offlineText(g.Offline)
+	}
+	return ""
 }
 
 func addressText(a netip.Addr) string {
@@ -138,7 +192,7 @@ func shareText(n int64) string {
 	if n == 0 {
 		return "the default"
 	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	return fleet.SizeText(n)
 }
 
 // offlineText is whether nodes may boot without a server, as the flag has it.

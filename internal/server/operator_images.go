@@ -161,6 +161,9 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := o.checkArchitecture(tx, name, req.Version); err != nil {
+			return err
+		}
 		if err := tx.AddVersion(registry.ImageVersion{Image: name, Version: req.Version, Added: o.now()}); err != nil {
 			return err
 		}
@@ -183,6 +186,23 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	}
 	o.packs.look(req.Version)
 	return o.imageNamed(r.Context(), name)
+}
+
+// checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would take
+// the image from all nodes that boot it.
+func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
+	versions, err := tx.Versions(name)
+	if err != nil {
+		return err
+	}
+	is := o.versionView(registry.ImageVersion{Image: name, Version: d}).Architecture
+	for _, v := range versions {
+		if was := o.versionView(v).Architecture; was != "" && is != "" && was != is {
+			return api.NewError(api.Conflict, fmt.Sprintf("image %s is for %s, and version %s is for %s", name, was, d.Short(), is),
+				"give it a name of its own, such as "+name+"-"+is)
+		}
+	}
+	return nil
 }
 
 // checkVersion refuses a version that no node of this site would take.

@@ -32,12 +32,41 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 			return err
 		}
 		views, err := o.nodeViews(r.Context(), tx, []fleet.Node{n})
-		if err == nil {
-			out = views[0]
+		if err != nil {
+			return err
 		}
+		out = views[0]
+		out.Effective, err = o.effective(tx, out)
 		return err
 	})
 	return out, err
+}
+
+// effective tells where a node's settings come from.
+func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) {
+	g, err := tx.Group(n.Group)
+	if err != nil {
+		return nil, err
+	}
+	l := fleet.Layers{Node: n.Node, Group: g, RebootAfter: o.rebootAfter}
+	if n.Hardware != nil {
+		l.Hardware = *n.Hardware
+	}
+	if l.Classes, err = tx.Classes(); err != nil {
+		return nil, err
+	}
+	target, err := tx.Target(n.Name)
+	if err != nil {
+		return nil, err
+	}
+	l.Rollout, l.Target = target.Rollout, target.Image
+	if n.Desired != "" {
+		// What cannot be read is not shown here: the boot says why, when there is one.
+		if m, err := o.manifestIn(n.Desired); err == nil {
+			l.ImageArgs = m.CommandLine
+		}
+	}
+	return fleet.Effective(l), nil
 }
 
 // findNode takes a name or a MAC.
@@ -57,13 +86,23 @@ func selectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.No
 	}
 	set, err := fleet.ParseSet(selection)
 	if err != nil {
-		return nil, api.NewError(api.BadRequest, err.Error(), "write it like pc[001-120], @group or label=value, joined with commas")
+		return nil, api.NewError(api.BadRequest, err.Error(), "write it like pc[001-120]!pc007, @group or label=value&@group; , adds, & keeps what both have, ! takes away")
+	}
+	for _, name := range set.Groups() {
+		if _, err := tx.Group(name); err != nil {
+			return nil, err
+		}
 	}
 	selected, missing := set.Select(nodes)
 	if len(missing) > 0 {
-		return nil, api.NewError(api.NotFound, "no such node: "+strings.Join(missing, ", "), "`pando node list` shows all")
+		return nil, api.NewError(api.NotFound, "no such node: "+foldMissing(missing), "`pando node list` shows all")
 	}
 	return selected, nil
+}
+
+// foldMissing are names and MACs as short as people read them.
+func foldMissing(missing []string) string {
+	return strings.ReplaceAll(fleet.Fold(missing), ",", ", ")
 }
 
 func (o *operator) createNode(r *http.Request) (any, error) {
@@ -73,7 +112,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 	}
 	n := fleet.Node{
 		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
-		Version: req.Version, KernelArgs: req.KernelArgs, Created: o.now(),
+		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Overrides: req.Overrides, Created: o.now(),
 	}
 	if n.Group == "" {
 		n.Group = fleet.DefaultGroup
@@ -81,8 +120,9 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 	if n.Address, err = address(req.Address); err != nil {
 		return nil, err
 	}
-	if len(n.MACs) == 0 {
-		return nil, refused("node "+n.Name+": no MAC address: nothing would ever be recognised as it", "name its NIC with --mac")
+	if len(n.MACs) == 0 && n.Serial == "" {
+		return nil, refused("node "+n.Name+": no MAC address and no serial number: nothing would ever be recognised as it",
+			"name its NIC with --mac, or the machine with --serial")
 	}
 	if err := checked(n.Validate()); err != nil {
 		return nil, err
@@ -92,7 +132,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		if err := resolves(tx, n.Version); err != nil {
 			return err
 		}
-		if err := tx.CreateNode(n); err != nil {
+		if n, err = declareNode(tx, n); err != nil {
 			return err
 		}
 		out, err = o.nodeViews(r.Context(), tx, []fleet.Node{n})
@@ -136,8 +176,8 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
-		if len(nodes) > 1 && (req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0) {
-			return nil, refused(fmt.Sprintf("%d nodes are named: a name, an address or a MAC is for one", len(nodes)), "")
+		if len(nodes) > 1 && (req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 || req.Serial != nil) {
+			return nil, refused(fmt.Sprintf("%d nodes are named: a name, an address, a MAC or a serial number is for one", len(nodes)), "")
 		}
 		if req.Version != nil {
 			if err := resolves(tx, *req.Version); err != nil {
@@ -207,7 +247,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 			return err
 		}
 		for _, n := range nodes {
-			if err := tx.DeleteNode(n.Name); err != nil {
+			if err := retire(tx, n); err != nil {
 				return err
 			}
 			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: []string{"deleted"}})
@@ -215,6 +255,16 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 		return orDryRun(dryRun)
 	})
 	return out, err
+}
+
+// retire forgets a node: its name, MACs and addresses are free then.
+func retire(tx *registry.Tx, n fleet.Node) error {
+	for _, m := range n.MACs {
+		if err := tx.DeleteLeasesOf(m, netip.Addr{}); err != nil {
+			return err
+		}
+	}
+	return tx.DeleteNode(n.Name)
 }
 
 func (o *operator) adoptNodes(r *http.Request) (any, error) {

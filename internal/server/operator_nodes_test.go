@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/registry"
 )
 
 // operatorOf is a client of a test's server, over its socket.
@@ -163,4 +165,85 @@ func TestAdoptNodes(t *testing.T) {
 	if got := nodesIn(t, c, ""); got != "gate pc001 pc002" {
 		t.Errorf("nodes are %s", got)
 	}
+}
+
+// TestNodeOverrides: what a node has of its own reaches its assignment, is explained, and goes again.
+func TestNodeOverrides(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Open)
+	c := operatorOf(t, s)
+	m := s.node(1)
+	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{m.mac}}); err != nil {
+		t.Fatal(err)
+	}
+	set := api.NodeSet{Select: "pc001", Overrides: fleet.Overrides{Peers: ptr(fleet.PeersOff), WriteLimit: ptr("2g"), AuthorizedKeys: &[]string{}}}
+	ch, err := c.SetNodes(t.Context(), set)
+	want := []string{"authorized keys: the group's -> 0", "write limit: the group's -> 2g", "peers: the group's -> off"}
+	if err != nil || !slices.Equal(ch.Nodes[0].Fields, want) {
+		t.Fatalf("changes %+v, %v", ch, err)
+	}
+	cfg := m.load()
+	a := checkAssignment(t, cfg, m.hello(cfg))
+	if a.Swarm != nil || a.WriteLimit != "2g" {
+		t.Errorf("assignment: %+v", a)
+	}
+	n, err := c.Node(t.Context(), "pc001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := map[string]string{}
+	for _, v := range n.Effective {
+		from[v.Setting] = v.Value + " from " + v.From
+	}
+	for setting, want := range map[string]string{"peers": "off from node", "write_limit": "2g from node", "authorized_keys": "none from node",
+		"image": "lab from group default", "kernel_args": "quiet from image", "cache": "none from default"} {
+		if from[setting] != want {
+			t.Errorf("%s is %s, want %s", setting, from[setting], want)
+		}
+	}
+	_, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Inherit: []string{"colour"}})
+	wantCode(t, err, api.BadRequest, "colour")
+	_, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Overrides: fleet.Overrides{CacheSize: ptr(int64(8e9))}})
+	wantCode(t, err, api.BadRequest, "set them with cache")
+	if _, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Inherit: []string{"peers", "write_limit", "authorized_keys"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err = c.Node(t.Context(), "pc001"); err != nil || !n.Overrides.IsZero() {
+		t.Errorf("left over: %v, %v", n.Overrides.Set(), err)
+	}
+}
+
+// TestDeleteNodeFreesItsAddress: name, fixed address, MAC and leases of a node that is retired can be had by others.
+func TestDeleteNodeFreesItsAddress(t *testing.T) {
+	s := startSite(t)
+	c := operatorOf(t, s)
+	addr := netip.MustParseAddr("10.0.0.11")
+	create := func() error {
+		_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}}, Address: addr.String()})
+		return err
+	}
+	if err := create(); err != nil {
+		t.Fatal(err)
+	}
+	s.update(func(tx *registry.Tx) error {
+		return tx.PutLease(fleet.Lease{Addr: addr, MAC: fleet.MAC{2, 0, 0, 0, 0, 1}, Static: true, Expires: s.now()})
+	})
+	if _, err := c.DeleteNodes(t.Context(), "pc001", true); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := c.Leases(t.Context()); err != nil || len(l) != 1 {
+		t.Fatalf("a dry run left %v, %v", l, err)
+	}
+	if _, err := c.DeleteNodes(t.Context(), "pc001", false); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := c.Leases(t.Context()); err != nil || len(l) != 0 {
+		t.Errorf("left over: %v, %v", l, err)
+	}
+	if err := create(); err != nil {
+		t.Error(err)
+	}
+	_, err := c.DeleteNodes(t.Context(), "@nowhere", false)
+	wantCode(t, err, api.NotFound, "nowhere")
 }

@@ -14,27 +14,36 @@ import (
 	"pando/internal/trace"
 )
 
-func rolloutView(r fleet.Rollout, nodes bool) api.Rollout {
+// rolloutView is a rollout with its nodes.
+func rolloutView(r fleet.Rollout) api.Rollout {
 	out := api.Rollout{Rollout: r, Phases: map[fleet.RolloutPhase]int{}}
 	for _, n := range r.Nodes {
 		out.Phases[n.Phase]++
 	}
-	if !nodes || r.Nodes == nil {
+	if r.Nodes == nil {
 		out.Nodes = []fleet.RolloutNode{}
 	}
 	return out
 }
 
-func (o *operator) listRollouts(r *http.Request) (any, error) {
-	out := api.RolloutList{Rollouts: []api.Rollout{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		all, err := tx.Rollouts(registry.RolloutFilter{Group: r.URL.Query().Get("group")})
-		for _, x := range all {
-			if x, err = tx.Rollout(x.ID); err != nil {
-				return err
-			}
-			out.Rollouts = append(out.Rollouts, rolloutView(x, false))
+// rolloutViews are rollouts without their nodes.
+func rolloutViews(tx *registry.Tx, f registry.RolloutFilter) ([]api.Rollout, error) {
+	all, err := tx.Rollouts(f)
+	out := []api.Rollout{}
+	for _, r := range all {
+		view := rolloutView(r)
+		if view.Phases, err = tx.RolloutPhases(r.ID); err != nil {
+			return nil, err
 		}
+		out = append(out, view)
+	}
+	return out, err
+}
+
+func (o *operator) listRollouts(r *http.Request) (any, error) {
+	var out api.RolloutList
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Group: r.URL.Query().Get("group")})
 		return err
 	})
 	return out, err
@@ -44,7 +53,7 @@ func (o *operator) showRollout(r *http.Request) (any, error) {
 	var out api.Rollout
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		x, err := tx.Rollout(r.PathValue("id"))
-		out = rolloutView(x, true)
+		out = rolloutView(x)
 		return err
 	})
 	return out, err
@@ -82,7 +91,7 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := rolloutView(out, true)
+	view := rolloutView(out)
 	if view.DryRun = req.DryRun; !req.DryRun {
 		o.rollouts.nudge()
 	}
@@ -241,7 +250,7 @@ func (o *operator) changeRollout(r *http.Request, change func(fleet.Rollout) (fl
 		if err != nil {
 			return api.NewError(api.Conflict, err.Error(), "")
 		}
-		out = rolloutView(is, true)
+		out = rolloutView(is)
 		return tx.PutRollout(is, was.Nodes)
 	})
 	if err != nil {

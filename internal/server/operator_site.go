@@ -28,15 +28,8 @@ func (o *operator) status(r *http.Request) (any, error) {
 		if out.Groups, err = groupViews(tx, groups); err != nil {
 			return err
 		}
-		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
-		if err != nil {
+		if out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Live: true}); err != nil {
 			return err
-		}
-		for _, l := range live {
-			if l, err = tx.Rollout(l.ID); err != nil {
-				return err
-			}
-			out.Rollouts = append(out.Rollouts, rolloutView(l, false))
 		}
 		nodes, err := tx.Nodes()
 		if err != nil {

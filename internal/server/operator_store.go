@@ -44,7 +44,11 @@ func (o *operator) storeUsage(r *http.Request) (any, error) {
 	}
 	work, err := build.WorkDirs(o.keeper.work)
 	for _, w := range work {
-		u.out.Work += w.Bytes
+		if w.Layers {
+			u.out.Layers += w.Bytes
+		} else {
+			u.out.Work += w.Bytes
+		}
 	}
 	return u.out, err
 }

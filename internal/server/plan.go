@@ -15,7 +15,7 @@ import (
 // plan is what the next boot of a node runs.
 type plan struct {
 	node     fleet.Node
-	group    fleet.Group
+	group    fleet.Group   // with what the node has otherwise
 	classes  []fleet.Class // that its hardware is of
 	image    fleet.Ref
 	version  fleet.Digest
@@ -30,6 +30,7 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 		if p.group, err = tx.Group(node.Group); err != nil {
 			return err
 		}
+		p.group = node.Overrides.Of(p.group)
 		if p.classes, err = hardwareClasses(tx, node, told); err != nil {
 			return err
 		}
@@ -54,11 +55,24 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 	if err != nil {
 		return p, err
 	}
-	if s.agent.path == "" {
-		return p, s.agent.err
+	if p.manifest, err = s.versions.bootable(p.version); err != nil {
+		return p, err
 	}
-	p.manifest, err = s.versions.bootable(p.version)
-	return p, err
+	if err := sameArchitecture(p, told); err != nil {
+		return p, err
+	}
+	return p, s.agents.has(p.manifest.Architecture)
+}
+
+// sameArchitecture refuses a version that this machine's processor does not run.
+func sameArchitecture(p plan, told fleet.Hardware) error {
+	is, want := told.Architecture, p.manifest.Architecture
+	if is == "" || is == want {
+		return nil
+	}
+	name, _, _, _ := p.image.Split() // it resolved
+	return &bootError{fmt.Errorf("%s %s is for %s, and this machine is %s", p.image, p.version.Short(), want, is),
+		fmt.Sprintf("build one for it, `pando image build %s-%s --architecture %[2]s`, and put its nodes into a group that boots that", name, is)}
 }
 
 // kernelArgs are all kernel arguments of the plan, in the order in which the kernel reads them.

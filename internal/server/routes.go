@@ -76,10 +76,12 @@ type operator struct {
 	rollouts   *rollouts
 	now        func() time.Time
 	log        *slog.Logger
+
+	rebootAfter time.Duration // of nodes whose group says nothing
 }
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, errands: s.errands, rollouts: s.rollouts, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, now: s.now, log: s.log}
 }

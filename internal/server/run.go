@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -23,11 +24,12 @@ const stopTime = 3 * time.Second
 type listeners struct {
 	data, control, socket net.Listener
 	tftp                  *net.UDPConn // nil: off
+	dashboard             net.Listener // nil: off
 }
 
 func (l *listeners) close() error {
 	var err error
-	for _, c := range []net.Listener{l.data, l.control, l.socket} {
+	for _, c := range []net.Listener{l.data, l.control, l.socket, l.dashboard} {
 		if c != nil {
 			err = errors.Join(err, ignoreClosed(c.Close()))
 		}
@@ -74,6 +76,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	if l.socket, err = listenSocket(ctx, s.cfg.Dir); err != nil {
 		return err
 	}
+	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
 	c.DataPort, c.Loaders = s.dataPort, s.files.loaders
 	s.dhcp = &dhcp.Server{Config: c, Leases: leases{s.registry}, Observe: s.sawDHCP, Log: s.log, Now: s.now}
@@ -97,6 +100,10 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	pages, err := s.dashboardRoutes()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -111,6 +118,10 @@ func (s *Server) Run(ctx context.Context) error {
 	start("data path", func(ctx context.Context) error { return s.serve(ctx, l.data, s.dataRoutes(), nil) })
 	start("control channel", func(ctx context.Context) error { return s.serve(ctx, l.control, s.controlRoutes(), secure) })
 	start("operator's socket", func(ctx context.Context) error { return s.serve(ctx, l.socket, s.socketRoutes(), nil) })
+	if l.dashboard != nil {
+		start("dashboard", func(ctx context.Context) error { return s.serve(ctx, l.dashboard, pages, nil) })
+		s.log.Info("dashboard", "url", "http://"+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
+	}
 	if l.tftp != nil {
 		t := &tftp.Server{Files: tftp.FilesFunc(s.openTFTP), Log: s.log, Done: s.sentFile}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
@@ -119,6 +130,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.run)
+	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("rollouts", s.rollouts.run)
 	start("store", s.keeper.run)
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
@@ -156,12 +168,13 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 	return nil
 }
 
-// prepareAgent makes the agent cpio. That there is no program to make it of was said when the server started.
+// prepareAgent makes the agent cpio for nodes that are as this machine. That for others is made when the first one boots.
 func (s *Server) prepareAgent(ctx context.Context) {
-	if s.agent.path == "" {
+	a := s.agents[runtime.GOARCH]
+	if a == nil {
 		return
 	}
-	if err := s.agent.prepare(ctx); err != nil && ctx.Err() == nil {
+	if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint(err))
 	}
 }

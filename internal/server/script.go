@@ -97,7 +97,7 @@ func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.
 		node, err = s.discover(ctx, c.mac, q.UUID, s.adoptions)
 	}
 	if err == nil && node.State == fleet.Discovered {
-		node, err = s.adopt(ctx, c.mac)
+		node, err = s.adopt(ctx, c.mac, q.Serial)
 	}
 	if err != nil {
 		return node, err

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"pando/internal/dhcp"
@@ -32,7 +33,7 @@ type Server struct {
 	versions *versions
 	signer   *signer
 	files    bootFiles
-	agent    *agent
+	agents   agents
 	traces   *traces
 	packs    *packs
 	keeper   *keeper
@@ -55,6 +56,8 @@ type Server struct {
 	dhcp        *dhcp.Server
 	dataPort    uint16
 	controlPort uint16
+
+	dashboardPort uint16
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
@@ -120,11 +123,11 @@ func (s *Server) findPrograms() (err error) {
 		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
-	if s.agent, err = findAgent(s.cfg.Agent, s.cfg.Dir); err != nil {
+	if s.agents, err = findAgents(s.cfg.Agent, s.cfg.Dir); err != nil {
 		return err
 	}
-	if s.agent.err != nil {
-		s.log.Error("no node will boot: "+s.agent.err.Error(), "hint", hint(s.agent.err))
+	if err := s.agents.has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
+		s.log.Error("no node will boot: "+err.Error(), "hint", hint(err))
 	}
 	return nil
 }

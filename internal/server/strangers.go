@@ -71,8 +71,9 @@ func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit
 	return n, err
 }
 
-// adopt gives a discovered node a name of the policy's rule and makes it a managed one.
-func (s *Server) adopt(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+// adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the policy is open, one
+// with a name of the policy's rule.
+func (s *Server) adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
 	if !s.adoptions.take(s.now()) {
 		return fleet.Node{}, errCrowd
 	}
@@ -80,6 +81,10 @@ func (s *Server) adopt(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
 	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
 		var err error
 		if n, err = tx.NodeByMAC(mac); err != nil || n.State == fleet.Adopted {
+			return err
+		}
+		var declared bool
+		if n, declared, err = claim(tx, n, strings.TrimSpace(serial)); err != nil || declared {
 			return err
 		}
 		policy, err := tx.Policy()
@@ -119,6 +124,7 @@ func nextName(tx *registry.Tx, rule string) (string, error) {
 // touch notes that a node was seen, now and then, and what its firmware says of it.
 func (s *Server) touch(ctx context.Context, n fleet.Node, uuid, serial string) {
 	now := s.now()
+	serial = strings.Join(strings.Fields(serial), " ") // on one line, as nodes have it
 	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
 	if same && now.Sub(n.Seen) < seenGranularity {
 		return

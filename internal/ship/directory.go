@@ -150,5 +150,5 @@ func (d *Directory) rename(v fleet.Digest, name string, tags []string) error {
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(filepath.Join(d.Name(), NamesFile), append(b, '\n'), 0o644)
+	return d.store.PutBeside(NamesFile, append(b, '\n'))
 }

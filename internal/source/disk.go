@@ -191,12 +191,11 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 		for _, data := range p.options() {
 			var try mount.Stack
 			if err := try.File(p.file(raw, data), at); err != nil {
-				if len(p.options()) == 1 {
-					seen[i] += fmt.Sprintf(" (%v)", err)
-				}
+				seen[i] = fmt.Sprintf("%d %s (%v)", p.number, p.kind, err)
 				continue
 			}
 			if !isRoot(at) {
+				seen[i] = fmt.Sprintf("%d %s%s", p.number, p.kind, unclean(p, data))
 				if err := try.Close(); err != nil {
 					return "", err
 				}
@@ -204,7 +203,7 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 			}
 			*s = try
 			where, err := mountMore(s, raw, parts, at)
-			return fmt.Sprintf("the root file system is on partition %d (%s)%s", p.number, p.kind, where), err
+			return fmt.Sprintf("the root file system is on partition %d (%s)%s", p.number, p.kind, where+unclean(p, data)), err
 		}
 	}
 	for _, p := range parts {
@@ -250,16 +249,22 @@ func mountMore(s *mount.Stack, raw string, parts []partition, at string) (string
 			if info, err := root.Lstat(strings.TrimPrefix(part, "/")); err != nil || !info.IsDir() {
 				return where, fmt.Errorf("its fstab mounts %s at %s, where it has no directory", f[0], part)
 			}
-			data := p.options()[0]
+			options := p.options()
 			for _, o := range strings.Split(f[3], ",") {
 				if strings.HasPrefix(o, "subvol=") && p.kind == "btrfs" {
-					data = o
+					options = []string{o}
 				}
 			}
-			if err := s.File(p.file(raw, data), filepath.Join(at, part)); err != nil {
-				return where, err
+			for i, data := range options {
+				err := s.File(p.file(raw, data), filepath.Join(at, part))
+				if err == nil {
+					where += fmt.Sprintf(", %s on partition %d%s", part, p.number, unclean(p, data))
+					break
+				}
+				if i == len(options)-1 {
+					return where, err
+				}
 			}
-			where += fmt.Sprintf(", %s on partition %d", part, p.number)
 		}
 	}
 	return where, nil

@@ -85,6 +85,47 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// The roots of other distributions: XFS, also with the journal of a machine that was switched off, Btrfs with its root in a subvolume.
+func TestDiskXFSAndBtrfs(t *testing.T) {
+	for kind, make := range map[string]string{
+		"xfs":   `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
+		"btrfs": `truncate -s 256M r; mkfs.btrfs -q r; mount -o loop r m; btrfs -q subvolume create m/@; cp -a "$2/." m/@/; umount m`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			needPrograms(t, "sfdisk", "mkfs."+kind)
+			if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\t"+kind+"\n") {
+				t.Skipf("this kernel has no %s", kind)
+			}
+			disk := filepath.Join(t.TempDir(), "disk.raw")
+			script := `cd "${1%/*}"; mkdir m; ` + make + `; truncate -s 340M "$1"; echo start=2048 | sfdisk -q --label gpt "$1"
+				dd status=none conv=notrunc,sparse bs=1M if=r of="$1" seek=1; rm r`
+			if out, err := exec.Command("sh", "-euc", script, "sh", disk, pilot(t)).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			p := newPlace(t)
+			made, err := Disk{File: disk, Choice: pilotChoice}.Fill(t.Context(), p, func(Progress) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkCopy(t, p.Root, made)
+			if said := strings.Join(made.Notes, " "); !strings.Contains(said, "partition 1 ("+kind+")") || strings.Contains(said, "shut down") {
+				t.Errorf("notes: %q", made.Notes)
+			}
+			if kind != "xfs" {
+				return
+			}
+			if out, err := exec.Command("sh", "-euc", `cd "${1%/*}"; cp "$1" off.raw; mount -o loop,offset=1M off.raw m; echo last > m/last; xfs_io -x -c "shutdown -f" m; umount m`, "sh", disk).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			off := filepath.Join(filepath.Dir(disk), "off.raw")
+			made, err = Disk{File: off, Choice: pilotChoice}.Fill(t.Context(), newPlace(t), func(Progress) {})
+			if said := strings.Join(made.Notes, " "); err != nil || !strings.Contains(said, "not shut down properly") {
+				t.Errorf("switched off: %v, notes %q", err, said)
+			}
+		})
+	}
+}
+
 func TestDiskQcow2(t *testing.T) {
 	needPrograms(t, "qemu-img")
 	raw := vmDisk(t, "gpt", strings.ReplaceAll(diskFstab, "%BOOT%", "LABEL=BOOT"))

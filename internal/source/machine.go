@@ -61,8 +61,16 @@ func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Ma
 	if err != nil {
 		return made, fmt.Errorf("%s: %w", made.Name, err)
 	}
-	progress(Progress{Note: "listing the files of " + made.Name})
-	hidden, err := r.run(ctx, p, progress)
+	copyAll := r.run
+	if !r.tar {
+		progress(Progress{Note: "listing the files of " + made.Name})
+	} else {
+		progress(Progress{Note: made.Name + " has no rsync: copying with tar, which begins again if it is interrupted"})
+		copyAll = func(ctx context.Context, p Place, progress func(Progress)) (map[string]int, error) {
+			return m.fillTar(ctx, p, r, progress)
+		}
+	}
+	hidden, err := copyAll(ctx, p, progress)
 	if err != nil {
 		return made, fmt.Errorf("copy %s: %w", made.Name, err)
 	}
@@ -88,9 +96,10 @@ func ownFileSystems(root string) []string {
 	return out
 }
 
-// question is asked of a machine before anything is copied: who we are there, whether it has rsync, and what is a file
-// system of its own.
-const question = `id -u; command -v rsync || echo none; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
+// question is asked of a machine before anything is copied: who we are there, whether it has rsync, or else tar and find as GNU has
+// them, and what is a file system of its own.
+const question = `id -u; if command -v rsync >/dev/null; then echo rsync; elif tar --version 2>/dev/null | grep -q GNU && find --version 2>/dev/null | grep -q GNU
+then echo tar; else echo none; fi; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
 
 // ask looks at the machine that ssh leads to.
 func (m Machine) ask(ctx context.Context, r *rsync) error {
@@ -127,8 +136,9 @@ func (m Machine) ask(ctx context.Context, r *rsync) error {
 	case lines[0] != "0":
 		return errors.New("only root can read all of a machine: log in as root there (root@...)")
 	case lines[1] == "none":
-		return errors.New("it has no rsync: install it there (Debian, Ubuntu, Fedora: package rsync)")
+		return errors.New("it has neither rsync nor tar and find of GNU: install rsync there (Debian, Ubuntu, Fedora: package rsync)")
 	}
+	r.tar = lines[1] == "tar"
 	r.from, r.shell, r.root = host, shell, root
 	if root == "/" {
 		r.parts = lines[2:]

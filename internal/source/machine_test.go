@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +104,7 @@ func TestMachine(t *testing.T) {
 }
 
 // sshd starts a real server on loopback, which lets root in by a key, and returns the program that leads there.
-func sshd(t *testing.T) []string {
+func sshd(t *testing.T, more ...string) []string {
 	t.Helper()
 	const server = "/usr/sbin/sshd"
 	if _, err := os.Stat(server); err != nil {
@@ -115,6 +116,14 @@ func sshd(t *testing.T) []string {
 printf '%s\n' 'ListenAddress 127.0.0.1' "Port $2" "HostKey $1/host" "AuthorizedKeysFile $1/authorized" 'PermitRootLogin prohibit-password' 'StrictModes no' 'UsePAM no' "PidFile none" > config`
 	if out, err := exec.Command("sh", "-euc", script, "sh", dir, port).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+	config, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = config.WriteString(strings.Join(more, "\n") + "\n")
+	if err = errors.Join(err, config.Close()); err != nil {
+		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, server, "-D", "-e", "-f", filepath.Join(dir, "config"))
@@ -152,5 +161,38 @@ func TestMachineOverSSH(t *testing.T) {
 	m.Remote = "root@127.0.0.1; reboot"
 	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "as ssh knows it") {
 		t.Errorf("a name with a command: %v", err)
+	}
+}
+
+// A machine without rsync sends a tarball: the same is copied, and the same is left out. Without GNU's tar it says what to install.
+func TestMachineWithoutRsync(t *testing.T) {
+	tree, bin := pilot(t), t.TempDir()
+	for _, p := range []string{"id", "find", "grep", "tar", "sh", "mountpoint"} {
+		path, err := exec.LookPath(p)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(bin, p))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := Machine{Remote: "root@127.0.0.1:" + tree, Choice: pilotChoice, SSH: sshd(t, "SetEnv PATH="+bin)}
+	p := newPlace(t)
+	for range 2 {
+		var said []string
+		made, err := m.Fill(t.Context(), p, func(s Progress) { said = append(said, s.Note) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkCopy(t, p.Root, made)
+		if !strings.Contains(strings.Join(said, "\n"), "no rsync: copying with tar") {
+			t.Errorf("it does not say how it copies: %q", said)
+		}
+	}
+	if err := os.Remove(filepath.Join(bin, "tar")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "install rsync there") {
+		t.Errorf("neither: error %v", err)
 	}
 }

@@ -177,19 +177,31 @@ func (d *rawDisk) look(p *partition) {
 	}
 }
 
-// options are the ways to mount it, none of which writes to it: no journal is played back.
+// options are the ways to mount it, none of which writes to it: no journal is played back. The kernel refuses the first way of ext4 and
+// XFS where there is something in the journal.
 func (p partition) options() []string {
 	switch p.kind {
 	case "ext4":
-		return []string{"noload"}
+		return []string{"", noLoad}
 	case "xfs":
-		return []string{"norecovery,nouuid"}
+		return []string{"nouuid", noRecovery}
 	case "btrfs":
 		return []string{"rescue=nologreplay", "rescue=nologreplay,subvol=@", "rescue=nologreplay,subvol=root", "rescue=nologreplay,subvol=@rootfs"}
 	case "squashfs", "erofs":
 		return []string{""}
 	}
 	return nil
+}
+
+// Options that leave out what is in a journal.
+const noLoad, noRecovery = "noload", "norecovery,nouuid"
+
+// unclean says what is missing of a file system that was mounted by one of its options; "" nothing.
+func unclean(p partition, data string) string {
+	if data != noLoad && data != noRecovery {
+		return ""
+	}
+	return fmt.Sprintf("; the machine was not shut down properly: what it wrote last to partition %d may be missing or half there, so start and stop it once and build again", p.number)
 }
 
 func (p partition) file(raw, data string) mount.File {

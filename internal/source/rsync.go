@@ -24,6 +24,7 @@ type rsync struct {
 	root   string   // directory of the tree, "/" for a whole machine
 	parts  []string // directories below it that are file systems of their own and belong to the tree: "/boot"
 	single bool     // other file systems are left alone
+	tar    bool     // the other machine has no rsync, but tar
 	choice Choice
 }
 

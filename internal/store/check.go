@@ -200,6 +200,9 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	if len(c.report.Problems) == before {
 		c.report.Versions++
 	}
+	if err := c.beside(ctx, digest); err != nil {
+		return err
+	}
 	return c.packs(ctx, digest, m)
 }
 

@@ -16,6 +16,13 @@ func (c *checker) packs(ctx context.Context, v fleet.Digest, m image.Manifest) e
 	if err != nil {
 		return c.dropPacks(v, chunk.ID{}, err.Error(), nil)
 	}
+	wrong, _, err := c.dir.damaged(v, packsSuffix)
+	if err != nil {
+		return err
+	}
+	if wrong != nil {
+		return c.dropPacks(v, chunk.ID{}, "the list of its boot packs was changed", nil)
+	}
 	for _, r := range records {
 		if err := c.pack(ctx, v, m, r); err != nil {
 			return err

@@ -57,6 +57,10 @@ func (f *far) fetch(ctx context.Context, id chunk.ID) error {
 	f.mu.Lock()
 	c, there := f.fetching[id]
 	if !there {
+		if _, ok := f.dir.statFile(id); ok { // it came between a look into the directory and this one
+			f.mu.Unlock()
+			return nil
+		}
 		c = &fetch{done: make(chan struct{})}
 		f.fetching[id] = c
 	}

@@ -100,6 +100,13 @@ func (d *Dir) removeFile(path string) error {
 	return d.disk.Remove(path)
 }
 
+// askAgain has the next read of manifests or sidecars be one of what is kept, not of an answer of a moment ago.
+func (d *Dir) askAgain(paths ...string) {
+	if d.far != nil {
+		d.far.small.askAgain(paths)
+	}
+}
+
 // manifestFiles lists the names of manifests and sidecars.
 func (d *Dir) manifestFiles() (out []string, err error) {
 	if d.far != nil {

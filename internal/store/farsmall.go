@@ -57,6 +57,15 @@ func (s *smallFiles) read(path string) ([]byte, error) {
 	return k.data, nil
 }
 
+// askAgain forgets the answers about some names.
+func (s *smallFiles) askAgain(paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range paths {
+		delete(s.known, s.far.dir.remoteName(p))
+	}
+}
+
 // ask reads a name, nil if there is none, and keeps a copy in the directory.
 func (s *smallFiles) ask(name, path string) ([]byte, error) {
 	wait := remoteTime

@@ -40,6 +40,10 @@ var ErrBusy = errors.New("the source is busy")
 type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
+
+	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the server sent
+	// whoever asked on to it. nil: nobody wants to know.
+	Elsewhere func(bytes int)
 }
 
 // NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
@@ -84,7 +88,7 @@ func (h *HTTP) Name() string { return h.URL }
 // Get makes one attempt. The error is ErrMissing when the server says so, a *chunk.WrongBytesError when what
 // it sent is complete and is not the object, and anything else when the transfer failed.
 func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
-	stored, err := h.fetch(ctx, r)
+	stored, elsewhere, err := h.fetch(ctx, r)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get %s from %s: %w", r.ID, h.URL, err)
 	}
@@ -92,10 +96,13 @@ func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get from %s: %w", h.URL, err)
 	}
+	if elsewhere && h.Elsewhere != nil {
+		h.Elsewhere(len(stored))
+	}
 	return v, nil
 }
 
-func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
+func (h *HTTP) fetch(ctx context.Context, r Request) (b []byte, elsewhere bool, err error) {
 	patience := r.Patience
 	if patience <= 0 {
 		patience = 10 * time.Second
@@ -108,27 +115,30 @@ func (h *HTTP) fetch(ctx context.Context, r Request) ([]byte, error) {
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if r.Fresh || r.Attempt > 0 {
 		req.Header.Set("Cache-Control", "no-cache")
 	}
 	resp, err := h.Client.Do(req)
 	if err != nil {
-		return nil, because(ctx, err)
+		return nil, false, because(ctx, err)
 	}
 	defer resp.Body.Close()
 	if err := checkStatus(resp.StatusCode); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	b, err := readBody(resp, r, func() { timer.Reset(patience) })
-	return b, because(ctx, err)
+	b, err = readBody(resp, r, func() { timer.Reset(patience) })
+	return b, h.isBucket() || resp.Request.URL.Host != req.URL.Host, because(ctx, err)
 }
+
+// isBucket tells whether objects are named as the files of a store are.
+func (h *HTTP) isBucket() bool { return strings.HasSuffix(strings.TrimSuffix(h.URL, "/"), "/objects") }
 
 // object is the URL of an object.
 func (h *HTTP) object(id chunk.ID) string {
 	base, name := strings.TrimSuffix(h.URL, "/"), id.Name()
-	if strings.HasSuffix(base, "/objects") {
+	if h.isBucket() {
 		return base + "/" + name[:2] + "/" + name
 	}
 	return base + "/o/" + name

@@ -49,7 +49,7 @@ func (d *Dir) SignatureBytes(v fleet.Digest) ([]byte, error) { return d.readFile
 func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	v.Digest = image.Version(v.Manifest)
 	if len(v.Provenance) > 0 {
-		if err := d.putFile(d.sidecar(v.Digest, provenanceSuffix), v.Provenance); err != nil {
+		if err := d.putSidecar(v.Digest, provenanceSuffix, v.Provenance); err != nil {
 			return "", err
 		}
 	}
@@ -61,7 +61,7 @@ func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 
 // PutSignature replaces the signatures of a version. The lock is held.
 func (d *Dir) PutSignature(v fleet.Digest, signature []byte) error {
-	return d.putFile(d.SignaturePath(v), signature)
+	return d.putSidecar(v, signatureSuffix, signature)
 }
 
 // GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have

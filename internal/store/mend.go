@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -106,6 +107,50 @@ func (b Beside) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 
 // Version reads a manifest.
 func (b Beside) Version(_ context.Context, v fleet.Digest) (Version, error) { return b.GetVersion(v) }
+
+// Away is a store in a Remote, as a Second.
+type Away struct{ In Remote }
+
+// Name is the Remote's.
+func (a Away) Name() string { return a.In.Name() }
+
+// Get reads an object.
+func (a Away) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+	stored, err := readRemote(ctx, a.In, ObjectName(r.ID), max(r.Size, MaxObject))
+	if err != nil {
+		return chunk.Verified{}, err
+	}
+	return chunk.Check(r.ID, stored)
+}
+
+// Version reads a manifest and what is beside it.
+func (a Away) Version(ctx context.Context, digest fleet.Digest) (v Version, err error) {
+	v.Digest = digest
+	name := manifestsPrefix + strings.TrimPrefix(string(digest), "sha256:")
+	if v.Manifest, err = readRemote(ctx, a.In, name+manifestSuffix, maxManifest); err == nil {
+		v.Signature, err = readRemote(ctx, a.In, name+signatureSuffix, maxManifest)
+	}
+	if err == nil {
+		if v.Provenance, err = readRemote(ctx, a.In, name+provenanceSuffix, maxManifest); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return v, err
+}
+
+// readRemote reads a name that has no more than so many bytes.
+func readRemote(ctx context.Context, r Remote, name string, most int64) ([]byte, error) {
+	in, err := r.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s in %s is too long", name, r.Name())
+	}
+	return b, err
+}
 
 // maxManifest bounds a manifest or signature that is fetched, in bytes. A manifest with every usual NIC has 20 KB.
 const maxManifest = 4 << 20

@@ -73,5 +73,5 @@ func (d *Dir) putPacks(v fleet.Digest, p image.Packs) error {
 	if err != nil {
 		return err
 	}
-	return d.putFile(d.sidecar(v, packsSuffix), b)
+	return d.putSidecar(v, packsSuffix, b)
 }

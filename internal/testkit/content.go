@@ -66,6 +66,19 @@ func (c *Content) Sum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// Sums are the SHA-256 of every file below a directory, by path, without a slash at the beginning.
+func (c *Content) Sums(dir string) (map[string]string, error) {
+	out := map[string]string{}
+	err := fs.WalkDir(c.files, dir, func(path string, f fs.DirEntry, err error) error {
+		if err != nil || !f.Type().IsRegular() {
+			return err
+		}
+		out[path], err = c.Sum(path)
+		return err
+	})
+	return out, err
+}
+
 // Close ends the reading.
 func (c *Content) Close() { c.device.Close() }
 

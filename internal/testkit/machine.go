@@ -21,6 +21,8 @@ type Firmware string
 const (
 	BIOS Firmware = "bios" // SeaBIOS and the iPXE in the network card's ROM
 	UEFI Firmware = "uefi" // OVMF and its own PXE client; the card has no ROM
+
+	UEFIARM64 Firmware = "uefi-arm64" // the same of an emulated arm64 machine
 )
 
 // MachineConfig describes a machine without a disk.
@@ -78,7 +80,7 @@ func StartMachine(c MachineConfig) (*Machine, error) {
 		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
 	}
 	defer log.Close()
-	m.cmd = c.Net.Command(context.Background(), "qemu-system-x86_64", args...)
+	m.cmd = c.Net.Command(context.Background(), c.program(), args...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("machine %s: start QEMU: %w", c.Name, err)
@@ -88,6 +90,14 @@ func StartMachine(c MachineConfig) (*Machine, error) {
 		close(m.done)
 	}()
 	return m, nil
+}
+
+// program is the QEMU for the machine's processor.
+func (c MachineConfig) program() string {
+	if c.Firmware == UEFIARM64 {
+		return "qemu-system-aarch64"
+	}
+	return "qemu-system-x86_64"
 }
 
 // prepare makes the directory and a tap for each card, that of the first card first.

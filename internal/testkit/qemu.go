@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// OVMF as Debian's package ovmf installs it. The variables are copied for each machine.
+// OVMF as Debian's packages ovmf and qemu-efi-aarch64 install it. The variables are copied for each machine.
 const (
-	ovmfCode = "/usr/share/OVMF/OVMF_CODE_4M.fd"
-	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	ovmfCode  = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+	ovmfVars  = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	aavmfCode = "/usr/share/AAVMF/AAVMF_CODE.fd"
+	aavmfVars = "/usr/share/AAVMF/AAVMF_VARS.fd"
 )
 
 // qemuArgs is QEMU's command line. One CPU, unless more are wanted: a server's boot is mostly one thread, and two machines
@@ -32,7 +34,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	args := []string{
 		"-name", c.Name, "-nodefaults", "-no-user-config", "-display", "none",
 		// Without graphics SeaBIOS and the iPXE ROM speak to the serial port too.
-		"-machine", "q35,graphics=off", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
+		"-machine", c.board(), "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-serial", "file:" + m.Console.Path,
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
@@ -55,8 +57,16 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	args = append(args, stickArgs(c)...)
 	args = append(args, cacheArgs(c)...)
 	args = append(args, directArgs(c.Direct)...)
-	args = append(args, accelArgs()...)
+	args = append(args, accelArgs(c)...)
 	return append(args, firmware...), nil
+}
+
+// board is QEMU's machine.
+func (c MachineConfig) board() string {
+	if c.Firmware == UEFIARM64 {
+		return "virt"
+	}
+	return "q35,graphics=off"
 }
 
 // stickArgs are the USB stick that a machine boots from.
@@ -107,13 +117,17 @@ func firmwareArgs(c MachineConfig) (args []string, nic string, err error) {
 	switch c.Firmware {
 	case BIOS:
 		return nil, nic, nil
-	case UEFI:
+	case UEFI, UEFIARM64:
+		code, from, owner := ovmfCode, ovmfVars, "ovmf"
+		if c.Firmware == UEFIARM64 {
+			code, from, owner = aavmfCode, aavmfVars, "qemu-efi-aarch64"
+		}
 		vars := filepath.Join(c.Dir, c.Name+".vars.fd")
-		if err := copyFile(vars, ovmfVars); err != nil {
-			return nil, "", fmt.Errorf("%w (Debian's package ovmf has it)", err)
+		if err := copyFile(vars, from); err != nil {
+			return nil, "", fmt.Errorf("%w (Debian's package %s has it)", err, owner)
 		}
 		return []string{
-			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + ovmfCode,
+			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + code,
 			"-drive", "if=pflash,format=raw,unit=1,file=" + vars,
 			// PXE over IPv6 comes first otherwise and waits a minute for nobody.
 			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no",
@@ -124,7 +138,10 @@ func firmwareArgs(c MachineConfig) (args []string, nic string, err error) {
 
 // accelArgs takes KVM where the processor has it. /dev/kvm alone says nothing: inside some virtual machines it opens
 // and a guest then hangs at its first instruction.
-func accelArgs() []string {
+func accelArgs(c MachineConfig) []string {
+	if c.Firmware == UEFIARM64 { // "max" has pointer authentication, which takes half of the emulator's time
+		return []string{"-accel", "tcg,thread=multi", "-cpu", "cortex-a72"}
+	}
 	if HasKVM() {
 		return []string{"-accel", "kvm", "-cpu", "host"}
 	}

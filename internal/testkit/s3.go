@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ type S3 struct {
 	log            string
 	run            []*exec.Cmd
 	stop           func() error // before the programs end; may be nil
+	net            *Net         // where it runs; nil: beside this process
 }
 
 // ErrNoProgram says that a program is not installed; `make packages` installs it.
@@ -27,22 +29,32 @@ var ErrNoProgram = errors.New("not installed; see scripts/install-packages")
 
 // StartVersityGW starts versitygw over a directory. top is the directory of this module, where the program was built.
 func StartVersityGW(ctx context.Context, top, dir string) (*S3, error) {
-	program, err := FindVersityGW(top)
-	if err != nil {
-		return nil, err
-	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	if err := os.MkdirAll(data, 0o755); err != nil {
+	return startVersityGW(ctx, top, dir, nil, "127.0.0.1:"+port)
+}
+
+// StartVersityGWIn starts it inside a Net, where machines reach it at the bridge's address.
+func StartVersityGWIn(ctx context.Context, top, dir string, n *Net) (*S3, error) {
+	return startVersityGW(ctx, top, dir, n, netip.AddrPortFrom(n.Addr.Addr(), 7070).String())
+}
+
+func startVersityGW(ctx context.Context, top, dir string, n *Net, addr string) (*S3, error) {
+	program, err := FindVersityGW(top)
+	if err != nil {
 		return nil, err
 	}
-	s := &S3{Endpoint: "http://127.0.0.1:" + port, Access: "pando", Secret: "pando-secret", log: filepath.Join(dir, "log")}
-	c := exec.Command(program, "--quiet", "--port", "127.0.0.1:"+port, "posix", "--sidecar", filepath.Join(dir, "meta"), data)
-	if err := os.MkdirAll(filepath.Join(dir, "meta"), 0o755); err != nil {
+	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
+	if err := errors.Join(os.MkdirAll(data, 0o755), os.MkdirAll(meta, 0o755)); err != nil {
 		return nil, err
+	}
+	s := &S3{Endpoint: "http://" + addr, Access: "pando", Secret: "pando-secret", log: filepath.Join(dir, "log"), net: n}
+	args := []string{"--quiet", "--port", addr, "posix", "--sidecar", meta, data}
+	c := exec.Command(program, args...)
+	if n != nil {
+		c = n.Command(context.Background(), program, args...)
 	}
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.Access, "ROOT_SECRET_KEY="+s.Secret)
 	if err := s.start(c); err != nil {
@@ -92,7 +104,7 @@ func (s *S3) wait(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", strings.TrimPrefix(s.Endpoint, "http://"))
+		c, err := s.dial(ctx)
 		if err == nil {
 			return c.Close()
 		}
@@ -103,6 +115,14 @@ func (s *S3) wait(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+func (s *S3) dial(ctx context.Context) (net.Conn, error) {
+	addr := strings.TrimPrefix(s.Endpoint, "http://")
+	if s.net != nil {
+		return s.net.Dial(ctx, "tcp", addr)
+	}
+	return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
 }
 
 // Signal sends a signal to every process of the server.

@@ -26,6 +26,7 @@ type SiteConfig struct {
 	Log  string   // file that the server's output is appended to
 	DHCP string   // "own", "proxy" or "off"
 	Args []string // further arguments of `pando serve`
+	Env  []string // variables of the server beside this process's, NAME=VALUE
 }
 
 // Site is a `pando serve` that runs in a Net, and its API.
@@ -63,6 +64,7 @@ func (s *Site) Start(ctx context.Context) error {
 	args := append([]string{"serve", "--data", c.Data, "--interface", BridgeName, "--dhcp", c.DHCP}, c.Args...)
 	s.cmd = c.Net.Command(context.Background(), filepath.Join(c.Bin, "pando"), args...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Env = append(os.Environ(), c.Env...)
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start server: %w", err)
 	}

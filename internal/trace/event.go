@@ -75,6 +75,6 @@ type Event struct {
 	Attempt int               `json:"attempt,omitempty"` // 1 for the first try
 	Message string            `json:"message,omitempty"`
 	Hint    string            `json:"hint,omitempty"`
-	Bytes   map[string]int64  `json:"bytes,omitempty"` // received so far, by source: "server", "peer", "cache", "zero"
+	Bytes   map[string]int64  `json:"bytes,omitempty"` // received so far, by source: "server", "bucket", "peer", "cache", "zero"
 	Attrs   map[string]string `json:"attrs,omitempty"`
 }

@@ -19,10 +19,10 @@ func Percentile(values []time.Duration, p float64) time.Duration {
 
 // Figures tell how long something took in many boots.
 type Figures struct {
-	Stage         Stage // "" for the whole boot
-	Count         int   // boots that ended it
-	P50, P90, P99 time.Duration
-	Max           time.Duration
+	Stage              Stage // "" for the whole boot
+	Count              int   // boots that ended it
+	P50, P90, P95, P99 time.Duration
+	Max                time.Duration
 }
 
 // Summarize tells how long the stages took in many boots, in the order of a boot. Stages that no boot ended are left out.
@@ -46,5 +46,5 @@ func Summarize(boots []Timeline) []Figures {
 
 // NewFigures condenses durations.
 func NewFigures(s Stage, d []time.Duration) Figures {
-	return Figures{Stage: s, Count: len(d), P50: Percentile(d, 0.5), P90: Percentile(d, 0.9), P99: Percentile(d, 0.99), Max: Percentile(d, 1)}
+	return Figures{Stage: s, Count: len(d), P50: Percentile(d, 0.5), P90: Percentile(d, 0.9), P95: Percentile(d, 0.95), P99: Percentile(d, 0.99), Max: Percentile(d, 1)}
 }

@@ -78,7 +78,7 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// withImages makes a data directory with images by their recipes, unless the same code has done so before. It begins as a
+// withImages makes a data directory with images by their recipes, which flags may follow, unless the same code has done so before. It begins as a
 // copy of from.
 func withImages(ctx context.Context, kind, from string, recipes map[string]string) (string, error) {
 	sum, err := builderSum()
@@ -152,12 +152,13 @@ func buildImages(ctx context.Context, data string, recipes map[string]string) er
 	}
 	defer site.Close()
 	for _, name := range slices.Sorted(maps.Keys(recipes)) {
-		c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", data, "image", "build", name, "--recipe", recipes[name])
+		c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"),
+			append([]string{"--data", data, "image", "build", name, "--recipe"}, strings.Fields(recipes[name])...)...)
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
-	return nil
+	return os.RemoveAll(filepath.Join(data, "work")) // layers of the recipes, which no test needs
 }
 
 func abs(path string) string {

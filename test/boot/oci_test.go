@@ -108,8 +108,8 @@ func (s *site) tar(dir, file string, args ...string) {
 	}
 }
 
-// mountImage mounts the root file system of an image.
-func (s *site) mountImage(ref, dir string) *mount.Stack {
+// manifestOf is the manifest of an image, and the store that has it.
+func (s *site) manifestOf(ref string) (image.Manifest, *store.Dir) {
 	s.t.Helper()
 	i, err := s.API.Image(s.t.Context(), ref)
 	if err != nil {
@@ -124,10 +124,17 @@ func (s *site) mountImage(ref, dir string) *mount.Stack {
 		s.t.Fatal(err)
 	}
 	m, err := image.Decode(v.Manifest)
-	if err == nil {
-		err = build.WriteRoot(s.t.Context(), d, m, dir+".erofs", func(int64) {})
-	}
 	if err != nil {
+		s.t.Fatal(err)
+	}
+	return m, d
+}
+
+// mountImage mounts the root file system of an image.
+func (s *site) mountImage(ref, dir string) *mount.Stack {
+	s.t.Helper()
+	m, d := s.manifestOf(ref)
+	if err := build.WriteRoot(s.t.Context(), d, m, dir+".erofs", func(int64) {}); err != nil {
 		s.t.Fatal(err)
 	}
 	mounts := &mount.Stack{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,10 +145,18 @@ func TestRealRolloutOfSix(t *testing.T) {
 	for i := range 6 {
 		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 31, 0, byte(i + 1)}, firmware: testkit.BIOS, group: bookworm, memory: 640}
 		s.announce(n)
-		m, booted := s.powerOn(n)
-		first[n.name] = s.waitUp(n, m).Boot.ID
-		booted()
-		nodes, machines = append(nodes, n), append(machines, m)
+		nodes = append(nodes, n)
+	}
+	for pair := range slices.Chunk(nodes, 2) { // a machine for each processor
+		var done []func()
+		for _, n := range pair {
+			m, booted := s.powerOn(n)
+			machines, done = append(machines, m), append(done, booted)
+		}
+		for i, n := range pair {
+			first[n.name] = s.waitUp(n, machines[len(machines)-len(pair)+i]).Boot.ID
+			done[i]()
+		}
 	}
 	s.told(nodes, machines)
 	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":bad", "--canary", "pc002,pc005", "--max-unavailable", "2")

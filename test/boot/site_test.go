@@ -29,8 +29,9 @@ const (
 
 // The key that logs in. It opens machines that live for a minute in a network without a way out.
 var (
-	loginKey   = mustSigner(ed25519.NewKeyFromSeed(seed("pando boot tests")))
-	authorized = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(loginKey.PublicKey())))
+	loginSecret = ed25519.NewKeyFromSeed(seed("pando boot tests"))
+	loginKey    = mustSigner(loginSecret)
+	authorized  = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(loginKey.PublicKey())))
 )
 
 func seed(s string) []byte { h := sha256.Sum256([]byte(s)); return h[:] }
@@ -70,6 +71,12 @@ func newNet(t *testing.T) *testkit.Net {
 // newSiteIn starts a server whose data is a copy of from.
 func newSiteIn(t *testing.T, network *testkit.Net, from, dhcp string, args ...string) *site {
 	t.Helper()
+	return newSiteWith(t, network, from, testkit.SiteConfig{DHCP: dhcp, Args: args})
+}
+
+// newSiteWith is newSiteIn for a server that wants more; where it is and what it logs is filled in.
+func newSiteWith(t *testing.T, network *testkit.Net, from string, c testkit.SiteConfig) *site {
+	t.Helper()
 	s := &site{t: t, net: network, dir: filepath.Join(runDir(), strings.ToLower(strings.TrimPrefix(t.Name(), "TestReal")))}
 	data := filepath.Join(s.dir, "data")
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
@@ -79,8 +86,8 @@ func newSiteIn(t *testing.T, network *testkit.Net, from, dhcp string, args ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: network, Bin: binDir, Data: data,
-		Log: filepath.Join(s.dir, "server.log"), DHCP: dhcp, Args: args})
+	c.Net, c.Bin, c.Data, c.Log = network, binDir, data, filepath.Join(s.dir, "server.log")
+	s.Site, err = testkit.StartSite(t.Context(), c)
 	if s.Site != nil {
 		t.Cleanup(func() {
 			logError(t, s.Site.Close())

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"fmt"
+
+	"pando/internal/trace"
+)
+
+// Spans is a boot for a viewer of traces: its stages, marks, and systemd's units, on one clock.
+func (b BootDetail) Spans() []trace.Span {
+	var out []trace.Span
+	for _, s := range b.Steps {
+		track, detail := "stages", map[string]string{}
+		if trace.Rank(s.Stage) < 0 {
+			track = "marks"
+		}
+		for key, text := range map[string]string{"message": s.Message, "failure": s.Failure, "hint": s.Hint} {
+			if text != "" {
+				detail[key] = text
+			}
+		}
+		if s.Attempt > 1 {
+			detail["attempt"] = fmt.Sprint(s.Attempt)
+		}
+		for source, n := range s.Bytes {
+			detail["bytes "+source] = fmt.Sprint(n)
+		}
+		took := s.Duration
+		if s.Open {
+			took = max(b.Elapsed-s.Start, 0)
+			detail["open"] = "it did not end"
+		}
+		out = append(out, trace.Span{Track: track, Name: string(s.Stage), Start: s.Start, Took: took, Detail: detail})
+	}
+	if b.Systemd == nil {
+		return out
+	}
+	zero := b.SystemdStart
+	out = append(out, trace.Span{Track: "systemd", Name: "userspace", Start: zero + b.Systemd.Userspace, Took: b.Systemd.Finish - b.Systemd.Userspace,
+		Detail: map[string]string{"state": b.Systemd.State}})
+	for _, u := range b.Systemd.Units {
+		out = append(out, trace.Span{Track: "units", Name: u.Unit, Start: zero + u.Start, Took: max(u.Active-u.Start, 0)})
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package build
+
+import "context"
+
+// earlyDrivers are the drivers while they are packed: that needs the tree alone, and takes processors that wait while one of them
+// writes the raw image.
+type earlyDrivers struct {
+	stop   context.CancelFunc
+	done   chan struct{}
+	kernel TreeKernel
+	opt    DriverOptions
+	packed []DriverCPIO
+	err    error
+}
+
+// beginDrivers packs them beside the steps that follow. What was packed before and is in the store is not packed again.
+func (b *builder) beginDrivers(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	d := &earlyDrivers{stop: stop, done: make(chan struct{})}
+	b.early = d
+	go func() {
+		defer close(d.done)
+		if d.kernel, d.err = b.kernelOf(); d.err != nil {
+			return
+		}
+		var memory *memory // to read only: the store is not locked yet
+		if memory, d.err = openMemory(b.Store); d.err != nil {
+			return
+		}
+		d.opt = b.driverOptions(d.kernel)
+		d.opt.Packed = func(archive []byte) []byte { return memory.stored(ctx, archive) }
+		d.packed, d.err = b.drivers(ctx, d.opt)
+	}()
+}
+
+// endDrivers waits until nothing reads the tree any more.
+func (b *builder) endDrivers() {
+	if b.early != nil {
+		b.early.stop()
+		<-b.early.done
+	}
+}

@@ -1,0 +1,260 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// liveOf is the query of a stream about one thing.
+func liveOf(key, value string, after int64) string {
+	return url.Values{key: {value}, "after": {strconv.FormatInt(after, 10)}}.Encode()
+}
+
+// bar is a span on a scale of a thousand.
+type bar struct{ X, Width int }
+
+// barLeast keeps short things visible.
+const barLeast = 3
+
+func newBar(start, took, total time.Duration) bar {
+	if total <= 0 {
+		return bar{0, barLeast}
+	}
+	from := min(max(int(int64(start)*1000/int64(total)), 0), 1000-barLeast)
+	to := min(int(int64(start+took)*1000/int64(total)), 1000)
+	return bar{from, max(to-from, barLeast)}
+}
+
+// row is one line of a waterfall.
+type row struct {
+	Name, Text  string // what it is, and what that means
+	Part        string // class of the style sheet: "firmware", "agent", "image", "unit"
+	Start, Took time.Duration
+	Moment      bool // it has no length
+	Open        bool
+	Attempt     int
+	Failure     string
+	Hint        string
+	Message     string
+	Received    int64
+	Bar         bar // what the stage reported of itself
+	Wait        bar // from the end of what was before
+}
+
+// bootPageView is what a boot's page shows.
+type bootPageView struct {
+	Boot    api.BootDetail
+	Mood    mood
+	Rows    []row
+	Units   []row
+	Ticks   []tick
+	Sources []source
+	Stalled time.Duration
+	Rejects int64
+	Total   time.Duration
+	Slowest string
+}
+
+// tick is a mark on the scale.
+type tick struct {
+	X    int
+	Text string
+}
+
+func (d *Dashboard) bootPage(r *http.Request) (view, error) {
+	after := d.Feed.Last()
+	b, err := d.API.Boot(r.Context(), fleet.BootID(r.PathValue("id")))
+	if err != nil {
+		return view{}, err
+	}
+	v := bootPageView{Boot: b, Sources: sources(b.Bytes), Mood: bootMood(b.State), Total: bootEnd(b, d.Now())}
+	v.Rows = waterfall(b, v.Total)
+	v.Units = units(b, v.Total)
+	v.Ticks = ticks(v.Total)
+	v.Slowest = slowest(v.Rows)
+	if b.Node != "" {
+		if n, err := d.API.Node(r.Context(), b.Node); err == nil && n.Boot != nil && n.Boot.ID == b.ID && n.Status != nil {
+			v.Stalled, v.Rejects = n.Status.Stalled, n.Status.Rejected
+		}
+	}
+	live := ""
+	if b.State == trace.Booting || b.State == trace.Failed || d.Now().Sub(b.Updated) < time.Hour {
+		live = liveOf("boot", string(b.ID), after)
+	}
+	return view{template: "boot.html", title: "Boot of " + bootOwner(b.Boot), live: live, data: v}, nil
+}
+
+// bootOwner is the node of a boot, or the MAC of a machine that nobody adopted.
+func bootOwner(b api.Boot) string { return cmp.Or(b.Node, b.MAC.String()) }
+
+func bootMood(s trace.State) mood {
+	switch s {
+	case trace.Failed:
+		return failed
+	case trace.Up:
+		return booted
+	case trace.Down:
+		return down
+	}
+	return booting
+}
+
+// bootEnd is where the scale of a boot's timeline ends: at booted, or later where a mark or a unit is. What happens hours
+// later, its end among them, does not press the boot into a corner.
+func bootEnd(b api.BootDetail, now time.Time) time.Duration {
+	end := b.Elapsed
+	if b.State == trace.Booting {
+		end = max(end, min(now.Sub(b.Started), end+time.Minute))
+	}
+	for _, s := range b.Steps {
+		if onScale(b, s) {
+			end = max(end, s.Start+s.Duration)
+		}
+	}
+	return max(end, time.Second)
+}
+
+// onScale tells what belongs to the boot from what happened while the node ran.
+func onScale(b api.BootDetail, s api.Step) bool {
+	if s.Stage == trace.Shutdown {
+		return false
+	}
+	return b.State == trace.Booting || b.State == trace.Failed || s.Start < 2*b.Elapsed
+}
+
+// waterfall is the stages of a boot. Each one's bar begins where the one before ended, so that nothing is hidden between them:
+// the kernel's own start is init's, the image's is booted's. What the stage itself reported stands out in its bar.
+func waterfall(b api.BootDetail, total time.Duration) []row {
+	parts := map[trace.Stage]trace.Part{}
+	for _, p := range endsOf(b).Parts() {
+		parts[p.Stage] = p
+	}
+	var rows []row
+	for _, s := range b.Steps {
+		if !onScale(b, s) {
+			continue
+		}
+		own := s.Duration
+		if s.Open {
+			own = max(total-s.Start, 0)
+		}
+		out := row{Name: string(s.Stage), Text: stageText(s.Stage), Part: partOf(s.Stage), Start: s.Start, Took: own, Open: s.Open,
+			Moment: !s.Open && own == 0, Attempt: s.Attempt, Failure: s.Failure, Hint: s.Hint, Message: s.Message, Bar: newBar(s.Start, own, total)}
+		if p, ok := parts[s.Stage]; ok {
+			out.Start, out.Took, out.Moment = p.Start, p.Took, false
+		}
+		out.Wait = newBar(out.Start, out.Took, total)
+		out.Received = s.Bytes[trace.SourceK]
+		rows = append(rows, out)
+	}
+	return rows
+}
+
+// endsOf is when the stages of a boot were over.
+func endsOf(b api.BootDetail) trace.Ends {
+	var t trace.Timeline
+	for _, s := range b.Steps {
+		t.Steps = append(t.Steps, trace.Step(s))
+	}
+	return t.Ends()
+}
+
+// bootTrace is a boot for a viewer of traces.
+func (d *Dashboard) bootTrace(w http.ResponseWriter, r *http.Request) {
+	b, err := d.API.Boot(r.Context(), fleet.BootID(r.PathValue("id")))
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	body, err := trace.EncodeChrome([]trace.Process{{Name: bootOwner(b.Boot), Spans: b.Spans()}})
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="boot-`+string(b.ID)+`.json"`)
+	_, _ = w.Write(body) // the browser is gone when this fails
+}
+
+func partOf(s trace.Stage) string {
+	switch rank := trace.Rank(s); {
+	case rank < 0:
+		return "mark"
+	case rank < trace.Rank(trace.Init):
+		return "firmware"
+	case rank < trace.Rank(trace.SwitchRoot):
+		return "agent"
+	}
+	return "image"
+}
+
+// units is systemd's own account, on the clock of the timeline.
+func units(b api.BootDetail, total time.Duration) []row {
+	if b.Systemd == nil {
+		return nil
+	}
+	var rows []row
+	for _, u := range b.Systemd.Units {
+		start, took := b.SystemdStart+u.Start, u.Active-u.Start
+		if took < 0 || start > total {
+			continue
+		}
+		rows = append(rows, row{Name: u.Unit, Part: "unit", Start: start, Took: took, Bar: newBar(start, took, total)})
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Start, b.Start) })
+	return rows
+}
+
+// slowest names the stage that took longest, if one stands out.
+func slowest(rows []row) string {
+	var most row
+	var sum time.Duration
+	for _, r := range rows {
+		if !r.Open && !r.Moment {
+			sum += r.Took
+			if r.Took > most.Took {
+				most = r
+			}
+		}
+	}
+	if sum == 0 || most.Took*4 < sum {
+		return ""
+	}
+	return most.Name
+}
+
+// ticks are round times on a scale, five or so.
+func ticks(total time.Duration) []tick {
+	step := time.Second
+	for _, s := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute,
+		2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
+		step = s
+		if total/s <= 6 {
+			break
+		}
+	}
+	var out []tick
+	for at := time.Duration(0); at < total-total/20 && len(out) < 10; at += step { // the last one needs room for its text
+		out = append(out, tick{int(int64(at) * 1000 / int64(total)), tickText(at)})
+	}
+	return out
+}
+
+func tickText(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d:%02d", d/time.Minute, d%time.Minute/time.Second)
+}

@@ -1,0 +1,151 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// Feed is the events of all boots, as the registry has them.
+type Feed interface {
+	// Last is the highest sequence number that was given.
+	Last() int64
+	// Follow calls fn for every event after a sequence number, until fn or ctx ends it.
+	Follow(ctx context.Context, after int64, fn func(trace.Event) error) error
+}
+
+// Door knows operators by their tokens.
+type Door interface {
+	// Enter returns the name of the token whose secret has this SHA-256, and a context in which the API acts in
+	// that name. A token that is not valid is an *api.Error with code Unauthorized.
+	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, error)
+}
+
+// Config is what a dashboard needs. Every field but Open must be set.
+type Config struct {
+	API    *api.Client // the site's API, in this process
+	Feed   Feed
+	Door   Door
+	Secret []byte // makes the codes of sessions; the same after a restart
+	Open   bool   // no login: whoever reaches the port is an operator
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Dashboard answers browsers.
+type Dashboard struct {
+	Config
+	pages  *template.Template
+	assets assets
+	board  *board
+	mux    *http.ServeMux
+}
+
+// New makes a dashboard.
+func New(c Config) (*Dashboard, error) {
+	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux()}
+	d.board = newBoard(c.API, c.Feed, c.Now, c.Log)
+	var err error
+	if d.pages, err = parsePages(d.assets); err != nil {
+		return nil, fmt.Errorf("dashboard: %w", err)
+	}
+	d.routes()
+	return d, nil
+}
+
+// page answers a request with a view of what the API tells, or returns why not.
+type page func(r *http.Request) (view, error)
+
+// view is what a template is made of.
+type view struct {
+	template string
+	title    string
+	live     string // query of the stream that tells when the page is stale; "": it does not change
+	data     any
+}
+
+// shown is what every template gets.
+type shown struct {
+	Title, Section, Live string
+	Session              session
+	Open                 bool
+	Now                  time.Time
+	Data                 any
+}
+
+// get registers a page that an operator may see. section is the entry of the menu that it belongs to.
+func (d *Dashboard) get(pattern, section string, p page) {
+	d.mux.Handle("GET "+pattern, d.operator(func(w http.ResponseWriter, r *http.Request) {
+		v, err := p(r)
+		if err != nil {
+			d.refuse(w, r, err)
+			return
+		}
+		d.show(w, r, http.StatusOK, section, v)
+	}))
+}
+
+// post registers an action: it is done, and the browser goes where do says.
+func (d *Dashboard) post(pattern string, do func(r *http.Request) (to string, err error)) {
+	d.mux.Handle("POST "+pattern, d.operator(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+		if err := d.checkForm(r); err != nil {
+			d.refuse(w, r, err)
+			return
+		}
+		to, err := do(r)
+		if err != nil {
+			d.refuse(w, r, err)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	}))
+}
+
+// show writes a page. It is made whole first, so that an error in it is not half a page.
+func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, section string, v view) {
+	s, _ := r.Context().Value(sessionKey{}).(session)
+	var b bytes.Buffer
+	err := d.pages.ExecuteTemplate(&b, v.template, shown{Title: v.title, Section: section, Live: v.live, Session: s, Open: d.Open,
+		Now: d.Now(), Data: v.data})
+	if err != nil {
+		d.Log.Error("page not made", "page", r.URL.Path, "err", err)
+		http.Error(w, "this page could not be made; the server's log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the browser is gone when this fails
+}
+
+// trouble is what the error page tells.
+type trouble struct {
+	Status        int
+	Message, Hint string
+}
+
+// refuse answers with a page that says what went wrong and what to do.
+func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for it
+	}
+	t := trouble{Status: http.StatusInternalServerError, Message: err.Error()}
+	var e *api.Error
+	if errors.As(err, &e) {
+		t = trouble{Status: e.Code.Status(), Message: e.Message, Hint: e.Hint}
+	}
+	if t.Status >= http.StatusInternalServerError {
+		d.Log.Error("request of a browser failed", "method", r.Method, "path", r.URL.Path, "err", err)
+	}
+	d.show(w, r, t.Status, "", view{template: "error.html", title: "That did not work", data: t})
+}

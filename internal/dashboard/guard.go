@@ -1,0 +1,118 @@
+package dashboard
+
+import (
+	"compress/gzip"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// policy is the content security policy: this site's own files, and nothing that stands in a page itself.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Handler is the dashboard behind its guards.
+func (d *Dashboard) Handler() http.Handler {
+	// What another site makes a browser send is refused, besides what the forms' own tokens do.
+	return headers(ownName(http.NewCrossOriginProtection().Handler(compress(d.mux))))
+}
+
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ownName refuses requests for a name that is not this machine's: a page elsewhere could have its own name point at
+// 127.0.0.1 and then be "the same site" (DNS rebinding). Addresses cannot be made to point elsewhere.
+func ownName(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		host = strings.Trim(host, "[]")
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+			http.Error(w, "this is not "+host+"; ask for http://localhost, with the port", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// compress sends pages and streams by gzip. Ten thousand tiles are a megabyte of HTML, and a twentieth of that compressed.
+func compress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Vary", "Accept-Encoding")
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		z := &zipped{ResponseWriter: w}
+		defer z.close()
+		next.ServeHTTP(z, r)
+	})
+}
+
+// zipped compresses what is written, unless the handler has chosen an encoding itself.
+type zipped struct {
+	http.ResponseWriter
+	gz    *gzip.Writer
+	begun bool
+}
+
+// WriteHeader decides whether to compress: there is nothing to gain on a font, or where no body comes.
+func (z *zipped) WriteHeader(status int) {
+	if z.begun {
+		return
+	}
+	z.begun = true
+	h := z.Header()
+	kind := h.Get("Content-Type")
+	if status == http.StatusOK || status >= http.StatusBadRequest {
+		if strings.HasPrefix(kind, "text/") || kind == "application/json" {
+			h.Set("Content-Encoding", "gzip")
+			h.Del("Content-Length")
+			z.gz, _ = gzip.NewWriterLevel(z.ResponseWriter, gzip.BestSpeed) // the level is a valid one
+		}
+	}
+	z.ResponseWriter.WriteHeader(status)
+}
+
+// Write compresses b.
+func (z *zipped) Write(b []byte) (int, error) {
+	if !z.begun {
+		if z.Header().Get("Content-Type") == "" {
+			z.Header().Set("Content-Type", http.DetectContentType(b))
+		}
+		z.WriteHeader(http.StatusOK)
+	}
+	if z.gz != nil {
+		return z.gz.Write(b)
+	}
+	return z.ResponseWriter.Write(b)
+}
+
+// FlushError sends what was written so far.
+func (z *zipped) FlushError() error {
+	if z.gz != nil {
+		if err := z.gz.Flush(); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(z.ResponseWriter).Flush()
+}
+
+func (z *zipped) close() {
+	if z.gz != nil {
+		_ = z.gz.Close() // the browser is gone when this fails
+	}
+}

@@ -1,0 +1,124 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// healthView is what an administrator asks first: is something wrong, and what to do.
+type healthView struct {
+	Status  api.Status
+	Uptime  time.Duration
+	Finds   []finding
+	Nodes   []nodeTrouble
+	Missing int // troubled nodes that are not listed
+}
+
+// finding is one thing that is wrong with the site, or worth knowing.
+type finding struct {
+	Grave bool
+	Text  string
+	Do    string
+}
+
+// nodeTrouble is one thing that is wrong with a node.
+type nodeTrouble struct {
+	Node, Text, Do string
+	Mood           mood
+}
+
+// mostTroubled is how many troubled nodes are listed.
+const mostTroubled = 100
+
+func (d *Dashboard) healthPage(r *http.Request) (view, error) {
+	ctx := r.Context()
+	status, err := d.API.Status(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	nodes, err := d.API.Nodes(ctx, "")
+	if err != nil {
+		return view{}, err
+	}
+	v := healthView{Status: status, Uptime: status.Time.Sub(status.Started), Finds: findings(status)}
+	for _, n := range nodes {
+		for _, t := range troubles(n, d.Now()) {
+			if len(v.Nodes) == mostTroubled {
+				v.Missing++
+				continue
+			}
+			v.Nodes = append(v.Nodes, t)
+		}
+	}
+	return view{template: "health.html", title: "Health", live: "tick=1", data: v}, nil
+}
+
+// findings looks at the site as a whole.
+func findings(s api.Status) []finding {
+	var out []finding
+	if s.DHCP.StoodDown {
+		out = append(out, finding{true, "This server stopped giving addresses: another DHCP server answers (" + strings.Join(s.DHCP.Others, ", ") + ").",
+			"Switch one of the two off, or start Pando as proxy beside it: --dhcp proxy."})
+	} else if s.DHCP.Mode == "proxy" && len(s.DHCP.Others) == 0 {
+		out = append(out, finding{false, "No DHCP server was seen beside this proxy.", "Nodes need an address from somewhere: look with pando doctor."})
+	}
+	for _, g := range s.Groups {
+		if g.Nodes > 0 && g.Image == "" {
+			out = append(out, finding{true, fmt.Sprintf("Group %s has %s and no image: they cannot boot.", g.Name, plural(g.Nodes, "node")),
+				"pando group set " + g.Name + " --image NAME"})
+		} else if g.Nodes > 0 && g.Desired == "" {
+			out = append(out, finding{true, fmt.Sprintf("Group %s wants %s, which does not exist.", g.Name, g.Image), "pando image list shows what there is."})
+		}
+	}
+	if n := s.Nodes[string(fleet.Discovered)]; n > 0 {
+		out = append(out, finding{false, "Waiting to be adopted: " + plural(n, "machine") + ".", "Adopt them on their pages, or with pando node adopt @discovered."})
+	}
+	if n := s.Nodes["drift"]; n > 0 {
+		out = append(out, finding{false, "Running another version than after a reboot: " + plural(n, "node") + ".", "Reboot them when it suits."})
+	}
+	if s.Loads.Waiting > 0 {
+		out = append(out, finding{false, fmt.Sprintf("Waiting for a turn to load kernel and initramfs: %s, the last for %s.",
+			plural(s.Loads.Waiting, "node"), span(s.Loads.Expect)), "Nothing: they see their place on their screens."})
+	}
+	return out
+}
+
+// troubles is what is wrong with one node.
+func troubles(n api.Node, now time.Time) []nodeTrouble {
+	t := newTile(n)
+	t.listen(now)
+	var out []nodeTrouble
+	switch t.mood() {
+	case failed:
+		out = append(out, nodeTrouble{n.Name, fmt.Sprintf("failed at %s: %s", t.fold.Broken, t.fold.Failure), t.fold.Hint, failed})
+	case silent:
+		out = append(out, nodeTrouble{n.Name, "not heard of since " + clock(t.seen), "Is it on? Look at its screen and its cable; a reboot cures most.", silent})
+	case booting:
+		if stuck := now.Sub(t.fold.Updated); stuck > 3*time.Minute {
+			out = append(out, nodeTrouble{n.Name, fmt.Sprintf("has been in stage %s for %s", t.fold.Stage, span(stuck)),
+				"Its screen shows what it waits for.", booting})
+		}
+	}
+	if s := n.Status; s != nil {
+		if s.Systemd != nil && len(s.Systemd.Failed) > 0 {
+			out = append(out, nodeTrouble{n.Name, "failed units: " + strings.Join(s.Systemd.Failed, ", "), "systemctl status " + s.Systemd.Failed[0] + " on the node", failed})
+		}
+		if s.Rejected > 0 {
+			out = append(out, nodeTrouble{n.Name, fmt.Sprintf("refused wrong bytes %d times", s.Rejected), "Some source sends damaged data: pando store check, then look at its peers.", silent})
+		}
+		if s.UpperTotal > 0 && s.UpperUsed*10 > s.UpperTotal*9 {
+			out = append(out, nodeTrouble{n.Name, "memory for changed files is " + share(float64(s.UpperUsed)/float64(s.UpperTotal)) + " full",
+				"pando group set " + n.Group + " --write-limit gives it more; a reboot empties it.", silent})
+		}
+	}
+	return out
+}
+
+func (d *Dashboard) nothingHere(r *http.Request) (view, error) {
+	return view{}, api.NewError(api.NotFound, "There is no page "+r.URL.Path+".", "The menu has all there are.")
+}

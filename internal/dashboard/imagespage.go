@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// imagesView is what there is to boot.
+type imagesView struct {
+	Images []imageView
+}
+
+type imageView struct {
+	Name     string
+	Versions []versionView
+}
+
+// versionView is one version, who runs it, and how its boot pack does.
+type versionView struct {
+	api.Version
+	Running int // nodes that run it now
+	Pack    *api.Pack
+	Hits    float64 // share of what boots read that the pack had
+	Known   bool    // Hits is of some boot
+	Traced  int     // boots whose reads are known
+	Read    int64   // bytes that a boot reads of it
+}
+
+// packsShown bounds how many versions of an image are looked into: reading what boots read takes a moment for each.
+const packsShown = 4
+
+func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
+	ctx := r.Context()
+	images, err := d.API.Images(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	if err := d.board.look(ctx); err != nil {
+		return view{}, err
+	}
+	running := map[fleet.Digest]int{}
+	for _, t := range d.board.since(0).tiles {
+		if t.running != "" {
+			running[t.running]++
+		}
+	}
+	var v imagesView
+	for _, i := range images {
+		iv := imageView{Name: i.Name}
+		for n, x := range i.Versions {
+			vv := versionView{Version: x, Running: running[x.Digest]}
+			if n < packsShown {
+				d.addPack(ctx, i.Name, &vv)
+			}
+			iv.Versions = append(iv.Versions, vv)
+		}
+		v.Images = append(v.Images, iv)
+	}
+	return view{template: "images.html", title: "Images", live: "tick=1", data: v}, nil
+}
+
+// addPack adds what is known of a version's boot pack. Without an answer the rest is still worth seeing.
+func (d *Dashboard) addPack(ctx context.Context, image string, v *versionView) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	t, err := d.API.ImageTrace(ctx, fleet.Ref(image+"@"+string(v.Digest)))
+	if err != nil {
+		return
+	}
+	v.Traced, v.Read = len(t.Boots), t.Read
+	if len(t.Packs) > 0 {
+		v.Pack = &t.Packs[0]
+	}
+	var hits, all int64
+	for _, b := range t.Boots {
+		hits, all = hits+b.Hits, all+b.Hits+b.Misses
+	}
+	if all > 0 {
+		v.Known, v.Hits = true, float64(hits)/float64(all)
+	}
+}

@@ -1,0 +1,182 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// How often a browser is told something, at most, and how often at least: a proxy, or a browser whose network went away, would
+// not notice otherwise.
+const (
+	tilesEvery = 250 * time.Millisecond
+	staleEvery = time.Second     // of a page about one node or boot
+	crowdEvery = 3 * time.Second // of a page about all of them
+	beatEvery  = 15 * time.Second
+)
+
+// live is the stream of a page, in the form of server-sent events: "tiles" carries tiles that changed, "counts" how many nodes are
+// in which mood, "stale" says that the live parts of the page are to be asked for again, "beat" that the server is there. The
+// id of an event is where a browser goes on that lost the connection.
+func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := &stream{w: w, c: http.NewResponseController(w)}
+	after := cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("after"))
+	out.send("beat", after, stamp(d.Now()))
+	if q.Has("fleet") {
+		d.liveFleet(r, out, mapQuery(q), d.board.revision(after))
+		return
+	}
+	seq, err := strconv.ParseInt(after, 10, 64)
+	if err != nil {
+		seq = d.Feed.Last()
+	}
+	d.liveEvents(r, out, q, seq)
+}
+
+// stream writes server-sent events until that fails.
+type stream struct {
+	w   io.Writer
+	c   *http.ResponseController
+	err error
+}
+
+func (s *stream) send(event, id, data string) {
+	if s.err == nil && id != "" {
+		_, s.err = fmt.Fprintf(s.w, "id: %s\n", id)
+	}
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", event, data)
+	}
+	if s.err == nil {
+		s.err = s.c.Flush()
+	}
+}
+
+// liveFleet sends tiles that changed after a revision.
+func (d *Dashboard) liveFleet(r *http.Request, out *stream, m mapOf, rev int64) {
+	if d.board.look(r.Context()) != nil {
+		return // the browser comes again
+	}
+	all := d.board.since(0)
+	shape, colours, counted := all.shape, m.legend(all.tiles), ""
+	if rev < shape {
+		out.send("stale", d.board.mark(all.rev), "")
+		rev = all.rev
+	}
+	for out.err == nil {
+		s := d.board.since(rev)
+		rev = s.rev
+		if s.shape > shape {
+			shape = s.shape
+			out.send("stale", d.board.mark(rev), "")
+		} else if patch := m.patch(s.tiles, colours); patch != nil {
+			body, err := json.Marshal(patch)
+			if err != nil {
+				return
+			}
+			out.send("tiles", d.board.mark(rev), string(body))
+		}
+		if text := d.counts(m); text != counted {
+			counted = text
+			out.send("counts", "", text)
+		}
+		if !waitFor(r, out, s.news) {
+			return
+		}
+	}
+}
+
+// counts is how many nodes of a map are in which mood, as JSON.
+func (d *Dashboard) counts(m mapOf) string {
+	n := noCounts()
+	d.board.each(func(t *tile) {
+		if m.shows(t) {
+			n[t.mood()]++
+		}
+	})
+	body, _ := json.Marshal(n) // words and numbers
+	return string(body)
+}
+
+// waitFor waits for news, and then for a moment more, so that what comes together is sent together. It is false when the
+// browser is gone.
+func waitFor(r *http.Request, out *stream, news <-chan struct{}) bool {
+	beat := time.NewTimer(beatEvery)
+	defer beat.Stop()
+	select {
+	case <-r.Context().Done():
+		return false
+	case <-beat.C:
+		out.send("beat", "", "")
+		return out.err == nil
+	case <-news:
+	}
+	select {
+	case <-r.Context().Done():
+		return false
+	case <-time.After(tilesEvery):
+		return true
+	}
+}
+
+// liveEvents says when something happened that a page shows: to a node, to a boot, or anything.
+func (d *Dashboard) liveEvents(r *http.Request, out *stream, q url.Values, after int64) {
+	news := d.newsOf(r, q.Get("node"), fleet.BootID(q.Get("boot")), after)
+	pause := staleEvery
+	if !q.Has("node") && !q.Has("boot") {
+		pause = crowdEvery
+	}
+	for out.err == nil {
+		beat := time.NewTimer(beatEvery)
+		select {
+		case seq, ok := <-news:
+			if !ok {
+				return // the browser is gone, or the server stops
+			}
+			out.send("stale", strconv.FormatInt(seq, 10), "")
+		case <-beat.C:
+			kind := "beat"
+			if q.Has("tick") { // what the page shows changes without events, too
+				kind = "stale"
+			}
+			out.send(kind, "", "")
+		}
+		beat.Stop()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// newsOf has the number of the last event of a node or a boot, or of all, whenever there is another one.
+func (d *Dashboard) newsOf(r *http.Request, node string, boot fleet.BootID, after int64) <-chan int64 {
+	news := make(chan int64, 1)
+	go func() {
+		defer close(news)
+		_ = d.Feed.Follow(r.Context(), after, func(e trace.Event) error { // ends with the request
+			if node != "" && e.Node != node || boot != "" && e.Boot != boot {
+				return nil
+			}
+			select {
+			case <-news: // nobody took it: the newer one says it all
+			default:
+			}
+			news <- e.Seq
+			return nil
+		})
+	}()
+	return news
+}

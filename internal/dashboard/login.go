@@ -1,0 +1,75 @@
+package dashboard
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"pando/internal/api"
+)
+
+// loginView is what the login page shows.
+type loginView struct {
+	To      string // where the browser wanted to go
+	Failure string
+}
+
+func (d *Dashboard) showLogin(w http.ResponseWriter, r *http.Request) {
+	d.show(w, r, http.StatusOK, "", view{template: "login.html", title: "Log in", data: loginView{To: local(r.URL.Query().Get("to"))}})
+}
+
+// login takes an operator's token and gives a session for it.
+func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	to := local(r.PostFormValue("to"))
+	digest, err := tokenDigest(r.PostFormValue("token"))
+	if err == nil {
+		_, _, err = d.Door.Enter(r.Context(), digest)
+	}
+	if err != nil {
+		var refused *api.Error
+		failure := err.Error()
+		if errors.As(err, &refused) && refused.Code == api.Unauthorized {
+			failure = "This token is not valid here. It may have been deleted, be over, or be of another server."
+		}
+		d.show(w, r, http.StatusUnauthorized, "", view{template: "login.html", title: "Log in", data: loginView{To: to, Failure: failure}})
+		return
+	}
+	d.setCookie(w, r, d.seal(digest, d.Now().Add(sessionLife)), int(sessionLife.Seconds()))
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
+	if err := d.checkForm(r); err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	d.setCookie(w, r, "", -1)
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+func (d *Dashboard) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode})
+}
+
+// tokenDigest is the digest under which the server knows the secret of a token.
+func tokenDigest(token string) (digest [sha256.Size]byte, err error) {
+	secret, _, err := api.ParseToken(token)
+	if err != nil {
+		return digest, errors.New("that is no token: " + err.Error())
+	}
+	return sha256.Sum256([]byte(secret)), nil
+}
+
+// local is a place on this site, "/" for everything else: nobody is sent elsewhere from the login page.
+func local(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") ||
+		strings.ContainsAny(to, "\\\r\n") {
+		return "/"
+	}
+	return u.RequestURI()
+}

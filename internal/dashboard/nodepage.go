@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// nodeView is what a node's page shows.
+type nodeView struct {
+	Node   api.Node
+	Mood   mood
+	Label  string
+	Why    string // what decides about its next boot
+	Boots  []api.Boot
+	Groups []api.Group
+	Images []api.Image
+	Slow   int64 // longest of Boots in nanoseconds: the scale of their bars
+}
+
+// boots on a node's page.
+const nodeBoots = 12
+
+func (d *Dashboard) nodePage(r *http.Request) (view, error) {
+	ctx := r.Context()
+	after := d.Feed.Last()
+	n, err := d.API.Node(ctx, r.PathValue("name"))
+	if err != nil {
+		return view{}, err
+	}
+	t := newTile(n)
+	t.listen(d.Now())
+	v := nodeView{Node: n, Mood: t.mood(), Label: strings.TrimPrefix(t.label(), n.Name+": ")}
+	if v.Boots, err = d.API.Boots(ctx, n.Name, nodeBoots); err != nil {
+		return view{}, err
+	}
+	for _, b := range v.Boots {
+		v.Slow = max(v.Slow, int64(b.Elapsed))
+	}
+	if v.Groups, err = d.API.Groups(ctx); err != nil {
+		return view{}, err
+	}
+	if v.Images, err = d.API.Images(ctx); err != nil {
+		return view{}, err
+	}
+	v.Why = why(n, v.Groups)
+	return view{template: "node.html", title: n.Name, live: liveOf("node", n.Name, after), data: v}, nil
+}
+
+// why tells what decides which version the next boot of a node gets.
+func why(n api.Node, groups []api.Group) string {
+	switch {
+	case n.State == fleet.Discovered:
+		return "nobody has adopted it: it is told to wait"
+	case n.Rollout != "":
+		return "rollout " + n.Rollout + " has come to it"
+	case n.Version != "":
+		return "set for this node: " + string(n.Version)
+	}
+	for _, g := range groups {
+		if g.Name == n.Group && g.Image != "" {
+			return "group " + g.Name + " follows " + string(g.Image)
+		}
+	}
+	return "group " + n.Group + " has no image"
+}
+
+// adopt accepts a node that was discovered.
+func (d *Dashboard) adopt(r *http.Request) (string, error) {
+	a := api.NodeAdopt{Select: r.PathValue("name"), Name: r.PostFormValue("name")}
+	if g := r.PostFormValue("group"); g != "" {
+		a.Group = &g
+	}
+	done, err := d.API.AdoptNodes(r.Context(), a)
+	d.board.refresh()
+	if err != nil || len(done.Nodes) != 1 {
+		return "/", err
+	}
+	return "/nodes/" + url.PathEscape(cmp.Or(a.Name, done.Nodes[0].Node)), nil
+}
+
+// setGroup moves a node to another group.
+func (d *Dashboard) setGroup(r *http.Request) (string, error) {
+	g := r.PostFormValue("group")
+	return d.change(r, api.NodeSet{Group: &g})
+}
+
+// setVersion gives a node a version of its own, or takes it away.
+func (d *Dashboard) setVersion(r *http.Request) (string, error) {
+	v := fleet.Ref(r.PostFormValue("version"))
+	return d.change(r, api.NodeSet{Version: &v})
+}
+
+func (d *Dashboard) change(r *http.Request, s api.NodeSet) (string, error) {
+	s.Select = r.PathValue("name")
+	_, err := d.API.SetNodes(r.Context(), s)
+	d.board.refresh()
+	return "/nodes/" + url.PathEscape(s.Select), err
+}

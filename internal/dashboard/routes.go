@@ -1,0 +1,26 @@
+package dashboard
+
+// routes is every address of the dashboard.
+func (d *Dashboard) routes() {
+	d.mux.Handle("GET /static/{name}", d.assets)
+	d.mux.HandleFunc("GET /login", d.showLogin)
+	d.mux.HandleFunc("POST /login", d.login)
+	d.mux.Handle("POST /logout", d.operator(d.logout))
+	d.mux.Handle("GET /live", d.operator(d.live))
+
+	d.get("/{$}", "fleet", d.fleetPage)
+	d.get("/nodes/{name}", "fleet", d.nodePage)
+	d.get("/boots", "boots", d.bootsPage)
+	d.get("/boots/{id}", "boots", d.bootPage)
+	d.mux.Handle("GET /boots/{id}/trace.json", d.operator(d.bootTrace))
+	d.get("/storm", "boots", d.stormPage)
+	d.get("/compare", "boots", d.comparePage)
+	d.get("/images", "images", d.imagesPage)
+	d.get("/swarm", "swarm", d.swarmPage)
+	d.get("/health", "health", d.healthPage)
+
+	d.post("/nodes/{name}/adopt", d.adopt)
+	d.post("/nodes/{name}/group", d.setGroup)
+	d.post("/nodes/{name}/version", d.setVersion)
+	d.get("/", "", d.nothingHere)
+}

@@ -1,0 +1,175 @@
+// Keeps a page fresh and its map at the fingertips. Pages are complete without it.
+(() => {
+  "use strict";
+  const $ = (id) => document.getElementById(id);
+  const body = document.body;
+
+  // The stream. Its address has where to begin; the ids of events say where to go on.
+  const query = body.dataset.live;
+  const pulse = $("pulse");
+  let source = null, last = "", retry = 1000, heard = Date.now(), lost = false;
+
+  const say = (text, state) => {
+    if (!pulse) return;
+    pulse.hidden = false;
+    pulse.className = "pulse " + state;
+    if (pulse.textContent !== text) pulse.textContent = text;
+  };
+
+  const alive = (event) => {
+    heard = Date.now();
+    retry = 1000;
+    if (event && event.lastEventId) last = event.lastEventId;
+    if (lost) refresh();
+    lost = false;
+    say("live", "on");
+  };
+
+  const gone = () => {
+    if (!lost) say("no answer since " + new Date(heard).toLocaleTimeString(), "off");
+    lost = true;
+  };
+
+  const listen = () => {
+    const q = new URLSearchParams(query);
+    if (last) q.set("after", last);
+    source = new EventSource("/live?" + q);
+    source.addEventListener("beat", alive);
+    source.addEventListener("stale", (e) => { alive(e); refresh(); });
+    source.addEventListener("tiles", (e) => { alive(e); for (const t of JSON.parse(e.data)) paint(t); });
+    source.addEventListener("counts", (e) => { alive(e); count(JSON.parse(e.data)); });
+    source.onerror = () => {
+      gone();
+      if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      setTimeout(listen, retry);
+      retry = Math.min(retry * 2, 15000);
+    };
+  };
+
+  // A page that nobody sees asks for nothing: browsers have few connections to one server.
+  const sight = () => {
+    if (document.hidden) {
+      if (source) source.close();
+      source = null;
+    } else if (!source) {
+      listen();
+      if (last) refresh();
+    }
+  };
+
+  // The map.
+  const paint = ([name, look, label]) => {
+    const tile = $("n-" + name);
+    if (!tile) return;
+    if (tile.className !== look) {
+      const was = tile.className.split(" ")[1];
+      tile.className = look;
+      if (was === "failed" || look.startsWith("t failed")) refresh();
+    }
+    tile.setAttribute("aria-label", label);
+    if (tip && tip.owner === tile) tip.textContent = label;
+  };
+
+  const count = (counts) => {
+    for (const [mood, n] of Object.entries(counts)) {
+      const cell = document.querySelector('[data-count="' + mood + '"]');
+      if (!cell || cell.textContent === String(n)) continue;
+      cell.textContent = n;
+      cell.parentElement.classList.toggle("zero", n === 0);
+    }
+  };
+
+  // Live parts are asked for again as the page they are in, one request at a time.
+  let asking = false, again = false;
+  const refresh = async () => {
+    if (asking) { again = true; return; }
+    asking = true;
+    try {
+      const answer = await fetch(location.href, { headers: { "X-Part": "1", Accept: "text/html" } });
+      if (answer.status === 401) { location.reload(); return; }
+      if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    } catch { gone(); } finally {
+      asking = false;
+      if (again) { again = false; setTimeout(refresh, 500); }
+    }
+  };
+
+  const replace = (page) => {
+    for (const now of page.querySelectorAll("[data-part]")) {
+      const old = $(now.id);
+      if (!old || old.isEqualNode(now)) continue;
+      const held = old.contains(document.activeElement) ? document.activeElement : null;
+      const open = [...old.querySelectorAll("details[open]")].map((d) => d.id);
+      old.replaceWith(now);
+      for (const id of open) if ($(id)) $(id).open = true;
+      if (held) (held.id && $(held.id) || now.querySelector('[href="' + CSS.escape(held.getAttribute("href") || "") + '"]') || $("main")).focus({ preventScroll: true });
+    }
+    prepare();
+  };
+
+  // Each area of the map is one stop of the tab key; arrows go from tile to tile.
+  const prepare = () => {
+    for (const tiles of document.querySelectorAll(".tiles")) {
+      let first = true;
+      for (const t of tiles.children) {
+        t.tabIndex = first || t === document.activeElement ? 0 : -1;
+        first = false;
+      }
+    }
+  };
+
+  const go = (from, key) => {
+    const all = [...from.parentElement.children], at = all.indexOf(from);
+    if (key === "ArrowRight") return all[at + 1];
+    if (key === "ArrowLeft") return all[at - 1];
+    if (key === "Home") return all[0];
+    if (key === "End") return all[all.length - 1];
+    const x = from.offsetLeft, y = from.offsetTop, down = key === "ArrowDown";
+    for (let i = at; all[i]; i += down ? 1 : -1) if (all[i].offsetTop !== y && (down ? all[i].offsetLeft >= x : all[i].offsetLeft <= x)) return all[i];
+    return null;
+  };
+
+  document.addEventListener("keydown", (e) => {
+    const t = e.target;
+    if (e.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(t.tagName) && $("select")) {
+      e.preventDefault();
+      $("select").focus();
+      return;
+    }
+    if (e.key === "Escape") hide();
+    if (!t.classList || !t.classList.contains("t") || !/^(Arrow|Home$|End$)/.test(e.key)) return;
+    const next = go(t, e.key);
+    e.preventDefault();
+    if (!next) return;
+    t.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+
+  // What a tile says, for who points at it.
+  let tip = null;
+  const show = (tile) => {
+    if (!tip) {
+      tip = document.createElement("div");
+      tip.className = "tip";
+      tip.setAttribute("aria-hidden", "true"); // the tile itself says it
+      body.append(tip);
+    }
+    tip.owner = tile;
+    tip.textContent = tile.getAttribute("aria-label");
+    tip.hidden = false;
+    const at = tile.getBoundingClientRect(), me = tip.getBoundingClientRect();
+    tip.style.left = Math.max(8, Math.min(at.left + at.width / 2 - me.width / 2, innerWidth - me.width - 8)) + scrollX + "px";
+    tip.style.top = (at.top > me.height + 12 ? at.top - me.height - 8 : at.bottom + 8) + scrollY + "px";
+  };
+  const hide = () => { if (tip) { tip.hidden = true; tip.owner = null; } };
+  const over = (e) => { const t = e.target.closest && e.target.closest(".t"); t ? show(t) : hide(); };
+  document.addEventListener("pointerover", over);
+  document.addEventListener("focusin", over);
+
+  prepare();
+  if (query) {
+    document.addEventListener("visibilitychange", sight);
+    sight();
+  }
+})();

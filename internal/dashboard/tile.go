@@ -1,0 +1,161 @@
+package dashboard
+
+import (
+	"fmt"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// mood is the one word that a tile's colour stands for.
+type mood string
+
+// The moods, in the order in which people want to hear of them.
+const (
+	failed     mood = "failed"
+	silent     mood = "silent" // booted, and not heard of since
+	booting    mood = "booting"
+	discovered mood = "discovered"
+	booted     mood = "booted"
+	down       mood = "down"
+	never      mood = "never" // adopted, and has not booted yet
+)
+
+// moods is every mood, those that need eyes first.
+var moods = [...]mood{failed, silent, booting, discovered, booted, down, never}
+
+// silentAfter is how long after its last sign a node that was up counts as silent: one that lives speaks once a minute.
+const silentAfter = 4 * time.Minute
+
+// tile is one node on the map.
+type tile struct {
+	node    fleet.Node
+	boot    fleet.BootID
+	fold    trace.Progress // of its latest boot; State "" when it never booted
+	seen    time.Time
+	quiet   bool // it was up, and has been silent for too long
+	running fleet.Digest
+	desired fleet.Digest
+
+	rev int64 // of the board, when the tile changed last
+}
+
+// newTile takes over what the API says of a node.
+func newTile(n api.Node) tile {
+	t := tile{node: n.Node, seen: n.Seen, running: n.Running, desired: n.Desired}
+	if b := n.Boot; b != nil {
+		t.boot = b.ID
+		t.fold = trace.Progress{State: b.State, Stage: b.Stage, Started: b.Started, Updated: b.Updated, Failure: b.Failure, Hint: b.Hint}
+		if b.State == trace.Failed {
+			t.fold.Broken = b.Stage
+		}
+		if b.State == trace.Up || b.State == trace.Down {
+			t.fold.Ready = b.Started.Add(b.Elapsed)
+		}
+	}
+	return t
+}
+
+// apply folds an event of this node in.
+func (t *tile) apply(e trace.Event) {
+	if e.Boot == "" || e.Boot != t.boot && e.Time.Before(t.fold.Started) {
+		return // of a boot that is over
+	}
+	if e.Boot != t.boot {
+		t.boot, t.fold, t.running = e.Boot, trace.Progress{}, ""
+	}
+	t.fold.Apply(e)
+	t.fold.Bytes = nil // the map does not show them
+	if e.Time.After(t.seen) {
+		t.seen, t.quiet = e.Time, false
+	}
+}
+
+// listen notes how long ago the node spoke.
+func (t *tile) listen(now time.Time) {
+	t.quiet = t.fold.State == trace.Up && !t.seen.IsZero() && now.Sub(t.seen) > silentAfter
+}
+
+// mood is what the tile's colour tells.
+func (t *tile) mood() mood {
+	switch {
+	case t.node.State == fleet.Discovered:
+		return discovered
+	case t.fold.State == trace.Failed:
+		return failed
+	case t.fold.State == trace.Booting:
+		return booting
+	case t.fold.State == trace.Down:
+		return down
+	case t.quiet:
+		return silent
+	case t.fold.State == trace.Up:
+		return booted
+	}
+	return never
+}
+
+// drift reports whether a reboot would change what the node runs.
+func (t *tile) drift() bool { return t.running != "" && t.desired != "" && t.running != t.desired }
+
+// label is the tile in words: for the pointer that rests on it, and for who listens.
+func (t *tile) label() string {
+	m := t.mood()
+	text := t.node.Name + ": " + word(m)
+	switch m {
+	case booting:
+		text += ", " + string(t.fold.Stage)
+	case failed:
+		text += " at " + string(t.fold.Broken) + ": " + t.fold.Failure
+	case silent:
+		text += " since " + t.seen.Local().Format("15:04")
+	case booted:
+		text += " in " + span(t.fold.Elapsed())
+	}
+	if t.drift() {
+		text += fmt.Sprintf(", runs %s, would boot %s", t.running.Short(), t.desired.Short())
+	}
+	return text
+}
+
+// steps is how many stages there are until booted.
+var steps = trace.Rank(trace.Booted)
+
+// class is what the style sheet makes the tile's looks of: its mood, how far it is filled (p0 to p15), and whether it drifts.
+func (t *tile) class(versions *legend) string {
+	m := t.mood()
+	c := "t " + string(m)
+	if m == booting || m == failed {
+		c += fmt.Sprintf(" p%d", min(max(trace.Rank(t.fold.Stage), 0), steps))
+	}
+	if t.drift() {
+		c += " drift"
+	}
+	if versions != nil && (m == booted || m == silent) {
+		c += " " + versions.class(t.running)
+	}
+	return c
+}
+
+// legend gives versions colours, the most used first; beyond the sixth they share one.
+type legend struct {
+	versions []versionCount
+	place    map[fleet.Digest]int
+}
+
+type versionCount struct {
+	Digest fleet.Digest
+	Nodes  int
+	Class  string
+}
+
+const hues = 6
+
+func (l *legend) class(v fleet.Digest) string {
+	if i, ok := l.place[v]; ok && i < hues {
+		return fmt.Sprintf("v%d", i+1)
+	}
+	return "v0"
+}

@@ -1,0 +1,159 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// MaxHistory is how many boots are kept in the history: half a year of 300 nodes that boot four times a day. A line is about 500
+// bytes. Beyond it, every second one of the older half goes, which leaves medians and percentiles of the past what they were.
+const MaxHistory = 200_000
+
+// PastBoot is a boot in the history, where boots stay long after their events have gone.
+type PastBoot struct {
+	ID       fleet.BootID
+	Node     string
+	Group    string // that the node was in then
+	Class    string // hardware: vendor and product, as the node reported it
+	Firmware string
+	Image    fleet.Ref // as it was desired
+	Version  fleet.Digest
+	Started  time.Time
+	State    trace.State // booted, failed, or booting for a boot of which nothing more was heard
+	Failure  string      // and at which stage that was
+	Stage    trace.Stage
+	Elapsed  time.Duration
+	Ends     trace.Ends
+	Bytes    map[string]int64
+}
+
+// pastBody is what no question selects by.
+type pastBody struct {
+	Firmware string           `json:"firmware,omitempty"`
+	Image    fleet.Ref        `json:"image,omitempty"`
+	Failure  string           `json:"failure,omitempty"`
+	Stage    trace.Stage      `json:"stage,omitempty"`
+	Elapsed  time.Duration    `json:"elapsed,omitempty"`
+	Ends     trace.Ends       `json:"ends,omitempty"`
+	Bytes    map[string]int64 `json:"bytes,omitempty"`
+}
+
+// HistoryFilter selects boots of the history. The zero filter selects all.
+type HistoryFilter struct {
+	Since, Until time.Time // started in between; zero: no bound
+	Version      fleet.Digest
+	Group, Class string
+	Limit        int // the newest so many; 0: all
+}
+
+// PutHistory adds boots to the history, or brings them up to date, and notes that the events up to a sequence number have been
+// looked at.
+func (r *Registry) PutHistory(ctx context.Context, seq int64, boots ...PastBoot) error {
+	err := r.events.write(ctx, func(tx *sql.Tx) error {
+		for _, b := range boots {
+			if err := putPast(ctx, tx, b); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE history_mark SET seq = max(seq, ?)`, seq); err != nil {
+			return err
+		}
+		return r.thinHistory(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("record history: %w", err)
+	}
+	return nil
+}
+
+func putPast(ctx context.Context, tx *sql.Tx, b PastBoot) error {
+	body, err := json.Marshal(pastBody{b.Firmware, b.Image, b.Failure, b.Stage, b.Elapsed, b.Ends, b.Bytes})
+	if err != nil {
+		return fmt.Errorf("encode boot %s: %w", b.ID, err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO history (boot, started, node, grp, class, version, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (boot) DO UPDATE SET state = excluded.state, version = excluded.version, class = excluded.class, body = excluded.body`,
+		string(b.ID), stamp(b.Started), b.Node, b.Group, b.Class, string(b.Version), string(b.State), body)
+	return err
+}
+
+// thinHistory keeps the history within its bound.
+func (r *Registry) thinHistory(ctx context.Context, tx *sql.Tx) error {
+	var n int64
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM history`).Scan(&n); err != nil || n <= r.maxHistory {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM history WHERE seq IN (SELECT seq FROM
+		(SELECT seq, row_number() OVER (ORDER BY started, seq) AS place FROM history) WHERE place <= ? AND place % 2 = 0)`, n/2)
+	return err
+}
+
+// HistoryMark is the sequence number of the last event that the history has seen.
+func (r *Registry) HistoryMark(ctx context.Context) (seq int64, err error) {
+	if err := r.events.read.QueryRowContext(ctx, `SELECT seq FROM history_mark`).Scan(&seq); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("read history: %w", err)
+	}
+	return seq, nil
+}
+
+// History returns boots of the past, newest first.
+func (r *Registry) History(ctx context.Context, f HistoryFilter) ([]PastBoot, error) {
+	where, args := []string{"started >= ?"}, []any{stamp(f.Since)}
+	add := func(clause string, value any) { where, args = append(where, clause), append(args, value) }
+	if !f.Until.IsZero() {
+		add("started <= ?", stamp(f.Until))
+	}
+	if f.Version != "" {
+		add("version = ?", string(f.Version))
+	}
+	if f.Group != "" {
+		add("grp = ?", f.Group)
+	}
+	if f.Class != "" {
+		add("class = ?", f.Class)
+	}
+	if f.Limit <= 0 {
+		f.Limit = -1
+	}
+	rows, err := r.events.read.QueryContext(ctx, `SELECT boot, started, node, grp, class, version, state, body FROM history WHERE `+
+		strings.Join(where, " AND ")+` ORDER BY started DESC, seq DESC LIMIT ?`, append(args, f.Limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	defer rows.Close()
+	var out []PastBoot
+	for rows.Next() {
+		b, err := scanPast(rows)
+		if err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+		out = append(out, b)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	return out, nil
+}
+
+func scanPast(s scanner) (PastBoot, error) {
+	var b PastBoot
+	var started int64
+	var raw []byte
+	if err := s.Scan(&b.ID, &started, &b.Node, &b.Group, &b.Class, &b.Version, &b.State, &raw); err != nil {
+		return b, err
+	}
+	var body pastBody
+	err := json.Unmarshal(raw, &body)
+	b.Started = unstamp(started)
+	b.Firmware, b.Image, b.Failure, b.Stage, b.Elapsed, b.Ends, b.Bytes =
+		body.Firmware, body.Image, body.Failure, body.Stage, body.Elapsed, body.Ends, body.Bytes
+	return b, err
+}

@@ -1,0 +1,483 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// recorded is a boot of an emulated machine as its agent reported it.
+type recorded struct {
+	Hardware fleet.Hardware `json:"hardware"`
+	Uptime   time.Duration  `json:"uptime"`
+	Events   []trace.Event  `json:"events"`
+	Status   api.NodeStatus `json:"status"`
+}
+
+func readRecorded(t testing.TB) recorded {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/boot.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r recorded
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// replay boots a node as the recording has it, up to a stage.
+func (n *node) replay(r recorded, until trace.Stage) fleet.BootID {
+	n.t.Helper()
+	p := n.play(r)
+	n.wait(r.Uptime)
+	p.report(until, r.Uptime)
+	return p.boot
+}
+
+// replayed is a boot that is on its way.
+type replayed struct {
+	*node
+	recorded
+	boot    fleet.BootID
+	session string
+	slow    float64 // stretches the times of the recording
+}
+
+// play boots a node until it has said hello.
+func (n *node) play(r recorded) *replayed {
+	n.t.Helper()
+	cfg := n.load()
+	hello := helloOf(cfg)
+	hello.Hardware = r.Hardware
+	var resp api.HelloResponse
+	if e := n.post("/v1/node/hello", "", hello, &resp); e != nil {
+		n.t.Fatal(e, e.Hint)
+	}
+	return &replayed{n, r, cfg.Boot, resp.Session, 1}
+}
+
+// report sends what the recording has up to a stage, as of a time since init.
+func (p *replayed) report(until trace.Stage, uptime time.Duration) {
+	p.t.Helper()
+	report := api.ReportRequest{Boot: p.boot, Uptime: uptime}
+	for _, e := range p.Events {
+		if trace.Rank(e.Stage) <= trace.Rank(until) {
+			e.Offset = min(time.Duration(float64(e.Offset)*p.slow), uptime)
+			report.Events = append(report.Events, e)
+		}
+	}
+	if until == trace.Booted {
+		status := p.Status
+		status.Version = p.version(p.boot)
+		report.Status = &status
+	}
+	if e := p.post("/v1/node/events", "Bearer "+p.session, report, nil); e != nil {
+		p.t.Fatal(e, e.Hint)
+	}
+}
+
+func (s *site) version(id fleet.BootID) (v fleet.Digest) {
+	s.t.Helper()
+	err := s.registry.View(s.t.Context(), func(tx *registry.Tx) error {
+		b, err := tx.Boot(id)
+		v = b.Version
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return v
+}
+
+// visit is a browser that has logged in to a site's dashboard.
+type visit struct {
+	*testkit.Browser
+	t    testing.TB
+	ctx  context.Context
+	base string
+	axe  string
+}
+
+// startBrowser opens a browser, or skips the test where there is none.
+func startBrowser(t testing.TB, base string) *visit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	t.Cleanup(cancel)
+	b, err := testkit.StartBrowser(ctx)
+	if err != nil {
+		t.Skip("no browser: ", err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f, err := os.Open("testdata/axe/axe.min.js.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &visit{Browser: b, t: t, ctx: ctx, base: base, axe: string(axe)}
+	v.look(1280, 800, false)
+	return v
+}
+
+func (v *visit) look(width, height int, dark bool) {
+	v.t.Helper()
+	if err := v.Look(v.ctx, width, height, dark); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v *visit) open(path string) {
+	v.t.Helper()
+	if err := v.Go(v.ctx, v.base+path); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// run runs a script in the page and returns its value as text.
+func (v *visit) run(script string) string {
+	v.t.Helper()
+	var out any
+	if err := v.Eval(v.ctx, script, &out); err != nil {
+		v.t.Fatal(err)
+	}
+	return fmt.Sprint(out)
+}
+
+// until waits for an expression to be true in the page.
+func (v *visit) until(condition string) {
+	v.t.Helper()
+	err := v.Eval(v.ctx, `new Promise(done => { const look = () => (`+condition+`) ? done(true) : setTimeout(look, 20); look(); })`, nil)
+	if err != nil {
+		v.t.Fatalf("waited for %s: %v; the page says: %s", condition, err, v.run("document.body.innerText"))
+	}
+}
+
+// login types a token into the login page.
+func (v *visit) login(token string) {
+	v.t.Helper()
+	v.open("/")
+	v.run(fmt.Sprintf(`document.getElementById("token").value = %q; document.querySelector("button.main").click()`, token))
+	if err := v.Loaded(v.ctx); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// accessible has axe-core look at the page.
+func (v *visit) accessible(what string) {
+	v.t.Helper()
+	v.run(v.axe + `; 0`)
+	got := v.run(`axe.run(document, {resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
+		r.violations.map(x => x.id + ": " + x.nodes.slice(0, 3).map(n => n.target + " (" + n.failureSummary.replace(/\s+/g, " ") + ")").join("; ")).join("\n"))`)
+	if got != "" {
+		v.t.Errorf("%s: axe-core finds\n%s", what, got)
+	}
+}
+
+// quiet reports what pages complained of, and whom they asked.
+func (v *visit) quiet(what string) {
+	v.t.Helper()
+	for _, p := range v.Problems() {
+		v.t.Errorf("%s: %s", what, p)
+	}
+	for _, r := range v.Requests() {
+		if !strings.HasPrefix(r, v.base+"/") {
+			v.t.Errorf("%s: asked for %s", what, r)
+		}
+	}
+}
+
+// keep writes a picture of the window for the documentation, when that is wanted.
+func (v *visit) keep(name string) {
+	v.t.Helper()
+	dir := os.Getenv("PANDO_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := v.Picture(v.ctx)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// startDashboard runs a site whose dashboard keeps its port over a restart, and returns an operator's token.
+func startDashboard(t testing.TB, change ...func(*Config)) (s *site, base, token string) {
+	t.Helper()
+	s = startSite(t, append([]func(*Config){func(c *Config) { c.Dashboard = "127.0.0.1:0" }}, change...)...)
+	s.cfg.Dashboard = fmt.Sprintf("127.0.0.1:%d", s.dashboardPort)
+	made, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateToken(t.Context(), api.TokenCreate{Name: "anna"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, "http://" + s.cfg.Dashboard, made.Secret
+}
+
+// populate boots a fleet from the recording: most are up, one failed, one is on its way, one waits to be adopted.
+func (s *site) populate() (up fleet.BootID) {
+	s.t.Helper()
+	r := readRecorded(s.t)
+	s.policy(fleet.Open)
+	s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "before"} })
+	s.bootMany(1, 8, r, 0.75)
+	s.addImage()
+	s.clock.add(time.Hour)
+	var all []*replayed
+	for i := range byte(24) {
+		n := s.node(i + 1)
+		n.brisk = 12
+		all = append(all, n.play(r))
+	}
+	s.clock.add(r.Uptime)
+	for i, p := range all {
+		p.slow = 0.8 + float64(i%7)*0.05
+		p.report(trace.Booted, r.Uptime-time.Duration(i)*100*time.Millisecond)
+		up = p.boot
+	}
+	late := s.node(31)
+	late.brisk = 2
+	p := late.play(r)
+	s.clock.add(3 * time.Second)
+	p.report(trace.Device, 2*time.Second)
+	bad := s.node(32)
+	cfg := bad.load()
+	bad.hello(cfg)
+	e := bad.post("/v1/node/events", "Boot "+cfg.Token, api.ReportRequest{Boot: cfg.Boot, Uptime: 4 * time.Second, Events: []trace.Event{
+		{Stage: trace.Init, Kind: trace.End, Offset: time.Second, Attrs: map[string]string{trace.AttrKernel: "3s"}},
+		{Stage: trace.Link, Kind: trace.Fail, Offset: 2 * time.Second, Message: "no driver for network card 10ec:8168",
+			Hint: "it needs firmware that Debian keeps in firmware-realtek: add it to the recipe"}}}, nil)
+	if e != nil {
+		s.t.Fatal(e)
+	}
+	s.policy(fleet.Approve)
+	s.node(40).exchange(netboot.PXE)
+	s.update(func(tx *registry.Tx) error {
+		nodes, err := tx.Nodes()
+		for i, n := range nodes {
+			n.Labels = map[string]string{"room": []string{"b12", "b14"}[i%2]}
+			if err == nil {
+				err = tx.PutNode(n.Name, n)
+			}
+		}
+		return err
+	})
+	return up
+}
+
+// TestDashboardPages looks at every page as a browser shows it: nothing is complained of, nothing is asked elsewhere, and axe-core
+// finds nothing, light, dark and on a phone.
+func TestDashboardPages(t *testing.T) {
+	s, base, token := startDashboard(t)
+	boot := s.populate()
+	s.settled()
+	v := startBrowser(t, base)
+	v.open("/")
+	v.accessible("login")
+	v.login(token)
+	pages := map[string]string{
+		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not match", "/?select=%40nobody": "No node is in this set",
+		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
+		"/images": "lab", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
+	}
+	if got := v.run(`[...document.querySelectorAll(".choice a")].map(a => a.getAttribute("href")).join(" ")`); got != "/? /?by=room /? /?colour=version" {
+		t.Errorf("links of the map: %s", got)
+	}
+	v.open("/boots")
+	storm := v.run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)
+	compare := v.run(`"/compare?before=" + encodeURIComponent(document.getElementById("before").options[1].value) + "&after=" +
+		encodeURIComponent(document.getElementById("after").options[0].value)`)
+	pages[storm], pages[compare] = "One clock", "most of it in"
+	order := []string{}
+	for p := range pages {
+		order = append(order, p)
+	}
+	slices.Sort(order)
+	for _, path := range order {
+		v.open(path)
+		if got := v.run("document.body.textContent"); !strings.Contains(got, pages[path]) {
+			t.Errorf("%s does not say %q but\n%s", path, pages[path], got)
+		}
+		v.accessible(path)
+		v.look(1280, 800, true)
+		v.accessible(path + " in the dark")
+		v.look(390, 844, true)
+		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
+			t.Errorf("%s is wider than a phone", path)
+		}
+		v.look(1280, 800, false)
+		for _, p := range v.Problems() {
+			if !strings.Contains(p, "404") { // pages that do not exist, on purpose
+				t.Errorf("%s: %s", path, p)
+			}
+		}
+		v.quiet(path)
+	}
+	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"swarm", "/swarm"}, {"health", "/health"}} {
+		v.look(1280, 800, false)
+		v.open(p[1])
+		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
+		v.keep(p[0])
+		v.look(1280, 800, true)
+		v.keep(p[0] + "-dark")
+		v.look(390, 844, false)
+		v.keep(p[0] + "-phone")
+	}
+}
+
+// TestDashboardIsLive: a boot appears on the open map without a reload, an action changes a node, and after a restart of the
+// server the page goes on, with the session that it had.
+func TestDashboardIsLive(t *testing.T) {
+	s, base, token := startDashboard(t)
+	s.addImage()
+	r := readRecorded(t)
+	s.node(1).replay(r, trace.Booted)
+	v := startBrowser(t, base)
+	v.login(token)
+	tile := `(document.getElementById("n-node%03d") || {className: ""}).className`
+	v.until(fmt.Sprintf(tile, 1) + `.includes("booted")`)
+	v.run(`window.sameDocument = true`)
+	s.node(2).replay(r, trace.Manifest)
+	v.until(fmt.Sprintf(tile, 2) + fmt.Sprintf(`.includes("booting p%d")`, trace.Rank(trace.Manifest)))
+	s.node(2).replay(r, trace.Booted)
+	v.until(fmt.Sprintf(tile, 2) + `.includes("booted")`)
+	v.until(`document.querySelector('[data-count="booted"]').textContent === "2"`)
+	s.restart()
+	s.node(2).replay(r, trace.Hello)
+	v.until(fmt.Sprintf(tile, 2) + `.includes("booting")`)
+	v.until(`document.getElementById("pulse").textContent === "live"`)
+	if v.run(`window.sameDocument`) != "true" {
+		t.Error("the page was loaded anew")
+	}
+	v.Problems() // the connection that was lost, among them
+	group := "lab"
+	if _, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateGroup(t.Context(), fleet.Group{Name: group, Image: "lab"}); err != nil {
+		t.Fatal(err)
+	}
+	v.open("/nodes/node001")
+	v.run(`document.getElementById("group").value = "lab"; document.getElementById("group").form.requestSubmit()`)
+	if err := v.Loaded(v.ctx); err != nil {
+		t.Fatal(err)
+	}
+	n, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).Node(t.Context(), "node001")
+	if err != nil || n.Group != group {
+		t.Errorf("node001 is in group %q, %v", n.Group, err)
+	}
+	v.quiet("after the restart")
+}
+
+// TestDashboardDoor: nothing is told without a session; a session ends with its token; what another site has a browser send
+// does nothing.
+func TestDashboardDoor(t *testing.T) {
+	s, base, token := startDashboard(t)
+	s.addImage()
+	s.node(1).replay(readRecorded(t), trace.Booted)
+	for _, path := range []string{"/", "/nodes/node001", "/boots", "/live?fleet=1", "/live", "/images", "/health"} {
+		if got := ask(t, "GET", base+path, "", nil); got.status != 303 && got.status != 401 || strings.Contains(got.body, "booted") {
+			t.Errorf("%s without a session: %d %s", path, got.status, got.body)
+		}
+	}
+	form := []byte("to=%2Fboots&token=" + token)
+	in := ask(t, "POST", base+"/login", "", form)
+	cookie, rest, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
+	if in.status != 303 || in.header.Get("Location") != "/boots" || !strings.Contains(rest, "HttpOnly") || !strings.Contains(rest, "SameSite=Strict") {
+		t.Fatalf("login: %d %v", in.status, in.header)
+	}
+	if got := ask(t, "POST", base+"/login", "", []byte("to=//evil.example/&token="+token)); got.header.Get("Location") != "/" {
+		t.Errorf("login sends to %s", got.header.Get("Location"))
+	}
+	if got := ask(t, "GET", base+"/nodes/node001", cookie, nil); got.status != 200 {
+		t.Errorf("with a session: %d", got.status)
+	}
+	if got := ask(t, "GET", base+"/nodes/node001", cookie[:len(cookie)-4]+"AAAA", nil); got.status == 200 {
+		t.Error("a changed cookie is a session")
+	}
+	if got := ask(t, "POST", base+"/nodes/node001/group", cookie, []byte("group=default")); got.status != 409 {
+		t.Errorf("an action without the form's token: %d", got.status)
+	}
+	if got := ask(t, "POST", base+"/nodes/node001/group", cookie, []byte("group=default"), "Sec-Fetch-Site", "cross-site"); got.status != 403 {
+		t.Errorf("an action from another site: %d", got.status)
+	}
+	if got := ask(t, "GET", base+"/login", "", nil, "Host", "evil.example"); got.status != 421 {
+		t.Errorf("under another name: %d", got.status)
+	}
+	if got := ask(t, "GET", base+"/login", "", nil); !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("policy: %s", got.header.Get("Content-Security-Policy"))
+	}
+	s.clock.add(13 * time.Hour)
+	if got := ask(t, "GET", base+"/nodes/node001", cookie, nil); got.status == 200 {
+		t.Error("a session of yesterday is good")
+	}
+	s.clock.add(-13 * time.Hour)
+	s.update(func(tx *registry.Tx) error { return tx.DeleteToken("anna") })
+	if got := ask(t, "GET", base+"/nodes/node001", cookie, nil); got.status == 200 {
+		t.Error("the session outlives its token")
+	}
+}
+
+// answered is what came back.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends one request as a browser would, and follows no redirection.
+func ask(t *testing.T, method, url, cookie string, form []byte, header ...string) answered {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html")
+	req.Header.Set("Cookie", cookie)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered{res.StatusCode, res.Header, string(body)}
+}

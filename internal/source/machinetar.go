@@ -1,0 +1,134 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fillTar copies a machine that has no rsync: find there lists what may travel, tar sends it, and it is unpacked here as any
+// archive is. An interrupted copy begins again.
+func (m Machine) fillTar(ctx context.Context, p Place, r rsync, progress func(Progress)) (hidden map[string]int, err error) {
+	if err := p.clear(); err != nil {
+		return nil, err
+	}
+	if hidden, err = m.hidden(ctx, r); err != nil {
+		return nil, err
+	}
+	b, err := newBudget(p.Root, Limits{})
+	if err != nil {
+		return nil, err
+	}
+	u, err := newUnpacker(p.Root, false, b)
+	if err != nil {
+		return nil, err
+	}
+	defer u.close()
+	cmd := r.over(ctx, sendTree(r))
+	var problem tail
+	cmd.Stdin, cmd.Stderr = os.Stdin, &problem
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	bad := u.archive(ctx, packed{&counted{r: out, progress: progress}, b})
+	_, _ = io.Copy(io.Discard, out) // it must be able to end
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.As(err, &exit) && exit.ExitCode() == changedFiles:
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("tar over ssh: %w: %s", err, problem.text())
+	}
+	if err = errors.Join(err, bad); err != nil {
+		return nil, errors.Join(roomHint(fullDisk(err), p.Root), p.clear())
+	}
+	_, err = u.finish(ctx)
+	return hidden, err
+}
+
+// changedFiles is tar's status for files that changed or went while it read: a running machine does that.
+const changedFiles = 1
+
+// over is a command of the shell there.
+func (r rsync) over(ctx context.Context, script string) *exec.Cmd {
+	args := append(append([]string{}, r.shell[1:]...), r.from, script)
+	cmd := exec.CommandContext(ctx, r.shell[0], args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// sendTree is the script that sends the tree. The rules are those of Choice.rules, in the same order: the first that fits decides.
+func sendTree(r rsync) string {
+	starts := "."
+	for _, part := range r.parts {
+		starts += " ." + part
+	}
+	var rules []string
+	for _, rule := range r.choice.rules() {
+		take, pattern := rule[0] == '+', rule[2:]
+		test := "-regex " + quoted(`\.`+regexOf(pattern))
+		if strings.HasSuffix(pattern, "/") {
+			test = "-type d -regex " + quoted(`\.`+regexOf(strings.TrimRight(pattern, "/")))
+		}
+		do := "-prune"
+		if take {
+			do = "-print0"
+		}
+		rules = append(rules, test+" "+do)
+	}
+	return "export LC_ALL=C; cd " + quoted(r.root) + " || exit 2; find " + starts + " -xdev -regextype posix-extended \\( " + strings.Join(rules, " -o ") +
+		" -o -print0 \\) 2>/dev/null | tar --null --no-recursion -T - --numeric-owner --xattrs --xattrs-include='*' --format=posix -S --ignore-failed-read " +
+		"--warning=no-file-changed --warning=no-file-removed --warning=no-file-ignored -cf -"
+}
+
+// regexOf makes an extended regular expression of one of rsync's patterns.
+func regexOf(pattern string) string {
+	if above, ok := strings.CutSuffix(pattern, "/***"); ok { // a directory with what is below it
+		return regexOf(above) + "(/.*)?"
+	}
+	out := regexp.QuoteMeta(pattern)
+	out = strings.ReplaceAll(out, `\*\*`, ".*")
+	return strings.ReplaceAll(out, `\*`, "[^/]*")
+}
+
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// hidden asks which of the patterns hide something there.
+func (m Machine) hidden(ctx context.Context, r rsync) (map[string]int, error) {
+	var script strings.Builder
+	fmt.Fprintf(&script, "cd %s || exit 2\nlook() { p=$1; shift; for f; do if test -e \"$f\" || test -L \"$f\"; then echo \"$p\"; return; fi; done; }\n", quoted(r.root))
+	for _, o := range omissions()[1:] {
+		for _, p := range o.patterns {
+			fmt.Fprintf(&script, "look %s .%s\n", quoted(p), strings.ReplaceAll(p, "**", "*"))
+		}
+	}
+	cmd := r.over(ctx, script.String()+"true")
+	var out bytes.Buffer
+	var problem tail
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, &out, &problem
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("ssh: %w: %s", err, problem.text())
+	}
+	found := map[string]int{}
+	for _, p := range strings.Fields(out.String()) {
+		found[p] = 1
+	}
+	return found, nil
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"pando/internal/fleet"
+)
+
+// sumsSuffix is the file that proves what stands beside a manifest. A manifest and an object are proved by their names, these by
+// nothing else: a provenance may have any text, and of a signature only some of the bytes count.
+const sumsSuffix = ".sums"
+
+// sums are the SHA-256 in hex that a sidecar may have, by its suffix: that of what it has and that of what is about to replace
+// it, for its writer may die in between.
+type sums map[string][]string
+
+var errSums = errors.New("the sums of its sidecars were changed")
+
+// sumsOf reads those of a version; one that has none, written by an older release, has no sums and no error.
+func (d *Dir) sumsOf(v fleet.Digest) (sums, error) {
+	b, err := d.readFile(d.sidecar(v, sumsSuffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return sums{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sums of %s: %w", v, bare(err))
+	}
+	return decodeSums(b)
+}
+
+// decodeSums reads lines as sha256sum prints them; the last one is that of those before it.
+func decodeSums(b []byte) (sums, error) {
+	text, last, ok := cutLast(string(b))
+	if !ok || last != sumLine([]byte(text), sumsSuffix) {
+		return nil, errSums
+	}
+	s := sums{}
+	for line := range strings.Lines(text) {
+		sum, suffix, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if !ok {
+			return nil, errSums
+		}
+		s[suffix] = append(s[suffix], sum)
+	}
+	return s, nil
+}
+
+// cutLast cuts off the last line.
+func cutLast(text string) (before, last string, ok bool) {
+	if !strings.HasSuffix(text, "\n") {
+		return "", "", false
+	}
+	at := strings.LastIndexByte(text[:len(text)-1], '\n') + 1
+	return text[:at], text[at:], true
+}
+
+func (s sums) encode() []byte {
+	var out strings.Builder
+	for _, suffix := range sidecars {
+		for _, sum := range s[suffix] {
+			fmt.Fprintf(&out, "%s  %s\n", sum, suffix)
+		}
+	}
+	return []byte(out.String() + sumLine([]byte(out.String()), sumsSuffix))
+}
+
+func sumLine(b []byte, suffix string) string { return hexSum(b) + "  " + suffix + "\n" }
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// sidecars are the files beside a manifest that have sums.
+var sidecars = []string{signatureSuffix, provenanceSuffix, packsSuffix}
+
+// wrong tells whether a sidecar is none of those that were written; of one that has no sum nothing is known.
+func (s sums) wrong(suffix string, data []byte) bool {
+	return len(s[suffix]) > 0 && !slices.Contains(s[suffix], hexSum(data))
+}
+
+// putSidecar replaces a sidecar: its sum first, beside that of what is there now. The lock is held.
+func (d *Dir) putSidecar(v fleet.Digest, suffix string, data []byte) error {
+	s, err := d.sumsOf(v)
+	if errors.Is(err, errSums) {
+		s, err = sums{}, nil // what stands beside it counts as written; Check has told of it
+	}
+	if err != nil {
+		return err
+	}
+	if was, now := s[suffix], hexSum(data); !slices.Contains(was, now) {
+		old, err := d.readFile(d.sidecar(v, suffix))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read what is replaced beside %s: %w", v, bare(err))
+		}
+		s[suffix] = []string{now}
+		if err == nil && (len(was) == 0 || slices.Contains(was, hexSum(old))) {
+			s[suffix] = []string{hexSum(old), now}
+		}
+		if err := d.putFile(d.sidecar(v, sumsSuffix), s.encode()); err != nil {
+			return err
+		}
+	}
+	return d.putFile(d.sidecar(v, suffix), data)
+}

@@ -1,0 +1,140 @@
+package trace
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Sure is below which probability a change counts as more than noise: that boots which do not differ would look as different
+// as these. It holds for all stages of one comparison together (Holm's correction), so a lucky stage among fifteen is no
+// finding of its own.
+const Sure = 0.01
+
+// Least is the smallest change that is called one, whatever the test says: with many boots it sees milliseconds.
+const (
+	LeastShare = 0.05
+	LeastTime  = 100 * time.Millisecond
+)
+
+// Change is how one part of a boot differs between two kinds of boots, such as those of two versions.
+type Change struct {
+	Stage  Stage // "": the whole boot
+	Before Figures
+	After  Figures
+	Shift  time.Duration // how much longer the part takes afterwards: median of all differences (Hodges and Lehmann)
+	P      float64       // two-sided, of the rank-sum test of Mann and Whitney; 1 where there is nothing to compare
+	Real   bool          // more than noise, and more than a trifle
+}
+
+// Compare tells how boots differ from those before: first the whole boot, then each stage's part, in the order of a boot. Boots
+// that did not reach booted are left out, since what they were cut off from cannot be compared.
+func Compare(before, after []Ends) []Change {
+	was, is := partsOf(before), partsOf(after)
+	out := []Change{newChange("", was[""], is[""])}
+	for _, s := range Stages() {
+		if len(was[s]) > 0 || len(is[s]) > 0 {
+			out = append(out, newChange(s, was[s], is[s]))
+		}
+	}
+	judgeChanges(out)
+	return out
+}
+
+// partsOf sorts the parts of many boots by stage; "" has the whole ones.
+func partsOf(boots []Ends) map[Stage][]time.Duration {
+	out := map[Stage][]time.Duration{}
+	for _, b := range boots {
+		total, ok := b.Total()
+		if !ok {
+			continue
+		}
+		out[""] = append(out[""], total)
+		for _, p := range b.Parts() {
+			out[p.Stage] = append(out[p.Stage], p.Took)
+		}
+	}
+	return out
+}
+
+func newChange(s Stage, before, after []time.Duration) Change {
+	return Change{Stage: s, Before: NewFigures(s, before), After: NewFigures(s, after), Shift: shift(before, after), P: rankSum(before, after)}
+}
+
+// judgeChanges says which changes are real. The whole boot is judged by itself, as the one thing that is asked; the stages share
+// the risk of being taken in by chance.
+func judgeChanges(all []Change) {
+	decide := func(c *Change, level float64) bool {
+		c.Real = c.P < level && abs(c.Shift) >= max(LeastTime, time.Duration(LeastShare*float64(c.Before.P50)))
+		return c.P < level
+	}
+	decide(&all[0], Sure)
+	stages := make([]*Change, 0, len(all))
+	for i := range all[1:] {
+		stages = append(stages, &all[1+i])
+	}
+	slices.SortStableFunc(stages, func(a, b *Change) int {
+		switch {
+		case a.P < b.P:
+			return -1
+		case a.P > b.P:
+			return 1
+		}
+		return 0
+	})
+	for i, c := range stages {
+		if !decide(c, Sure/float64(len(stages)-i)) {
+			return // what is less likely than this one is no finding either
+		}
+	}
+}
+
+// Culprit is the stage that makes most of a real change of the whole boot: of those that changed with it, each by its own test,
+// the one with the largest shift; "" when none stands out. That something changed is certain then, so the stages need not
+// share the risk of being taken in.
+func Culprit(all []Change) Stage {
+	if len(all) == 0 || !all[0].Real {
+		return ""
+	}
+	var most Change
+	for _, c := range all[1:] {
+		if c.P < Sure && (c.Shift > 0) == (all[0].Shift > 0) && abs(c.Shift) > abs(most.Shift) {
+			most = c
+		}
+	}
+	return most.Stage
+}
+
+func abs(d time.Duration) time.Duration { return max(d, -d) }
+
+// mostPairs bounds the work of shift: beyond it, evenly chosen ones of the sorted values stand for all.
+const mostPairs = 1 << 20
+
+// shift is the median of the differences between each of after and each of before.
+func shift(before, after []time.Duration) time.Duration {
+	if len(before) == 0 || len(after) == 0 {
+		return 0
+	}
+	root := int(math.Sqrt(mostPairs))
+	a, b := thin(before, root), thin(after, root)
+	all := make([]time.Duration, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			all = append(all, y-x)
+		}
+	}
+	return Percentile(all, 0.5)
+}
+
+// thin takes at most n values, evenly from the sorted ones.
+func thin(values []time.Duration, n int) []time.Duration {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) <= n {
+		return sorted
+	}
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = sorted[i*len(sorted)/n]
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package trace
+
+import "time"
+
+// Ends is when the stages of a boot were over, since its first event. A stage that did not end is not in it.
+type Ends map[Stage]time.Duration
+
+// Ends takes the ends from a timeline, up to booted: what the node said while it ran is no part of its boot.
+func (t Timeline) Ends() Ends {
+	out := Ends{}
+	for _, s := range t.Steps {
+		if rank := Rank(s.Stage); rank >= 0 && rank <= Rank(Booted) && !s.Open {
+			out[s.Stage] = s.Start + s.Duration
+		}
+	}
+	return out
+}
+
+// Total is the whole boot, to its default target; false: it did not get there.
+func (e Ends) Total() (time.Duration, bool) {
+	d, ok := e[Booted]
+	return d, ok
+}
+
+// Part is one stage's part of a boot.
+type Part struct {
+	Stage Stage
+	Start time.Duration // since the boot began
+	Took  time.Duration
+}
+
+// Parts cuts a boot into the parts that its stages had, in their order, without gaps: a part lasts from the end of what came
+// before to the end of its stage. So the kernel's own start counts for init, and the image's for booted; and the parts of
+// a boot add up to the whole of it.
+func (e Ends) Parts() []Part {
+	var out []Part
+	var at time.Duration
+	for _, s := range Stages() {
+		end, ok := e[s]
+		if !ok || s == Shutdown {
+			continue
+		}
+		end = max(end, at) // clocks of server and node may differ by a little
+		out = append(out, Part{s, at, end - at})
+		at = end
+	}
+	return out
+}
