@@ -34,7 +34,7 @@ func TestRealRollout(t *testing.T) {
 	for _, n := range nodes {
 		s.announce(n)
 		m, booted := s.powerOn(n)
-		defer booted()
+		t.Cleanup(booted)
 		machines = append(machines, m)
 	}
 	first := map[string]fleet.BootID{}
