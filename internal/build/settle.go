@@ -20,7 +20,8 @@ func settle(tree string, begin time.Time) error {
 	return settleWhere(tree, begin, func(string, *unix.Stat_t) (mine, counts bool) { return true, true })
 }
 
-// settleWhere is settle for those files of a tree that are mine to look; those that do not count say nothing of what is newest.
+// settleWhere is settle for those files of a tree that are mine to look; the others are as old as they are, even if that is no time.
+// Those that do not count say nothing of what is newest.
 func settleWhere(tree string, begin time.Time, look func(path string, st *unix.Stat_t) (mine, counts bool)) error {
 	newest := time.Unix(0, 0)
 	var made []string
@@ -34,10 +35,8 @@ func settleWhere(tree string, begin time.Time, look func(path string, st *unix.S
 		}
 		mine, counts := look(path, &st)
 		switch at := time.Unix(st.Mtim.Unix()); {
-		case !at.Before(begin):
-			if mine {
-				made = append(made, path)
-			}
+		case mine && !at.Before(begin):
+			made = append(made, path)
 		case counts && at.After(newest):
 			newest = at
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Two installations of the same packages on two days leave the same times.
@@ -64,3 +66,30 @@ func TestSettle(t *testing.T) {
 }
 
 func days(at time.Time) string { return strconv.FormatInt(at.Unix()/86400, 10) }
+
+// What a step did not make stays as old as it is and counts, even when it was made in the second in which the step began.
+func TestSettleLeavesTheRest(t *testing.T) {
+	tree := t.TempDir()
+	begin := time.Unix(1_700_900_000, 0)
+	for name, at := range map[string]time.Time{"base": begin.Add(time.Second / 2), "old": begin.Add(-time.Hour), "made": begin.Add(time.Minute)} {
+		path := filepath.Join(tree, name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := settleWhere(tree, begin, func(path string, _ *unix.Stat_t) (mine, counts bool) {
+		return filepath.Base(path) == "made", path != tree
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Time{"base": begin.Add(time.Second / 2), "old": begin.Add(-time.Hour), "made": begin.Add(time.Second / 2)} {
+		info, err := os.Stat(filepath.Join(tree, name))
+		if err != nil || !info.ModTime().Equal(want) {
+			t.Errorf("%s: %v, %v, want %s", name, info.ModTime(), err, want)
+		}
+	}
+}
