@@ -15,7 +15,7 @@ func TestRolloutTexts(t *testing.T) {
 	from, to := fleet.Ref("lab@sha256:"+strings.Repeat("1", 64)), fleet.Ref("lab@sha256:"+strings.Repeat("2", 64))
 	r := api.Rollout{Rollout: fleet.Rollout{ID: "lab-3", Group: "lab", From: from, To: to, Asked: "lab:next", State: fleet.RolloutReturning,
 		Reason: "node pc2: units failed that had not failed before: display.service", Wave: 1, Waves: 3, Clock: 10 * time.Minute,
-		Usual: 50 * time.Second, Who: "token anna", Created: zero, Plan: fleet.RolloutPlan{Drain: "free"}.WithDefaults()}, Phases: map[fleet.RolloutPhase]int{}}
+		Usual: 50 * time.Second, Who: "token desk", Created: zero, Plan: fleet.RolloutPlan{Drain: "free"}.WithDefaults()}, Phases: map[fleet.RolloutPhase]int{}}
 	for i, p := range []fleet.RolloutPhase{fleet.PhaseReturned, fleet.PhaseRebooting, fleet.PhaseLost, fleet.PhaseWaiting, fleet.PhaseWaiting, fleet.PhaseAway} {
 		n := fleet.RolloutNode{Node: fmt.Sprintf("pc%d", i+1), Wave: i / 2, Target: from, Phase: p, At: 9 * time.Minute, Silent: i == 5}
 		if p == fleet.PhaseLost {

@@ -18,7 +18,7 @@ func (a *app) tokenCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print it, this once",
-		Example: `  pando token create anna --ttl 720h
+		Example: `  pando token create desk --ttl 720h
   export PANDO_SERVER=boot.example PANDO_TOKEN=pando_...`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {

@@ -47,10 +47,10 @@ var tagChanges = map[string]struct {
 		if err != nil {
 			return err
 		}
-		return tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Version: newVersion, Was: was, At: time.Unix(2, 0), Who: "anna"})
+		return tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Version: newVersion, Was: was, At: time.Unix(2, 0), Who: "desk"})
 	}},
 	"delete": {"", func(tx *Tx) error {
-		if err := tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Was: oldVersion, At: time.Unix(2, 0), Who: "anna"}); err != nil {
+		if err := tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Was: oldVersion, At: time.Unix(2, 0), Who: "desk"}); err != nil {
 			return err
 		}
 		return tx.DeleteTag("lab", "stable")

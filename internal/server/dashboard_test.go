@@ -238,7 +238,7 @@ func startDashboard(t testing.TB, change ...func(*Config)) (s *site, base, token
 	t.Helper()
 	s = startSite(t, append([]func(*Config){func(c *Config) { c.Dashboard = "127.0.0.1:0" }}, change...)...)
 	s.cfg.Dashboard = fmt.Sprintf("127.0.0.1:%d", s.dashboardPort)
-	made, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateToken(t.Context(), api.TokenCreate{Name: "anna"})
+	made, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateToken(t.Context(), api.TokenCreate{Name: "desk"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestDashboardDoor(t *testing.T) {
 		t.Error("a session of yesterday is good")
 	}
 	s.clock.add(-13 * time.Hour)
-	s.update(func(tx *registry.Tx) error { return tx.DeleteToken("anna") })
+	s.update(func(tx *registry.Tx) error { return tx.DeleteToken("desk") })
 	if got := ask(t, "GET", base+"/nodes/node001", cookie, nil); got.status == 200 {
 		t.Error("the session outlives its token")
 	}

@@ -60,7 +60,7 @@ func checkDisk(t *testing.T, disk string) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"etc/os-release": true, "boot/vmlinuz-6.1.0-test": true, "etc/krb5.keytab": false, "home/lab/.profile": true,
-		"home/anna": false, "lost+found": false, "usr/bin/link": true} {
+		"home/desk": false, "lost+found": false, "usr/bin/link": true} {
 		if _, err := os.Lstat(filepath.Join(p.Root, name)); (err == nil) != want {
 			t.Errorf("%s: there %t, want %t", name, err == nil, want)
 		}

@@ -25,7 +25,7 @@ func pilot(t *testing.T) string {
 		"etc/krb5.keytab": "secret", "etc/passwd": "root:x:0:0::/root:/bin/sh\n", "etc/shadow": "root:$y$x:1::::::\n", "etc/wireguard/wg0.conf": "PrivateKey",
 		"etc/fstab":      "# mine\nUUID=1-2 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\nserver:/home /home nfs defaults 0 0\n",
 		"var/log/syslog": "lines", "var/log/nginx/access.log": "lines", "var/cache/apt/archives/x.deb": "deb", "var/cache/man/index.db": "kept",
-		"home/anna/letter": "dear", "home/lab/.profile": "PATH", "tmp/x": "x", "proc/1/environ": "x", "root/.ssh/id_ed25519": "key", "root/.ssh/authorized_keys": "ssh-ed25519 A",
+		"home/desk/letter": "dear", "home/lab/.profile": "PATH", "tmp/x": "x", "proc/1/environ": "x", "root/.ssh/id_ed25519": "key", "root/.ssh/authorized_keys": "ssh-ed25519 A",
 		"usr/bin/tool": "#!/bin/sh\n", "boot/vmlinuz-6.1.0-test": "kernel", "boot/initrd.img-6.1.0-test": "initrd", "srv/data/big": "big", "srv/site": "kept", "var/lib/pando/keys/site": "key",
 	} {
 		path := filepath.Join(dir, name)
@@ -62,7 +62,7 @@ func checkCopy(t *testing.T, tree string, made Made) {
 	for name, want := range map[string]bool{
 		"etc/os-release": true, "etc/hostname": false, "etc/ssh/ssh_host_ed25519_key": false, "etc/ssh/sshd_config": true, "etc/krb5.keytab": false, "etc/shadow": true,
 		"etc/wireguard": true, "etc/wireguard/wg0.conf": false, "var/log/nginx": true, "var/log/nginx/access.log": false, "var/log/syslog": false,
-		"var/cache/apt/archives/x.deb": false, "var/cache/man/index.db": true, "home": true, "home/anna": false, "home/lab/.profile": true, "tmp": true, "tmp/x": false,
+		"var/cache/apt/archives/x.deb": false, "var/cache/man/index.db": true, "home": true, "home/desk": false, "home/lab/.profile": true, "tmp": true, "tmp/x": false,
 		"proc": true, "proc/1": false, "root/.ssh/id_ed25519": false, "root/.ssh/authorized_keys": true, "boot/vmlinuz-6.1.0-test": true, "boot/initrd.img-6.1.0-test": false,
 		"srv/data": false, "srv/site": true, "var/pipe": true, "run": true, "sys": true, "dev": true, "var/lib/pando": false,
 	} {
