@@ -93,40 +93,8 @@ func ext4Tree() []node {
 
 // TestKernelWithExt4Only: the tree becomes ext4 by itself, whole, with files at chunk starts, and the same everywhere.
 func TestKernelWithExt4Only(t *testing.T) {
-	needBuilder(t)
-	tree := t.TempDir()
-	makeTree(t, tree, ext4Tree())
-	opt := testOptions(t, t.TempDir(), tree)
-	var notes []string
-	opt.Progress = func(p Progress) { notes = append(notes, p.Note) }
-	r := mustBuild(t, opt)
-	if r.Manifest.Root.FileSystem != image.Ext4 {
-		t.Fatalf("it became %s", r.Manifest.Root.FileSystem)
-	}
-	if !slices.Contains(notes, "root file system ext4: kernel 6.1.0-test lacks erofs, lacks squashfs, has ext4 built in") {
-		t.Errorf("not said: %q", notes)
-	}
-	checkStore(t, opt.Store, 1)
+	opt, r, tree := becomes(t, ext4Tree, 2, image.Ext4, "root file system ext4: kernel 6.1.0-test lacks erofs, lacks squashfs, has ext4 built in")
 	checkExt4(t, rawOf(t, opt.Store, r.Manifest), tree)
-	m, err := MapRoot(t.Context(), opt.Store, r.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, ok := m.Find("large")
-	if at, in := m.At(f.Start + 3); !ok || !in || at.Path != "large" || f.Size != 3<<20+17 {
-		t.Errorf("large is %+v, its fourth block is of %+v", f, at)
-	}
-	if l, ok := m.Find("dangling"); !ok || l.target != "/"+strings.Repeat("nowhere/", 500) || l.Size != int64(len(l.target)) {
-		t.Errorf("the link is %+v", l)
-	}
-
-	second := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
-	nodes := ext4Tree()
-	slices.Reverse(nodes[5 : len(nodes)-2])
-	makeTree(t, second, nodes)
-	if again := mustBuild(t, testOptions(t, t.TempDir(), second)); again.Version != r.Version {
-		t.Errorf("two versions of one tree:\n%+v\n%+v", r.Manifest, again.Manifest)
-	}
 	const golden = "sha256:3c329302cfae8ccd1b0a9652617f4d33161b8e671f60e12896fd6adb0aa93fcd" // of ext4Revision
 	if string(r.Version) != golden {
 		t.Errorf("version %s, on another machine and day it was %s", r.Version, golden)

@@ -57,24 +57,24 @@ func squashTree() []node {
 		node{path: "boot/config-6.1.0-test", mode: unix.S_IFREG | 0o644, data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_SQUASHFS=m\n")})
 }
 
-// TestKernelWithoutErofs: the tree becomes a squashfs by itself, whole, with files at chunk starts, and the same everywhere.
-func TestKernelWithoutErofs(t *testing.T) {
+// becomes builds a tree for whose kernel the builder chooses the file system want, and says so with note. Files are where the map of the
+// root says, and the same tree in another order, on another file system, is the same version. The last nodes, as many as keep, stay last.
+func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Options, Result, string) {
+	t.Helper()
 	needBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, squashTree())
+	makeTree(t, tree, nodes())
 	opt := testOptions(t, t.TempDir(), tree)
 	var notes []string
 	opt.Progress = func(p Progress) { notes = append(notes, p.Note) }
 	r := mustBuild(t, opt)
-	if r.Manifest.Root.FileSystem != image.Squashfs {
+	if r.Manifest.Root.FileSystem != want {
 		t.Fatalf("it became %s", r.Manifest.Root.FileSystem)
 	}
-	if !slices.Contains(notes, "root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module, lacks ext4") {
+	if !slices.Contains(notes, note) {
 		t.Errorf("not said: %q", notes)
 	}
 	checkStore(t, opt.Store, 1)
-	raw := rawOf(t, opt.Store, r.Manifest)
-	compareTrees(t, inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))), inSeconds(describe(t, tree)))
 	m, err := MapRoot(t.Context(), opt.Store, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
@@ -86,14 +86,20 @@ func TestKernelWithoutErofs(t *testing.T) {
 	if l, ok := m.Find("dangling"); !ok || l.target != "/"+strings.Repeat("nowhere/", 500) || l.Size != int64(len(l.target)) {
 		t.Errorf("the link is %+v", l)
 	}
-
-	second := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
-	nodes := squashTree()
-	slices.Reverse(nodes[5 : len(nodes)-1])
-	makeTree(t, second, nodes)
+	second, other := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs"), nodes()
+	slices.Reverse(other[5 : len(other)-keep])
+	makeTree(t, second, other)
 	if again := mustBuild(t, testOptions(t, t.TempDir(), second)); again.Version != r.Version {
 		t.Errorf("two versions of one tree:\n%+v\n%+v", r.Manifest, again.Manifest)
 	}
+	return opt, r, tree
+}
+
+// TestKernelWithoutErofs: the tree becomes a squashfs by itself, whole, with files at chunk starts, and the same everywhere.
+func TestKernelWithoutErofs(t *testing.T) {
+	opt, r, tree := becomes(t, squashTree, 1, image.Squashfs, "root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module, lacks ext4")
+	raw := rawOf(t, opt.Store, r.Manifest)
+	compareTrees(t, inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))), inSeconds(describe(t, tree)))
 	opt.Format = image.Erofs
 	if _, err := Image(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "cannot read erofs; it can read squashfs") {
 		t.Errorf("erofs for a kernel that cannot read it: %v", err)
