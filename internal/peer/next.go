@@ -205,7 +205,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		}
 	}
 	if len(a.Want) > 0 {
-		a.Have = s.have
+		a.Have, a.Left = s.have, s.leftNow(now)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }

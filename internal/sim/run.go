@@ -42,6 +42,7 @@ type Faults struct {
 	Tracker time.Duration // the trackers are lost at this moment; 0: never
 	Slow    int           // nodes with a tenth of the rate
 	Wrong   int           // nodes that send wrong bytes
+	Short   int           // nodes that come first, and break off all that they send
 	Late    int           // nodes that come when LateAt has passed
 	LateAt  time.Duration
 }
