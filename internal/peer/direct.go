@@ -10,17 +10,16 @@ import (
 // answer comes when there is room, or after a while with the names of those who have the pieces. So a storm does not
 // poll, and the uplink never sends what somebody else could.
 const (
-	maxWant       = 16                     // pieces of a question
-	maxGrant      = 8                      // pieces of an answer
-	grantAlone    = 16                     // to one who is alone: it shall not ask all the time
-	holdLeast     = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
-	holdSent      = 32
-	holdMost      = 4 * time.Second // below what a node takes for a tracker that is lost
-	asksMost      = 10000           // questions a second that are answered; with more nodes, each waits longer
-	lostFactor    = 16              // times the patience for a second copy
-	restGrows     = 8               // doublings of the patience for copies beyond Copies
-	holdersLooked = 64              // nodes that are looked at for one that has a piece
-	lead          = 32              // pieces that the server runs ahead of what nodes ask for
+	maxWant    = 16                     // pieces of a question
+	maxGrant   = 8                      // pieces of an answer
+	grantAlone = 16                     // to one who is alone: it shall not ask all the time
+	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
+	holdSent   = 32
+	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
+	asksMost   = 10000           // questions a second that are answered; with more nodes, each waits longer
+	lostFactor = 16              // times the patience for a second copy
+	restGrows  = 8               // doublings of the patience for copies beyond Copies
+	lead       = 32              // pieces that the server runs ahead of what nodes ask for
 )
 
 // waiting is a question that waits for room.
@@ -30,8 +29,7 @@ type waiting struct {
 	want  []int
 	max   int
 	size  int64
-	upto  int              // no piece from here on
-	left  []netip.AddrPort // of no help to the node
+	upto  int // no piece from here on
 	until time.Duration
 	gone  bool
 }
@@ -61,14 +59,14 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	m := w.members[q.Node]
 	m.seen = now
 	w.haves(m, q.Have)
+	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
 	if len(want) == 0 {
 		return a, false, true // it only says that it lives, and what it has
 	}
 	w.top = max(w.top, slices.Max(want))
-	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces),
-		left: q.Left[:min(len(q.Left), maxLeft)]}
+	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces)}
 	if q.Upto > 0 {
 		x.upto = min(x.upto, q.Upto)
 	}
@@ -154,10 +152,11 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		if p < 0 {
 			break
 		}
-		s := &x.swarm.pieces[p]
-		s.to[s.copies&1] = x.node.addr
-		s.copies++
-		s.last = now
+		if x.node.shunned {
+		}
+		if !x.node.shunned { // what it has is no help to others
+			x.swarm.pieces[p].give(x.node.addr, now)
+		}
 		t.uplink.spend(sending{x.swarm, x.node.addr, p, now}, x.size)
 		out = append(out, p)
 		if len(t.queue) > 1 { // others wait too: one each
@@ -170,8 +169,11 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 // pick is the piece that does most for the swarm: one that nobody has, as near to the front as can be.
 func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	w := x.swarm
+	if x.node.shunned {
+		return t.pickAgain(now, x, taken)
+	}
 	for _, p := range x.want {
-		if x.unseeded(p) || t.lost(now, x, p) {
+		if w.unseeded(p) || t.lost(now, w, p, x) {
 			return p
 		}
 	}
@@ -181,21 +183,29 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	if w.first < x.upto && w.first <= w.top+lead && !x.node.have.Has(w.first) {
 		return w.first
 	}
-	best := -1
+	if p := t.pickAgain(now, x, taken); p >= 0 {
+		return p
+	}
+	if w.first < x.upto && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
+		return w.first
+	}
+	return -1
+}
+
+// pickAgain is the piece that was sent least often, if it may go out once more.
+func (t *Tracker) pickAgain(now time.Duration, x *waiting, taken []int) int {
+	w, best := x.swarm, -1
 	for _, p := range x.want {
-		if x.node.have.Has(p) || slices.Contains(taken, p) {
+		if x.node.have.Has(p) || slices.Contains(taken, p) || x.node.shunned && w.unseeded(p) {
 			continue
 		}
-		if best < 0 || x.copies(p) < x.copies(best) {
+		if best < 0 || w.pieces[p].copies < w.pieces[best].copies {
 			best = p
 		}
 	}
 	free := len(t.queue) == 0 && !t.busy
 	if best >= 0 && (free || t.again(now, x, best)) {
 		return best
-	}
-	if w.first < x.upto && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
-		return w.first
 	}
 	return -1
 }
@@ -208,43 +218,21 @@ func (t *Tracker) patience(x *waiting) time.Duration {
 // again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer
 // patience: those that have it may be out of the reach of those that ask, who would wait for ever.
 func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
-	more := x.copies(p) - t.o.Copies + 1
+	s := x.swarm.pieces[p]
+	more := s.copies - t.o.Copies + 1
+	if x.node.shunned { // others have it, and give it
+		more = 1
+	}
 	if more > 0 && t.busy {
 		return false
 	}
-	return now >= x.swarm.pieces[p].last+t.patience(x)<<(restGrows*max(0, min(more, 2)))
+	return now >= s.last+t.patience(x)<<(restGrows*max(0, min(more, 2)))
 }
 
 // lost tells whether a piece was sent long ago and no node ever said that it has it.
-func (t *Tracker) lost(now time.Duration, x *waiting, p int) bool {
-	return x.held(p) == 0 && now >= x.swarm.pieces[p].last+lostFactor*t.patience(x)
+func (t *Tracker) lost(now time.Duration, w *swarm, p int, x *waiting) bool {
+	return w.pieces[p].held == 0 && now >= w.pieces[p].last+lostFactor*t.patience(x)
 }
-
-// copies is how many of a piece were sent to nodes that are of help to the one that asks. Without that, a few that take pieces and
-// break off what they send would leave the others without: all copies would be theirs.
-func (x *waiting) copies(p int) int {
-	s := x.swarm.pieces[p]
-	n := s.copies
-	for _, to := range s.to[:min(n, len(s.to))] {
-		if slices.Contains(x.left, to) {
-			n--
-		}
-	}
-	return n
-}
-
-// held is how many nodes that are of help to the one that asks say that they have a piece.
-func (x *waiting) held(p int) int {
-	n := x.swarm.pieces[p].held
-	for _, a := range x.left {
-		if m := x.swarm.members[a]; m != nil && m.have.Has(p) {
-			n--
-		}
-	}
-	return n
-}
-
-func (x *waiting) unseeded(p int) bool { return x.copies(p) == 0 && x.held(p) == 0 }
 
 func (w *swarm) unseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }
 
@@ -256,32 +244,16 @@ func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
 			continue
 		}
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
-			a.Named = append(a.Named, Named{p, t.holders(x, p)})
+			n := Named{Piece: p}
+			for _, to := range s.to[:min(s.copies, len(s.to))] {
+				if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
+					n.Peers = append(n.Peers, to)
+				}
+			}
+			a.Named = append(a.Named, n)
 		}
 	}
 	return a
-}
-
-// holders names nodes that the server sent a piece to; where the one that asks has left some of them, others that say they have it.
-func (t *Tracker) holders(x *waiting, p int) (out []netip.AddrPort) {
-	s, w := x.swarm.pieces[p], x.swarm
-	add := func(m *member) {
-		if m != nil && m != x.node && x.node.mayMeet(m) && !slices.Contains(x.left, m.addr) && !slices.Contains(out, m.addr) {
-			out = append(out, m.addr)
-		}
-	}
-	for _, to := range s.to[:min(s.copies, len(s.to))] {
-		add(w.members[to])
-	}
-	if len(x.left) == 0 || x.held(p) == 0 {
-		return out
-	}
-	for i, from := 0, t.o.Random.IntN(len(w.all)); i < min(len(w.all), holdersLooked) && len(out) < t.o.Copies; i++ {
-		if m := w.all[(from+i)%len(w.all)]; m.have.Has(p) {
-			add(m)
-		}
-	}
-	return out
 }
 
 // Named is a piece, and who has it or is getting it from the server.

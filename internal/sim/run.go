@@ -101,7 +101,7 @@ func (c *Config) defaults() error {
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
 		return errors.New("only a boot that reads thinks")
-	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
+	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
 	}
 	return nil
