@@ -50,8 +50,11 @@ type pasts struct {
 	asked  int
 }
 
-func (p *pasts) Before(e trace.Event) (trace.Progress, error) { p.asked++; return p.before[e.Boot], nil }
-func (p *pasts) Run(id fleet.BootID) (Run, error)             { return p.run(id), nil }
+func (p *pasts) Before(e trace.Event) (trace.Progress, error) {
+	p.asked++
+	return p.before[e.Boot], nil
+}
+func (p *pasts) Run(id fleet.BootID) (Run, error) { return p.run(id), nil }
 
 func site(look Look) *Site {
 	return New(Options{Release: "test", Log: slog.New(slog.DiscardHandler), Look: func(context.Context) (Look, error) { return look, nil }})
