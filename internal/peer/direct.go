@@ -152,8 +152,6 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		if p < 0 {
 			break
 		}
-		if x.node.shunned {
-		}
 		if !x.node.shunned { // what it has is no help to others
 			x.swarm.pieces[p].give(x.node.addr, now)
 		}
