@@ -19,6 +19,8 @@ func (d *Dashboard) routes() {
 	d.get("/swarm", "swarm", d.swarmPage)
 	d.get("/health", "health", d.healthPage)
 
+	d.get("/audit", "audit", d.auditPage)
+
 	d.post("/nodes/{name}/adopt", d.adopt)
 	d.post("/nodes/{name}/group", d.setGroup)
 	d.post("/nodes/{name}/version", d.setVersion)

@@ -31,7 +31,10 @@ type Config struct {
 	Control string // address of the control channel; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
 
-	Dashboard     string // loopback address of the pages for browsers; "" or "off" for none
+	Dashboard     string // address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
+	DashboardCert string // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
+	DashboardKey  string // file of its key
+	DashboardName string // further name that the site's own certificate is valid for
 	DashboardOpen bool   // whoever is on this machine is an operator there, without a token
 
 	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
@@ -81,5 +84,5 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Uplink < 0 || c.NodeLink < 0 {
 		return c, errors.New("server: a link's rate is negative")
 	}
-	return c, errors.Join(checkDashboard(c.Dashboard, c.DashboardOpen), c.DHCP.Validate())
+	return c, errors.Join(c.checkDashboard(), c.DHCP.Validate())
 }

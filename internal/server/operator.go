@@ -76,6 +76,11 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/tokens", answer(o.listTokens)},
 		{"POST", "/v1/tokens", answer(o.createToken)},
 		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
+		{"GET", "/v1/users", answer(o.listUsers)},
+		{"POST", "/v1/users", answer(o.createUser)},
+		{"PATCH", "/v1/users/{name}", answer(o.setUser)},
+		{"DELETE", "/v1/users/{name}", answer(o.deleteUser)},
+		{"GET", "/v1/audit", answer(o.listAudit)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
 		{"GET", "/v1/sd", answer(o.scrapeTargets)},
 		{"GET", "/v1/keys", answer(o.showKeys)},
@@ -99,7 +104,11 @@ func (o *operator) operatorRoutes(m *mux, auth func(handler) handler) {
 			m.handle(r.method+" "+r.path, r.handle)
 			continue
 		}
-		m.handle(r.method+" "+r.path, r.handle, auth)
+		around := []func(handler) handler{auth}
+		if isWrite(r.method, r.path) {
+			around = append(around, o.audited)
+		}
+		m.handle(r.method+" "+r.path, r.handle, append(around, takes(needs(r.method, r.path)))...)
 	}
 	m.handle("/v1/", func(_ http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, "no such request: "+r.Method+" "+r.URL.Path, "see "+descriptionPath)

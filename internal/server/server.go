@@ -48,6 +48,7 @@ type Server struct {
 	recordings  *recordings
 	rollouts    *rollouts
 	turns       *turns
+	logins      *logins
 	metrics     *metrics.Site
 	lookouts    lookouts
 	swarm       *peer.TrackerServer
@@ -61,6 +62,7 @@ type Server struct {
 	controlPort uint16
 
 	dashboardPort uint16
+	web           *identity.WebCertificate // nil: no TLS there
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
@@ -70,7 +72,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
-		heard: &heard{}, errands: &errands{}, neighbour: neighbour,
+		heard: &heard{}, errands: &errands{}, logins: newLogins(), neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
