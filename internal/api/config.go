@@ -83,3 +83,32 @@ func (c *Client) DeleteConfigFile(ctx context.Context, d ConfigDelete) (ConfigCh
 func (c *Client) NodeConfig(ctx context.Context, node string) (NodeConfig, error) {
 	return get[NodeConfig](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/config", nil)
 }
+
+// SyncRequest is the body of POST /v1/nodes/sync.
+type SyncRequest struct {
+	Select string `json:"select"`
+	DryRun bool   `json:"dry_run,omitempty"` // only tell which files are not as they should be
+}
+
+// SyncList answers it, when every node has answered or was given up.
+type SyncList struct {
+	DryRun bool       `json:"dry_run"`
+	Nodes  []NodeSync `json:"nodes"`
+}
+
+// NodeSync is what one node did.
+type NodeSync struct {
+	Node     string       `json:"node"`
+	Off      bool         `json:"off,omitempty"` // it does not run; its next boot brings its files
+	Files    []SyncedFile `json:"files,omitempty"`
+	Problems []string     `json:"problems,omitempty"` // files that the server cannot make for it
+	Error    string       `json:"error,omitempty"`    // why nothing is known
+	Hint     string       `json:"hint,omitempty"`
+}
+
+// SyncNodes makes the config files of running nodes what their next boot would get, and runs the commands of those that changed. It
+// takes until every node has spoken, about a minute.
+func (c *Client) SyncNodes(ctx context.Context, s SyncRequest) ([]NodeSync, error) {
+	l, err := ask[SyncList](ctx, c, "POST", "/v1/nodes/sync", s)
+	return l.Nodes, err
+}

@@ -127,6 +127,7 @@ CREATE TABLE config_files (
 	scope TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (scope, path)
 ) STRICT;
 ALTER TABLE boots ADD COLUMN server TEXT NOT NULL DEFAULT '';
+ALTER TABLE boots ADD COLUMN config TEXT NOT NULL DEFAULT '';
 `
 
 const eventsStep1 = `

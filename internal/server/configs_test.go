@@ -100,3 +100,90 @@ func TestConfigFilesAreBounded(t *testing.T) {
 		t.Error("not those that fit were sent")
 	}
 }
+
+// A running node is told what it has that is old, syncs, and is up to date; a file that it could not put in place stays old.
+func TestSyncNodes(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	c := operatorOf(t, s)
+	n := s.node(1)
+	cfg := n.load()
+	setConfig(t, c, "all", "/etc/a", "one")
+	setConfig(t, c, "all", "/etc/b", "one")
+	session := "Bearer " + n.hello(cfg).Session
+	old := func() string {
+		t.Helper()
+		v, err := c.Node(t.Context(), "node001")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(v.ConfigOld, " ") + "|" + strings.Join(v.ConfigGone, " ")
+	}
+	if got := old(); got != "|" {
+		t.Errorf("after hello: %s", got)
+	}
+	setConfig(t, c, "all", "/etc/a", "two")
+	setConfig(t, c, "@default", "/etc/c", "two")
+	scope := fleet.Scope{Kind: fleet.ForAll}
+	if _, err := c.DeleteConfigFile(t.Context(), api.ConfigDelete{For: scope, Path: "/etc/b"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := old(); got != "/etc/a /etc/c|/etc/b" {
+		t.Errorf("after changes: %s", got)
+	}
+	if e := n.post("/v1/node/config", "Bearer x", api.NodeConfigRequest{Boot: cfg.Boot}, nil); e == nil {
+		t.Error("a stranger is given config files")
+	}
+	if e := n.post("/v1/node/config", "Boot "+cfg.Token, api.NodeConfigRequest{Boot: cfg.Boot}, nil); e == nil {
+		t.Error("the boot's token is given config files")
+	}
+	sync := func(dryRun bool, failing string) api.NodeSync {
+		t.Helper()
+		done := make(chan []api.NodeSync, 1)
+		go func() {
+			l, err := c.SyncNodes(t.Context(), api.SyncRequest{Select: "node001", DryRun: dryRun})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- l
+		}()
+		var got api.ReportResponse
+		for got.Errand == nil {
+			if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: cfg.Boot}, &got); e != nil {
+				t.Fatal(e)
+			}
+		}
+		if got.Errand.Kind != api.SyncConfig || got.Errand.DryRun != dryRun {
+			t.Fatalf("errand %+v", got.Errand)
+		}
+		var files api.NodeConfigResponse
+		if e := n.post("/v1/node/config", session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
+			t.Fatal(e)
+		}
+		if content(files.Files, "/etc/a") != "two" || content(files.Files, "/etc/b") != "" {
+			t.Errorf("it is given %+v", files.Files)
+		}
+		rep := api.ErrandReport{Boot: cfg.Boot, ID: got.Errand.ID, Files: []api.SyncedFile{{Path: "/etc/a"}, {Path: "/etc/c", New: true, Error: failing}}}
+		if e := n.post("/v1/node/errand", session, rep, nil); e != nil {
+			t.Fatal(e)
+		}
+		if l := <-done; len(l) == 1 {
+			return l[0]
+		}
+		t.Fatal("no node answered")
+		return api.NodeSync{}
+	}
+	if got := sync(true, ""); len(got.Files) != 2 || old() != "/etc/a /etc/c|/etc/b" {
+		t.Errorf("a dry run: %+v, then %s", got, old())
+	}
+	if got := sync(false, "no such user"); got.Files[1].Error != "no such user" || old() != "/etc/c|/etc/b" {
+		t.Errorf("%+v, then %s", got, old())
+	}
+	if sync(false, ""); old() != "|/etc/b" {
+		t.Errorf("then %s", old())
+	}
+	diff, err := c.DiffNodes(t.Context(), "node001")
+	if err != nil || len(diff) != 1 || !slices.Equal(diff[0].ConfigGone, []string{"/etc/b"}) {
+		t.Errorf("diff %+v, %v", diff, err)
+	}
+}

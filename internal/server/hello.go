@@ -102,6 +102,7 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
+		b.Config = s.configs.digests(set.plain())
 		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
 	})
 	if err != nil {

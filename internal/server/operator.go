@@ -45,6 +45,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/config", answer(o.setConfig)},
 		{"DELETE", "/v1/config", answer(o.deleteConfig)},
 		{"GET", "/v1/nodes/{name}/config", answer(o.nodeConfig)},
+		{"POST", "/v1/nodes/sync", answer(o.syncNodes)},
 		{"GET", "/v1/diff", answer(o.diffNodes)},
 		{"GET", "/v1/rollouts", answer(o.listRollouts)},
 		{"POST", "/v1/rollouts", answer(o.startRollout)},

@@ -46,6 +46,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
+	m.handle("POST /v1/node/config", s.giveConfig)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
