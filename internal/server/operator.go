@@ -16,7 +16,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return []operatorRoute{
+	return append(o.configRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -40,12 +40,6 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/classes/{name}", answer(o.showClass)},
 		{"PATCH", "/v1/classes/{name}", answer(o.setClass)},
 		{"DELETE", "/v1/classes/{name}", answer(o.deleteClass)},
-		{"GET", "/v1/config", answer(o.listConfig)},
-		{"GET", "/v1/config/file", answer(o.showConfig)},
-		{"PUT", "/v1/config", answer(o.setConfig)},
-		{"DELETE", "/v1/config", answer(o.deleteConfig)},
-		{"GET", "/v1/nodes/{name}/config", answer(o.nodeConfig)},
-		{"POST", "/v1/nodes/sync", answer(o.syncNodes)},
 		{"GET", "/v1/diff", answer(o.diffNodes)},
 		{"GET", "/v1/rollouts", answer(o.listRollouts)},
 		{"POST", "/v1/rollouts", answer(o.startRollout)},
@@ -94,7 +88,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}
+	}...)
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
