@@ -47,6 +47,7 @@ type Server struct {
 	errands     *errands
 	recordings  *recordings
 	rollouts    *rollouts
+	configs     *configs
 	turns       *turns
 	faults      *faults
 	metrics     *metrics.Site
@@ -111,6 +112,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
 	s.faults = &faults{registry: s.registry, now: s.now}
+	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy
