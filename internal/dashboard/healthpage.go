@@ -98,8 +98,7 @@ func troubles(n api.Node, now time.Time) []nodeTrouble {
 	t := newTile(n)
 	t.listen(now)
 	var out []nodeTrouble
-	switch t.mood() {
-	case silent:
+	if t.mood() == silent {
 		out = append(out, nodeTrouble{n.Name, "not heard of since " + clock(t.seen), "Is it on? Look at its screen and its cable; a reboot cures most.", silent})
 	}
 	if s := n.Status; s != nil {
