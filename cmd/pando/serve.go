@@ -36,6 +36,7 @@ type serveFlags struct {
 	dashboardKey        string
 	dashboardName       string
 	logFormat           string
+	netconsole          string
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -54,6 +55,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.dashboardCert, "dashboard-cert", "", "serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM")
 	fl.StringVar(&f.dashboardKey, "dashboard-key", "", "file of the certificate's key")
 	fl.StringVar(&f.dashboardName, "dashboard-name", "", "name of this server in browsers, for its own certificate (default: its host name and addresses)")
+	fl.StringVar(&f.netconsole, "netconsole", "off", "UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off")
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
@@ -124,7 +126,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
+		Netconsole: f.netconsole, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
 		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.BootFiles == "" {

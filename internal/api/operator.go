@@ -19,6 +19,9 @@ type Node struct {
 	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
 	Status   *NodeStatus     `json:"status,omitempty"`
 
+	ConfigOld  []string `json:"config_old,omitempty"`  // config files that a running node has otherwise than its next boot; only where one node is shown
+	ConfigGone []string `json:"config_gone,omitempty"` // those that its next boot does not get
+
 	Effective []fleet.Value `json:"effective,omitempty"` // its settings and where each comes from; only where one node is shown
 }
 
@@ -168,6 +171,9 @@ type Status struct {
 	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
 
 	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
+
+	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
+	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

@@ -13,13 +13,13 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11},
 }
 
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1, eventsStep2},
+	steps: []string{eventsStep1, eventsStep2, eventsStep3},
 }
 
 const mainStep1 = `
@@ -123,6 +123,14 @@ CREATE INDEX nodes_serial ON nodes (serial) WHERE serial != '';
 `
 
 const mainStep10 = `
+CREATE TABLE config_files (
+	scope TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (scope, path)
+) STRICT;
+ALTER TABLE boots ADD COLUMN server TEXT NOT NULL DEFAULT '';
+ALTER TABLE boots ADD COLUMN config TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep11 = `
 ALTER TABLE tokens ADD COLUMN role TEXT NOT NULL DEFAULT 'admin';
 CREATE TABLE users (
 	name TEXT PRIMARY KEY, role TEXT NOT NULL, hash TEXT NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL
@@ -154,4 +162,9 @@ CREATE INDEX history_started ON history (started);
 CREATE INDEX history_version ON history (version, started);
 CREATE TABLE history_mark (seq INTEGER NOT NULL) STRICT;
 INSERT INTO history_mark VALUES (0);
+`
+
+const eventsStep3 = `
+CREATE TABLE consoles (boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, text BLOB NOT NULL) STRICT;
+CREATE INDEX consoles_updated ON consoles (updated);
 `

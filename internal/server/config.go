@@ -31,6 +31,8 @@ type Config struct {
 	Control string // address of the control channel; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
 
+	Netconsole string // UDP address where kernels tell what they say; "" or "off": none, and nodes are not told to
+
 	Dashboard     string // address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
 	DashboardCert string // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
 	DashboardKey  string // file of its key

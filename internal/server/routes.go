@@ -46,6 +46,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
+	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
@@ -73,9 +74,11 @@ type operator struct {
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
 	heard      *heard
+	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
 	rollouts   *rollouts
+	configs    *configs
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -85,5 +88,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts,
+		configs: s.configs, now: s.now, log: s.log}
 }
