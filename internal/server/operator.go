@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"pando/internal/api"
@@ -16,7 +17,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return append(o.configRoutes(), []operatorRoute{
+	return slices.Concat(o.configRoutes(), o.accessRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -74,14 +75,6 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/history/compare", answer(o.compareBoots)},
 		{"GET", "/v1/events", answer(o.listEvents)},
 		{"GET", "/v1/events/stream", o.streamEvents},
-		{"GET", "/v1/tokens", answer(o.listTokens)},
-		{"POST", "/v1/tokens", answer(o.createToken)},
-		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
-		{"GET", "/v1/users", answer(o.listUsers)},
-		{"POST", "/v1/users", answer(o.createUser)},
-		{"PATCH", "/v1/users/{name}", answer(o.setUser)},
-		{"DELETE", "/v1/users/{name}", answer(o.deleteUser)},
-		{"GET", "/v1/audit", answer(o.listAudit)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
 		{"GET", "/v1/sd", answer(o.scrapeTargets)},
 		{"GET", "/v1/keys", answer(o.showKeys)},

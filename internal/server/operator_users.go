@@ -9,6 +9,20 @@ import (
 	"pando/internal/registry"
 )
 
+// accessRoutes are about who may do what.
+func (o *operator) accessRoutes() []operatorRoute {
+	return []operatorRoute{
+		{"GET", "/v1/users", answer(o.listUsers)},
+		{"POST", "/v1/users", answer(o.createUser)},
+		{"PATCH", "/v1/users/{name}", answer(o.setUser)},
+		{"DELETE", "/v1/users/{name}", answer(o.deleteUser)},
+		{"GET", "/v1/audit", answer(o.listAudit)},
+		{"GET", "/v1/tokens", answer(o.listTokens)},
+		{"POST", "/v1/tokens", answer(o.createToken)},
+		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
+	}
+}
+
 func apiUser(u registry.User) api.User {
 	return api.User{Name: u.Name, Role: u.Role, Created: u.Created, Used: u.Used}
 }
