@@ -87,7 +87,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}...)
+	})
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
