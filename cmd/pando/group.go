@@ -71,7 +71,8 @@ func (a *app) groupShow() *cobra.Command {
 				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
 				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
 				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
-				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline))
+				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline),
+				"secrets", string(g.Secrets.Effective()))
 			return nil
 		}),
 	})
@@ -109,6 +110,7 @@ func (a *app) groupCreate() *cobra.Command {
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
 				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
 				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
+				Secrets: fleet.SecretPolicy(f.secrets),
 			})
 			if err != nil {
 				return err
@@ -160,7 +162,7 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	}
 	o, err := f.overrides(given)
 	req.AuthorizedKeys, req.UnlockRoot, req.RebootAfter, req.WriteLimit = o.AuthorizedKeys, o.UnlockRoot, o.RebootAfter, o.WriteLimit
-	req.Peers, req.Share, req.Cache, req.CacheSize, req.Offline = o.Peers, o.Share, o.Cache, o.CacheSize, o.Offline
+	req.Peers, req.Share, req.Cache, req.CacheSize, req.Offline, req.Secrets = o.Peers, o.Share, o.Cache, o.CacheSize, o.Offline, o.Secrets
 	return req, err
 }
 

@@ -70,6 +70,8 @@ type HelloResponse struct {
 	Assignment []byte    `json:"assignment"` // exact bytes of a fleet.Assignment
 	Signature  []byte    `json:"signature"`  // Ed25519 by the server's key over "pando assignment v1\n" + Assignment
 	Time       time.Time `json:"time"`       // server clock, to set a clock that is wrong
+
+	Secrets []fleet.File `json:"secrets,omitempty"` // config files with secrets in them; never kept on a disk
 }
 
 // AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature

@@ -51,6 +51,7 @@ type (
 		Cache          *string   `yaml:"cache,omitempty"`
 		CacheSize      *string   `yaml:"cache_size,omitempty"`
 		Offline        *bool     `yaml:"offline,omitempty"`
+		Secrets        *string   `yaml:"secrets,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`
@@ -131,6 +132,9 @@ func groupOverrides(g fleet.Group) fleet.Overrides {
 	if g.Offline {
 		o.Offline = &g.Offline
 	}
+	if g.Secrets != "" {
+		o.Secrets = &g.Secrets
+	}
 	return o
 }
 
@@ -140,13 +144,14 @@ func settingsOf(o fleet.Overrides) settingsText {
 		RebootAfter: text(o.RebootAfter, fleet.RebootText), WriteLimit: text(o.WriteLimit, asIs[string]),
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
 		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
+		Secrets: text(o.Secrets, asIs[fleet.SecretPolicy]),
 	}
 }
 
 func asIs[T ~string](v T) string { return string(v) }
 
 // text is a value as a file has it, nil where there is none; the zero value is the word default.
-func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy](v *T, write func(T) string) *string {
+func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.SecretPolicy](v *T, write func(T) string) *string {
 	if v == nil {
 		return nil
 	}

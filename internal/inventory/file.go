@@ -121,6 +121,7 @@ func (f *fileReader) settings(o *fleet.Overrides) map[string]func(*yaml.Node) {
 		fleet.SettingShare:          func(n *yaml.Node) { v := value(r, n, parseSize); o.Share = &v },
 		fleet.SettingCache:          func(n *yaml.Node) { v := value(r, n, same[fleet.CachePolicy]); o.Cache = &v },
 		fleet.SettingCacheSize:      func(n *yaml.Node) { v := value(r, n, parseSize); o.CacheSize = &v },
+		fleet.SettingSecrets:        func(n *yaml.Node) { v := value(r, n, same[fleet.SecretPolicy]); o.Secrets = &v },
 		fleet.SettingOffline:        func(n *yaml.Node) { v := value(r, n, parseBool); o.Offline = &v },
 	}
 }

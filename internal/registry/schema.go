@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11},
 }
 
 var eventsSchema = schema{
@@ -128,6 +128,17 @@ CREATE TABLE config_files (
 ) STRICT;
 ALTER TABLE boots ADD COLUMN server TEXT NOT NULL DEFAULT '';
 ALTER TABLE boots ADD COLUMN config TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep11 = `
+ALTER TABLE boots ADD COLUMN approved INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE boots ADD COLUMN proof TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN secrets TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN tpm_key TEXT NOT NULL DEFAULT '';
+CREATE TABLE secrets (name TEXT PRIMARY KEY, sealed BLOB NOT NULL, changed INTEGER NOT NULL) STRICT;
+CREATE TABLE secret_scopes (
+	secret TEXT NOT NULL REFERENCES secrets (name), scope TEXT NOT NULL, PRIMARY KEY (secret, scope)
+) STRICT;
 `
 
 const eventsStep1 = `

@@ -89,20 +89,24 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 		return resp, err
 	}
 	node := n.node
+	if why := n.claim().Withheld(); why != "" && n.group.Secrets.Wait() {
+		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, approveHint(n))
+	}
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
 	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
-	set := s.configs.render(n, nil)
+	set := s.configs.render(n, s.configs.secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(c.boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
+	_, resp.Secrets = set.parts()
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
-		b.Config = s.configs.digests(set.plain())
+		b.Config = s.configs.digests(set.all())
 		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
 	})
 	if err != nil {
@@ -126,6 +130,11 @@ func (s *Server) helloConfig(ctx context.Context, c *current, h fleet.Hardware, 
 	}
 	n.boot.Server = at
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		stored, err := tx.Boot(c.boot.ID)
+		if err != nil {
+			return err
+		}
+		n.boot.Approved = stored.Approved
 		all, err := tx.ConfigFiles()
 		if err != nil {
 			return err
