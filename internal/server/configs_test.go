@@ -137,53 +137,56 @@ func TestSyncNodes(t *testing.T) {
 	if e := n.post("/v1/node/config", "Boot "+cfg.Token, api.NodeConfigRequest{Boot: cfg.Boot}, nil); e == nil {
 		t.Error("the boot's token is given config files")
 	}
-	sync := func(dryRun bool, failing string) api.NodeSync {
-		t.Helper()
-		done := make(chan []api.NodeSync, 1)
-		go func() {
-			l, err := c.SyncNodes(t.Context(), api.SyncRequest{Select: "node001", DryRun: dryRun})
-			if err != nil {
-				t.Error(err)
-			}
-			done <- l
-		}()
-		var got api.ReportResponse
-		for got.Errand == nil {
-			if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: cfg.Boot}, &got); e != nil {
-				t.Fatal(e)
-			}
-		}
-		if got.Errand.Kind != api.SyncConfig || got.Errand.DryRun != dryRun {
-			t.Fatalf("errand %+v", got.Errand)
-		}
-		var files api.NodeConfigResponse
-		if e := n.post("/v1/node/config", session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
-			t.Fatal(e)
-		}
-		if content(files.Files, "/etc/a") != "two" || content(files.Files, "/etc/b") != "" {
-			t.Errorf("it is given %+v", files.Files)
-		}
-		rep := api.ErrandReport{Boot: cfg.Boot, ID: got.Errand.ID, Files: []api.SyncedFile{{Path: "/etc/a"}, {Path: "/etc/c", New: true, Error: failing}}}
-		if e := n.post("/v1/node/errand", session, rep, nil); e != nil {
-			t.Fatal(e)
-		}
-		if l := <-done; len(l) == 1 {
-			return l[0]
-		}
-		t.Fatal("no node answered")
-		return api.NodeSync{}
-	}
-	if got := sync(true, ""); len(got.Files) != 2 || old() != "/etc/a /etc/c|/etc/b" {
+	if got := n.sync(c, cfg, session, true, ""); len(got.Files) != 2 || old() != "/etc/a /etc/c|/etc/b" {
 		t.Errorf("a dry run: %+v, then %s", got, old())
 	}
-	if got := sync(false, "no such user"); got.Files[1].Error != "no such user" || old() != "/etc/c|/etc/b" {
+	if got := n.sync(c, cfg, session, false, "no such user"); got.Files[1].Error != "no such user" || old() != "/etc/c|/etc/b" {
 		t.Errorf("%+v, then %s", got, old())
 	}
-	if sync(false, ""); old() != "|/etc/b" {
+	if n.sync(c, cfg, session, false, ""); old() != "|/etc/b" {
 		t.Errorf("then %s", old())
 	}
 	diff, err := c.DiffNodes(t.Context(), "node001")
 	if err != nil || len(diff) != 1 || !slices.Equal(diff[0].ConfigGone, []string{"/etc/b"}) {
 		t.Errorf("diff %+v, %v", diff, err)
 	}
+}
+
+// sync is one errand of the node, from the operator's wish to its answer; one of its files fails.
+func (n *node) sync(c *api.Client, cfg api.BootConfig, session string, dryRun bool, failing string) api.NodeSync {
+	t := n.t
+	t.Helper()
+	done := make(chan []api.NodeSync, 1)
+	go func() {
+		l, err := c.SyncNodes(t.Context(), api.SyncRequest{Select: "node001", DryRun: dryRun})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- l
+	}()
+	var got api.ReportResponse
+	for got.Errand == nil {
+		if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: cfg.Boot}, &got); e != nil {
+			t.Fatal(e)
+		}
+	}
+	if got.Errand.Kind != api.SyncConfig || got.Errand.DryRun != dryRun {
+		t.Fatalf("errand %+v", got.Errand)
+	}
+	var files api.NodeConfigResponse
+	if e := n.post("/v1/node/config", session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
+		t.Fatal(e)
+	}
+	if content(files.Files, "/etc/a") != "two" || content(files.Files, "/etc/b") != "" {
+		t.Errorf("it is given %+v", files.Files)
+	}
+	rep := api.ErrandReport{Boot: cfg.Boot, ID: got.Errand.ID, Files: []api.SyncedFile{{Path: "/etc/a"}, {Path: "/etc/c", New: true, Error: failing}}}
+	if e := n.post("/v1/node/errand", session, rep, nil); e != nil {
+		t.Fatal(e)
+	}
+	if l := <-done; len(l) == 1 {
+		return l[0]
+	}
+	t.Fatal("no node answered")
+	return api.NodeSync{}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,6 +90,9 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 		return resp, err
 	}
 	node := n.node
+	if err := s.takeProof(ctx, c, &n, req); err != nil {
+		return resp, err
+	}
 	if why := n.claim().Withheld(); why != "" && n.group.Secrets.Wait() {
 		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, approveHint(n))
 	}
@@ -119,6 +123,22 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	}
 	s.touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	return resp, nil
+}
+
+// takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's mu is held.
+func (s *Server) takeProof(ctx context.Context, c *current, n *nodeConfig, req api.HelloRequest) error {
+	n.boot.Proof = ""
+	if req.TPM != nil {
+		key, err := identity.VerifyTPM(req.TPM.Key, req.TPM.Signature, api.TPMDigest(req, base64.StdEncoding.EncodeToString(s.keys.ServerPublic())))
+		if err != nil {
+			s.fail(ctx, c, trace.Hello, err.Error(), "a machine says that it has a key which it has not: look who is on this network")
+		}
+		n.boot.Proof = key
+	}
+	if n.boot.Proof == c.boot.Proof {
+		return nil
+	}
+	return s.boots.save(ctx, c, func(b *registry.Boot) { b.Proof = n.boot.Proof })
 }
 
 // helloConfig is what the config files of a boot are made of that says hello. The boot's mu is held.

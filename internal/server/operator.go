@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"pando/internal/api"
@@ -16,7 +17,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return []operatorRoute{
+	return slices.Concat(o.configRoutes(), o.secretRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -40,17 +41,6 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/classes/{name}", answer(o.showClass)},
 		{"PATCH", "/v1/classes/{name}", answer(o.setClass)},
 		{"DELETE", "/v1/classes/{name}", answer(o.deleteClass)},
-		{"GET", "/v1/config", answer(o.listConfig)},
-		{"GET", "/v1/config/file", answer(o.showConfig)},
-		{"PUT", "/v1/config", answer(o.setConfig)},
-		{"DELETE", "/v1/config", answer(o.deleteConfig)},
-		{"GET", "/v1/nodes/{name}/config", answer(o.nodeConfig)},
-		{"POST", "/v1/nodes/sync", answer(o.syncNodes)},
-		{"POST", "/v1/nodes/approve", answer(o.approveNodes)},
-		{"POST", "/v1/nodes/reset", answer(o.resetNodes)},
-		{"GET", "/v1/secrets", answer(o.listSecrets)},
-		{"PUT", "/v1/secrets", answer(o.setSecret)},
-		{"DELETE", "/v1/secrets/{name}", answer(o.deleteSecret)},
 		{"GET", "/v1/diff", answer(o.diffNodes)},
 		{"GET", "/v1/rollouts", answer(o.listRollouts)},
 		{"POST", "/v1/rollouts", answer(o.startRollout)},
@@ -88,6 +78,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/tokens", answer(o.createToken)},
 		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
+		{"GET", "/v1/sd", answer(o.scrapeTargets)},
 		{"GET", "/v1/keys", answer(o.showKeys)},
 		{"POST", "/v1/keys", answer(o.createKey)},
 		{"POST", "/v1/keys/{name}/rotate", answer(o.rotateKey)},
@@ -98,7 +89,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}
+	})
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a

@@ -10,6 +10,18 @@ import (
 	"pando/internal/registry"
 )
 
+// configRoutes are the routes of config files.
+func (o *operator) configRoutes() []operatorRoute {
+	return []operatorRoute{
+		{"GET", "/v1/config", answer(o.listConfig)},
+		{"GET", "/v1/config/file", answer(o.showConfig)},
+		{"PUT", "/v1/config", answer(o.setConfig)},
+		{"DELETE", "/v1/config", answer(o.deleteConfig)},
+		{"GET", "/v1/nodes/{name}/config", answer(o.nodeConfig)},
+		{"POST", "/v1/nodes/sync", answer(o.syncNodes)},
+	}
+}
+
 func (o *operator) listConfig(r *http.Request) (any, error) {
 	out := api.ConfigList{Files: []api.ConfigFile{}}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {

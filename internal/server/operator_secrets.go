@@ -9,6 +9,17 @@ import (
 	"pando/internal/registry"
 )
 
+// secretRoutes are the routes of secrets, and of what gives boots theirs.
+func (o *operator) secretRoutes() []operatorRoute {
+	return []operatorRoute{
+		{"POST", "/v1/nodes/approve", answer(o.approveNodes)},
+		{"POST", "/v1/nodes/reset", answer(o.resetNodes)},
+		{"GET", "/v1/secrets", answer(o.listSecrets)},
+		{"PUT", "/v1/secrets", answer(o.setSecret)},
+		{"DELETE", "/v1/secrets/{name}", answer(o.deleteSecret)},
+	}
+}
+
 func (o *operator) listSecrets(r *http.Request) (any, error) {
 	out := api.SecretList{Secrets: []fleet.Secret{}}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {

@@ -47,6 +47,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
 	m.handle("POST /v1/node/config", s.giveConfig)
+	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
@@ -54,6 +55,7 @@ func (s *Server) controlRoutes() http.Handler {
 // socketRoutes is the operator's API for whoever may open the socket.
 func (s *Server) socketRoutes() http.Handler {
 	m := newMux(s.log)
+	m.handle("GET /metrics", s.serveMetrics)
 	s.operator().operatorRoutes(m, func(h handler) handler { return h })
 	return m
 }
