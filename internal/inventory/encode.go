@@ -20,6 +20,15 @@ type (
 		Classes map[string]classText `yaml:"classes,omitempty"`
 		Groups  map[string]groupText `yaml:"groups,omitempty"`
 		Nodes   map[string]nodeText  `yaml:"nodes,omitempty"`
+
+		Config map[string]map[string]configText `yaml:"config,omitempty"`
+	}
+	configText struct {
+		Verbatim bool   `yaml:"verbatim,omitempty"`
+		Mode     string `yaml:"mode,omitempty"`
+		Owner    string `yaml:"owner,omitempty"`
+		Run      string `yaml:"run,omitempty"`
+		Content  string `yaml:"content"`
 	}
 	policyText struct {
 		Adoption string `yaml:"adoption,omitempty"`
@@ -29,6 +38,7 @@ type (
 		Nodes   string   `yaml:"nodes,omitempty"`
 		Groups  []string `yaml:"groups,omitempty,flow"`
 		Classes []string `yaml:"classes,omitempty,flow"`
+		Config  []string `yaml:"config,omitempty,flow"`
 	}
 	classText struct {
 		Match      matchText `yaml:"match"`
@@ -76,9 +86,10 @@ func Encode(d api.Declaration) ([]byte, error) {
 	if d.Policy != nil {
 		out.Policy = &policyText{string(d.Policy.Adoption), d.Policy.Naming}
 	}
-	if o := d.Owns; o.Nodes != "" || len(o.Groups) > 0 || len(o.Classes) > 0 {
-		out.Owns = &ownsText{o.Nodes, o.Groups, o.Classes}
+	if o := d.Owns; o.Nodes != "" || len(o.Groups) > 0 || len(o.Classes) > 0 || len(o.Config) > 0 {
+		out.Owns = &ownsText{o.Nodes, o.Groups, o.Classes, o.Config}
 	}
+	out.Config = configTexts(d.Config)
 	for _, c := range d.Classes {
 		out.Classes[c.Name] = classText{matchText(c.Match), c.KernelArgs}
 	}

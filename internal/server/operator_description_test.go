@@ -116,7 +116,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.SyncRequest{}, api.SyncList{}, api.NodeSync{}, api.SyncedFile{}, api.SecretList{}, fleet.Secret{}, api.SecretSet{}, api.NodeSelection{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	types["GroupCreate"], types["ClassCreate"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class]()
+	types["GroupCreate"], types["ClassCreate"], types["ConfigDeclare"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class](), reflect.TypeFor[fleet.ConfigFile]()
 	schemas := readDescription(t).Components.Schemas
 	for name, s := range schemas {
 		typ, ok := types[name]
