@@ -49,6 +49,7 @@ type Server struct {
 	rollouts    *rollouts
 	configs     *configs
 	turns       *turns
+	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
 	swarm       *peer.TrackerServer
@@ -110,6 +111,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
+	s.faults = &faults{registry: s.registry, now: s.now}
 	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
