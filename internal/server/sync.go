@@ -162,7 +162,7 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 	err = o.reg.View(ctx, func(tx *registry.Tx) error {
 		c, err := configOf(tx, n, b)
 		if err == nil {
-			out.Problems = o.configs.render(c, masked).problems
+			out.Problems = o.configs.render(c, o.configs.secrets(c)).problems
 		}
 		return err
 	})
