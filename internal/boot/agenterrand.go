@@ -53,7 +53,7 @@ func (a *agent) doErrand(e api.Errand) {
 	if err := a.errand(ctx, e); err != nil {
 		rep.Error, rep.Hint = err.Error(), hintOf(err)
 	}
-	if e.Kind != api.RebootNode {
+	if e.Kind != api.RebootNode && e.Kind != api.PowerOffNode {
 		rep.Disks = listDisks(sysfs, "/dev", "/proc")
 	}
 	for {
@@ -80,8 +80,8 @@ func (a *agent) errand(ctx context.Context, e api.Errand) error {
 			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on", "")
 		}
 		return err
-	case api.RebootNode:
-		_, err := systemctl(ctx, "reboot")
+	case api.RebootNode, api.PowerOffNode:
+		_, err := systemctl(ctx, string(e.Kind)) // they are systemctl's words
 		return err
 	}
 	return errors.New("this node's agent does not know how to do that: it is of another release than the server")

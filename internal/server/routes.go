@@ -74,6 +74,7 @@ type operator struct {
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
 	rollouts   *rollouts
+	powers     *powers
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -83,5 +84,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, powers: s.powers, now: s.now, log: s.log}
 }

@@ -132,6 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("boot packs", s.packs.run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("rollouts", s.rollouts.run)
+	start("power", s.powers.run)
 	start("store", s.keeper.run)
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
 	<-ctx.Done()

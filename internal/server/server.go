@@ -46,6 +46,7 @@ type Server struct {
 	errands     *errands
 	recordings  *recordings
 	rollouts    *rollouts
+	powers      *powers
 	turns       *turns
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
@@ -104,6 +105,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
+	s.powers = newPowers(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy
