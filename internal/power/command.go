@@ -15,8 +15,8 @@ import (
 // maxSaid bounds what is kept of what a program prints.
 const maxSaid = 4 << 10
 
-// command runs a program. It is told what to do by its environment, and tells the state, on or off, as its last line. A failure is an
-// exit status that is not 0.
+// command runs a program. It is told what to do by its environment, and of status tells on or off as its last
+// line. A failure is an exit status that is not 0.
 func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	path, err := s.Find(r.To.Command)
 	if err != nil {
@@ -40,8 +40,7 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	if err != nil {
 		return Unknown, errors.New(strings.TrimSuffix(r.To.Command+": "+err.Error()+": "+last, ": "))
 	}
-	switch State(last) {
-	case IsOn, IsOff:
+	if r.Action == Status && (State(last) == IsOn || State(last) == IsOff) {
 		return State(last), nil
 	}
 	return Unknown, nil

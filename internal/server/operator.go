@@ -81,6 +81,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/tokens", answer(o.createToken)},
 		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
+		{"GET", "/v1/sd", answer(o.scrapeTargets)},
 		{"GET", "/v1/keys", answer(o.showKeys)},
 		{"POST", "/v1/keys", answer(o.createKey)},
 		{"POST", "/v1/keys/{name}/rotate", answer(o.rotateKey)},

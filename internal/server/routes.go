@@ -46,6 +46,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
+	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
@@ -53,6 +54,7 @@ func (s *Server) controlRoutes() http.Handler {
 // socketRoutes is the operator's API for whoever may open the socket.
 func (s *Server) socketRoutes() http.Handler {
 	m := newMux(s.log)
+	m.handle("GET /metrics", s.serveMetrics)
 	s.operator().operatorRoutes(m, func(h handler) handler { return h })
 	return m
 }

@@ -14,6 +14,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/metrics"
 	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -48,6 +49,8 @@ type Server struct {
 	rollouts    *rollouts
 	powers      *powers
 	turns       *turns
+	metrics     *metrics.Site
+	lookouts    lookouts
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
@@ -70,6 +73,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
 		heard: &heard{}, errands: &errands{}, neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
+	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
+	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
