@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"pando/internal/fleet"
+	"pando/internal/trace"
+
+	"golang.org/x/sys/unix"
 )
 
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
@@ -25,10 +28,18 @@ func (m *machine) configure(context.Context) (string, error) {
 		return "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
 	files := withResolver(m.assigned().Files, m.lease)
+	problems := m.assigned().Problems
 	for _, f := range files {
-		if err := root.put(f); err != nil {
+		switch err := root.put(f); {
+		case errors.Is(err, unix.ENOSPC):
 			return "", err
+		case err != nil:
+			problems = append(problems, err.Error())
 		}
+	}
+	for _, p := range problems {
+		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
+			Hint: "correct it with `pando config set`; `pando config render` shows what a node gets"})
 	}
 	if err := m.putUnits(); err != nil {
 		return "", err

@@ -132,34 +132,34 @@ func (p Power) bad(why string) error {
 		strings.ReplaceAll(why, "\n", "; "))
 }
 
-func (t PowerTo) broadcast() error {
-	a, err := netip.ParseAddr(t.Host)
-	if port, e := netip.ParseAddrPort(t.Host); e == nil {
+func (p PowerTo) broadcast() error {
+	a, err := netip.ParseAddr(p.Host)
+	if port, e := netip.ParseAddrPort(p.Host); e == nil {
 		a, err = port.Addr(), nil
 	}
-	if err != nil || !a.Is4() || t.User != "" {
-		return fmt.Errorf("%q is no IPv4 broadcast address", t.Host)
+	if err != nil || !a.Is4() || p.User != "" {
+		return fmt.Errorf("%q is no IPv4 broadcast address", p.Host)
 	}
 	return nil
 }
 
 // managed checks the address of a management controller, in which places may stand.
-func (t PowerTo) managed() error {
-	probe := strings.NewReplacer("{", "", "}", "").Replace(t.Host)
-	if strings.Count(t.Host, "{") != strings.Count(t.Host, "}") || strings.Contains(t.Host, "{}") {
+func (p PowerTo) managed() error {
+	probe := strings.NewReplacer("{", "", "}", "").Replace(p.Host)
+	if strings.Count(p.Host, "{") != strings.Count(p.Host, "}") || strings.Contains(p.Host, "{}") {
 		return errors.New("braces are around a word each, as in {node}")
 	}
 	u, err := url.Parse("https://" + probe)
 	if err != nil || u.Host != probe || u.Hostname() == "" {
-		return fmt.Errorf("%q is no host with or without a port", t.Host)
+		return fmt.Errorf("%q is no host with or without a port", p.Host)
 	}
-	if t.User == "" || len(t.User) > 64 || strings.ContainsAny(t.User, ":/ ") {
+	if p.User == "" || len(p.User) > 64 || strings.ContainsAny(p.User, ":/ ") {
 		return errors.New("it names no user, as in admin@ADDRESS; the password is given apart")
 	}
 	return nil
 }
 
-func (t *PowerTo) options(text string) error {
+func (p *PowerTo) options(text string) error {
 	q, err := url.ParseQuery(text)
 	if err != nil {
 		return err
@@ -169,10 +169,10 @@ func (t *PowerTo) options(text string) error {
 		switch {
 		case len(values) > 1:
 			return fmt.Errorf("%s is given twice", key)
-		case key == "system" && t.Method == PowerRedfish && ValidName("system", strings.ToLower(v)) == nil:
-			t.System = v
-		case key == "tls" && t.Method == PowerRedfish && !t.Plain && validTLS(v):
-			t.TLS = v
+		case key == "system" && p.Method == PowerRedfish && ValidName("system", strings.ToLower(v)) == nil:
+			p.System = v
+		case key == "tls" && p.Method == PowerRedfish && !p.Plain && validTLS(v):
+			p.TLS = v
 		default:
 			return fmt.Errorf("%s=%s is nothing that can be said of it", key, v)
 		}

@@ -32,13 +32,14 @@ cat "$PANDO_NODE" 2>/dev/null || echo off
 // switched is a site whose default group is switched by a program.
 type switched struct {
 	*site
+	t *testing.T
 	c *api.Client
 	p *powers
 }
 
 func startSwitched(t *testing.T, group fleet.Group) *switched {
 	t.Helper()
-	s := &switched{site: startSite(t)}
+	s := &switched{site: startSite(t), t: t}
 	s.addImage()
 	s.c = operatorOf(t, s.site)
 	for _, dir := range []string{hooksDir, "relay"} {

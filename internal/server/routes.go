@@ -46,6 +46,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
+	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
@@ -77,6 +78,7 @@ type operator struct {
 	errands    *errands
 	rollouts   *rollouts
 	powers     *powers
+	configs    *configs
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -86,5 +88,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, powers: s.powers, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, powers: s.powers, configs: s.configs, now: s.now, log: s.log}
 }

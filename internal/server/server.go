@@ -48,6 +48,7 @@ type Server struct {
 	recordings  *recordings
 	rollouts    *rollouts
 	powers      *powers
+	configs     *configs
 	turns       *turns
 	metrics     *metrics.Site
 	lookouts    lookouts
@@ -111,6 +112,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
 	s.powers = newPowers(s)
+	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy
