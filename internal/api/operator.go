@@ -173,6 +173,9 @@ type Status struct {
 	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
 
 	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
+
+	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
+	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

@@ -19,7 +19,7 @@ var mainSchema = schema{
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1, eventsStep2},
+	steps: []string{eventsStep1, eventsStep2, eventsStep3},
 }
 
 const mainStep1 = `
@@ -160,4 +160,9 @@ CREATE INDEX history_started ON history (started);
 CREATE INDEX history_version ON history (version, started);
 CREATE TABLE history_mark (seq INTEGER NOT NULL) STRICT;
 INSERT INTO history_mark VALUES (0);
+`
+
+const eventsStep3 = `
+CREATE TABLE consoles (boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, text BLOB NOT NULL) STRICT;
+CREATE INDEX consoles_updated ON consoles (updated);
 `

@@ -71,6 +71,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/store/objects/{id}", o.storedObject},
 		{"POST", "/v1/store/objects", o.addObjects},
 		{"GET", "/v1/boots", answer(o.listBoots)},
+		{"GET", "/v1/boots/failed", answer(o.listFailed)},
 		{"GET", "/v1/boots/{id}", answer(o.showBoot)},
 		{"GET", "/v1/history", answer(o.listHistory)},
 		{"GET", "/v1/history/figures", answer(o.bootFigures)},

@@ -50,6 +50,11 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.registry.Append(r.Context(), events...); err != nil {
 		return err
 	}
+	if req.Console != "" {
+		if err := s.keepReported(r.Context(), b.ID, req.Console); err != nil {
+			return err
+		}
+	}
 	if req.Status != nil {
 		if err := s.keepStatus(r.Context(), b, *req.Status); err != nil {
 			return err

@@ -50,6 +50,7 @@ type Server struct {
 	powers      *powers
 	configs     *configs
 	turns       *turns
+	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
 	swarm       *peer.TrackerServer
@@ -112,6 +113,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
 	s.powers = newPowers(s)
+	s.faults = &faults{registry: s.registry, now: s.now}
 	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
