@@ -114,6 +114,9 @@ type GroupSet struct {
 	Offline   *bool              `json:"offline,omitempty"`
 
 	Secrets *fleet.SecretPolicy `json:"secrets,omitempty"`
+	Power   *fleet.Power        `json:"power,omitempty"`
+	Hours   *fleet.Hours        `json:"hours,omitempty"`
+	Sweep   *bool               `json:"sweep,omitempty"`
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

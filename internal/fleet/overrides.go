@@ -20,6 +20,9 @@ type Overrides struct {
 	CacheSize      *int64         `json:"cache_size,omitempty"` // only with Cache
 	Offline        *bool          `json:"offline,omitempty"`    // only with Cache
 	Secrets        *SecretPolicy  `json:"secrets,omitempty"`
+	Power          *Power         `json:"power,omitempty"`
+	Hours          *Hours         `json:"hours,omitempty"`
+	Sweep          *bool          `json:"sweep,omitempty"`
 }
 
 // The names of the settings, as files, flags and the API have them.
@@ -36,11 +39,15 @@ const (
 	SettingCacheSize      = "cache_size"
 	SettingOffline        = "offline"
 	SettingSecrets        = "secrets"
+	SettingPower          = "power"
+	SettingHours          = "hours"
+	SettingSweep          = "sweep"
 )
 
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
-	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline, SettingSecrets}
+	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline,
+		SettingPower, SettingHours, SettingSweep, SettingSecrets}
 }
 
 // Of is group g as a node with these overrides has it.
@@ -59,6 +66,9 @@ func (o Overrides) Of(g Group) Group {
 	replace(&g.CacheSize, o.CacheSize)
 	replace(&g.Offline, o.Offline)
 	replace(&g.Secrets, o.Secrets)
+	replace(&g.Power, o.Power)
+	replace(&g.Hours, o.Hours)
+	replace(&g.Sweep, o.Sweep)
 	return g
 }
 
@@ -80,6 +90,9 @@ func (o *Overrides) Merge(by Overrides) {
 	pick(&o.CacheSize, by.CacheSize)
 	pick(&o.Offline, by.Offline)
 	pick(&o.Secrets, by.Secrets)
+	pick(&o.Power, by.Power)
+	pick(&o.Hours, by.Hours)
+	pick(&o.Sweep, by.Sweep)
 }
 
 func pick[T any](value **T, by *T) {
@@ -111,6 +124,12 @@ func (o *Overrides) Drop(name string) error {
 		o.Offline = nil
 	case SettingSecrets:
 		o.Secrets = nil
+	case SettingPower:
+		o.Power = nil
+	case SettingHours:
+		o.Hours = nil
+	case SettingSweep:
+		o.Sweep = nil
 	default:
 		return fmt.Errorf("there is no setting %q that a node has of its own: they are %q", name, OverrideNames())
 	}
@@ -123,7 +142,7 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 // Set returns the names of the settings that are overridden.
 func (o Overrides) Set() []string {
 	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
-		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Secrets != nil}
+		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil, o.Secrets != nil}
 	var out []string
 	for i, name := range OverrideNames() {
 		if set[i] {

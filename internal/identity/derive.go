@@ -15,7 +15,6 @@ const (
 	purposeMachineID = "pando machine-id v1\x00"
 	purposeHostKey   = "pando ssh host key v1\x00"
 	purposeSession   = "pando dashboard session v1\x00"
-	purposeSecrets   = "pando secrets v1\x00"
 	purposeConfig    = "pando config digest v1\x00"
 )
 

@@ -3,35 +3,47 @@ package identity
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"fmt"
+	"crypto/rand"
+	"errors"
 )
 
-// sealer is AES-256-GCM with a random nonce in front, by a key that is derived from the site's secret.
-func (k Keys) sealer() (cipher.AEAD, error) {
-	block, err := aes.NewCipher(k.derive(purposeSecrets, "", 32))
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
+// purposeSeal is that of the key which small secrets in the record are sealed with.
+const purposeSeal = "pando sealed secrets v1\x00"
+
+// sealVersion begins what is sealed.
+const sealVersion = 1
+
+// ErrSealed says that something was not sealed by this site, or for something else, or was changed.
+var ErrSealed = errors.New("it cannot be opened with this site's keys: were they replaced? give it once more")
+
+// Seal encrypts a small secret (AES-256-GCM with a random nonce), so that who reads the record and not the keys does not have it.
+// What it is for is bound to it: a password of one node cannot be taken for that of another.
+func (k Keys) Seal(use string, secret []byte) []byte {
+	nonce := make([]byte, 12)
+	_, _ = rand.Read(nonce) // never fails
+	return k.sealer().Seal(append([]byte{sealVersion}, nonce...), nonce, secret, []byte(use))
 }
 
-// SealSecret encrypts the value of a secret. Its name is sealed with it, so that no secret can be put in the place of another.
-func (k Keys) SealSecret(name string, value []byte) ([]byte, error) {
-	a, err := k.sealer()
-	if err != nil {
-		return nil, fmt.Errorf("seal secret %s: %w", name, err)
+// Open returns what was sealed for a use, or ErrSealed.
+func (k Keys) Open(use string, sealed []byte) ([]byte, error) {
+	if len(sealed) < 13 || sealed[0] != sealVersion {
+		return nil, ErrSealed
 	}
-	return a.Seal(nil, nil, value, []byte(name)), nil
+	secret, err := k.sealer().Open(nil, sealed[1:13], sealed[13:], []byte(use))
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return secret, nil
 }
 
-// OpenSecret decrypts what SealSecret made.
-func (k Keys) OpenSecret(name string, sealed []byte) ([]byte, error) {
-	a, err := k.sealer()
-	if err == nil {
-		var value []byte
-		if value, err = a.Open(nil, nil, sealed, []byte(name)); err == nil {
-			return value, nil
-		}
+func (k Keys) sealer() cipher.AEAD {
+	block, err := aes.NewCipher(k.derive(purposeSeal, "", 32))
+	if err != nil { // only for another size of the key
+		panic("identity: " + err.Error())
 	}
-	return nil, fmt.Errorf("open secret %s: %w: was the file keys/%s replaced? set the secret again", name, err, SecretFile)
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic("identity: " + err.Error())
+	}
+	return aead
 }

@@ -2,38 +2,39 @@ package identity
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 )
 
-// What is sealed opens under its own name with its own key, and not otherwise; it looks different each time.
-func TestSealSecret(t *testing.T) {
-	k, other := Keys{Secret: [32]byte{1}}, Keys{Secret: [32]byte{2}}
-	value := []byte("the value")
-	sealed, err := k.SealSecret("munge", value)
+func TestSealedSecrets(t *testing.T) {
+	k, err := Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := k.SealSecret("munge", value)
-	if err != nil || bytes.Equal(sealed, again) || bytes.Contains(sealed, value) {
-		t.Errorf("sealed %x and %x, %v", sealed, again, err)
+	other, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, err := k.OpenSecret("munge", sealed); err != nil || !bytes.Equal(got, value) {
-		t.Errorf("opened %q, %v", got, err)
+	sealed := k.Seal("power node pc001", []byte("open sesame"))
+	if bytes.Contains(sealed, []byte("sesame")) || bytes.Equal(sealed, k.Seal("power node pc001", []byte("open sesame"))) {
+		t.Fatal("the secret can be read, or two are alike")
 	}
-	if got, err := k.OpenSecret("krb5", sealed); err == nil {
-		t.Errorf("under another name it opens: %q", got)
+	if got, err := k.Open("power node pc001", sealed); err != nil || string(got) != "open sesame" {
+		t.Fatalf("%q, %v", got, err)
 	}
-	if got, err := other.OpenSecret("munge", sealed); err == nil {
-		t.Errorf("by another key it opens: %q", got)
-	}
-	for i := range sealed {
-		bad := bytes.Clone(sealed)
-		bad[i] ^= 1
-		if got, err := k.OpenSecret("munge", bad); err == nil {
-			t.Errorf("with byte %d changed it opens: %q", i, got)
+	for name, try := range map[string]func() ([]byte, error){
+		"another use":  func() ([]byte, error) { return k.Open("power node pc002", sealed) },
+		"another site": func() ([]byte, error) { return other.Open("power node pc001", sealed) },
+		"cut":          func() ([]byte, error) { return k.Open("power node pc001", sealed[:5]) },
+		"changed": func() ([]byte, error) {
+			bad := bytes.Clone(sealed)
+			bad[len(bad)-1] ^= 1
+			return k.Open("power node pc001", bad)
+		},
+		"another version": func() ([]byte, error) { return k.Open("power node pc001", append([]byte{2}, sealed[1:]...)) },
+	} {
+		if got, err := try(); !errors.Is(err, ErrSealed) || got != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
-	}
-	if got, err := k.OpenSecret("munge", nil); err == nil {
-		t.Errorf("nothing opens: %q", got)
 	}
 }

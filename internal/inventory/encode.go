@@ -62,6 +62,9 @@ type (
 		CacheSize      *string   `yaml:"cache_size,omitempty"`
 		Offline        *bool     `yaml:"offline,omitempty"`
 		Secrets        *string   `yaml:"secrets,omitempty"`
+		Power          *string   `yaml:"power,omitempty"`
+		Hours          *string   `yaml:"hours,omitempty"`
+		Sweep          *bool     `yaml:"sweep,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`
@@ -146,6 +149,15 @@ func groupOverrides(g fleet.Group) fleet.Overrides {
 	if g.Secrets != "" {
 		o.Secrets = &g.Secrets
 	}
+	if g.Power != "" {
+		o.Power = &g.Power
+	}
+	if g.Hours != "" {
+		o.Hours = &g.Hours
+	}
+	if g.Sweep {
+		o.Sweep = &g.Sweep
+	}
 	return o
 }
 
@@ -156,13 +168,14 @@ func settingsOf(o fleet.Overrides) settingsText {
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
 		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
 		Secrets: text(o.Secrets, asIs[fleet.SecretPolicy]),
+		Power:   text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep,
 	}
 }
 
 func asIs[T ~string](v T) string { return string(v) }
 
 // text is a value as a file has it, nil where there is none; the zero value is the word default.
-func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.SecretPolicy](v *T, write func(T) string) *string {
+func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.SecretPolicy | fleet.Power | fleet.Hours](v *T, write func(T) string) *string {
 	if v == nil {
 		return nil
 	}

@@ -144,6 +144,12 @@ func settingText(g fleet.Group, name string) string {
 		return string(g.Secrets.Effective())
 	case fleet.SettingOffline:
 		return offlineText(g.Offline)
+	case fleet.SettingPower:
+		return cmp.Or(string(g.Power), string(fleet.PowerWOL))
+	case fleet.SettingHours:
+		return cmp.Or(string(g.Hours), "none")
+	case fleet.SettingSweep:
+		return fmt.Sprint(g.Sweep)
 	}
 	return ""
 }
@@ -179,6 +185,9 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("offline", offlineText(was.Offline), offlineText(is.Offline))
 	d.add("secrets", string(was.Secrets.Effective()), string(is.Secrets.Effective()))
 	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
+	for _, name := range []string{fleet.SettingPower, fleet.SettingHours, fleet.SettingSweep} {
+		d.add(name, settingText(was, name), settingText(is, name))
+	}
 	return d
 }
 

@@ -60,9 +60,7 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 			return err
 		}
 		if req.Value != nil {
-			if s.Sealed, err = o.configs.keys.SealSecret(s.Name, req.Value); err != nil {
-				return err
-			}
+			s.Sealed = o.configs.keys.Seal(sealedAs(s.Name), req.Value)
 		}
 		out = s.Secret
 		return tx.PutSecret(s)

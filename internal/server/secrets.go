@@ -18,6 +18,9 @@ func (n nodeConfig) claim() fleet.Claim {
 // approveHint is what an operator can do for a boot whose secrets are withheld.
 func approveHint(n nodeConfig) string { return "pando node approve " + n.node.Name }
 
+// sealedAs is what a secret's value is sealed for.
+func sealedAs(name string) string { return "secret " + name }
+
 // secrets opens the secrets that a boot of a node may have, when a template names them.
 func (c *configs) secrets(n nodeConfig) config.Secret {
 	withheld := n.claim().Withheld()
@@ -31,7 +34,10 @@ func (c *configs) secrets(n nodeConfig) config.Secret {
 				return "", fmt.Errorf("secret %s is not for node %s", name, n.node.Name)
 			}
 			if withheld == "" {
-				value, err := c.keys.OpenSecret(name, n.secrets[i].Sealed)
+				value, err := c.keys.Open(sealedAs(name), n.secrets[i].Sealed)
+				if err != nil {
+					err = fmt.Errorf("secret %s: %w", name, err)
+				}
 				return string(value), err
 			}
 		}
