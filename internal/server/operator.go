@@ -17,7 +17,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return slices.Concat(o.configRoutes(), o.accessRoutes(), []operatorRoute{
+	return slices.Concat(o.configRoutes(), o.secretRoutes(), o.accessRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -29,6 +29,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/nodes/{name}/boot", answer(o.showNodeBoot)},
 		{"GET", "/v1/nodes/{name}/disks", answer(o.nodeDisks)},
 		{"POST", "/v1/nodes/{name}/cache", answer(o.prepareCache)},
+		{"POST", "/v1/nodes/{name}/power", answer(o.switchNode)},
+		{"PUT", "/v1/nodes/{name}/password", answer(o.setNodePassword)},
 		{"PUT", "/v1/nodes/{name}/recording", answer(o.setRecording)},
 		{"GET", "/v1/recordings", answer(o.listRecordings)},
 		{"GET", "/v1/groups", answer(o.listGroups)},
@@ -36,6 +38,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/groups/{name}", answer(o.showGroup)},
 		{"PATCH", "/v1/groups/{name}", answer(o.setGroup)},
 		{"DELETE", "/v1/groups/{name}", answer(o.deleteGroup)},
+		{"PUT", "/v1/groups/{name}/password", answer(o.setGroupPassword)},
+		{"GET", "/v1/power", answer(o.listPower)},
 		{"GET", "/v1/classes", answer(o.listClasses)},
 		{"POST", "/v1/classes", answer(o.createClass)},
 		{"GET", "/v1/classes/{name}", answer(o.showClass)},

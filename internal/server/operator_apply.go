@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -38,6 +39,12 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	}
 	if out.Groups, err = tx.Groups(); err != nil {
 		return out, err
+	}
+	if out.Config, err = tx.ConfigFiles(); err != nil {
+		return out, err
+	}
+	for i := range out.Config {
+		out.Config[i].Changed = time.Time{} // it is no part of what is wanted
 	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
@@ -91,7 +98,7 @@ type application struct {
 }
 
 func (a *application) run() error {
-	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses} {
+	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses, a.config, a.pruneConfig} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -172,7 +179,7 @@ func (a *application) groups() error {
 }
 
 func (a *application) group(is fleet.Group) error {
-	if err := checked(is.Validate()); err != nil {
+	if err := cmp.Or(checked(is.Validate()), knownZone(is.Hours)); err != nil {
 		return err
 	}
 	was, err := a.tx.Group(is.Name)
@@ -286,7 +293,7 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	}
 	n.Merge(d.Overrides)
 	n.State = fleet.Adopted
-	return n, checked(n.Validate())
+	return n, cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours))
 }
 
 // labelled are the labels of a node with those that are declared: all, or single ones.
