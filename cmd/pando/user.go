@@ -30,7 +30,7 @@ func (a *app) userCreate() *cobra.Command {
   pando user create wall-screen < password.txt`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			password, err := a.readPassword(args[0])
+			password, err := a.newPassword(args[0])
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func (a *app) userSet() *cobra.Command {
 				set.Role = &r
 			}
 			if password {
-				p, err := a.readPassword(args[0])
+				p, err := a.newPassword(args[0])
 				if err != nil {
 					return err
 				}
@@ -126,8 +126,8 @@ func (a *app) userDelete() *cobra.Command {
 	}
 }
 
-// readPassword asks for a password twice, without an echo, or reads a line where nobody can be asked.
-func (a *app) readPassword(user string) (string, error) {
+// newPassword asks for a password twice, without an echo, or reads a line where nobody can be asked.
+func (a *app) newPassword(user string) (string, error) {
 	f := terminal(a.in)
 	if f == nil {
 		line, err := bufio.NewReader(io.LimitReader(a.in, 4096)).ReadString('\n')
