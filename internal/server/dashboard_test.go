@@ -293,7 +293,24 @@ func (s *site) populate() (up fleet.BootID) {
 		}
 		return err
 	})
+	s.settled()
+	s.rolls()
 	return up
+}
+
+// rolls begins a rollout of the version before. Its canary is asked to reboot, and does not.
+func (s *site) rolls() {
+	s.t.Helper()
+	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	image, err := client.Image(s.t.Context(), "lab")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	old := image.Versions[len(image.Versions)-1].Digest
+	x, err := client.StartRollout(s.t.Context(), api.RolloutStart{Group: fleet.DefaultGroup, Image: fleet.Ref("lab@" + string(old))})
+	if err != nil || x.ID != "default-1" {
+		s.t.Fatalf("rollout %q: %v", x.ID, err)
+	}
 }
 
 // TestDashboardPages looks at every page as a browser shows it: nothing is complained of, nothing is asked elsewhere, and axe-core
@@ -309,7 +326,7 @@ func TestDashboardPages(t *testing.T) {
 	pages := map[string]string{
 		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not match", "/?select=%40nobody": "No node is in this set",
 		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
-		"/images": "lab", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
+		"/images": "lab", "/rollouts": "Under way", "/rollouts/default-1": "canary", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
 	}
 	if got := v.run(`[...document.querySelectorAll(".choice a")].map(a => a.getAttribute("href")).join(" ")`); got != "/? /?by=room /? /?colour=version" {
 		t.Errorf("links of the map: %s", got)
@@ -344,7 +361,7 @@ func TestDashboardPages(t *testing.T) {
 		}
 		v.quiet(path)
 	}
-	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"swarm", "/swarm"}, {"health", "/health"}} {
+	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"rollouts", "/rollouts"}, {"rollout", "/rollouts/default-1"}, {"swarm", "/swarm"}, {"health", "/health"}} {
 		v.look(1280, 800, false)
 		v.open(p[1])
 		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
@@ -395,6 +412,46 @@ func TestDashboardIsLive(t *testing.T) {
 		t.Errorf("node001 is in group %q, %v", n.Group, err)
 	}
 	v.quiet("after the restart")
+}
+
+// TestDashboardLeadsARollout: begun, paused, gone on with and taken back by hand, each seen without a reload; and not by a
+// form that this site did not make.
+func TestDashboardLeadsARollout(t *testing.T) {
+	s, base, token := startDashboard(t)
+	_, other := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "before"} })
+	s.addImage()
+	r := readRecorded(t)
+	for i := range byte(3) {
+		s.node(i+1).replay(r, trace.Booted)
+	}
+	v := startBrowser(t, base)
+	v.login(token)
+	v.open("/rollouts")
+	v.until(`document.body.innerText.includes("No rollout yet")`)
+	v.run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-image").form.requestSubmit()`, other))
+	if err := v.Loaded(v.ctx); err != nil {
+		t.Fatal(err)
+	}
+	state := `document.querySelector("h1 .mood").innerText`
+	v.until(`location.pathname === "/rollouts/default-1" && ` + state + ` === "running"`)
+	v.run(`window.sameDocument = true`)
+	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	if _, err := client.PauseRollout(t.Context(), "default-1"); err != nil {
+		t.Fatal(err)
+	}
+	v.until(state + ` === "paused"`)
+	if v.run(`window.sameDocument`) != "true" {
+		t.Error("the page was loaded anew")
+	}
+	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "return"}} {
+		v.until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))
+		v.run(fmt.Sprintf(`document.querySelector('form[action$="/%s"]').requestSubmit()`, step[0]))
+		if err := v.Loaded(v.ctx); err != nil {
+			t.Fatal(err)
+		}
+		v.until(state + fmt.Sprintf(`.startsWith("%s")`, step[1]))
+	}
+	v.quiet("a rollout")
 }
 
 // TestDashboardDoor: nothing is told without a session; a session ends with its token; what another site has a browser send
