@@ -110,6 +110,10 @@ type GroupSet struct {
 	Cache     *fleet.CachePolicy `json:"cache,omitempty"`
 	CacheSize *int64             `json:"cache_size,omitempty"`
 	Offline   *bool              `json:"offline,omitempty"`
+
+	Power *fleet.Power `json:"power,omitempty"`
+	Hours *fleet.Hours `json:"hours,omitempty"`
+	Sweep *bool        `json:"sweep,omitempty"`
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

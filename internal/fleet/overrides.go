@@ -19,6 +19,9 @@ type Overrides struct {
 	Cache          *CachePolicy   `json:"cache,omitempty"`      // with it the size is the default, and offline no, unless given here
 	CacheSize      *int64         `json:"cache_size,omitempty"` // only with Cache
 	Offline        *bool          `json:"offline,omitempty"`    // only with Cache
+	Power          *Power         `json:"power,omitempty"`
+	Hours          *Hours         `json:"hours,omitempty"`
+	Sweep          *bool          `json:"sweep,omitempty"`
 }
 
 // The names of the settings, as files, flags and the API have them.
@@ -34,11 +37,15 @@ const (
 	SettingCache          = "cache"
 	SettingCacheSize      = "cache_size"
 	SettingOffline        = "offline"
+	SettingPower          = "power"
+	SettingHours          = "hours"
+	SettingSweep          = "sweep"
 )
 
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
-	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline}
+	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline,
+		SettingPower, SettingHours, SettingSweep}
 }
 
 // Of is group g as a node with these overrides has it.
@@ -56,6 +63,9 @@ func (o Overrides) Of(g Group) Group {
 	replace(&g.Share, o.Share)
 	replace(&g.CacheSize, o.CacheSize)
 	replace(&g.Offline, o.Offline)
+	replace(&g.Power, o.Power)
+	replace(&g.Hours, o.Hours)
+	replace(&g.Sweep, o.Sweep)
 	return g
 }
 
@@ -76,6 +86,9 @@ func (o *Overrides) Merge(by Overrides) {
 	pick(&o.Cache, by.Cache)
 	pick(&o.CacheSize, by.CacheSize)
 	pick(&o.Offline, by.Offline)
+	pick(&o.Power, by.Power)
+	pick(&o.Hours, by.Hours)
+	pick(&o.Sweep, by.Sweep)
 }
 
 func pick[T any](value **T, by *T) {
@@ -105,6 +118,12 @@ func (o *Overrides) Drop(name string) error {
 		o.CacheSize = nil
 	case SettingOffline:
 		o.Offline = nil
+	case SettingPower:
+		o.Power = nil
+	case SettingHours:
+		o.Hours = nil
+	case SettingSweep:
+		o.Sweep = nil
 	default:
 		return fmt.Errorf("there is no setting %q that a node has of its own: they are %q", name, OverrideNames())
 	}
@@ -117,7 +136,7 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 // Set returns the names of the settings that are overridden.
 func (o Overrides) Set() []string {
 	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
-		o.Cache != nil, o.CacheSize != nil, o.Offline != nil}
+		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil}
 	var out []string
 	for i, name := range OverrideNames() {
 		if set[i] {

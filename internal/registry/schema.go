@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11},
 }
 
 var eventsSchema = schema{
@@ -128,6 +128,15 @@ CREATE TABLE config_files (
 ) STRICT;
 ALTER TABLE boots ADD COLUMN server TEXT NOT NULL DEFAULT '';
 ALTER TABLE boots ADD COLUMN config TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep11 = `
+ALTER TABLE groups ADD COLUMN power TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN hours TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN sweep INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE power_passwords (kind TEXT NOT NULL, name TEXT NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (kind, name)) STRICT;
+CREATE TABLE power_wishes (node TEXT PRIMARY KEY, is_on INTEGER NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
+CREATE TABLE power_hours (hours TEXT PRIMARY KEY, upto INTEGER NOT NULL) STRICT;
 `
 
 const eventsStep1 = `

@@ -78,6 +78,7 @@ type operator struct {
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
 	rollouts   *rollouts
+	powers     *powers
 	configs    *configs
 	now        func() time.Time
 	log        *slog.Logger
@@ -89,5 +90,5 @@ func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts,
-		configs: s.configs, now: s.now, log: s.log}
+		powers: s.powers, configs: s.configs, now: s.now, log: s.log}
 }

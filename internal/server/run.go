@@ -154,6 +154,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("boot packs", s.packs.run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("rollouts", s.rollouts.run)
+	start("power", s.powers.run)
 	start("journal", journalist{s}.run)
 	start("metrics", s.weigh)
 	start("store", s.keeper.run)

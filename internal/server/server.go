@@ -47,6 +47,7 @@ type Server struct {
 	errands     *errands
 	recordings  *recordings
 	rollouts    *rollouts
+	powers      *powers
 	configs     *configs
 	turns       *turns
 	faults      *faults
@@ -111,6 +112,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
+	s.powers = newPowers(s)
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
