@@ -49,7 +49,7 @@ func (d *Dashboard) credential(r *http.Request) (digest [sha256.Size]byte, err e
 		return digest, err
 	}
 	if _, _, _, err = d.Door.Enter(r.Context(), digest); api.IsCode(err, api.Unauthorized) {
-		err = errors.New("This token is not valid here. It may have been deleted, be over, or be of another server.")
+		err = errors.New("this token is not valid here: it may have been deleted, be over, or be of another server")
 	}
 	return digest, err
 }
