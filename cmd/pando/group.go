@@ -67,11 +67,12 @@ func (a *app) groupShow() *cobra.Command {
 			if g.UnlockRoot {
 				root = "as in the image"
 			}
-			fields(a.out, "group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
+			fields(a.out, append([]string{"group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
 				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
 				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
 				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
-				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline))
+				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline)},
+				keepingPairs(g.Keeping)...)...)
 			return nil
 		}),
 	})
@@ -108,7 +109,7 @@ func (a *app) groupCreate() *cobra.Command {
 				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
 				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
-				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
+				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline), Keeping: f.keeping.given(),
 			})
 			if err != nil {
 				return err
@@ -161,6 +162,7 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	o, err := f.overrides(given)
 	req.AuthorizedKeys, req.UnlockRoot, req.RebootAfter, req.WriteLimit = o.AuthorizedKeys, o.UnlockRoot, o.RebootAfter, o.WriteLimit
 	req.Peers, req.Share, req.Cache, req.CacheSize, req.Offline = o.Peers, o.Share, o.Cache, o.CacheSize, o.Offline
+	req.Keeping = o.Keeping
 	return req, err
 }
 

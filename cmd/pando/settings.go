@@ -21,6 +21,7 @@ type settingFlags struct {
 	cache             string
 	cacheSize         *quantity
 	offline           allowed
+	keeping           keepingFlags
 }
 
 func (f *settingFlags) add(c *cobra.Command) {
@@ -34,6 +35,7 @@ func (f *settingFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.cache, "cache", string(fleet.CacheNone), "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'")
 	fl.Var(f.cacheSize, "cache-size", "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory")
 	fl.Var(&f.offline, "offline", "allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)")
+	f.keeping.add(c)
 	fl.Var(f.share, "share", "memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much as its memory allows")
 }
 
@@ -71,6 +73,7 @@ func (f *settingFlags) overrides(given func(string) bool) (fleet.Overrides, erro
 	if given("offline") {
 		o.Offline = (*bool)(&f.offline)
 	}
+	o.Keeping = f.keeping.given()
 	return o, nil
 }
 

@@ -107,6 +107,8 @@ type GroupSet struct {
 	Cache     *fleet.CachePolicy `json:"cache,omitempty"`
 	CacheSize *int64             `json:"cache_size,omitempty"`
 	Offline   *bool              `json:"offline,omitempty"`
+
+	fleet.Keeping
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

@@ -2,8 +2,8 @@ package boot
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 
 	"pando/internal/fleet"
 )
@@ -25,13 +25,19 @@ func (m *machine) configure(context.Context) (string, error) {
 		return "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
 	files := withResolver(m.assigned().Files, m.lease)
-	for _, f := range files {
-		if err := root.put(f); err != nil {
+	run, err := openRootDir("/") // where /run still is
+	if err != nil {
+		return "", err
+	}
+	defer run.close()
+	for _, f := range append(files, runFiles(m.lease.Interface)...) {
+		to := root
+		if strings.HasPrefix(f.Path, "/run/") {
+			to = run
+		}
+		if err := to.put(f); err != nil {
 			return "", err
 		}
-	}
-	if err := m.putUnits(); err != nil {
-		return "", err
 	}
 	if err := m.leaveSession(); err != nil {
 		return "", err
@@ -41,21 +47,6 @@ func (m *machine) configure(context.Context) (string, error) {
 		message += ", lines of fstab masked"
 	}
 	return message, nil
-}
-
-// putUnits writes what the image's systemd, udev and network managers read from /run. They are written from
-// the initramfs' side, where /run still is.
-func (m *machine) putUnits() error {
-	run, err := openRootDir("/")
-	if err != nil {
-		return err
-	}
-	defer run.close()
-	var errs []error
-	for _, f := range runFiles(m.lease.Interface) {
-		errs = append(errs, run.put(f))
-	}
-	return errors.Join(errs...)
 }
 
 // leaveSession leaves what the agent has to know.

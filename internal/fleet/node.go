@@ -49,6 +49,8 @@ type Group struct {
 	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
 	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
 	Offline        bool          `json:"offline,omitempty"`         // a node may boot from its disk what it booted last, when no server answers
+
+	Keeping
 }
 
 // CachePolicy says where a node keeps objects that it may need again.

@@ -19,6 +19,8 @@ type Overrides struct {
 	Cache          *CachePolicy   `json:"cache,omitempty"`      // with it the size is the default, and offline no, unless given here
 	CacheSize      *int64         `json:"cache_size,omitempty"` // only with Cache
 	Offline        *bool          `json:"offline,omitempty"`    // only with Cache
+
+	Keeping
 }
 
 // The names of the settings, as files, flags and the API have them.
@@ -38,7 +40,8 @@ const (
 
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
-	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline}
+	return append([]string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare,
+		SettingCache, SettingCacheSize, SettingOffline}, keepingNames()...)
 }
 
 // Of is group g as a node with these overrides has it.
@@ -56,6 +59,7 @@ func (o Overrides) Of(g Group) Group {
 	replace(&g.Share, o.Share)
 	replace(&g.CacheSize, o.CacheSize)
 	replace(&g.Offline, o.Offline)
+	g.Keeping.Merge(o.Keeping)
 	return g
 }
 
@@ -76,6 +80,7 @@ func (o *Overrides) Merge(by Overrides) {
 	pick(&o.Cache, by.Cache)
 	pick(&o.CacheSize, by.CacheSize)
 	pick(&o.Offline, by.Offline)
+	o.Keeping.Merge(by.Keeping)
 }
 
 func pick[T any](value **T, by *T) {
@@ -106,6 +111,10 @@ func (o *Overrides) Drop(name string) error {
 	case SettingOffline:
 		o.Offline = nil
 	default:
+		if f, ok := o.Keeping.Field(name); ok {
+			f.clear()
+			return nil
+		}
 		return fmt.Errorf("there is no setting %q that a node has of its own: they are %q", name, OverrideNames())
 	}
 	return nil
@@ -118,6 +127,9 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 func (o Overrides) Set() []string {
 	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
 		o.Cache != nil, o.CacheSize != nil, o.Offline != nil}
+	for _, f := range o.Keeping.Fields() {
+		set = append(set, f.Set())
+	}
 	var out []string
 	for i, name := range OverrideNames() {
 		if set[i] {

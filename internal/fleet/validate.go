@@ -131,7 +131,7 @@ func (g Group) Validate() error {
 	if err := validRef(g.Image); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
-	if err := g.settings(); err != nil {
+	if err := errors.Join(g.settings(), g.Keeping.together()); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
 	return nil
@@ -159,6 +159,9 @@ func (g Group) settings() error {
 		return fmt.Errorf("share %d bytes: use %d to %d MB, or 0 for the default", g.Share, MinShare/1e6, MaxShare/1e6)
 	}
 	if err := validCache(g); err != nil {
+		return err
+	}
+	if err := g.Keeping.validate(); err != nil {
 		return err
 	}
 	return validWriteLimit(g.WriteLimit)

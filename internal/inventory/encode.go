@@ -51,6 +51,12 @@ type (
 		Cache          *string   `yaml:"cache,omitempty"`
 		CacheSize      *string   `yaml:"cache_size,omitempty"`
 		Offline        *bool     `yaml:"offline,omitempty"`
+		keepingText    `yaml:",inline"`
+	}
+	keepingText struct {
+		StateOn *string   `yaml:"state_on,omitempty"`
+		Persist *[]string `yaml:"persist,omitempty"`
+		Mounts  *[]string `yaml:"mounts,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`
@@ -131,6 +137,7 @@ func groupOverrides(g fleet.Group) fleet.Overrides {
 	if g.Offline {
 		o.Offline = &g.Offline
 	}
+	o.Keeping = g.Keeping
 	return o
 }
 
@@ -139,7 +146,7 @@ func settingsOf(o fleet.Overrides) settingsText {
 		AuthorizedKeys: o.AuthorizedKeys, UnlockRoot: o.UnlockRoot, Offline: o.Offline,
 		RebootAfter: text(o.RebootAfter, fleet.RebootText), WriteLimit: text(o.WriteLimit, asIs[string]),
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
-		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
+		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText), keepingText: keepingText(o.Keeping),
 	}
 }
 

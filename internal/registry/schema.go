@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10},
 }
 
 var eventsSchema = schema{
@@ -120,6 +120,10 @@ CREATE INDEX rollout_nodes_node ON rollout_nodes (node);
 const mainStep9 = `
 ALTER TABLE nodes ADD COLUMN overrides TEXT NOT NULL DEFAULT '';
 CREATE INDEX nodes_serial ON nodes (serial) WHERE serial != '';
+`
+
+const mainStep10 = `
+ALTER TABLE groups ADD COLUMN keeping TEXT NOT NULL DEFAULT '';
 `
 
 const eventsStep1 = `

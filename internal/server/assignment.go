@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/config"
 	"pando/internal/fleet"
+	"pando/internal/nodestate"
 	"pando/internal/registry"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, pac
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    s.configFiles(node, group, b.Addr),
+		Files:    append(s.configFiles(node, group, b.Addr), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})...),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),

@@ -142,7 +142,8 @@ func settingText(g fleet.Group, name string) string {
 	case fleet.SettingOffline:
 		return offlineText(g.Offline)
 	}
-	return ""
+	f, _ := g.Keeping.Field(name)
+	return cmp.Or(f.String(), "none")
 }
 
 func addressText(a netip.Addr) string {
@@ -175,6 +176,10 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("cache", string(was.Cache.Effective()), string(is.Cache.Effective()))
 	d.add("offline", offlineText(was.Offline), offlineText(is.Offline))
 	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
+	before := was.Keeping.Fields()
+	for i, f := range is.Keeping.Fields() {
+		d.add(f.Name, before[i].String(), f.String())
+	}
 	return d
 }
 

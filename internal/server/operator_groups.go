@@ -170,6 +170,8 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.CacheSize != nil {
 		g.CacheSize = *req.CacheSize
 	}
+	g.Keeping.Merge(req.Keeping)
+	g.Keeping = g.Keeping.Normal()
 	return g
 }
 
