@@ -13,13 +13,14 @@ func TestParseState(t *testing.T) {
 		"ceph 10.0.0.1,10.0.0.2:/state name=a": {Kind: StateNetwork, FileSystem: "ceph", What: "10.0.0.1,10.0.0.2:/state", Options: "name=a"},
 		"directory /mnt/site/state":            {Kind: StateDirectory, What: "/mnt/site/state"},
 		"disk":                                 {Kind: StateDisk, FileSystem: "ext4"},
+		"volume 20GB xfs":                      {Kind: StateVolume, FileSystem: "xfs", Size: 20_000_002_048 &^ 4095},
 		"disk xfs":                             {Kind: StateDisk, FileSystem: "xfs"},
 	} {
 		if got, err := ParseState(text); err != nil || got != want {
 			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"nfs", "disk btrfs", "disk xfs xfs", "directory", "directory srv", "directory /proc/1", "nfs a:/b c d", "nfs a:/b x'y",
+	for _, text := range []string{"nfs", "disk btrfs", "volume", "volume 1MB", "volume xfs", "volume 20XB", "disk xfs xfs", "directory", "directory srv", "directory /proc/1", "nfs a:/b c d", "nfs a:/b x'y",
 		"swap a:/b", "nfs a:/b%n"} {
 		if got, err := ParseState(text); err == nil {
 			t.Errorf("%q is %+v, want an error", text, got)

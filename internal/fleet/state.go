@@ -3,7 +3,9 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +18,7 @@ const (
 	StateNetwork   StateKind = "network"   // a directory of each node on a file system that is mounted for it
 	StateDirectory StateKind = "directory" // a directory of each node on a file system that the node has mounted anyway
 	StateDisk      StateKind = "disk"      // a partition of the node that bears StatePartition
+	StateVolume    StateKind = "volume"    // a block device of its own that the server has for it
 )
 
 // StatePartition is the name in the partition table of what state may be kept on.
@@ -27,13 +30,14 @@ type State struct {
 	FileSystem string // to mount, or of a disk: "nfs4", "ext4"
 	What       string // to mount: "10.0.0.1:/srv/state"; of StateDirectory the directory
 	Options    string // of the mount
+	Size       int64  // bytes of a volume
 }
 
 // diskFileSystems are those that a disk gets.
 var diskFileSystems = []string{"ext4", "xfs"}
 
 // ParseState reads where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted for it,
-// "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "" for nowhere.
+// "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", "" for nowhere.
 func ParseState(s string) (State, error) {
 	f := strings.Fields(s)
 	if len(f) == 0 {
@@ -44,7 +48,9 @@ func ParseState(s string) (State, error) {
 	}
 	switch kind := f[0]; {
 	case kind == string(StateDisk):
-		return diskState(s, f[1:])
+		return diskState(s, State{Kind: StateDisk}, f[1:])
+	case kind == string(StateVolume):
+		return volumeState(s, f[1:])
 	case kind == string(StateDirectory):
 		if len(f) != 2 || validPlace(f[1]) != nil {
 			return State{}, fmt.Errorf("state %q: want 'directory /DIR' below a mount of the node", s)
@@ -61,11 +67,44 @@ func ParseState(s string) (State, error) {
 }
 
 func stateError(s string) error {
-	return fmt.Errorf("state %q: want 'nfs SERVER:/DIR [OPTIONS]', 'directory /DIR' or 'disk [ext4|xfs]'", s)
+	return fmt.Errorf("state %q: want 'nfs SERVER:/DIR [OPTIONS]', 'volume SIZE [ext4|xfs]', 'directory /DIR' or 'disk [ext4|xfs]'", s)
 }
 
-func diskState(s string, more []string) (State, error) {
-	out := State{Kind: StateDisk, FileSystem: diskFileSystems[0]}
+// Bounds of a volume, in bytes. XFS takes no less than 300 MB.
+const (
+	MinVolume int64 = 512e6
+	MaxVolume int64 = 64e12
+)
+
+func volumeState(s string, f []string) (State, error) {
+	if len(f) == 0 {
+		return State{}, fmt.Errorf("state %q: how large? 'volume 20GB'", s)
+	}
+	size, err := ParseSize(f[0])
+	if err != nil {
+		return State{}, fmt.Errorf("state %q: %w", s, err)
+	}
+	if size < MinVolume || size > MaxVolume {
+		return State{}, fmt.Errorf("state %q: use a volume of %s to %s", s, SizeText(MinVolume), SizeText(MaxVolume))
+	}
+	return diskState(s, State{Kind: StateVolume, Size: size}, f[1:])
+}
+
+// ParseSize reads a number of bytes: 512MB, 20GB, 1.5TB, 16GiB.
+func ParseSize(s string) (int64, error) {
+	i := strings.LastIndexAny(s, "0123456789") + 1
+	units := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+	unit, ok := units[strings.ToLower(s[i:])]
+	n, err := strconv.ParseFloat(s[:i], 64)
+	if err != nil || !ok || !(n >= 0) || n*unit > math.MaxInt64/8 {
+		return 0, fmt.Errorf("%q is no size: want a number with MB or GB, such as 20GB", s)
+	}
+	return int64(n*unit) &^ 4095, nil
+}
+
+func diskState(s string, out State, more []string) (State, error) {
+	out.FileSystem = diskFileSystems[0]
 	if len(more) > 1 {
 		return out, stateError(s)
 	}
@@ -75,7 +114,7 @@ func diskState(s string, more []string) (State, error) {
 		}
 	}
 	if len(more) > 0 {
-		return out, fmt.Errorf("state %q: a disk gets ext4 or xfs", s)
+		return out, fmt.Errorf("state %q: it gets ext4 or xfs", s)
 	}
 	return out, nil
 }

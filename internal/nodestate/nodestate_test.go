@@ -22,6 +22,7 @@ func TestFiles(t *testing.T) {
 	for name, k := range map[string]fleet.Keeping{
 		"network":   {StateOn: ptr("nfs 10.0.0.1:/srv/state nconnect=2"), Persist: persist},
 		"disk":      {StateOn: ptr("disk xfs"), Persist: persist},
+		"volume":    {StateOn: ptr("volume 20GB"), Persist: persist},
 		"directory": {StateOn: ptr("directory /mnt/site/state"), Persist: persist, Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
 		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
 			"/dev/disk/by-label/scratch /scratch ext4 nofail", "10.0.0.1:/now /now nfs4 auto"}},
@@ -86,7 +87,7 @@ func TestSeed(t *testing.T) {
 	write(filepath.Join(base, ".new+var+log", "half"), "")
 	run := func() {
 		t.Helper()
-		seed := stateScript[strings.Index(stateScript, "\nseed() {"):]
+		seed := stateScript[strings.Index(stateScript, "\ncopy() {"):]
 		c := exec.Command("sh", "-c", "base="+base+"\nsay() { :; }\nfail() { exit 1; }\n"+seed+"\nseed "+image+" var+log; seed "+dir+"/none none")
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -61,12 +61,15 @@ func stateFiles(in Input) []fleet.File {
 	if st.Kind == fleet.StateDirectory {
 		base = st.What
 	}
-	if st.Kind != fleet.StateDisk { // which is of one node anyway
+	if st.Kind != fleet.StateDisk && st.Kind != fleet.StateVolume { // which are of one node anyway
 		base += "/" + in.Node
 	}
 	files := []fleet.File{
 		file(ownDir+"state.sh", script(in, st, base)),
 		file(unitDir+stateUnit, service(st)),
+	}
+	if st.Kind == fleet.StateVolume {
+		files = append(files, file(unitDir+volumeUnit, volumeService))
 	}
 	for _, d := range dirs {
 		files = append(files, wanted(unitName(d, ".mount"), "local-fs.target", bind(base+"/"+KeptName(d), d))...)
@@ -97,6 +100,10 @@ func script(in Input, st fleet.State, base string) string {
 		} else {
 			set("unit", "")
 		}
+	case fleet.StateVolume:
+		set("what", volumeDevice)
+		set("type", st.FileSystem)
+		set("options", "noatime,discard") // what is deleted is freed on the server
 	case fleet.StateDisk:
 		set("what", "/dev/disk/by-partlabel/"+fleet.StatePartition)
 		set("type", st.FileSystem)
@@ -116,6 +123,9 @@ func service(st fleet.State) string {
 	if st.Kind == fleet.StateDisk { // whose driver udev loads, and whose name it makes
 		after = "After=systemd-udevd.service systemd-udev-trigger.service\n"
 	}
+	if st.Kind == fleet.StateVolume {
+		after = "Wants=" + volumeUnit + "\n"
+	}
 	return `[Unit]
 Description=Pando: node state
 DefaultDependencies=no
@@ -131,6 +141,27 @@ ExecStart=/bin/sh ` + ownDir + `state.sh
 ExecStartPost=-` + ownDir + `pando-init mark state
 `
 }
+
+// The volume's device on the node, and who attaches it.
+const (
+	volumeDevice = "/dev/nbd1"
+	volumeUnit   = "pando-volume.service"
+)
+
+// volumeService is never stopped: nothing conflicts with it, and at the end systemd leaves processes alone whose name begins with '@'.
+const volumeService = `[Unit]
+Description=Pando: the node's volume
+DefaultDependencies=no
+IgnoreOnIsolate=yes
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=@/run/pando/pando-init @pando-volume
+Restart=always
+RestartSec=1
+OOMScoreAdjust=-1000
+LimitMEMLOCK=infinity
+`
 
 // bind puts a kept directory in its place.
 func bind(from, to string) string {

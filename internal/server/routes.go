@@ -21,6 +21,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
 	m.handle("GET /boot/{first}/{second}", s.serveBoot)
+	m.handle("GET "+volumePath, s.serveVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -46,6 +47,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
+	m.handle("POST /v1/node/volume", s.nodeVolume)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }

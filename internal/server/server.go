@@ -17,6 +17,7 @@ import (
 	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/volume"
 )
 
 // Server is a site's server.
@@ -44,6 +45,8 @@ type Server struct {
 	boots       *boots
 	heard       *heard
 	errands     *errands
+	tickets     tickets
+	volumes     *volume.Dir
 	recordings  *recordings
 	rollouts    *rollouts
 	turns       *turns
@@ -104,6 +107,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
+	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy

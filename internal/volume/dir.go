@@ -20,6 +20,8 @@ type Dir struct {
 	path string
 	log  *slog.Logger
 
+	serving sync.WaitGroup
+
 	mu   sync.Mutex
 	held map[string]*volume
 }

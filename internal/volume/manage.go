@@ -16,7 +16,7 @@ func (d *Dir) alone(ctx context.Context, name string, pause bool, do func(ctx co
 	if v.attached() && !pause {
 		return fmt.Errorf("volume %s: %w", name, ErrAttached)
 	}
-	ctx, give, err := v.take(ctx, false)
+	ctx, give, err := v.take(ctx)
 	if err != nil {
 		return err
 	}

@@ -32,15 +32,15 @@ func (v *volume) attached() bool {
 	return v.served
 }
 
-// errTaken ends the connection of who had a volume before.
-var errTaken = errors.New("somebody else has the volume now")
+// ErrTaken ends the connection of who had a volume before.
+var ErrTaken = errors.New("somebody else has the volume now")
 
 // take cuts off who has the volume, and waits for its end. give ends this turn.
-func (v *volume) take(ctx context.Context, serve bool) (turn context.Context, give func(), err error) {
+func (v *volume) take(ctx context.Context) (turn context.Context, give func(), err error) {
 	turn, cut := context.WithCancelCause(ctx)
 	v.mu.Lock()
 	if v.cut != nil {
-		v.cut(errTaken)
+		v.cut(ErrTaken)
 	}
 	v.cut = cut
 	v.mu.Unlock()
@@ -49,9 +49,6 @@ func (v *volume) take(ctx context.Context, serve bool) (turn context.Context, gi
 	case <-turn.Done():
 		return nil, nil, context.Cause(turn)
 	}
-	v.mu.Lock()
-	v.served = serve
-	v.mu.Unlock()
 	return turn, func() {
 		cut(nil)
 		v.mu.Lock()
@@ -64,8 +61,10 @@ func (v *volume) take(ctx context.Context, serve bool) (turn context.Context, gi
 // Serve gives a connection to a volume until either side ends it, or somebody else takes it. The volume is made if it is not there. The
 // other end speaks NBD from its first byte, and has the export called volume.
 func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) error {
+	d.serving.Add(1)
+	defer d.serving.Done()
 	v := d.of(name)
-	ctx, give, err := v.take(ctx, true)
+	ctx, give, err := v.take(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,6 +82,9 @@ func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) err
 		return err
 	}
 	defer up.Close()
+	v.mu.Lock()
+	v.served = true
+	v.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { c.Close(); up.Close() })
 	defer stop()
 	done := make(chan struct{})
@@ -98,6 +100,9 @@ func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) err
 	<-done
 	return context.Cause(ctx)
 }
+
+// Wait returns when nothing is served any more. The contexts of Serve have ended.
+func (d *Dir) Wait() { d.serving.Wait() }
 
 // process is a qemu-storage-daemon for one volume.
 type process struct {
