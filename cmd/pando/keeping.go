@@ -17,7 +17,9 @@ type keepingFlags struct {
 
 // keepingHelp says what each setting is, and calls the flag of a list as one of its items.
 var keepingHelp = map[string]struct{ flag, help string }{
-	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'directory /DIR', or 'disk' for a partition of the " +
+	fleet.SettingWriteLayer: {"write-layer", "what takes the writes to a node's root: tmpfs, zram (compressed memory), or disk for a partition called " +
+		fleet.LayerPartition + ", empty at each boot ('disk keep': as long as the version is the same)"},
+	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
 		"node called " + fleet.StatePartition + "; empty: nowhere"},
 	fleet.SettingPersist: {"persist", "directory that outlives reboots and image changes; one empty: none"},
 	fleet.SettingMounts:  {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},

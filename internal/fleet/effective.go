@@ -69,7 +69,11 @@ func Effective(l Layers) []Value {
 		pick(SettingUnlockRoot, "false", func(g Group) string { return boolText(g.UnlockRoot) }),
 		pick(SettingAuthorizedKeys, "none", func(g Group) string { return keysText(g.AuthorizedKeys) }))
 	for _, name := range keepingNames() {
-		out = append(out, pick(name, "none", func(g Group) string {
+		otherwise := "none"
+		if name == SettingWriteLayer {
+			otherwise = string(LayerTmpfs)
+		}
+		out = append(out, pick(name, otherwise, func(g Group) string {
 			f, _ := g.Keeping.Field(name)
 			return f.String()
 		}))

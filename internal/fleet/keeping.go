@@ -9,16 +9,18 @@ import (
 
 // Keeping is what a group says of what its nodes keep and mount, or a node of itself. Each is a whole value; nil: nothing was said.
 type Keeping struct {
-	StateOn *string   `json:"state_on,omitempty"` // where persistent directories are kept: see ParseState
-	Persist *[]string `json:"persist,omitempty"`  // the directories
-	Mounts  *[]string `json:"mounts,omitempty"`   // file systems to mount, as lines of fstab(5): see ParseMount
+	WriteLayer *string   `json:"write_layer,omitempty"` // what takes the writes to the root: see ParseWriteLayer
+	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
+	Persist    *[]string `json:"persist,omitempty"`     // the directories
+	Mounts     *[]string `json:"mounts,omitempty"`      // file systems to mount, as lines of fstab(5): see ParseMount
 }
 
 // The names of these settings.
 const (
-	SettingStateOn = "state_on"
-	SettingPersist = "persist"
-	SettingMounts  = "mounts"
+	SettingWriteLayer = "write_layer"
+	SettingStateOn    = "state_on"
+	SettingPersist    = "persist"
+	SettingMounts     = "mounts"
 )
 
 // KeepingField is one setting of a Keeping: one of Text and List points at it.
@@ -31,6 +33,7 @@ type KeepingField struct {
 // Fields are the settings, in a fixed order. What they point at is k's.
 func (k *Keeping) Fields() []KeepingField {
 	return []KeepingField{
+		{SettingWriteLayer, &k.WriteLayer, nil},
 		{SettingStateOn, &k.StateOn, nil},
 		{SettingPersist, nil, &k.Persist},
 		{SettingMounts, nil, &k.Mounts},
@@ -120,11 +123,20 @@ func (k Keeping) PersistList() []string { return said(k.Persist) }
 // MountList are the lines of mounts.
 func (k Keeping) MountList() []string { return said(k.Mounts) }
 
+// Layer is what takes the writes to the root.
+func (k Keeping) Layer() WriteLayer {
+	l, _ := ParseWriteLayer(said(k.WriteLayer)) // it was checked when it was set
+	return l
+}
+
 // StateText says where state is kept, "" for nowhere.
 func (k Keeping) StateText() string { return said(k.StateOn) }
 
 // validate says which value cannot be used.
 func (k Keeping) validate() error {
+	if _, err := ParseWriteLayer(said(k.WriteLayer)); err != nil {
+		return err
+	}
 	if _, err := ParseState(k.StateText()); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func TestParseState(t *testing.T) {
 		"ceph 10.0.0.1,10.0.0.2:/state name=a": {Kind: StateNetwork, FileSystem: "ceph", What: "10.0.0.1,10.0.0.2:/state", Options: "name=a"},
 		"directory /mnt/site/state":            {Kind: StateDirectory, What: "/mnt/site/state"},
 		"disk":                                 {Kind: StateDisk, FileSystem: "ext4"},
-		"volume 20GB xfs":                      {Kind: StateVolume, FileSystem: "xfs", Size: 20_000_002_048 &^ 4095},
+		"volume 20GB xfs":                      {Kind: StateVolume, FileSystem: "xfs", Size: 20_000_000_000 &^ 4095},
 		"disk xfs":                             {Kind: StateDisk, FileSystem: "xfs"},
 	} {
 		if got, err := ParseState(text); err != nil || got != want {

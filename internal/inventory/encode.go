@@ -54,9 +54,10 @@ type (
 		keepingText    `yaml:",inline"`
 	}
 	keepingText struct {
-		StateOn *string   `yaml:"state_on,omitempty"`
-		Persist *[]string `yaml:"persist,omitempty"`
-		Mounts  *[]string `yaml:"mounts,omitempty"`
+		WriteLayer *string   `yaml:"write_layer,omitempty"`
+		StateOn    *string   `yaml:"state_on,omitempty"`
+		Persist    *[]string `yaml:"persist,omitempty"`
+		Mounts     *[]string `yaml:"mounts,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`

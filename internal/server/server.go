@@ -47,6 +47,7 @@ type Server struct {
 	errands     *errands
 	tickets     tickets
 	volumes     *volume.Dir
+	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
 	turns       *turns

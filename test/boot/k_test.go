@@ -92,7 +92,7 @@ func (s *site) knownK(name string, v api.Version, agent int64) {
 			bounded++
 		}
 	}
-	disks, err := build.DiskDrivers(s.t.Context(), st, m)
+	disks, err := build.DiskDrivers(s.t.Context(), st, m, build.DiskDriversName)
 	if err != nil {
 		s.t.Fatal(err)
 	}

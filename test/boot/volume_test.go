@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // A node keeps what it says on a volume of its own. While the server is away its writes wait and go on, with nothing lost; when its power is
@@ -16,8 +18,9 @@ func TestRealBootOnAVolume(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	state, persist := "volume 1GB", []string{"/srv/data"}
-	keeping := fleet.Keeping{StateOn: &state, Persist: &persist}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: keeping}); err != nil {
+	layer, limit := "zram", "200m"
+	keeping := fleet.Keeping{StateOn: &state, Persist: &persist, WriteLayer: &layer}
+	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: keeping, WriteLimit: &limit}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 2}, firmware: testkit.BIOS, group: trixie}
@@ -36,7 +39,37 @@ func TestRealBootOnAVolume(t *testing.T) {
 		t.Errorf("the kernel says\n%s", got)
 	}
 	s.run(g, "umount /srv/data && umount /run/pando/state && fsck.ext4 -fn /dev/nbd1")
+	s.fillWriteLayer(n, m, g)
 	s.powerOff(m)
+}
+
+// fillWriteLayer fills what takes the writes to the root, which is compressed memory: the node goes on, the timeline says so before and when it is
+// full, and what is deleted is free memory again.
+func (s *site) fillWriteLayer(n node, m *testkit.Machine, g *testkit.Guest) {
+	s.t.Helper()
+	const inUse = "set -- $(cat /sys/block/zram0/mm_stat); echo $3"
+	empty := figure(s.t, s.run(g, inUse))
+	if got := s.run(g, "dd if=/dev/urandom of=/var/tmp/fill bs=1M 2>&1 || true"); !strings.Contains(got, "No space left") {
+		s.t.Errorf("the write layer takes everything: %s", got)
+	}
+	for _, text := range []string{"% full", "writes fail soon"} {
+		s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return strings.Contains(e.Message, text) })
+	}
+	full := figure(s.t, s.run(s.shell(n), inUse)) // a new login works
+	s.run(g, "rm /var/tmp/fill; sync; sleep 2")
+	if after := figure(s.t, s.run(g, inUse)); full-empty < 100<<20 || after-empty > 20<<20 {
+		s.t.Errorf("memory of the write layer: %d bytes, full %d, freed %d", empty, full, after)
+	}
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Fullness() == fleet.Roomy })
+}
+
+func figure(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // volumeOutage ends the server while a file is written.
