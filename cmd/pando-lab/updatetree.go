@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -40,30 +41,49 @@ func (u *update) base(ctx context.Context) (string, error) {
 	return u.installTree(ctx, dir)
 }
 
-// installTree makes a tree by the recipe: a build that ends when the tree is there leaves it for the next one.
+// installTree makes a tree by the recipe: of a build that ends when the tree is there, a copy is taken before it goes.
 func (l *lab) installTree(ctx context.Context, work string) (string, error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
+	tree := ""
+	var copied error
 	_, err := l.builder(ctx, work, func(o *build.Options) {
 		o.Progress = func(p build.Progress) {
-			if p.Step == build.StepScan {
+			if p.Step == build.StepScan && ctx.Err() == nil {
+				tree, copied = keepTree(ctx, work)
 				enough()
 			}
 		}
 	})
-	if tree := installedTree(work); ctx.Err() != nil && tree != "" {
+	if tree != "" && copied == nil {
 		return tree, nil
 	}
-	return "", fmt.Errorf("install a tree: %w", err)
+	return "", fmt.Errorf("install a tree: %w", cmp.Or(copied, err))
 }
 
-// installedTree is the one tree below a work directory, "" if there is none.
+// keepTree copies the tree that a build below a directory has before it now: layers on top of each other, which the build takes down.
+func keepTree(ctx context.Context, work string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(work, "work", "recipe-*", "root"))
+	if err != nil {
+		return "", err
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("there are %d trees below %s, want one: empty it", len(found), work)
+	}
+	tree := filepath.Join(work, "tree")
+	if err := copyTree(ctx, found[0], tree+".new"); err != nil {
+		return "", err
+	}
+	return tree, os.Rename(tree+".new", tree)
+}
+
+// installedTree is the tree below a work directory, "" if there is none.
 func installedTree(work string) string {
-	found, err := filepath.Glob(filepath.Join(work, "work", "recipe-*", "tree"))
-	if err != nil || len(found) != 1 {
+	tree := filepath.Join(work, "tree")
+	if _, err := os.Stat(tree); err != nil {
 		return ""
 	}
-	return found[0]
+	return tree
 }
 
 func copyTree(ctx context.Context, from, to string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,9 @@ func (a *app) printNodeDiff(n api.NodeDiff) {
 	}
 	if len(n.ArgsGone)+len(n.ArgsNew) > 0 {
 		a.printf("  command line: %s\n", strings.TrimSpace(signed("-", n.ArgsGone)+" "+signed("+", n.ArgsNew)))
+	}
+	if files := append(slices.Clone(n.ConfigOld), n.ConfigGone...); len(files) > 0 {
+		a.printf("  config files: %s\n", strings.Join(files, " "))
 	}
 	if n.Drivers {
 		a.printf("  drivers of the initramfs\n")

@@ -32,6 +32,7 @@ type serveFlags struct {
 	menu, noRouter      bool
 	dashboard           string
 	dashboardOpen       bool
+	logFormat           string
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -58,7 +59,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
 	fl.BoolVar(&f.menu, "pxe-menu", false, "as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file")
 	fl.BoolVar(&f.noRouter, "no-router-answer", false, "let iPXE wait for an IPv6 router, which takes 16 s where there is none")
-	fl.BoolVar(&f.verbose, "verbose", false, "log every request")
+	fl.BoolVar(&f.verbose, "verbose", false, "log every request, and every stage of every boot")
+	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -92,21 +94,35 @@ nothing first; see ` + "`pando up`" + ` for that.`,
 	return c
 }
 
+// log is the server's log, to w.
+func (f *serveFlags) log(w io.Writer) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if f.verbose {
+		o.Level = slog.LevelDebug
+	}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, usagef("--log-format %s: use text or json", f.logFormat)
+}
+
 // serverConfig turns flags into what the server wants; log lines go to logs.
 func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (server.Config, error) {
-	level := slog.LevelInfo
-	if f.verbose {
-		level = slog.LevelDebug
+	log, err := f.log(logs)
+	if err != nil {
+		return server.Config{}, err
 	}
 	cfg := server.Config{
-		Dir: a.data, Release: release, Log: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})),
+		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
 		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.BootFiles == "" {
 		cfg.BootFiles = server.DefaultBootFiles
 	}
-	var err error
 	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
 		return cfg, err
 	}

@@ -220,6 +220,16 @@ func (c *Client) Leases(ctx context.Context) ([]fleet.Lease, error) {
 	return l.Leases, err
 }
 
+// ScrapeTargets lists the booted nodes of a node set ("": all) as Prometheus' HTTP service discovery has them. port is the
+// exporter's; 0: 9100.
+func (c *Client) ScrapeTargets(ctx context.Context, nodes string, port int) ([]ScrapeTarget, error) {
+	q := url.Values{"select": {nodes}}
+	if port != 0 {
+		q.Set("port", strconv.Itoa(port))
+	}
+	return get[[]ScrapeTarget](ctx, c, "/v1/sd", q)
+}
+
 // Policy shows what happens to nodes that nobody knows.
 func (c *Client) Policy(ctx context.Context) (Policy, error) {
 	return get[Policy](ctx, c, "/v1/policy", nil)

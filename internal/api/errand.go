@@ -15,6 +15,7 @@ const (
 	ListDisks    ErrandKind = "disks" // tell which disks there are
 	PrepareCache ErrandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
 	RebootNode   ErrandKind = "reboot"
+	SyncConfig   ErrandKind = "config" // make the config files what the server has for this boot
 )
 
 // Errand is something that an operator wants a running node to do. It comes with the answer to a report.
@@ -39,6 +40,8 @@ type ErrandReport struct {
 	Error string       `json:"error,omitempty"` // why it was not done
 	Hint  string       `json:"hint,omitempty"`
 	Disks []Disk       `json:"disks,omitempty"` // as they are afterwards
+
+	Files []SyncedFile `json:"files,omitempty"` // of SyncConfig: those that were not as they should be
 }
 
 // Disk is a disk or partition of a node.
@@ -77,4 +80,24 @@ func (c *Client) NodeDisks(ctx context.Context, name string) ([]Disk, error) {
 func (c *Client) PrepareNodeCache(ctx context.Context, name string, n NodeCache) ([]Disk, error) {
 	l, err := ask[DiskList](ctx, c, "POST", "/v1/nodes/"+url.PathEscape(name)+"/cache", n)
 	return l.Disks, err
+}
+
+// NodeConfigRequest asks for the config files of the boot that runs. POST /v1/node/config, with the session as bearer.
+type NodeConfigRequest struct {
+	Boot fleet.BootID `json:"boot"`
+}
+
+// NodeConfigResponse answers with all config files of the boot, as they are by now.
+type NodeConfigResponse struct {
+	Files []fleet.File `json:"files"`
+}
+
+// SyncedFile is what a node did about a config file that was not as it should be, or would do.
+type SyncedFile struct {
+	Path  string `json:"path"`
+	New   bool   `json:"new,omitempty"`   // it was not there
+	Error string `json:"error,omitempty"` // why it is still as it was
+
+	Run    string `json:"run,omitempty"`    // command that was run for it; one that several files want is run once
+	Failed string `json:"failed,omitempty"` // how the command failed, with the end of what it printed
 }

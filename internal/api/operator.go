@@ -19,6 +19,9 @@ type Node struct {
 	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
 	Status   *NodeStatus     `json:"status,omitempty"`
 
+	ConfigOld  []string `json:"config_old,omitempty"`  // config files that a running node has otherwise than its next boot; only where one node is shown
+	ConfigGone []string `json:"config_gone,omitempty"` // those that its next boot does not get
+
 	Effective []fleet.Value `json:"effective,omitempty"` // its settings and where each comes from; only where one node is shown
 }
 

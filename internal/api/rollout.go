@@ -42,6 +42,9 @@ type NodeDiff struct {
 	Root        bool     `json:"root,omitempty"`    // another root file system
 	RootFetches int64    `json:"root_fetches,omitempty"`
 
+	ConfigOld  []string `json:"config_old,omitempty"`  // config files that differ; `node sync` brings them before
+	ConfigGone []string `json:"config_gone,omitempty"` // those that it does not get any more
+
 	Packages []PackageChange `json:"packages,omitempty"`
 	Problem  string          `json:"problem,omitempty"` // why packages and bytes are not told
 }

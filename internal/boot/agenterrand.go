@@ -50,10 +50,10 @@ func (a *agent) doErrand(e api.Errand) {
 	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
 	defer cancel()
 	rep := api.ErrandReport{Boot: a.self().Boot, ID: e.ID}
-	if err := a.errand(ctx, e); err != nil {
+	if err := a.errand(ctx, e, &rep); err != nil {
 		rep.Error, rep.Hint = err.Error(), hintOf(err)
 	}
-	if e.Kind != api.RebootNode {
+	if e.Kind == api.ListDisks || e.Kind == api.PrepareCache {
 		rep.Disks = listDisks(sysfs, "/dev", "/proc")
 	}
 	for {
@@ -69,7 +69,7 @@ func (a *agent) doErrand(e api.Errand) {
 	}
 }
 
-func (a *agent) errand(ctx context.Context, e api.Errand) error {
+func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport) (err error) {
 	switch e.Kind {
 	case api.ListDisks:
 		return nil
@@ -79,6 +79,9 @@ func (a *agent) errand(ctx context.Context, e api.Errand) error {
 		if err == nil && !e.DryRun {
 			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on", "")
 		}
+		return err
+	case api.SyncConfig:
+		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
 	case api.RebootNode:
 		_, err := systemctl(ctx, "reboot")

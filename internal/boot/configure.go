@@ -2,10 +2,14 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"pando/internal/fleet"
+	"pando/internal/trace"
+
+	"golang.org/x/sys/unix"
 )
 
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
@@ -30,14 +34,22 @@ func (m *machine) configure(context.Context) (string, error) {
 		return "", err
 	}
 	defer run.close()
+	problems := m.assigned().Problems
 	for _, f := range append(files, runFiles(m.lease.Interface)...) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
 		}
-		if err := to.put(f); err != nil {
+		switch err := to.put(f); {
+		case errors.Is(err, unix.ENOSPC):
 			return "", err
+		case err != nil:
+			problems = append(problems, err.Error())
 		}
+	}
+	for _, p := range problems {
+		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
+			Hint: "correct it with `pando config set`; `pando config render` shows what a node gets"})
 	}
 	if err := m.leaveSession(); err != nil {
 		return "", err

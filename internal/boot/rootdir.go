@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 
 	"pando/internal/fleet"
@@ -66,6 +67,12 @@ func (r *rootDir) put(f fleet.File) error {
 	if !strings.HasPrefix(f.Path, "/") || path.Clean(f.Path) != f.Path || f.Path == "/" {
 		return fmt.Errorf("config file %q: the path is not absolute and clean", f.Path)
 	}
+	if f.Owner != "" {
+		var err error
+		if f.UID, f.GID, err = r.owner(f.Owner); err != nil {
+			return fmt.Errorf("config file %s: %w", f.Path, err)
+		}
+	}
 	dir, err := r.mkdirs(path.Dir(f.Path))
 	if err != nil {
 		return fmt.Errorf("config file %s: %w", f.Path, err)
@@ -77,16 +84,31 @@ func (r *rootDir) put(f fleet.File) error {
 	return nil
 }
 
+// putAt makes the file beside its name and then gives it the name, so that nobody reads half of it.
 func putAt(dir int, base string, f fleet.File) error {
-	if err := unix.Unlinkat(dir, base, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+	beside := ".pando-" + base
+	err := unix.Unlinkat(dir, beside, 0)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	if f.Target != "" {
-		if err := unix.Symlinkat(f.Target, dir, base); err != nil {
-			return err
+		if err = unix.Symlinkat(f.Target, dir, beside); err == nil {
+			err = unix.Fchownat(dir, beside, f.UID, f.GID, unix.AT_SYMLINK_NOFOLLOW)
 		}
-		return unix.Fchownat(dir, base, f.UID, f.GID, unix.AT_SYMLINK_NOFOLLOW)
+	} else {
+		err = writeAt(dir, beside, f)
 	}
+	if err == nil {
+		err = unix.Renameat(dir, beside, dir, base)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, beside, 0)
+		return err
+	}
+	return nil
+}
+
+func writeAt(dir int, base string, f fleet.File) error {
 	fd, err := unix.Openat(dir, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -99,23 +121,21 @@ func putAt(dir int, base string, f fleet.File) error {
 	if err := file.Chown(f.UID, f.GID); err != nil {
 		return err
 	}
-	return unix.Fchmod(fd, f.Mode&0o7777)
+	if err := unix.Fchmod(fd, f.Mode&0o7777); err != nil {
+		return err
+	}
+	return file.Sync()
 }
 
 // edit rewrites a file in place, so that owner, mode and attributes stay. A file that does not exist, or that
 // change leaves as it is, is not touched: touching it would copy it into memory.
 func (r *rootDir) edit(name string, change func(string) string) (bool, error) {
-	in, err := r.open(name, unix.O_RDONLY, 0)
+	data, err := r.read(name)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
-	}
-	data, err := io.ReadAll(in)
-	in.Close()
-	if err != nil {
-		return false, fmt.Errorf("read %s: %w", name, err)
 	}
 	text := change(string(data))
 	if text == string(data) {
@@ -130,4 +150,51 @@ func (r *rootDir) edit(name string, change func(string) string) (bool, error) {
 		return false, fmt.Errorf("write %s: %w", name, err)
 	}
 	return true, nil
+}
+
+// read is a file of the root.
+func (r *rootDir) read(name string) ([]byte, error) {
+	in, err := r.open(name, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// owner is the ids of "user" or "user:group", which are names in the root's own passwd and group files, or numbers.
+func (r *rootDir) owner(text string) (uid, gid int, err error) {
+	user, group, both := strings.Cut(text, ":")
+	if user != "" {
+		if uid, gid, err = r.account("/etc/passwd", user); err != nil {
+			return 0, 0, err
+		}
+	}
+	if both && group != "" {
+		gid, _, err = r.account("/etc/group", group)
+	}
+	return uid, gid, err
+}
+
+// account finds a name in passwd(5), whose third and fourth fields are the ids of user and group, or in group(5).
+func (r *rootDir) account(file, name string) (id, group int, err error) {
+	if id, err := strconv.Atoi(name); err == nil {
+		return id, id, nil
+	}
+	data, err := r.read(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Split(line, ":"); len(f) > 3 && f[0] == name {
+			id, err = strconv.Atoi(f[2])
+			group, _ = strconv.Atoi(f[3]) // of group(5) it is a list of members
+			return id, group, err
+		}
+	}
+	return 0, 0, fmt.Errorf("the image's %s has no %q", file, name)
 }

@@ -21,6 +21,9 @@ type Input struct {
 	Search         []string
 }
 
+// HostKeyPath is where a node has its ssh host key, the one file of Files that is secret.
+const HostKeyPath = "/etc/ssh/ssh_host_ed25519_key"
+
 // Files renders the config files. /etc/resolv.conf is among them only when resolvers are given: otherwise the
 // node takes those that its DHCP tells.
 func Files(in Input) []fleet.File {
@@ -28,8 +31,8 @@ func Files(in Input) []fleet.File {
 		text("/etc/hostname", 0o644, in.Node+"\n"),
 		text("/etc/hosts", 0o644, hosts(in)),
 		text("/etc/machine-id", 0o444, in.MachineID+"\n"),
-		{Path: "/etc/ssh/ssh_host_ed25519_key", Mode: 0o600, Data: in.HostKey},
-		{Path: "/etc/ssh/ssh_host_ed25519_key.pub", Mode: 0o644, Data: in.HostKeyPublic},
+		{Path: HostKeyPath, Mode: 0o600, Data: in.HostKey},
+		{Path: HostKeyPath + ".pub", Mode: 0o644, Data: in.HostKeyPublic},
 	}
 	if len(in.AuthorizedKeys) > 0 {
 		files = append(files, text("/root/.ssh/authorized_keys", 0o600, strings.Join(in.AuthorizedKeys, "\n")+"\n"))
@@ -59,10 +62,10 @@ func hosts(in Input) string {
 
 // names are the full name, if there is one, and the short one.
 func names(in Input) []string {
-	short, _, dotted := strings.Cut(in.Node, ".")
+	first, _, dotted := strings.Cut(in.Node, ".")
 	switch {
 	case dotted:
-		return []string{in.Node, short}
+		return []string{in.Node, first}
 	case in.Domain != "":
 		return []string{in.Node + "." + in.Domain, in.Node}
 	}
@@ -85,4 +88,10 @@ func resolver(in Input) string {
 		fmt.Fprintf(&b, "nameserver %s\n", a)
 	}
 	return b.String()
+}
+
+// short is a host name up to its first dot.
+func short(name string) string {
+	first, _, _ := strings.Cut(name, ".")
+	return first
 }

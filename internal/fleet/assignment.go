@@ -32,6 +32,8 @@ type Assignment struct {
 	RevokedKeys []string `json:"revoked_keys,omitempty"`
 
 	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
+
+	Problems []string `json:"problems,omitempty"` // what the server could not give: the node says so, and boots without
 }
 
 // Cache says where a node keeps objects, and how many bytes of them.
@@ -62,6 +64,8 @@ type File struct {
 	GID    int    `json:"gid,omitempty"`
 	Data   []byte `json:"data,omitempty"`
 	Target string `json:"target,omitempty"` // not empty: a symbolic link to it
+	Owner  string `json:"owner,omitempty"`  // "user:group" of the root, in the place of UID and GID
+	Run    string `json:"run,omitempty"`    // command after it has changed on a running node
 }
 
 // BootID names one attempt to boot, from the first packet to booted: 16 lower-case hex digits.

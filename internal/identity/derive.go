@@ -15,6 +15,7 @@ const (
 	purposeMachineID = "pando machine-id v1\x00"
 	purposeHostKey   = "pando ssh host key v1\x00"
 	purposeSession   = "pando dashboard session v1\x00"
+	purposeConfig    = "pando config digest v1\x00"
 )
 
 // derive is HKDF-SHA-256 (RFC 5869) of the secret for one purpose and one node.
@@ -28,6 +29,9 @@ func (k Keys) derive(purpose, node string, size int) []byte {
 
 // SessionKey keys the codes of the sessions of browsers. It belongs to the site, not to a node.
 func (k Keys) SessionKey() []byte { return k.derive(purposeSession, "", 32) }
+
+// ConfigKey keys the digests under which the content of config files is remembered.
+func (k Keys) ConfigKey() []byte { return k.derive(purposeConfig, "", 32) }
 
 // MachineID is the node's machine-id(5): 32 hex digits, the same in every boot. Like those that systemd makes it is
 // a random UUID in form (version 4).

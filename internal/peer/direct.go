@@ -59,6 +59,7 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	m := w.members[q.Node]
 	m.seen = now
 	w.haves(m, q.Have)
+	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
 	if len(want) == 0 {
@@ -151,10 +152,9 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		if p < 0 {
 			break
 		}
-		s := &x.swarm.pieces[p]
-		s.to[s.copies&1] = x.node.addr
-		s.copies++
-		s.last = now
+		if !x.node.shunned { // what it has is no help to others
+			x.swarm.pieces[p].give(x.node.addr, now)
+		}
 		t.uplink.spend(sending{x.swarm, x.node.addr, p, now}, x.size)
 		out = append(out, p)
 		if len(t.queue) > 1 { // others wait too: one each
@@ -167,6 +167,9 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 // pick is the piece that does most for the swarm: one that nobody has, as near to the front as can be.
 func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	w := x.swarm
+	if x.node.shunned {
+		return t.pickAgain(now, x, taken)
+	}
 	for _, p := range x.want {
 		if w.unseeded(p) || t.lost(now, w, p, x) {
 			return p
@@ -178,21 +181,29 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	if w.first < x.upto && w.first <= w.top+lead && !x.node.have.Has(w.first) {
 		return w.first
 	}
-	best := -1
+	if p := t.pickAgain(now, x, taken); p >= 0 {
+		return p
+	}
+	if w.first < x.upto && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
+		return w.first
+	}
+	return -1
+}
+
+// pickAgain is the piece that was sent least often, if it may go out once more.
+func (t *Tracker) pickAgain(now time.Duration, x *waiting, taken []int) int {
+	w, best := x.swarm, -1
 	for _, p := range x.want {
-		if x.node.have.Has(p) || slices.Contains(taken, p) {
+		if x.node.have.Has(p) || slices.Contains(taken, p) || x.node.shunned && w.unseeded(p) {
 			continue
 		}
-		if s := w.pieces[p]; best < 0 || s.copies < w.pieces[best].copies {
+		if best < 0 || w.pieces[p].copies < w.pieces[best].copies {
 			best = p
 		}
 	}
 	free := len(t.queue) == 0 && !t.busy
 	if best >= 0 && (free || t.again(now, x, best)) {
 		return best
-	}
-	if w.first < x.upto && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
-		return w.first
 	}
 	return -1
 }
@@ -207,6 +218,9 @@ func (t *Tracker) patience(x *waiting) time.Duration {
 func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
 	s := x.swarm.pieces[p]
 	more := s.copies - t.o.Copies + 1
+	if x.node.shunned { // others have it, and give it
+		more = 1
+	}
 	if more > 0 && t.busy {
 		return false
 	}

@@ -1,8 +1,10 @@
 package peer
 
 import (
+	"cmp"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -155,6 +157,19 @@ func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 		s.step.Left = append(s.step.Left, Left{k.addr, slow})
 		s.forget(k)
 	}
+}
+
+// leftNow are the peers that are left at this moment; of many, the last ones.
+func (s *Swarm) leftNow(now time.Duration) (out []netip.AddrPort) {
+	for a, until := range s.left {
+		if until > now {
+			out = append(out, a)
+		} else {
+			delete(s.left, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b netip.AddrPort) int { return cmp.Or(cmp.Compare(s.left[b], s.left[a]), a.Compare(b)) })
+	return out[:min(len(out), maxLeft)]
 }
 
 // ban drops a peer that sent wrong bytes, for as long as this node lives, and has it reported.

@@ -11,6 +11,7 @@ func (w *swarm) add(m *member) {
 	m.at = len(w.all)
 	w.all = append(w.all, m)
 	w.members[m.addr] = m
+	w.judge(m)
 	if m.subnet.IsValid() {
 		w.near[m.subnet] = append(w.near[m.subnet], m)
 	}
@@ -30,10 +31,9 @@ func (w *swarm) remove(m *member) {
 	if m.place != "" {
 		w.places[m.place] = without(w.places[m.place], m)
 	}
-	for p := range w.pieces {
-		if m.have.Has(p) {
-			w.pieces[p].held--
-		}
+	w.leaves(m, nil)
+	if !m.shunned {
+		w.count(m, -1)
 	}
 	w.first = 0 // what only it had is unseeded again
 }
@@ -51,7 +51,7 @@ func (w *swarm) haves(m *member, b Bitmap) {
 		return
 	}
 	for i, x := range b {
-		for changed := x ^ m.have[i]; changed != 0; changed &= changed - 1 {
+		for changed := x ^ m.have[i]; changed != 0 && !m.shunned; changed &= changed - 1 {
 			p := i*8 + bits.TrailingZeros8(changed)
 			if x>>(p&7)&1 == 1 {
 				w.pieces[p].held++
@@ -62,6 +62,59 @@ func (w *swarm) haves(m *member, b Bitmap) {
 		}
 		m.have[i] = x
 	}
+}
+
+// count adds what a member has to what is held, or takes it away.
+func (w *swarm) count(m *member, n int) {
+	for p := range w.pieces {
+		if m.have.Has(p) {
+			w.pieces[p].held += n
+		}
+	}
+}
+
+// leaves takes which peers a member has left: all of them, whatever it said before.
+func (w *swarm) leaves(m *member, left []netip.AddrPort) {
+	left = left[:min(len(left), maxLeft)]
+	old := m.left
+	m.left = nil
+	for _, a := range left {
+		if a != m.addr && !slices.Contains(m.left, a) {
+			m.left = append(m.left, a)
+			w.leavers[a]++
+		}
+	}
+	for _, a := range old {
+		if w.leavers[a]--; w.leavers[a] == 0 {
+			delete(w.leavers, a)
+		}
+	}
+	for _, a := range slices.Concat(old, m.left) {
+		if o := w.members[a]; o != nil {
+			w.judge(o)
+		}
+	}
+}
+
+// shunnedBy is how many nodes must have left one until nothing is thought of what it has. In a small swarm one's word is enough.
+const shunnedBy = 3
+
+// judge decides whether a member is of help to others. Of one that takes pieces and breaks off what it sends, all that it was given
+// is as good as not sent: the server sends it to another.
+func (w *swarm) judge(m *member) {
+	shunned := w.leavers[m.addr] >= min(shunnedBy, 1+len(w.all)/8)
+	switch {
+	case shunned == m.shunned:
+	case shunned:
+		w.count(m, -1)
+		for p := range w.pieces {
+			w.pieces[p].lack(m.addr)
+		}
+		w.first = 0
+	default:
+		w.count(m, 1)
+	}
+	m.shunned = shunned
 }
 
 // far is the share of peers that come from elsewhere when there are enough near by: without them each subnet would be a

@@ -205,7 +205,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		}
 	}
 	if len(a.Want) > 0 {
-		a.Have = s.have
+		a.Have, a.Left = s.have, s.leftNow(now)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }
@@ -306,7 +306,7 @@ func (s *Swarm) alive(now time.Duration) {
 	case now < due:
 		s.wake(due)
 	default:
-		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have}
+		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now)}
 	}
 }
 

@@ -46,7 +46,8 @@ func (n *Node) join() {
 
 // ask puts a question to the tracker. The answer may be held.
 func (n *Node) ask(a Ask) {
-	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Upto: a.Upto, Max: a.Max, Have: slices.Clone(a.Have)}
+	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Upto: a.Upto, Max: a.Max, Have: slices.Clone(a.Have),
+		Left: a.Left}
 	t := n.at()
 	n.asks++
 	number := n.asks

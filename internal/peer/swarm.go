@@ -28,6 +28,7 @@ const (
 	askPause   = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second
+	maxLeft    = 16          // peers that a question names as left
 	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
 
@@ -55,10 +56,11 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Ask is a question to the tracker: which of these pieces may I fetch from the server?
 type Ask struct {
-	Want []int  // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
-	Upto int    // pieces from here on are not wanted yet; 0: all are
-	Max  int    // transfers from the server that this node has room for
-	Have Bitmap // what it has
+	Want []int            // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
+	Upto int              // pieces from here on are not wanted yet; 0: all are
+	Max  int              // transfers from the server that this node has room for
+	Have Bitmap           // what it has
+	Left []netip.AddrPort // peers that it left: what they have is no help to it; at most maxLeft
 }
 
 // Step is what shall be done now. Its slices are valid until the next call of Next.

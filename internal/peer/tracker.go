@@ -52,6 +52,8 @@ type member struct {
 	at      int // its place in all
 	degree  int // about how many peers it has: how often it was named, and others to it
 	waiting *waiting
+	left    []netip.AddrPort // peers that it has left
+	shunned bool             // left by so many that what it has does not count
 }
 
 // swarm is what the tracker knows of the nodes of one pack.
@@ -61,6 +63,7 @@ type swarm struct {
 	all     []*member // in no order, for choosing by chance
 	near    map[netip.Prefix][]*member
 	places  map[string][]*member
+	leavers map[netip.AddrPort]int // members that have left a peer, by its address: it may come and go
 	pieces  []seeded
 	first   int // no piece before it is unseeded
 	top     int // the furthest piece that somebody asked for
@@ -71,7 +74,24 @@ type seeded struct {
 	copies int           // sent by this server
 	last   time.Duration // when the last one was granted
 	to     [2]netip.AddrPort
-	held   int // members that said they have it
+	held   int // members that said they have it, without those that are shunned
+}
+
+// give notes that a copy goes to a node.
+func (s *seeded) give(to netip.AddrPort, now time.Duration) {
+	s.to[s.copies&1] = to
+	s.copies++
+	s.last = now
+}
+
+// lack takes back what a node was given, which is no help to others.
+func (s *seeded) lack(from netip.AddrPort) {
+	for i, to := range s.to {
+		if to == from && i < s.copies {
+			s.copies--
+			s.to[i], s.to[s.copies&1] = s.to[s.copies&1], netip.AddrPort{}
+		}
+	}
 }
 
 // Tracker is the server's part of all swarms. All it knows may be lost at any moment; it learns it again from what nodes
@@ -146,7 +166,7 @@ func (t *Tracker) swarm(key string, pieces int) *swarm {
 			return nil
 		}
 		w = &swarm{key: key, members: map[netip.AddrPort]*member{}, near: map[netip.Prefix][]*member{},
-			places: map[string][]*member{}, pieces: make([]seeded, pieces)}
+			places: map[string][]*member{}, leavers: map[netip.AddrPort]int{}, pieces: make([]seeded, pieces)}
 		t.swarms[key] = w
 	}
 	if len(w.pieces) != pieces {

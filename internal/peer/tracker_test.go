@@ -342,3 +342,76 @@ func TestTrackerRefusesNonsense(t *testing.T) {
 		t.Errorf("%+v, wait %v", a, wait)
 	}
 }
+
+// One that takes pieces and breaks off what it sends is left by those that it sends to. What it was given is as good as not sent,
+// until they think better of it.
+func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
+	tr := newTracker()
+	join(t, tr, 0, 1)
+	a, _, _ := tr.Ask(0, question(1, 0))
+	if len(a.Grant) != grantAlone {
+		t.Fatalf("alone, and granted %v", a.Grant)
+	}
+	for _, p := range a.Grant {
+		tr.Sent("p", at(1), p)
+	}
+	for n := byte(2); n <= 20; n++ {
+		join(t, tr, time.Second, n)
+	}
+	now := time.Second
+	tr.Ask(now, Question{Swarm: "p", Node: at(1), Size: 1000, Ask: Ask{Have: gotAll(40, a.Grant...)}})
+	for n := byte(2); n <= 4; n++ {
+		if w := tr.swarms["p"]; w.members[at(1)].shunned || w.unseeded(0) {
+			t.Fatalf("shunned, and what it has does not count, because %d nodes say so", n-2)
+		}
+		tr.Ask(now, Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(1)}}})
+	}
+	w := tr.swarms["p"]
+	if !w.members[at(1)].shunned || !w.unseeded(0) {
+		t.Fatal("three nodes have left it, and the only copy is still its own")
+	}
+	if a, _, _ := tr.Ask(now, question(5, 0)); !slices.Equal(a.Grant, []int{0}) {
+		t.Errorf("granted %v, want the piece that only the shunned one has", a.Grant)
+	}
+	q := question(1, 0)
+	tr.Busy(true)
+	if a, _, _ := tr.Ask(now+time.Second, q); len(a.Grant) > 0 {
+		t.Errorf("the shunned one was granted %v again, with the uplink full", a.Grant)
+	}
+	tr.Busy(false)
+	tr.Ask(now, Question{Swarm: "p", Node: at(1), Size: 1000, Ask: Ask{Have: gotAll(40, a.Grant...)}})
+	for n := byte(2); n <= 4; n++ {
+		tr.Ask(now, Question{Swarm: "p", Node: at(n), Size: 1000})
+	}
+	if w.members[at(1)].shunned || w.pieces[1].held != 1 || len(w.leavers) != 0 {
+		t.Errorf("nobody has left it: shunned %v, piece 1 held by %d, %v", w.members[at(1)].shunned, w.pieces[1].held, w.leavers)
+	}
+}
+
+// What nodes say of others does not outlive them, and nobody is shunned by his own word or twice by one.
+func TestLeaversAreCountedOnce(t *testing.T) {
+	tr := newTracker()
+	for n := byte(1); n <= 20; n++ {
+		join(t, tr, 0, n)
+	}
+	w := tr.swarms["p"]
+	for range 3 {
+		tr.Ask(0, Question{Swarm: "p", Node: at(2), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(1), at(1), at(2), at(200)}}})
+	}
+	if w.leavers[at(1)] != 1 || w.leavers[at(2)] != 0 {
+		t.Errorf("%v, want one word about the first node and none about who said it", w.leavers)
+	}
+	join(t, tr, 0, 200)
+	tr.Leave("p", at(2))
+	if len(w.leavers) != 0 {
+		t.Errorf("%v of one that is gone", w.leavers)
+	}
+}
+
+func gotAll(pieces int, got ...int) Bitmap {
+	b := NewBitmap(pieces)
+	for _, p := range got {
+		b.Set(p)
+	}
+	return b
+}

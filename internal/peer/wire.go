@@ -39,13 +39,14 @@ type (
 		Banned []netip.Addr     `json:"banned,omitempty"`
 	}
 	askMessage struct {
-		Pack string `json:"pack"`
-		Port uint16 `json:"port"`
-		Size int64  `json:"size"`
-		Want []int  `json:"want,omitempty"`
-		Upto int    `json:"upto,omitempty"`
-		Max  int    `json:"max"`
-		Have Bitmap `json:"have,omitempty"`
+		Pack string           `json:"pack"`
+		Port uint16           `json:"port"`
+		Size int64            `json:"size"`
+		Want []int            `json:"want,omitempty"`
+		Upto int              `json:"upto,omitempty"`
+		Max  int              `json:"max"`
+		Have Bitmap           `json:"have,omitempty"`
+		Left []netip.AddrPort `json:"left,omitempty"`
 	}
 	askReply struct {
 		Grant []int       `json:"grant,omitempty"`

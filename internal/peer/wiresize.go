@@ -12,7 +12,7 @@ func JoinBytes(j Join, out Joined) int64 {
 
 // AskBytes is what a question has on the wire, with what HTTP adds to its answer.
 func AskBytes(q Question) int64 {
-	return headerBytes + encoded(askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have})
+	return headerBytes + encoded(askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left})
 }
 
 // AnswerBytes is what an answer itself has.

@@ -44,10 +44,13 @@ type Boot struct {
 
 	Init     time.Time       // node's Init on the server's clock; zero: not reached
 	Hardware json.RawMessage // as the node reported it
+
+	Server netip.Addr        // of this server, at which the node said hello
+	Config map[string]string // digests of the config files that it was given, by path
 }
 
 const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-	token_used, nonce, session, init, hardware, drivers FROM boots`
+	token_used, nonce, session, init, hardware, drivers, server, config FROM boots`
 
 // BootFilter selects boots. The zero filter selects all.
 type BootFilter struct {
@@ -116,7 +119,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 		return taken(err, "boot", string(b.ID))
 	}
 	_, err := t.exec(`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-		token_used, nonce, session, init, hardware, drivers, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
+		token_used, nonce, session, init, hardware, drivers, server, config, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("create boot %s: %w", b.ID, err)
 	}
@@ -136,7 +139,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 // PutBoot replaces the boot of this id, or says ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
-		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ? WHERE id = ?`, bootValues(b)...)
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ? WHERE id = ?`, bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("change boot %s: %w", b.ID, err)
 	}
@@ -149,15 +152,15 @@ func (t *Tx) PutBoot(b Boot) error {
 func bootValues(b Boot) []any {
 	return []any{b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged), stamp(b.Scripted),
 		string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade), stamp(b.TokenUsed), b.Nonce.bytes(),
-		b.Session.bytes(), stamp(b.Init), string(b.Hardware), strings.Join(b.Drivers, "\n"), string(b.ID)}
+		b.Session.bytes(), stamp(b.Init), string(b.Hardware), strings.Join(b.Drivers, "\n"), addrText(b.Server), pack(b.Config, len(b.Config) == 0), string(b.ID)}
 }
 
 func scanBoot(s scanner) (Boot, error) {
 	var b Boot
-	var mac, addr, hardware, drivers string
+	var mac, addr, hardware, drivers, server, config string
 	var started, exchanged, scripted, made, used, init int64
 	err := s.Scan(&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
-		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers)
+		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers, &server, &config)
 	if err != nil {
 		return b, err
 	}
@@ -170,6 +173,12 @@ func scanBoot(s scanner) (Boot, error) {
 		b.Drivers = strings.Split(drivers, "\n")
 	}
 	if b.Addr, err = parseAddr(addr); err != nil {
+		return b, err
+	}
+	if b.Server, err = parseAddr(server); err == nil {
+		err = unpack(config, &b.Config)
+	}
+	if err != nil {
 		return b, err
 	}
 	b.MAC, err = fleet.ParseMAC(mac)

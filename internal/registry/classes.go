@@ -59,7 +59,7 @@ func (t *Tx) DeleteClass(name string) error {
 	if n == 0 {
 		return notFound("class", name)
 	}
-	return nil
+	return t.endScope(fleet.ForClass, name)
 }
 
 func scanClass(s scanner) (fleet.Class, error) {

@@ -85,7 +85,7 @@ func (t *Tx) DeleteGroup(name string) error {
 	if _, err := t.exec(`DELETE FROM groups WHERE name = ?`, name); err != nil {
 		return fmt.Errorf("delete group %s: %w", name, err)
 	}
-	return nil
+	return t.endScope(fleet.ForGroup, name)
 }
 
 func scanGroup(s scanner) (fleet.Group, error) {

@@ -161,6 +161,9 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		if _, err := t.exec(`UPDATE boots SET node = ? WHERE node = ?`, n.Name, name); err != nil {
 			return fmt.Errorf("rename node %s: %w", name, err)
 		}
+		if err := t.moveScope(name, n.Name); err != nil {
+			return err
+		}
 		if _, err := t.exec(`UPDATE OR REPLACE rollout_nodes SET node = ? WHERE node = ?`, n.Name, name); err != nil {
 			return fmt.Errorf("rename node %s: %w", name, err)
 		}
@@ -183,7 +186,7 @@ func (t *Tx) DeleteNode(name string) error {
 	if n == 0 {
 		return notFound("node", name)
 	}
-	return nil
+	return t.endScope(fleet.ForNode, name)
 }
 
 // checkNode says what keeps n from standing in the record in the place of the node called old ("": a new one).

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11},
 }
 
 var eventsSchema = schema{
@@ -123,6 +123,14 @@ CREATE INDEX nodes_serial ON nodes (serial) WHERE serial != '';
 `
 
 const mainStep10 = `
+CREATE TABLE config_files (
+	scope TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (scope, path)
+) STRICT;
+ALTER TABLE boots ADD COLUMN server TEXT NOT NULL DEFAULT '';
+ALTER TABLE boots ADD COLUMN config TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep11 = `
 ALTER TABLE groups ADD COLUMN keeping TEXT NOT NULL DEFAULT '';
 `
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/config"
 	"pando/internal/fleet"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
@@ -16,15 +15,17 @@ import (
 
 // assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
 // kernel and modules of the booted version belong to its root.
-func (s *Server) assign(b registry.Boot, node fleet.Node, group fleet.Group, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
+func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
+	node, group := n.node, n.group
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    append(s.configFiles(node, group, b.Addr), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})...),
+		Files:    append(set.plain(), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})...),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.Layer(), RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
+		Problems: set.problems,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {
@@ -38,18 +39,4 @@ func (s *Server) rebootAfter(g fleet.Group) time.Duration {
 		return g.RebootAfter
 	}
 	return s.cfg.RebootAfter
-}
-
-// configFiles renders the config files of a node.
-func (s *Server) configFiles(node fleet.Node, group fleet.Group, addr netip.Addr) []fleet.File {
-	in := config.Input{Node: node.Name, Address: node.Address, MachineID: s.keys.MachineID(node.Name), AuthorizedKeys: group.AuthorizedKeys}
-	in.HostKey, in.HostKeyPublic = s.keys.HostKey(node.Name)
-	if s.givesAddresses() {
-		for _, n := range s.cfg.DHCP.Subnets {
-			if n.Prefix.Contains(addr) {
-				in.Domain, in.DNS, in.Search = n.Domain, n.DNS, n.Search
-			}
-		}
-	}
-	return config.Files(in)
 }

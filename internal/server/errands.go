@@ -25,7 +25,8 @@ type errands struct {
 
 type errand struct {
 	api.Errand
-	done chan api.ErrandReport
+	done   chan api.ErrandReport
+	config map[string]string // digests of the config files that the node was handed for it
 }
 
 // give returns what a boot has to do, nil for nothing. It is given until the node has reported it: the answer that
@@ -44,7 +45,7 @@ func (e *errands) ask(ctx context.Context, boot fleet.BootID, what api.Errand) (
 	if what.ID == "" {
 		what.ID = rand.Text()
 	}
-	x := &errand{what, make(chan api.ErrandReport, 1)}
+	x := &errand{Errand: what, done: make(chan api.ErrandReport, 1)}
 	e.mu.Lock()
 	if e.open == nil {
 		e.open = map[fleet.BootID]*errand{}
@@ -89,8 +90,30 @@ func (e *errands) report(r api.ErrandReport) {
 	}
 }
 
-// Bounds of a node's list of disks.
-const maxDisks = 256
+// handed notes what config files a node was handed for its errand.
+func (e *errands) handed(boot fleet.BootID, digests map[string]string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.open[boot]; x != nil {
+		x.config = digests
+	}
+}
+
+// wasHanded returns it, and whether the node was only to look; nil when the report is about something else.
+func (e *errands) wasHanded(r api.ErrandReport) (digests map[string]string, dryRun bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.open[r.Boot]; x != nil && x.ID == r.ID && x.Kind == api.SyncConfig && r.Error == "" {
+		return x.config, x.DryRun
+	}
+	return nil, false
+}
+
+// Bounds of a node's lists.
+const (
+	maxDisks  = 256
+	maxSynced = 1024
+)
 
 // nodeErrand answers POST /v1/node/errand.
 func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
@@ -112,6 +135,16 @@ func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
 		for _, p := range []*string{&d.Name, &d.Model, &d.Of, &d.Has, &d.Used} {
 			*p = clip(*p, 256)
 		}
+	}
+	rep.Files = rep.Files[:min(len(rep.Files), maxSynced)]
+	for i := range rep.Files {
+		f := &rep.Files[i]
+		for _, p := range []*string{&f.Path, &f.Error, &f.Run, &f.Failed} {
+			*p = clip(*p, maxMessage)
+		}
+	}
+	if err := s.synced(r.Context(), rep); err != nil {
+		return err
 	}
 	s.errands.report(rep)
 	w.WriteHeader(http.StatusNoContent)

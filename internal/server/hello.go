@@ -84,22 +84,25 @@ func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
 // redeem makes the session and the assignment. The boot's mu is held.
 func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, at netip.Addr) (api.HelloResponse, error) {
 	var resp api.HelloResponse
-	node, group, err := s.member(ctx, c.mac)
+	n, err := s.helloConfig(ctx, c, req.Hardware, at)
 	if err != nil {
 		return resp, err
 	}
+	node := n.node
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
 	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
-	resp.Assignment, resp.Signature, err = s.assign(c.boot, node, group, pack, at)
+	set := s.configs.render(n, nil)
+	resp.Assignment, resp.Signature, err = s.assign(c.boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
-		b.Node, b.TokenUsed, b.Hardware = node.Name, s.now(), hardware
+		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
+		b.Config = s.configs.digests(set.plain())
 		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
 	})
 	if err != nil {
@@ -112,6 +115,24 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	}
 	s.touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	return resp, nil
+}
+
+// helloConfig is what the config files of a boot are made of that says hello. The boot's mu is held.
+func (s *Server) helloConfig(ctx context.Context, c *current, h fleet.Hardware, at netip.Addr) (nodeConfig, error) {
+	node, group, err := s.member(ctx, c.mac)
+	n := nodeConfig{node: node, group: group, boot: c.boot}
+	if err != nil {
+		return n, err
+	}
+	n.boot.Server = at
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		all, err := tx.ConfigFiles()
+		if err != nil {
+			return err
+		}
+		return n.of(tx, h, all)
+	})
+	return n, err
 }
 
 // member returns the adopted node that has a MAC, and its group with what the node has otherwise.

@@ -21,6 +21,7 @@ const observeTime = 2 * time.Second
 // sawDHCP takes notice of a packet: which address the machine has, and which boot the packet belongs to. The answer
 // leaves after it returns, so the record is there before the machine can act on the answer.
 func (s *Server) sawDHCP(seen dhcp.Seen) {
+	s.countDHCP(seen)
 	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
 	if !seen.Client.Boots() {
 		return
@@ -114,6 +115,7 @@ func (s *Server) dhcpDone(ctx context.Context, c *current, addr netip.Addr) {
 
 // sentFile takes notice of a finished TFTP transfer.
 func (s *Server) sentFile(t tftp.Transfer) {
+	s.countTFTP(t)
 	if t.Probe() || t.Size == 0 && t.Err != nil {
 		s.log.Debug("tftp: no transfer", "peer", t.Peer, "name", t.Name, "err", t.Err)
 		return

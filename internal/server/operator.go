@@ -16,7 +16,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return []operatorRoute{
+	return append(o.configRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -77,6 +77,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/tokens", answer(o.createToken)},
 		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
+		{"GET", "/v1/sd", answer(o.scrapeTargets)},
 		{"GET", "/v1/keys", answer(o.showKeys)},
 		{"POST", "/v1/keys", answer(o.createKey)},
 		{"POST", "/v1/keys/{name}/rotate", answer(o.rotateKey)},
@@ -87,7 +88,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}
+	}...)
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a

@@ -34,6 +34,13 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 			if err != nil {
 				return err
 			}
+			b, err := latestBoot(tx, v.Node)
+			if err != nil {
+				return err
+			}
+			if v.ConfigOld, v.ConfigGone, err = o.configState(tx, v.Node, b); err != nil {
+				return err
+			}
 			nodes = append(nodes, what{v, args})
 		}
 		return nil
@@ -66,7 +73,7 @@ func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
 
 // nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were made.
 func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known map[[2]fleet.Digest]*api.ImageDiff) (api.NodeDiff, error) {
-	d := api.NodeDiff{Node: n.Name, Running: n.Running, Desired: n.Desired}
+	d := api.NodeDiff{Node: n.Name, Running: n.Running, Desired: n.Desired, ConfigOld: n.ConfigOld, ConfigGone: n.ConfigGone}
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}
@@ -103,7 +110,7 @@ func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known
 			d.Packages, d.RootFetches = c.Packages, c.Root
 		}
 	}
-	d.Changes = n.Drift || len(d.ArgsGone)+len(d.ArgsNew) > 0
+	d.Changes = n.Drift || len(d.ArgsGone)+len(d.ArgsNew)+len(d.ConfigOld)+len(d.ConfigGone) > 0
 	return d, nil
 }
 

@@ -36,6 +36,13 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 			return err
 		}
 		out = views[0]
+		b, err := latestBoot(tx, n)
+		if err != nil {
+			return err
+		}
+		if out.ConfigOld, out.ConfigGone, err = o.configState(tx, n, b); err != nil {
+			return err
+		}
 		out.Effective, err = o.effective(tx, out)
 		return err
 	})

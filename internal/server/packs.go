@@ -46,6 +46,13 @@ func (p *packs) look(versions ...fleet.Digest) {
 	}
 }
 
+// waiting is how many versions are to be looked at.
+func (p *packs) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.dirty)
+}
+
 // next takes a version to look at.
 func (p *packs) next() (fleet.Digest, bool) {
 	p.mu.Lock()

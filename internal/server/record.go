@@ -29,7 +29,7 @@ func (s *Server) record(ctx context.Context, c *current, events ...trace.Event) 
 	all := append(c.waiting, events...)
 	c.waiting = nil
 	if _, err := s.registry.Append(ctx, all...); err != nil {
-		s.log.Error("events lost", "boot", c.boot.ID, "err", err)
+		s.log.Error("events lost", "node", c.boot.Node, "boot", c.boot.ID, "mac", c.mac, "err", err)
 	}
 }
 
@@ -39,7 +39,6 @@ func (s *Server) fail(ctx context.Context, c *current, stage trace.Stage, messag
 		return
 	}
 	c.failure = string(stage) + message
-	s.log.Warn("boot: "+message, "stage", stage, "node", c.boot.Node, "mac", c.mac, "boot", c.boot.ID, "hint", hint)
 	s.record(ctx, c, trace.Event{Stage: stage, Kind: trace.Fail, Message: message, Hint: hint})
 }
 

@@ -48,6 +48,8 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
 	m.handle("POST /v1/node/volume", s.nodeVolume)
+	m.handle("POST /v1/node/config", s.giveConfig)
+	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
@@ -55,6 +57,7 @@ func (s *Server) controlRoutes() http.Handler {
 // socketRoutes is the operator's API for whoever may open the socket.
 func (s *Server) socketRoutes() http.Handler {
 	m := newMux(s.log)
+	m.handle("GET /metrics", s.serveMetrics)
 	s.operator().operatorRoutes(m, func(h handler) handler { return h })
 	return m
 }
@@ -76,6 +79,7 @@ type operator struct {
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
 	rollouts   *rollouts
+	configs    *configs
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -85,5 +89,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, configs: s.configs, now: s.now, log: s.log}
 }

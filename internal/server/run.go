@@ -115,11 +115,19 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	l := s.listeners
-	start("data path", func(ctx context.Context) error { return s.serve(ctx, l.data, s.dataRoutes(), nil) })
-	start("control channel", func(ctx context.Context) error { return s.serve(ctx, l.control, s.controlRoutes(), secure) })
-	start("operator's socket", func(ctx context.Context) error { return s.serve(ctx, l.socket, s.socketRoutes(), nil) })
+	start("data path", func(ctx context.Context) error {
+		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
+	})
+	start("control channel", func(ctx context.Context) error {
+		return s.serve(ctx, l.control, s.metrics.HTTP("control", s.controlRoutes()), secure)
+	})
+	start("operator's socket", func(ctx context.Context) error {
+		return s.serve(ctx, l.socket, s.metrics.HTTP("socket", s.socketRoutes()), nil)
+	})
 	if l.dashboard != nil {
-		start("dashboard", func(ctx context.Context) error { return s.serve(ctx, l.dashboard, pages, nil) })
+		start("dashboard", func(ctx context.Context) error {
+			return s.serve(ctx, l.dashboard, s.metrics.HTTP("dashboard", s.openToThisMachine(pages)), nil)
+		})
 		s.log.Info("dashboard", "url", "http://"+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
@@ -132,6 +140,8 @@ func (s *Server) Run(ctx context.Context) error {
 	start("boot packs", s.packs.run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("rollouts", s.rollouts.run)
+	start("journal", journalist{s}.run)
+	start("metrics", s.weigh)
 	start("store", s.keeper.run)
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
 	<-ctx.Done()

@@ -14,6 +14,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/metrics"
 	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -50,7 +51,10 @@ type Server struct {
 	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
+	configs     *configs
 	turns       *turns
+	metrics     *metrics.Site
+	lookouts    lookouts
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
@@ -73,6 +77,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
 		heard: &heard{}, errands: &errands{}, neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
+	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
+	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -109,6 +115,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
+	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy

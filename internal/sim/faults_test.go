@@ -12,6 +12,8 @@ func TestFaults(t *testing.T) {
 	}{
 		"a fifth of the peers is killed": {Faults{Kill: 0.2, KillAt: unit / 2}, 1.6, 1.3},
 		"ten peers send wrong bytes":     {Faults{Wrong: 10}, 1.9, 1.4},
+		"ten peers break off":            {Faults{Short: 10}, 1.9, 1.5},
+		"a fifth of the peers break off": {Faults{Short: 20}, 9, 9},
 		"ten peers are slow":             {Faults{Slow: 10}, 1.9, 1.4},
 		"a quarter comes late":           {Faults{Late: 50, LateAt: 2 * unit}, 3.2, 1.3},
 		"all trackers are lost":          {Faults{Tracker: unit / 2}, 20, 15},

@@ -152,6 +152,11 @@ func (f *storm) complete(id int32) {
 			f.fail(n, x.fetch, peer.Wrong)
 			return
 		}
+		if f.nodes[x.from].short {
+			f.res.Wasted += int64(x.size)
+			f.fail(n, x.fetch, peer.Broken)
+			return
+		}
 	}
 	had := n.swarm.Missing()
 	n.swarm.Done(f.now, x.fetch)

@@ -27,6 +27,7 @@ type node struct {
 	began   bool
 	dead    bool
 	wrong   bool
+	short   bool
 	slow    bool
 	reads   int           // piece that a read waits for, with Config.Reads
 	ready   time.Duration // when the boot has thought and reads it

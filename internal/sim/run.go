@@ -42,6 +42,7 @@ type Faults struct {
 	Tracker time.Duration // the trackers are lost at this moment; 0: never
 	Slow    int           // nodes with a tenth of the rate
 	Wrong   int           // nodes that send wrong bytes
+	Short   int           // nodes that come first, and break off all that they send
 	Late    int           // nodes that come when LateAt has passed
 	LateAt  time.Duration
 }
@@ -100,7 +101,7 @@ func (c *Config) defaults() error {
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
 		return errors.New("only a boot that reads thinks")
-	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
+	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
 	}
 	return nil

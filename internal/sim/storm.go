@@ -28,6 +28,9 @@ const (
 	lose                    // nothing
 )
 
+// shortAlone is how long those that break off are alone, so that the first copies are theirs.
+const shortAlone = 200 * time.Millisecond
+
 // begin makes the first events.
 func (f *storm) begin() {
 	order := f.rand.Perm(f.Nodes)
@@ -42,10 +45,17 @@ func (f *storm) begin() {
 	for _, i := range wrong {
 		f.nodes[i].wrong = true
 	}
+	short := order[f.Faults.Late+f.Faults.Slow+f.Faults.Wrong:][:f.Faults.Short]
+	for _, i := range short {
+		f.nodes[i].short = true
+	}
 	for _, i := range order {
 		var at time.Duration
-		if slices.Contains(late, i) {
+		switch {
+		case slices.Contains(late, i):
 			at = f.Faults.LateAt
+		case len(short) > 0 && !f.nodes[i].short:
+			at = shortAlone
 		}
 		f.at(at, start, int32(i), 0)
 	}

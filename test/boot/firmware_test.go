@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,13 +62,18 @@ func (s *site) knownNIC(n node) {
 	}
 }
 
-// A node reboots and powers off as any other machine does, says so, and is the same machine afterwards.
+// A node reboots and powers off as any other machine does, says so, and is the same machine afterwards. Its config files are there
+// before its init starts.
 func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 2, 0, 1}, firmware: testkit.BIOS, group: bookworm}
+	s.declare("@"+bookworm, "/etc/lab/place", "{{.Name}} {{.IP}} {{label .Labels \"rack\" \"none\"}}\n", api.ConfigSet{ConfigFile: fleet.ConfigFile{Owner: "daemon:adm", Mode: 0o640}})
+	s.declare("@"+bookworm, "/etc/systemd/system/ssh.service.d/lab.conf", "[Service]\nEnvironment=LAB={{.Group}}\n", api.ConfigSet{})
+	s.declare("all", "/etc/motd", "line\n{{.Labels.row}}\n", api.ConfigSet{})
 	m := s.boot(n)
 	g := s.shell(n)
+	s.haveConfig(n, g)
 	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o 'inet [^ ]*'"
 	before := s.run(g, identity)
 	s.run(g, "touch /root/written")
@@ -93,4 +100,42 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 
 	s.powerOff(m)
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Boot.State == trace.Down })
+}
+
+// declare declares a config file.
+func (s *site) declare(of, path, content string, set api.ConfigSet) {
+	s.t.Helper()
+	var err error
+	set.Path, set.Content = path, []byte(content)
+	if set.For, err = fleet.ParseScope(of); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.API.SetConfigFile(s.t.Context(), set); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// haveConfig checks the files that were declared: one with another owner, one that systemd has read, and one that could not be
+// made, which the timeline tells.
+func (s *site) haveConfig(n node, g *testkit.Guest) {
+	s.t.Helper()
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	want := fmt.Sprintf("%s %s none\ndaemon:adm 640", n.name, addr)
+	if got := s.run(g, "cat /etc/lab/place; stat -c '%U:%G %a' /etc/lab/place"); got != want {
+		s.t.Errorf("/etc/lab/place is\n%s\nwant\n%s", got, want)
+	}
+	if got := s.run(g, "systemctl show ssh -p Environment -p NeedDaemonReload"); got != "Environment=LAB="+bookworm+"\nNeedDaemonReload=no" {
+		s.t.Errorf("systemd has of the drop-in:\n%s", got)
+	}
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	want = "without config file /etc/motd of all:2: {{.Labels.row}}: the node has no row"
+	if !slices.ContainsFunc(b.Events, func(e trace.Event) bool { return e.Stage == trace.Config && e.Message == want }) {
+		s.t.Errorf("the timeline does not tell %q", want)
+	}
 }

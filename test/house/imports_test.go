@@ -49,8 +49,9 @@ var mayImport = []rule{
 	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "source", "api"}},
 	{"boot", []string{"fleet", "chunk", "nbd", "image", "trace", "store", "cache", "media", "blockdev", "peer", "api"}},
 	{"dashboard", []string{"fleet", "trace", "api"}},
+	{"metrics", []string{"fleet", "trace"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
-		"config", "nodestate", "volume", "identity", "build", "dashboard"}},
+		"config", "nodestate", "volume", "identity", "build", "dashboard", "metrics"}},
 	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }

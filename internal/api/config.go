@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"net/url"
+
+	"pando/internal/fleet"
+)
+
+// ConfigList answers GET /v1/config: every declared config file, without content.
+type ConfigList struct {
+	Files []ConfigFile `json:"files"` // by path, and those of one path so that the last one wins
+}
+
+// ConfigFile is a declared config file as the API shows it.
+type ConfigFile struct {
+	fleet.ConfigFile
+	Size  int      `json:"size"`  // bytes of its content
+	Nodes []string `json:"nodes"` // adopted nodes that get it
+}
+
+// ConfigSet is the body of PUT /v1/config: a config file, in the place of another of the same nodes and path.
+type ConfigSet struct {
+	fleet.ConfigFile
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// ConfigDelete is the body of DELETE /v1/config.
+type ConfigDelete struct {
+	For    fleet.Scope `json:"for"`
+	Path   string      `json:"path"`
+	DryRun bool        `json:"dry_run,omitempty"`
+}
+
+// ConfigChange answers both: what changes, and for which nodes.
+type ConfigChange struct {
+	DryRun   bool     `json:"dry_run"`
+	Fields   []string `json:"fields"`
+	Nodes    []string `json:"nodes"`              // whose next boot differs, and that `node sync` brings up to date before
+	Problems []string `json:"problems,omitempty"` // nodes that boot without the file, and why
+}
+
+// NodeConfig answers GET /v1/nodes/{name}/config: the config files of a node as its next boot gets them.
+type NodeConfig struct {
+	Node     string         `json:"node"`
+	Files    []RenderedFile `json:"files"`
+	Problems []string       `json:"problems,omitempty"` // files that it does not get, and why
+}
+
+// RenderedFile is a config file of one node. What is secret is not in it.
+type RenderedFile struct {
+	Path    string   `json:"path"`
+	From    string   `json:"from"` // whose it is: "group:lab"; "every node"
+	Mode    uint32   `json:"mode"`
+	Owner   string   `json:"owner,omitempty"` // "": root
+	Run     string   `json:"run,omitempty"`
+	Secrets []string `json:"secrets,omitempty"` // names of those that are in it
+	Content []byte   `json:"content,omitempty"` // with the names of secrets in the place of their values
+}
+
+// ConfigFiles lists the declared config files, without content.
+func (c *Client) ConfigFiles(ctx context.Context) ([]ConfigFile, error) {
+	l, err := get[ConfigList](ctx, c, "/v1/config", nil)
+	return l.Files, err
+}
+
+// ConfigFile shows one declared config file, with its content.
+func (c *Client) ConfigFile(ctx context.Context, of fleet.Scope, path string) (ConfigFile, error) {
+	return get[ConfigFile](ctx, c, "/v1/config/file", url.Values{"for": {of.String()}, "path": {path}})
+}
+
+// SetConfigFile declares a config file.
+func (c *Client) SetConfigFile(ctx context.Context, s ConfigSet) (ConfigChange, error) {
+	return ask[ConfigChange](ctx, c, "PUT", "/v1/config", s)
+}
+
+// DeleteConfigFile takes a declared config file away. A running node has it until it is rebooted.
+func (c *Client) DeleteConfigFile(ctx context.Context, d ConfigDelete) (ConfigChange, error) {
+	return ask[ConfigChange](ctx, c, "DELETE", "/v1/config", d)
+}
+
+// NodeConfig shows the config files of a node.
+func (c *Client) NodeConfig(ctx context.Context, node string) (NodeConfig, error) {
+	return get[NodeConfig](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/config", nil)
+}
+
+// SyncRequest is the body of POST /v1/nodes/sync.
+type SyncRequest struct {
+	Select string `json:"select"`
+	DryRun bool   `json:"dry_run,omitempty"` // only tell which files are not as they should be
+}
+
+// SyncList answers it, when every node has answered or was given up.
+type SyncList struct {
+	DryRun bool       `json:"dry_run"`
+	Nodes  []NodeSync `json:"nodes"`
+}
+
+// NodeSync is what one node did.
+type NodeSync struct {
+	Node     string       `json:"node"`
+	Off      bool         `json:"off,omitempty"` // it does not run; its next boot brings its files
+	Files    []SyncedFile `json:"files,omitempty"`
+	Problems []string     `json:"problems,omitempty"` // files that the server cannot make for it
+	Error    string       `json:"error,omitempty"`    // why nothing is known
+	Hint     string       `json:"hint,omitempty"`
+}
+
+// SyncNodes makes the config files of running nodes what their next boot would get, and runs the commands of those that changed. It
+// takes until every node has spoken, about a minute.
+func (c *Client) SyncNodes(ctx context.Context, s SyncRequest) ([]NodeSync, error) {
+	l, err := ask[SyncList](ctx, c, "POST", "/v1/nodes/sync", s)
+	return l.Nodes, err
+}

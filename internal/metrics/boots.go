@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// bootBuckets are seconds from a boot's first packet to its default target: from a small machine that finds its root in
+// its cache to one that waits in a storm behind a slow link.
+var bootBuckets = []float64{5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800}
+
+// nativeFactor is how much wider a native bucket is than the one before it, for readers that ask for those.
+const nativeFactor = 1.1
+
+// maxBoots bounds the boots that are followed at once. One that is forgotten is read again when it goes on.
+const maxBoots = 16384
+
+// sources are where bytes come from. What a node calls otherwise is counted under "other".
+var sources = []string{trace.SourceK, "server", "bucket", "peer", "cache", "zero", "disk"}
+
+// bootMeters count boots from their events.
+type bootMeters struct {
+	ended    *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	bytes    *prometheus.CounterVec
+	took     *prometheus.HistogramVec
+
+	mu    *sync.Mutex
+	known map[fleet.BootID]*followed
+	order *recent[fleet.BootID]
+	runs  *recent[Run]
+}
+
+// followed is a boot that goes on.
+type followed struct {
+	progress trace.Progress
+	counted  trace.State // the outcome that was counted
+}
+
+func newBootMeters() bootMeters {
+	m := bootMeters{mu: &sync.Mutex{}, known: map[fleet.BootID]*followed{}, order: &recent[fleet.BootID]{most: maxBoots},
+		runs:     &recent[Run]{most: maxRuns},
+		ended:    counter("pando_boots_total", "Boots by outcome: booted, or failed. One that failed and then went on counts for both.", append(runNames, "outcome")...),
+		failures: counter("pando_boot_failures_total", "Failures of boots by the stage that failed. A stage that fails again counts again.", "stage"),
+		bytes: counter("pando_boot_bytes_total", "Bytes that nodes received for their boots and while they ran, by source: k (boot loader, kernel and "+
+			"initramfs), server, bucket, peer, cache (their own disks'), zero (read, and never sent).", "source"),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pando_boot_duration_seconds",
+			Help:    "Time of boots from the first packet to the default target.",
+			Buckets: bootBuckets, NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: 60}, runNames),
+	}
+	for _, s := range append(sources, "other") {
+		m.bytes.WithLabelValues(s)
+	}
+	for _, s := range trace.Stages() {
+		m.failures.WithLabelValues(string(s))
+	}
+	return m
+}
+
+func (m *bootMeters) all() []prometheus.Collector {
+	return []prometheus.Collector{m.ended, m.failures, m.bytes, m.took}
+}
+
+// Boots is what is known of a boot when an event of it comes.
+type Boots interface {
+	Before(e trace.Event) (trace.Progress, error) // the fold of the boot's events before this one
+	Run(id fleet.BootID) (Run, error)
+}
+
+// Event counts an event of a boot.
+func (s *Site) Event(e trace.Event, boots Boots) error {
+	if e.Boot == "" || e.Stage == trace.Rollout {
+		return nil
+	}
+	m := &s.boots
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, err := m.follow(e, boots)
+	if err != nil {
+		return err
+	}
+	before := f.progress
+	before.Bytes = cloned(f.progress.Bytes)
+	f.progress.Apply(e)
+	m.count(before.Bytes, f.progress.Bytes)
+	if e.Kind == trace.Fail && trace.Rank(e.Stage) >= 0 {
+		m.failures.WithLabelValues(string(e.Stage)).Inc()
+	}
+	state := f.progress.State
+	if state == before.State || state != trace.Up && state != trace.Failed {
+		return nil
+	}
+	run, err := boots.Run(e.Boot)
+	if err != nil {
+		return err
+	}
+	m.end(f, run, state)
+	return nil
+}
+
+// follow finds a boot, or reads what is known of it.
+func (m *bootMeters) follow(e trace.Event, boots Boots) (*followed, error) {
+	if gone, forget := m.order.use(e.Boot); forget {
+		delete(m.known, gone)
+	}
+	if f := m.known[e.Boot]; f != nil {
+		return f, nil
+	}
+	p, err := boots.Before(e)
+	if err != nil {
+		return nil, err
+	}
+	f := &followed{progress: p}
+	if !p.Ready.IsZero() {
+		f.counted = trace.Up
+	} else if p.State == trace.Failed {
+		f.counted = trace.Failed
+	}
+	m.known[e.Boot] = f
+	return f, nil
+}
+
+// end counts the outcome of a boot, each once.
+func (m *bootMeters) end(f *followed, run Run, state trace.State) {
+	if f.counted == state || f.counted == trace.Up {
+		return
+	}
+	f.counted = state
+	if gone, forget := m.runs.use(run); forget {
+		m.took.DeleteLabelValues(gone.labels()...)
+		for _, outcome := range []string{string(trace.Up), string(trace.Failed)} {
+			m.ended.DeleteLabelValues(append(gone.labels(), outcome)...)
+		}
+	}
+	m.ended.WithLabelValues(append(run.labels(), string(state))...).Inc()
+	if state == trace.Up {
+		m.took.WithLabelValues(run.labels()...).Observe(max(f.progress.Elapsed(), time.Duration(0)).Seconds())
+	}
+}
+
+// count adds what came since.
+func (m *bootMeters) count(before, now map[string]int64) {
+	for source, n := range now {
+		if d := n - before[source]; d > 0 {
+			m.bytes.WithLabelValues(sourceLabel(source)).Add(float64(d))
+		}
+	}
+}
+
+func sourceLabel(source string) string {
+	for _, s := range sources {
+		if s == source {
+			return s
+		}
+	}
+	return "other"
+}
+
+func cloned(m map[string]int64) map[string]int64 {
+	out := make(map[string]int64, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}

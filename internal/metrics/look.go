@@ -1,0 +1,196 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pando/internal/trace"
+)
+
+// Look is how a site stands at one moment.
+type Look struct {
+	Nodes      map[Standing]int    // adopted ones
+	Discovered int                 // machines that wait to be adopted
+	Stages     map[trace.Stage]int // adopted nodes on their way, or stuck there
+	Drift      map[string]int      // nodes that run another version than their next boot gets, by group
+	Silent     map[string]int      // booted nodes that nothing was heard of for a while, by group
+	Degraded   map[string]int      // booted nodes with failed units, by group
+	Rejected   int64               // objects with wrong bytes that the nodes' latest boots refused
+	Rollouts   map[string]int      // live ones by state
+
+	Leases map[string]int // by state: active, expired, bad
+	Range  int            // addresses that can be given out
+
+	Loading, Waiting, Slots int           // of the queue for kernel and initramfs
+	Expect                  time.Duration // until the next that asks would load
+	Packs                   int           // versions whose boot pack is to be looked at
+	Swarm                   int           // nodes in all swarms
+
+	Objects  int   // in the store, as counted last
+	Bytes    int64 // of them
+	Free     int64 // bytes left where the store is
+	Registry map[string]int64
+	Events   int64 // recorded since the registry was made
+}
+
+// Standing is what an adopted node boots and how far it is: booting, failed, booted, down, or new (it never booted).
+type Standing struct {
+	Run
+	State string
+}
+
+// lookTime bounds how long a question waits for the registry.
+const lookTime = 10 * time.Second
+
+// looker asks how the site stands whenever it is asked itself.
+type looker struct {
+	look func(context.Context) (Look, error)
+	log  *slog.Logger
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// What a Look is told as.
+var (
+	nodesDesc      = desc("pando_nodes", "Adopted nodes by group, image and version of their latest boot, and state: booting, failed, booted, down, new.", append(runNames, "state")...)
+	discoveredDesc = desc("pando_nodes_discovered", "Machines that were seen and wait to be adopted.")
+	stagesDesc     = desc("pando_nodes_booting", "Adopted nodes that are booting or failed, by the furthest stage they reached.", "stage")
+	driftDesc      = desc("pando_nodes_drifted", "Booted nodes that run another version than their next boot gets.", "group")
+	silentDesc     = desc("pando_nodes_silent", "Booted nodes that have not reported for four minutes.", "group")
+	degradedDesc   = desc("pando_nodes_degraded", "Booted nodes with failed systemd units.", "group")
+	rejectedDesc   = desc("pando_rejected_objects", "Objects with wrong bytes that nodes refused since they booted.")
+	rolloutsDesc   = desc("pando_rollouts", "Rollouts that have not ended, by state.", "state")
+	leasesDesc     = desc("pando_leases", "DHCP leases by state: active, expired, bad (in use by somebody else).", "state")
+	rangeDesc      = desc("pando_lease_range_addresses", "Addresses that this server's DHCP can give out.")
+	loadsDesc      = desc("pando_kernel_loads", "Nodes in the queue for kernel and initramfs, by state: loading, waiting.", "state")
+	slotsDesc      = desc("pando_kernel_load_slots", "Nodes that may load kernel and initramfs at once.")
+	expectDesc     = desc("pando_kernel_load_wait_seconds", "Time until a node that asks now would load, by the pace of the last ones.")
+	packsDesc      = desc("pando_boot_pack_queue_length", "Versions whose boot pack waits to be looked at.")
+	swarmDesc      = desc("pando_swarm_nodes", "Nodes that take part in a swarm now.")
+	objectsDesc    = desc("pando_store_objects", "Objects in the store, as counted in the last minutes.")
+	storeDesc      = desc("pando_store_size_bytes", "Bytes of the store's objects, as counted in the last minutes.")
+	freeDesc       = desc("pando_store_free_bytes", "Bytes that are free where the store is.")
+	registryDesc   = desc("pando_registry_size_bytes", "Bytes of the registry's files.", "file")
+	eventsDesc     = desc("pando_registry_events_total", "Events of boots that were recorded.")
+	upDesc         = desc("pando_registry_up", "1 if the registry could be read for this answer.")
+)
+
+// Describe is empty: what there is depends on the site.
+func (looker) Describe(chan<- *prometheus.Desc) {}
+
+// Collect asks, and tells. When the registry cannot be read, that is what is told.
+func (l looker) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	k, err := l.look(ctx)
+	up := 1.0
+	if err != nil {
+		l.log.Error("metrics: the registry was not read", "err", err)
+		up = 0
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(upDesc, up)
+	if err != nil {
+		return
+	}
+	k.tellNodes(gauge)
+	k.tellParts(gauge)
+	out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(k.Events))
+}
+
+// tell is one gauge.
+type tell func(d *prometheus.Desc, v float64, labels ...string)
+
+func (k Look) tellNodes(gauge tell) {
+	for s, n := range folded(k.Nodes) {
+		gauge(nodesDesc, float64(n), append(s.labels(), s.State)...)
+	}
+	gauge(discoveredDesc, float64(k.Discovered))
+	for _, s := range trace.Stages() {
+		gauge(stagesDesc, float64(k.Stages[s]), string(s))
+	}
+	for d, by := range map[*prometheus.Desc]map[string]int{driftDesc: k.Drift, silentDesc: k.Silent, degradedDesc: k.Degraded} {
+		for group, n := range largest(by) {
+			gauge(d, float64(n), clean(group))
+		}
+	}
+	gauge(rejectedDesc, float64(k.Rejected))
+	for state, n := range k.Rollouts {
+		gauge(rolloutsDesc, float64(n), state)
+	}
+}
+
+func (k Look) tellParts(gauge tell) {
+	for state, n := range k.Leases {
+		gauge(leasesDesc, float64(n), state)
+	}
+	gauge(rangeDesc, float64(k.Range))
+	gauge(loadsDesc, float64(k.Loading), "loading")
+	gauge(loadsDesc, float64(k.Waiting), "waiting")
+	gauge(slotsDesc, float64(k.Slots))
+	gauge(expectDesc, k.Expect.Seconds())
+	gauge(packsDesc, float64(k.Packs))
+	gauge(swarmDesc, float64(k.Swarm))
+	gauge(objectsDesc, float64(k.Objects))
+	gauge(storeDesc, float64(k.Bytes))
+	gauge(freeDesc, float64(k.Free))
+	for file, n := range k.Registry {
+		gauge(registryDesc, float64(n), file)
+	}
+}
+
+// other is the label of what has none of its own.
+const other = "other"
+
+// folded bounds the series: the standings with the most nodes, and the rest by their state.
+func folded(nodes map[Standing]int) map[Standing]int {
+	if len(nodes) <= maxRuns {
+		return nodes
+	}
+	keys := make([]Standing, 0, len(nodes))
+	for s := range nodes {
+		keys = append(keys, s)
+	}
+	slices.SortFunc(keys, func(a, b Standing) int {
+		return cmp.Or(nodes[b]-nodes[a], cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.State, b.State))
+	})
+	out := make(map[Standing]int, maxRuns)
+	for i, s := range keys {
+		n := nodes[s]
+		if i >= maxRuns {
+			s.Run = Run{other, other, other}
+		}
+		out[s] += n
+	}
+	return out
+}
+
+// largest bounds the series of groups likewise.
+func largest(groups map[string]int) map[string]int {
+	if len(groups) <= maxRuns {
+		return groups
+	}
+	keys := make([]string, 0, len(groups))
+	for g := range groups {
+		keys = append(keys, g)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(groups[b]-groups[a], cmp.Compare(a, b)) })
+	out := make(map[string]int, maxRuns)
+	for i, g := range keys {
+		n := groups[g]
+		if i >= maxRuns {
+			g = other
+		}
+		out[g] += n
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// syncAtOnce is how many nodes are waited for at a time.
+const syncAtOnce = 256
+
+// digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at secrets.
+func (c *configs) digests(files []fleet.File) map[string]string {
+	out := make(map[string]string, len(files))
+	key := c.keys.ConfigKey()
+	for _, f := range files {
+		h := hmac.New(sha256.New, key)
+		fmt.Fprintf(h, "%s\n%o %s %d\n", f.Path, f.Mode, f.Owner, len(f.Data))
+		h.Write(f.Data)
+		out[f.Path] = hex.EncodeToString(h.Sum(nil)[:8])
+	}
+	return out
+}
+
+// configChanges tells which files of a boot are not what the node would be given now: those that are new or other, and those that
+// are declared no more.
+func configChanges(has, gets map[string]string) (old, gone []string) {
+	for _, path := range slices.Sorted(maps.Keys(gets)) {
+		if has[path] != gets[path] {
+			old = append(old, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(has)) {
+		if _, still := gets[path]; !still {
+			gone = append(gone, path)
+		}
+	}
+	return old, gone
+}
+
+// giveConfig answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it says that it is in place.
+func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.NodeConfigRequest](w, r)
+	if err != nil {
+		return err
+	}
+	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	if err != nil {
+		return err
+	}
+	if b.Session.IsZero() || credential(r, "Bearer") == "" {
+		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
+	}
+	n, err := s.runningConfig(r.Context(), b)
+	if err != nil {
+		return err
+	}
+	set := s.configs.render(n, nil)
+	s.errands.handed(b.ID, s.configs.digests(set.plain()))
+	return reply(w, api.NodeConfigResponse{Files: set.plain()})
+}
+
+// runningConfig is what the config files of a boot are made of that has a session.
+func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeConfig, err error) {
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		node, err := tx.NodeByMAC(b.MAC)
+		if absent(err) || err == nil && node.State != fleet.Adopted {
+			return api.NewError(api.Unauthorized, "no adopted node has MAC "+b.MAC.String(), "")
+		}
+		if err == nil {
+			n, err = configOf(tx, node, b)
+		}
+		return err
+	})
+	return n, err
+}
+
+// synced notes what a node has of its config files after an errand: all that it was handed, but for what it could not put in place.
+func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
+	handed, dryRun := s.errands.wasHanded(rep)
+	if handed == nil {
+		return nil
+	}
+	differs := map[string]bool{}
+	for _, f := range rep.Files {
+		differs[f.Path] = f.Error != "" || dryRun
+	}
+	c, err := s.boots.byID(ctx, rep.Boot)
+	if err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	return s.boots.save(ctx, c, func(b *registry.Boot) {
+		b.Config = maps.Clone(b.Config)
+		for path, digest := range handed {
+			if differs[path] {
+				continue
+			}
+			if b.Config == nil {
+				b.Config = map[string]string{}
+			}
+			b.Config[path] = digest
+		}
+	})
+}
+
+// syncNodes answers POST /v1/nodes/sync.
+func (o *operator) syncNodes(r *http.Request) (any, error) {
+	req, err := body[api.SyncRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []fleet.Node
+	var boots map[string]registry.Boot
+	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		if nodes, err = selectNodes(tx, req.Select, false); err == nil {
+			boots, err = tx.LatestBoots()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := api.SyncList{DryRun: req.DryRun, Nodes: make([]api.NodeSync, len(nodes))}
+	var all sync.WaitGroup
+	turn := make(chan struct{}, syncAtOnce)
+	for i, n := range nodes {
+		all.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			out.Nodes[i] = o.syncNode(r.Context(), n, boots[n.Name], req.DryRun)
+		})
+	}
+	all.Wait()
+	return out, nil
+}
+
+// syncNode has one node look after its config files.
+func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, dryRun bool) api.NodeSync {
+	out := api.NodeSync{Node: n.Name}
+	if b.Session.IsZero() {
+		out.Off = true
+		return out
+	}
+	rep, err := o.errands.ask(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
+	if err != nil {
+		e := apiError(err)
+		out.Error, out.Hint = e.Message, e.Hint
+		return out
+	}
+	out.Files, out.Error, out.Hint = rep.Files, rep.Error, rep.Hint
+	err = o.reg.View(ctx, func(tx *registry.Tx) error {
+		c, err := configOf(tx, n, b)
+		if err == nil {
+			out.Problems = o.configs.render(c, masked).problems
+		}
+		return err
+	})
+	if err != nil && out.Error == "" {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+// configState tells which config files of a running node are not what it would be given now.
+func (o *operator) configState(tx *registry.Tx, n fleet.Node, b registry.Boot) (old, gone []string, err error) {
+	if b.Session.IsZero() || b.Config == nil {
+		return nil, nil, nil
+	}
+	c, err := configOf(tx, n, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	old, gone = configChanges(b.Config, o.configs.digests(o.configs.render(c, nil).plain()))
+	return old, gone, nil
+}
