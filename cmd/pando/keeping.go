@@ -21,8 +21,12 @@ var keepingHelp = map[string]struct{ flag, help string }{
 		fleet.LayerPartition + ", empty at each boot ('disk keep': as long as the version is the same)"},
 	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
 		"node called " + fleet.StatePartition + "; empty: nowhere"},
-	fleet.SettingPersist: {"persist", "directory that outlives reboots and image changes; one empty: none"},
-	fleet.SettingMounts:  {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
+	fleet.SettingPersist:  {"persist", "directory that outlives reboots and image changes; one empty: none"},
+	fleet.SettingMounts:   {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
+	fleet.SettingSwap:     {"swap", "swap space: none, zram (compressed memory), or disk for a partition called " + fleet.SwapPartition},
+	fleet.SettingUsers:    {"user", "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one empty: none"},
+	fleet.SettingUserKeys: {"user-key", "ssh key of a user, 'NAME ssh-ed25519 AAAA...'; one empty: none"},
+	fleet.SettingSysctl:   {"sysctl", "setting of the kernel, KEY=VALUE, after what nodes have by default; one empty: none"},
 }
 
 func (k *keepingFlags) add(c *cobra.Command) {

@@ -13,6 +13,10 @@ type Keeping struct {
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
 	Persist    *[]string `json:"persist,omitempty"`     // the directories
 	Mounts     *[]string `json:"mounts,omitempty"`      // file systems to mount, as lines of fstab(5): see ParseMount
+	Swap       *string   `json:"swap,omitempty"`        // "zram", "disk", or "none"
+	Users      *[]string `json:"users,omitempty"`       // local users and groups: see ParseUser
+	UserKeys   *[]string `json:"user_keys,omitempty"`   // ssh keys of users, "NAME ssh-ed25519 AAAA..."
+	Sysctl     *[]string `json:"sysctl,omitempty"`      // "KEY=VALUE", after the defaults for nodes
 }
 
 // The names of these settings.
@@ -21,6 +25,10 @@ const (
 	SettingStateOn    = "state_on"
 	SettingPersist    = "persist"
 	SettingMounts     = "mounts"
+	SettingSwap       = "swap"
+	SettingUsers      = "users"
+	SettingUserKeys   = "user_keys"
+	SettingSysctl     = "sysctl"
 )
 
 // KeepingField is one setting of a Keeping: one of Text and List points at it.
@@ -37,6 +45,10 @@ func (k *Keeping) Fields() []KeepingField {
 		{SettingStateOn, &k.StateOn, nil},
 		{SettingPersist, nil, &k.Persist},
 		{SettingMounts, nil, &k.Mounts},
+		{SettingSwap, &k.Swap, nil},
+		{SettingUsers, nil, &k.Users},
+		{SettingUserKeys, nil, &k.UserKeys},
+		{SettingSysctl, nil, &k.Sysctl},
 	}
 }
 
@@ -123,6 +135,33 @@ func (k Keeping) PersistList() []string { return said(k.Persist) }
 // MountList are the lines of mounts.
 func (k Keeping) MountList() []string { return said(k.Mounts) }
 
+// The kinds of swap space.
+const (
+	SwapNone = "none"
+	SwapZram = "zram" // compressed memory, half as large as the memory
+	SwapDisk = "disk" // a partition that bears SwapPartition
+)
+
+// SwapPartition is the name in the partition table of what swap space may be on.
+const SwapPartition = "pando-swap"
+
+// SwapText is the swap space, SwapNone for none.
+func (k Keeping) SwapText() string {
+	if s := said(k.Swap); s != "" {
+		return s
+	}
+	return SwapNone
+}
+
+// SysctlList are the settings of the kernel.
+func (k Keeping) SysctlList() []string { return said(k.Sysctl) }
+
+// UserList are users and groups as they were declared; UserKeyList are keys of users.
+func (k Keeping) UserList() []string { return said(k.Users) }
+
+// UserKeyList are ssh keys with the user before each.
+func (k Keeping) UserKeyList() []string { return said(k.UserKeys) }
+
 // Layer is what takes the writes to the root.
 func (k Keeping) Layer() WriteLayer {
 	l, _ := ParseWriteLayer(said(k.WriteLayer)) // it was checked when it was set
@@ -143,7 +182,13 @@ func (k Keeping) validate() error {
 	if err := validPersist(k.PersistList()); err != nil {
 		return err
 	}
-	return validMounts(k)
+	if err := validUsers(k); err != nil {
+		return err
+	}
+	if s := k.SwapText(); s != SwapNone && s != SwapZram && s != SwapDisk {
+		return fmt.Errorf("swap %q: want none, zram or disk", s)
+	}
+	return errors.Join(validMounts(k), validSysctl(k.SysctlList()))
 }
 
 // together says which values of a group cannot be used beside each other.

@@ -135,6 +135,10 @@ func TestEffective(t *testing.T) {
 		"state_on = disk (group lab)",
 		"persist = none (node) /var/log, /srv/a of group lab",
 		"mounts = none (default)",
+		"swap = none (default)",
+		"users = none (default)",
+		"user_keys = none (default)",
+		"sysctl = none (default)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

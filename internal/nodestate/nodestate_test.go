@@ -26,7 +26,10 @@ func TestFiles(t *testing.T) {
 		"directory": {StateOn: ptr("directory /mnt/site/state"), Persist: persist, Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
 		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
 			"/dev/disk/by-label/scratch /scratch ext4 nofail", "10.0.0.1:/now /now nfs4 auto"}},
-		"nothing": {StateOn: ptr("disk"), Persist: &[]string{}},
+		"users": {Users: &[]string{"group team gid=3000", "alice uid=2000 groups=team,video", "bob uid=2001 home=/srv/bob shell=/bin/sh"},
+			UserKeys: &[]string{"alice ssh-ed25519 AAAA a", "alice ssh-ed25519 BBBB b"}, Swap: ptr("zram"), Mounts: &[]string{"10.0.0.1:/srv /srv nfs"},
+			Sysctl: &[]string{"vm.swappiness=100"}},
+		"nothing": {Swap: ptr("disk"), StateOn: ptr("disk"), Persist: &[]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder

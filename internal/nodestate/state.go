@@ -32,7 +32,9 @@ func Files(in Input) []fleet.File {
 			files = append(files, mountFiles(m, m == carrier)...)
 		}
 	}
-	return files
+	files = append(files, swapFiles(in.Keeping)...)
+	files = append(files, userFiles(in.Keeping)...)
+	return append(files, sysctlFiles(in.Keeping)...)
 }
 
 // carries is the mount that state is kept on, if it is one of the node's.

@@ -19,13 +19,18 @@ func TestRealBootOnAVolume(t *testing.T) {
 	s := newSite(t, "own")
 	state, persist := "volume 1GB", []string{"/srv/data"}
 	layer, limit := "zram", "200m"
-	keeping := fleet.Keeping{StateOn: &state, Persist: &persist, WriteLayer: &layer}
+	keeping := fleet.Keeping{StateOn: &state, Persist: &persist, WriteLayer: &layer, Swap: &layer, Users: &[]string{"alice uid=2000 groups=video"},
+		Sysctl: &[]string{"vm.swappiness=99"}}
 	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: keeping, WriteLimit: &limit}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 2}, firmware: testkit.BIOS, group: trixie}
 	s.announce(n)
 	m, g := s.stateBoot(n)
+	if got := s.run(g, "id alice; stat -c %U /home/alice; grep -c zram /proc/swaps; cat /proc/sys/vm/swappiness /proc/sys/vm/dirty_bytes"); got !=
+		"uid=2000(alice) gid=2000(alice) groups=2000(alice),44(video)\nalice\n1\n99\n268435456\n" {
+		t.Errorf("users, swap and settings of the kernel:\n%s", got)
+	}
 	s.volumeOutage(g)
 	s.run(g, "echo synced > /srv/data/synced; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom of=/srv/data/$i bs=64k count=4; done' > /dev/null 2>&1 &")
 	s.run(g, "until test -e /srv/data/5; do sleep 0.2; done")
