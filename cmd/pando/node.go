@@ -14,7 +14,7 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeCache())
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeCache(), a.nodeState())
 }
 
 func (a *app) nodeList() *cobra.Command {

@@ -107,7 +107,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
 		api.Step{}, trace.Event{}, api.EventList{}, fleet.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
 		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{}, api.ScrapeTarget{},
-		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
+		api.StateList{}, api.StateOf{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{}, api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},

@@ -12,6 +12,7 @@ import (
 	"pando/internal/media"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
@@ -78,6 +79,7 @@ type operator struct {
 	heard      *heard
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
+	volumes    *volume.Dir
 	rollouts   *rollouts
 	configs    *configs
 	now        func() time.Time
@@ -89,5 +91,5 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts, configs: s.configs, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts, configs: s.configs, now: s.now, log: s.log}
 }

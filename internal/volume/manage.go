@@ -84,3 +84,16 @@ func (d *Dir) Copy(ctx context.Context, from, to string) error {
 		})
 	})
 }
+
+// Rename gives a volume another name, which no volume has. Whoever has it is cut off.
+func (d *Dir) Rename(ctx context.Context, from, to string) error {
+	return d.alone(ctx, from, true, func(context.Context) error {
+		if err := d.has(from); err != nil {
+			return err
+		}
+		if d.has(to) == nil {
+			return fmt.Errorf("rename to %s: %w", to, fs.ErrExist)
+		}
+		return put(d.file(from), d.file(to))
+	})
+}
