@@ -17,8 +17,6 @@ type keepingFlags struct {
 
 // keepingHelp says what each setting is, and calls the flag of a list as one of its items.
 var keepingHelp = map[string]struct{ flag, help string }{
-	fleet.SettingWriteLayer: {"write-layer", "what takes the writes to a node's root: tmpfs, zram (compressed memory), or disk for a partition called " +
-		fleet.LayerPartition + ", empty at each boot ('disk keep': as long as the version is the same)"},
 	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
 		"node called " + fleet.StatePartition + "; empty: nowhere"},
 	fleet.SettingPersist:  {"persist", "directory that outlives reboots and image changes; one empty: none"},

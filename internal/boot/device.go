@@ -53,7 +53,7 @@ func (m *machine) swarm() *SwarmConfig {
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
-func (m *machine) mountRoot(ctx context.Context) (string, error) {
+func (m *machine) mountRoot(context.Context) (string, error) {
 	for _, d := range []string{lowerDir, upperDir, newRoot} {
 		_ = unix.Unmount(d, unix.MNT_DETACH) // of an attempt before
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -64,9 +64,12 @@ func (m *machine) mountRoot(ctx context.Context) (string, error) {
 	if err := unix.Mount(rootDevice, lowerDir, kind, unix.MS_RDONLY, ""); err != nil {
 		return "", fmt.Errorf("mount %s on %s: %w", kind, rootDevice, err)
 	}
-	said, err := m.mountUpper(ctx)
-	if err == nil {
-		err = mountOverlay(m.layerDir())
+	limit := m.assigned().WriteLimit
+	if limit == "" {
+		limit = defaultWriteLimit
 	}
-	return kind + ", " + said, err
+	if err := mountOverlay(limit); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, writable up to %s in memory", kind, limit), nil
 }

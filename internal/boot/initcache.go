@@ -57,20 +57,20 @@ func (m *machine) findDisk(ctx context.Context) {
 		maps.Copy(loader.loaded, m.modules.loaded)
 		go func() {
 			defer close(f.done)
-			f.name, f.err = look(ctx, loader, func(names []string) string { return cacheDevice(sysfs, "/dev", names) })
+			f.name, f.err = look(ctx, loader)
 		}()
 	})
 }
 
 // look loads drivers by what the machine has, until the disk is there or nothing new has appeared for a while.
-func look(ctx context.Context, loader *moduleLoader, pick func(names []string) string) (string, error) {
+func look(ctx context.Context, loader *moduleLoader) (string, error) {
 	begun, changed, devices := time.Now(), time.Now(), -1
 	for {
 		aliases := deviceAliases(sysfs)
 		wanted := loader.wanted(aliases)
 		err := loader.load(wanted)
 		blocks := blockDevices(sysfs)
-		if name := pick(blocks); name != "" {
+		if name := cacheDevice(sysfs, "/dev", blocks); name != "" {
 			return name, nil
 		}
 		if n := len(aliases) + len(blocks); len(wanted) > 0 || n != devices {

@@ -23,29 +23,17 @@ func diskList() driverList {
 		ahci ata_piix nvme vmd sd_mod uas usb_storage virtio_blk virtio_scsi vmw_pvscsi hv_storvsc ` + usbHosts)}
 }
 
-// WriteDriversName is the name of the driver part for nodes whose write layer is no tmpfs.
-const WriteDriversName = "write"
-
-// writeList is the content of that part. zram names its compression to the crypto layer of older kernels, which asks for the module.
-func writeList() driverList {
-	return driverList{name: WriteDriversName, unpack: true, devices: strings.Fields(`zram ext4 crc32c_generic lzo_rle lzo zstd`)}
-}
-
-// DiskDrivers makes a driver part of K, DiskDriversName or WriteDriversName. It reads the modules from the version's
+// DiskDrivers makes the driver part of K for nodes that keep a cache on a disk. It reads the modules from the version's
 // own root, so versions need not be built for it; base must come with it.
-func DiskDrivers(ctx context.Context, d *store.Dir, m image.Manifest, part string) (DriverCPIO, error) {
-	list := diskList()
-	if part == WriteDriversName {
-		list = writeList()
-	}
-	out, err := driversFromRoot(ctx, d, m, list)
+func DiskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (DriverCPIO, error) {
+	out, err := diskDrivers(ctx, d, m)
 	if err != nil {
-		return out, fmt.Errorf("drivers %s of kernel %s: %w", part, m.Kernel.Release, err)
+		return out, fmt.Errorf("disk drivers of kernel %s: %w", m.Kernel.Release, err)
 	}
 	return out, nil
 }
 
-func driversFromRoot(ctx context.Context, d *store.Dir, m image.Manifest, list driverList) (out DriverCPIO, err error) {
+func diskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (out DriverCPIO, err error) {
 	dir, err := os.MkdirTemp("", "pando-drivers-")
 	if err != nil {
 		return out, err
@@ -69,6 +57,7 @@ func driversFromRoot(ctx context.Context, d *store.Dir, m image.Manifest, list d
 	if _, _, err = p.closure(driverLists(m.Root.FileSystem, m.Architecture)[0]); err != nil { // base comes with it
 		return out, err
 	}
+	list := diskList()
 	wanted := *p
 	wanted.taken = make(map[string]bool)
 	for n := range p.taken {

@@ -44,7 +44,7 @@ func TestDiskDrivers(t *testing.T) {
 	m.Kernel.Release = testRelease
 	var before []byte
 	for range 2 {
-		d, err := DiskDrivers(t.Context(), opt.Store, m, DiskDriversName)
+		d, err := DiskDrivers(t.Context(), opt.Store, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestDiskDrivers(t *testing.T) {
 		before = d.Data
 	}
 	m.Kernel.Release = "6.6.6"
-	if _, err := DiskDrivers(t.Context(), opt.Store, m, DiskDriversName); err == nil || !strings.Contains(err.Error(), "no modules") {
+	if _, err := DiskDrivers(t.Context(), opt.Store, m); err == nil || !strings.Contains(err.Error(), "no modules") {
 		t.Errorf("a kernel without modules: %v", err)
 	}
 }

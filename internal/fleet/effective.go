@@ -69,11 +69,7 @@ func Effective(l Layers) []Value {
 		pick(SettingUnlockRoot, "false", func(g Group) string { return boolText(g.UnlockRoot) }),
 		pick(SettingAuthorizedKeys, "none", func(g Group) string { return keysText(g.AuthorizedKeys) }))
 	for _, name := range keepingNames() {
-		otherwise := "none"
-		if name == SettingWriteLayer {
-			otherwise = string(LayerTmpfs)
-		}
-		out = append(out, pick(name, otherwise, func(g Group) string {
+		out = append(out, pick(name, "none", func(g Group) string {
 			f, _ := g.Keeping.Field(name)
 			return f.String()
 		}))

@@ -9,26 +9,24 @@ import (
 
 // Keeping is what a group says of what its nodes keep and mount, or a node of itself. Each is a whole value; nil: nothing was said.
 type Keeping struct {
-	WriteLayer *string   `json:"write_layer,omitempty"` // what takes the writes to the root: see ParseWriteLayer
-	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
-	Persist    *[]string `json:"persist,omitempty"`     // the directories
-	Mounts     *[]string `json:"mounts,omitempty"`      // file systems to mount, as lines of fstab(5): see ParseMount
-	Swap       *string   `json:"swap,omitempty"`        // "zram", "disk", or "none"
-	Users      *[]string `json:"users,omitempty"`       // local users and groups: see ParseUser
-	UserKeys   *[]string `json:"user_keys,omitempty"`   // ssh keys of users, "NAME ssh-ed25519 AAAA..."
-	Sysctl     *[]string `json:"sysctl,omitempty"`      // "KEY=VALUE", after the defaults for nodes
+	StateOn  *string   `json:"state_on,omitempty"`  // where persistent directories are kept: see ParseState
+	Persist  *[]string `json:"persist,omitempty"`   // the directories
+	Mounts   *[]string `json:"mounts,omitempty"`    // file systems to mount, as lines of fstab(5): see ParseMount
+	Swap     *string   `json:"swap,omitempty"`      // "zram", "disk", or "none"
+	Users    *[]string `json:"users,omitempty"`     // local users and groups: see ParseUser
+	UserKeys *[]string `json:"user_keys,omitempty"` // ssh keys of users, "NAME ssh-ed25519 AAAA..."
+	Sysctl   *[]string `json:"sysctl,omitempty"`    // "KEY=VALUE", after the defaults for nodes
 }
 
 // The names of these settings.
 const (
-	SettingWriteLayer = "write_layer"
-	SettingStateOn    = "state_on"
-	SettingPersist    = "persist"
-	SettingMounts     = "mounts"
-	SettingSwap       = "swap"
-	SettingUsers      = "users"
-	SettingUserKeys   = "user_keys"
-	SettingSysctl     = "sysctl"
+	SettingStateOn  = "state_on"
+	SettingPersist  = "persist"
+	SettingMounts   = "mounts"
+	SettingSwap     = "swap"
+	SettingUsers    = "users"
+	SettingUserKeys = "user_keys"
+	SettingSysctl   = "sysctl"
 )
 
 // KeepingField is one setting of a Keeping: one of Text and List points at it.
@@ -41,7 +39,6 @@ type KeepingField struct {
 // Fields are the settings, in a fixed order. What they point at is k's.
 func (k *Keeping) Fields() []KeepingField {
 	return []KeepingField{
-		{SettingWriteLayer, &k.WriteLayer, nil},
 		{SettingStateOn, &k.StateOn, nil},
 		{SettingPersist, nil, &k.Persist},
 		{SettingMounts, nil, &k.Mounts},
@@ -162,20 +159,11 @@ func (k Keeping) UserList() []string { return said(k.Users) }
 // UserKeyList are ssh keys with the user before each.
 func (k Keeping) UserKeyList() []string { return said(k.UserKeys) }
 
-// Layer is what takes the writes to the root.
-func (k Keeping) Layer() WriteLayer {
-	l, _ := ParseWriteLayer(said(k.WriteLayer)) // it was checked when it was set
-	return l
-}
-
 // StateText says where state is kept, "" for nowhere.
 func (k Keeping) StateText() string { return said(k.StateOn) }
 
 // validate says which value cannot be used.
 func (k Keeping) validate() error {
-	if _, err := ParseWriteLayer(said(k.WriteLayer)); err != nil {
-		return err
-	}
 	if _, err := ParseState(k.StateText()); err != nil {
 		return err
 	}

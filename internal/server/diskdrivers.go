@@ -16,23 +16,17 @@ import (
 // Bounds of making drivers of disks: how many versions' are kept, some megabytes each, and how long a boot waits for
 // them. They take seconds, once for a version, from when the first script of a group with a cache on disk is sent.
 const (
-	maxDiskDrivers  = 8
+	maxDiskDrivers  = 4
 	diskDriversMost = 20 * time.Second
 )
 
 // diskDrivers makes and keeps the driver cpio for nodes that have a cache on a disk.
 type diskDrivers struct {
-	make func(context.Context, image.Manifest, string) (build.DriverCPIO, error)
+	make func(context.Context, image.Manifest) (build.DriverCPIO, error)
 	log  *slog.Logger
 
 	mu   sync.Mutex
-	made map[madeOf]*diskDriver
-}
-
-// madeOf is what a part is made from.
-type madeOf struct {
-	version fleet.Digest
-	part    string
+	made map[fleet.Digest]*diskDriver
 }
 
 type diskDriver struct {
@@ -42,43 +36,42 @@ type diskDriver struct {
 }
 
 func newDiskDrivers(d *store.Dir, log *slog.Logger) *diskDrivers {
-	return &diskDrivers{log: log, made: map[madeOf]*diskDriver{},
-		make: func(ctx context.Context, m image.Manifest, part string) (build.DriverCPIO, error) {
-			return build.DiskDrivers(ctx, d, m, part)
+	return &diskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
+		make: func(ctx context.Context, m image.Manifest) (build.DriverCPIO, error) {
+			return build.DiskDrivers(ctx, d, m)
 		}}
 }
 
 // prepare begins to make the drivers of a version, unless they are there or being made.
-func (d *diskDrivers) prepare(version fleet.Digest, m image.Manifest, part string) *diskDriver {
-	key := madeOf{version, part}
+func (d *diskDrivers) prepare(version fleet.Digest, m image.Manifest) *diskDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if x, ok := d.made[key]; ok {
+	if x, ok := d.made[version]; ok {
 		return x
 	}
 	if len(d.made) >= maxDiskDrivers {
 		clear(d.made) // who waits for one of them still gets it
 	}
 	x := &diskDriver{done: make(chan struct{})}
-	d.made[key] = x
+	d.made[version] = x
 	go func() {
 		defer close(x.done)
 		began := time.Now()
 		// Boots may give up waiting; what was made is for the next.
-		cpio, err := d.make(context.Background(), m, part)
+		cpio, err := d.make(context.Background(), m)
 		if x.cpio, x.err = cpio.Data, err; err != nil {
 			d.log.Warn("no drivers of disks", "version", version.Short(), "err", err)
 			return
 		}
-		d.log.Info("drivers of disks made", "part", part, "version", version.Short(), "bytes", len(cpio.Data), "modules", len(cpio.Modules),
+		d.log.Info("drivers of disks made", "version", version.Short(), "bytes", len(cpio.Data), "modules", len(cpio.Modules),
 			"took", time.Since(began).Round(time.Millisecond))
 	}()
 	return x
 }
 
 // get waits for the drivers of a version. An error is a reason to boot without them.
-func (d *diskDrivers) get(ctx context.Context, version fleet.Digest, m image.Manifest, part string) ([]byte, error) {
-	x := d.prepare(version, m, part)
+func (d *diskDrivers) get(ctx context.Context, version fleet.Digest, m image.Manifest) ([]byte, error) {
+	x := d.prepare(version, m)
 	enough := time.NewTimer(diskDriversMost)
 	defer enough.Stop()
 	select {

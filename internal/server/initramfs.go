@@ -119,32 +119,18 @@ func (s *Server) bootConfig(c *current, group fleet.Group, token string, at neti
 	}
 }
 
-// rootParts are the driver parts that the settings of a node ask for beside those of every node.
-func rootParts(g fleet.Group) (out []string) {
-	layer := g.Layer()
-	if g.Cache == fleet.CacheDisk || layer.OnDisk() {
-		out = append(out, build.DiskDriversName)
-	}
-	if layer != fleet.LayerTmpfs {
-		out = append(out, build.WriteDriversName)
-	}
-	return out
-}
-
-// diskDriversOf are the drivers of disks for a boot, nothing if its group keeps nothing on them. A boot that cannot have
+// diskDriversOf are the drivers of disks for a boot, nothing if its group keeps no cache on them. A boot that cannot have
 // them goes on without its cache. The boot's mu is held.
 func (s *Server) diskDriversOf(ctx context.Context, c *current, group fleet.Group, m image.Manifest) []byte {
-	var out []byte
-	for _, part := range rootParts(group) {
-		cpio, err := s.disks.get(ctx, c.boot.Version, m, part)
-		if err != nil {
-			s.record(ctx, c, trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no drivers for a cache or writes on a disk: " + err.Error(),
-				Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"})
-		}
-		out = append(out, cpio...)
-		out = append(out, make([]byte, -len(out)&3)...) // each begins at a multiple of four bytes
+	if group.Cache != fleet.CacheDisk {
+		return nil
 	}
-	return out
+	cpio, err := s.disks.get(ctx, c.boot.Version, m)
+	if err != nil {
+		s.record(ctx, c, trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
+			Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"})
+	}
+	return cpio
 }
 
 // join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.

@@ -120,7 +120,7 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 	if err != nil {
 		return k, err
 	}
-	disks, err := s.disks.get(ctx, p.version, p.manifest, build.DiskDriversName)
+	disks, err := s.disks.get(ctx, p.version, p.manifest)
 	if err != nil {
 		s.log.Warn("a boot medium has no drivers of disks, so no cache", "version", p.version.Short(), "err", err)
 	}

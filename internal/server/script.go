@@ -116,8 +116,8 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 	if err != nil {
 		return in, err
 	}
-	for _, part := range rootParts(p.group) {
-		s.disks.prepare(p.version, p.manifest, part) // the initramfs is asked for after the kernel, some seconds from now
+	if p.group.Cache == fleet.CacheDisk {
+		s.disks.prepare(p.version, p.manifest) // the initramfs is asked for after the kernel, some seconds from now
 	}
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version
 	in.Kernel, in.Args = p.manifest.Kernel.Object.Name(), p.kernelArgs()

@@ -92,7 +92,7 @@ func (s *site) knownK(name string, v api.Version, agent int64) {
 			bounded++
 		}
 	}
-	disks, err := build.DiskDrivers(s.t.Context(), st, m, build.DiskDriversName)
+	disks, err := build.DiskDrivers(s.t.Context(), st, m)
 	if err != nil {
 		s.t.Fatal(err)
 	}

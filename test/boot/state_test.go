@@ -50,8 +50,8 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, g = s.stateBoot(n)
-	got := s.run(g, "cat /var/log/mine /srv/data/mine /srv/data/later; ls /srv")
-	if got != "kept\nkept\nlater\ndata\n" {
+	got := strings.TrimSpace(s.run(g, "cat /var/log/mine /srv/data/mine /srv/data/later; ls /srv"))
+	if got != "kept\nkept\nlater\ndata" {
 		t.Errorf("after a power cut, with another image:\n%s", got)
 	}
 	s.healthy(g)
@@ -90,7 +90,7 @@ func (s *site) outage(g *testkit.Guest, nfs *testkit.NFS) {
 // healthy wants no failed unit.
 func (s *site) healthy(g *testkit.Guest) {
 	s.t.Helper()
-	if out := s.run(g, "systemctl is-system-running --wait; systemctl list-units --failed --plain --no-legend"); out != "running\n" {
+	if out := strings.TrimSpace(s.run(g, "systemctl is-system-running --wait; systemctl list-units --failed --plain --no-legend")); out != "running" {
 		s.t.Errorf("the system is %s\n%s", out, s.run(g, "systemctl status --no-pager pando-state; journalctl -b -p warning --no-pager | tail -30; cat /proc/mounts"))
 	}
 }
