@@ -16,18 +16,29 @@ func (a *app) bootCommand() *cobra.Command {
 
 func (a *app) bootList() *cobra.Command {
 	var limit int
+	var failed bool
 	c := &cobra.Command{
-		Use:               "list [NODES]",
-		Short:             "List boots, newest first",
+		Use:   "list [NODES]",
+		Short: "List boots, newest first; or what is wrong, and what to do",
+		Example: `  pando boot list @lab
+  pando boot list --failed`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			boots, err := c.Boots(ctx, arg(args, 0), limit)
+			list := c.Boots
+			if failed {
+				list = c.FailedBoots
+			}
+			boots, err := list(ctx, arg(args, 0), limit)
 			if err != nil {
 				return err
 			}
 			if a.json {
 				return writeJSON(a.out, api.BootList{Boots: boots})
+			}
+			if failed {
+				a.printFaults(boots)
+				return nil
 			}
 			t := newTable(a.out, "BOOT", "NODE", "STARTED", "STATE", "STAGE", "ELAPSED", "RECEIVED")
 			for _, b := range boots {
@@ -38,7 +49,19 @@ func (a *app) bootList() *cobra.Command {
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "at most so many")
+	c.Flags().BoolVar(&failed, "failed", false, "the latest boots of nodes that something is wrong with, the newest trouble first")
 	return a.readFlags(c)
+}
+
+// printFaults tells what is wrong, and what to do.
+func (a *app) printFaults(boots []api.Boot) {
+	if len(boots) == 0 {
+		a.printf("no node's latest boot has anything wrong with it\n")
+		return
+	}
+	for _, b := range boots {
+		a.printf("%s  %s  %s\n  %s\n  to do: %s\n", bootOwner(b), b.ID, clock(b.Fault.Since), b.Fault.Text, b.Fault.Do)
+	}
 }
 
 // bootOwner is the node of a boot, or the MAC of a machine that nobody adopted.
@@ -50,7 +73,7 @@ func bootOwner(b api.Boot) string {
 }
 
 func (a *app) bootShow() *cobra.Command {
-	var events bool
+	var events, console bool
 	c := &cobra.Command{
 		Use:   "show NODE|BOOT",
 		Short: "Show the timeline of a node's latest boot, or of one boot",
@@ -70,9 +93,13 @@ func (a *app) bootShow() *cobra.Command {
 			if events {
 				a.printEvents(b)
 			}
+			if console {
+				a.printf("\n%s\n", strings.Join(b.ConsoleLines(), "\n"))
+			}
 			return nil
 		}),
 	}
+	c.Flags().BoolVar(&console, "console", false, "print what stood on the node's screen, as far as it was told")
 	c.Flags().BoolVar(&events, "events", false, "print every event too")
 	return a.readFlags(c)
 }

@@ -16,6 +16,9 @@ const barWidth = 28
 func (a *app) printTimeline(b api.BootDetail) {
 	fields(a.out, "boot", string(b.ID), "node", bootOwner(b.Boot), "version", string(b.Version), "started", clock(b.Started),
 		"state", string(b.State), "elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
+	if b.Fault != nil {
+		a.printf("\n%s\n  to do: %s\n", b.Fault.Text, b.Fault.Do)
+	}
 	total := timelineEnd(b)
 	a.printf("\n%-12s %9s %9s\n", "STAGE", "START", "TOOK")
 	for _, s := range b.Steps {

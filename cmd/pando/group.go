@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 func (a *app) groupCommand() *cobra.Command {
 	return noun("group", "Sets of nodes with one desired image",
-		a.groupList(), a.groupShow(), a.groupCreate(), a.groupSet(), a.groupDelete())
+		a.groupList(), a.groupShow(), a.groupCreate(), a.groupSet(), a.groupDelete(),
+		a.passwordCommand("group", a.completeGroups, (*api.Client).SetGroupPassword))
 }
 
 func (a *app) groupList() *cobra.Command {
@@ -71,7 +73,8 @@ func (a *app) groupShow() *cobra.Command {
 				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
 				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
 				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
-				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline)},
+				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline),
+				"power", cmp.Or(string(g.Power), string(fleet.PowerWOL)), "hours", string(g.Hours), "sweep", offlineText(g.Sweep)},
 				keepingPairs(g.Keeping)...)...)
 			return nil
 		}),
@@ -109,7 +112,8 @@ func (a *app) groupCreate() *cobra.Command {
 				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
 				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
-				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline), Keeping: f.keeping.given(),
+				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
+				Power: fleet.Power(f.power), Hours: fleet.Hours(f.hours), Sweep: bool(f.sweep), Keeping: f.keeping.given(),
 			})
 			if err != nil {
 				return err
@@ -162,6 +166,7 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	o, err := f.overrides(given)
 	req.AuthorizedKeys, req.UnlockRoot, req.RebootAfter, req.WriteLimit = o.AuthorizedKeys, o.UnlockRoot, o.RebootAfter, o.WriteLimit
 	req.Peers, req.Share, req.Cache, req.CacheSize, req.Offline = o.Peers, o.Share, o.Cache, o.CacheSize, o.Offline
+	req.Power, req.Hours, req.Sweep = o.Power, o.Hours, o.Sweep
 	req.Keeping = o.Keeping
 	return req, err
 }

@@ -33,6 +33,7 @@ type serveFlags struct {
 	dashboard           string
 	dashboardOpen       bool
 	logFormat           string
+	netconsole          string
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -48,6 +49,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	fl.StringVar(&f.dashboard, "dashboard", server.DefaultDashboard, "loopback address of the pages for browsers, or off")
 	fl.BoolVar(&f.dashboardOpen, "dashboard-open", false, "let everybody on this machine use the dashboard without a token")
+	fl.StringVar(&f.netconsole, "netconsole", "off", "UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off")
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
@@ -118,7 +120,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
+		Netconsole: f.netconsole, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.BootFiles == "" {
 		cfg.BootFiles = server.DefaultBootFiles

@@ -40,11 +40,29 @@ func (a *app) printStatus(server string, s api.Status) {
 		"DHCP", dhcpText(s.DHCP), "adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming,
 		"nodes", nodeCounts(s.Nodes), "booting", stageCounts(s.Stages), "loading", loadCounts(s.Loads), "received", sources(s.Bytes))
 	a.printf("\n")
+	if s.Failed > 0 {
+		a.printTrouble(s)
+	}
 	a.printGroups(s.Groups)
 	if len(s.Rollouts) > 0 {
 		a.printf("\n")
 		a.printRollouts(s.Rollouts)
 	}
+}
+
+// statusFaults is how many boots that something is wrong with stand in the status.
+const statusFaults = 5
+
+// printTrouble puts first what wants somebody's attention.
+func (a *app) printTrouble(s api.Status) {
+	a.printf("%d failed:\n", s.Failed)
+	for _, b := range s.Trouble[:min(len(s.Trouble), statusFaults)] {
+		a.printf("  %s %s\n    to do: %s\n", bootOwner(b), b.Fault.Text, b.Fault.Do)
+	}
+	if s.Failed > statusFaults {
+		a.printf("  and %d more: pando boot list --failed\n", s.Failed-statusFaults)
+	}
+	a.printf("\n")
 }
 
 func dhcpText(d api.DHCP) string {

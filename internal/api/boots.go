@@ -21,6 +21,16 @@ type Boot struct {
 	Hint    string           `json:"hint,omitempty"`
 	Version fleet.Digest     `json:"version,omitempty"`
 	Bytes   map[string]int64 `json:"bytes,omitempty"` // by source
+	Fault   *Fault           `json:"fault,omitempty"` // what is wrong with it; nil: nothing, or it was not asked for
+}
+
+// Fault is what is wrong with a boot, and what to do about it.
+type Fault struct {
+	Kind  trace.Fault `json:"kind"`
+	Stage trace.Stage `json:"stage"`
+	Since time.Time   `json:"since"` // when the boot went on last, or when it failed
+	Text  string      `json:"text"`  // what happened
+	Do    string      `json:"do"`    // what to do
 }
 
 // BootList answers GET /v1/boots.
@@ -36,6 +46,8 @@ type BootDetail struct {
 	Systemd *Systemd      `json:"systemd,omitempty"`
 	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
 	SystemdStart time.Duration `json:"systemd_start,omitempty"`
+	// Console is what the node's kernel said, as far as it was told: when a stage failed, and by netconsole. The newest is kept.
+	Console string `json:"console,omitempty"`
 }
 
 // Step is one stage on the timeline.

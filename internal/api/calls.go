@@ -168,6 +168,16 @@ func (c *Client) CollectStore(ctx context.Context, s StoreCollect) (StoreCollect
 	return ask[StoreCollected](ctx, c, "POST", "/v1/store/collect", s)
 }
 
+// FailedBoots lists the latest boots of nodes with which something is wrong, each with its Fault; the newest trouble first.
+func (c *Client) FailedBoots(ctx context.Context, nodes string, limit int) ([]Boot, error) {
+	q := url.Values{"select": {nodes}}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	l, err := get[BootList](ctx, c, "/v1/boots/failed", q)
+	return l.Boots, err
+}
+
 // Boots lists boots of the selected nodes, newest first; at most limit of them, 0 for the server's default.
 func (c *Client) Boots(ctx context.Context, selection string, limit int) ([]Boot, error) {
 	q := params("select", selection)

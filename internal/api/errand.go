@@ -15,6 +15,7 @@ const (
 	ListDisks    ErrandKind = "disks" // tell which disks there are
 	PrepareCache ErrandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
 	RebootNode   ErrandKind = "reboot"
+	PowerOffNode ErrandKind = "poweroff"
 	SyncConfig   ErrandKind = "config" // make the config files what the server has for this boot
 )
 

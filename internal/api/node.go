@@ -83,6 +83,8 @@ type ReportRequest struct {
 	Events []trace.Event `json:"events"`
 	Uptime time.Duration `json:"uptime"` // node's monotonic time since Init when this was sent
 	Status *NodeStatus   `json:"status,omitempty"`
+
+	Console string `json:"console,omitempty"` // the end of the kernel's log, with the failure of a stage
 }
 
 // NodeStatus is what the running node proves and measures; the latest one is kept.

@@ -111,6 +111,10 @@ type GroupSet struct {
 	CacheSize *int64             `json:"cache_size,omitempty"`
 	Offline   *bool              `json:"offline,omitempty"`
 
+	Power *fleet.Power `json:"power,omitempty"`
+	Hours *fleet.Hours `json:"hours,omitempty"`
+	Sweep *bool        `json:"sweep,omitempty"`
+
 	fleet.Keeping
 }
 
@@ -171,6 +175,9 @@ type Status struct {
 	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
 
 	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
+
+	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
+	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

@@ -83,8 +83,8 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.SyncConfig:
 		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
-	case api.RebootNode:
-		_, err := systemctl(ctx, "reboot")
+	case api.RebootNode, api.PowerOffNode:
+		_, err := systemctl(ctx, string(e.Kind)) // they are systemctl's words
 		return err
 	}
 	return errors.New("this node's agent does not know how to do that: it is of another release than the server")

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -62,6 +63,7 @@ type bootPageView struct {
 	Rejects int64
 	Total   time.Duration
 	Slowest string
+	Console string
 }
 
 // tick is a mark on the scale.
@@ -77,6 +79,7 @@ func (d *Dashboard) bootPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	v := bootPageView{Boot: b, Sources: sources(b.Bytes), Mood: bootMood(b.State), Total: bootEnd(b, d.Now())}
+	v.Console = strings.Join(b.ConsoleLines(), "\n")
 	v.Rows = waterfall(b, v.Total)
 	v.Units = units(b, v.Total)
 	v.Ticks = ticks(v.Total)

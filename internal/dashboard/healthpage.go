@@ -15,6 +15,8 @@ type healthView struct {
 	Status  api.Status
 	Uptime  time.Duration
 	Finds   []finding
+	Failed  []api.Boot // whose latest boot has something wrong with it
+	Others  int        // of them that are not listed
 	Nodes   []nodeTrouble
 	Missing int // troubled nodes that are not listed
 }
@@ -46,6 +48,9 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	v := healthView{Status: status, Uptime: status.Time.Sub(status.Started), Finds: findings(status)}
+	if v.Failed, v.Others, err = d.faults(ctx, "", mostTroubled); err != nil {
+		return view{}, err
+	}
 	for _, n := range nodes {
 		for _, t := range troubles(n, d.Now()) {
 			if len(v.Nodes) == mostTroubled {
@@ -88,26 +93,15 @@ func findings(s api.Status) []finding {
 	return out
 }
 
-// troubles is what is wrong with one node.
+// troubles is what is wrong with one node besides its latest boot.
 func troubles(n api.Node, now time.Time) []nodeTrouble {
 	t := newTile(n)
 	t.listen(now)
 	var out []nodeTrouble
-	switch t.mood() {
-	case failed:
-		out = append(out, nodeTrouble{n.Name, fmt.Sprintf("failed at %s: %s", t.fold.Broken, t.fold.Failure), t.fold.Hint, failed})
-	case silent:
+	if t.mood() == silent {
 		out = append(out, nodeTrouble{n.Name, "not heard of since " + clock(t.seen), "Is it on? Look at its screen and its cable; a reboot cures most.", silent})
-	case booting:
-		if stuck := now.Sub(t.fold.Updated); stuck > 3*time.Minute {
-			out = append(out, nodeTrouble{n.Name, fmt.Sprintf("has been in stage %s for %s", t.fold.Stage, span(stuck)),
-				"Its screen shows what it waits for.", booting})
-		}
 	}
 	if s := n.Status; s != nil {
-		if s.Systemd != nil && len(s.Systemd.Failed) > 0 {
-			out = append(out, nodeTrouble{n.Name, "failed units: " + strings.Join(s.Systemd.Failed, ", "), "systemctl status " + s.Systemd.Failed[0] + " on the node", failed})
-		}
 		if s.Rejected > 0 {
 			out = append(out, nodeTrouble{n.Name, fmt.Sprintf("refused wrong bytes %d times", s.Rejected), "Some source sends damaged data: pando store check, then look at its peers.", silent})
 		}

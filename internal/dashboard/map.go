@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -205,7 +206,7 @@ type fleetView struct {
 	Areas   []area
 	Keys    []string // labels that the map can be divided by
 	Legend  []versionCount
-	Failed  []tileView // what needs eyes
+	Failed  []api.Boot // what needs eyes
 	Others  int        // failed ones that are not listed
 	Empty   bool       // there are no nodes at all
 }
@@ -245,17 +246,24 @@ func (d *Dashboard) fleetPage(r *http.Request) (view, error) {
 	if l := m.legend(s.tiles); l != nil {
 		v.Legend = l.versions
 	}
-	for i := range s.tiles {
-		if t := &s.tiles[i]; m.shows(t) && t.mood() == failed {
-			if len(v.Failed) == mostFailed {
-				v.Others++
-				continue
-			}
-			v.Failed = append(v.Failed, tileView{Name: t.node.Name, Tag: t.fold.Failure, Class: string(t.fold.Broken), Label: t.fold.Hint})
+	if m.err == nil {
+		var err error
+		if v.Failed, v.Others, err = d.faults(r.Context(), m.Select, mostFailed); err != nil {
+			return view{}, err
 		}
 	}
 	live := url.Values{"fleet": {"1"}, "after": {d.board.mark(s.rev)}}
 	return view{template: "fleet.html", title: "Fleet", live: live.Encode() + "&" + m.query("", ""), data: v}, nil
+}
+
+// faults are the latest boots of some nodes that have something wrong with them, and how many more there are.
+func (d *Dashboard) faults(ctx context.Context, nodes string, most int) (boots []api.Boot, others int, err error) {
+	boots, err = d.API.FailedBoots(ctx, nodes, 0)
+	if api.IsCode(err, api.BadRequest) || api.IsCode(err, api.NotFound) {
+		return nil, 0, nil // a node set that names nobody
+	}
+	others = max(len(boots)-most, 0)
+	return boots[:len(boots)-others], others, err
 }
 
 func groupNote(g api.Group) string {

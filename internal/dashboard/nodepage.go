@@ -12,14 +12,16 @@ import (
 
 // nodeView is what a node's page shows.
 type nodeView struct {
-	Node   api.Node
-	Mood   mood
-	Label  string
-	Why    string // what decides about its next boot
-	Boots  []api.Boot
-	Groups []api.Group
-	Images []api.Image
-	Slow   int64 // longest of Boots in nanoseconds: the scale of their bars
+	Node    api.Node
+	Mood    mood
+	Label   string
+	Why     string // what decides about its next boot
+	Boots   []api.Boot
+	Groups  []api.Group
+	Images  []api.Image
+	Last    api.BootDetail // the latest of them
+	Console string         // its end
+	Slow    int64          // longest of Boots in nanoseconds: the scale of their bars
 }
 
 // boots on a node's page.
@@ -41,6 +43,12 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 	for _, b := range v.Boots {
 		v.Slow = max(v.Slow, int64(b.Elapsed))
 	}
+	if n.Boot != nil {
+		if v.Last, err = d.API.Boot(ctx, n.Boot.ID); err != nil && !api.IsCode(err, api.NotFound) {
+			return view{}, err
+		}
+		v.Console = lastLines(v.Last.ConsoleLines(), consoleTail)
+	}
 	if v.Groups, err = d.API.Groups(ctx); err != nil {
 		return view{}, err
 	}
@@ -49,6 +57,13 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 	}
 	v.Why = why(n, v.Groups)
 	return view{template: "node.html", title: n.Name, live: liveOf("node", n.Name, after), data: v}, nil
+}
+
+// consoleTail is how many lines of a console stand on a node's page.
+const consoleTail = 25
+
+func lastLines(lines []string, most int) string {
+	return strings.Join(lines[max(len(lines)-most, 0):], "\n")
 }
 
 // why tells what decides which version the next boot of a node gets.

@@ -49,6 +49,9 @@ type Group struct {
 	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
 	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
 	Offline        bool          `json:"offline,omitempty"`         // a node may boot from its disk what it booted last, when no server answers
+	Power          Power         `json:"power,omitempty"`           // how its nodes are switched on and off; "": Wake-on-LAN
+	Hours          Hours         `json:"hours,omitempty"`           // when they are switched on and off; "": never
+	Sweep          bool          `json:"sweep,omitempty"`           // the server wakes what a power cut took, when it is back itself
 
 	Keeping
 }

@@ -19,6 +19,9 @@ type Overrides struct {
 	Cache          *CachePolicy   `json:"cache,omitempty"`      // with it the size is the default, and offline no, unless given here
 	CacheSize      *int64         `json:"cache_size,omitempty"` // only with Cache
 	Offline        *bool          `json:"offline,omitempty"`    // only with Cache
+	Power          *Power         `json:"power,omitempty"`
+	Hours          *Hours         `json:"hours,omitempty"`
+	Sweep          *bool          `json:"sweep,omitempty"`
 
 	Keeping
 }
@@ -36,12 +39,15 @@ const (
 	SettingCache          = "cache"
 	SettingCacheSize      = "cache_size"
 	SettingOffline        = "offline"
+	SettingPower          = "power"
+	SettingHours          = "hours"
+	SettingSweep          = "sweep"
 )
 
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
 	return append([]string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare,
-		SettingCache, SettingCacheSize, SettingOffline}, keepingNames()...)
+		SettingCache, SettingCacheSize, SettingOffline, SettingPower, SettingHours, SettingSweep}, keepingNames()...)
 }
 
 // Of is group g as a node with these overrides has it.
@@ -59,6 +65,9 @@ func (o Overrides) Of(g Group) Group {
 	replace(&g.Share, o.Share)
 	replace(&g.CacheSize, o.CacheSize)
 	replace(&g.Offline, o.Offline)
+	replace(&g.Power, o.Power)
+	replace(&g.Hours, o.Hours)
+	replace(&g.Sweep, o.Sweep)
 	g.Keeping.Merge(o.Keeping)
 	return g
 }
@@ -80,6 +89,9 @@ func (o *Overrides) Merge(by Overrides) {
 	pick(&o.Cache, by.Cache)
 	pick(&o.CacheSize, by.CacheSize)
 	pick(&o.Offline, by.Offline)
+	pick(&o.Power, by.Power)
+	pick(&o.Hours, by.Hours)
+	pick(&o.Sweep, by.Sweep)
 	o.Keeping.Merge(by.Keeping)
 }
 
@@ -110,6 +122,12 @@ func (o *Overrides) Drop(name string) error {
 		o.CacheSize = nil
 	case SettingOffline:
 		o.Offline = nil
+	case SettingPower:
+		o.Power = nil
+	case SettingHours:
+		o.Hours = nil
+	case SettingSweep:
+		o.Sweep = nil
 	default:
 		if f, ok := o.Keeping.Field(name); ok {
 			f.clear()
@@ -126,7 +144,7 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 // Set returns the names of the settings that are overridden.
 func (o Overrides) Set() []string {
 	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
-		o.Cache != nil, o.CacheSize != nil, o.Offline != nil}
+		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil}
 	for _, f := range o.Keeping.Fields() {
 		set = append(set, f.Set())
 	}

@@ -12,7 +12,8 @@ func as[T any](v T) *T { return &v }
 // every is a node that has every setting of its own.
 func every() Overrides {
 	o := Overrides{AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"}, UnlockRoot: as(true), RebootAfter: as(time.Minute), WriteLimit: as("2g"),
-		Peers: as(PeersOff), Share: as(int64(64e6)), Cache: as(CacheDisk), CacheSize: as(int64(8e9)), Offline: as(true)}
+		Peers: as(PeersOff), Share: as(int64(64e6)), Cache: as(CacheDisk), CacheSize: as(int64(8e9)), Offline: as(true),
+		Power: as(Power("none")), Hours: as(Hours("08:00-20:00")), Sweep: as(true)}
 	for _, f := range o.Keeping.Fields() {
 		if f.Text != nil {
 			*f.Text = as("")
@@ -34,7 +35,8 @@ func TestOverridesOfAGroup(t *testing.T) {
 	}
 	got = every().Of(g)
 	want := Group{Name: "lab", Image: "lab", KernelArgs: []string{"quiet"}, AuthorizedKeys: []string{"ssh-ed25519 AAAA own"}, UnlockRoot: true,
-		RebootAfter: time.Minute, WriteLimit: "2g", Peers: PeersOff, Share: 64e6, Cache: CacheDisk, CacheSize: 8e9, Offline: true}
+		RebootAfter: time.Minute, WriteLimit: "2g", Peers: PeersOff, Share: 64e6, Cache: CacheDisk, CacheSize: 8e9, Offline: true,
+		Power: "none", Hours: "08:00-20:00", Sweep: true}
 	if groupDiffers(got, want) {
 		t.Errorf("every setting of its own: %+v", got)
 	}
@@ -45,7 +47,8 @@ func groupDiffers(a, b Group) bool {
 	x, y := a, b
 	x.AuthorizedKeys, y.AuthorizedKeys, x.KernelArgs, y.KernelArgs = nil, nil, nil, nil
 	return !keys || x.Name != y.Name || x.Image != y.Image || x.UnlockRoot != y.UnlockRoot || x.RebootAfter != y.RebootAfter ||
-		x.WriteLimit != y.WriteLimit || x.Peers != y.Peers || x.Share != y.Share || x.Cache != y.Cache || x.CacheSize != y.CacheSize || x.Offline != y.Offline
+		x.WriteLimit != y.WriteLimit || x.Peers != y.Peers || x.Share != y.Share || x.Cache != y.Cache || x.CacheSize != y.CacheSize || x.Offline != y.Offline ||
+		x.Power != y.Power || x.Hours != y.Hours || x.Sweep != y.Sweep
 }
 
 // TestOverridesDropAndMerge: each setting is named, can be dropped alone, and comes back by Merge.
@@ -127,6 +130,9 @@ func TestEffective(t *testing.T) {
 		"cache = ram (node) disk of group lab",
 		"cache_size = 64MB (node) 9GB of group lab",
 		"offline = false (node)",
+		"power = wol (default)",
+		"hours = none (default)",
+		"sweep = false (default)",
 		"write_limit = 2g (group lab)",
 		"reboot_after = 10m0s (default)",
 		"unlock_root = false (default)",

@@ -161,6 +161,14 @@ func (g Group) settings() error {
 	if err := validCache(g); err != nil {
 		return err
 	}
+	if _, err := g.Power.parse(); err != nil {
+		return err
+	}
+	if g.Hours != "" {
+		if _, err := g.Hours.Parse(); err != nil {
+			return err
+		}
+	}
 	if err := g.Keeping.validate(); err != nil {
 		return err
 	}

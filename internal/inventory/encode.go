@@ -51,6 +51,9 @@ type (
 		Cache          *string   `yaml:"cache,omitempty"`
 		CacheSize      *string   `yaml:"cache_size,omitempty"`
 		Offline        *bool     `yaml:"offline,omitempty"`
+		Power          *string   `yaml:"power,omitempty"`
+		Hours          *string   `yaml:"hours,omitempty"`
+		Sweep          *bool     `yaml:"sweep,omitempty"`
 		keepingText    `yaml:",inline"`
 	}
 	keepingText struct {
@@ -141,6 +144,15 @@ func groupOverrides(g fleet.Group) fleet.Overrides {
 	if g.Offline {
 		o.Offline = &g.Offline
 	}
+	if g.Power != "" {
+		o.Power = &g.Power
+	}
+	if g.Hours != "" {
+		o.Hours = &g.Hours
+	}
+	if g.Sweep {
+		o.Sweep = &g.Sweep
+	}
 	o.Keeping = g.Keeping
 	return o
 }
@@ -150,14 +162,15 @@ func settingsOf(o fleet.Overrides) settingsText {
 		AuthorizedKeys: o.AuthorizedKeys, UnlockRoot: o.UnlockRoot, Offline: o.Offline,
 		RebootAfter: text(o.RebootAfter, fleet.RebootText), WriteLimit: text(o.WriteLimit, asIs[string]),
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
-		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText), keepingText: keepingText(o.Keeping),
+		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
+		Power: text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep, keepingText: keepingText(o.Keeping),
 	}
 }
 
 func asIs[T ~string](v T) string { return string(v) }
 
 // text is a value as a file has it, nil where there is none; the zero value is the word default.
-func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy](v *T, write func(T) string) *string {
+func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.Power | fleet.Hours](v *T, write func(T) string) *string {
 	if v == nil {
 		return nil
 	}

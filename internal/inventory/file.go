@@ -123,6 +123,9 @@ func (f *fileReader) settings(o *fleet.Overrides) map[string]func(*yaml.Node) {
 		fleet.SettingCache:          func(n *yaml.Node) { v := value(r, n, same[fleet.CachePolicy]); o.Cache = &v },
 		fleet.SettingCacheSize:      func(n *yaml.Node) { v := value(r, n, parseSize); o.CacheSize = &v },
 		fleet.SettingOffline:        func(n *yaml.Node) { v := value(r, n, parseBool); o.Offline = &v },
+		fleet.SettingPower:          func(n *yaml.Node) { v := value(r, n, same[fleet.Power]); o.Power = &v },
+		fleet.SettingHours:          func(n *yaml.Node) { v := value(r, n, same[fleet.Hours]); o.Hours = &v },
+		fleet.SettingSweep:          func(n *yaml.Node) { v := value(r, n, parseBool); o.Sweep = &v },
 	}
 	for _, k := range o.Keeping.Fields() {
 		known[k.Name] = func(n *yaml.Node) {

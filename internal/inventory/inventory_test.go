@@ -27,6 +27,9 @@ groups:
     cache: disk
     cache_size: 16GB
     offline: yes
+    power: "ipmi://admin@{bmc}"
+    hours: Mon-Fri 07:45-22:00; Europe/Berlin
+    sweep: yes
     reboot_after: never
     authorized_keys:
       - ssh-ed25519 AAAA me@here
@@ -47,7 +50,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := fleet.Group{Name: "lab", Image: "debian:stable", Peers: "on", Cache: "disk", CacheSize: 16e9, Offline: true, RebootAfter: -1,
+	g := fleet.Group{Name: "lab", Image: "debian:stable", Peers: "on", Cache: "disk", CacheSize: 16e9, Offline: true, Power: "ipmi://admin@{bmc}", Hours: "Mon-Fri 07:45-22:00; Europe/Berlin", Sweep: true, RebootAfter: -1,
 		AuthorizedKeys: []string{"ssh-ed25519 AAAA me@here"}}
 	g2 := g
 	g2.Name = "lab2"
@@ -67,7 +70,7 @@ func TestParse(t *testing.T) {
 	if !reflect.DeepEqual(f.Declaration, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", f.Declaration, want)
 	}
-	if f.Lines["group lab2"] != 19 || f.Lines["node pc001"] != 21 {
+	if f.Lines["group lab2"] != 22 || f.Lines["node pc001"] != 24 {
 		t.Errorf("lines: %v", f.Lines)
 	}
 }

@@ -45,6 +45,9 @@ const (
 	ScriptPath = "/boot/script"
 )
 
+// NoBootFile is what begins the reason why a machine is given nothing to start.
+const NoBootFile = "no boot file for"
+
 // BootFile decides what the client is told to load: a file name to fetch by TFTP, or a URL. base is the
 // data path's address as this client sees it, "http://10.0.0.1:8480". A client that does not boot gets
 // none, and no error.
@@ -57,11 +60,11 @@ func BootFile(c Client, l Loaders, base string) (string, error) {
 	}
 	class, known := c.Arch.Class()
 	if !known {
-		return "", fmt.Errorf("no boot file for architecture %d: it is neither BIOS nor UEFI on x86 or ARM64", c.Arch)
+		return "", fmt.Errorf(NoBootFile+" architecture %d: it is neither BIOS nor UEFI on x86 or ARM64", c.Arch)
 	}
 	name := l[class]
 	if name == "" {
-		return "", fmt.Errorf("no boot file for %s firmware (architecture %d): put %s into the boot file directory (%s)",
+		return "", fmt.Errorf(NoBootFile+" %s firmware (architecture %d): put %s into the boot file directory (%s)",
 			class, c.Arch, strings.Join(Candidates(class), " or "), owner(class))
 	}
 	if c.Kind == HTTPBoot {

@@ -17,7 +17,7 @@ import (
 func conformance(t *testing.T, open func(t *testing.T) *Registry) {
 	for name, test := range map[string]func(*testing.T, *Registry){
 		"nodes": testNodes, "node conflicts": testNodeConflicts, "rename": testRename, "discovered": testDiscovered,
-		"groups": testGroups, "classes": testClasses, "config files": testConfigFiles, "hardware": testHardware, "images": testImages, "leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
+		"groups": testGroups, "classes": testClasses, "power": testPower, "config files": testConfigFiles, "hardware": testHardware, "images": testImages, "leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
 		"sessions": testSessions, "tokens": testTokens, "policy": testPolicy, "undo": testUndo, "events": testEvents,
 		"follow": testFollow, "progress": testProgress, "events of one boot": testEventsPerBoot,
 		"rollouts": testRollouts,
@@ -158,6 +158,7 @@ func testGroups(t *testing.T, r *Registry) {
 	disk := "disk"
 	lab := fleet.Group{Name: "lab", Image: "lab:v1", KernelArgs: []string{"quiet"}, AuthorizedKeys: []string{"ssh-ed25519 A b"},
 		UnlockRoot: true, RebootAfter: time.Minute, WriteLimit: "2g", Peers: fleet.PeersRack, Share: 64e6, Cache: fleet.CacheDisk, CacheSize: 8e9, Offline: true,
+		Power: "redfish://admin@{node}-bmc", Hours: "08:00-20:00", Sweep: true,
 		Keeping: fleet.Keeping{StateOn: &disk, Persist: &[]string{"/var/log"}}}
 	must(t, r, func(tx *Tx) error { return tx.CreateGroup(lab) })
 	same(t, read(t, r, (*Tx).Groups), []fleet.Group{{Name: "default"}, lab})

@@ -9,7 +9,7 @@ import (
 )
 
 const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers, share,
-	cache, cache_size, offline, keeping FROM groups`
+	cache, cache_size, offline, power, hours, sweep, keeping FROM groups`
 
 // Groups returns all groups by name. The default group is always among them.
 func (t *Tx) Groups() ([]fleet.Group, error) {
@@ -31,7 +31,7 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 		return taken(err, "group", g.Name)
 	}
 	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers,
-		share, cache, cache_size, offline, keeping, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+		share, cache, cache_size, offline, power, hours, sweep, keeping, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 }
 
 // PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides about it.
@@ -47,7 +47,8 @@ func (t *Tx) PutGroup(g fleet.Group) error {
 		}
 	}
 	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
-		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ?, offline = ?, keeping = ? WHERE name = ?`)
+		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ?, offline = ?,
+		power = ?, hours = ?, sweep = ?, keeping = ? WHERE name = ?`)
 }
 
 func (t *Tx) writeGroup(g fleet.Group, query string) error {
@@ -57,7 +58,8 @@ func (t *Tx) writeGroup(g fleet.Group, query string) error {
 	}
 	_, err := t.exec(query, string(g.Image), pack(g.KernelArgs, len(g.KernelArgs) == 0),
 		pack(g.AuthorizedKeys, len(g.AuthorizedKeys) == 0), g.UnlockRoot, int64(g.RebootAfter), g.WriteLimit, string(g.Peers), g.Share,
-		string(g.Cache), g.CacheSize, g.Offline, pack(g.Keeping, g.Keeping == (fleet.Keeping{})), g.Name)
+		string(g.Cache), g.CacheSize, g.Offline, string(g.Power), string(g.Hours), g.Sweep,
+		pack(g.Keeping, g.Keeping == (fleet.Keeping{})), g.Name)
 	if err != nil {
 		return fmt.Errorf("write group %s: %w", g.Name, err)
 	}
@@ -82,6 +84,9 @@ func (t *Tx) DeleteGroup(name string) error {
 	if members > 0 {
 		return fmt.Errorf("group %q has %d nodes: %w", name, members, ErrInUse)
 	}
+	if err := t.forgetPower(PowerOfGroup, name); err != nil {
+		return err
+	}
 	if _, err := t.exec(`DELETE FROM groups WHERE name = ?`, name); err != nil {
 		return fmt.Errorf("delete group %s: %w", name, err)
 	}
@@ -92,8 +97,8 @@ func scanGroup(s scanner) (fleet.Group, error) {
 	var g fleet.Group
 	var args, keys, keeping string
 	var reboot int64
-	err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit, &g.Peers, &g.Share, &g.Cache, &g.CacheSize, &g.Offline,
-		&keeping)
+	err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit, &g.Peers, &g.Share, &g.Cache, &g.CacheSize,
+		&g.Offline, &g.Power, &g.Hours, &g.Sweep, &keeping)
 	if err != nil {
 		return g, err
 	}

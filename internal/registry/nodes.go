@@ -167,6 +167,9 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		if _, err := t.exec(`UPDATE OR REPLACE rollout_nodes SET node = ? WHERE node = ?`, n.Name, name); err != nil {
 			return fmt.Errorf("rename node %s: %w", name, err)
 		}
+		if err := t.renamePower(name, n.Name); err != nil {
+			return err
+		}
 	}
 	return t.putMACs(n)
 }
@@ -178,6 +181,9 @@ func (t *Tx) DeleteNode(name string) error {
 	}
 	if _, err := t.exec(`UPDATE boots SET node = '' WHERE node = ?`, name); err != nil {
 		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	if err := t.forgetPower(PowerOfNode, name); err != nil {
+		return err
 	}
 	n, err := t.exec(`DELETE FROM nodes WHERE name = ?`, name)
 	if err != nil {

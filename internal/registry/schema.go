@@ -13,13 +13,13 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12},
 }
 
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1, eventsStep2},
+	steps: []string{eventsStep1, eventsStep2, eventsStep3},
 }
 
 const mainStep1 = `
@@ -131,6 +131,15 @@ ALTER TABLE boots ADD COLUMN config TEXT NOT NULL DEFAULT '';
 `
 
 const mainStep11 = `
+ALTER TABLE groups ADD COLUMN power TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN hours TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN sweep INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE power_passwords (kind TEXT NOT NULL, name TEXT NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (kind, name)) STRICT;
+CREATE TABLE power_wishes (node TEXT PRIMARY KEY, is_on INTEGER NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
+CREATE TABLE power_hours (hours TEXT PRIMARY KEY, upto INTEGER NOT NULL) STRICT;
+`
+
+const mainStep12 = `
 ALTER TABLE groups ADD COLUMN keeping TEXT NOT NULL DEFAULT '';
 `
 
@@ -155,4 +164,9 @@ CREATE INDEX history_started ON history (started);
 CREATE INDEX history_version ON history (version, started);
 CREATE TABLE history_mark (seq INTEGER NOT NULL) STRICT;
 INSERT INTO history_mark VALUES (0);
+`
+
+const eventsStep3 = `
+CREATE TABLE consoles (boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, text BLOB NOT NULL) STRICT;
+CREATE INDEX consoles_updated ON consoles (updated);
 `

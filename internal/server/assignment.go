@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/api"
@@ -21,7 +22,7 @@ func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *flee
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    append(set.plain(), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})...),
+		Files:    slices.Concat(set.plain(), s.watchFiles(at), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),

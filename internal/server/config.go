@@ -31,6 +31,8 @@ type Config struct {
 	Control string // address of the control channel; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
 
+	Netconsole string // UDP address where kernels tell what they say; "" or "off": none, and nodes are not told to
+
 	Dashboard     string // loopback address of the pages for browsers; "" or "off" for none
 	DashboardOpen bool   // whoever is on this machine is an operator there, without a token
 

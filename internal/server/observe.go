@@ -59,6 +59,9 @@ func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
 	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
 		s.fail(ctx, c, trace.DHCP, "no address for this machine: "+seen.Reason, "look at the range that is given out, and at `pando doctor`")
 	}
+	if strings.HasPrefix(seen.Reason, netboot.NoBootFile) {
+		s.fail(ctx, c, trace.BootFile, seen.Reason, "")
+	}
 	if addr.IsValid() && c.dhcp == trace.Begin {
 		s.dhcpDone(ctx, c, addr)
 	}

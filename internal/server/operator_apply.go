@@ -172,7 +172,7 @@ func (a *application) groups() error {
 }
 
 func (a *application) group(is fleet.Group) error {
-	if err := checked(is.Validate()); err != nil {
+	if err := cmp.Or(checked(is.Validate()), knownZone(is.Hours)); err != nil {
 		return err
 	}
 	was, err := a.tx.Group(is.Name)
@@ -286,7 +286,7 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	}
 	n.Merge(d.Overrides)
 	n.State = fleet.Adopted
-	return n, checked(n.Validate())
+	return n, cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours))
 }
 
 // labelled are the labels of a node with those that are declared: all, or single ones.

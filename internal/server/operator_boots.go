@@ -46,6 +46,30 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 	return out, err
 }
 
+// listFailed answers GET /v1/boots/failed.
+func (o *operator) listFailed(r *http.Request) (any, error) {
+	limit, err := number(r, "limit", defaultBoots)
+	if err != nil {
+		return nil, err
+	}
+	var wanted map[string]bool
+	if selection := r.URL.Query().Get("select"); selection != "" {
+		err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+			nodes, err := selectNodes(tx, selection, true)
+			wanted = make(map[string]bool, len(nodes))
+			for _, n := range nodes {
+				wanted[n.Name] = true
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	boots, err := o.faults.list(r.Context(), wanted)
+	return api.BootList{Boots: boots[:min(len(boots), int(min(max(limit, 1), maxBoots)))]}, err
+}
+
 // selectBoots returns the newest boots of a node set, or of everybody.
 func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot, error) {
 	if selection == "" {
@@ -117,6 +141,10 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 		return nil, err
 	}
 	p := progress[b.ID]
+	fault, err := o.faults.of(ctx, b, p, events)
+	if err != nil {
+		return nil, err
+	}
 	out := api.BootDetail{Boot: bootView(b, p), Steps: []api.Step{}, Events: events}
 	if events == nil {
 		out.Events = []trace.Event{}
@@ -135,8 +163,10 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 		}
 		out.Systemd = status.Systemd
 	}
+	out.Fault = fault
 	out.SystemdStart, _ = trace.KernelStart(events)
-	return out, nil
+	out.Console, err = o.reg.Console(ctx, b.ID)
+	return out, err
 }
 
 func (o *operator) listEvents(r *http.Request) (any, error) {

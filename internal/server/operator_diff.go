@@ -141,6 +141,12 @@ func settingText(g fleet.Group, name string) string {
 		return shareText(g.CacheSize)
 	case fleet.SettingOffline:
 		return offlineText(g.Offline)
+	case fleet.SettingPower:
+		return cmp.Or(string(g.Power), string(fleet.PowerWOL))
+	case fleet.SettingHours:
+		return cmp.Or(string(g.Hours), "none")
+	case fleet.SettingSweep:
+		return fmt.Sprint(g.Sweep)
 	}
 	f, _ := g.Keeping.Field(name)
 	return cmp.Or(f.String(), "none")
@@ -176,6 +182,9 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("cache", string(was.Cache.Effective()), string(is.Cache.Effective()))
 	d.add("offline", offlineText(was.Offline), offlineText(is.Offline))
 	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
+	for _, name := range []string{fleet.SettingPower, fleet.SettingHours, fleet.SettingSweep} {
+		d.add(name, settingText(was, name), settingText(is, name))
+	}
 	before := was.Keeping.Fields()
 	for i, f := range is.Keeping.Fields() {
 		d.add(f.Name, before[i].String(), f.String())

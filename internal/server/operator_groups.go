@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 
 	"pando/internal/api"
@@ -66,7 +67,7 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checked(g.Validate()); err != nil {
+	if err := cmp.Or(checked(g.Validate()), knownZone(g.Hours)); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -95,7 +96,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 			return err
 		}
 		g := applyGroupSet(was, req)
-		if err := checked(g.Validate()); err != nil {
+		if err := cmp.Or(checked(g.Validate()), knownZone(g.Hours)); err != nil {
 			return err
 		}
 		if req.Image != nil {
@@ -122,7 +123,7 @@ func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]stri
 	if err := change(); err != nil {
 		return nil, err
 	}
-	was.Image = is.Image
+	was.Image, was.Power, was.Hours, was.Sweep = is.Image, is.Power, is.Hours, is.Sweep // what no boot is told
 	if len(groupDiff(was, is)) == 0 {
 		return differ(tx, before)
 	}
@@ -170,9 +171,7 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.CacheSize != nil {
 		g.CacheSize = *req.CacheSize
 	}
-	g.Keeping.Merge(req.Keeping)
-	g.Keeping = g.Keeping.Normal()
-	return g
+	return fleet.Overrides{Power: req.Power, Hours: req.Hours, Sweep: req.Sweep, Keeping: req.Keeping}.Of(g)
 }
 
 func (o *operator) deleteGroup(r *http.Request) (any, error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -131,7 +132,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		return nil, refused("node "+n.Name+": no MAC address and no serial number: nothing would ever be recognised as it",
 			"name its NIC with --mac, or the machine with --serial")
 	}
-	if err := checked(n.Validate()); err != nil {
+	if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
 		return nil, err
 	}
 	var out []api.Node
@@ -223,7 +224,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := checked(n.Validate()); err != nil {
+			if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {

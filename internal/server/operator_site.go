@@ -41,6 +41,11 @@ func (o *operator) status(r *http.Request) (any, error) {
 		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	failed, err := o.faults.list(r.Context(), nil)
+	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), statusFaults)]
 	return out, err
 }
 

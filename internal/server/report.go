@@ -50,6 +50,11 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.registry.Append(r.Context(), events...); err != nil {
 		return err
 	}
+	if req.Console != "" {
+		if err := s.keepReported(r.Context(), b.ID, req.Console); err != nil {
+			return err
+		}
+	}
 	if req.Status != nil {
 		if err := s.keepStatus(r.Context(), b, *req.Status); err != nil {
 			return err
@@ -127,7 +132,7 @@ func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error)
 	events := make([]trace.Event, 0, len(req.Events))
 	for _, e := range req.Events {
 		rank := trace.Rank(e.Stage)
-		if rank >= 0 && rank < trace.Rank(trace.Init) || rank < 0 && !markName.MatchString(string(e.Stage)) || e.Stage == trace.Rollout {
+		if rank >= 0 && rank < trace.Rank(trace.Init) || rank < 0 && !markName.MatchString(string(e.Stage)) || e.Stage == trace.Rollout || e.Stage == trace.Power {
 			return nil, api.NewError(api.BadRequest, fmt.Sprintf("report: %.80q is not a stage of a node", e.Stage), "")
 		}
 		switch e.Kind {

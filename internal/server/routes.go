@@ -77,10 +77,12 @@ type operator struct {
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
 	heard      *heard
+	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
 	volumes    *volume.Dir
 	rollouts   *rollouts
+	powers     *powers
 	configs    *configs
 	now        func() time.Time
 	log        *slog.Logger
@@ -91,5 +93,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts, configs: s.configs, now: s.now, log: s.log}
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
+		powers: s.powers, configs: s.configs, now: s.now, log: s.log}
 }

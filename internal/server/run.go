@@ -1,12 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"sync"
 	"time"
@@ -25,6 +27,7 @@ type listeners struct {
 	data, control, socket net.Listener
 	tftp                  *net.UDPConn // nil: off
 	dashboard             net.Listener // nil: off
+	netconsole            *net.UDPConn // nil: off
 }
 
 func (l *listeners) close() error {
@@ -34,8 +37,10 @@ func (l *listeners) close() error {
 			err = errors.Join(err, ignoreClosed(c.Close()))
 		}
 	}
-	if l.tftp != nil {
-		err = errors.Join(err, ignoreClosed(l.tftp.Close()))
+	for _, c := range []*net.UDPConn{l.tftp, l.netconsole} {
+		if c != nil {
+			err = errors.Join(err, ignoreClosed(c.Close()))
+		}
 	}
 	return err
 }
@@ -70,6 +75,11 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	s.dataPort, s.controlPort = port(l.data), port(l.control)
 	if s.cfg.TFTP != "off" {
 		if l.tftp, err = listenUDP(ctx, "TFTP", s.cfg.TFTP); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Netconsole != "" && s.cfg.Netconsole != "off" {
+		if l.netconsole, err = listenUDP(ctx, "netconsole", s.cfg.Netconsole); err != nil {
 			return err
 		}
 	}
@@ -134,12 +144,17 @@ func (s *Server) Run(ctx context.Context) error {
 		t := &tftp.Server{Files: tftp.FilesFunc(s.openTFTP), Log: s.log, Done: s.sentFile}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
+	if l.netconsole != nil {
+		k := &consoles{Server: s, heard: map[netip.Addr]*bytes.Buffer{}}
+		start("netconsole", func(ctx context.Context) error { return k.run(ctx, l.netconsole) })
+	}
 	start("DHCP", s.dhcp.Run)
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("rollouts", s.rollouts.run)
+	start("power", s.powers.run)
 	start("journal", journalist{s}.run)
 	start("metrics", s.weigh)
 	start("store", s.keeper.run)

@@ -51,8 +51,10 @@ type Server struct {
 	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
+	powers      *powers
 	configs     *configs
 	turns       *turns
+	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
 	swarm       *peer.TrackerServer
@@ -114,6 +116,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
 	s.rollouts = newRollouts(s)
+	s.powers = newPowers(s)
+	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)

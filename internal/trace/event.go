@@ -34,6 +34,9 @@ const (
 // Rollout is what is said of a rollout, which is no stage of a boot: it stands in the stream of events and in no timeline.
 const Rollout Stage = "rollout"
 
+// Power is what is said of a node's power, likewise.
+const Power Stage = "power"
+
 // Order is every stage in the order of a boot.
 var order = [...]Stage{DHCP, BootFile, Script, Kernel, Initramfs, Init, Modules, Link, Address, Hello,
 	Manifest, Device, Root, Config, SwitchRoot, Booted, Shutdown}

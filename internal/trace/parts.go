@@ -29,6 +29,26 @@ type Part struct {
 	Took  time.Duration
 }
 
+// usualFrom is how many boots make a habit.
+const usualFrom = 3
+
+// Usual is how long stages take as a rule: what 95 of 100 boots need. A stage that few boots had has no rule.
+func Usual(boots []Ends) map[Stage]time.Duration {
+	took := map[Stage][]time.Duration{}
+	for _, b := range boots {
+		for _, p := range b.Parts() {
+			took[p.Stage] = append(took[p.Stage], p.Took)
+		}
+	}
+	out := make(map[Stage]time.Duration, len(took))
+	for s, d := range took {
+		if len(d) >= usualFrom {
+			out[s] = Percentile(d, 0.95)
+		}
+	}
+	return out
+}
+
 // Parts cuts a boot into the parts that its stages had, in their order, without gaps: a part lasts from the end of what came
 // before to the end of its stage. So the kernel's own start counts for init, and the image's for booted; and the parts of
 // a boot add up to the whole of it.

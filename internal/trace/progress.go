@@ -28,6 +28,7 @@ type Progress struct {
 	Failure string           `json:"failure,omitempty"` // what failed there
 	Hint    string           `json:"hint,omitempty"`    // what to do about it
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
+	Panic   bool             `json:"panic,omitempty"`   // its kernel said that it panicked
 }
 
 // Elapsed is the time from the first event to booted, or to the last event while it is not booted.
@@ -50,6 +51,7 @@ func (p *Progress) Apply(e Event) {
 		p.Updated = e.Time
 	}
 	p.count(e)
+	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
 	if Rank(e.Stage) < 0 || e.Kind == Info {
 		return
 	}

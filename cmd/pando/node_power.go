@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"pando/internal/api"
+)
+
+// powerFlags are the flags of the commands that switch nodes.
+type powerFlags struct {
+	stagger                time.Duration
+	parallel               int
+	force, network, dryRun bool
+}
+
+// wakeStagger is between two nodes that start: those that start together draw the most current together.
+const wakeStagger = 2 * time.Second
+
+func (a *app) nodePower() *cobra.Command {
+	c := noun("power", "Switch nodes on and off",
+		a.powerVerb(api.PowerOn, "on NODES", "Switch nodes on", wakeStagger, `  pando node power on @lab1
+  pando node power on 'pc[001-030]' --stagger 500ms --network`),
+		a.powerVerb(api.PowerOff, "off NODES", "Have nodes shut down, or cut their current", 0, `  pando node power off @lab1
+  pando node power off pc007 --force`),
+		a.powerVerb(api.PowerCycle, "cycle NODES", "Switch nodes off and on without asking them", wakeStagger, `  pando node power cycle pc007`),
+		a.powerVerb(api.PowerStatus, "status [NODES]", "Show whether nodes have power, and how they are switched", 0, `  pando node power status @lab1`),
+		a.powerVerb(api.PowerWake, "sweep NODES", "Wake nodes that should be on and give no sign, as after a power cut", wakeStagger, `  pando node power sweep @all --dry-run
+  pando node power sweep @lab1 --stagger 1s`))
+	c.GroupID = ""
+	c.Long = `Switch nodes on and off, by what their group or they themselves say: pando group set GROUP --power ...
+
+One line tells how each node did. The exit status is 1 when a node could not be switched.`
+	return c
+}
+
+func (a *app) powerVerb(action api.PowerAction, use, short string, stagger time.Duration, example string) *cobra.Command {
+	var f powerFlags
+	args := cobra.ExactArgs(1)
+	if action == api.PowerStatus {
+		args = cobra.MaximumNArgs(1)
+	}
+	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args, ValidArgsFunction: a.completeNodes}
+	fl := c.Flags()
+	fl.DurationVar(&f.stagger, "stagger", stagger, "time from one node to the next")
+	fl.IntVar(&f.parallel, "parallel", 16, "nodes that are dealt with at a time")
+	switch action {
+	case api.PowerOff:
+		fl.BoolVar(&f.force, "force", false, "cut the current; no operating system is asked")
+	case api.PowerOn, api.PowerCycle:
+		fl.BoolVar(&f.network, "network", false, "boot from the network this once, whatever the firmware's order says (Redfish, IPMI)")
+	}
+	if action == api.PowerStatus {
+		a.readFlags(c)
+	} else {
+		a.writeFlags(c, &f.dryRun)
+	}
+	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
+		if f.stagger < 0 || f.parallel < 1 {
+			return usagef("--stagger %s --parallel %d: want no time or more, and one node or more", f.stagger, f.parallel)
+		}
+		return a.power(ctx, cl, arg(args, 0), action, f)
+	})
+	return c
+}
+
+// powerLine is how one node did.
+type powerLine struct {
+	api.PowerDone
+	Wanted   string `json:"wanted,omitempty"`
+	WantedBy string `json:"wanted_by,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// power does an action of nodes, some at a time, and tells how each did in their order.
+func (a *app) power(ctx context.Context, c *api.Client, selection string, action api.PowerAction, f powerFlags) error {
+	nodes, err := c.Power(ctx, selection)
+	if err != nil {
+		return err
+	}
+	lines := make([]powerLine, len(nodes))
+	done := make([]chan struct{}, len(nodes))
+	free := make(chan struct{}, f.parallel)
+	var all sync.WaitGroup
+	for i := range nodes {
+		done[i] = make(chan struct{})
+	}
+	all.Go(func() {
+		for i, n := range nodes {
+			select {
+			case free <- struct{}{}:
+			case <-ctx.Done():
+			}
+			all.Go(func() {
+				defer func() { <-free; close(done[i]) }()
+				lines[i] = switchOne(ctx, c, n, api.PowerDo{Action: action, Force: f.force, Network: f.network, DryRun: f.dryRun})
+			})
+			if i < len(nodes)-1 && !f.dryRun {
+				pause(ctx, f.stagger)
+			}
+		}
+	})
+	failed := a.printPower(lines, done, action, f.dryRun)
+	all.Wait()
+	if a.json {
+		err = writeJSON(a.out, map[string][]powerLine{"nodes": lines})
+	}
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("power %s: %d of %d nodes failed", action, failed, len(nodes))
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func switchOne(ctx context.Context, c *api.Client, n api.PowerView, do api.PowerDo) powerLine {
+	l := powerLine{Wanted: n.Wanted, WantedBy: n.WantedBy}
+	var err error
+	if l.PowerDone, err = c.SwitchNode(ctx, n.Node, do); err != nil {
+		l.PowerDone = api.PowerDone{Node: n.Node, Method: n.Method, State: "unknown"}
+		l.Error = strings.TrimPrefix(err.Error(), "node "+n.Node+": ")
+	}
+	return l
+}
+
+// printPower tells how nodes did, each as soon as those before it are done.
+func (a *app) printPower(lines []powerLine, done []chan struct{}, action api.PowerAction, dryRun bool) (failed int) {
+	width := len("NODE")
+	for i := range lines {
+		<-done[i]
+		l := lines[i]
+		if l.Error != "" {
+			failed++
+		}
+		if a.json {
+			continue
+		}
+		width = max(width, len(l.Node))
+		a.printf("%-*s  %-7s  %-7s  %s\n", width, l.Node, l.Method, l.State, l.text(action, dryRun))
+	}
+	return failed
+}
+
+func (l powerLine) text(action api.PowerAction, dryRun bool) string {
+	switch {
+	case l.Error != "":
+		return "failed: " + l.Error
+	case action == api.PowerStatus && l.Wanted != "":
+		return "should be " + l.Wanted + " (" + l.WantedBy + ")"
+	case action == api.PowerStatus:
+		return ""
+	case l.Did == "":
+		return "nothing to do"
+	case dryRun:
+		return "would be done: " + l.Did
+	}
+	return l.Did
+}
+
+// passwordCommand keeps the password of management controllers.
+func (a *app) passwordCommand(of string, complete cobra.CompletionFunc, set func(*api.Client, context.Context, string, string) error) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "password " + strings.ToUpper(of),
+		Short: "Keep the password of management controllers (Redfish, IPMI, SecureOn)",
+		Long: `Keep the password of management controllers. It is read from standard input, a line, or asked for; an empty one takes it away.
+It is kept encrypted with the site's keys and never shown again. A node's own comes before its group's.`,
+		Example:           `  pando ` + of + ` password ` + map[string]string{"node": "pc001", "group": "lab1"}[of] + ` <password.txt`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: complete,
+	}
+	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
+		password, err := a.readPassword(of + " " + args[0])
+		if err != nil {
+			return err
+		}
+		if err := set(cl, ctx, args[0], password); err != nil {
+			return err
+		}
+		what := "kept"
+		if password == "" {
+			what = "taken away"
+		}
+		a.printf("%s %s: the password of its controller is %s\n", of, args[0], what)
+		return nil
+	})
+	return c
+}
+
+func (a *app) readPassword(of string) (string, error) {
+	if tty := terminal(a.in); tty != nil {
+		fmt.Fprintf(a.err, "Password of the controllers of %s: ", of)
+		b, err := term.ReadPassword(int(tty.Fd()))
+		fmt.Fprintln(a.err)
+		return string(b), err
+	}
+	s := bufio.NewScanner(a.in)
+	s.Scan()
+	return strings.TrimRight(s.Text(), "\r"), s.Err()
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// PowerAction is what is done to a node's power.
+type PowerAction string
+
+// The actions. Wake is a sweep's: a node that should be on and gives no sign is switched on, or off and on when it has power.
+const (
+	PowerOn     PowerAction = "on"
+	PowerOff    PowerAction = "off"
+	PowerCycle  PowerAction = "cycle"
+	PowerStatus PowerAction = "status"
+	PowerWake   PowerAction = "wake"
+)
+
+// PowerDo is the body of POST /v1/nodes/{name}/power.
+type PowerDo struct {
+	Action  PowerAction `json:"action"`
+	Force   bool        `json:"force,omitempty"`   // of off: cut the current, and ask no operating system
+	Network bool        `json:"network,omitempty"` // of on and cycle: boot from the network this once (Redfish, IPMI)
+	DryRun  bool        `json:"dry_run,omitempty"`
+}
+
+// PowerDone answers POST /v1/nodes/{name}/power.
+type PowerDone struct {
+	Node   string            `json:"node"`
+	Method fleet.PowerMethod `json:"method"`
+	State  string            `json:"state"`         // found before anything was done: "on", "off", "unknown"
+	Did    string            `json:"did,omitempty"` // what was done, or would be; "": nothing was to be done
+	DryRun bool              `json:"dry_run,omitempty"`
+}
+
+// PowerView is how a node is switched.
+type PowerView struct {
+	Node     string            `json:"node"`
+	Method   fleet.PowerMethod `json:"method"`
+	Address  string            `json:"address,omitempty"`
+	User     string            `json:"user,omitempty"`
+	Password bool              `json:"password"` // one is kept, its own or its group's
+	Problem  string            `json:"problem,omitempty"`
+
+	Wanted   string        `json:"wanted,omitempty"` // "on", "off"; "": nobody said
+	WantedBy string        `json:"wanted_by,omitempty"`
+	Quiet    time.Duration `json:"quiet,omitempty"` // since its last sign; 0: there was none ever
+	GivenUp  bool          `json:"given_up"`        // a sweep would look after it
+}
+
+// PowerList answers GET /v1/power.
+type PowerList struct {
+	Nodes []PowerView `json:"nodes"`
+}
+
+// PowerPassword is the body of PUT /v1/nodes/{name}/password and PUT /v1/groups/{name}/password. It is never told again.
+type PowerPassword struct {
+	Password string `json:"password"` // "": none is kept
+}
+
+// Power lists how the selected nodes are switched.
+func (c *Client) Power(ctx context.Context, selection string) ([]PowerView, error) {
+	l, err := get[PowerList](ctx, c, "/v1/power", params("select", selection))
+	return l.Nodes, err
+}
+
+// SwitchNode does one action of one node.
+func (c *Client) SwitchNode(ctx context.Context, name string, p PowerDo) (PowerDone, error) {
+	return ask[PowerDone](ctx, c, "POST", "/v1/nodes/"+url.PathEscape(name)+"/power", p)
+}
+
+// SetNodePassword keeps the password of a node's management controller.
+func (c *Client) SetNodePassword(ctx context.Context, name, password string) error {
+	return c.call(ctx, "PUT", "/v1/nodes/"+url.PathEscape(name)+"/password", nil, PowerPassword{password}, nil)
+}
+
+// SetGroupPassword keeps the password of the management controllers of a group's nodes.
+func (c *Client) SetGroupPassword(ctx context.Context, name, password string) error {
+	return c.call(ctx, "PUT", "/v1/groups/"+url.PathEscape(name)+"/password", nil, PowerPassword{password}, nil)
+}

@@ -1,0 +1,189 @@
+package power
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// system is what is read of a ComputerSystem (DMTF DSP0266 and DSP2046).
+type system struct {
+	PowerState string
+	Boot       struct {
+		Targets []string `json:"BootSourceOverrideTarget@Redfish.AllowableValues"`
+	}
+	Actions struct {
+		Reset struct {
+			Target string   `json:"target"`
+			Types  []string `json:"ResetType@Redfish.AllowableValues"`
+		} `json:"#ComputerSystem.Reset"`
+	}
+	tag string // ETag, for changes
+}
+
+// resets are the ResetTypes by which a step is taken, the best first: vendors differ in which they have.
+var resets = map[step][]string{
+	powerOn:  {"On", "ForceOn"},
+	shutDown: {"GracefulShutdown", "PushPowerButton"},
+	cut:      {"ForceOff"},
+	restart:  {"ForceRestart", "PowerCycle", "GracefulRestart"},
+}
+
+func redfish(ctx context.Context, r Request) (State, error) {
+	c := newRedfishClient(r)
+	defer c.close()
+	path, err := c.find(ctx, r.To.System)
+	if err != nil {
+		return Unknown, err
+	}
+	sys, err := c.system(ctx, path)
+	if err != nil {
+		return Unknown, err
+	}
+	state := sys.state()
+	do := decide(r.Action, state, r.Force)
+	if do == nothing {
+		return state, nil
+	}
+	if r.Network && (do == powerOn || do == restart) {
+		if err := c.network(ctx, path, sys); err != nil {
+			return state, err
+		}
+	}
+	kind, err := sys.reset(do)
+	if err != nil {
+		return state, err
+	}
+	target, err := local(sys.Actions.Reset.Target)
+	if err != nil {
+		return state, err
+	}
+	_, err = c.call(ctx, http.MethodPost, target, "", map[string]string{"ResetType": kind}, nil)
+	return state, err
+}
+
+// state is On, Off, or on the way to one of them, which counts as it was before: PoweringOn is not on yet.
+func (s system) state() State {
+	switch s.PowerState {
+	case "On", "PoweringOff":
+		return IsOn
+	case "Off", "PoweringOn":
+		return IsOff
+	}
+	return Unknown
+}
+
+func (s system) reset(do step) (string, error) {
+	if len(s.Actions.Reset.Types) == 0 { // a service need not list them
+		return resets[do][0], nil
+	}
+	for _, kind := range resets[do] {
+		if slices.Contains(s.Actions.Reset.Types, kind) {
+			return kind, nil
+		}
+	}
+	return "", fmt.Errorf("its controller has no way to %s, only %s", do, strings.Join(s.Actions.Reset.Types, ", "))
+}
+
+// find is the path of the system that a controller is for.
+func (c *redfishClient) find(ctx context.Context, id string) (string, error) {
+	const systems = "/redfish/v1/Systems"
+	if id != "" {
+		return systems + "/" + url.PathEscape(id), nil
+	}
+	var list struct {
+		Members []struct {
+			ID string `json:"@odata.id"`
+		}
+	}
+	if _, err := c.call(ctx, http.MethodGet, systems, "", nil, &list); err != nil {
+		return "", err
+	}
+	if len(list.Members) != 1 {
+		return "", fmt.Errorf("it has %d systems: say which one with ?system=ID at the address", len(list.Members))
+	}
+	return local(list.Members[0].ID)
+}
+
+// local refuses to go anywhere else: what a controller names is a path of its own.
+func local(path string) (string, error) {
+	u, err := url.Parse(path)
+	if err != nil || u.Host != "" || u.Scheme != "" || u.User != nil || !strings.HasPrefix(path, "/redfish/") || strings.Contains(path, "..") {
+		return "", fmt.Errorf("the controller names %.100q, which is no path of Redfish", path)
+	}
+	return path, nil
+}
+
+func (c *redfishClient) system(ctx context.Context, path string) (system, error) {
+	var s system
+	h, err := c.call(ctx, http.MethodGet, path, "", nil, &s)
+	s.tag = h.Get("ETag")
+	return s, err
+}
+
+// network has the next start boot from the network by UEFI, once.
+func (c *redfishClient) network(ctx context.Context, path string, sys system) error {
+	target := "Pxe"
+	if t := sys.Boot.Targets; len(t) > 0 && !slices.Contains(t, target) {
+		if target = "UefiHttp"; !slices.Contains(t, target) {
+			return fmt.Errorf("its controller cannot boot from the network once, only from %s", strings.Join(t, ", "))
+		}
+	}
+	boot := map[string]string{"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": target, "BootSourceOverrideMode": "UEFI"}
+	patch := func() error {
+		_, err := c.call(ctx, http.MethodPatch, path, sys.tag, map[string]any{"Boot": boot}, nil)
+		return err
+	}
+	err := patch()
+	var refused *redfishError
+	if errors.As(err, &refused) && refused.status != http.StatusUnauthorized {
+		// Some know no mode, or have one that is not to be changed with the target.
+		delete(boot, "BootSourceOverrideMode")
+		if again := patch(); again == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// redfishError is a refusal of a controller.
+type redfishError struct {
+	what   string
+	status int
+	says   string
+}
+
+func (e *redfishError) Error() string {
+	s := fmt.Sprintf("%s: %d %s", e.what, e.status, http.StatusText(e.status))
+	switch {
+	case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
+		s += ": look at user and password (pando node password)"
+	case e.says != "":
+		s += ": " + e.says
+	}
+	return s
+}
+
+// says is what the body of a refusal has for people.
+func says(body []byte) string {
+	var e struct {
+		Error struct {
+			Message string
+			More    []struct{ Message string } `json:"@Message.ExtendedInfo"`
+		}
+	}
+	if json.Unmarshal(bytes.ToValidUTF8(body, nil), &e) != nil {
+		return ""
+	}
+	text := e.Error.Message
+	if len(e.Error.More) > 0 && e.Error.More[0].Message != "" {
+		text = e.Error.More[0].Message
+	}
+	return strings.Join(strings.Fields(text[:min(len(text), 200)]), " ")
+}

@@ -1,0 +1,227 @@
+package power
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// sushy starts the Redfish emulator of the OpenStack project with one machine, and returns its address.
+func sushy(t *testing.T) string {
+	t.Helper()
+	program, err := filepath.Abs("../../build/sushy/bin/sushy-emulator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("the Redfish emulator sushy-tools is not installed (scripts/install-packages test)")
+	}
+	dir := t.TempDir()
+	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/key", "-out", dir+"/cert", "-subj", "/CN=bmc",
+		"-days", "2").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	port := freePort(t)
+	config := strings.NewReplacer("{port}", port, "{dir}", dir).Replace(`SUSHY_EMULATOR_FAKE_DRIVER = True
+SUSHY_EMULATOR_LISTEN_IP = '127.0.0.1'
+SUSHY_EMULATOR_LISTEN_PORT = {port}
+SUSHY_EMULATOR_SSL_CERT = '{dir}/cert'
+SUSHY_EMULATOR_SSL_KEY = '{dir}/key'
+SUSHY_EMULATOR_STATE_DIR = '{dir}'
+SUSHY_EMULATOR_AUTH_FILE = '{dir}/users'
+SUSHY_EMULATOR_FAKE_SYSTEMS = [{'uuid': '5ac06d22-2fd7-4c8c-b8a5-52be6fc6e0a1', 'name': 'pc001', 'power_state': 'Off', 'nics': []}]
+`)
+	users := "admin:$2b$05$s3Zn9qRWb5vWD7V5F1uLc.byYPjoz4WzEGD7x8fRVXmGLUpQoMfEK\n" // sesame, as htpasswd -B writes it
+	for name, text := range map[string]string{"conf": config, "users": users} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign(t, dir, program, "--config", filepath.Join(dir, "conf"))
+	return "127.0.0.1:" + port
+}
+
+func TestRedfishWithAnEmulator(t *testing.T) {
+	r := Request{Node: "pc001", To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: sushy(t), User: "admin", TLS: "any"}, Password: "sesame"}
+	do := func(a Action) (State, error) {
+		r.Action = a
+		return (Switch{}).Do(t.Context(), r)
+	}
+	become := func(want State) {
+		t.Helper()
+		var state State
+		var err error
+		for start := time.Now(); time.Since(start) < 40*time.Second; time.Sleep(200 * time.Millisecond) {
+			if state, err = do(Status); err == nil && state == want {
+				return
+			}
+		}
+		t.Fatalf("it is %s and not %s: %v", state, want, err)
+	}
+	become(IsOff)
+	r.Network = true
+	if s, err := do(On); err != nil || s != IsOff {
+		t.Fatalf("on: was %s, %v", s, err)
+	}
+	become(IsOn)
+	c := newRedfishClient(r)
+	var boot struct {
+		Boot struct {
+			BootSourceOverrideTarget, BootSourceOverrideEnabled, BootSourceOverrideMode string
+		}
+	}
+	path, err := c.find(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.call(t.Context(), "GET", path, "", nil, &boot); err != nil || boot.Boot.BootSourceOverrideTarget != "Pxe" || boot.Boot.BootSourceOverrideMode != "UEFI" {
+		t.Errorf("boot override: %+v, %v", boot, err)
+	}
+	if s, err := do(Cycle); err != nil || s != IsOn {
+		t.Errorf("cycle: was %s, %v", s, err)
+	}
+	become(IsOn)
+	if s, err := do(Off); err != nil || s != IsOn {
+		t.Errorf("off: was %s, %v", s, err)
+	}
+	become(IsOff)
+	r.Password = "wrong"
+	if _, err := do(Status); err == nil || !strings.Contains(err.Error(), "user and password") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	r.Password, r.To.TLS = "sesame", ""
+	if _, err := do(Status); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate that nobody trusts: %v", err)
+	}
+	r.To.TLS = "sha256:" + strings.Repeat("00", 32)
+	if _, err := do(Status); err == nil || !strings.Contains(err.Error(), "not the one of its setting") {
+		t.Errorf("another certificate: %v", err)
+	}
+}
+
+// vendor is a controller with the manners of real ones: it wants If-Match, knows few resets, and has a mode that cannot be changed.
+type vendor struct {
+	state  string
+	resets []string
+	noMode bool
+	calls  []string
+}
+
+func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := map[string]any{}
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	refuse := func(status int, text string) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"error": {"message": "A general error", "@Message.ExtendedInfo": [{"Message": "` + text + `"}]}}`))
+	}
+	switch {
+	case r.Method == "GET" && r.URL.Path == "/redfish/v1/Systems":
+		_, _ = w.Write([]byte(`{"Members": [{"@odata.id": "/redfish/v1/Systems/1"}]}`))
+	case r.Method == "GET":
+		w.Header().Set("ETag", `W/"7"`)
+		_ = json.NewEncoder(w).Encode(map[string]any{"PowerState": v.state, "Boot": map[string]any{"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"Hdd", "UefiHttp"}},
+			"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{"target": "/redfish/v1/Systems/1/Actions/Reset", "ResetType@Redfish.AllowableValues": v.resets}}})
+	case r.Method == "PATCH" && r.Header.Get("If-Match") != `W/"7"`:
+		refuse(http.StatusPreconditionFailed, "give the tag")
+	case r.Method == "PATCH":
+		boot, _ := body["Boot"].(map[string]any)
+		if _, mode := boot["BootSourceOverrideMode"]; mode && v.noMode {
+			refuse(http.StatusBadRequest, "the mode is not to be changed")
+			return
+		}
+		v.calls = append(v.calls, "boot "+boot["BootSourceOverrideTarget"].(string))
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		v.calls = append(v.calls, body["ResetType"].(string))
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func TestRedfishOfDifferentVendors(t *testing.T) {
+	v := &vendor{state: "Off", resets: []string{"ForceOn", "ForceOff", "PowerCycle"}, noMode: true}
+	srv := httptest.NewTLSServer(v)
+	defer srv.Close()
+	sum := sha256.Sum256(srv.Certificate().Raw)
+	r := Request{Node: "pc001", Network: true, To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: srv.Listener.Addr().String(), User: "admin",
+		TLS: "sha256:" + hex.EncodeToString(sum[:])}, Password: "x"}
+	do := func(a Action, state string) error {
+		v.state, r.Action = state, a
+		_, err := (Switch{}).Do(t.Context(), r)
+		return err
+	}
+	for _, step := range []struct {
+		do    Action
+		state string
+	}{{On, "Off"}, {On, "PoweringOff"}, {Cycle, "On"}, {Cycle, "Off"}} {
+		if err := do(step.do, step.state); err != nil {
+			t.Errorf("%s: %v", step.do, err)
+		}
+	}
+	if got := strings.Join(v.calls, ", "); got != "boot UefiHttp, ForceOn, boot UefiHttp, PowerCycle, boot UefiHttp, ForceOn" {
+		t.Error(got)
+	}
+	if err := do(Off, "On"); err == nil || !strings.Contains(err.Error(), "no way to shut down, only ForceOn, ForceOff, PowerCycle") {
+		t.Error(err)
+	}
+	r.Force = true
+	if err := do(Off, "On"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRedfishGoesNowhereElse: a controller that was taken over does not get the server to send the password to somebody else.
+func TestRedfishGoesNowhereElse(t *testing.T) {
+	var elsewhere bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere = true }))
+	defer other.Close()
+	for name, answer := range map[string]http.HandlerFunc{
+		"member": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"Members": [{"@odata.id": "` + other.URL + `/redfish/x"}]}`))
+		},
+		"host": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"Members": [{"@odata.id": "@` + other.Listener.Addr().String() + `/redfish/"}]}`))
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+"/redfish/", http.StatusFound)
+		},
+	} {
+		srv := httptest.NewServer(answer)
+		r := Request{Action: Status, To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: srv.Listener.Addr().String(), User: "admin", Plain: true}}
+		if _, err := (Switch{}).Do(t.Context(), r); err == nil || elsewhere {
+			t.Errorf("%s: %v, went elsewhere: %v", name, err, elsewhere)
+		}
+		srv.Close()
+	}
+}
+
+// FuzzRedfishAnswer: whatever a controller answers, the server goes on.
+func FuzzRedfishAnswer(f *testing.F) {
+	f.Add([]byte(`{"PowerState": "On", "Actions": {"#ComputerSystem.Reset": {"target": "/redfish/v1/Systems/1/Actions/Reset", "ResetType@Redfish.AllowableValues": ["On"]}}}`))
+	f.Add([]byte(`{"error": {"message": "no", "@Message.ExtendedInfo": [{"Message": "not so"}]}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s system
+		_ = json.Unmarshal(b, &s)
+		for do := range resets {
+			if kind, err := s.reset(do); err == nil && len(s.Actions.Reset.Types) > 0 && kind == "" {
+				t.Error("a reset without a name")
+			}
+		}
+		if path, err := local(s.Actions.Reset.Target); err == nil && !strings.HasPrefix(path, "/redfish/") {
+			t.Errorf("%q was taken for a path", path)
+		}
+		if text := says(b); len(text) > 600 || strings.ContainsAny(text, "\n\r") {
+			t.Errorf("%q is told to people", text)
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/power"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// powers switches nodes on and off: for operators, by timetables, and after a power cut.
+type powers struct {
+	registry *registry.Registry
+	keys     identity.Keys
+	errands  *errands
+	heard    *heard
+	sw       power.Switch
+	started  time.Time
+	zone     func() *time.Location // of timetables that name none
+	now      func() time.Time
+	log      *slog.Logger
+
+	pace  func(context.Context) // between two nodes that are woken
+	doing sync.WaitGroup
+}
+
+// sweepPace is how long the server waits between two nodes that it wakes by itself: machines that start together draw the most
+// current together, and ask for everything at once.
+const sweepPace = 2 * time.Second
+
+func newPowers(s *Server) *powers {
+	return &powers{registry: s.registry, keys: s.keys, errands: s.errands, heard: s.heard, started: s.started, now: s.now, log: s.log,
+		zone: func() *time.Location { return time.Local },
+		sw:   power.Switch{Links: power.Links, Find: func(name string) (string, error) { return findHook(filepath.Join(s.cfg.Dir, hooksDir), name) }},
+		pace: func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(sweepPace):
+			}
+		}}
+}
+
+// powered is what has to be known of a node to switch it.
+type powered struct {
+	node     fleet.Node
+	group    fleet.Group // as the node has it
+	to       fleet.PowerTo
+	password string
+	boot     registry.Boot
+	wish     *fleet.PowerWish
+	hours    *fleet.Timetable
+	zone     *time.Location
+	problem  error // what keeps it from being switched
+}
+
+// sealedFor binds a sealed password to its use. A name is no part of it: nodes are renamed.
+func sealedFor(of registry.PowerOwner) string { return "power password of a " + string(of) }
+
+// of gathers what is known of nodes.
+func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
+	groups, err := tx.Groups()
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]fleet.Group{}
+	for _, g := range groups {
+		byName[g.Name] = g
+	}
+	wishes, err := tx.PowerWishes()
+	if err != nil {
+		return nil, err
+	}
+	boots, err := tx.LatestBoots()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]powered, len(nodes))
+	for i, n := range nodes {
+		x := powered{node: n, group: n.Overrides.Of(byName[n.Group]), boot: boots[n.Name]}
+		if w, ok := wishes[n.Name]; ok {
+			x.wish = &w
+		}
+		x.to, x.problem = n.PowerTo(x.group.Power)
+		if x.problem == nil {
+			x.password, x.problem = p.password(tx, n)
+		}
+		if x.problem == nil && x.to.Secret() && x.password == "" {
+			x.problem = fmt.Errorf("no password of its controller is kept: pando node password %s, or pando group password %s", n.Name, n.Group)
+		}
+		if x.hours, x.zone, err = p.timetable(x.group.Hours); err != nil {
+			x.hours, x.zone, x.problem = nil, p.zone(), errors.Join(x.problem, err)
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// password is the node's own, or its group's; "" for none.
+func (p *powers) password(tx *registry.Tx, n fleet.Node) (string, error) {
+	for _, o := range []struct {
+		of   registry.PowerOwner
+		name string
+	}{{registry.PowerOfNode, n.Name}, {registry.PowerOfGroup, n.Group}} {
+		sealed, err := tx.PowerPassword(o.of, o.name)
+		if absent(err) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		secret, err := p.keys.Open(sealedFor(o.of), sealed)
+		if err != nil {
+			return "", fmt.Errorf("password of the controllers of %s %s: %w", o.of, o.name, err)
+		}
+		return string(secret), nil
+	}
+	return "", nil
+}
+
+// timetable reads hours; nil for none.
+func (p *powers) timetable(h fleet.Hours) (*fleet.Timetable, *time.Location, error) {
+	if h == "" {
+		return nil, p.zone(), nil
+	}
+	t, err := h.Parse()
+	if err != nil || t.Zone == "" {
+		return &t, p.zone(), err
+	}
+	zone, err := time.LoadLocation(t.Zone)
+	return &t, zone, err
+}
+
+// wanted reports whether a node should be on.
+func (p *powers) wanted(x powered) (on, known bool) {
+	return fleet.Wanted(x.hours, x.wish, p.now().In(x.zone))
+}
+
+// quiet is how long a node has given no sign, and whether it ever gave one.
+func (p *powers) quiet(x powered) (time.Duration, bool) {
+	last := p.heard.seen(x.node)
+	return p.now().Sub(last), !last.IsZero()
+}
+
+// speaks reports whether a node runs, and will take an errand.
+func (p *powers) speaks(x powered) bool {
+	quiet, ever := p.quiet(x)
+	return ever && quiet <= heardWithin && !x.boot.Session.IsZero()
+}
+
+// do does an action of a node, and tells of it. What was wanted is kept first: what is cut short is done by the next sweep.
+func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
+	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
+	if x.problem != nil {
+		return out, p.tell(ctx, x, do, "", who, x.problem)
+	}
+	if do.Action == api.PowerWake {
+		return p.wake(ctx, x, do, who)
+	}
+	if do.Action != api.PowerStatus && !do.DryRun {
+		wish := fleet.PowerWish{Node: x.node.Name, On: do.Action != api.PowerOff, At: p.now(), Who: who}
+		if err := p.registry.Update(ctx, func(tx *registry.Tx) error { return tx.PutPowerWish(wish) }); err != nil {
+			return out, err
+		}
+	}
+	if do.DryRun && do.Action != api.PowerStatus {
+		out.Did = string(do.Action)
+		return out, nil
+	}
+	state, did, err := p.act(ctx, x, do)
+	out.State, out.Did = string(state), did
+	return out, p.tell(ctx, x, do, did, who, err)
+}
+
+// act switches, by the node's agent where its switch cannot.
+func (p *powers) act(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
+	state, err := p.sw.Do(ctx, power.Request{Action: power.Action(do.Action), To: x.to, Node: x.node.Name, MACs: x.node.MACs,
+		Password: x.password, Force: do.Force, Network: do.Network})
+	if state == power.Unknown && p.speaks(x) {
+		state = power.IsOn
+	}
+	did := did(do, state)
+	if errors.Is(err, power.ErrAgent) {
+		return p.byAgent(ctx, x, do)
+	}
+	if err != nil {
+		did = ""
+	}
+	return state, did, err
+}
+
+// did is what an action came to.
+func did(do api.PowerDo, state power.State) string {
+	switch {
+	case do.Action == api.PowerStatus, do.Action == api.PowerOn && state == power.IsOn, do.Action == api.PowerOff && state == power.IsOff:
+		return ""
+	case do.Action == api.PowerOn, state == power.IsOff:
+		return "switched on"
+	case do.Action == api.PowerCycle:
+		return "switched off and on"
+	case do.Force:
+		return "switched off"
+	}
+	return "asked to shut down"
+}
+
+// byAgent has a node that can only be woken shut itself down.
+func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
+	if !p.speaks(x) {
+		if do.Action == api.PowerCycle {
+			return power.Unknown, "", errors.New("it does not run, or does not answer, and Wake-on-LAN can only switch on: pando node power on")
+		}
+		return power.Unknown, "", errors.New("it does not run, or does not answer, and Wake-on-LAN cannot switch it off")
+	}
+	if do.Force {
+		return power.IsOn, "", errors.New("Wake-on-LAN cannot cut its current: without --force it is asked to shut down")
+	}
+	e := api.Errand{ID: "power-" + string(do.Action) + "-" + string(x.boot.ID), Kind: api.PowerOffNode}
+	what := "asked to shut down"
+	if do.Action == api.PowerCycle {
+		e.Kind, what = api.RebootNode, "asked to reboot"
+	}
+	rep, err := p.errands.ask(ctx, x.boot.ID, e)
+	if err == nil && rep.Error != "" {
+		err = errors.New(rep.Error)
+	}
+	if err != nil {
+		what = ""
+	}
+	return power.IsOn, what, err
+}
+
+// wake is what a sweep does to one node.
+func (p *powers) wake(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
+	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
+	on, known := p.wanted(x)
+	quiet, ever := p.quiet(x)
+	seen := power.Seen{Wanted: on || !known, Quiet: quiet, State: power.Unknown}
+	if !ever {
+		seen.Quiet = power.GivenUp
+	}
+	if power.Sweep(seen) == "" || x.to.Method == fleet.PowerNone {
+		return out, nil
+	}
+	state, _, err := p.act(ctx, x, api.PowerDo{Action: api.PowerStatus})
+	if err != nil {
+		return out, p.tell(ctx, x, do, "", who, err)
+	}
+	seen.State, out.State = state, string(state)
+	do.Action = api.PowerAction(power.Sweep(seen))
+	if do.DryRun {
+		out.Did = string(do.Action)
+		return out, nil
+	}
+	state, out.Did, err = p.act(ctx, x, do)
+	out.State = string(state)
+	return out, p.tell(ctx, x, do, out.Did, who+", sweep", err)
+}
+
+// tell puts what was done, or why it was not, into the stream of events. What was only looked at is nobody's news.
+func (p *powers) tell(ctx context.Context, x powered, do api.PowerDo, did, who string, err error) error {
+	if do.Action == api.PowerStatus || do.DryRun || err == nil && did == "" {
+		return refusedPower(x, err)
+	}
+	e := trace.Event{Time: p.now(), Node: x.node.Name, Stage: trace.Power, Kind: trace.Info, Message: did + " by " + string(x.to.Method) + " for " + who,
+		Attrs: map[string]string{"action": string(do.Action), "method": string(x.to.Method), "who": who}}
+	if err != nil {
+		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+clip(err.Error(), maxMessage)
+	}
+	if _, failed := p.registry.Append(context.WithoutCancel(ctx), e); failed != nil {
+		p.log.Error("an event of power was not recorded", "node", x.node.Name, "err", failed)
+	}
+	return refusedPower(x, err)
+}
+
+// refusedPower is why a node could not be switched.
+func refusedPower(x powered, err error) error {
+	var already *api.Error
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return api.NewError(api.Conflict, "node "+x.node.Name+": "+err.Error(), "")
+}

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"pando/internal/fleet"
+)
+
+// watchFiles are units that have a node tell this server, at the address that the node knows it by, what it says.
+func (s *Server) watchFiles(at netip.Addr) []fleet.File {
+	var out []fleet.File
+	if l := s.listeners; l != nil && l.netconsole != nil && at.Is4() {
+		to := l.netconsole.LocalAddr().(*net.UDPAddr).Port
+		out = append(out, unit("pando-netconsole.service", "sysinit.target", fmt.Sprintf(netconsoleUnit, at, to, at))...)
+	}
+	return out
+}
+
+// unit is a unit that a target wants, in the writable memory of the node.
+func unit(name, target, text string) []fleet.File {
+	const dir = "/etc/systemd/system/"
+	return []fleet.File{{Path: dir + name, Mode: 0o644, Data: []byte(text)}, {Path: dir + target + ".wants/" + name, Target: dir + name}}
+}
+
+// netconsole wants the name that the adapter has by now, and sends to everybody on the segment where no hardware address is named.
+const netconsoleUnit = `[Unit]
+Description=Pando: the kernel tells the server what it says
+DefaultDependencies=no
+After=systemd-modules-load.service
+ConditionPathExists=!/sys/module/netconsole
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c 'exec modprobe netconsole netconsole=@/$$(ip -o route get %[1]s | sed -n "s/.* dev \\([^ ]*\\).*/\\1/p"),%[2]d@%[3]s/'
+`

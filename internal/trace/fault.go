@@ -1,0 +1,130 @@
+package trace
+
+import "time"
+
+// Fault is a kind of trouble that a boot can have.
+type Fault string
+
+// The faults that are told apart.
+const (
+	NoLease           Fault = "no-lease"           // nobody gave it an address
+	NoBootFile        Fault = "no-boot-file"       // there is none for its firmware
+	BootFileLost      Fault = "boot-file-lost"     // it was sent and did not arrive
+	NothingToBoot     Fault = "nothing-to-boot"    // its group has no image, or one that is not there
+	WrongArchitecture Fault = "wrong-architecture" // the version is for another processor
+	TransferBroken    Fault = "transfer-broken"    // kernel or initramfs was broken off
+	NoDriver          Fault = "no-driver"          // no network adapter has a driver
+	NoLink            Fault = "no-link"            // no cable, as far as the adapters tell
+	Refused           Fault = "refused"            // the server will not have it
+	SignatureRefused  Fault = "signature-refused"  // what it was to boot is not signed by whom it trusts
+	Unreachable       Fault = "unreachable"        // no source answers
+	DeviceFailed      Fault = "device-failed"      // the root device was not attached
+	MountFailed       Fault = "mount-failed"       // root or overlay was not mounted
+	NotPrepared       Fault = "not-prepared"       // config files were not put in place
+	NoInit            Fault = "no-init"            // the image has nothing to go on with
+	Panic             Fault = "kernel-panic"       // the kernel said so
+	UnitsFailed       Fault = "units-failed"       // it is up, and not all of it
+	GoneInFirmware    Fault = "gone-in-firmware"   // it has an address and asks for no boot file
+	GoneInLoader      Fault = "gone-in-loader"     // it has its boot file and asks for no script
+	GoneAfterScript   Fault = "gone-after-script"  // it has its script and asks for no kernel
+	GoneInKernel      Fault = "gone-in-kernel"     // it has kernel and initramfs, and is not heard of
+	Hangs             Fault = "hangs"              // it takes much longer than usual
+	NotStarted        Fault = "not-started"        // the image's init runs, and its default target is not reached
+)
+
+// AttrPanic is the attribute of an event that tells of a kernel's panic.
+const AttrPanic = "panic"
+
+// Diagnosis is what is wrong with a boot: what happened, and what to do.
+type Diagnosis struct {
+	Fault Fault
+	Stage Stage
+	Since time.Time // when the boot went on last, or when it failed
+	Text  string
+	Do    string
+}
+
+// Facts are what Diagnose is told besides a boot's events.
+type Facts struct {
+	FailedUnits []string
+	// Usual is how long stages take as a rule, each from the end of what comes before to its own end. What is not in it is
+	// given the time that suits most machines.
+	Usual map[Stage]time.Duration
+}
+
+// Diagnose says what is wrong with a boot, from its events. It is false for a boot that does well, that waits for its
+// turn or for an operator, or that may just need a moment longer.
+func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
+	c := read(events)
+	switch {
+	case c.panicked != nil:
+		return Diagnosis{Panic, c.panicked.Stage, c.panicked.Time, "the kernel panicked: " + c.panicked.Message,
+			"look at the console output below; if it began with a version, give the node the one before: pando node set NODE --version"}, true
+	case c.State == Up && len(facts.FailedUnits) > 0:
+		return unitsFailed(c, facts.FailedUnits), true
+	case c.State == Failed:
+		return broken(c), true
+	case c.State != Booting || c.waits:
+		return Diagnosis{}, false
+	}
+	return late(c, facts, now)
+}
+
+// course is a boot as far as it came.
+type course struct {
+	Progress
+	last     map[Stage]Event // the last of each stage that is no Info
+	moved    time.Time       // when something happened last that was not said before
+	failure  Event           // of the stage that is broken
+	said     string          // the last fact that was told of the furthest stage
+	panicked *Event
+	waits    bool // in the queue for kernel and initramfs, or for its adoption
+}
+
+func read(events []Event) course {
+	c := course{last: map[Stage]Event{}}
+	for _, e := range events {
+		c.Apply(e)
+		if e.Attrs[AttrPanic] != "" {
+			c.panicked = &e
+		}
+		if e.Kind == Info {
+			if e.Stage == c.Stage {
+				c.said = e.Message
+			}
+			c.waits = c.waits || e.Stage == Script
+			continue
+		}
+		if Rank(e.Stage) < 0 {
+			continue
+		}
+		if e.Stage == Script {
+			c.waits = e.Kind == Begin && e.Message != ""
+		}
+		if old, again := c.last[e.Stage]; !again || old.Kind != e.Kind && e.Attempt <= 1 {
+			c.moved = later(c.moved, e.Time)
+		}
+		c.last[e.Stage] = e
+		if e.Kind == Fail && e.Stage == c.Broken {
+			c.failure = e
+		}
+	}
+	if c.Stage != Script {
+		c.waits = false
+	}
+	return c
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Faults are all that there are, for who explains them.
+func Faults() []Fault {
+	return []Fault{NoLease, NoBootFile, BootFileLost, NothingToBoot, WrongArchitecture, TransferBroken, NoDriver, NoLink, Refused, SignatureRefused,
+		Unreachable, DeviceFailed, MountFailed, NotPrepared, NoInit, Panic, UnitsFailed, GoneInFirmware, GoneInLoader, GoneAfterScript, GoneInKernel,
+		Hangs, NotStarted}
+}
