@@ -31,10 +31,6 @@ func (o *operator) operatorList() []operatorRoute {
 		{"POST", "/v1/nodes/{name}/power", answer(o.switchNode)},
 		{"PUT", "/v1/nodes/{name}/password", answer(o.setNodePassword)},
 		{"PUT", "/v1/nodes/{name}/recording", answer(o.setRecording)},
-		{"GET", "/v1/state", answer(o.listState)},
-		{"POST", "/v1/state/{name}/snapshot", answer(o.snapshotState)},
-		{"POST", "/v1/state/{name}/reset", answer(o.resetState)},
-		{"POST", "/v1/state/{name}/copy", answer(o.copyState)},
 		{"GET", "/v1/recordings", answer(o.listRecordings)},
 		{"GET", "/v1/groups", answer(o.listGroups)},
 		{"POST", "/v1/groups", answer(o.createGroup)},
@@ -127,7 +123,7 @@ func answer(ask func(*http.Request) (any, error)) handler {
 			return nil
 		}
 		return reply(w, v)
-	}
+	}...)
 }
 
 // body reads the JSON of a request.

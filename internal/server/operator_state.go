@@ -13,6 +13,16 @@ import (
 	"pando/internal/volume"
 )
 
+// stateRoutes are the routes of what nodes keep.
+func (o *operator) stateRoutes() []operatorRoute {
+	return []operatorRoute{
+		{"GET", "/v1/state", answer(o.listState)},
+		{"POST", "/v1/state/{name}/snapshot", answer(o.snapshotState)},
+		{"POST", "/v1/state/{name}/reset", answer(o.resetState)},
+		{"POST", "/v1/state/{name}/copy", answer(o.copyState)},
+	}
+}
+
 // listState answers GET /v1/state.
 func (o *operator) listState(r *http.Request) (any, error) {
 	volumes, err := o.volumes.List(r.Context())
