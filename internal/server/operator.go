@@ -93,7 +93,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}...)
+	}, o.stateRoutes()...)
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
@@ -123,7 +123,7 @@ func answer(ask func(*http.Request) (any, error)) handler {
 			return nil
 		}
 		return reply(w, v)
-	}...)
+	}
 }
 
 // body reads the JSON of a request.
