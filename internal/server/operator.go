@@ -16,7 +16,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return append(o.configRoutes(), []operatorRoute{
+	return append(append(o.configRoutes(), o.stateRoutes()...), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -93,7 +93,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}, o.stateRoutes()...)
+	}...)
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
