@@ -24,6 +24,7 @@ type settingFlags struct {
 	secrets           string
 	power, hours      string
 	sweep             allowed
+	keeping           keepingFlags
 }
 
 func (f *settingFlags) add(c *cobra.Command) {
@@ -41,6 +42,7 @@ func (f *settingFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.power, "power", "", "how nodes are switched: wol, wol://BROADCAST, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME or none (default wol)")
 	fl.StringVar(&f.hours, "hours", "", "when nodes are on, such as 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'; one empty: never switched")
 	fl.Var(&f.sweep, "sweep", "allow or deny: whether the server wakes what a power cut took, when it is back itself (default deny)")
+	f.keeping.add(c)
 	fl.Var(f.share, "share", "memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much as its memory allows")
 }
 
@@ -90,6 +92,7 @@ func (f *settingFlags) overrides(given func(string) bool) (fleet.Overrides, erro
 	if given("sweep") {
 		o.Sweep = (*bool)(&f.sweep)
 	}
+	o.Keeping = f.keeping.given()
 	return o, nil
 }
 

@@ -117,6 +117,8 @@ type GroupSet struct {
 	Power   *fleet.Power        `json:"power,omitempty"`
 	Hours   *fleet.Hours        `json:"hours,omitempty"`
 	Sweep   *bool               `json:"sweep,omitempty"`
+
+	fleet.Keeping
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"pando/internal/fleet"
 	"pando/internal/trace"
@@ -28,9 +29,18 @@ func (m *machine) configure(context.Context) (string, error) {
 		return "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
 	files := append(withResolver(m.assigned().Files, m.lease), m.answer.Secrets...)
+	run, err := openRootDir("/") // where /run still is
+	if err != nil {
+		return "", err
+	}
+	defer run.close()
 	problems := m.assigned().Problems
-	for _, f := range files {
-		switch err := root.put(f); {
+	for _, f := range append(files, runFiles(m.lease.Interface)...) {
+		to := root
+		if strings.HasPrefix(f.Path, "/run/") {
+			to = run
+		}
+		switch err := to.put(f); {
 		case errors.Is(err, unix.ENOSPC):
 			return "", err
 		case err != nil:
@@ -41,9 +51,6 @@ func (m *machine) configure(context.Context) (string, error) {
 		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
 	}
-	if err := m.putUnits(); err != nil {
-		return "", err
-	}
 	if err := m.leaveSession(); err != nil {
 		return "", err
 	}
@@ -52,21 +59,6 @@ func (m *machine) configure(context.Context) (string, error) {
 		message += ", lines of fstab masked"
 	}
 	return message, nil
-}
-
-// putUnits writes what the image's systemd, udev and network managers read from /run. They are written from
-// the initramfs' side, where /run still is.
-func (m *machine) putUnits() error {
-	run, err := openRootDir("/")
-	if err != nil {
-		return err
-	}
-	defer run.close()
-	var errs []error
-	for _, f := range runFiles(m.lease.Interface) {
-		errs = append(errs, run.put(f))
-	}
-	return errors.Join(errs...)
 }
 
 // leaveSession leaves what the agent has to know.

@@ -26,6 +26,8 @@ func Main(args []string, release string, stdout, stderr io.Writer) int {
 		return RunBlock()
 	case AgentName:
 		return RunAgent(release, stderr)
+	case VolumeName:
+		return RunVolume()
 	case "modprobe":
 		return runModprobe(args[1:], stderr)
 	}

@@ -58,7 +58,7 @@ func Effective(l Layers) []Value {
 	out := l.classes()
 	out = append(out, l.image())
 	out = append(out, l.kernelArgs()...)
-	return append(out,
+	out = append(out,
 		pick(SettingPeers, string(PeersOn), func(g Group) string { return string(g.Peers) }),
 		pick(SettingShare, "as the node has memory", func(g Group) string { return SizeText(g.Share) }),
 		pick(SettingCache, string(CacheNone), func(g Group) string { return string(g.Cache) }),
@@ -72,6 +72,13 @@ func Effective(l Layers) []Value {
 		pick(SettingRebootAfter, RebootText(l.RebootAfter), func(g Group) string { return RebootText(g.RebootAfter) }),
 		pick(SettingUnlockRoot, "false", func(g Group) string { return boolText(g.UnlockRoot) }),
 		pick(SettingAuthorizedKeys, "none", func(g Group) string { return keysText(g.AuthorizedKeys) }))
+	for _, name := range keepingNames() {
+		out = append(out, pick(name, "none", func(g Group) string {
+			f, _ := g.Keeping.Field(name)
+			return f.String()
+		}))
+	}
+	return out
 }
 
 // classes are the hardware classes of the node, and why it is of them.

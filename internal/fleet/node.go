@@ -54,6 +54,8 @@ type Group struct {
 	Power          Power         `json:"power,omitempty"`           // how its nodes are switched on and off; "": Wake-on-LAN
 	Hours          Hours         `json:"hours,omitempty"`           // when they are switched on and off; "": never
 	Sweep          bool          `json:"sweep,omitempty"`           // the server wakes what a power cut took, when it is back itself
+
+	Keeping
 }
 
 // CachePolicy says where a node keeps objects that it may need again.

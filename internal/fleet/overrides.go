@@ -23,6 +23,8 @@ type Overrides struct {
 	Power          *Power         `json:"power,omitempty"`
 	Hours          *Hours         `json:"hours,omitempty"`
 	Sweep          *bool          `json:"sweep,omitempty"`
+
+	Keeping
 }
 
 // The names of the settings, as files, flags and the API have them.
@@ -46,8 +48,8 @@ const (
 
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
-	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline,
-		SettingPower, SettingHours, SettingSweep, SettingSecrets}
+	return append([]string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare,
+		SettingCache, SettingCacheSize, SettingOffline, SettingPower, SettingHours, SettingSweep, SettingSecrets}, keepingNames()...)
 }
 
 // Of is group g as a node with these overrides has it.
@@ -69,6 +71,7 @@ func (o Overrides) Of(g Group) Group {
 	replace(&g.Power, o.Power)
 	replace(&g.Hours, o.Hours)
 	replace(&g.Sweep, o.Sweep)
+	g.Keeping.Merge(o.Keeping)
 	return g
 }
 
@@ -93,6 +96,7 @@ func (o *Overrides) Merge(by Overrides) {
 	pick(&o.Power, by.Power)
 	pick(&o.Hours, by.Hours)
 	pick(&o.Sweep, by.Sweep)
+	o.Keeping.Merge(by.Keeping)
 }
 
 func pick[T any](value **T, by *T) {
@@ -131,6 +135,10 @@ func (o *Overrides) Drop(name string) error {
 	case SettingSweep:
 		o.Sweep = nil
 	default:
+		if f, ok := o.Keeping.Field(name); ok {
+			f.clear()
+			return nil
+		}
 		return fmt.Errorf("there is no setting %q that a node has of its own: they are %q", name, OverrideNames())
 	}
 	return nil
@@ -143,6 +151,9 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 func (o Overrides) Set() []string {
 	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
 		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil, o.Secrets != nil}
+	for _, f := range o.Keeping.Fields() {
+		set = append(set, f.Set())
+	}
 	var out []string
 	for i, name := range OverrideNames() {
 		if set[i] {

@@ -11,9 +11,17 @@ func as[T any](v T) *T { return &v }
 
 // every is a node that has every setting of its own.
 func every() Overrides {
-	return Overrides{AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"}, UnlockRoot: as(true), RebootAfter: as(time.Minute), WriteLimit: as("2g"),
+	o := Overrides{AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"}, UnlockRoot: as(true), RebootAfter: as(time.Minute), WriteLimit: as("2g"),
 		Peers: as(PeersOff), Share: as(int64(64e6)), Cache: as(CacheDisk), CacheSize: as(int64(8e9)), Offline: as(true),
 		Power: as(Power("none")), Hours: as(Hours("08:00-20:00")), Sweep: as(true), Secrets: as(SecretsTPM)}
+	for _, f := range o.Keeping.Fields() {
+		if f.Text != nil {
+			*f.Text = as("")
+		} else {
+			*f.List = &[]string{}
+		}
+	}
+	return o
 }
 
 func TestOverridesOfAGroup(t *testing.T) {
@@ -95,8 +103,10 @@ func TestOverridesValidate(t *testing.T) {
 
 func TestEffective(t *testing.T) {
 	l := Layers{
-		Node:     Node{Name: "pc1", Group: "lab", Version: "lab:canary", KernelArgs: []string{"single"}, Overrides: Overrides{Peers: as(PeersOff), Cache: as(CacheRAM)}},
-		Group:    Group{Name: "lab", Image: "lab:stable", Peers: PeersRack, KernelArgs: []string{"nomodeset"}, CacheSize: 9e9, Cache: CacheDisk, WriteLimit: "2g"},
+		Node: Node{Name: "pc1", Group: "lab", Version: "lab:canary", KernelArgs: []string{"single"}, Overrides: Overrides{Peers: as(PeersOff), Cache: as(CacheRAM),
+			Keeping: Keeping{Persist: &[]string{}}}},
+		Group: Group{Name: "lab", Image: "lab:stable", Peers: PeersRack, KernelArgs: []string{"nomodeset"}, CacheSize: 9e9, Cache: CacheDisk, WriteLimit: "2g",
+			Keeping: Keeping{StateOn: as("disk"), Persist: &[]string{"/var/log", "/srv/a"}}},
 		Hardware: Hardware{Vendor: "Dell Inc.", Product: "Wyse 5070", PCI: []string{"10de:1cb3:0300"}},
 		Classes: []Class{{Name: "wyse", Match: Match{Vendor: []string{"hp", "dell*"}, Product: []string{"wyse 5070"}}, KernelArgs: []string{"c=1"}},
 			{Name: "nvidia", Match: Match{PCI: []string{"10de:*:03*"}}, KernelArgs: []string{"nomodeset=1"}}, {Name: "amd", Match: Match{PCI: []string{"1002"}}}},
@@ -128,6 +138,13 @@ func TestEffective(t *testing.T) {
 		"reboot_after = 10m0s (default)",
 		"unlock_root = false (default)",
 		"authorized_keys = none (default)",
+		"state_on = disk (group lab)",
+		"persist = none (node) /var/log, /srv/a of group lab",
+		"mounts = none (default)",
+		"swap = none (default)",
+		"users = none (default)",
+		"user_keys = none (default)",
+		"sysctl = none (default)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -131,7 +131,7 @@ func (g Group) Validate() error {
 	if err := validRef(g.Image); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
-	if err := g.settings(); err != nil {
+	if err := errors.Join(g.settings(), g.Keeping.together()); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
 	return nil
@@ -171,6 +171,9 @@ func (g Group) settings() error {
 		if _, err := g.Hours.Parse(); err != nil {
 			return err
 		}
+	}
+	if err := g.Keeping.validate(); err != nil {
+		return err
 	}
 	return validWriteLimit(g.WriteLimit)
 }

@@ -65,6 +65,16 @@ type (
 		Power          *string   `yaml:"power,omitempty"`
 		Hours          *string   `yaml:"hours,omitempty"`
 		Sweep          *bool     `yaml:"sweep,omitempty"`
+		keepingText    `yaml:",inline"`
+	}
+	keepingText struct {
+		StateOn  *string   `yaml:"state_on,omitempty"`
+		Persist  *[]string `yaml:"persist,omitempty"`
+		Mounts   *[]string `yaml:"mounts,omitempty"`
+		Swap     *string   `yaml:"swap,omitempty"`
+		Users    *[]string `yaml:"users,omitempty"`
+		UserKeys *[]string `yaml:"user_keys,omitempty"`
+		Sysctl   *[]string `yaml:"sysctl,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`
@@ -158,6 +168,7 @@ func groupOverrides(g fleet.Group) fleet.Overrides {
 	if g.Sweep {
 		o.Sweep = &g.Sweep
 	}
+	o.Keeping = g.Keeping
 	return o
 }
 
@@ -168,7 +179,7 @@ func settingsOf(o fleet.Overrides) settingsText {
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
 		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
 		Secrets: text(o.Secrets, asIs[fleet.SecretPolicy]),
-		Power:   text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep,
+		Power:   text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep, keepingText: keepingText(o.Keeping),
 	}
 }
 

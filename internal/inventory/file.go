@@ -108,6 +108,7 @@ func (f *fileReader) group(name string, n *yaml.Node) error {
 	known[fleet.SettingKernelArgs] = func(n *yaml.Node) { g.KernelArgs = f.words(n) }
 	f.fields(n, "group "+name, known)
 	g = o.Of(g)
+	g.Keeping = g.Keeping.Normal()
 	f.out.Groups = append(f.out.Groups, g)
 	return g.Validate()
 }
@@ -115,7 +116,7 @@ func (f *fileReader) group(name string, n *yaml.Node) error {
 // settings are the keys that groups and nodes share.
 func (f *fileReader) settings(o *fleet.Overrides) map[string]func(*yaml.Node) {
 	r := &f.reader
-	return map[string]func(*yaml.Node){
+	known := map[string]func(*yaml.Node){
 		fleet.SettingAuthorizedKeys: func(n *yaml.Node) { v := f.words(n); o.AuthorizedKeys = &v },
 		fleet.SettingUnlockRoot:     func(n *yaml.Node) { v := value(r, n, parseBool); o.UnlockRoot = &v },
 		fleet.SettingRebootAfter:    func(n *yaml.Node) { v := value(r, n, parseReboot); o.RebootAfter = &v },
@@ -130,6 +131,18 @@ func (f *fileReader) settings(o *fleet.Overrides) map[string]func(*yaml.Node) {
 		fleet.SettingHours:          func(n *yaml.Node) { v := value(r, n, same[fleet.Hours]); o.Hours = &v },
 		fleet.SettingSweep:          func(n *yaml.Node) { v := value(r, n, parseBool); o.Sweep = &v },
 	}
+	for _, k := range o.Keeping.Fields() {
+		known[k.Name] = func(n *yaml.Node) {
+			if k.List != nil {
+				v := f.words(n)
+				*k.List = &v
+				return
+			}
+			v := value(r, n, same[string])
+			*k.Text = &v
+		}
+	}
+	return known
 }
 
 func (f *fileReader) node(name string, n *yaml.Node) error {

@@ -2,7 +2,6 @@ package nbd
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -34,35 +33,10 @@ func NewClient(c net.Conn) *Client {
 
 // Dialed is a Client of a server that was just connected to: it asks for the export of that name.
 func Dialed(c net.Conn, export string) (*Client, error) {
-	if err := enter(c, export); err != nil {
+	if _, err := enter(c, export); err != nil {
 		return nil, fmt.Errorf("nbd export %q: %w", export, err)
 	}
 	return NewClient(c), nil
-}
-
-// enter goes through the handshake with the option that every server knows.
-func enter(c net.Conn, export string) error {
-	var hello [18]byte
-	if _, err := io.ReadFull(c, hello[:]); err != nil {
-		return err
-	}
-	if binary.BigEndian.Uint64(hello[:]) != magicInit || binary.BigEndian.Uint64(hello[8:]) != magicOption {
-		return errors.New("not an NBD server of the fixed newstyle")
-	}
-	flags := binary.BigEndian.Uint16(hello[16:]) & (flagFixedNewstyle | flagNoZeroes)
-	b := binary.BigEndian.AppendUint32(nil, uint32(flags))
-	b = binary.BigEndian.AppendUint64(b, magicOption)
-	b = binary.BigEndian.AppendUint32(b, optExportName)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(export)))
-	if _, err := c.Write(append(b, export...)); err != nil {
-		return err
-	}
-	about := make([]byte, 10) // size (8), transmission flags (2)
-	if flags&flagNoZeroes == 0 {
-		about = make([]byte, 10+124)
-	}
-	_, err := io.ReadFull(c, about)
-	return err
 }
 
 // ReadAt fills p from off.

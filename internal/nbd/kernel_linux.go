@@ -45,6 +45,7 @@ type KernelDevice struct {
 	Index     int    // N
 	Size      int64  // bytes
 	BlockSize int    // bytes; 0: 4096
+	Flags     uint16 // what the device can do, as its server says; 0: it is read
 	Backend   string // an id of what is attached; a reconnect must name the same, kernel 5.14 and later
 
 	// DeadTimeout is how long reads wait for a reconnect after the socket died. The driver fails reads at
@@ -62,10 +63,14 @@ func (k KernelDevice) Connect(sock *os.File) error {
 	if block == 0 {
 		block = 4096
 	}
+	flags := uint64(k.Flags)
+	if flags == 0 {
+		flags = flagHasFlags | flagReadOnly
+	}
 	return k.call("connect", genlConnect, sock,
 		u64(attrSize, uint64(k.Size)),
 		u64(attrBlockSize, uint64(block)),
-		u64(attrServerFlags, flagHasFlags|flagReadOnly),
+		u64(attrServerFlags, flags),
 		u64(attrDeadTimeout, uint64(k.DeadTimeout/time.Second)))
 }
 

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13, mainStep14},
 }
 
 var eventsSchema = schema{
@@ -159,6 +159,10 @@ CREATE TABLE audit (
 	seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, source TEXT NOT NULL, method TEXT NOT NULL,
 	path TEXT NOT NULL, body TEXT NOT NULL, status INTEGER NOT NULL, error TEXT NOT NULL
 ) STRICT;
+`
+
+const mainStep14 = `
+ALTER TABLE groups ADD COLUMN keeping TEXT NOT NULL DEFAULT '';
 `
 
 const eventsStep1 = `

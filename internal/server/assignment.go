@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/nodestate"
 	"pando/internal/registry"
 )
 
@@ -21,7 +23,7 @@ func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *flee
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    append(public, s.watchFiles(at)...),
+		Files:    slices.Concat(public, s.watchFiles(at), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),

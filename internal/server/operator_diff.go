@@ -151,7 +151,8 @@ func settingText(g fleet.Group, name string) string {
 	case fleet.SettingSweep:
 		return fmt.Sprint(g.Sweep)
 	}
-	return ""
+	f, _ := g.Keeping.Field(name)
+	return cmp.Or(f.String(), "none")
 }
 
 func addressText(a netip.Addr) string {
@@ -187,6 +188,10 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
 	for _, name := range []string{fleet.SettingPower, fleet.SettingHours, fleet.SettingSweep} {
 		d.add(name, settingText(was, name), settingText(is, name))
+	}
+	before := was.Keeping.Fields()
+	for i, f := range is.Keeping.Fields() {
+		d.add(f.Name, before[i].String(), f.String())
 	}
 	return d
 }

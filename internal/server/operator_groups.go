@@ -174,7 +174,7 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.CacheSize != nil {
 		g.CacheSize = *req.CacheSize
 	}
-	return fleet.Overrides{Power: req.Power, Hours: req.Hours, Sweep: req.Sweep}.Of(g)
+	return fleet.Overrides{Power: req.Power, Hours: req.Hours, Sweep: req.Sweep, Keeping: req.Keeping}.Of(g)
 }
 
 func (o *operator) deleteGroup(r *http.Request) (any, error) {

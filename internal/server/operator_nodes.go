@@ -269,6 +269,11 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 		}
 		return orDryRun(dryRun)
 	})
+	if err == nil && !dryRun {
+		for _, n := range out.Nodes {
+			o.retireVolume(r.Context(), n.Node)
+		}
+	}
 	return out, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"pando/internal/media"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
@@ -21,6 +22,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
 	m.handle("GET /boot/{first}/{second}", s.serveBoot)
+	m.handle("GET "+volumePath, s.serveVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -46,6 +48,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/trace", s.nodeTrace)
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
+	m.handle("POST /v1/node/volume", s.nodeVolume)
 	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
@@ -77,6 +80,7 @@ type operator struct {
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
+	volumes    *volume.Dir
 	rollouts   *rollouts
 	powers     *powers
 	configs    *configs
@@ -89,6 +93,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
 		powers: s.powers, configs: s.configs, now: s.now, log: s.log}
 }

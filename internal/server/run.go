@@ -165,6 +165,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
 	<-ctx.Done()
 	wg.Wait()
+	s.volumes.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}

@@ -18,6 +18,7 @@ import (
 	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/volume"
 )
 
 // Server is a site's server.
@@ -45,6 +46,9 @@ type Server struct {
 	boots       *boots
 	heard       *heard
 	errands     *errands
+	tickets     tickets
+	volumes     *volume.Dir
+	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
 	powers      *powers
@@ -116,6 +120,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.rollouts = newRollouts(s)
 	s.powers = newPowers(s)
 	s.faults = &faults{registry: s.registry, now: s.now}
+	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.configs = newConfigs(s)
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)

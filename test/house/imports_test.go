@@ -42,6 +42,8 @@ var mayImport = []rule{
 	{"inventory", []string{"fleet", "api"}},
 	{"ship", []string{"fleet", "chunk", "image", "store", "api"}},
 	{"config", []string{"fleet"}},
+	{"nodestate", []string{"fleet"}},
+	{"volume", nil},
 	{"identity", []string{"fleet", "image"}},
 	{"power", []string{"fleet"}},
 	{"source", []string{"mount", "fleet", "chunk"}},
@@ -50,7 +52,7 @@ var mayImport = []rule{
 	{"dashboard", []string{"fleet", "trace", "api"}},
 	{"metrics", []string{"fleet", "trace"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
-		"config", "identity", "power", "build", "dashboard", "metrics"}},
+		"config", "nodestate", "volume", "identity", "power", "build", "dashboard", "metrics"}},
 	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// VolumeRequest asks for the way to the node's volume. POST /v1/node/volume, with the session as bearer.
+type VolumeRequest struct {
+	Boot fleet.BootID `json:"boot"`
+}
+
+// VolumeTicket is the way: an HTTP request of Path at Address, upgraded to nbd, with the ticket, which works once and soon.
+type VolumeTicket struct {
+	Address string `json:"address"` // of the data path, "10.0.0.1:8480"
+	Path    string `json:"path"`
+	Ticket  string `json:"ticket"`
+	Export  string `json:"export"`
+}
+
+// StateList answers GET /v1/state.
+type StateList struct {
+	Nodes []StateOf `json:"nodes"`
+}
+
+// StateOf is what a node keeps. A volume without a node is one of a node that was deleted.
+type StateOf struct {
+	Node    string       `json:"node"`
+	Kept    string       `json:"kept,omitempty"` // as the setting has it; "": the settings keep nothing
+	Persist []string     `json:"persist,omitempty"`
+	Volume  *VolumeState `json:"volume,omitempty"` // nil: it has none
+}
+
+// VolumeState is a volume as the server has it.
+type VolumeState struct {
+	Size      int64      `json:"size"` // bytes, as the node sees it
+	Used      int64      `json:"used"` // bytes on the server
+	Attached  bool       `json:"attached"`
+	Changed   time.Time  `json:"changed"`
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
+}
+
+// Snapshot is a volume as it was.
+type Snapshot struct {
+	Name string    `json:"name"`
+	Made time.Time `json:"made"`
+}
+
+// StateChange is the body of the requests that change the state of a node.
+type StateChange struct {
+	Snapshot string `json:"snapshot,omitempty"` // name of the one that is made, or gone back to
+	From     string `json:"from,omitempty"`     // node whose state is copied
+}
+
+// State lists what the selected nodes keep.
+func (c *Client) State(ctx context.Context, selection string) ([]StateOf, error) {
+	l, err := get[StateList](ctx, c, "/v1/state", params("select", selection))
+	return l.Nodes, err
+}
+
+// SnapshotState keeps a node's volume as it is now.
+func (c *Client) SnapshotState(ctx context.Context, node string, s StateChange) (StateOf, error) {
+	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/snapshot", s)
+}
+
+// ResetState makes a node's volume what a snapshot is, or empties it.
+func (c *Client) ResetState(ctx context.Context, node string, s StateChange) (StateOf, error) {
+	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/reset", s)
+}
+
+// CopyState makes a node's volume a copy of another node's.
+func (c *Client) CopyState(ctx context.Context, node string, s StateChange) (StateOf, error) {
+	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/copy", s)
+}

@@ -1,0 +1,179 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// StateKind is how the persistent directories of a node are kept.
+type StateKind string
+
+// The kinds.
+const (
+	StateNone      StateKind = ""
+	StateNetwork   StateKind = "network"   // a directory of each node on a file system that is mounted for it
+	StateDirectory StateKind = "directory" // a directory of each node on a file system that the node has mounted anyway
+	StateDisk      StateKind = "disk"      // a partition of the node that bears StatePartition
+	StateVolume    StateKind = "volume"    // a block device of its own that the server has for it
+)
+
+// StatePartition is the name in the partition table of what state may be kept on.
+const StatePartition = "pando-state"
+
+// State is where the persistent directories of a node are kept.
+type State struct {
+	Kind       StateKind
+	FileSystem string // to mount, or of a disk: "nfs4", "ext4"
+	What       string // to mount: "10.0.0.1:/srv/state"; of StateDirectory the directory
+	Options    string // of the mount
+	Size       int64  // bytes of a volume
+}
+
+// diskFileSystems are those that a disk gets.
+var diskFileSystems = []string{"ext4", "xfs"}
+
+// ParseState reads where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted for it,
+// "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", "" for nowhere.
+func ParseState(s string) (State, error) {
+	f := strings.Fields(s)
+	if len(f) == 0 {
+		return State{}, nil
+	}
+	if strings.ContainsAny(s, "\n\r\x00") || len(f) > 3 {
+		return State{}, stateError(s)
+	}
+	switch kind := f[0]; {
+	case kind == string(StateDisk):
+		return diskState(s, State{Kind: StateDisk}, f[1:])
+	case kind == string(StateVolume):
+		return volumeState(s, f[1:])
+	case kind == string(StateDirectory):
+		if len(f) != 2 || validPlace(f[1]) != nil {
+			return State{}, fmt.Errorf("state %q: want 'directory /DIR' below a mount of the node", s)
+		}
+		return State{Kind: StateDirectory, What: f[1]}, nil
+	case len(f) < 2:
+		return State{}, stateError(s)
+	}
+	m, err := ParseMount(f[1] + " /run/pando/state " + f[0] + " " + strings.Join(f[2:], ""))
+	if err != nil {
+		return State{}, fmt.Errorf("state %q: %w", s, err)
+	}
+	return State{Kind: StateNetwork, FileSystem: m.Type, What: m.What, Options: m.Options}, nil
+}
+
+func stateError(s string) error {
+	return fmt.Errorf("state %q: want 'nfs SERVER:/DIR [OPTIONS]', 'volume SIZE [ext4|xfs]', 'directory /DIR' or 'disk [ext4|xfs]'", s)
+}
+
+// Bounds of a volume, in bytes. XFS takes no less than 300 MB.
+const (
+	MinVolume int64 = 512e6
+	MaxVolume int64 = 64e12
+)
+
+func volumeState(s string, f []string) (State, error) {
+	if len(f) == 0 {
+		return State{}, fmt.Errorf("state %q: how large? 'volume 20GB'", s)
+	}
+	size, err := ParseSize(f[0])
+	if err != nil {
+		return State{}, fmt.Errorf("state %q: %w", s, err)
+	}
+	if size < MinVolume || size > MaxVolume {
+		return State{}, fmt.Errorf("state %q: use a volume of %s to %s", s, SizeText(MinVolume), SizeText(MaxVolume))
+	}
+	return diskState(s, State{Kind: StateVolume, Size: size}, f[1:])
+}
+
+// ParseSize reads a number of bytes: 512MB, 20GB, 1.5TB, 16GiB.
+func ParseSize(s string) (int64, error) {
+	i := strings.LastIndexAny(s, "0123456789") + 1
+	units := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+	unit, ok := units[strings.ToLower(s[i:])]
+	n, err := strconv.ParseFloat(s[:i], 64)
+	if err != nil || !ok || !(n >= 0) || n*unit > math.MaxInt64/8 {
+		return 0, fmt.Errorf("%q is no size: want a number with MB or GB, such as 20GB", s)
+	}
+	return int64(n*unit) &^ 4095, nil
+}
+
+func diskState(s string, out State, more []string) (State, error) {
+	out.FileSystem = diskFileSystems[0]
+	if len(more) > 1 {
+		return out, stateError(s)
+	}
+	for _, fs := range diskFileSystems {
+		if len(more) == 1 && more[0] == fs {
+			out.FileSystem, more = fs, nil
+		}
+	}
+	if len(more) > 0 {
+		return out, fmt.Errorf("state %q: it gets ext4 or xfs", s)
+	}
+	return out, nil
+}
+
+// Bounds of what is declared of one node.
+const (
+	maxPersist = 64
+	maxMounts  = 64
+)
+
+// notKept are directories that cannot be kept: they are the system's own, belong to the image, or hold what is put in
+// place for each boot.
+var notKept = []string{"/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/newroot", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr",
+	"/var", "/var/lib", "/var/run", "/var/tmp"}
+
+// systems are those of notKept below which nothing is kept, or mounted, either.
+var systems = []string{"/boot", "/dev", "/proc", "/run", "/sys", "/var/run"}
+
+func validPersist(dirs []string) error {
+	if len(dirs) > maxPersist {
+		return fmt.Errorf("persist: %d directories; at most %d", len(dirs), maxPersist)
+	}
+	for i, d := range dirs {
+		if err := validPlace(d); err != nil {
+			return fmt.Errorf("persist %q: %w", d, err)
+		}
+		for _, n := range notKept {
+			if d == n {
+				return fmt.Errorf("persist %q: the image and the system have it; name directories in it", d)
+			}
+		}
+		for _, other := range dirs[:i] {
+			if d == other || within(d, other) || within(other, d) {
+				return fmt.Errorf("persist: %s and %s are in one another", other, d)
+			}
+		}
+	}
+	return nil
+}
+
+// within tells whether a directory is somewhere below another.
+func within(dir, of string) bool { return strings.HasPrefix(dir, of+"/") }
+
+// validPlace checks a directory of a node that something is mounted on.
+func validPlace(dir string) error {
+	if !strings.HasPrefix(dir, "/") || path.Clean(dir) != dir || len(dir) > 255 {
+		return errors.New("want an absolute path, without a slash at its end, of at most 255 characters")
+	}
+	if i := strings.IndexFunc(dir, func(r rune) bool { return !placeRune(r) }); i >= 0 {
+		return fmt.Errorf("use letters, digits and . _ @ : - in it, not %q", dir[i:i+1])
+	}
+	for _, s := range systems {
+		if dir == s || within(dir, s) {
+			return fmt.Errorf("%s belongs to the system", s)
+		}
+	}
+	return nil
+}
+
+func placeRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._@:-", r)
+}

@@ -1,0 +1,115 @@
+package nodestate
+
+import (
+	"net/netip"
+	"strings"
+
+	"pando/internal/fleet"
+)
+
+// Defaults of mounts over the network, beside what their lines say. An option of the line wins over the one of the same name here, and over
+// its opposite.
+//
+// hard: while a server is away programs wait, instead of being told that a write failed that the kernel had taken already.
+// timeo=100: ask again after 10 s, and not after 60, which is TCP's default and makes the end of an outage slow to notice.
+// nosuid, nodev: whoever can write on the server is not root on every node for it.
+var networkDefaults = map[string][]string{
+	"nfs":  {"hard", "timeo=100", "nosuid", "nodev", "noatime"},
+	"nfs4": {"hard", "timeo=100", "nosuid", "nodev", "noatime"},
+	"cifs": {"hard", "nosuid", "nodev", "noatime"},
+	"smb3": {"hard", "nosuid", "nodev", "noatime"},
+	"ceph": {"nosuid", "nodev", "noatime"},
+}
+
+var otherNetwork = []string{"nosuid", "nodev"}
+
+// opposites are pairs of options of which the last counts.
+var opposites = map[string]string{"hard": "soft", "nosuid": "suid", "nodev": "dev", "noatime": "relatime"}
+
+// kernelType is the type as mount(2) has it: the one called nfs is version 3 or needs mount.nfs to find out.
+func kernelType(m fleet.Mount) string {
+	if m.Type == "nfs" && !strings.Contains(m.Options, "vers=3") {
+		return "nfs4"
+	}
+	return m.Type
+}
+
+// mountOptions completes the options of a mount.
+func mountOptions(m fleet.Mount) string {
+	own := map[string]bool{}
+	var out []string
+	for o := range strings.SplitSeq(m.Options, ",") {
+		if o == "" || o == "nofail" || o == "_netdev" || o == "auto" || o == "noauto" || strings.HasPrefix(o, "x-systemd.") {
+			continue // they are fstab's; a unit has its own words for them
+		}
+		name, _, _ := strings.Cut(o, "=")
+		own[name] = true
+		out = append(out, o)
+	}
+	defaults := networkDefaults[m.Type]
+	if defaults == nil && m.Network() {
+		defaults = otherNetwork
+	}
+	for _, d := range defaults {
+		name, _, _ := strings.Cut(d, "=")
+		if !own[name] && !own[opposites[name]] {
+			out = append(out, d)
+		}
+	}
+	if a := serverAddress(m); a != "" && kernelType(m) == "nfs4" && !own["addr"] {
+		out = append(out, "addr="+a) // with it the kernel needs no mount.nfs
+	}
+	if len(out) == 0 {
+		return "defaults"
+	}
+	return strings.Join(out, ",")
+}
+
+// serverAddress is the server of "10.0.0.1:/dir", "" if that is a name.
+func serverAddress(m fleet.Mount) string {
+	host, _, _ := strings.Cut(m.What, ":/")
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if err != nil {
+		return ""
+	}
+	return a.String()
+}
+
+// onDemand tells whether a file system is mounted when somebody looks at it: what comes over the network, unless the line has
+// noauto's opposite. A server that is away then holds up who needs it, and not the boot.
+func onDemand(m fleet.Mount) bool {
+	return m.Network() && !strings.Contains(","+m.Options+",", ",auto,")
+}
+
+// mountFiles are the units of a mount. Early is the one that state is kept on: it is there before local-fs.target.
+//
+// What comes over the network does not wait for network-online.target, as systemd would have it: a node has its network before its root,
+// and systemd-tmpfiles, which that target waits for, looks into /home, where it would wait for the target.
+func mountFiles(m fleet.Mount, early bool) []fleet.File {
+	name, target, order := unitName(m.Where, ".mount"), "local-fs.target", ""
+	if m.Network() {
+		target, order = "remote-fs.target", "DefaultDependencies=no\nConflicts=umount.target\nBefore=umount.target\n"
+	}
+	if early {
+		target, order = "local-fs.target", order+"Before=local-fs.target\n"
+	}
+	unit := `[Unit]
+Description=Pando: ` + m.Where + `
+` + order + `
+[Mount]
+What=` + m.What + `
+Where=` + m.Where + `
+Type=` + kernelType(m) + `
+Options=` + mountOptions(m) + `
+TimeoutSec=90
+`
+	if early || !onDemand(m) {
+		return wanted(name, target, unit)
+	}
+	return append([]fleet.File{file(unitDir+name, unit)}, wanted(unitName(m.Where, ".automount"), target, `[Unit]
+Description=Pando: `+m.Where+` when it is looked at
+
+[Automount]
+Where=`+m.Where+`
+`)...)
+}

@@ -1,0 +1,184 @@
+package nodestate
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"pando/internal/fleet"
+)
+
+// Input is all that the files depend on.
+type Input struct {
+	Node    string
+	Keeping fleet.Keeping
+}
+
+// stateDir is where what state is kept on is mounted.
+const stateDir = ownDir + "state"
+
+// stateUnit is the service that puts state in place.
+const stateUnit = "pando-state.service"
+
+//go:embed state.sh
+var stateScript string
+
+// Files renders everything. Settings that cannot be read render nothing: they were refused when they were set.
+func Files(in Input) []fleet.File {
+	files := stateFiles(in)
+	carrier, _ := carries(in.Keeping)
+	for _, line := range in.Keeping.MountList() {
+		if m, err := fleet.ParseMount(line); err == nil {
+			files = append(files, mountFiles(m, m == carrier)...)
+		}
+	}
+	files = append(files, swapFiles(in.Keeping)...)
+	files = append(files, userFiles(in.Keeping)...)
+	return append(files, sysctlFiles(in.Keeping)...)
+}
+
+// carries is the mount that state is kept on, if it is one of the node's.
+func carries(k fleet.Keeping) (best fleet.Mount, ok bool) {
+	st, err := fleet.ParseState(k.StateText())
+	if err != nil || st.Kind != fleet.StateDirectory {
+		return best, false
+	}
+	for _, line := range k.MountList() {
+		m, err := fleet.ParseMount(line)
+		if err == nil && (st.What == m.Where || strings.HasPrefix(st.What, m.Where+"/")) && len(m.Where) > len(best.Where) {
+			best, ok = m, true
+		}
+	}
+	return best, ok
+}
+
+// stateFiles mount what state is kept on, seed what is not there yet, and put each directory in its place.
+func stateFiles(in Input) []fleet.File {
+	st, err := fleet.ParseState(in.Keeping.StateText())
+	dirs := in.Keeping.PersistList()
+	if err != nil || st.Kind == fleet.StateNone || len(dirs) == 0 {
+		return nil
+	}
+	base := stateDir
+	if st.Kind == fleet.StateDirectory {
+		base = st.What
+	}
+	if st.Kind != fleet.StateDisk && st.Kind != fleet.StateVolume { // which are of one node anyway
+		base += "/" + in.Node
+	}
+	files := []fleet.File{
+		file(ownDir+"state.sh", script(in, st, base)),
+		file(unitDir+stateUnit, service(st)),
+	}
+	if st.Kind == fleet.StateVolume {
+		files = append(files, file(unitDir+volumeUnit, volumeService))
+	}
+	for _, d := range dirs {
+		files = append(files, wanted(unitName(d, ".mount"), "local-fs.target", bind(base+"/"+KeptName(d), d))...)
+	}
+	return files
+}
+
+// KeptName is the name of a directory where it is kept: /var/log is var+log. A '+' cannot be part of the directory's.
+func KeptName(dir string) string { return strings.ReplaceAll(strings.Trim(dir, "/"), "/", "+") }
+
+// script is what the service runs: the settings, then what is done with them.
+func script(in Input, st fleet.State, base string) string {
+	var b strings.Builder
+	set := func(name, value string) { fmt.Fprintf(&b, "%s='%s'\n", name, value) } // no value has quotes
+	set("kind", string(st.Kind))
+	set("dir", stateDir)
+	set("base", base)
+	switch st.Kind {
+	case fleet.StateNetwork:
+		m := fleet.Mount{What: st.What, Where: stateDir, Type: st.FileSystem, Options: st.Options}
+		set("what", m.What)
+		set("type", kernelType(m))
+		set("options", mountOptions(m))
+	case fleet.StateDirectory:
+		set("what", st.What)
+		if m, ok := carries(in.Keeping); ok {
+			set("unit", unitName(m.Where, ".mount"))
+		} else {
+			set("unit", "")
+		}
+	case fleet.StateVolume:
+		set("what", volumeDevice)
+		set("type", st.FileSystem)
+		set("options", "noatime,discard") // what is deleted is freed on the server
+	case fleet.StateDisk:
+		set("what", "/dev/disk/by-partlabel/"+fleet.StatePartition)
+		set("type", st.FileSystem)
+		set("options", "noatime")
+	}
+	b.WriteString(stateScript)
+	for _, d := range in.Keeping.PersistList() {
+		fmt.Fprintf(&b, "seed '%s' '%s'\n", d, KeptName(d))
+	}
+	return b.String()
+}
+
+// service runs before any program of the image that might write to what is kept. It waits as long as it takes: a node that
+// went on without its state would write to what the next boot forgets.
+func service(st fleet.State) string {
+	after := ""
+	if st.Kind == fleet.StateDisk { // whose driver udev loads, and whose name it makes
+		after = "After=systemd-udevd.service systemd-udev-trigger.service\n"
+	}
+	if st.Kind == fleet.StateVolume {
+		after = "Wants=" + volumeUnit + "\n"
+	}
+	return `[Unit]
+Description=Pando: node state
+DefaultDependencies=no
+` + after + `Before=local-fs.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+TimeoutStartSec=infinity
+StandardOutput=journal+console
+StandardError=inherit
+ExecStart=/bin/sh ` + ownDir + `state.sh
+ExecStartPost=-` + ownDir + `pando-init mark state
+`
+}
+
+// The volume's device on the node, and who attaches it.
+const (
+	volumeDevice = "/dev/nbd1"
+	volumeUnit   = "pando-volume.service"
+)
+
+// volumeService is never stopped: nothing conflicts with it, and at the end systemd leaves processes alone whose name begins with '@'.
+const volumeService = `[Unit]
+Description=Pando: the node's volume
+DefaultDependencies=no
+IgnoreOnIsolate=yes
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=@/run/pando/pando-init @pando-volume
+Restart=always
+RestartSec=1
+OOMScoreAdjust=-1000
+LimitMEMLOCK=infinity
+`
+
+// bind puts a kept directory in its place.
+func bind(from, to string) string {
+	return `[Unit]
+Description=Pando: ` + to + ` is kept
+DefaultDependencies=no
+Requires=` + stateUnit + `
+After=` + stateUnit + `
+Before=local-fs.target umount.target
+Conflicts=umount.target
+
+[Mount]
+What=` + from + `
+Where=` + to + `
+Type=none
+Options=bind
+`
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/trace"
+	"pando/internal/volume"
+)
+
+// volumesDir is where volumes are, in the data directory.
+const volumesDir = "volumes"
+
+// volumePath is where a connection of the data path becomes one to a volume. The data path is plain, so that the kernel can speak; who may
+// have it is settled on the control channel, which gives a ticket.
+const (
+	volumePath   = "/v1/volume"
+	volumeExport = "volume" // NBD's name of what is in it
+	ticketLife   = 30 * time.Second
+)
+
+// tickets are rights to connect to a volume, each once and soon.
+type tickets struct {
+	mu   sync.Mutex
+	open map[string]ticket
+}
+
+type ticket struct {
+	boot registry.Boot
+	want volume.Want
+	ends time.Time
+}
+
+func (t *tickets) give(x ticket, now time.Time) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, old := range t.open {
+		if old.ends.Before(now) {
+			delete(t.open, k)
+		}
+	}
+	if t.open == nil {
+		t.open = map[string]ticket{}
+	}
+	secret := rand.Text()
+	x.ends = now.Add(ticketLife)
+	t.open[secret] = x
+	return secret
+}
+
+func (t *tickets) take(secret string, now time.Time) (ticket, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x, ok := t.open[secret]
+	delete(t.open, secret)
+	return x, ok && x.ends.After(now)
+}
+
+// nodeVolume answers POST /v1/node/volume.
+func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.VolumeRequest](w, r)
+	if err != nil {
+		return err
+	}
+	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	if err != nil {
+		return err
+	}
+	if b.Session.IsZero() {
+		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
+	}
+	want, err := s.wantedVolume(r.Context(), b.Node)
+	if err != nil {
+		return err
+	}
+	return reply(w, api.VolumeTicket{Address: netip.AddrPortFrom(localAddr(r), s.dataPort).String(), Path: volumePath, Export: volumeExport,
+		Ticket: s.tickets.give(ticket{boot: b, want: want}, s.now())})
+}
+
+// wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs, and is when it connects again.
+func (s *Server) wantedVolume(ctx context.Context, name string) (volume.Want, error) {
+	var st fleet.State
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(name)
+		if err != nil {
+			return err
+		}
+		g, err := tx.Group(n.Group)
+		if err != nil {
+			return err
+		}
+		st, err = fleet.ParseState(n.Overrides.Of(g).StateText())
+		return err
+	})
+	if err == nil && st.Kind != fleet.StateVolume {
+		err = api.NewError(api.Conflict, "node "+name+" keeps its state on no volume", "reboot it: its settings changed since it booted")
+	}
+	return volume.Want{Size: st.Size, FileSystem: st.FileSystem}, err
+}
+
+// serveVolume answers GET /v1/volume: the connection is one to the volume from then on.
+func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
+	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Ticket ")
+	x, ok := s.tickets.take(secret, s.now())
+	if !ok || r.Header.Get("Upgrade") != "nbd" {
+		return api.NewError(api.Unauthorized, "no ticket to a volume", "")
+	}
+	c, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return fmt.Errorf("volume of %s: %w", x.boot.Node, err)
+	}
+	defer c.Close()
+	if buffered.Reader.Buffered() > 0 {
+		return nil // it spoke before it was asked
+	}
+	_ = c.SetDeadline(time.Time{}) // a connection without deadlines is a slow one at worst
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: nbd\r\n\r\n"); err != nil {
+		return nil // it is gone
+	}
+	s.attachVolume(r.Context(), x, c)
+	return nil
+}
+
+// attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the timeline, once for a boot.
+func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
+	s.log.Info("volume attached", "node", x.boot.Node)
+	err := s.volumes.Serve(ctx, x.boot.Node, x.want, c)
+	s.log.Info("volume detached", "node", x.boot.Node, "err", err)
+	if err == nil || errors.Is(err, volume.ErrTaken) || ctx.Err() != nil {
+		return
+	}
+	e := trace.Event{Time: s.now(), Boot: x.boot.ID, Node: x.boot.Node, MAC: x.boot.MAC, Stage: trace.SwitchRoot, Kind: trace.Info,
+		Message: "the node's volume: " + err.Error(), Hint: "its state waits until the server can give it: is there room, and are qemu-utils and e2fsprogs installed there?"}
+	if _, err := s.registry.Append(ctx, e); err != nil {
+		s.log.Error("record what is wrong with a volume", "node", x.boot.Node, "err", err)
+	}
+}

@@ -1,0 +1,96 @@
+package boot
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// What a node keeps on an NFS server is there after a power cut, in another image too; what it does not declare is gone. Owner and
+// mode come from the image, where it has the directory. A server that is away holds up who writes, and nothing is lost.
+func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	export := filepath.Join(s.dir, "export")
+	nfs, err := testkit.StartNFS(t.Context(), s.net, export, filepath.Join(s.dir, "nfs"))
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { logError(t, nfs.Close()) })
+	state, persist, mounts := "nfs "+nfs.Export+"/state", []string{"/var/log", "/srv/data", "/var/lib/private"}, []string{nfs.Export + "/home /home nfs"}
+	for _, d := range []string{"state", "home/alice"} {
+		if err := os.MkdirAll(filepath.Join(export, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range []string{bookworm, trixie} {
+		keeping := fleet.Keeping{StateOn: &state, Persist: &persist, Mounts: &mounts}
+		if _, err := s.API.SetGroup(t.Context(), g, api.GroupSet{Keeping: keeping}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 1}, firmware: testkit.BIOS, group: bookworm}
+	s.announce(n)
+	m, g := s.stateBoot(n)
+	s.run(g, "echo kept > /var/log/mine; echo kept > /srv/data/mine; echo gone > /srv/mine; sync")
+	if got := strings.Fields(s.run(g, "stat -c %a /var/lib/private; ls /home")); len(got) != 2 || got[0] != "700" || got[1] != "alice" {
+		t.Errorf("mode of what was seeded, and what is in /home: %v", got)
+	}
+	s.outage(g, nfs)
+	s.cut(m)
+
+	group := trixie
+	if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n.name, Group: &group}); err != nil {
+		t.Fatal(err)
+	}
+	m, g = s.stateBoot(n)
+	got := strings.TrimSpace(s.run(g, "cat /var/log/mine /srv/data/mine /srv/data/later; ls /srv"))
+	if got != "kept\nkept\nlater\ndata" {
+		t.Errorf("after a power cut, with another image:\n%s", got)
+	}
+	s.healthy(g)
+	s.powerOff(m)
+}
+
+// stateBoot boots a node and logs in when its state is in place and it is up.
+func (s *site) stateBoot(n node) (*testkit.Machine, *testkit.Guest) {
+	s.t.Helper()
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
+	m, booted := s.powerOn(n)
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+	})
+	booted()
+	g := s.shell(n)
+	s.healthy(g)
+	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Stage == "state" && e.Kind == trace.End })
+	return m, g
+}
+
+// outage takes the NFS server away in the middle of a write, which then waits.
+func (s *site) outage(g *testkit.Guest, nfs *testkit.NFS) {
+	s.t.Helper()
+	if err := nfs.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(g, "nohup sh -c 'echo later > /srv/data/later; sync /srv/data/later; touch /run/written' > /dev/null 2>&1 &")
+	s.run(g, "sleep 5; test ! -e /run/written")
+	if err := nfs.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(g, "until test -e /run/written; do sleep 1; done")
+}
+
+// healthy wants no failed unit.
+func (s *site) healthy(g *testkit.Guest) {
+	s.t.Helper()
+	if out := strings.TrimSpace(s.run(g, "systemctl is-system-running --wait; systemctl list-units --failed --plain --no-legend")); out != "running" {
+		s.t.Errorf("the system is %s\n%s", out, s.run(g, "systemctl status --no-pager pando-state; journalctl -b -p warning --no-pager | tail -30; cat /proc/mounts"))
+	}
+}
