@@ -51,8 +51,8 @@ bench-update: build ## what updates and thirty daily versions cost in bytes, bes
 	@build/bin/pando-lab update $(UPDATE)
 
 .PHONY: bench-fleet
-bench-fleet: ## what a server of 10,000 nodes is asked most: import, list, change, adopt, events
-	@$(WITH_GO) go test -run '^$$' -v -bench '^BenchmarkFleet$$' ./internal/server
+bench-fleet: ## what a server of 10,000 nodes is asked most: import, list, change, adopt, events, metrics, failed boots
+	@$(WITH_GO) go test -run '^$$' -v -bench '^Benchmark(Fleet|Look)$$' ./internal/server
 
 .PHONY: bench-build
 bench-build: build ## build, store and publish a tree, beside mksquashfs and tar | gzip (root, an idle machine); BUILD="--tree DIR" for flags

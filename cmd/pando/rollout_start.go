@@ -27,7 +27,7 @@ func (f *rolloutFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.canary, "canary", string(fleet.DefaultCanary), "nodes of the first wave: how many (2, 5%), or which (pc001,pc017)")
 	fl.StringVar(&f.wave, "wave", string(fleet.DefaultWave), "nodes of each later wave")
 	fl.StringVar(&f.most, "max-unavailable", string(fleet.DefaultMaxUnavailable), "nodes that may be down at a time, for whatever reason")
-	fl.StringVar(&f.gate, "gate", "booted,units", "what a node must meet: booted, booted:TIMES, units, script:NAME, joined with commas")
+	fl.StringVar(&f.gate, "gate", "booted,units", "what a node must meet: booted, booted:TIMES, units, speed, script:NAME, joined with commas")
 	fl.DurationVar(&f.soak, "soak", 0, "time from a wave that has passed to the next, such as 30m")
 	fl.StringVar(&f.onFail, "on-fail", string(fleet.FailReturn), "when a node fails: return to the version before, or halt and wait for an operator")
 	fl.StringArrayVar(&f.windows, "window", nil, "when nodes may be taken, such as 'Mon-Fri 20:00-06:00'; may be given several times (default always)")

@@ -55,7 +55,7 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 	root.AddGroup(&cobra.Group{ID: "daily", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Things:"})
 	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(),
 		a.applyCommand(), a.exportCommand(), a.versionCommand())
-	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.rolloutCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
+	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.rolloutCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(), a.userCommand(), a.auditCommand(),
 		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand(), a.configCommand(), a.secretCommand())
 	checkArgs(root)
 	return root

@@ -32,6 +32,9 @@ type serveFlags struct {
 	menu, noRouter      bool
 	dashboard           string
 	dashboardOpen       bool
+	dashboardCert       string
+	dashboardKey        string
+	dashboardName       string
 	logFormat           string
 	netconsole          string
 }
@@ -47,8 +50,11 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the data path: boot files and images")
 	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control channel")
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
-	fl.StringVar(&f.dashboard, "dashboard", server.DefaultDashboard, "loopback address of the pages for browsers, or off")
-	fl.BoolVar(&f.dashboardOpen, "dashboard-open", false, "let everybody on this machine use the dashboard without a token")
+	fl.StringVar(&f.dashboard, "dashboard", server.DefaultDashboard, "address of the pages for browsers, or off; without a certificate a loopback one")
+	fl.BoolVar(&f.dashboardOpen, "dashboard-open", false, "let everybody on this machine use the dashboard without a login")
+	fl.StringVar(&f.dashboardCert, "dashboard-cert", "", "serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM")
+	fl.StringVar(&f.dashboardKey, "dashboard-key", "", "file of the certificate's key")
+	fl.StringVar(&f.dashboardName, "dashboard-name", "", "name of this server in browsers, for its own certificate (default: its host name and addresses)")
 	fl.StringVar(&f.netconsole, "netconsole", "off", "UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off")
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
@@ -120,7 +126,8 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		Netconsole: f.netconsole, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
+		Netconsole: f.netconsole, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
+		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.BootFiles == "" {
 		cfg.BootFiles = server.DefaultBootFiles

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -15,14 +16,16 @@ func (a *app) tokenCommand() *cobra.Command {
 
 func (a *app) tokenCreate() *cobra.Command {
 	var ttl time.Duration
+	var role string
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print it, this once",
 		Example: `  pando token create desk --ttl 720h
+  pando token create prometheus --role viewer
   export PANDO_SERVER=boot.example PANDO_TOKEN=pando_...`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			t, err := c.CreateToken(ctx, api.TokenCreate{Name: args[0], TTL: ttl})
+			t, err := c.CreateToken(ctx, api.TokenCreate{Name: args[0], TTL: ttl, Role: fleet.Role(role)})
 			if err != nil {
 				return err
 			}
@@ -33,6 +36,7 @@ func (a *app) tokenCreate() *cobra.Command {
 			return nil
 		}),
 	}
+	c.Flags().StringVar(&role, "role", string(fleet.Operator), "what it may do: viewer, operator or admin")
 	c.Flags().DurationVar(&ttl, "ttl", 0, "how long it is good for, such as 720h; 0: until it is deleted")
 	return a.readFlags(c)
 }
@@ -50,9 +54,9 @@ func (a *app) tokenList() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, api.TokenList{Tokens: tokens})
 			}
-			t := newTable(a.out, "TOKEN", "CREATED", "USED", "EXPIRES")
+			t := newTable(a.out, "TOKEN", "ROLE", "CREATED", "USED", "EXPIRES")
 			for _, k := range tokens {
-				t.row(k.Name, clock(k.Created), ago(a.now(), k.Used), clock(k.Expires))
+				t.row(k.Name, string(k.Role), clock(k.Created), ago(a.now(), k.Used), clock(k.Expires))
 			}
 			t.flush()
 			return nil

@@ -26,8 +26,10 @@ type Code string
 const (
 	BadRequest   Code = "bad_request"  // 400: the request does not make sense
 	Unauthorized Code = "unauthorized" // 401: no token, or one that is not known
+	Forbidden    Code = "forbidden"    // 403: this takes another role
 	NotFound     Code = "not_found"    // 404: no such object
 	Conflict     Code = "conflict"     // 409: exists already, or is still in use
+	TooMany      Code = "too_many"     // 429: too many tries; wait
 	Internal     Code = "internal"     // 500: the server failed
 )
 
@@ -37,8 +39,10 @@ var statuses = [...]struct {
 }{
 	{BadRequest, http.StatusBadRequest},
 	{Unauthorized, http.StatusUnauthorized},
+	{Forbidden, http.StatusForbidden},
 	{NotFound, http.StatusNotFound},
 	{Conflict, http.StatusConflict},
+	{TooMany, http.StatusTooManyRequests},
 }
 
 // Status is the HTTP status that goes with the code, 500 for every code it does not know.

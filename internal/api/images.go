@@ -28,6 +28,7 @@ type Version struct {
 	Built        time.Time    `json:"built,omitzero"`
 	Recipe       string       `json:"recipe,omitempty"`
 	InUse        []string     `json:"in_use,omitempty"` // what holds it: "group lab", "node pc001"
+	Slower       string       `json:"slower,omitempty"` // that its boots take longer than those of the version before, and where; of the newest versions
 }
 
 // ImageList answers GET /v1/images.

@@ -128,10 +128,11 @@ type GroupChange struct {
 
 // Token is an operator's credential without its secret.
 type Token struct {
-	Name    string    `json:"name"`
-	Created time.Time `json:"created"`
-	Used    time.Time `json:"used,omitzero"`
-	Expires time.Time `json:"expires,omitzero"` // zero: never
+	Name    string     `json:"name"`
+	Role    fleet.Role `json:"role"`
+	Created time.Time  `json:"created"`
+	Used    time.Time  `json:"used,omitzero"`
+	Expires time.Time  `json:"expires,omitzero"` // zero: never
 }
 
 // TokenList answers GET /v1/tokens.
@@ -142,7 +143,8 @@ type TokenList struct {
 // TokenCreate is the body of POST /v1/tokens.
 type TokenCreate struct {
 	Name string        `json:"name"`
-	TTL  time.Duration `json:"ttl,omitempty"` // 0: does not expire
+	Role fleet.Role    `json:"role,omitempty"` // "": operator
+	TTL  time.Duration `json:"ttl,omitempty"`  // 0: does not expire
 }
 
 // NewToken answers POST /v1/tokens. Secret is shown this once; the server keeps only its digest.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -23,20 +24,23 @@ type Feed interface {
 	Follow(ctx context.Context, after int64, fn func(trace.Event) error) error
 }
 
-// Door knows operators by their tokens.
+// Door knows operators by their tokens and passwords.
 type Door interface {
-	// Enter returns the name of the token whose secret has this SHA-256, and a context in which the API acts in
-	// that name. A token that is not valid is an *api.Error with code Unauthorized.
-	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, error)
+	// Enter returns name and role of the one that a digest stands for, and a context in which the API acts in that name. The digest is
+	// the SHA-256 of a token's secret, or what Login answered. What is not valid is an *api.Error with code Unauthorized.
+	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error)
+	// Login checks the password of a user who asks from an address.
+	Login(ctx context.Context, from, user, password string) (digest [sha256.Size]byte, err error)
 }
 
-// Config is what a dashboard needs. Every field but Open must be set.
+// Config is what a dashboard needs. Every field but Open and Hosts must be set.
 type Config struct {
 	API    *api.Client // the site's API, in this process
 	Feed   Feed
 	Door   Door
-	Secret []byte // makes the codes of sessions; the same after a restart
-	Open   bool   // no login: whoever reaches the port is an operator
+	Secret []byte   // makes the codes of sessions; the same after a restart
+	Open   bool     // no login: whoever reaches the port is an operator
+	Hosts  []string // names under which it is reached, beside addresses and localhost; "*.example" stands for one more label
 	Now    func() time.Time
 	Log    *slog.Logger
 }

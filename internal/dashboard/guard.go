@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -15,13 +16,16 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // Handler is the dashboard behind its guards.
 func (d *Dashboard) Handler() http.Handler {
 	// What another site makes a browser send is refused, besides what the forms' own tokens do.
-	return headers(ownName(http.NewCrossOriginProtection().Handler(compress(d.mux))))
+	return headers(ownName(d.Hosts, http.NewCrossOriginProtection().Handler(compress(d.mux))))
 }
 
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
+		if r.TLS != nil { // a browser that was here once asks by TLS only
+			h.Set("Strict-Transport-Security", "max-age=2592000")
+		}
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
@@ -33,18 +37,26 @@ func headers(next http.Handler) http.Handler {
 
 // ownName refuses requests for a name that is not this machine's: a page elsewhere could have its own name point at
 // 127.0.0.1 and then be "the same site" (DNS rebinding). Addresses cannot be made to point elsewhere.
-func ownName(next http.Handler) http.Handler {
+func ownName(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
 		}
 		host = strings.Trim(host, "[]")
-		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
-			http.Error(w, "this is not "+host+"; ask for http://localhost, with the port", http.StatusMisdirectedRequest)
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" && !isOne(host, hosts) {
+			http.Error(w, "this is not "+host+"; ask for localhost, an address, or a name of the certificate, with the port", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+// isOne tells whether a name is one of a certificate's.
+func isOne(host string, names []string) bool {
+	_, parent, _ := strings.Cut(host, ".")
+	return slices.ContainsFunc(names, func(n string) bool {
+		return strings.EqualFold(n, host) || parent != "" && strings.EqualFold(n, "*."+parent)
 	})
 }
 

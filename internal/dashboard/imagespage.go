@@ -51,16 +51,31 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 	var v imagesView
 	for _, i := range images {
 		iv := imageView{Name: i.Name}
+		slow := d.slower(ctx, i.Name)
 		for n, x := range i.Versions {
 			vv := versionView{Version: x, Running: running[x.Digest]}
 			if n < packsShown {
 				d.addPack(ctx, i.Name, &vv)
 			}
+			vv.Slower = slow[x.Digest]
 			iv.Versions = append(iv.Versions, vv)
 		}
 		v.Images = append(v.Images, iv)
 	}
 	return view{template: "images.html", title: "Images", live: "tick=1", data: v}, nil
+}
+
+// slower is which versions of an image boot more slowly than those before them. Without an answer the rest is still worth seeing.
+func (d *Dashboard) slower(ctx context.Context, image string) map[fleet.Digest]string {
+	i, err := d.API.Image(ctx, image)
+	if err != nil {
+		return nil
+	}
+	out := map[fleet.Digest]string{}
+	for _, v := range i.Versions {
+		out[v.Digest] = v.Slower
+	}
+	return out
 }
 
 // addPack adds what is known of a version's boot pack. Without an answer the rest is still worth seeing.

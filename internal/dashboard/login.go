@@ -3,6 +3,7 @@ package dashboard
 import (
 	"crypto/sha256"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,25 +21,37 @@ func (d *Dashboard) showLogin(w http.ResponseWriter, r *http.Request) {
 	d.show(w, r, http.StatusOK, "", view{template: "login.html", title: "Log in", data: loginView{To: local(r.URL.Query().Get("to"))}})
 }
 
-// login takes an operator's token and gives a session for it.
+// login takes a user's name and password, or an operator's token, and gives a session.
 func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	to := local(r.PostFormValue("to"))
-	digest, err := tokenDigest(r.PostFormValue("token"))
-	if err == nil {
-		_, _, err = d.Door.Enter(r.Context(), digest)
-	}
+	digest, err := d.credential(r)
 	if err != nil {
 		var refused *api.Error
-		failure := err.Error()
-		if errors.As(err, &refused) && refused.Code == api.Unauthorized {
-			failure = "This token is not valid here. It may have been deleted, be over, or be of another server."
+		failure, status := err.Error(), http.StatusUnauthorized
+		if errors.As(err, &refused) && refused.Code == api.TooMany {
+			failure, status = refused.Message+": "+refused.Hint, refused.Status
 		}
-		d.show(w, r, http.StatusUnauthorized, "", view{template: "login.html", title: "Log in", data: loginView{To: to, Failure: failure}})
+		d.show(w, r, status, "", view{template: "login.html", title: "Log in", data: loginView{To: to, Failure: failure}})
 		return
 	}
 	d.setCookie(w, r, d.seal(digest, d.Now().Add(sessionLife)), int(sessionLife.Seconds()))
 	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// credential is what a session will stand for: a user whose password is right, or a token that is valid.
+func (d *Dashboard) credential(r *http.Request) (digest [sha256.Size]byte, err error) {
+	if user := r.PostFormValue("user"); user != "" {
+		from, _, _ := net.SplitHostPort(r.RemoteAddr)
+		return d.Door.Login(r.Context(), from, user, r.PostFormValue("password"))
+	}
+	if digest, err = tokenDigest(r.PostFormValue("token")); err != nil {
+		return digest, err
+	}
+	if _, _, _, err = d.Door.Enter(r.Context(), digest); api.IsCode(err, api.Unauthorized) {
+		err = errors.New("this token is not valid here: it may have been deleted, be over, or be of another server")
+	}
+	return digest, err
 }
 
 func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {

@@ -16,11 +16,17 @@ func (d *Dashboard) routes() {
 	d.get("/storm", "boots", d.stormPage)
 	d.get("/compare", "boots", d.comparePage)
 	d.get("/images", "images", d.imagesPage)
+	d.get("/rollouts", "rollouts", d.rolloutsPage)
+	d.get("/rollouts/{id}", "rollouts", d.rolloutPage)
 	d.get("/swarm", "swarm", d.swarmPage)
 	d.get("/health", "health", d.healthPage)
+
+	d.get("/audit", "audit", d.auditPage)
 
 	d.post("/nodes/{name}/adopt", d.adopt)
 	d.post("/nodes/{name}/group", d.setGroup)
 	d.post("/nodes/{name}/version", d.setVersion)
+	d.post("/rollouts", d.startRollout)
+	d.post("/rollouts/{id}/{verb}", d.changeRollout)
 	d.get("/", "", d.nothingHere)
 }

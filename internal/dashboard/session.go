@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 )
 
 // sessionCookie is the cookie's name; sessionLife how long it is good for.
@@ -23,9 +24,16 @@ const (
 
 // session is who asks. Form is what every action's form must carry (its cross-site request forgery token).
 type session struct {
-	Name string // of the token; "" where there is no login
+	Name string // of the token or user; "" where there is no login
+	Role fleet.Role
 	Form string
 }
+
+// Changes tells whether who asks may change something: pages have no forms for others.
+func (s session) Changes() bool { return s.Role.May(fleet.Operator) }
+
+// Admin tells whether who asks may see who may do what.
+func (s session) Admin() bool { return s.Role.May(fleet.Admin) }
 
 type sessionKey struct{}
 
@@ -63,7 +71,7 @@ func (d *Dashboard) formOf(cookie string) string {
 func (d *Dashboard) operator(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.Open {
-			h(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, session{Form: d.formOf("")})))
+			h(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, session{Role: fleet.Admin, Form: d.formOf("")})))
 			return
 		}
 		ctx, s, err := d.enter(r)
@@ -89,8 +97,8 @@ func (d *Dashboard) enter(r *http.Request) (context.Context, session, error) {
 	if !ok {
 		return nil, session{}, api.NewError(api.Unauthorized, "the session is over", "")
 	}
-	ctx, name, err := d.Door.Enter(r.Context(), digest)
-	return ctx, session{Name: name, Form: d.formOf(cookie.Value)}, err
+	ctx, name, role, err := d.Door.Enter(r.Context(), digest)
+	return ctx, session{Name: name, Role: role, Form: d.formOf(cookie.Value)}, err
 }
 
 // askLogin sends a browser to the login page. What asks for a part of a page, or for a stream, is told in a status.

@@ -19,7 +19,7 @@ func pageFuncs() template.FuncMap {
 		"share": share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank, "stageText": stageText,
 		"words":    func(all ...string) []string { return all },
 		"shortRef": shortRef, "chance": chance,
-		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood,
+		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood, "rolloutMood": rolloutMood,
 		"barOf":    func(took time.Duration, most int64) bar { return newBar(0, took, time.Duration(most)) },
 		"thousand": func(f float64) int { return int(f*1000 + 0.5) },
 		"pct":      func(x int) string { return strconv.FormatFloat(float64(x)/10, 'f', -1, 64) + "%" },

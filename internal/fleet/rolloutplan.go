@@ -44,6 +44,7 @@ func (p Portion) of(n, round int) int {
 //	booted          it has booted within three times the usual time
 //	booted:2.5      within so many times the usual time
 //	units           no unit has failed that had not failed before
+//	speed           boots of the version are not slower than those of the version before
 //	script:NAME     the hook NAME on the server says yes
 type Gate string
 
@@ -51,6 +52,7 @@ type Gate string
 const (
 	GateBooted Gate = "booted"
 	GateUnits  Gate = "units"
+	GateSpeed  Gate = "speed"
 	GateScript Gate = "script"
 )
 
@@ -101,7 +103,7 @@ func ParseGates(s string) ([]Gate, error) {
 func (g Gate) Validate() error {
 	arg := g.Arg()
 	switch {
-	case g == GateBooted, g == GateUnits:
+	case g == GateBooted, g == GateUnits, g == GateSpeed:
 		return nil
 	case g.Kind() == GateBooted:
 		if f, err := strconv.ParseFloat(arg, 64); err != nil || !(f >= 1 && f <= 100) {
@@ -111,7 +113,7 @@ func (g Gate) Validate() error {
 	case g.Kind() == GateScript:
 		return ValidHook(arg)
 	}
-	return fmt.Errorf("gate %q: use booted, booted:TIMES, units or script:NAME", string(g))
+	return fmt.Errorf("gate %q: use booted, booted:TIMES, units, speed or script:NAME", string(g))
 }
 
 // ValidHook checks the name of a hook: that of a file in the server's directory of hooks, and no path.

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13},
 }
 
 var eventsSchema = schema{
@@ -147,6 +147,17 @@ ALTER TABLE nodes ADD COLUMN tpm_key TEXT NOT NULL DEFAULT '';
 CREATE TABLE secrets (name TEXT PRIMARY KEY, sealed BLOB NOT NULL, changed INTEGER NOT NULL) STRICT;
 CREATE TABLE secret_scopes (
 	secret TEXT NOT NULL REFERENCES secrets (name), scope TEXT NOT NULL, PRIMARY KEY (secret, scope)
+) STRICT;
+`
+
+const mainStep13 = `
+ALTER TABLE tokens ADD COLUMN role TEXT NOT NULL DEFAULT 'admin';
+CREATE TABLE users (
+	name TEXT PRIMARY KEY, role TEXT NOT NULL, hash TEXT NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL
+) STRICT;
+CREATE TABLE audit (
+	seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, source TEXT NOT NULL, method TEXT NOT NULL,
+	path TEXT NOT NULL, body TEXT NOT NULL, status INTEGER NOT NULL, error TEXT NOT NULL
 ) STRICT;
 `
 

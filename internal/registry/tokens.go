@@ -49,12 +49,13 @@ func (h *Hash) Scan(v any) error {
 type Token struct {
 	Name    string
 	Hash    Hash
+	Role    fleet.Role
 	Created time.Time
 	Used    time.Time // last; zero: never
 	Expires time.Time // zero: never
 }
 
-const tokenColumns = `SELECT name, hash, created, used, expires FROM tokens`
+const tokenColumns = `SELECT name, hash, role, created, used, expires FROM tokens`
 
 // Tokens returns all operators' tokens by name.
 func (t *Tx) Tokens() ([]Token, error) {
@@ -82,8 +83,8 @@ func (t *Tx) CreateToken(k Token) error {
 	if !errors.Is(err, ErrNotFound) {
 		return taken(err, "token", k.Name)
 	}
-	_, err = t.exec(`INSERT INTO tokens (name, hash, created, used, expires) VALUES (?, ?, ?, ?, ?)`,
-		k.Name, k.Hash[:], stamp(k.Created), stamp(k.Used), stamp(k.Expires))
+	_, err = t.exec(`INSERT INTO tokens (name, hash, role, created, used, expires) VALUES (?, ?, ?, ?, ?, ?)`,
+		k.Name, k.Hash[:], string(k.Role), stamp(k.Created), stamp(k.Used), stamp(k.Expires))
 	if err != nil {
 		return fmt.Errorf("create token %s: %w", k.Name, err)
 	}
@@ -113,8 +114,9 @@ func (t *Tx) DeleteToken(name string) error {
 
 func scanToken(s scanner) (Token, error) {
 	var k Token
+	var role string
 	var created, used, expires int64
-	err := s.Scan(&k.Name, &k.Hash, &created, &used, &expires)
-	k.Created, k.Used, k.Expires = unstamp(created), unstamp(used), unstamp(expires)
+	err := s.Scan(&k.Name, &k.Hash, &role, &created, &used, &expires)
+	k.Role, k.Created, k.Used, k.Expires = fleet.Role(role), unstamp(created), unstamp(used), unstamp(expires)
 	return k, err
 }

@@ -172,6 +172,10 @@ func (s *step) verdict(n *fleet.RolloutNode, ob Node) (fleet.RolloutPhase, strin
 			case !ob.Told:
 				return fleet.PhaseChecking, "" // scripts are run when this much is known
 			}
+		case fleet.GateSpeed:
+			if s.o.Slower != "" {
+				return fleet.PhaseFailed, s.o.Slower
+			}
 		case fleet.GateScript:
 			res, ended := s.o.Results[check(g, n)]
 			switch {

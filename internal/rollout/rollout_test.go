@@ -308,3 +308,22 @@ func TestNodesThatDoNot(t *testing.T) {
 		t.Error(dump(r))
 	}
 }
+
+// TestSpeedGate: a version that is known to be slower fails where the gate asks, and nowhere else.
+func TestSpeedGate(t *testing.T) {
+	for _, tt := range []struct {
+		gates  []fleet.Gate
+		slower string
+		want   fleet.RolloutPhase
+	}{
+		{[]fleet.Gate{fleet.GateBooted, fleet.GateSpeed}, "boots take 4s longer", fleet.PhaseFailed},
+		{[]fleet.Gate{fleet.GateBooted, fleet.GateSpeed}, "", fleet.PhasePassed},
+		{[]fleet.Gate{fleet.GateBooted}, "boots take 4s longer", fleet.PhasePassed},
+	} {
+		s := step{r: &fleet.Rollout{Plan: fleet.RolloutPlan{Gates: tt.gates}}, o: Observed{Slower: tt.slower}}
+		got, why := s.verdict(&fleet.RolloutNode{}, Node{Up: true})
+		if got != tt.want || got == fleet.PhaseFailed && why != tt.slower {
+			t.Errorf("%v, %q: %s, %q", tt.gates, tt.slower, got, why)
+		}
+	}
+}

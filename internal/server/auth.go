@@ -32,9 +32,12 @@ func (s *Server) operatorOnly(h handler) handler {
 		}
 		token, err := s.validToken(r.Context(), registry.HashSecret(secret))
 		if err != nil {
+			if from := source(r); api.IsCode(err, api.Unauthorized) && !s.logins.may(s.now(), "token from "+from) {
+				return api.NewError(api.TooMany, "too many tokens that are not valid", "wait a minute and try again")
+			}
 			return err
 		}
-		return h(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, token.Name)))
+		return h(w, r.WithContext(withPerson(r.Context(), person{"token", token.Name, token.Role})))
 	}
 }
 
@@ -53,15 +56,4 @@ func (s *Server) validToken(ctx context.Context, hash registry.Hash) (registry.T
 		err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })
 	}
 	return token, err
-}
-
-// operatorKey is where the context of a request has the name of the operator's token.
-type operatorKey struct{}
-
-// who is the operator behind a request: the name of a token, or somebody on this machine.
-func who(r *http.Request) string {
-	if name, ok := r.Context().Value(operatorKey{}).(string); ok {
-		return "token " + name
-	}
-	return "this machine"
 }

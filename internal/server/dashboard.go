@@ -3,51 +3,129 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"pando/internal/api"
 	"pando/internal/dashboard"
+	"pando/internal/fleet"
+	"pando/internal/identity"
 	"pando/internal/registry"
 )
 
-// checkDashboard refuses an address that others than this machine's users reach: pages and tokens would go over the
-// network for everybody to read.
-func checkDashboard(addr string, open bool) error {
+// OwnCertificate is the value of Config.DashboardCert for a certificate of the site's own authority.
+const OwnCertificate = "own"
+
+// checkDashboard refuses an address that others than this machine's users reach, unless there is TLS: pages and passwords
+// would go over the network for everybody to read.
+func (c Config) checkDashboard() error {
+	addr, open := c.Dashboard, c.DashboardOpen
 	if addr == "" || addr == "off" {
-		if open {
-			return errors.New("dashboard: it cannot be open and off")
+		if open || c.DashboardCert != "" {
+			return errors.New("dashboard: it cannot be off, and be open or have a certificate")
 		}
 		return nil
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("dashboard: %q is not an address and a port", addr)
+	if own := c.DashboardCert == OwnCertificate; (c.DashboardCert != "" && !own) != (c.DashboardKey != "") {
+		return errors.New("dashboard: a certificate in a file needs its key in a file, and nothing else does")
 	}
-	ip, err := netip.ParseAddr(host)
-	if host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return fmt.Errorf("dashboard: %s is no loopback address: its pages are for this machine only; "+
-			"from elsewhere, `ssh -L 8484:localhost:8484 SERVER` brings them to your own localhost:8484", addr)
+	if !onLoopback(addr) && c.DashboardCert == "" {
+		return fmt.Errorf("dashboard: %s is no loopback address: without a certificate its pages are for this machine only; "+
+			"--dashboard-cert own makes one, or `ssh -L 8484:localhost:8484 SERVER` brings the pages to your own localhost:8484", addr)
+	}
+	if open && !onLoopback(addr) {
+		return fmt.Errorf("dashboard: %s is no loopback address, and it cannot be open to everybody there", addr)
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return fmt.Errorf("dashboard: %q is not an address and a port", addr)
 	}
 	return nil
 }
 
+// onLoopback tells whether an address is one that only this machine reaches.
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
 // listenDashboard opens the dashboard's port. A site that boots without pages is better than one that does not, so a port
-// that is taken is a warning.
+// that is taken, or a certificate that cannot be read, is a warning.
 func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 	if s.cfg.Dashboard == "" || s.cfg.Dashboard == "off" {
 		return
 	}
-	var err error
-	if l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard); err != nil {
-		s.log.Warn("no dashboard: "+err.Error(), "hint", "name another address with --dashboard, or off")
+	err := s.openCertificate()
+	if err == nil {
+		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard)
+	}
+	if err != nil {
+		s.log.Warn("no dashboard: "+err.Error(), "hint", "mend this, name another address with --dashboard, or off")
 		l.dashboard = nil
 		return
 	}
 	s.dashboardPort = port(l.dashboard)
+}
+
+// openCertificate makes or reads what browsers are shown.
+func (s *Server) openCertificate() (err error) {
+	switch s.cfg.DashboardCert {
+	case "":
+	case OwnCertificate:
+		s.web, err = identity.OwnWebCertificate(filepath.Join(s.cfg.Dir, "keys"), s.webNames(), s.now)
+	default:
+		s.web, err = identity.GivenWebCertificate(s.cfg.DashboardCert, s.cfg.DashboardKey, s.now)
+	}
+	return err
+}
+
+// webNames are the names and addresses under which browsers reach this machine.
+func (s *Server) webNames() identity.WebNames {
+	n := identity.WebNames{Hosts: []string{"localhost"}}
+	if host, err := os.Hostname(); err == nil && !slices.Contains(n.Hosts, host) {
+		n.Hosts = append(n.Hosts, host)
+	}
+	if s.cfg.DashboardName != "" && !slices.Contains(n.Hosts, s.cfg.DashboardName) {
+		n.Hosts = append(n.Hosts, s.cfg.DashboardName)
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		s.log.Warn("certificate of the dashboard: addresses of this machine", "err", err)
+	}
+	for _, a := range addrs {
+		if p, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(p.IP); ok {
+				n.Addrs = append(n.Addrs, ip.Unmap())
+			}
+		}
+	}
+	return n
+}
+
+// webTLS is how the dashboard is served, nil for plain HTTP.
+func (s *Server) webTLS() *tls.Config {
+	if s.web == nil {
+		return nil
+	}
+	return s.web.TLS()
+}
+
+// webHosts are the names under which the dashboard answers, beside addresses and localhost.
+func (s *Server) webHosts() []string {
+	if s.web == nil {
+		return nil
+	}
+	return s.web.Hosts()
 }
 
 // DashboardPort is the port of the dashboard, 0 for none.
@@ -56,21 +134,33 @@ func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 // dashboardRoutes is the site in a browser.
 func (s *Server) dashboardRoutes() (http.Handler, error) {
 	d, err := dashboard.New(dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: door{s},
-		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Now: s.now, Log: s.log})
+		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log})
 	if err != nil {
 		return nil, err
 	}
 	return d.Handler(), nil
 }
 
-// door lets operators in by their tokens.
+// door lets operators in, by their tokens or passwords.
 type door struct{ s *Server }
 
-// Enter finds the token of a digest.
-func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, error) {
+// Enter finds the token or user of a digest.
+func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error) {
+	p := person{kind: "token"}
 	t, err := d.s.validToken(ctx, registry.Hash(digest))
-	if err != nil {
-		return nil, "", err
+	p.name, p.role = t.Name, t.Role
+	if api.IsCode(err, api.Unauthorized) {
+		var u registry.User
+		u, err = d.s.userOf(ctx, digest)
+		p = person{"user", u.Name, u.Role}
 	}
-	return context.WithValue(ctx, operatorKey{}, t.Name), t.Name, nil
+	if err != nil {
+		return nil, "", "", err
+	}
+	return withPerson(ctx, p), p.name, p.role, nil
+}
+
+// Login checks a password.
+func (d door) Login(ctx context.Context, from, name, password string) ([sha256.Size]byte, error) {
+	return d.s.login(ctx, from, name, password)
 }

@@ -293,6 +293,8 @@ func (s *site) populate() (up fleet.BootID) {
 		}
 		return err
 	})
+	s.settled()
+	s.rolls()
 	return up
 }
 
@@ -309,7 +311,7 @@ func TestDashboardPages(t *testing.T) {
 	pages := map[string]string{
 		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not match", "/?select=%40nobody": "No node is in this set",
 		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
-		"/images": "lab", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
+		"/images": "lab", "/rollouts": "Under way", "/rollouts/default-1": "canary", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
 	}
 	if got := v.run(`[...document.querySelectorAll(".choice a")].map(a => a.getAttribute("href")).join(" ")`); got != "/? /?by=room /? /?colour=version" {
 		t.Errorf("links of the map: %s", got)
@@ -344,7 +346,7 @@ func TestDashboardPages(t *testing.T) {
 		}
 		v.quiet(path)
 	}
-	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"swarm", "/swarm"}, {"health", "/health"}} {
+	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"rollouts", "/rollouts"}, {"rollout", "/rollouts/default-1"}, {"swarm", "/swarm"}, {"health", "/health"}} {
 		v.look(1280, 800, false)
 		v.open(p[1])
 		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)

@@ -22,7 +22,8 @@ const (
 	quietLeast   = 40 * time.Second // a boot that went on this short ago is not looked at
 	habitsEvery  = time.Minute      // how often it is looked up how long boots usually take
 	habitsOf     = 300              // from so many of the latest boots
-	listEvery    = time.Second      // however many browsers ask
+	listEvery    = time.Second      // however many browsers ask, and no more than a part of the time
+	listPart     = 10
 )
 
 // faults finds boots that have something wrong with them.
@@ -36,6 +37,7 @@ type faults struct {
 
 	listing sync.Mutex // one looks, the others wait for what it finds
 	listed  time.Time
+	took    time.Duration // by the last look
 	found   []api.Boot
 }
 
@@ -112,12 +114,12 @@ func failedUnits(p registry.Progress) ([]string, bool) {
 func (f *faults) list(ctx context.Context, wanted map[string]bool) ([]api.Boot, error) {
 	f.listing.Lock()
 	defer f.listing.Unlock()
-	if now := time.Now(); f.found == nil || now.Sub(f.listed) >= listEvery {
+	if now := time.Now(); f.found == nil || now.Sub(f.listed) >= max(listEvery, listPart*f.took) {
 		found, err := f.all(ctx)
 		if err != nil {
 			return []api.Boot{}, err
 		}
-		f.found, f.listed = found, now
+		f.found, f.listed, f.took = found, now, time.Since(now)
 	}
 	out := make([]api.Boot, 0, len(f.found))
 	for _, b := range f.found {

@@ -45,8 +45,12 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // loopback address's.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	m := newMux(s.log)
-	m.handle("GET /metrics", s.serveMetrics)
-	m.handle("GET /v1/sd", answer(s.operator().scrapeTargets))
+	guard := func(h handler) handler { return h }
+	if !onLoopback(s.cfg.Dashboard) {
+		guard = s.operatorOnly
+	}
+	m.handle("GET /metrics", s.serveMetrics, guard)
+	m.handle("GET /v1/sd", answer(s.operator().scrapeTargets), guard)
 	m.Handle("/", pages)
 	return m
 }

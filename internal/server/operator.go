@@ -17,7 +17,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return slices.Concat(o.configRoutes(), o.secretRoutes(), []operatorRoute{
+	return slices.Concat(o.configRoutes(), o.secretRoutes(), o.accessRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -79,9 +79,6 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/history/compare", answer(o.compareBoots)},
 		{"GET", "/v1/events", answer(o.listEvents)},
 		{"GET", "/v1/events/stream", o.streamEvents},
-		{"GET", "/v1/tokens", answer(o.listTokens)},
-		{"POST", "/v1/tokens", answer(o.createToken)},
-		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
 		{"GET", "/v1/leases", answer(o.listLeases)},
 		{"GET", "/v1/sd", answer(o.scrapeTargets)},
 		{"GET", "/v1/keys", answer(o.showKeys)},
@@ -105,7 +102,11 @@ func (o *operator) operatorRoutes(m *mux, auth func(handler) handler) {
 			m.handle(r.method+" "+r.path, r.handle)
 			continue
 		}
-		m.handle(r.method+" "+r.path, r.handle, auth)
+		around := []func(handler) handler{auth}
+		if isWrite(r.method, r.path) {
+			around = append(around, o.audited)
+		}
+		m.handle(r.method+" "+r.path, r.handle, append(around, takes(needs(r.method, r.path)))...)
 	}
 	m.handle("/v1/", func(_ http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, "no such request: "+r.Method+" "+r.URL.Path, "see "+descriptionPath)

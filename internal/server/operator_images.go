@@ -40,7 +40,7 @@ func (o *operator) imageNamed(ctx context.Context, name string) (any, error) {
 	if len(out) == 0 {
 		return nil, api.NewError(api.NotFound, fmt.Sprintf("image %q: not found", name), "`pando image list` shows what there is")
 	}
-	return out[0], nil
+	return out[0], o.markSlower(ctx, &out[0])
 }
 
 // imageViews joins names, tags and what the store knows of the versions; "" is all images.

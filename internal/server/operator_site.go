@@ -75,7 +75,7 @@ func (o *operator) listTokens(r *http.Request) (any, error) {
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		tokens, err := tx.Tokens()
 		for _, t := range tokens {
-			out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Created: t.Created, Used: t.Used, Expires: t.Expires})
+			out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Role: t.Role, Created: t.Created, Used: t.Used, Expires: t.Expires})
 		}
 		return err
 	})
@@ -94,7 +94,12 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 		return nil, refused("token "+req.Name+": its time to live is negative", "")
 	}
 	secret := identity.NewToken()
-	t := registry.Token{Name: req.Name, Hash: registry.HashSecret(secret), Created: o.now()}
+	t := registry.Token{Name: req.Name, Hash: registry.HashSecret(secret), Role: fleet.Operator, Created: o.now()}
+	if req.Role != "" {
+		if t.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
+			return nil, checked(err)
+		}
+	}
 	if req.TTL > 0 {
 		t.Expires = t.Created.Add(req.TTL)
 	}
@@ -103,7 +108,7 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return api.NewToken{
-		Token:  api.Token{Name: t.Name, Created: t.Created, Expires: t.Expires},
+		Token:  api.Token{Name: t.Name, Role: t.Role, Created: t.Created, Expires: t.Expires},
 		Secret: api.FormatToken(secret, o.key),
 	}, nil
 }

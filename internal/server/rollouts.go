@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,6 +185,13 @@ func (d *rollouts) observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout
 	var err error
 	if o.Open, err = d.open(r.Plan); err != nil {
 		return o, err
+	}
+	if slices.Contains(r.Plan.Gates, fleet.GateSpeed) {
+		_, _, from, _ := r.From.Split() // what a rollout has was taken apart when it began
+		_, _, to, _ := r.To.Split()
+		if o.Slower, err = slower(ctx, d.registry, r.Group, from, to); err != nil {
+			return o, err
+		}
 	}
 	nodes, err := members(tx, r.Group)
 	if err != nil {

@@ -136,9 +136,13 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	if l.dashboard != nil {
 		start("dashboard", func(ctx context.Context) error {
-			return s.serve(ctx, l.dashboard, s.metrics.HTTP("dashboard", s.openToThisMachine(pages)), nil)
+			return s.serve(ctx, l.dashboard, s.metrics.HTTP("dashboard", s.openToThisMachine(pages)), s.webTLS())
 		})
-		s.log.Info("dashboard", "url", "http://"+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
+		scheme := "http://"
+		if s.web != nil {
+			scheme = "https://"
+		}
+		s.log.Info("dashboard", "url", scheme+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
 		t := &tftp.Server{Files: tftp.FilesFunc(s.openTFTP), Log: s.log, Done: s.sentFile}

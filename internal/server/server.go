@@ -50,6 +50,7 @@ type Server struct {
 	powers      *powers
 	configs     *configs
 	turns       *turns
+	logins      *logins
 	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
@@ -64,6 +65,7 @@ type Server struct {
 	controlPort uint16
 
 	dashboardPort uint16
+	web           *identity.WebCertificate // nil: no TLS there
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
@@ -73,7 +75,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
-		heard: &heard{}, errands: &errands{}, neighbour: neighbour,
+		heard: &heard{}, errands: &errands{}, logins: newLogins(), neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))

@@ -24,7 +24,7 @@ import (
 // console and the timeline say so, and the same boot goes on by itself when the store is mended.
 func TestRealBootOutlivesADamagedStore(t *testing.T) {
 	needBoot(t)
-	s := newSite(t, "own")
+	s := newSite(t, "own", "--netconsole", ":6666")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 6, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	record, err := s.API.Node(t.Context(), n.name)
@@ -52,6 +52,31 @@ func TestRealBootOutlivesADamagedStore(t *testing.T) {
 	s.noErrors(n, g)
 	s.run(g, "test \"$(systemctl is-system-running --wait)\" = running")
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Rejected > 0 })
+	s.panics(n, m, g)
+}
+
+// panics has a node's kernel give up. The server hears its last words, and says what happened.
+func (s *site) panics(n node, m *testkit.Machine, g *testkit.Guest) {
+	s.t.Helper()
+	s.run(g, "systemctl is-active pando-netconsole.service && sysctl -w kernel.sysrq=1 && (sleep 1; echo c > /proc/sysrq-trigger) >/dev/null 2>&1 </dev/null &")
+	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrPanic] != "" })
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if err != nil || b.Fault == nil || b.Fault.Kind != trace.Panic || !strings.Contains(b.Console, "sysrq") {
+		s.t.Errorf("%s said %q; %+v, %v, console:\n%s", n.name, e.Message, b.Fault, err, b.Console)
+	}
+}
+
+// refused is what the site says of a boot whose manifest is not signed by whom it trusts, while it waits.
+func (s *site) refused(n node) {
+	s.t.Helper()
+	failed, err := s.API.FailedBoots(s.t.Context(), n.name, 0)
+	if err != nil || len(failed) != 1 || failed[0].Fault.Kind != trace.SignatureRefused {
+		s.t.Errorf("failed boots: %+v, %v", failed, err)
+	}
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if text := strings.Join(b.ConsoleLines(), "\n"); err != nil || !strings.Contains(text, "manifest FAILED, attempt 1") || !strings.Contains(text, "Linux version") && !strings.Contains(text, "] pando: ") {
+		s.t.Errorf("console: %v\n%s", err, text)
+	}
 }
 
 // spoilManifest has a node that is about to load its kernel find a manifest that a stranger signed, then none, and then
@@ -75,6 +100,7 @@ func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 		}
 		cancel()
 	}
+	s.refused(n)
 	if err := errors.Join(os.Remove(manifest), os.Remove(signature)); err != nil {
 		s.t.Fatal(err)
 	}

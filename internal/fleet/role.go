@@ -1,0 +1,48 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Role is what an operator may do.
+type Role string
+
+// The roles; each may all that those before it may.
+const (
+	Viewer   Role = "viewer"   // look at everything that is no secret
+	Operator Role = "operator" // change nodes, groups, images, rollouts
+	Admin    Role = "admin"    // also who may do what: users, tokens, keys, and what strangers get
+)
+
+var roles = []Role{Viewer, Operator, Admin}
+
+// ParseRole reads a role's name.
+func ParseRole(s string) (Role, error) {
+	if !slices.Contains(roles, Role(s)) {
+		return "", fmt.Errorf("role %q: there are %s, %s and %s", s, Viewer, Operator, Admin)
+	}
+	return Role(s), nil
+}
+
+// May reports whether who has this role may do what needs another. Who has none may nothing.
+func (r Role) May(need Role) bool {
+	have, want := slices.Index(roles, r), slices.Index(roles, need)
+	return have >= 0 && want >= 0 && have >= want
+}
+
+// maxPerson is the length of a person's name.
+const maxPerson = 64
+
+// ValidPerson reports what is wrong with the name under which somebody logs in: a name or an address of mail, without spaces.
+func ValidPerson(name string) error {
+	const marks = ".-_@+"
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(marks, r))
+	}
+	if name == "" || len(name) > maxPerson || strings.ContainsFunc(name, bad) || strings.ContainsRune(marks, rune(name[0])) {
+		return fmt.Errorf("user %q: a name begins with a letter or digit and has up to %d letters, digits and %s", name, maxPerson, marks)
+	}
+	return nil
+}

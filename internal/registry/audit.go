@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"fmt"
+	"time"
+)
+
+// Audited is one line of the audit log: who asked for which change, and what became of it.
+type Audited struct {
+	Seq    int64 // grows with each
+	At     time.Time
+	Who    string // "user desk", "token ci", "this machine"
+	From   string // address; "": the socket
+	Method string
+	Path   string // with its query
+	Body   string // as JSON, without secrets; "" when there is none, or it is no JSON
+	Status int    // of the answer, as HTTP has it
+	Error  string // "" when it was done
+}
+
+// maxAudited is how many lines of the audit log are kept: at a change a minute, two months.
+const maxAudited = 100_000
+
+const auditColumns = `SELECT seq, at, who, source, method, path, body, status, error FROM audit`
+
+// AppendAudited adds a line to the audit log, and removes what is too old.
+func (t *Tx) AppendAudited(a Audited) error {
+	_, err := t.exec(`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		stamp(a.At), a.Who, a.From, a.Method, a.Path, a.Body, a.Status, a.Error)
+	if err == nil {
+		_, err = t.exec(`DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?`, maxAudited)
+	}
+	if err != nil {
+		return fmt.Errorf("append to the audit log: %w", err)
+	}
+	return nil
+}
+
+// Audit returns up to limit lines of the audit log, the newest first, of what was before a number; 0: from the newest on.
+func (t *Tx) Audit(before int64, limit int) ([]Audited, error) {
+	all, err := list(t, scanAudited, auditColumns+` WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?`, before, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	return all, nil
+}
+
+func scanAudited(s scanner) (Audited, error) {
+	var a Audited
+	var at int64
+	err := s.Scan(&a.Seq, &at, &a.Who, &a.From, &a.Method, &a.Path, &a.Body, &a.Status, &a.Error)
+	a.At = unstamp(at)
+	return a, err
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+)
+
+// Bounds of a line of the audit log, in bytes.
+const (
+	auditBody = 4 << 10 // of what was asked; more is cut off
+	auditPath = 1 << 10
+	auditText = 512
+)
+
+// audited writes down who asked for a change and what became of it, also when it was refused.
+func (o *operator) audited(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var asked bytes.Buffer
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+			r.Body = tee{io.TeeReader(r.Body, &limited{&asked, auditBody + 1}), r.Body}
+		}
+		a := registry.Audited{At: o.now(), Who: who(r), From: source(r), Method: r.Method, Path: cut(r.URL.RequestURI(), auditPath), Status: http.StatusOK}
+		err := h(w, r)
+		if err != nil {
+			e := apiError(err)
+			a.Status, a.Error = e.Status, cut(e.Message, auditText)
+		}
+		a.Body = withoutSecrets(asked.Bytes())
+		// The change is done or refused, and is written down even when nobody waits for the answer any more.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
+		defer cancel()
+		if e := o.reg.Update(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
+			o.log.Error("audit log", "who", a.Who, "method", a.Method, "path", a.Path, "err", e)
+		}
+		return err
+	}
+}
+
+// tee is a body that is read once and kept in part.
+type tee struct {
+	io.Reader
+	io.Closer
+}
+
+// limited takes what has room and lets go of the rest.
+type limited struct {
+	to   *bytes.Buffer
+	most int
+}
+
+// Write never fails: what is kept must not change what is done.
+func (l *limited) Write(b []byte) (int, error) {
+	l.to.Write(b[:min(len(b), max(0, l.most-l.to.Len()))])
+	return len(b), nil
+}
+
+// source is the address that a request came from, "" for the socket.
+func source(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// secretFields are parts of the names of fields whose values nobody shall read later.
+var secretFields = []string{"password", "secret", "token", "private", "credential", "passphrase", "value"}
+
+// withoutSecrets is a JSON body with secrets blanked, "" when it is none or too long to be kept.
+func withoutSecrets(body []byte) string {
+	if len(body) == 0 {
+		return ""
+	}
+	var v any
+	if len(body) > auditBody || json.Unmarshal(body, &v) != nil {
+		return `"not kept: longer than can be kept, or no JSON"`
+	}
+	b, err := json.Marshal(blank(v))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func blank(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if secretField(k) {
+				v[k] = "***"
+			} else {
+				v[k] = blank(x)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = blank(x)
+		}
+	}
+	return v
+}
+
+func secretField(name string) bool {
+	for _, s := range secretFields {
+		if strings.Contains(strings.ToLower(name), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// auditMost is how many lines are answered at once.
+const auditMost = 1000
+
+func (o *operator) listAudit(r *http.Request) (any, error) {
+	before, err := number(r, "before", 0)
+	limit, err2 := number(r, "limit", 100)
+	if err = errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	out := api.AuditList{Audit: []api.Audited{}}
+	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		all, err := tx.Audit(max(0, before), int(min(max(1, limit), auditMost)))
+		for _, a := range all {
+			out.Audit = append(out.Audit, api.Audited{Seq: a.Seq, At: a.At, Who: a.Who, From: a.From, Method: a.Method, Path: a.Path,
+				Body: json.RawMessage(a.Body), Status: a.Status, Error: a.Error})
+		}
+		return err
+	})
+	return out, err
+}

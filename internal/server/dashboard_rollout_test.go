@@ -1,0 +1,67 @@
+package server
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// rolls begins a rollout of the version before. Its canary is asked to reboot, and does not.
+func (s *site) rolls() {
+	s.t.Helper()
+	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	image, err := client.Image(s.t.Context(), "lab")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	old := image.Versions[len(image.Versions)-1].Digest
+	x, err := client.StartRollout(s.t.Context(), api.RolloutStart{Group: fleet.DefaultGroup, Image: fleet.Ref("lab@" + string(old))})
+	if err != nil || x.ID != "default-1" {
+		s.t.Fatalf("rollout %q: %v", x.ID, err)
+	}
+}
+
+// TestDashboardLeadsARollout: begun, paused, gone on with and taken back by hand, each seen without a reload; and not by a
+// form that this site did not make.
+func TestDashboardLeadsARollout(t *testing.T) {
+	s, base, token := startDashboard(t)
+	_, other := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "before"} })
+	s.addImage()
+	r := readRecorded(t)
+	for i := range byte(3) {
+		s.node(i+1).replay(r, trace.Booted)
+	}
+	v := startBrowser(t, base)
+	v.login(token)
+	v.open("/rollouts")
+	v.until(`document.body.innerText.includes("No rollout yet")`)
+	v.run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-image").form.requestSubmit()`, other))
+	if err := v.Loaded(v.ctx); err != nil {
+		t.Fatal(err)
+	}
+	state := `document.querySelector("h1 .mood").innerText`
+	v.until(`location.pathname === "/rollouts/default-1" && ` + state + ` === "running"`)
+	v.run(`window.sameDocument = true`)
+	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	if _, err := client.PauseRollout(t.Context(), "default-1"); err != nil {
+		t.Fatal(err)
+	}
+	v.until(state + ` === "paused"`)
+	if v.run(`window.sameDocument`) != "true" {
+		t.Error("the page was loaded anew")
+	}
+	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "return"}} {
+		v.until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))
+		v.run(fmt.Sprintf(`document.querySelector('form[action$="/%s"]').requestSubmit()`, step[0]))
+		if err := v.Loaded(v.ctx); err != nil {
+			t.Fatal(err)
+		}
+		v.until(state + fmt.Sprintf(`.startsWith("%s")`, step[1]))
+	}
+	v.quiet("a rollout")
+}

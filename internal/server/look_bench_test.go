@@ -1,0 +1,76 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// BenchmarkLook measures what is asked of 10,000 nodes that have booted: the fleet for /metrics, the whole of that answer, and
+// which boots have something wrong with them.
+func BenchmarkLook(b *testing.B) {
+	const nodes = 10_000
+	s, _ := startBench(b)
+	now := time.Now()
+	status, err := json.Marshal(api.NodeStatus{Bytes: map[string]int64{"server": 1e7, "peer": 3e7}, Reads: 900, Systemd: &api.Systemd{State: "running"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var events []trace.Event
+	err = s.registry.Update(b.Context(), func(tx *registry.Tx) error {
+		for i := range nodes {
+			mac, name := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, fmt.Sprintf("pc%05d", i)
+			id := fleet.BootID(fmt.Sprintf("%016x", i+1))
+			if err := tx.CreateNode(fleet.Node{Name: name, State: fleet.Adopted, Group: fleet.DefaultGroup, MACs: []fleet.MAC{mac}, Created: now, Seen: now}); err != nil {
+				return err
+			}
+			if err := tx.CreateBoot(registry.Boot{ID: id, MAC: mac, Node: name, Started: now, Image: "lab", Version: fleet.Digest(fmt.Sprintf("sha256:%064d", i%3))}); err != nil {
+				return err
+			}
+			events = append(events, trace.Event{Time: now, Boot: id, Node: name, MAC: mac, Stage: trace.DHCP, Kind: trace.Begin},
+				trace.Event{Time: now.Add(time.Minute), Boot: id, Node: name, MAC: mac, Stage: trace.Booted, Kind: trace.End})
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.registry.Append(b.Context(), events...); err != nil {
+		b.Fatal(err)
+	}
+	for i := range nodes {
+		if err := s.registry.PutStatus(b.Context(), fleet.BootID(fmt.Sprintf("%016x", i+1)), status, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("fleet", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.lookNow(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("metrics", func(b *testing.B) {
+		bytes := 0
+		for b.Loop() {
+			w := httptest.NewRecorder()
+			s.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			bytes = w.Body.Len()
+		}
+		b.ReportMetric(float64(bytes), "bytes")
+	})
+	b.Run("failed", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.faults.all(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

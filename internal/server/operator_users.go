@@ -1,0 +1,102 @@
+package server
+
+import (
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/registry"
+)
+
+// accessRoutes are about who may do what.
+func (o *operator) accessRoutes() []operatorRoute {
+	return []operatorRoute{
+		{"GET", "/v1/users", answer(o.listUsers)},
+		{"POST", "/v1/users", answer(o.createUser)},
+		{"PATCH", "/v1/users/{name}", answer(o.setUser)},
+		{"DELETE", "/v1/users/{name}", answer(o.deleteUser)},
+		{"GET", "/v1/audit", answer(o.listAudit)},
+		{"GET", "/v1/tokens", answer(o.listTokens)},
+		{"POST", "/v1/tokens", answer(o.createToken)},
+		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
+	}
+}
+
+func apiUser(u registry.User) api.User {
+	return api.User{Name: u.Name, Role: u.Role, Created: u.Created, Used: u.Used}
+}
+
+func (o *operator) listUsers(r *http.Request) (any, error) {
+	out := api.UserList{Users: []api.User{}}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		users, err := tx.Users()
+		for _, u := range users {
+			out.Users = append(out.Users, apiUser(u))
+		}
+		return err
+	})
+	return out, err
+}
+
+func (o *operator) createUser(r *http.Request) (any, error) {
+	req, err := body[api.UserCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	u := registry.User{Name: req.Name, Role: fleet.Viewer, Created: o.now()}
+	if req.Role != "" {
+		if u.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
+			return nil, checked(err)
+		}
+	}
+	if err := checked(fleet.ValidPerson(req.Name)); err != nil {
+		return nil, err
+	}
+	if u.Hash, err = identity.HashPassword(req.Password); err != nil {
+		return nil, checked(err)
+	}
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateUser(u) })
+	return apiUser(u), err
+}
+
+func (o *operator) setUser(r *http.Request) (any, error) {
+	req, err := body[api.UserSet](r)
+	if err != nil {
+		return nil, err
+	}
+	hash := ""
+	if req.Role != nil {
+		if _, err := fleet.ParseRole(string(*req.Role)); err != nil {
+			return nil, checked(err)
+		}
+	}
+	if req.Password != nil {
+		if hash, err = identity.HashPassword(*req.Password); err != nil {
+			return nil, checked(err)
+		}
+	}
+	var u registry.User
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) (err error) {
+		if u, err = tx.User(r.PathValue("name")); err != nil {
+			return err
+		}
+		if req.Role != nil {
+			u.Role = *req.Role
+		}
+		if hash != "" {
+			u.Hash = hash
+		}
+		return tx.SetUser(u)
+	})
+	return apiUser(u), err
+}
+
+func (o *operator) deleteUser(r *http.Request) (any, error) {
+	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteUser(r.PathValue("name")) })
+}
+
+// isWrite tells whether a route is written down in the audit log.
+func isWrite(method, path string) bool {
+	return method != http.MethodGet && path != "/v1/store/missing"
+}
