@@ -209,3 +209,34 @@ func (a *app) readPassword(of string) (string, error) {
 	s.Scan()
 	return strings.TrimRight(s.Text(), "\r"), s.Err()
 }
+
+// nodeReboot has nodes that run boot once more.
+func (a *app) nodeReboot() *cobra.Command {
+	var f powerFlags
+	var method string
+	c := &cobra.Command{
+		Use:   "reboot NODES",
+		Short: "Have running nodes boot what is desired, with their firmware or without",
+		Long: `Have running nodes boot what is desired.
+
+Each is asked when it speaks next, within about a minute, and shuts down as it would for any reboot. With --method kexec it starts the kernel of its next
+boot itself: no firmware, no DHCP of it, no loader. A node that cannot do that reboots.`,
+		Example: `  pando node reboot @lab1 --stagger 2s
+  pando node reboot pc007 --method kexec`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+	}
+	fl := c.Flags()
+	fl.StringVar(&method, "method", string(api.PowerReboot), "reboot: with firmware; kexec: without")
+	fl.DurationVar(&f.stagger, "stagger", 0, "time from one node to the next")
+	fl.IntVar(&f.parallel, "parallel", 64, "nodes that are dealt with at a time")
+	a.writeFlags(c, &f.dryRun)
+	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
+		action := api.PowerAction(method)
+		if action != api.PowerReboot && action != api.PowerKexec || f.stagger < 0 || f.parallel < 1 {
+			return usagef("--method %s --stagger %s --parallel %d: want reboot or kexec, no time or more, and one node or more", method, f.stagger, f.parallel)
+		}
+		return a.power(ctx, cl, args[0], action, f)
+	})
+	return c
+}

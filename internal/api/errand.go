@@ -16,6 +16,7 @@ const (
 	PrepareCache ErrandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
 	RebootNode   ErrandKind = "reboot"
 	PowerOffNode ErrandKind = "poweroff"
+	KexecNode    ErrandKind = "kexec"  // go to the next boot without firmware
 	SyncConfig   ErrandKind = "config" // make the config files what the server has for this boot
 )
 
@@ -101,4 +102,17 @@ type SyncedFile struct {
 
 	Run    string `json:"run,omitempty"`    // command that was run for it; one that several files want is run once
 	Failed string `json:"failed,omitempty"` // how the command failed, with the end of what it printed
+}
+
+// NodeKexec is the body of POST /v1/node/kexec, with the session as bearer.
+type NodeKexec struct {
+	Boot fleet.BootID `json:"boot"` // that ends
+}
+
+// NextBoot begins the answer to POST /v1/node/kexec: a line of JSON, which kernel and initramfs follow.
+type NextBoot struct {
+	Boot      fleet.BootID `json:"boot"`
+	Line      string       `json:"line"`   // kernel command line
+	Kernel    int64        `json:"kernel"` // bytes
+	Initramfs int64        `json:"initramfs"`
 }

@@ -18,6 +18,8 @@ const (
 	PowerCycle  PowerAction = "cycle"
 	PowerStatus PowerAction = "status"
 	PowerWake   PowerAction = "wake"
+	PowerReboot PowerAction = "reboot" // by the node itself, with its firmware
+	PowerKexec  PowerAction = "kexec"  // by the node itself, without
 )
 
 // PowerDo is the body of POST /v1/nodes/{name}/power.

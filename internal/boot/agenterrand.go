@@ -83,6 +83,8 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.SyncConfig:
 		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
+	case api.KexecNode:
+		return a.kexec(ctx)
 	case api.RebootNode, api.PowerOffNode:
 		_, err := systemctl(ctx, string(e.Kind)) // they are systemctl's words
 		return err

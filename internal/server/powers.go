@@ -159,6 +159,9 @@ func (p *powers) speaks(x powered) bool {
 // do does an action of a node, and tells of it. What was wanted is kept first: what is cut short is done by the next sweep.
 func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
+	if do.Action == api.PowerReboot || do.Action == api.PowerKexec {
+		return p.anew(ctx, x, do, who)
+	}
 	if x.problem != nil {
 		return out, p.tell(ctx, x, do, "", who, x.problem)
 	}
@@ -236,6 +239,27 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 		what = ""
 	}
 	return power.IsOn, what, err
+}
+
+// anew has a node that runs boot once more, with its firmware or without.
+func (p *powers) anew(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
+	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
+	if !p.speaks(x) {
+		return out, p.tell(ctx, x, do, "", who, errors.New("it does not run, or does not answer: pando node power cycle"))
+	}
+	out.State, out.Did = string(power.IsOn), "asked to reboot"
+	kind := api.RebootNode
+	if do.Action == api.PowerKexec {
+		kind, out.Did = api.KexecNode, "asked to start its next kernel itself"
+	}
+	if do.DryRun {
+		return out, nil
+	}
+	rep, err := p.errands.ask(ctx, x.boot.ID, api.Errand{ID: string(do.Action) + "-" + string(x.boot.ID), Kind: kind})
+	if err == nil && rep.Error != "" {
+		err = errors.New(rep.Error)
+	}
+	return out, p.tell(ctx, x, do, out.Did, who, err)
 }
 
 // wake is what a sweep does to one node.

@@ -49,6 +49,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/medium", s.nodeMedium)
 	m.handle("POST /v1/node/errand", s.nodeErrand)
 	m.handle("POST /v1/node/volume", s.nodeVolume)
+	m.handle("POST /v1/node/kexec", s.nodeKexec)
 	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)

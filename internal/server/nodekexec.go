@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// nodeKexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins with this. What script
+// and data path tell other boots in the clear goes through the channel that the node's session protects: a line of JSON, the
+// kernel, the initramfs.
+func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.NodeKexec](w, r)
+	if err != nil {
+		return err
+	}
+	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	if err != nil {
+		return err
+	}
+	c, err := s.boots.of(r.Context(), b.MAC)
+	if err != nil {
+		return err
+	}
+	next, kernel, initramfs, err := s.nextBoot(r, c, b)
+	c.mu.Unlock()
+	if err != nil {
+		return advised(err)
+	}
+	defer kernel.Close()
+	defer initramfs.Close()
+	line, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(append(line, '\n')) // an answer that breaks off is noticed by who reads it
+	_, _ = io.Copy(w, kernel)
+	_, _ = io.Copy(w, initramfs)
+	s.sentByKexec(r.Context(), c, next)
+	return nil
+}
+
+// nextBoot begins the boot that follows b, as a script does. c's mu is held.
+func (s *Server) nextBoot(r *http.Request, c *current, b registry.Boot) (next api.NextBoot, kernel *os.File, initramfs *joined, err error) {
+	ctx := r.Context()
+	node, _, err := s.member(ctx, c.mac)
+	if err != nil {
+		return next, nil, nil, err
+	}
+	if b.Session.IsZero() || c.boot.ID != b.ID {
+		return next, nil, nil, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
+	}
+	p, err := s.plan(ctx, node, fleet.Hardware{})
+	if err != nil {
+		return next, nil, nil, err
+	}
+	c.begin(s.now())
+	c.boot.Node = node.Name
+	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.mac}, p, netboot.Query{MAC: c.mac}, asker(r))
+	if err != nil {
+		return next, nil, nil, err
+	}
+	if next.Line, err = netboot.CommandLine(in); err != nil {
+		return next, nil, nil, err
+	}
+	if initramfs, _, err = s.initramfs(r, c); err != nil {
+		return next, nil, nil, err
+	}
+	if kernel, err = s.store.Open(p.manifest.Kernel.Object); err != nil {
+		_ = initramfs.Close()
+		return next, nil, nil, err
+	}
+	next.Boot, next.Kernel, next.Initramfs = c.boot.ID, p.manifest.Kernel.Size, initramfs.size
+	return next, kernel, initramfs, nil
+}
+
+// sentByKexec closes the stages that firmware has in other boots.
+func (s *Server) sentByKexec(ctx context.Context, c *current, next api.NextBoot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.boot.ID != next.Boot {
+		return
+	}
+	for stage, n := range map[trace.Stage]int64{trace.Kernel: next.Kernel, trace.Initramfs: next.Initramfs} {
+		s.record(ctx, c, trace.Event{Stage: stage, Kind: trace.Begin, Message: "to the node that runs; no firmware"},
+			trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(n)})
+	}
+}
