@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ func (r Rate) String() string {
 // Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited rate.
 // A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has its
 // rate. Packets are of at most one MTU: a bucket that is fed with packets of 64 KiB would send them in one piece. TCP's
-// congestion control is cubic, as it is on the machines that this stands for, whatever this one uses.
+// congestion control is cubic, as it is on the machines that this stands for, or reno, whatever this one uses.
 type Star struct {
 	Server *Net   // its bridge has Config.Server as its address
 	Nodes  []*Net // without a bridge; the interface is LinkName
@@ -114,9 +115,16 @@ func (s *Star) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// cubic sets the congestion control of a namespace.
+// cubic sets the congestion control of a namespace. Where the kernel lets only its own namespace use that, it is reno, which all may: on links
+// like these the two differ little, and bbr, which such machines have, differs much.
 func (n *Net) cubic() error {
-	return n.Do(func() error { return os.WriteFile(congestion, []byte("cubic"), 0o644) })
+	return n.Do(func() error {
+		err := os.WriteFile(congestion, []byte("cubic"), 0o644)
+		if errors.Is(err, fs.ErrPermission) {
+			err = os.WriteFile(congestion, []byte("reno"), 0o644)
+		}
+		return err
+	})
 }
 
 const congestion = "/proc/sys/net/ipv4/tcp_congestion_control" // of the namespace of the thread that opens it

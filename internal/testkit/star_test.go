@@ -94,11 +94,12 @@ func TestStarCountsWhatIsSent(t *testing.T) {
 	}
 }
 
+// TestStarIsCubic, or reno where cubic is not permitted; what this machine uses is neither here nor there.
 func TestStarIsCubic(t *testing.T) {
 	s := newTestStar(t, 1)
 	for _, n := range []*Net{s.Server, s.Nodes[0]} {
 		out, err := n.Command(t.Context(), "cat", congestion).CombinedOutput()
-		if err != nil || strings.TrimSpace(string(out)) != "cubic" {
+		if got := strings.TrimSpace(string(out)); err != nil || got != "cubic" && got != "reno" {
 			t.Errorf("%s: %s, %v", n.Name, out, err)
 		}
 	}
