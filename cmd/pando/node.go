@@ -64,7 +64,18 @@ func nodeState(n api.Node) string {
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
 		return string(n.Boot.State) + " (" + string(n.Boot.Stage) + ")"
 	}
+	if n.Boot.State == trace.Up && n.Status != nil && n.Status.Fullness() > fleet.Roomy {
+		return string(n.Boot.State) + " (write layer full)"
+	}
 	return string(n.Boot.State)
+}
+
+// filesUsed is how many files of those that a file system can have there are.
+func filesUsed(n, total int64) string {
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", n, total)
 }
 
 // running is the version that runs, with a mark where a reboot would change it.
@@ -118,7 +129,7 @@ func (a *app) printNode(n api.Node) {
 			"elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
 	}
 	if s := n.Status; s != nil {
-		pairs = append(pairs, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "overlay used", used(s.UpperUsed, s.UpperTotal))
+		pairs = append(pairs, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "write layer", used(s.UpperUsed, s.UpperTotal), "files in it", filesUsed(s.FilesUsed, s.FilesTotal))
 		if s.Systemd != nil {
 			pairs = append(pairs, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
 		}

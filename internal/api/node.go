@@ -96,7 +96,14 @@ type NodeStatus struct {
 	Stalled    time.Duration    `json:"stalled"` // time that reads waited for a source
 	UpperUsed  int64            `json:"upper_used,omitempty"`
 	UpperTotal int64            `json:"upper_total,omitempty"`
+	FilesUsed  int64            `json:"files_used,omitempty"` // files of the write layer
+	FilesTotal int64            `json:"files_total,omitempty"`
 	Systemd    *Systemd         `json:"systemd,omitempty"`
+}
+
+// Fullness is how full the write layer is, by bytes or by files, whichever is worse.
+func (s NodeStatus) Fullness() fleet.Fullness {
+	return max(fleet.FullnessOf(s.UpperUsed, s.UpperTotal), fleet.FullnessOf(s.FilesUsed, s.FilesTotal))
 }
 
 // Systemd is systemd's own account of the boot, in time since the kernel started.

@@ -65,7 +65,7 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
 		a.incidents(b)
 	}
-	s.UpperUsed, s.UpperTotal = upperSpace(a.root)
+	upperSpace(a.root, &s)
 	if a.booted.Load() && a.systemd == nil {
 		a.askSystemd(ctx)
 	}
@@ -90,7 +90,7 @@ func (a *agent) due(s api.NodeStatus) word {
 	since := time.Since(a.sent)
 	spoke := a.spoke.Load()
 	switch {
-	case a.sent.IsZero(), s.Rejected != a.last.Rejected, (s.Systemd == nil) != (a.last.Systemd == nil):
+	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, (s.Systemd == nil) != (a.last.Systemd == nil):
 		return figures
 	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
 		return figures
@@ -135,11 +135,12 @@ func incidentHint(k IncidentKind) string {
 	return ""
 }
 
-// upperSpace is the overlay's writable layer, which statfs of an overlay shows.
-func upperSpace(root string) (used, total int64) {
+// upperSpace reads how full the overlay's writable layer is, which statfs of an overlay shows.
+func upperSpace(root string, s *api.NodeStatus) {
 	var st unix.Statfs_t
 	if unix.Statfs(root, &st) != nil {
-		return 0, 0
+		return
 	}
-	return int64(st.Blocks-st.Bfree) * st.Bsize, int64(st.Blocks) * st.Bsize
+	s.UpperUsed, s.UpperTotal = int64(st.Blocks-st.Bfree)*st.Bsize, int64(st.Blocks)*st.Bsize
+	s.FilesUsed, s.FilesTotal = int64(st.Files-st.Ffree), int64(st.Files)
 }

@@ -105,8 +105,9 @@ func troubles(n api.Node, now time.Time) []nodeTrouble {
 		if s.Rejected > 0 {
 			out = append(out, nodeTrouble{n.Name, fmt.Sprintf("refused wrong bytes %d times", s.Rejected), "Some source sends damaged data: pando store check, then look at its peers.", silent})
 		}
-		if s.UpperTotal > 0 && s.UpperUsed*10 > s.UpperTotal*9 {
-			out = append(out, nodeTrouble{n.Name, "memory for changed files is " + share(float64(s.UpperUsed)/float64(s.UpperTotal)) + " full",
+		if s.Fullness() > fleet.Roomy {
+			full := max(float64(s.UpperUsed)/float64(s.UpperTotal), float64(s.FilesUsed)/max(float64(s.FilesTotal), 1))
+			out = append(out, nodeTrouble{n.Name, "the write layer is " + share(full) + " full",
 				"pando group set " + n.Group + " --write-limit gives it more; a reboot empties it.", silent})
 		}
 	}

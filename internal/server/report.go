@@ -197,6 +197,9 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 			st.Systemd.Units[i].Unit = clip(st.Systemd.Units[i].Unit, 256)
 		}
 	}
+	if err := s.warnOfFullness(ctx, b, st); err != nil {
+		return err
+	}
 	body, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("encode status of %s: %w", b.Node, err)

@@ -47,6 +47,7 @@ type Server struct {
 	errands     *errands
 	recordings  *recordings
 	rollouts    *rollouts
+	levels      levels
 	powers      *powers
 	configs     *configs
 	turns       *turns
