@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 			if err != nil {
 				return &usageError{err}
 			}
+			if err := readContent(&file, filepath.Dir(f.file)); err != nil {
+				return err
+			}
 			return a.applyFile(ctx, c, file, f)
 		}),
 	}
@@ -53,6 +57,21 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 	fl.BoolVar(&f.prune, "prune", false, "delete what the file owns and does not name")
 	a.applyFlags(c, &f)
 	return c
+}
+
+// readContent reads the content of config files that lies in files of its own, beside the fleet file.
+func readContent(file *inventory.File, dir string) error {
+	for i, name := range file.From {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return &usageError{fmt.Errorf("config file %s of %s: %w", file.Config[i].Path, file.Config[i].For, err)}
+		}
+		file.Config[i].Content = b
+	}
+	return nil
 }
 
 func (a *app) applyFlags(c *cobra.Command, f *applyFlags) {

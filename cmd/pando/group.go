@@ -74,6 +74,7 @@ func (a *app) groupShow() *cobra.Command {
 				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
 				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
 				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline),
+				"secrets", string(g.Secrets.Effective()),
 				"power", cmp.Or(string(g.Power), string(fleet.PowerWOL)), "hours", string(g.Hours), "sweep", offlineText(g.Sweep))
 			return nil
 		}),
@@ -112,7 +113,8 @@ func (a *app) groupCreate() *cobra.Command {
 				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
 				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
 				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
-				Power: fleet.Power(f.power), Hours: fleet.Hours(f.hours), Sweep: bool(f.sweep),
+				Secrets: fleet.SecretPolicy(f.secrets),
+				Power:   fleet.Power(f.power), Hours: fleet.Hours(f.hours), Sweep: bool(f.sweep),
 			})
 			if err != nil {
 				return err
@@ -165,7 +167,7 @@ func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
 	o, err := f.overrides(given)
 	req.AuthorizedKeys, req.UnlockRoot, req.RebootAfter, req.WriteLimit = o.AuthorizedKeys, o.UnlockRoot, o.RebootAfter, o.WriteLimit
 	req.Peers, req.Share, req.Cache, req.CacheSize, req.Offline = o.Peers, o.Share, o.Cache, o.CacheSize, o.Offline
-	req.Power, req.Hours, req.Sweep = o.Power, o.Hours, o.Sweep
+	req.Secrets, req.Power, req.Hours, req.Sweep = o.Secrets, o.Power, o.Hours, o.Sweep
 	return req, err
 }
 

@@ -14,7 +14,7 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeCache(),
+		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeApprove(), a.nodeIdentity(), a.nodeCache(),
 		a.nodePower(), a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword))
 }
 
@@ -117,7 +117,7 @@ func (a *app) printNode(n api.Node) {
 		"own settings", strings.ReplaceAll(strings.Join(n.Overrides.Set(), ", "), "_", " "), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift), "rollout", n.Rollout}
-	pairs = append(pairs, "config files that are old", strings.Join(n.ConfigOld, " "), "config files that go at the next boot", strings.Join(n.ConfigGone, " "))
+	pairs = append(pairs, "secrets withheld", n.Withheld, "config files that are old", strings.Join(n.ConfigOld, " "), "config files that go at the next boot", strings.Join(n.ConfigGone, " "))
 	if h := n.Hardware; h != nil {
 		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,
 			"CPU", h.CPU, "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),

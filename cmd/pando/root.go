@@ -56,7 +56,7 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(),
 		a.applyCommand(), a.exportCommand(), a.versionCommand())
 	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.rolloutCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(),
-		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand(), a.configCommand())
+		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand(), a.configCommand(), a.secretCommand())
 	checkArgs(root)
 	return root
 }

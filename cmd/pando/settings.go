@@ -21,6 +21,7 @@ type settingFlags struct {
 	cache             string
 	cacheSize         *quantity
 	offline           allowed
+	secrets           string
 	power, hours      string
 	sweep             allowed
 }
@@ -36,6 +37,7 @@ func (f *settingFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.cache, "cache", string(fleet.CacheNone), "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'")
 	fl.Var(f.cacheSize, "cache-size", "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory")
 	fl.Var(&f.offline, "offline", "allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)")
+	fl.StringVar(&f.secrets, "secrets", string(fleet.SecretsMAC), "what a boot has to show before it gets secrets: mac, approve-each-boot or tpm; with ,wait it waits until it has")
 	fl.StringVar(&f.power, "power", "", "how nodes are switched: wol, wol://BROADCAST, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME or none (default wol)")
 	fl.StringVar(&f.hours, "hours", "", "when nodes are on, such as 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'; one empty: never switched")
 	fl.Var(&f.sweep, "sweep", "allow or deny: whether the server wakes what a power cut took, when it is back itself (default deny)")
@@ -75,6 +77,9 @@ func (f *settingFlags) overrides(given func(string) bool) (fleet.Overrides, erro
 	}
 	if given("offline") {
 		o.Offline = (*bool)(&f.offline)
+	}
+	if given("secrets") {
+		o.Secrets = (*fleet.SecretPolicy)(&f.secrets)
 	}
 	if given("power") {
 		o.Power = (*fleet.Power)(&f.power)

@@ -14,6 +14,8 @@ type Declaration struct {
 	Groups  []fleet.Group `json:"groups,omitempty"`
 	Nodes   []NodeDeclare `json:"nodes,omitempty"`
 	Owns    Owns          `json:"owns,omitzero"`
+
+	Config []fleet.ConfigFile `json:"config,omitempty"`
 }
 
 // NodeDeclare is one node of a declaration. Without MACs it keeps those that it has, and without a serial number the one that the
@@ -29,6 +31,7 @@ type Owns struct {
 	Nodes   string   `json:"nodes,omitempty"` // a node set
 	Groups  []string `json:"groups,omitempty"`
 	Classes []string `json:"classes,omitempty"`
+	Config  []string `json:"config,omitempty"` // scopes of config files, or patterns: "group:lab", "group:*"
 }
 
 // Apply is the body of PUT /v1/fleet.
@@ -48,7 +51,7 @@ type Applied struct {
 
 // ApplyStep is what happens to one thing that is declared, or owned.
 type ApplyStep struct {
-	Kind   string   `json:"kind"` // "policy", "class", "group", "node"
+	Kind   string   `json:"kind"` // "policy", "class", "group", "node", "config file"
 	Name   string   `json:"name,omitempty"`
 	Action Action   `json:"action"`
 	Fields []string `json:"fields,omitempty"` // of a change: "group: default -> lab"

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"pando/internal/fleet"
@@ -25,6 +26,8 @@ type BootConfig struct {
 	// The boot after one that did not say hello is sent all.
 	ShortDrivers bool `json:"short_drivers,omitempty"`
 
+	TPM bool `json:"tpm,omitempty"` // the node proves by its TPM which machine it is
+
 	// Medium is set when K lies on a boot medium, and was not made for one boot: the version that its kernel and drivers
 	// are of. Boot, MAC and Token are empty then, and the node asks for them with Begin.
 	Medium fleet.Digest `json:"medium,omitempty"`
@@ -48,6 +51,7 @@ type BeginRequest struct {
 type BeginResponse struct {
 	Boot  fleet.BootID `json:"boot"`
 	Token string       `json:"token"`
+	TPM   bool         `json:"tpm,omitempty"` // see BootConfig
 }
 
 // HelloRequest redeems the boot token. POST /v1/node/hello
@@ -62,6 +66,20 @@ type HelloRequest struct {
 	// Nonce is random, made once for this boot. With it the same hello may be said again when its answer was
 	// lost: nobody who only read the token can say it.
 	Nonce string `json:"nonce,omitempty"`
+
+	TPM *TPMProof `json:"tpm,omitempty"` // nil: it was not asked for, or the machine has none
+}
+
+// TPMProof is a key that lives in the TPM of a machine, and its signature of TPMDigest.
+type TPMProof struct {
+	Key       []byte `json:"key"`       // P-256: 32 bytes x, 32 bytes y
+	Signature []byte `json:"signature"` // ECDSA: 32 bytes r, 32 bytes s
+}
+
+// TPMDigest is what a TPM signs: that its machine says this hello. The token was made for this boot by the server, and is good
+// once, so no signature can be used again.
+func TPMDigest(r HelloRequest, serverKey string) [32]byte {
+	return sha256.Sum256([]byte("pando tpm v1\n" + string(r.Boot) + "\n" + r.MAC.String() + "\n" + r.Token + "\n" + r.Nonce + "\n" + serverKey))
 }
 
 // HelloResponse carries the credential of this boot and the signed assignment.
@@ -70,6 +88,8 @@ type HelloResponse struct {
 	Assignment []byte    `json:"assignment"` // exact bytes of a fleet.Assignment
 	Signature  []byte    `json:"signature"`  // Ed25519 by the server's key over "pando assignment v1\n" + Assignment
 	Time       time.Time `json:"time"`       // server clock, to set a clock that is wrong
+
+	Secrets []fleet.File `json:"secrets,omitempty"` // config files with secrets in them; never kept on a disk
 }
 
 // AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature

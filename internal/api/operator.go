@@ -19,6 +19,8 @@ type Node struct {
 	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
 	Status   *NodeStatus     `json:"status,omitempty"`
 
+	Proof      string   `json:"proof,omitempty"`       // public key of the TPM that signed the hello of its latest boot; only where one node is shown
+	Withheld   string   `json:"withheld,omitempty"`    // why the boot that runs has no secrets; only where one node is shown
 	ConfigOld  []string `json:"config_old,omitempty"`  // config files that a running node has otherwise than its next boot; only where one node is shown
 	ConfigGone []string `json:"config_gone,omitempty"` // those that its next boot does not get
 
@@ -111,9 +113,10 @@ type GroupSet struct {
 	CacheSize *int64             `json:"cache_size,omitempty"`
 	Offline   *bool              `json:"offline,omitempty"`
 
-	Power *fleet.Power `json:"power,omitempty"`
-	Hours *fleet.Hours `json:"hours,omitempty"`
-	Sweep *bool        `json:"sweep,omitempty"`
+	Secrets *fleet.SecretPolicy `json:"secrets,omitempty"`
+	Power   *fleet.Power        `json:"power,omitempty"`
+	Hours   *fleet.Hours        `json:"hours,omitempty"`
+	Sweep   *bool               `json:"sweep,omitempty"`
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

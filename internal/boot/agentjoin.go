@@ -56,9 +56,15 @@ func (a *agent) askToJoin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	req := api.HelloRequest{Boot: begun.Boot, Token: begun.Token, MAC: l.MAC, Addr: l.Address.Addr().String(), Release: a.release,
+		Hardware: hardware, Nonce: rand.Text()}
+	if begun.TPM {
+		if req.TPM, err = proveTPM(tpmDevice, api.TPMDigest(req, a.session.ServerKey)); err != nil {
+			a.logf("no proof by a TPM: %v", err)
+		}
+	}
 	var resp api.HelloResponse
-	err = a.control.call(ctx, "/v1/node/hello", "", api.HelloRequest{Boot: begun.Boot, Token: begun.Token, MAC: l.MAC,
-		Addr: l.Address.Addr().String(), Release: a.release, Hardware: hardware, Nonce: rand.Text()}, &resp)
+	err = a.control.call(ctx, "/v1/node/hello", "", req, &resp)
 	if err != nil {
 		return err
 	}

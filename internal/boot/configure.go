@@ -27,7 +27,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
-	files := withResolver(m.assigned().Files, m.lease)
+	files := append(withResolver(m.assigned().Files, m.lease), m.answer.Secrets...)
 	problems := m.assigned().Problems
 	for _, f := range files {
 		switch err := root.put(f); {
@@ -39,7 +39,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	}
 	for _, p := range problems {
 		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
-			Hint: "correct it with `pando config set`; `pando config render` shows what a node gets"})
+			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
 	}
 	if err := m.putUnits(); err != nil {
 		return "", err

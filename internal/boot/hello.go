@@ -41,6 +41,7 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 	if !m.config.MAC.IsZero() {
 		req.MAC = m.config.MAC // the MAC that the token was made for, though another adapter may have the link
 	}
+	m.proveMachine(&req)
 	var resp api.HelloResponse
 	if err := m.control.call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
 		return "", helloProblem(err, m.config.Control)
@@ -56,6 +57,19 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 	m.setClock(resp.Time)
 	m.report.wake()
 	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
+}
+
+// proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and goes on without.
+func (m *machine) proveMachine(req *api.HelloRequest) {
+	begun := m.begin.Load()
+	if !m.config.TPM && (begun == nil || !begun.TPM) {
+		return
+	}
+	var err error
+	if req.TPM, err = proveTPM(tpmDevice, api.TPMDigest(*req, m.config.ServerKey)); err != nil {
+		m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
+			Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"})
+	}
 }
 
 func helloProblem(err error, urls []string) error {

@@ -24,6 +24,9 @@ type Input struct {
 // HostKeyPath is where a node has its ssh host key, the one file of Files that is secret.
 const HostKeyPath = "/etc/ssh/ssh_host_ed25519_key"
 
+// readHostKey has the image's sshd, whatever its unit is called, read its keys again. A pattern, other than a name, may be of no unit.
+const readHostKey = "systemctl try-reload-or-restart 'ssh.servic?' 'sshd.servic?'"
+
 // Files renders the config files. /etc/resolv.conf is among them only when resolvers are given: otherwise the
 // node takes those that its DHCP tells.
 func Files(in Input) []fleet.File {
@@ -31,7 +34,7 @@ func Files(in Input) []fleet.File {
 		text("/etc/hostname", 0o644, in.Node+"\n"),
 		text("/etc/hosts", 0o644, hosts(in)),
 		text("/etc/machine-id", 0o444, in.MachineID+"\n"),
-		{Path: HostKeyPath, Mode: 0o600, Data: in.HostKey},
+		{Path: HostKeyPath, Mode: 0o600, Data: in.HostKey, Run: readHostKey},
 		{Path: HostKeyPath + ".pub", Mode: 0o644, Data: in.HostKeyPublic},
 	}
 	if len(in.AuthorizedKeys) > 0 {

@@ -64,6 +64,7 @@ func Effective(l Layers) []Value {
 		pick(SettingCache, string(CacheNone), func(g Group) string { return string(g.Cache) }),
 		pick(SettingCacheSize, cacheSizeText(all), func(g Group) string { return SizeText(g.CacheSize) }),
 		pick(SettingOffline, "false", func(g Group) string { return boolText(g.Offline) }),
+		pick(SettingSecrets, string(SecretsMAC), func(g Group) string { return string(g.Secrets) }),
 		pick(SettingPower, string(PowerWOL), func(g Group) string { return string(g.Power) }),
 		pick(SettingHours, "none", func(g Group) string { return string(g.Hours) }),
 		pick(SettingSweep, "false", func(g Group) string { return boolText(g.Sweep) }),

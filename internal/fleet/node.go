@@ -26,6 +26,7 @@ type Node struct {
 	KernelArgs []string          `json:"kernel_args,omitempty"` // appended after the group's
 	UUID       string            `json:"uuid,omitempty"`        // SMBIOS system UUID, as firmware tells it
 	Serial     string            `json:"serial,omitempty"`
+	TPMKey     string            `json:"tpm_key,omitempty"` // public key of its machine's TPM that an operator approved; "" none
 	Created    time.Time         `json:"created"`
 	Seen       time.Time         `json:"seen,omitzero"` // last packet or report
 
@@ -48,6 +49,7 @@ type Group struct {
 	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for its boot pack; 0: as it has memory
 	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
 	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
+	Secrets        SecretPolicy  `json:"secrets,omitempty"`         // what a boot has to show before it gets secrets; "": mac
 	Offline        bool          `json:"offline,omitempty"`         // a node may boot from its disk what it booted last, when no server answers
 	Power          Power         `json:"power,omitempty"`           // how its nodes are switched on and off; "": Wake-on-LAN
 	Hours          Hours         `json:"hours,omitempty"`           // when they are switched on and off; "": never

@@ -19,6 +19,7 @@ type Overrides struct {
 	Cache          *CachePolicy   `json:"cache,omitempty"`      // with it the size is the default, and offline no, unless given here
 	CacheSize      *int64         `json:"cache_size,omitempty"` // only with Cache
 	Offline        *bool          `json:"offline,omitempty"`    // only with Cache
+	Secrets        *SecretPolicy  `json:"secrets,omitempty"`
 	Power          *Power         `json:"power,omitempty"`
 	Hours          *Hours         `json:"hours,omitempty"`
 	Sweep          *bool          `json:"sweep,omitempty"`
@@ -37,6 +38,7 @@ const (
 	SettingCache          = "cache"
 	SettingCacheSize      = "cache_size"
 	SettingOffline        = "offline"
+	SettingSecrets        = "secrets"
 	SettingPower          = "power"
 	SettingHours          = "hours"
 	SettingSweep          = "sweep"
@@ -45,7 +47,7 @@ const (
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
 	return []string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare, SettingCache, SettingCacheSize, SettingOffline,
-		SettingPower, SettingHours, SettingSweep}
+		SettingPower, SettingHours, SettingSweep, SettingSecrets}
 }
 
 // Of is group g as a node with these overrides has it.
@@ -63,6 +65,7 @@ func (o Overrides) Of(g Group) Group {
 	replace(&g.Share, o.Share)
 	replace(&g.CacheSize, o.CacheSize)
 	replace(&g.Offline, o.Offline)
+	replace(&g.Secrets, o.Secrets)
 	replace(&g.Power, o.Power)
 	replace(&g.Hours, o.Hours)
 	replace(&g.Sweep, o.Sweep)
@@ -86,6 +89,7 @@ func (o *Overrides) Merge(by Overrides) {
 	pick(&o.Cache, by.Cache)
 	pick(&o.CacheSize, by.CacheSize)
 	pick(&o.Offline, by.Offline)
+	pick(&o.Secrets, by.Secrets)
 	pick(&o.Power, by.Power)
 	pick(&o.Hours, by.Hours)
 	pick(&o.Sweep, by.Sweep)
@@ -118,6 +122,8 @@ func (o *Overrides) Drop(name string) error {
 		o.CacheSize = nil
 	case SettingOffline:
 		o.Offline = nil
+	case SettingSecrets:
+		o.Secrets = nil
 	case SettingPower:
 		o.Power = nil
 	case SettingHours:
@@ -136,7 +142,7 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 // Set returns the names of the settings that are overridden.
 func (o Overrides) Set() []string {
 	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
-		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil}
+		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil, o.Secrets != nil}
 	var out []string
 	for i, name := range OverrideNames() {
 		if set[i] {

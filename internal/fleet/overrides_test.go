@@ -13,7 +13,7 @@ func as[T any](v T) *T { return &v }
 func every() Overrides {
 	return Overrides{AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"}, UnlockRoot: as(true), RebootAfter: as(time.Minute), WriteLimit: as("2g"),
 		Peers: as(PeersOff), Share: as(int64(64e6)), Cache: as(CacheDisk), CacheSize: as(int64(8e9)), Offline: as(true),
-		Power: as(Power("none")), Hours: as(Hours("08:00-20:00")), Sweep: as(true)}
+		Power: as(Power("none")), Hours: as(Hours("08:00-20:00")), Sweep: as(true), Secrets: as(SecretsTPM)}
 }
 
 func TestOverridesOfAGroup(t *testing.T) {
@@ -28,7 +28,7 @@ func TestOverridesOfAGroup(t *testing.T) {
 	got = every().Of(g)
 	want := Group{Name: "lab", Image: "lab", KernelArgs: []string{"quiet"}, AuthorizedKeys: []string{"ssh-ed25519 AAAA own"}, UnlockRoot: true,
 		RebootAfter: time.Minute, WriteLimit: "2g", Peers: PeersOff, Share: 64e6, Cache: CacheDisk, CacheSize: 8e9, Offline: true,
-		Power: "none", Hours: "08:00-20:00", Sweep: true}
+		Power: "none", Hours: "08:00-20:00", Sweep: true, Secrets: SecretsTPM}
 	if groupDiffers(got, want) {
 		t.Errorf("every setting of its own: %+v", got)
 	}
@@ -40,7 +40,7 @@ func groupDiffers(a, b Group) bool {
 	x.AuthorizedKeys, y.AuthorizedKeys, x.KernelArgs, y.KernelArgs = nil, nil, nil, nil
 	return !keys || x.Name != y.Name || x.Image != y.Image || x.UnlockRoot != y.UnlockRoot || x.RebootAfter != y.RebootAfter ||
 		x.WriteLimit != y.WriteLimit || x.Peers != y.Peers || x.Share != y.Share || x.Cache != y.Cache || x.CacheSize != y.CacheSize || x.Offline != y.Offline ||
-		x.Power != y.Power || x.Hours != y.Hours || x.Sweep != y.Sweep
+		x.Power != y.Power || x.Hours != y.Hours || x.Sweep != y.Sweep || x.Secrets != y.Secrets
 }
 
 // TestOverridesDropAndMerge: each setting is named, can be dropped alone, and comes back by Merge.
@@ -120,6 +120,7 @@ func TestEffective(t *testing.T) {
 		"cache = ram (node) disk of group lab",
 		"cache_size = 64MB (node) 9GB of group lab",
 		"offline = false (node)",
+		"secrets = mac (default)",
 		"power = wol (default)",
 		"hours = none (default)",
 		"sweep = false (default)",

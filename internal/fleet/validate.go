@@ -158,6 +158,9 @@ func (g Group) settings() error {
 	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
 		return fmt.Errorf("share %d bytes: use %d to %d MB, or 0 for the default", g.Share, MinShare/1e6, MaxShare/1e6)
 	}
+	if err := g.Secrets.Validate(); err != nil {
+		return err
+	}
 	if err := validCache(g); err != nil {
 		return err
 	}

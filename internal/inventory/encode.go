@@ -20,6 +20,15 @@ type (
 		Classes map[string]classText `yaml:"classes,omitempty"`
 		Groups  map[string]groupText `yaml:"groups,omitempty"`
 		Nodes   map[string]nodeText  `yaml:"nodes,omitempty"`
+
+		Config map[string]map[string]configText `yaml:"config,omitempty"`
+	}
+	configText struct {
+		Verbatim bool   `yaml:"verbatim,omitempty"`
+		Mode     string `yaml:"mode,omitempty"`
+		Owner    string `yaml:"owner,omitempty"`
+		Run      string `yaml:"run,omitempty"`
+		Content  string `yaml:"content"`
 	}
 	policyText struct {
 		Adoption string `yaml:"adoption,omitempty"`
@@ -29,6 +38,7 @@ type (
 		Nodes   string   `yaml:"nodes,omitempty"`
 		Groups  []string `yaml:"groups,omitempty,flow"`
 		Classes []string `yaml:"classes,omitempty,flow"`
+		Config  []string `yaml:"config,omitempty,flow"`
 	}
 	classText struct {
 		Match      matchText `yaml:"match"`
@@ -51,6 +61,7 @@ type (
 		Cache          *string   `yaml:"cache,omitempty"`
 		CacheSize      *string   `yaml:"cache_size,omitempty"`
 		Offline        *bool     `yaml:"offline,omitempty"`
+		Secrets        *string   `yaml:"secrets,omitempty"`
 		Power          *string   `yaml:"power,omitempty"`
 		Hours          *string   `yaml:"hours,omitempty"`
 		Sweep          *bool     `yaml:"sweep,omitempty"`
@@ -78,9 +89,10 @@ func Encode(d api.Declaration) ([]byte, error) {
 	if d.Policy != nil {
 		out.Policy = &policyText{string(d.Policy.Adoption), d.Policy.Naming}
 	}
-	if o := d.Owns; o.Nodes != "" || len(o.Groups) > 0 || len(o.Classes) > 0 {
-		out.Owns = &ownsText{o.Nodes, o.Groups, o.Classes}
+	if o := d.Owns; o.Nodes != "" || len(o.Groups) > 0 || len(o.Classes) > 0 || len(o.Config) > 0 {
+		out.Owns = &ownsText{o.Nodes, o.Groups, o.Classes, o.Config}
 	}
+	out.Config = configTexts(d.Config)
 	for _, c := range d.Classes {
 		out.Classes[c.Name] = classText{matchText(c.Match), c.KernelArgs}
 	}
@@ -134,6 +146,9 @@ func groupOverrides(g fleet.Group) fleet.Overrides {
 	if g.Offline {
 		o.Offline = &g.Offline
 	}
+	if g.Secrets != "" {
+		o.Secrets = &g.Secrets
+	}
 	if g.Power != "" {
 		o.Power = &g.Power
 	}
@@ -152,14 +167,15 @@ func settingsOf(o fleet.Overrides) settingsText {
 		RebootAfter: text(o.RebootAfter, fleet.RebootText), WriteLimit: text(o.WriteLimit, asIs[string]),
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
 		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
-		Power: text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep,
+		Secrets: text(o.Secrets, asIs[fleet.SecretPolicy]),
+		Power:   text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep,
 	}
 }
 
 func asIs[T ~string](v T) string { return string(v) }
 
 // text is a value as a file has it, nil where there is none; the zero value is the word default.
-func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.Power | fleet.Hours](v *T, write func(T) string) *string {
+func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.SecretPolicy | fleet.Power | fleet.Hours](v *T, write func(T) string) *string {
 	if v == nil {
 		return nil
 	}

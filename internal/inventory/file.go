@@ -13,6 +13,7 @@ import (
 type File struct {
 	api.Declaration
 	Lines map[string]int // "node pc001": 12
+	From  map[int]string // files with the content of config files, by place in Config
 }
 
 // Parse reads a fleet file. Its errors are Errors: all that is wrong, up to a number.
@@ -25,6 +26,7 @@ func Parse(name string, text []byte) (File, error) {
 			"groups":  f.each("group", f.group),
 			"nodes":   f.each("node", f.node),
 			"owns":    f.owns,
+			"config":  f.config,
 		})
 	}
 	return f.out, f.err()
@@ -73,6 +75,7 @@ func (f *fileReader) owns(n *yaml.Node) {
 		"nodes":   func(n *yaml.Node) { f.out.Owns.Nodes = f.text(n) },
 		"groups":  func(n *yaml.Node) { f.out.Owns.Groups = f.words(n) },
 		"classes": func(n *yaml.Node) { f.out.Owns.Classes = f.words(n) },
+		"config":  func(n *yaml.Node) { f.out.Owns.Config = f.words(n) },
 	})
 	if set := f.out.Owns.Nodes; set != "" {
 		if _, err := fleet.ParseSet(set); err != nil {
@@ -121,6 +124,7 @@ func (f *fileReader) settings(o *fleet.Overrides) map[string]func(*yaml.Node) {
 		fleet.SettingShare:          func(n *yaml.Node) { v := value(r, n, parseSize); o.Share = &v },
 		fleet.SettingCache:          func(n *yaml.Node) { v := value(r, n, same[fleet.CachePolicy]); o.Cache = &v },
 		fleet.SettingCacheSize:      func(n *yaml.Node) { v := value(r, n, parseSize); o.CacheSize = &v },
+		fleet.SettingSecrets:        func(n *yaml.Node) { v := value(r, n, same[fleet.SecretPolicy]); o.Secrets = &v },
 		fleet.SettingOffline:        func(n *yaml.Node) { v := value(r, n, parseBool); o.Offline = &v },
 		fleet.SettingPower:          func(n *yaml.Node) { v := value(r, n, same[fleet.Power]); o.Power = &v },
 		fleet.SettingHours:          func(n *yaml.Node) { v := value(r, n, same[fleet.Hours]); o.Hours = &v },

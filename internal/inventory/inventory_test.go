@@ -152,9 +152,21 @@ func random(r *rand.Rand) api.Declaration {
 			v, size, offline := fleet.CacheDisk, []int64{0, 8e9, 64e6 + 512}[r.IntN(3)], some()
 			o.Cache, o.CacheSize, o.Offline = &v, &size, &offline
 		}
+		if some() {
+			v := []fleet.SecretPolicy{"", fleet.SecretsApprove, fleet.SecretsTPM + ",wait"}[r.IntN(3)]
+			o.Secrets = &v
+		}
 		return o
 	}
 	d := api.Declaration{Policy: &api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"}}
+	for i := range r.IntN(4) {
+		content := []byte(pick() + "\n\t{{.Name}} \r\n" + pick())
+		if some() {
+			content = append(content, 0, 0xff)
+		}
+		d.Config = append(d.Config, fleet.ConfigFile{For: fleet.Scope{Kind: fleet.ForNode, Name: fmt.Sprint("pc", i)}, Path: "/etc/a b", Content: content,
+			Verbatim: some(), Mode: uint32(r.IntN(2) * 0o640), Owner: []string{"", "0:0", "a:b"}[r.IntN(3)], Run: []string{"", pick()}[r.IntN(2)]})
+	}
 	for i := range r.IntN(3) {
 		d.Classes = append(d.Classes, fleet.Class{Name: fmt.Sprint("c", i), Match: fleet.Match{Vendor: []string{odd[r.IntN(5)]}, PCI: []string{"8086:*"}}, KernelArgs: []string{"a=" + fmt.Sprint(i)}})
 	}
@@ -268,11 +280,38 @@ func TestParseTableRefuses(t *testing.T) {
 	}
 }
 
+// Config files: their content stands there, or lies beside; what is wrong is told with its line.
+func TestParseConfig(t *testing.T) {
+	f, err := Parse("fleet.yaml", []byte("config:\n  '@lab':\n    /etc/motd: {from: motd.tmpl, mode: 0640, owner: a:b}\n  all:\n    /etc/x:\n      verbatim: true\n      content: |\n        one\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []fleet.ConfigFile{{For: fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, Path: "/etc/motd", Mode: 0o640, Owner: "a:b"},
+		{For: fleet.Scope{Kind: fleet.ForAll}, Path: "/etc/x", Verbatim: true, Content: []byte("one\n")}}
+	if !reflect.DeepEqual(f.Config, want) || f.From[0] != "motd.tmpl" || f.Lines["config file /etc/x of all"] != 5 {
+		t.Errorf("got %+v, %v, %v", f.Config, f.From, f.Lines)
+	}
+	for text, want := range map[string]string{
+		"config:\n  lab: {}":                                   "fleet.yaml:2: \"lab\" does not say for which nodes",
+		"config:\n  all:\n    /etc/../x: {content: a}":         "fleet.yaml:3: config file",
+		"config:\n  all:\n    /etc/x: {mode: 0999}":            "fleet.yaml:3: \"0999\" are no permission bits",
+		"config:\n  all:\n    /etc/x: {content: a, from: b}":   "content and from are the same",
+		"config:\n  all:\n    /etc/x: {verbatim: true}":        "it has no content",
+		"config:\n  all:\n    /etc/x: {contents: a}":           "did you mean \"content\"",
+		"config:\n  all:\n    /etc/x: {content: !!binary '@'}": "content: illegal base64",
+	} {
+		if _, err := Parse("fleet.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
 // FuzzParse: whatever a fleet file has in it, it is refused, or what it declares can be written and is read back the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(lab))
 	f.Add([]byte("nodes: {a: {labels: {on: off}}, b: *x}"))
 	f.Add([]byte("a: &a {b: *a}\n"))
+	f.Add([]byte("config: {all: {/etc/x: {content: !!binary AAE=, mode: 0640}}, 'group:lab': {/etc/y: {from: z}}}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := Parse("x", text)
 		if err != nil {

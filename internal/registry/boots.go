@@ -47,10 +47,13 @@ type Boot struct {
 
 	Server netip.Addr        // of this server, at which the node said hello
 	Config map[string]string // digests of the config files that it was given, by path
+
+	Approved time.Time // an operator said that the boot may have secrets; zero: nobody did
+	Proof    string    // public key of the TPM that signed its hello; "": none did
 }
 
 const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-	token_used, nonce, session, init, hardware, drivers, server, config FROM boots`
+	token_used, nonce, session, init, hardware, drivers, server, config, approved, proof FROM boots`
 
 // BootFilter selects boots. The zero filter selects all.
 type BootFilter struct {
@@ -119,7 +122,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 		return taken(err, "boot", string(b.ID))
 	}
 	_, err := t.exec(`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-		token_used, nonce, session, init, hardware, drivers, server, config, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
+		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("create boot %s: %w", b.ID, err)
 	}
@@ -139,7 +142,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 // PutBoot replaces the boot of this id, or says ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
-		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ? WHERE id = ?`, bootValues(b)...)
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ? WHERE id = ?`, bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("change boot %s: %w", b.ID, err)
 	}
@@ -152,20 +155,21 @@ func (t *Tx) PutBoot(b Boot) error {
 func bootValues(b Boot) []any {
 	return []any{b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged), stamp(b.Scripted),
 		string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade), stamp(b.TokenUsed), b.Nonce.bytes(),
-		b.Session.bytes(), stamp(b.Init), string(b.Hardware), strings.Join(b.Drivers, "\n"), addrText(b.Server), pack(b.Config, len(b.Config) == 0), string(b.ID)}
+		b.Session.bytes(), stamp(b.Init), string(b.Hardware), strings.Join(b.Drivers, "\n"), addrText(b.Server), pack(b.Config, len(b.Config) == 0), stamp(b.Approved), b.Proof,
+		string(b.ID)}
 }
 
 func scanBoot(s scanner) (Boot, error) {
 	var b Boot
 	var mac, addr, hardware, drivers, server, config string
-	var started, exchanged, scripted, made, used, init int64
+	var started, exchanged, scripted, made, used, init, approved int64
 	err := s.Scan(&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
-		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers, &server, &config)
+		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers, &server, &config, &approved, &b.Proof)
 	if err != nil {
 		return b, err
 	}
 	b.Started, b.Exchanged, b.Scripted = unstamp(started), unstamp(exchanged), unstamp(scripted)
-	b.TokenMade, b.TokenUsed, b.Init = unstamp(made), unstamp(used), unstamp(init)
+	b.TokenMade, b.TokenUsed, b.Init, b.Approved = unstamp(made), unstamp(used), unstamp(init), unstamp(approved)
 	if hardware != "" {
 		b.Hardware = json.RawMessage(hardware)
 	}

@@ -70,8 +70,10 @@ func (t *Tx) HasScope(s fleet.Scope) error {
 // endScope forgets what was for a group, class or node that is no more.
 func (t *Tx) endScope(kind fleet.ScopeKind, name string) error {
 	s := fleet.Scope{Kind: kind, Name: name}.String()
-	if _, err := t.exec(`DELETE FROM config_files WHERE scope = ?`, s); err != nil {
-		return fmt.Errorf("forget config files of %s: %w", s, err)
+	for _, table := range []string{"config_files", "secret_scopes"} {
+		if _, err := t.exec(`DELETE FROM `+table+` WHERE scope = ?`, s); err != nil {
+			return fmt.Errorf("forget what was for %s: %w", s, err)
+		}
 	}
 	return nil
 }
@@ -79,8 +81,10 @@ func (t *Tx) endScope(kind fleet.ScopeKind, name string) error {
 // moveScope gives what was for a node to its new name.
 func (t *Tx) moveScope(old, name string) error {
 	was, is := fleet.Scope{Kind: fleet.ForNode, Name: old}.String(), fleet.Scope{Kind: fleet.ForNode, Name: name}.String()
-	if _, err := t.exec(`UPDATE OR REPLACE config_files SET scope = ? WHERE scope = ?`, is, was); err != nil {
-		return fmt.Errorf("rename node %s: %w", old, err)
+	for _, table := range []string{"config_files", "secret_scopes"} {
+		if _, err := t.exec(`UPDATE OR REPLACE `+table+` SET scope = ? WHERE scope = ?`, is, was); err != nil {
+			return fmt.Errorf("rename node %s: %w", old, err)
+		}
 	}
 	return nil
 }

@@ -42,3 +42,38 @@ func testConfigFiles(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error { return tx.DeleteConfigFile(all.For, all.Path) })
 	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.DeleteConfigFile(all.For, all.Path) })
 }
+
+// testSecrets: for whom a secret is follows renames and ends with what it names.
+func testSecrets(t *testing.T, r *Registry) {
+	must(t, r, func(tx *Tx) error { return tx.CreateGroup(fleet.Group{Name: "lab"}) })
+	must(t, r, func(tx *Tx) error { return tx.CreateNode(aNode("pc1", 1)) })
+	lab, pc1 := fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, fleet.Scope{Kind: fleet.ForNode, Name: "pc1"}
+	s := Secret{Secret: fleet.Secret{Name: "munge", For: []fleet.Scope{lab, pc1}, Changed: now}, Sealed: []byte{0, 1}}
+	must(t, r, func(tx *Tx) error { return tx.PutSecret(s) })
+	s.Sealed = []byte{2}
+	must(t, r, func(tx *Tx) error { return tx.PutSecret(s) })
+	same(t, read(t, r, (*Tx).Secrets), []Secret{s})
+	bad := s
+	bad.For = []fleet.Scope{{Kind: fleet.ForGroup, Name: "none"}}
+	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.PutSecret(bad) })
+	must(t, r, func(tx *Tx) error {
+		n, err := tx.Node("pc1")
+		n.Name, n.TPMKey = "pc2", "key"
+		if err == nil {
+			err = tx.PutNode("pc1", n)
+		}
+		return err
+	})
+	s.For[1].Name = "pc2"
+	same(t, read(t, r, func(tx *Tx) (Secret, error) { return tx.Secret("munge") }), s)
+	if n := read(t, r, func(tx *Tx) (fleet.Node, error) { return tx.Node("pc2") }); n.TPMKey != "key" {
+		t.Errorf("its TPM's key is %q", n.TPMKey)
+	}
+	must(t, r, func(tx *Tx) error { return tx.DeleteNode("pc2") })
+	must(t, r, func(tx *Tx) error { return tx.DeleteGroup("lab") })
+	s.For = nil
+	same(t, read(t, r, (*Tx).Secrets), []Secret{s})
+	must(t, r, func(tx *Tx) error { return tx.DeleteSecret("munge") })
+	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.DeleteSecret("munge") })
+	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.ApproveBoot("none", now) })
+}

@@ -9,7 +9,7 @@ import (
 )
 
 const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers, share,
-	cache, cache_size, offline, power, hours, sweep FROM groups`
+	cache, cache_size, offline, power, hours, sweep, secrets FROM groups`
 
 // Groups returns all groups by name. The default group is always among them.
 func (t *Tx) Groups() ([]fleet.Group, error) {
@@ -31,7 +31,7 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 		return taken(err, "group", g.Name)
 	}
 	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers,
-		share, cache, cache_size, offline, power, hours, sweep, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+		share, cache, cache_size, offline, power, hours, sweep, secrets, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 }
 
 // PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides about it.
@@ -48,7 +48,7 @@ func (t *Tx) PutGroup(g fleet.Group) error {
 	}
 	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
 		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ?, offline = ?,
-		power = ?, hours = ?, sweep = ? WHERE name = ?`)
+		power = ?, hours = ?, sweep = ?, secrets = ? WHERE name = ?`)
 }
 
 func (t *Tx) writeGroup(g fleet.Group, query string) error {
@@ -57,7 +57,7 @@ func (t *Tx) writeGroup(g fleet.Group, query string) error {
 	}
 	_, err := t.exec(query, string(g.Image), pack(g.KernelArgs, len(g.KernelArgs) == 0),
 		pack(g.AuthorizedKeys, len(g.AuthorizedKeys) == 0), g.UnlockRoot, int64(g.RebootAfter), g.WriteLimit, string(g.Peers), g.Share,
-		string(g.Cache), g.CacheSize, g.Offline, string(g.Power), string(g.Hours), g.Sweep, g.Name)
+		string(g.Cache), g.CacheSize, g.Offline, string(g.Power), string(g.Hours), g.Sweep, string(g.Secrets), g.Name)
 	if err != nil {
 		return fmt.Errorf("write group %s: %w", g.Name, err)
 	}
@@ -96,7 +96,7 @@ func scanGroup(s scanner) (fleet.Group, error) {
 	var args, keys string
 	var reboot int64
 	err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit, &g.Peers, &g.Share, &g.Cache, &g.CacheSize,
-		&g.Offline, &g.Power, &g.Hours, &g.Sweep)
+		&g.Offline, &g.Power, &g.Hours, &g.Sweep, &g.Secrets)
 	if err != nil {
 		return g, err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	nodeFields  = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, `
+	nodeFields  = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key, `
 	nodeColumns = nodeFields + `(SELECT group_concat(mac, ' ') FROM (SELECT mac FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
 )
 
@@ -132,8 +132,8 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 	if err := t.checkNode("", n); err != nil {
 		return err
 	}
-	_, err := t.exec(`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nodeValues(n)...)
+	_, err := t.exec(`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nodeValues(n)...)
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", n.Name, err)
 	}
@@ -153,7 +153,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
 	_, err := t.exec(`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
-		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ? WHERE name = ?`, append(nodeValues(n), name)...)
+		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ?, tpm_key = ? WHERE name = ?`, append(nodeValues(n), name)...)
 	if err != nil {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
@@ -250,5 +250,5 @@ func (t *Tx) putMACs(n fleet.Node) error {
 func nodeValues(n fleet.Node) []any {
 	return []any{n.Name, string(n.State), n.Group, pack(n.Labels, len(n.Labels) == 0), addrText(n.Address), string(n.Version),
 		pack(n.KernelArgs, len(n.KernelArgs) == 0), n.UUID, n.Serial, stamp(n.Created), stamp(n.Seen),
-		pack(n.Overrides, n.Overrides.IsZero())}
+		pack(n.Overrides, n.Overrides.IsZero()), n.TPMKey}
 }

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12},
 }
 
 var eventsSchema = schema{
@@ -137,6 +137,17 @@ ALTER TABLE groups ADD COLUMN sweep INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE power_passwords (kind TEXT NOT NULL, name TEXT NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (kind, name)) STRICT;
 CREATE TABLE power_wishes (node TEXT PRIMARY KEY, is_on INTEGER NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
 CREATE TABLE power_hours (hours TEXT PRIMARY KEY, upto INTEGER NOT NULL) STRICT;
+`
+
+const mainStep12 = `
+ALTER TABLE boots ADD COLUMN approved INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE boots ADD COLUMN proof TEXT NOT NULL DEFAULT '';
+ALTER TABLE groups ADD COLUMN secrets TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN tpm_key TEXT NOT NULL DEFAULT '';
+CREATE TABLE secrets (name TEXT PRIMARY KEY, sealed BLOB NOT NULL, changed INTEGER NOT NULL) STRICT;
+CREATE TABLE secret_scopes (
+	secret TEXT NOT NULL REFERENCES secrets (name), scope TEXT NOT NULL, PRIMARY KEY (secret, scope)
+) STRICT;
 `
 
 const eventsStep1 = `

@@ -16,11 +16,12 @@ import (
 // kernel and modules of the booted version belong to its root.
 func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
 	node, group := n.node, n.group
+	public, _ := set.parts()
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    append(set.plain(), s.watchFiles(at)...),
+		Files:    append(public, s.watchFiles(at)...),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),

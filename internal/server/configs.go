@@ -37,6 +37,7 @@ type nodeConfig struct {
 	hardware fleet.Hardware
 	classes  []fleet.Class      // that its hardware is of
 	declared []fleet.ConfigFile // of the node, one for each path
+	secrets  []registry.Secret  // all
 	boot     registry.Boot      // zero: it never booted
 }
 
@@ -64,6 +65,9 @@ func (n *nodeConfig) of(tx *registry.Tx, h fleet.Hardware, all []fleet.ConfigFil
 	classes, err := tx.Classes()
 	n.hardware, n.classes = h, fleet.ClassesOf(h, classes)
 	n.declared = fleet.ConfigFilesOf(n.node, n.classes, all)
+	if err == nil {
+		n.secrets, err = tx.Secrets()
+	}
 	return err
 }
 
@@ -74,14 +78,26 @@ type configSet struct {
 	problems []string          // files that could not be made, and why
 }
 
-// plain are the files themselves.
-func (c configSet) plain() []fleet.File {
-	out := make([]fleet.File, len(c.files))
-	for i, f := range c.files {
-		out[i] = f.File
-	}
-	return out
+// all are the files themselves.
+func (c configSet) all() []fleet.File {
+	public, secret := c.parts()
+	return append(public, secret...)
 }
+
+// parts are the files that may be kept on a node's disk, and those with a secret in them.
+func (c configSet) parts() (public, secret []fleet.File) {
+	for _, f := range c.files {
+		if len(f.Secrets) > 0 {
+			secret = append(secret, f.File)
+		} else {
+			public = append(public, f.File)
+		}
+	}
+	return public, secret
+}
+
+// hostKeyName is the secret that every node has. No secret that somebody sets can have this name.
+const hostKeyName = "ssh host key"
 
 // render makes the config files of a node. A file that cannot be made is left out, and told; what is declared for a path stands in
 // the place of what every node has there.
@@ -100,9 +116,18 @@ func (c *configs) render(n nodeConfig, secret config.Secret) configSet {
 		out.files, out.from[d.Path] = append(out.files, f), d.For.String()
 	}
 	for _, f := range c.builtIn(n) {
-		if _, declared := out.from[f.Path]; !declared {
-			out.files = append(out.files, config.Rendered{File: f})
+		if _, declared := out.from[f.Path]; declared {
+			continue
 		}
+		r := config.Rendered{File: f}
+		if f.Path == config.HostKeyPath && n.group.Secrets.Kind() != fleet.SecretsMAC {
+			r.Secrets = []string{hostKeyName}
+			if _, err := secret(hostKeyName); err != nil {
+				out.problems = append(out.problems, "its ssh host key: "+err.Error())
+				continue
+			}
+		}
+		out.files = append(out.files, r)
 	}
 	slices.SortFunc(out.files, func(a, b config.Rendered) int { return strings.Compare(a.Path, b.Path) })
 	return out

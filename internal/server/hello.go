@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,20 +90,27 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 		return resp, err
 	}
 	node := n.node
+	if err := s.takeProof(ctx, c, &n, req); err != nil {
+		return resp, err
+	}
+	if why := n.claim().Withheld(); why != "" && n.group.Secrets.Wait() {
+		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, approveHint(n))
+	}
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
 	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
-	set := s.configs.render(n, nil)
+	set := s.configs.render(n, s.configs.secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(c.boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
+	_, resp.Secrets = set.parts()
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
-		b.Config = s.configs.digests(set.plain())
+		b.Config = s.configs.digests(set.all())
 		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
 	})
 	if err != nil {
@@ -117,6 +125,22 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	return resp, nil
 }
 
+// takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's mu is held.
+func (s *Server) takeProof(ctx context.Context, c *current, n *nodeConfig, req api.HelloRequest) error {
+	n.boot.Proof = ""
+	if req.TPM != nil {
+		key, err := identity.VerifyTPM(req.TPM.Key, req.TPM.Signature, api.TPMDigest(req, base64.StdEncoding.EncodeToString(s.keys.ServerPublic())))
+		if err != nil {
+			s.fail(ctx, c, trace.Hello, err.Error(), "a machine says that it has a key which it has not: look who is on this network")
+		}
+		n.boot.Proof = key
+	}
+	if n.boot.Proof == c.boot.Proof {
+		return nil
+	}
+	return s.boots.save(ctx, c, func(b *registry.Boot) { b.Proof = n.boot.Proof })
+}
+
 // helloConfig is what the config files of a boot are made of that says hello. The boot's mu is held.
 func (s *Server) helloConfig(ctx context.Context, c *current, h fleet.Hardware, at netip.Addr) (nodeConfig, error) {
 	node, group, err := s.member(ctx, c.mac)
@@ -126,6 +150,11 @@ func (s *Server) helloConfig(ctx context.Context, c *current, h fleet.Hardware, 
 	}
 	n.boot.Server = at
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		stored, err := tx.Boot(c.boot.ID)
+		if err != nil {
+			return err
+		}
+		n.boot.Approved = stored.Approved
 		all, err := tx.ConfigFiles()
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"pando/internal/api"
@@ -16,7 +17,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return append(o.configRoutes(), []operatorRoute{
+	return slices.Concat(o.configRoutes(), o.secretRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},
@@ -93,7 +94,7 @@ func (o *operator) operatorList() []operatorRoute {
 		{"PUT", "/v1/policy", answer(o.setPolicy)},
 		{"GET", "/v1/fleet", answer(o.exportFleet)},
 		{"PUT", "/v1/fleet", answer(o.applyFleet)},
-	}...)
+	})
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -38,6 +39,12 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	}
 	if out.Groups, err = tx.Groups(); err != nil {
 		return out, err
+	}
+	if out.Config, err = tx.ConfigFiles(); err != nil {
+		return out, err
+	}
+	for i := range out.Config {
+		out.Config[i].Changed = time.Time{} // it is no part of what is wanted
 	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
@@ -91,7 +98,7 @@ type application struct {
 }
 
 func (a *application) run() error {
-	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses} {
+	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses, a.config, a.pruneConfig} {
 		if err := part(); err != nil {
 			return err
 		}

@@ -239,7 +239,7 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 		if v.From == "" {
 			v.From = "every node"
 			if f.Path == config.HostKeyPath {
-				v.Secrets, v.Content = []string{"ssh host key"}, []byte("<secret ssh host key>\n")
+				v.Secrets, v.Content = []string{hostKeyName}, []byte("<secret "+hostKeyName+">\n")
 			}
 		}
 		out.Files[i] = v

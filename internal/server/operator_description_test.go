@@ -114,10 +114,10 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},
 		api.BootComparison{}, api.ComparedBoots{}, api.BootChange{},
 		api.ConfigList{}, api.ConfigFile{}, api.ConfigSet{}, api.ConfigDelete{}, api.ConfigChange{}, api.NodeConfig{}, api.RenderedFile{},
-		api.SyncRequest{}, api.SyncList{}, api.NodeSync{}, api.SyncedFile{}} {
+		api.SyncRequest{}, api.SyncList{}, api.NodeSync{}, api.SyncedFile{}, api.SecretList{}, fleet.Secret{}, api.SecretSet{}, api.NodeSelection{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	types["GroupCreate"], types["ClassCreate"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class]()
+	types["GroupCreate"], types["ClassCreate"], types["ConfigDeclare"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class](), reflect.TypeFor[fleet.ConfigFile]()
 	schemas := readDescription(t).Components.Schemas
 	for name, s := range schemas {
 		typ, ok := types[name]

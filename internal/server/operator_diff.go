@@ -90,6 +90,7 @@ func nodeDiff(was, is fleet.Node) []string {
 	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
 	d.add("MACs", macText(was.MACs), macText(is.MACs))
 	d.add("serial", was.Serial, is.Serial)
+	d.add("TPM key", api.KeyPrint(was.TPMKey), api.KeyPrint(is.TPMKey))
 	d.overrides(was.Overrides, is.Overrides)
 	keys := map[string]bool{}
 	for _, m := range []map[string]string{was.Labels, is.Labels} {
@@ -139,6 +140,8 @@ func settingText(g fleet.Group, name string) string {
 		return string(g.Cache.Effective())
 	case fleet.SettingCacheSize:
 		return shareText(g.CacheSize)
+	case fleet.SettingSecrets:
+		return string(g.Secrets.Effective())
 	case fleet.SettingOffline:
 		return offlineText(g.Offline)
 	case fleet.SettingPower:
@@ -180,6 +183,7 @@ func groupDiff(was, is fleet.Group) []string {
 	d.add("share", shareText(was.Share), shareText(is.Share))
 	d.add("cache", string(was.Cache.Effective()), string(is.Cache.Effective()))
 	d.add("offline", offlineText(was.Offline), offlineText(is.Offline))
+	d.add("secrets", string(was.Secrets.Effective()), string(is.Secrets.Effective()))
 	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
 	for _, name := range []string{fleet.SettingPower, fleet.SettingHours, fleet.SettingSweep} {
 		d.add(name, settingText(was, name), settingText(is, name))

@@ -168,6 +168,9 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.Offline != nil {
 		g.Offline = *req.Offline
 	}
+	if req.Secrets != nil {
+		g.Secrets = *req.Secrets
+	}
 	if req.CacheSize != nil {
 		g.CacheSize = *req.CacheSize
 	}

@@ -44,6 +44,13 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 		if out.ConfigOld, out.ConfigGone, err = o.configState(tx, n, b); err != nil {
 			return err
 		}
+		if out.Proof = b.Proof; !b.Session.IsZero() {
+			c, err := configOf(tx, n, b)
+			if err != nil {
+				return err
+			}
+			out.Withheld = c.claim().Withheld()
+		}
 		out.Effective, err = o.effective(tx, out)
 		return err
 	})

@@ -65,9 +65,9 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	set := s.configs.render(n, nil)
-	s.errands.handed(b.ID, s.configs.digests(set.plain()))
-	return reply(w, api.NodeConfigResponse{Files: set.plain()})
+	set := s.configs.render(n, s.configs.secrets(n))
+	s.errands.handed(b.ID, s.configs.digests(set.all()))
+	return reply(w, api.NodeConfigResponse{Files: set.all()})
 }
 
 // runningConfig is what the config files of a boot are made of that has a session.
@@ -162,7 +162,7 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 	err = o.reg.View(ctx, func(tx *registry.Tx) error {
 		c, err := configOf(tx, n, b)
 		if err == nil {
-			out.Problems = o.configs.render(c, masked).problems
+			out.Problems = o.configs.render(c, o.configs.secrets(c)).problems
 		}
 		return err
 	})
@@ -181,6 +181,6 @@ func (o *operator) configState(tx *registry.Tx, n fleet.Node, b registry.Boot) (
 	if err != nil {
 		return nil, nil, err
 	}
-	old, gone = configChanges(b.Config, o.configs.digests(o.configs.render(c, nil).plain()))
+	old, gone = configChanges(b.Config, o.configs.digests(o.configs.render(c, o.configs.secrets(c)).all()))
 	return old, gone, nil
 }

@@ -44,6 +44,8 @@ type MachineConfig struct {
 	CacheReadOnly bool
 	CacheBoots    bool // it does boot from that disk
 
+	TPM string // directory with the seeds of its TPM, made if missing; "": it has none
+
 	Dir string // for console, monitor socket and firmware variables; made if missing
 }
 
@@ -72,6 +74,9 @@ func StartMachine(c MachineConfig) (*Machine, error) {
 		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
 	}
 	args, err := qemuArgs(m, taps)
+	if err == nil {
+		err = m.startTPM()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("machine %s: %w", c.Name, err)
 	}

@@ -56,6 +56,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	args = append(args, "-netdev", tapArg("lan", taps[0]), "-device", nic+",netdev=lan,mac="+c.MAC.String())
 	args = append(args, stickArgs(c)...)
 	args = append(args, cacheArgs(c)...)
+	args = append(args, m.tpmArgs()...)
 	args = append(args, directArgs(c.Direct)...)
 	args = append(args, accelArgs(c)...)
 	return append(args, firmware...), nil

@@ -148,6 +148,8 @@ type node struct {
 	cache         string // image of a disk that it does not boot from
 	cacheReadOnly bool
 	cacheBoots    bool
+
+	tpm string // directory with the seeds of its TPM
 }
 
 // announce makes a node known before it appears.
@@ -172,7 +174,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
 		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Clock: n.clock, Screen: n.screen,
-		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, Net: s.net, Dir: s.dir})
+		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, TPM: n.tpm, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxSecret bounds the value of a secret, in bytes.
+const MaxSecret = 64 << 10
+
+// Secret is a value that config files of some nodes may have in them. Its value is kept apart from it.
+type Secret struct {
+	Name    string    `json:"name"`
+	For     []Scope   `json:"for"` // nodes that may have it; none: nobody may
+	Changed time.Time `json:"changed,omitzero"`
+}
+
+// Validate says what of a secret cannot be used.
+func (s Secret) Validate() error {
+	if err := ValidName("secret", s.Name); err != nil {
+		return err
+	}
+	for _, f := range s.For {
+		if err := f.Validate(); err != nil {
+			return fmt.Errorf("secret %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// Covers reports whether a node may have the secret.
+func (s Secret) Covers(n Node, classes []Class) bool {
+	for _, f := range s.For {
+		if f.Covers(n, classes) {
+			return true
+		}
+	}
+	return false
+}
+
+// SecretPolicy says what a boot has to show before it gets secrets. With ",wait" behind it a boot that has not shown it waits, and
+// else goes on without secrets.
+type SecretPolicy string
+
+// The secret policies.
+const (
+	SecretsMAC     SecretPolicy = "mac"               // its MAC address, which anybody can send: this trusts the wire
+	SecretsApprove SecretPolicy = "approve-each-boot" // that an operator approves this boot
+	SecretsTPM     SecretPolicy = "tpm"               // that it holds the key in the TPM of the machine that an operator approved
+)
+
+const secretsWait = ",wait"
+
+// Effective is p, or the default for a group that says nothing.
+func (p SecretPolicy) Effective() SecretPolicy {
+	if p == "" {
+		return SecretsMAC
+	}
+	return p
+}
+
+// Wait reports whether a boot waits for what it has to show.
+func (p SecretPolicy) Wait() bool { return strings.HasSuffix(string(p), secretsWait) }
+
+// Kind is what a boot has to show.
+func (p SecretPolicy) Kind() SecretPolicy {
+	return SecretPolicy(strings.TrimSuffix(string(p.Effective()), secretsWait))
+}
+
+// Validate says why a policy cannot be used.
+func (p SecretPolicy) Validate() error {
+	switch p.Kind() {
+	case SecretsApprove, SecretsTPM:
+		return nil
+	case SecretsMAC:
+		if !p.Wait() {
+			return nil
+		}
+	}
+	return fmt.Errorf("secrets %q: want mac, approve-each-boot or tpm, the last two perhaps with ,wait", string(p))
+}
+
+// Claim is what is known of a boot when it is decided whether it gets secrets.
+type Claim struct {
+	Policy   SecretPolicy
+	Approved bool   // an operator approved this very boot
+	Proof    string // public key of the TPM that signed its hello; "": none did
+	Trusted  string // that of the machine that an operator approved; "": none
+}
+
+// Withheld says why the boot gets no secrets; "": it gets them.
+func (c Claim) Withheld() string {
+	switch c.Policy.Kind() {
+	case SecretsMAC:
+		return ""
+	case SecretsApprove:
+		if c.Approved {
+			return ""
+		}
+		return "this boot waits for an operator's approval"
+	case SecretsTPM:
+		switch {
+		case c.Proof == "":
+			return "this boot has proved no key of a TPM"
+		case c.Trusted == "":
+			return "the key of this machine's TPM waits for an operator's approval"
+		case c.Proof == c.Trusted:
+			return ""
+		}
+		return "this machine's TPM has not the key that was approved: it is another machine, or its TPM was cleared"
+	}
+	return "the policy is not known"
+}

@@ -1,0 +1,53 @@
+package fleet
+
+import "testing"
+
+// TestClaim: who gets secrets, for every policy and everything that can be known.
+func TestClaim(t *testing.T) {
+	keys := []string{"", "right", "wrong"}
+	for _, policy := range []SecretPolicy{"", SecretsMAC, SecretsApprove, SecretsApprove + ",wait", SecretsTPM, SecretsTPM + ",wait", "none"} {
+		for _, approved := range []bool{false, true} {
+			for _, proof := range keys {
+				for _, trusted := range []string{"", "right"} {
+					c := Claim{policy, approved, proof, trusted}
+					want := false
+					switch policy {
+					case "", SecretsMAC:
+						want = true
+					case SecretsApprove, SecretsApprove + ",wait":
+						want = approved
+					case SecretsTPM, SecretsTPM + ",wait":
+						want = proof == "right" && trusted == "right"
+					}
+					if got := c.Withheld() == ""; got != want {
+						t.Errorf("%+v: secrets %v, want %v", c, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestSecretPolicyValidate(t *testing.T) {
+	for p, good := range map[SecretPolicy]bool{"": true, "mac": true, "approve-each-boot": true, "tpm": true, "tpm,wait": true,
+		"approve-each-boot,wait": true, "mac,wait": false, ",wait": false, "none": false, "tpm,wait,wait": false} {
+		if err := p.Validate(); (err == nil) != good {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+	if !(SecretPolicy("tpm,wait")).Wait() || SecretPolicy("tpm").Wait() {
+		t.Error("wait is not read")
+	}
+}
+
+func TestSecretValidate(t *testing.T) {
+	for _, s := range []Secret{{Name: ""}, {Name: "a b"}, {Name: "a", For: []Scope{{Kind: "x"}}}} {
+		if s.Validate() == nil {
+			t.Errorf("taken: %+v", s)
+		}
+	}
+	s := Secret{Name: "munge", For: []Scope{{Kind: ForClass, Name: "gpu"}, {Kind: ForNode, Name: "pc1"}}}
+	if s.Validate() != nil || !s.Covers(Node{Name: "pc1"}, nil) || !s.Covers(Node{Name: "pc2"}, []Class{{Name: "gpu"}}) || s.Covers(Node{Name: "pc2"}, nil) {
+		t.Errorf("%+v is for others", s)
+	}
+}

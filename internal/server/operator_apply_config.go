@@ -1,0 +1,66 @@
+package server
+
+import (
+	"pando/internal/api"
+	"pando/internal/config"
+	"pando/internal/fleet"
+)
+
+// config makes the config files what is declared. Groups, classes and nodes are as declared by then.
+func (a *application) config() error {
+	for _, f := range a.req.Config {
+		if err := about("config file", configName(f), a.configFile(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configName names a config file among others.
+func configName(f fleet.ConfigFile) string { return f.Path + " of " + f.For.String() }
+
+func (a *application) configFile(is fleet.ConfigFile) error {
+	if err := checked(config.Check(is)); err != nil {
+		return err
+	}
+	was, err := a.tx.ConfigFile(is.For, is.Path)
+	action := api.Alters
+	if absent(err) {
+		err, action = nil, api.Creates
+	}
+	if err != nil {
+		return err
+	}
+	fields := configDiff(was, is)
+	if len(fields) == 0 {
+		return nil
+	}
+	a.step("config file", configName(is), action, fields)
+	is.Changed = a.o.now().UTC()
+	return a.tx.PutConfigFile(is)
+}
+
+// pruneConfig deletes config files that are owned and not declared.
+func (a *application) pruneConfig() error {
+	if !a.req.Prune || len(a.req.Owns.Config) == 0 {
+		return nil
+	}
+	all, err := a.tx.ConfigFiles()
+	if err != nil {
+		return err
+	}
+	named := map[configKey]bool{}
+	for _, f := range a.req.Config {
+		named[configKey{f.For, f.Path}] = true
+	}
+	for _, f := range all {
+		if named[configKey{f.For, f.Path}] || !owned(a.req.Owns.Config, f.For.String()) {
+			continue
+		}
+		a.step("config file", configName(f), api.Deletes, nil)
+		if err := a.tx.DeleteConfigFile(f.For, f.Path); err != nil {
+			return about("config file", configName(f), err)
+		}
+	}
+	return nil
+}

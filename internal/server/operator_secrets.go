@@ -1,0 +1,139 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// secretRoutes are the routes of secrets, and of what gives boots theirs.
+func (o *operator) secretRoutes() []operatorRoute {
+	return []operatorRoute{
+		{"POST", "/v1/nodes/approve", answer(o.approveNodes)},
+		{"POST", "/v1/nodes/reset", answer(o.resetNodes)},
+		{"GET", "/v1/secrets", answer(o.listSecrets)},
+		{"PUT", "/v1/secrets", answer(o.setSecret)},
+		{"DELETE", "/v1/secrets/{name}", answer(o.deleteSecret)},
+	}
+}
+
+func (o *operator) listSecrets(r *http.Request) (any, error) {
+	out := api.SecretList{Secrets: []fleet.Secret{}}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		all, err := tx.Secrets()
+		for _, s := range all {
+			out.Secrets = append(out.Secrets, s.Secret)
+		}
+		return err
+	})
+	return out, err
+}
+
+// maxSecretBody bounds the body of a secret: its value is in base64.
+const maxSecretBody = fleet.MaxSecret*4/3 + 64<<10
+
+func (o *operator) setSecret(r *http.Request) (any, error) {
+	req, err := decodeJSON[api.SecretSet](nil, r, maxSecretBody, true)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Value) > fleet.MaxSecret {
+		return nil, refused(fmt.Sprintf("secret %s has %d bytes: at most %d are kept", req.Name, len(req.Value), fleet.MaxSecret), "")
+	}
+	var out fleet.Secret
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		s, err := tx.Secret(req.Name)
+		if err != nil && !absent(err) {
+			return err
+		}
+		if absent(err) && req.Value == nil {
+			return refused("secret "+req.Name+" has no value yet", "give one with --from FILE, or - for standard input")
+		}
+		s.Name, s.Changed = req.Name, o.now().UTC()
+		if req.For != nil {
+			s.For = *req.For
+		}
+		if err := checked(s.Validate()); err != nil {
+			return err
+		}
+		if req.Value != nil {
+			s.Sealed = o.configs.keys.Seal(sealedAs(s.Name), req.Value)
+		}
+		out = s.Secret
+		return tx.PutSecret(s)
+	})
+	return out, err
+}
+
+func (o *operator) deleteSecret(r *http.Request) (any, error) {
+	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteSecret(r.PathValue("name")) })
+}
+
+// approveNodes answers POST /v1/nodes/approve: the latest boots of some nodes may have their secrets.
+func (o *operator) approveNodes(r *http.Request) (any, error) {
+	req, err := body[api.NodeSelection](r)
+	if err != nil {
+		return nil, err
+	}
+	out := api.Changes{DryRun: req.DryRun, Nodes: []api.Change{}}
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		nodes, err := selectNodes(tx, req.Select, false)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			fields, err := o.approve(tx, n)
+			if err != nil {
+				return about("node", n.Name, err)
+			}
+			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: fields})
+		}
+		return orDryRun(req.DryRun)
+	})
+	return out, err
+}
+
+// approve approves the latest boot of a node, and with the policy tpm the key that it proved, for all boots to come.
+func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
+	b, err := latestBoot(tx, n)
+	if err != nil {
+		return nil, err
+	}
+	c, err := configOf(tx, n, b)
+	if err != nil || c.claim().Withheld() == "" {
+		return []string{}, err
+	}
+	if b.ID == "" {
+		return nil, api.NewError(api.Conflict, "it has not booted yet: there is nothing to approve", "switch it on first")
+	}
+	if c.group.Secrets.Kind() == fleet.SecretsApprove {
+		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, o.now())
+	}
+	switch {
+	case b.Proof == "":
+		return nil, api.NewError(api.Conflict, "its latest boot has proved no key of a TPM",
+			"it needs a TPM 2.0 that is switched on in its firmware; reboot it, and look at its console")
+	case n.TPMKey != "":
+		return nil, api.NewError(api.Conflict, "another key was approved: this is another machine, or its TPM was cleared",
+			"when it is the right machine: pando node identity reset "+n.Name)
+	}
+	n.TPMKey = b.Proof
+	return []string{"TPM key: none -> " + api.KeyPrint(b.Proof)}, tx.PutNode(n.Name, n)
+}
+
+// resetNodes answers POST /v1/nodes/reset: the TPM keys of some nodes are forgotten.
+func (o *operator) resetNodes(r *http.Request) (any, error) {
+	req, err := body[api.NodeSelection](r)
+	if err != nil {
+		return nil, err
+	}
+	return o.changeNodes(r, req.Select, req.DryRun, func(_ *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+		for i := range nodes {
+			nodes[i].TPMKey = ""
+		}
+		return nodes, nil
+	})
+}

@@ -1,0 +1,364 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/config"
+	"pando/internal/fleet"
+)
+
+// theSecret is a value that must be nowhere but on the nodes that may have it.
+const theSecret = "Vq3zT9-the-value-of-the-secret-Xk8"
+
+const mungeKey = "/etc/munge/munge.key"
+
+// secretSite is a site with a secret, a file that has it, and a policy for the default group.
+func secretSite(t *testing.T, policy fleet.SecretPolicy, whom ...fleet.Scope) (*site, *api.Client) {
+	t.Helper()
+	s := startSite(t)
+	s.addImage()
+	c := operatorOf(t, s)
+	if _, err := c.CreateGroup(t.Context(), fleet.Group{Name: "lab"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(whom) == 0 {
+		whom = []fleet.Scope{{Kind: fleet.ForGroup, Name: "default"}}
+	}
+	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte(theSecret), For: &whom}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetGroup(t.Context(), "default", api.GroupSet{Secrets: &policy}); err != nil {
+		t.Fatal(err)
+	}
+	setConfig(t, c, "all", mungeKey, `{{secret "munge"}}`)
+	return s, c
+}
+
+// tryHello is a hello that may be refused.
+func (n *node) tryHello(cfg api.BootConfig) (resp api.HelloResponse, e *api.Error) {
+	n.t.Helper()
+	e = n.post("/v1/node/hello", "", helloOf(cfg), &resp)
+	return resp, e
+}
+
+// has reports whether a hello brought the secret, and the ssh host key.
+func has(t *testing.T, resp api.HelloResponse) (secret, hostKey bool) {
+	t.Helper()
+	files := append(assigned(t, resp).Files, resp.Secrets...)
+	return content(files, mungeKey) == theSecret, content(files, config.HostKeyPath) != ""
+}
+
+// With the policy mac a boot has its secrets, in the part of the answer that is never kept; only nodes that the secret is for have it.
+func TestSecretsByMAC(t *testing.T) {
+	s, c := secretSite(t, fleet.SecretsMAC, fleet.Scope{Kind: fleet.ForGroup, Name: "lab"})
+	none := []fleet.Scope{{Kind: fleet.ForGroup, Name: "none"}}
+	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", For: &none}); err == nil {
+		t.Error("a secret is for a group that there is not")
+	}
+	n := s.node(1)
+	resp := n.hello(n.load())
+	if secret, _ := has(t, resp); secret {
+		t.Error("a node of another group has the secret")
+	}
+	if p := assigned(t, resp).Problems; len(p) != 1 || !strings.Contains(p[0], "secret munge is not for node node001") {
+		t.Errorf("problems %q", p)
+	}
+	all := []fleet.Scope{{Kind: fleet.ForNode, Name: "node001"}}
+	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", For: &all}); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.add(time.Hour)
+	resp = n.hello(n.load())
+	if content(resp.Secrets, mungeKey) != theSecret || content(assigned(t, resp).Files, mungeKey) != "" {
+		t.Errorf("secret part %+v", resp.Secrets)
+	}
+	if i := slices.IndexFunc(resp.Secrets, func(f fleet.File) bool { return f.Path == mungeKey }); i < 0 || resp.Secrets[i].Mode != 0o600 {
+		t.Error("what has a secret in it can be read by all users")
+	}
+}
+
+// An approval is for one boot: not for the one before, not for the next, not for another node's.
+func TestSecretsByApproval(t *testing.T) {
+	s, c := secretSite(t, fleet.SecretsApprove)
+	n, other := s.node(1), s.node(2)
+	cfg := n.load()
+	resp := n.hello(cfg)
+	if secret, key := has(t, resp); secret || key {
+		t.Error("secrets without approval")
+	}
+	if p := strings.Join(assigned(t, resp).Problems, "\n"); !strings.Contains(p, "its ssh host key: withheld") || !strings.Contains(p, "pando node approve node001") {
+		t.Errorf("problems %s", p)
+	}
+	if v, err := c.Node(t.Context(), "node001"); err != nil || !strings.Contains(v.Withheld, "waits for an operator") {
+		t.Errorf("shown as %q, %v", v.Withheld, err)
+	}
+	ask := func(session string) []fleet.File {
+		t.Helper()
+		var got api.NodeConfigResponse
+		if e := n.post("/v1/node/config", "Bearer "+session, api.NodeConfigRequest{Boot: cfg.Boot}, &got); e != nil {
+			return nil
+		}
+		return got.Files
+	}
+	if content(ask(resp.Session), mungeKey) != "" {
+		t.Error("asked for later, they come without approval")
+	}
+	approve := func(name string) {
+		t.Helper()
+		if _, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	otherSession := other.hello(other.load()).Session
+	approve("node002")
+	if content(ask(resp.Session), mungeKey) != "" {
+		t.Error("another node's approval opens them")
+	}
+	approve("node001")
+	if files := ask(resp.Session); content(files, mungeKey) != theSecret || content(files, config.HostKeyPath) == "" {
+		t.Error("no secrets after the approval")
+	}
+	if ask(otherSession) != nil {
+		t.Error("another node's session opens this one's")
+	}
+	s.clock.add(time.Hour)
+	cfg = n.load()
+	next := n.hello(cfg)
+	if secret, key := has(t, next); secret || key {
+		t.Error("the approval of the boot before counts")
+	}
+	if ask(resp.Session) != nil {
+		t.Error("the session of the boot before is good")
+	}
+}
+
+// With ,wait a boot that is not approved waits in front of its hello, and goes on with its secrets.
+func TestSecretsAreWaitedFor(t *testing.T) {
+	s, c := secretSite(t, fleet.SecretsApprove+",wait")
+	n := s.node(1)
+	cfg := n.load()
+	_, e := n.tryHello(cfg)
+	if e == nil || e.Code != api.NotFound || !strings.Contains(e.Message, "waits for its secrets") || e.Hint != "pando node approve node001" {
+		t.Fatalf("before approval: %v", e)
+	}
+	if _, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "node001"}); err != nil {
+		t.Fatal(err)
+	}
+	resp, e := n.tryHello(cfg)
+	if e != nil {
+		t.Fatal(e)
+	}
+	if secret, key := has(t, resp); !secret || !key {
+		t.Error("no secrets after the approval")
+	}
+	if _, e := n.tryHello(cfg); e == nil {
+		t.Error("a replayed hello is answered")
+	}
+}
+
+// tpm is a key as a TPM has it.
+type tpm struct{ key *ecdsa.PrivateKey }
+
+func newTPM(t *testing.T) tpm {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tpm{k}
+}
+
+// prove signs a hello.
+func (k tpm) prove(t *testing.T, req api.HelloRequest, serverKey ed25519.PublicKey) *api.TPMProof {
+	t.Helper()
+	digest := api.TPMDigest(req, base64.StdEncoding.EncodeToString(serverKey))
+	r, s, err := ecdsa.Sign(rand.Reader, k.key, digest[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := k.key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &api.TPMProof{Key: public[1:], Signature: append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)}
+}
+
+// With the policy tpm an approval is for a machine: it has its secrets at every boot, and another with its MAC never.
+func TestSecretsByTPM(t *testing.T) {
+	s, c := secretSite(t, fleet.SecretsTPM)
+	n := s.node(1)
+	right, wrong := newTPM(t), newTPM(t)
+	boot := func(change func(*api.HelloRequest)) (api.BootConfig, api.HelloResponse) {
+		t.Helper()
+		s.clock.add(time.Hour)
+		cfg := n.load()
+		if !cfg.TPM {
+			t.Error("the node is not asked for its TPM")
+		}
+		req := helloOf(cfg)
+		change(&req)
+		var resp api.HelloResponse
+		if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
+			t.Fatal(e)
+		}
+		return cfg, resp
+	}
+	by := func(k tpm) func(*api.HelloRequest) {
+		return func(r *api.HelloRequest) { r.TPM = k.prove(t, *r, s.keys.ServerPublic()) }
+	}
+	approve := func() error {
+		_, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "node001"})
+		return err
+	}
+	got := func(resp api.HelloResponse) bool {
+		secret, key := has(t, resp)
+		if secret != key {
+			t.Error("half of the secrets")
+		}
+		return secret
+	}
+	var old *api.TPMProof
+	if _, resp := boot(func(*api.HelloRequest) {}); got(resp) {
+		t.Error("secrets without a TPM")
+	}
+	if err := approve(); err == nil {
+		t.Error("a boot without a proof is approved")
+	}
+	if _, resp := boot(func(r *api.HelloRequest) { by(right)(r); old = r.TPM }); got(resp) {
+		t.Error("secrets for a TPM that nobody approved")
+	}
+	if err := approve(); err != nil {
+		t.Fatal(err)
+	}
+	if _, resp := boot(by(right)); !got(resp) {
+		t.Error("no secrets for the machine that was approved")
+	}
+	for name, forge := range map[string]func(*api.HelloRequest){
+		"another TPM":              by(wrong),
+		"no TPM":                   func(*api.HelloRequest) {},
+		"a signature of before":    func(r *api.HelloRequest) { r.TPM = old },
+		"its key, other signature": func(r *api.HelloRequest) { by(wrong)(r); r.TPM.Key = old.Key },
+		"signed for another token": func(r *api.HelloRequest) { x := *r; x.Token = "x"; by(right)(&x); r.TPM = x.TPM },
+		"zeros":                    func(r *api.HelloRequest) { r.TPM = &api.TPMProof{Key: make([]byte, 64), Signature: make([]byte, 64)} },
+	} {
+		cfg, resp := boot(forge)
+		if got(resp) {
+			t.Errorf("%s: secrets", name)
+		}
+		var files api.NodeConfigResponse
+		if e := n.post("/v1/node/config", "Bearer "+resp.Session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e == nil && content(files.Files, mungeKey) != "" {
+			t.Errorf("%s: secrets, asked for later", name)
+		}
+	}
+	boot(by(wrong))
+	if err := approve(); err == nil || !strings.Contains(err.Error(), "another key was approved") {
+		t.Errorf("another machine is approved over the first: %v", err)
+	}
+	if _, err := c.ResetNodes(t.Context(), api.NodeSelection{Select: "node001"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := approve(); err != nil {
+		t.Fatal(err)
+	}
+	if _, resp := boot(by(wrong)); !got(resp) {
+		t.Error("no secrets for the machine in its place")
+	}
+}
+
+// Nothing but a node's own session gets a secret out: not the data path, not the API, not the record, not an export.
+func TestSecretsAreNowhereElse(t *testing.T) {
+	s, c := secretSite(t, fleet.SecretsMAC)
+	n := s.node(1)
+	cfg := n.load()
+	if secret, _ := has(t, n.hello(cfg)); !secret {
+		t.Fatal("the node has no secret")
+	}
+	var seen bytes.Buffer
+	for _, r := range (&operator{}).operatorList() {
+		if r.method != "GET" || strings.HasSuffix(r.path, "/stream") || strings.HasSuffix(r.path, "/disks") {
+			continue
+		}
+		path := strings.NewReplacer("{name}", "node001", "{id}", string(cfg.Boot), "{digest}", "x").Replace(r.path)
+		seen.WriteString(get(t, s, path+"?select=node001&for=all&path="+mungeKey))
+	}
+	for _, path := range []string{"/o/" + mungeKey, "/m/munge", "/boot/script", "/boot/" + string(cfg.Boot) + "/initramfs", "/v1/secrets", "/v1/node/config", "/secrets/munge"} {
+		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.dataPort, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(&seen, resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(seen.String(), "<secret munge>") && !strings.Contains(seen.String(), "PHNlY3JldCBtdW5nZT4=") {
+		t.Error("the API was not asked for what it shows of the file")
+	}
+	if leaks(seen.Bytes()) {
+		t.Error("an answer has the secret in it")
+	}
+	d, err := c.ExportFleet(t.Context())
+	if err != nil || leaks(fmt.Appendf(nil, "%+v", d)) {
+		t.Errorf("the export has the secret in it, %v", err)
+	}
+	s.stop()
+	err = filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if leaks(b) {
+			t.Errorf("%s has the secret in it", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leaks reports whether the secret is in some bytes, as it is or in base64.
+func leaks(b []byte) bool {
+	return bytes.Contains(b, []byte(theSecret)) || bytes.Contains(b, []byte("VnEzelQ5LXRoZS12YWx1ZS1vZi10aGUtc2VjcmV0"))
+}
+
+// get is the answer of the operator's socket, a refusal too.
+func get(t *testing.T, s *site, path string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://pando"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.cfg.Dir, SocketFile))
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
