@@ -51,6 +51,7 @@ type Server struct {
 	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
+	levels      levels
 	powers      *powers
 	configs     *configs
 	turns       *turns
