@@ -51,7 +51,6 @@ type Server struct {
 	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
-	levels      levels
 	powers      *powers
 	configs     *configs
 	turns       *turns
