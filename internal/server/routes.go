@@ -51,6 +51,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/volume", s.nodeVolume)
 	m.handle("POST /v1/node/kexec", s.nodeKexec)
 	m.handle("POST /v1/node/config", s.giveConfig)
+	m.handle("POST "+journalPath+"/upload", s.takeJournal)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
@@ -85,6 +86,7 @@ type operator struct {
 	rollouts   *rollouts
 	powers     *powers
 	configs    *configs
+	journals   *journals // nil: none are kept
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -95,5 +97,5 @@ func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
-		powers: s.powers, configs: s.configs, now: s.now, log: s.log}
+		powers: s.powers, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }
