@@ -63,6 +63,7 @@ type progress struct {
 	Marks     int64 `json:"marks"`     // bytes of the marks file that were reported
 	Incidents int64 `json:"incidents"` // sequence of the newest incident that was reported
 	Leftover  bool  `json:"leftover"`  // init's last events were reported
+	Pstore    bool  `json:"pstore"`    // what the last boot's kernel left was reported
 	Booted    bool  `json:"booted"`
 
 	BootedAt time.Duration `json:"booted_at"` // CLOCK_MONOTONIC
@@ -120,6 +121,7 @@ func (a *agent) run(ctx context.Context) {
 		case <-next.C:
 		}
 		a.leftover()
+		a.pstore(ctx)
 		a.marks()
 		a.status(ctx)
 		a.sendReads(ctx)
@@ -183,7 +185,11 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 	for i := range events {
 		events[i].Boot = a.self().Boot // those of before a server answered have none
 	}
-	req := api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status}
+	return a.say(ctx, api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status})
+}
+
+// say sends a report, and begins what the server asks for in its answer.
+func (a *agent) say(ctx context.Context, req api.ReportRequest) error {
 	var answer api.ReportResponse
 	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.self().Session, req, &answer)
 	if err == nil {
