@@ -133,7 +133,11 @@ func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 
 // dashboardRoutes is the site in a browser.
 func (s *Server) dashboardRoutes() (http.Handler, error) {
-	d, err := dashboard.New(dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: door{s},
+	var follows dashboard.Journals
+	if s.journals != nil {
+		follows = follower{s}
+	}
+	d, err := dashboard.New(dashboard.Config{API: api.OverHandler(s.socketRoutes()), Journals: follows, Feed: s.registry, Door: door{s},
 		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log})
 	if err != nil {
 		return nil, err
