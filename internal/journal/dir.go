@@ -230,7 +230,9 @@ func (d *Dir) Boots(node string) []Kept {
 	defer d.mu.Unlock()
 	var out []Kept
 	for id, b := range d.have[node] {
-		out = append(out, Kept{id, b.bytes, b.newest})
+		if b.bytes > 0 { // else nothing has come yet
+			out = append(out, Kept{id, b.bytes, b.newest})
+		}
 	}
 	slices.SortFunc(out, func(a, b Kept) int { return b.Newest.Compare(a.Newest) })
 	return out

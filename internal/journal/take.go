@@ -48,7 +48,8 @@ func (d *Dir) Take(ctx context.Context, node, id string, r io.Reader) error {
 		if in.leftOut > 0 {
 			d.Log.Debug("left out of a journal: too large, or not in form", "node", node, "boot", id, "fields", in.leftOut)
 		}
-		kept := p.flush(ctx)
+		// Who sent it may be gone for ever: what came whole are its last words.
+		kept := p.flush(context.WithoutCancel(ctx))
 		if errors.Is(err, io.EOF) {
 			return kept
 		}

@@ -58,6 +58,9 @@ func TestDashboardJournal(t *testing.T) {
 	s.restart()
 	say(20, "ssh.service", "line after a restart")
 	v.until(`document.getElementById("journal").textContent.includes("line after a restart")`)
+	n = s.node(1).sends()
+	say(1, "ssh.service", "line of the next boot")
+	v.until(`document.getElementById("journal").textContent.includes("line of the next boot")`)
 	v.open("/nodes/" + name + "?grep=%28")
 	if got := v.run(`document.body.innerText`); !strings.Contains(got, "regular expression") {
 		t.Errorf("a pattern that is none: %s", got)

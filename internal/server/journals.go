@@ -72,13 +72,31 @@ func (s *Server) takeJournal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	begun := time.Now()
-	if err := s.journals.Take(r.Context(), b.Node, string(b.ID), r.Body); err != nil {
+	if err := s.journals.Take(r.Context(), b.Node, string(b.ID), &prompt{r.Body, http.NewResponseController(w)}); err != nil {
 		return s.refuseJournal(w, r, b, err)
 	}
 	s.journals.pause(r.Context(), b.Node, begun)
 	w.WriteHeader(http.StatusAccepted)
 	_, _ = io.WriteString(w, "OK.\n") // the node is gone when this fails, and sends it again
 	return nil
+}
+
+// promptTime is how long a node that sends may be silent. It sends without a pause and ends when it has no more, so one that is silent is
+// gone, and what came from it is kept then.
+const promptTime = 20 * time.Second
+
+// prompt is a body that must keep coming.
+type prompt struct {
+	io.Reader
+	c *http.ResponseController
+}
+
+// Read reads what comes in time.
+func (p *prompt) Read(b []byte) (int, error) {
+	_ = p.c.SetReadDeadline(time.Now().Add(promptTime)) // without one it is TCP that finds out
+	n, err := p.Reader.Read(b)
+	_ = p.c.SetReadDeadline(time.Time{})
+	return n, err
 }
 
 // uploader is the boot that sends: the latest of a node, by the certificate that was made for it.

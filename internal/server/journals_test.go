@@ -325,6 +325,30 @@ func TestJournalIsFollowed(t *testing.T) {
 	}
 }
 
+// TestLastWords: what a node that dies while it sends has sent whole is kept.
+func TestLastWords(t *testing.T) {
+	s := journalSite(t)
+	s.addImage()
+	n := s.node(1).sends()
+	name := s.nameOf(n.mac)
+	r, w := io.Pipe()
+	gone := make(chan struct{})
+	go func() { defer close(gone); n.upload(r) }()
+	if _, err := io.WriteString(w, journalEntry(1, "a.service", "the last words")+journalEntry(2, "a.service", "cut off")[:120]); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // until it is on its way
+	w.CloseWithError(io.ErrClosedPipe)
+	<-gone
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if got := textsOf(s.logs(name, api.JournalQuery{})); slices.Equal(got, []string{"the last words"}) {
+			return
+		} else if time.Since(begun) > 20*time.Second {
+			t.Fatalf("%q", got)
+		}
+	}
+}
+
 // TestJournalsAreOff: without it nothing is told to nodes, and nothing is taken.
 func TestJournalsAreOff(t *testing.T) {
 	s := startSite(t)

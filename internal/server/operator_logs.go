@@ -117,6 +117,9 @@ func journalQuery(r *http.Request) (journal.Query, error) {
 // refusedQuery makes what journalctl has against a question a refusal.
 func refusedQuery(err error) error {
 	var wrong *journal.QueryError
+	if errors.Is(err, journal.ErrNone) { // it was deleted in the meantime
+		return api.NewError(api.NotFound, err.Error(), "")
+	}
 	if errors.As(err, &wrong) {
 		return refused(wrong.Error(), "the pattern is a regular expression, a priority a word such as err, a unit a name")
 	}
