@@ -48,6 +48,20 @@ func TestRealBootLeavesItsLogs(t *testing.T) {
 	}
 	t.Logf("one boot: %d lines, %d bytes on the server; last line by %s", len(used.Lines), used.Boots[0].Bytes, used.Lines[len(used.Lines)-1].Name)
 
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.run(g, "logger -t alone said while no server was there; sleep 20; test $(systemctl is-active pando-journal) != failed")
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.waitLog(n, api.JournalQuery{Grep: "said while no server was there"})
+	s.healthy(g)
+	twice, err := s.API.NodeLogs(t.Context(), n.name, api.JournalQuery{Grep: "while the server is there"})
+	if err != nil || len(twice.Lines) != 1 && len(twice.Lines) != 2 { // what was run, and what it printed
+		t.Errorf("sent again after the outage: %+v, %v", twice.Lines, err)
+	}
+
 	s.run(g, "nohup sh -c 'sleep 12; logger -t last words of a dying node; sleep 8; sysctl -w kernel.panic=5 kernel.sysrq=1; echo c > /proc/sysrq-trigger' >/dev/null 2>&1 </dev/null &")
 	s.waitLog(n, api.JournalQuery{Grep: "words of a dying node"})
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
