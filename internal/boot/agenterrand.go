@@ -59,13 +59,16 @@ func (a *agent) doErrand(e api.Errand) {
 	for {
 		err := a.control.call(ctx, "/v1/node/errand", "Bearer "+a.self().Session, rep, nil)
 		if err == nil || forGood(err) || ctx.Err() != nil {
-			return
+			break
 		}
 		a.logf("report an errand: %v", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(errandEvery):
 		}
+	}
+	if e.Kind == api.SoftRebootNode {
+		a.softReboot(context.Background()) // it ends the session by which it is reported
 	}
 }
 
@@ -83,6 +86,8 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.SyncConfig:
 		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
+	case api.SoftRebootNode:
+		return nil // once it is reported
 	case api.KexecNode:
 		return a.kexec(ctx)
 	case api.RebootNode, api.PowerOffNode:

@@ -58,8 +58,9 @@ type Actions struct {
 
 // Ask is a boot that a node is asked to end. Another boot of the node is not meant.
 type Ask struct {
-	Node string
-	Boot fleet.BootID
+	Node   string
+	Boot   fleet.BootID
+	Method fleet.BootMethod // by which it is to come to its next one; auto: whoever asks finds out
 }
 
 // Note is something that happened, for people. Bad is for what they should look at.

@@ -175,12 +175,21 @@ func (s *step) ask(n *fleet.RolloutNode) {
 	case n.Phase == fleet.PhaseRebooting && ob.Boot == n.Boot && p.Reboot != "":
 		s.run(Hook{Restart, p.Reboot, n.Node, n.Boot})
 	case n.Phase == fleet.PhaseRebooting && ob.Boot == n.Boot && ob.Speaks:
-		s.act.Reboot = append(s.act.Reboot, Ask{n.Node, n.Boot})
+		s.act.Reboot = append(s.act.Reboot, Ask{n.Node, n.Boot, s.method(n)})
 	case n.Phase == fleet.PhaseChecking && ob.Up && ob.Boot == n.Boot && s.r.State != fleet.RolloutReturning:
 		s.askChecks(n, ob)
 	case settled(n.Phase) && n.Drained && ob.Up && p.Undrain != "":
 		s.run(s.undrain(n))
 	}
+}
+
+// method is how a node is asked to come to its next boot. One that was asked before, or does not follow, reboots by its firmware, which mends
+// most.
+func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
+	if n.Tries > 1 || s.since(n) > softWithin {
+		return fleet.MethodReboot
+	}
+	return s.r.Plan.Method.Effective()
 }
 
 // askChecks has the scripts of the gate run, when nothing else is waited for.

@@ -63,6 +63,7 @@ type world struct {
 	lossy   bool // actions get lost
 	closed  bool // no window is open
 	refuses string
+	deaf    bool // machines do not get to their next boot without firmware
 	rebuts  map[fleet.BootID]int
 }
 
@@ -171,6 +172,9 @@ func (w *world) act(a Actions) {
 	for _, ask := range a.Reboot {
 		m := w.find(ask.Node)
 		if w.lossy && w.rnd.IntN(3) == 0 || m.id() != ask.Boot || !w.up(m) || !m.ends.IsZero() || m.name == w.refuses {
+			continue
+		}
+		if w.deaf && ask.Method != fleet.MethodReboot {
 			continue
 		}
 		m.ends = w.now.Add(time.Duration(5+w.rnd.IntN(30)) * time.Second)

@@ -188,7 +188,7 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 
 // keepStatus keeps what a node said of itself last.
 func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
-	st.Bytes = clipBytes(st.Bytes)
+	st.Bytes, st.Release = clipBytes(st.Bytes), clip(st.Release, 64)
 	if st.Systemd != nil {
 		st.Systemd.State = clip(st.Systemd.State, 64)
 		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)
