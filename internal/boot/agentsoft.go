@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,16 +71,16 @@ func (a *agent) stage(ctx context.Context) (*machine, error) {
 	if len(self.TrustKeys) == 0 {
 		return nil, errors.New("it was started by a release that leaves no keys to trust")
 	}
-	m, err := a.nextMachine()
-	if err != nil {
-		return nil, err
-	}
 	var told api.StageResponse
 	if err := a.control.call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
 		return nil, err
 	}
 	as, err := checkAssignment(api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
 		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey})
+	if err != nil {
+		return nil, err
+	}
+	m, err := a.nextMachine()
 	if err != nil {
 		return nil, err
 	}
@@ -91,19 +92,35 @@ func (a *agent) stage(ctx context.Context) (*machine, error) {
 		return nil, err
 	}
 	begun := time.Now()
-	if err := m.prefetch(ctx); err != nil {
-		m.device.Stop()
+	err = m.prefetch(ctx)
+	if err == nil {
+		err = m.warm()
+	}
+	if err != nil {
+		m.unstage()
 		return nil, err
 	}
 	a.logf("%s is staged, after %s", as.Version.Short(), time.Since(begun).Round(100*time.Millisecond))
 	return m, nil
 }
 
+// unstage takes a device away again that nobody has used yet.
+func (m *machine) unstage() {
+	if m.lowered {
+		_ = unix.Unmount(m.at.lower, unix.MNT_DETACH) // else the device stays until the node reboots
+		m.lowered = false
+	}
+	if m.device != nil {
+		m.device.Stop()
+		m.device = nil
+	}
+}
+
 // nextMachine is a boot as init would make it, on the machine that runs.
 func (a *agent) nextMachine() (*machine, error) {
 	s := a.self()
 	m := &machine{release: a.release, started: time.Now(), origin: monotonic(), console: &console{kmsg: a.log}, begun: map[trace.Stage]time.Time{},
-		control: a.control, known: &s.Hardware, cgroup: initScope, former: append(s.Former, formerRoot{s.Block, s.Device}),
+		control: a.control, known: &s.Hardware, cgroup: initScope, former: append(slices.Clone(s.Former), formerRoot{s.Block, s.Device}), stale: s.RunFiles,
 		config: api.BootConfig{Format: 1, MAC: s.MAC, ServerKey: s.ServerKey, Control: s.Control, TrustKeys: s.TrustKeys}}
 	m.report = newReporter(m.post)
 	m.channel.network.Store(true)
@@ -204,6 +221,7 @@ func (m *machine) softPhases(staged fleet.Digest) []Phase {
 			if m.assigned().Version == staged {
 				return m.at.node() + ", staged before", nil
 			}
+			m.unstage() // its group desires another one since
 			return m.attachDevice(ctx)
 		}},
 		{Stage: trace.Root, Run: m.mountRoot},
@@ -219,10 +237,17 @@ func (m *machine) prepareSoft(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer root.close()
-	if !root.exists(softTarget) {
-		return "", &Problem{Err: errors.New("the next version's systemd knows no soft reboot: it is older than 254"), Final: true}
+	if err := knowsSoft(root); err != nil {
+		return "", err
 	}
 	return m.prepareSwitch(ctx)
+}
+
+func knowsSoft(root *rootDir) error {
+	if root.exists(softTarget) {
+		return nil
+	}
+	return &Problem{Err: errors.New("the next version's systemd knows no soft reboot: it is older than 254"), Final: true}
 }
 
 // leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
@@ -298,11 +323,19 @@ func (f formerRoot) detach() error {
 		return err
 	}
 	defer dev.Close()
-	if err := endDaemons("/proc", f.Block); err != nil {
+	var dir unix.Stat_t
+	if err := unix.Stat(f.Block, &dir); err != nil {
 		return err
+	}
+	// A supervisor would replace the daemon, which ends with its device.
+	for _, pid := range daemonsIn("/proc", dir, SupervisorName) {
+		_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended
 	}
 	if err := (nbd.KernelDevice{Index: f.Device}).Disconnect(); err != nil {
 		return err
+	}
+	if err := endDaemons(dir); err != nil {
+		return fmt.Errorf("%s: %w", f.Block, err)
 	}
 	if f.Block == RunDir {
 		return nil // the agent's too; the socket is a link by now
@@ -312,13 +345,9 @@ func (f formerRoot) detach() error {
 
 // endDaemons kills the daemons that live in a directory. Each replaces the other as long as it sees its end, so it is done until there are
 // none.
-func endDaemons(proc, dir string) error {
-	var is unix.Stat_t
-	if err := unix.Stat(dir, &is); err != nil {
-		return err
-	}
+func endDaemons(dir unix.Stat_t) error {
 	for range 100 {
-		pids := daemonsIn(proc, is)
+		pids := daemonsIn("/proc", dir, SupervisorName, BlockName)
 		if len(pids) == 0 {
 			return nil
 		}
@@ -327,5 +356,5 @@ func endDaemons(proc, dir string) error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return fmt.Errorf("the block daemons in %s do not end", dir)
+	return errors.New("the block daemons do not end")
 }

@@ -3,15 +3,16 @@ package boot
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// daemonsIn are the processes of block daemons whose root is a directory. A path would not do: the mount that they see it on is not
+// daemonsIn are the processes of block daemons of these names whose root is a directory. A path would not do: the mount that they see it on is not
 // the one that is seen after the switch to another root.
-func daemonsIn(proc string, dir unix.Stat_t) []int {
+func daemonsIn(proc string, dir unix.Stat_t, names ...string) []int {
 	entries, _ := os.ReadDir(proc)
 	var out []int
 	for _, e := range entries {
@@ -21,7 +22,7 @@ func daemonsIn(proc string, dir unix.Stat_t) []int {
 		}
 		line, _ := os.ReadFile(filepath.Join(proc, e.Name(), "cmdline"))
 		name, _, _ := strings.Cut(string(line), "\x00")
-		if name != SupervisorName && name != BlockName {
+		if !slices.Contains(names, name) {
 			continue
 		}
 		var root unix.Stat_t

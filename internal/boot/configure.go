@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"pando/internal/fleet"
@@ -49,6 +51,9 @@ func (m *machine) configure(context.Context) (string, error) {
 			problems = append(problems, err.Error())
 		}
 	}
+	for _, old := range lacking(m.stale, m.runFiles) {
+		_ = os.Remove(old) // of the boot before; it may be gone
+	}
 	for _, p := range problems {
 		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
@@ -73,6 +78,11 @@ func (m *machine) leaveSession() error {
 		s.Session = *p
 	}
 	return writeJSON(RunDir, sessionName, 0o600, s)
+}
+
+// lacking are the items of a list that another has not.
+func lacking(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
 func textFile(path, text string) fleet.File {

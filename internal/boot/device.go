@@ -54,16 +54,17 @@ func (m *machine) swarm() *SwarmConfig {
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
 func (m *machine) mountRoot(context.Context) (string, error) {
-	for _, d := range []string{m.at.lower, m.at.upper, m.at.root} {
-		_ = unix.Unmount(d, unix.MNT_DETACH) // of an attempt before
-		if err := os.MkdirAll(d, 0o755); err != nil {
+	for _, d := range []string{m.at.upper, m.at.root} {
+		if err := mountPoint(d); err != nil {
 			return "", err
 		}
 	}
-	kind := m.manifest.Root.FileSystem
-	if err := unix.Mount(m.at.node(), m.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
-		return "", fmt.Errorf("mount %s on %s: %w", kind, m.at.node(), err)
+	if !m.lowered {
+		if err := m.mountLower(); err != nil {
+			return "", err
+		}
 	}
+	m.lowered = false // the overlay holds it from here on
 	limit := m.assigned().WriteLimit
 	if limit == "" {
 		limit = defaultWriteLimit
@@ -71,5 +72,23 @@ func (m *machine) mountRoot(context.Context) (string, error) {
 	if err := mountOverlay(m.at, limit); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, writable up to %s in memory", kind, limit), nil
+	return fmt.Sprintf("%s, writable up to %s in memory", m.manifest.Root.FileSystem, limit), nil
+}
+
+// mountLower mounts the verified, read-only root by itself.
+func (m *machine) mountLower() error {
+	if err := mountPoint(m.at.lower); err != nil {
+		return err
+	}
+	kind := m.manifest.Root.FileSystem
+	if err := unix.Mount(m.at.node(), m.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", kind, m.at.node(), err)
+	}
+	return nil
+}
+
+// mountPoint makes a directory to mount on, and takes away what an attempt before has left there.
+func mountPoint(dir string) error {
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // there was none
+	return os.MkdirAll(dir, 0o755)
 }
