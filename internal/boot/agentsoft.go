@@ -256,7 +256,7 @@ func (a *agent) leaveFor(ctx context.Context, m *machine) error {
 	if m.device != nil {
 		m.device.Release()
 	}
-	err := errors.Join(writeJSON(a.dir, eventsName, 0o600, m.report.take()), writeJSON(a.dir, progressName, 0o600, progress{Traced: true, Medium: true}),
+	err := errors.Join(writeJSON(a.dir, eventsName, 0o600, m.report.take()), writeJSON(a.dir, progressName, 0o600, progress{Traced: true}),
 		os.RemoveAll(filepath.Join(a.dir, marksName)), replaceLink(filepath.Join(m.at.block, BlockSocket), filepath.Join(a.dir, BlockSocket)))
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (a *agent) retire(ctx context.Context) {
 			a.logf("/dev/nbd%d, the root before, is detached", f.Device)
 		}
 		if len(still) != len(left) {
-			s := a.session
+			s := a.self()
 			s.Former = still
 			if err := writeJSON(a.dir, sessionName, 0o600, s); err != nil {
 				a.logf("%v", err)
