@@ -19,6 +19,7 @@ const (
 	KexecNode    ErrandKind = "kexec" // go to the next boot without firmware
 	// SoftRebootNode has a node go to its next boot without firmware and kernel. A node that cannot do that reboots.
 	SoftRebootNode ErrandKind = "soft-reboot"
+	StageNode      ErrandKind = "stage"  // fetch what the next boot runs, and go on
 	SyncConfig     ErrandKind = "config" // make the config files what the server has for this boot
 )
 

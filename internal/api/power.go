@@ -22,6 +22,7 @@ const (
 	PowerKexec  PowerAction = "kexec"  // by the node itself, without
 
 	PowerSoftReboot PowerAction = "soft-reboot" // by the node itself, without firmware and kernel
+	PowerStage      PowerAction = "stage"       // fetch what the next boot runs, and go on
 	PowerAnew       PowerAction = "auto"        // the shortest of these three that what changes allows
 )
 

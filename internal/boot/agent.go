@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -58,6 +59,9 @@ type agent struct {
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 
 	mediumAt time.Duration // and the boot medium not looked after
+
+	staging sync.Mutex              // one version is made ready at a time
+	staged  atomic.Pointer[machine] // what is; nil: nothing
 }
 
 // progress is what must not be reported twice.

@@ -67,8 +67,12 @@ func (a *agent) doErrand(e api.Errand) {
 		case <-time.After(errandEvery):
 		}
 	}
-	if e.Kind == api.SoftRebootNode {
-		a.softReboot(context.Background()) // it ends the session by which it is reported
+	// What takes longer than an errand, or ends the session by which it is reported.
+	switch e.Kind {
+	case api.SoftRebootNode:
+		a.softReboot(context.Background())
+	case api.StageNode:
+		a.stageAhead(context.Background())
 	}
 }
 
@@ -86,7 +90,7 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.SyncConfig:
 		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
-	case api.SoftRebootNode:
+	case api.SoftRebootNode, api.StageNode:
 		return nil // once it is reported
 	case api.KexecNode:
 		return a.kexec(ctx)

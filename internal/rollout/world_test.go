@@ -39,6 +39,7 @@ type machine struct {
 	ends    time.Time    // it goes down then and boots again; zero: it does not
 	off     time.Time    // switched on again then; zero: it stays off
 	silent  time.Duration
+	staged  fleet.Digest
 }
 
 func (m *machine) id() fleet.BootID { return fleet.BootID(fmt.Sprintf("%s-%d", m.name, m.boot)) }
@@ -142,6 +143,7 @@ func (w *world) live() {
 func (w *world) begin(m *machine) {
 	m.on, m.version, m.ends, m.off, m.ready = true, "", time.Time{}, time.Time{}, time.Time{}
 	m.boot++
+	m.staged = ""
 	m.asks = w.now.Add(20 * time.Second)
 }
 
@@ -152,7 +154,7 @@ func (w *world) up(m *machine) bool {
 func (w *world) observe() Observed {
 	o := Observed{Nodes: map[string]Node{}, Results: w.results, Open: !w.closed}
 	for _, m := range w.nodes {
-		n := Node{Boot: m.id(), Version: m.version, Up: w.up(m)}
+		n := Node{Boot: m.id(), Version: m.version, Up: w.up(m), Staged: m.staged}
 		if m.name == w.refuses {
 			n.Refused = "inhibited"
 		}

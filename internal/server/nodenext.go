@@ -16,7 +16,7 @@ import (
 // nodeStage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an assignment of the
 // boot that runs, signed as any, without files: these come when the next boot says hello.
 func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
-	b, c, p, err := s.nextPlan(w, r)
+	b, c, p, err := s.nextPlan(w, r, true)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 // nodeNext answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the token that others
 // find in their initramfs.
 func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
-	_, c, p, err := s.nextPlan(w, r)
+	_, c, p, err := s.nextPlan(w, r, false)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, e
 }
 
 // nextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot that runs is returned
-// with it, locked.
-func (s *Server) nextPlan(w http.ResponseWriter, r *http.Request) (b registry.Boot, c *current, p plan, err error) {
+// with it, locked. early is for what a rollout will bring the node, before it is taken.
+func (s *Server) nextPlan(w http.ResponseWriter, r *http.Request, early bool) (b registry.Boot, c *current, p plan, err error) {
 	req, err := decodeReport[api.NodeNext](w, r)
 	if err != nil {
 		return b, nil, p, err
@@ -79,7 +79,7 @@ func (s *Server) nextPlan(w http.ResponseWriter, r *http.Request) (b registry.Bo
 	if c, err = s.boots.of(r.Context(), b.MAC); err != nil {
 		return b, nil, p, err
 	}
-	if p, err = s.planAfter(r.Context(), c, b); err != nil {
+	if p, err = s.planAfter(r.Context(), c, b, early); err != nil {
 		c.mu.Unlock()
 		return b, nil, p, advised(err)
 	}
@@ -87,13 +87,16 @@ func (s *Server) nextPlan(w http.ResponseWriter, r *http.Request) (b registry.Bo
 }
 
 // planAfter is what the boot that follows b runs. c's mu is held.
-func (s *Server) planAfter(ctx context.Context, c *current, b registry.Boot) (p plan, err error) {
+func (s *Server) planAfter(ctx context.Context, c *current, b registry.Boot, early bool) (p plan, err error) {
 	node, _, err := s.member(ctx, c.mac)
 	if err != nil {
 		return p, err
 	}
 	if b.Session.IsZero() || c.boot.ID != b.ID {
 		return p, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
+	}
+	if early {
+		node = ahead(ctx, s.registry, node)
 	}
 	return s.plan(ctx, node, fleet.Hardware{})
 }

@@ -163,6 +163,9 @@ func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) 
 	if method, anew := do.Action.BootMethod(); anew {
 		return p.anew(ctx, x, do, method, who)
 	}
+	if do.Action == api.PowerStage {
+		return p.stage(ctx, x, do, who)
+	}
 	if x.problem != nil {
 		return out, p.tell(ctx, x, do, "", who, x.problem)
 	}
