@@ -25,11 +25,14 @@ func TestRealSoftReboot(t *testing.T) {
 	good := s.pin(trixie)
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 32, 0, 1}, firmware: testkit.BIOS, group: trixie, memory: 1536}
 	m := s.boot(n)
-	s.run(s.shell(n), "systemctl is-system-running --wait; echo gone > /etc/mine; test ! -e /etc/second")
+	s.run(s.shell(n), "systemctl is-system-running --wait; test ! -e /etc/second")
+	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
+	s.traced(n, m)
+	s.anew(n, m, fleet.MethodReboot) // for comparison, and the second boot that a boot pack is made of
+	s.run(s.shell(n), "systemctl is-system-running --wait; echo gone > /etc/mine")
 	kernel := s.run(s.shell(n), "cat /proc/sys/kernel/random/boot_id")
 	s.traced(n, m)
 	s.waitPack(n)
-	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
 
 	next := fleet.Ref(trixie + ":next")
 	for round, ref := range []fleet.Ref{next, good} {
@@ -37,6 +40,9 @@ func TestRealSoftReboot(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.waitPack(n) // that of the version before was carried over
+		if round == 0 {
+			s.stage(n, m)
+		}
 		s.anew(n, m, fleet.MethodSoftReboot)
 		g := s.shell(n)
 		want := "next"
@@ -57,8 +63,18 @@ func TestRealSoftReboot(t *testing.T) {
 		}
 	}
 	s.anew(n, m, fleet.MethodKexec) // for comparison
-	s.anew(n, m, fleet.MethodReboot)
 	s.powerOff(m)
+}
+
+// stage has a node fetch its next version ahead, and waits until it says that it has it.
+func (s *site) stage(n node, m *testkit.Machine) {
+	s.t.Helper()
+	started := time.Now()
+	if _, err := s.API.SwitchNode(s.t.Context(), n.name, api.PowerDo{Action: api.PowerStage}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait(n.name, bootTimeout, m, func(now api.Node) bool { return now.Status != nil && now.Status.Staged == now.Desired })
+	s.t.Logf("staged after %s", time.Since(started).Round(time.Second))
 }
 
 // anew has a node boot by a method, waits until it is up with what it should run, and tells how long ssh was away.
