@@ -34,7 +34,11 @@ func (a *agent) retire(ctx context.Context) {
 		}
 		var still []formerRoot
 		for _, f := range left {
-			if err := f.detach(); err != nil {
+			err := f.detach()
+			if errors.Is(err, os.ErrNotExist) {
+				continue // it was done before
+			}
+			if err != nil {
 				still = append(still, f)
 				if !errors.Is(err, unix.EBUSY) {
 					a.logf("detach the root before: %v", err)
@@ -43,7 +47,7 @@ func (a *agent) retire(ctx context.Context) {
 			}
 			a.logf("/dev/nbd%d, the root before, is detached", f.Device)
 		}
-		if len(still) != len(left) {
+		if len(still) != len(left) && !a.leaving.Load() {
 			s := a.self()
 			s.Former = still
 			if err := writeJSON(a.dir, sessionName, 0o600, s); err != nil {

@@ -54,6 +54,12 @@ func (a *agent) toNext(ctx context.Context, m *machine) error {
 	ctx, cancel := context.WithTimeout(ctx, softBegin)
 	defer cancel()
 	self, staged := a.self(), m.assigned().Version
+	a.leaving.Store(true)
+	var kept session // as it is by now: roots of before may be gone
+	if err := readJSON(a.dir, sessionName, &kept); err != nil {
+		return err
+	}
+	m.former = append(kept.Former, formerRoot{self.Block, self.Device})
 	a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "goes on with its next boot, by soft-reboot"})
 	if err := a.report.flush(ctx); err != nil {
 		a.logf("report: %v", err)
@@ -119,7 +125,6 @@ func knowsSoft(root *rootDir) error {
 
 // leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
 func (a *agent) leaveFor(ctx context.Context, m *machine) error {
-	a.leaving.Store(true)
 	if m.device != nil {
 		m.device.Release()
 	}

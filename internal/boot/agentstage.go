@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -114,7 +113,7 @@ func (m *machine) unstage() {
 func (a *agent) nextMachine() (*machine, error) {
 	s := a.self()
 	m := &machine{release: a.release, started: time.Now(), origin: monotonic(), console: &console{kmsg: a.log}, begun: map[trace.Stage]time.Time{},
-		control: a.control, known: &s.Hardware, cgroup: initScope, former: append(slices.Clone(s.Former), formerRoot{s.Block, s.Device}), stale: s.RunFiles,
+		control: a.control, known: &s.Hardware, cgroup: initScope, stale: s.RunFiles,
 		config: api.BootConfig{Format: 1, MAC: s.MAC, ServerKey: s.ServerKey, Control: s.Control, TrustKeys: s.TrustKeys}}
 	m.report = newReporter(m.post)
 	m.channel.network.Store(true)
