@@ -27,11 +27,11 @@ func TestRealSoftReboot(t *testing.T) {
 	m := s.boot(n)
 	s.run(s.shell(n), "systemctl is-system-running --wait; test ! -e /etc/second")
 	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
-	s.traced(n, m)
+	s.tracedOf(good, n, m)
 	s.anew(n, m, fleet.MethodReboot) // for comparison, and the second boot that a boot pack is made of
 	s.run(s.shell(n), "systemctl is-system-running --wait; echo gone > /etc/mine")
 	kernel := s.run(s.shell(n), "cat /proc/sys/kernel/random/boot_id")
-	s.traced(n, m)
+	s.tracedOf(good, n, m)
 	s.waitPack(n)
 
 	next := fleet.Ref(trixie + ":next")
