@@ -9,12 +9,11 @@ import (
 	"pando/internal/api"
 )
 
-// pstore reports what the kernel of the last boot left, once, as soon as it is there. Without it there is nothing to do but to look.
+// pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this one too. Without it
+// there is nothing to do but to look.
 func (a *agent) pstore(ctx context.Context) {
-	if a.progress.Pstore {
-		return
-	}
-	left, err := os.ReadFile(filepath.Join(a.dir, pstoreName))
+	path := filepath.Join(a.dir, pstoreName)
+	left, err := os.ReadFile(path)
 	if err != nil {
 		return
 	}
@@ -22,6 +21,7 @@ func (a *agent) pstore(ctx context.Context) {
 	if err := a.say(ctx, req); err != nil && !forGood(err) {
 		return // once more
 	}
-	a.progress.Pstore = true
-	a.keepProgress()
+	if err := os.Remove(path); err != nil {
+		a.logf("%v", err)
+	}
 }

@@ -50,6 +50,8 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/errand", s.nodeErrand)
 	m.handle("POST /v1/node/volume", s.nodeVolume)
 	m.handle("POST /v1/node/kexec", s.nodeKexec)
+	m.handle("POST /v1/node/stage", s.nodeStage)
+	m.handle("POST /v1/node/next", s.nodeNext)
 	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("POST "+journalPath+"/upload", s.takeJournal)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
@@ -85,6 +87,7 @@ type operator struct {
 	volumes    *volume.Dir
 	rollouts   *rollouts
 	powers     *powers
+	methods    *methods
 	configs    *configs
 	journals   *journals // nil: none are kept
 	now        func() time.Time
@@ -97,5 +100,5 @@ func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
-		powers: s.powers, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
+		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }
