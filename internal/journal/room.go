@@ -15,9 +15,11 @@ import (
 func (d *Dir) makeRoom(node string, need int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.usage(node)+need > d.Node && d.drop(node) {
+	for fits := false; !fits; {
+		fits = d.usage(node)+need <= d.Node || !d.drop(node)
 	}
-	for d.total()+need > d.Total && d.drop(d.greediest()) {
+	for fits := false; !fits; {
+		fits = d.total()+need <= d.Total || !d.drop(d.greediest())
 	}
 	for {
 		free, err := freeBytes(d.Path)
