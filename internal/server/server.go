@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"pando/internal/dhcp"
@@ -58,6 +59,7 @@ type Server struct {
 	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
+	sent        atomic.Int64 // bytes to nodes, by all ways
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
