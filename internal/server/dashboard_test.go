@@ -254,6 +254,7 @@ func (s *site) populate() (up fleet.BootID) {
 	s.bootMany(1, 8, r, 0.75)
 	s.addImage()
 	s.clock.add(time.Hour)
+	began := s.now()
 	var all []*replayed
 	for i := range byte(24) {
 		n := s.node(i + 1)
@@ -266,6 +267,7 @@ func (s *site) populate() (up fleet.BootID) {
 		p.report(trace.Booted, r.Uptime-time.Duration(i)*100*time.Millisecond)
 		up = p.boot
 	}
+	s.feed(all, began)
 	late := s.node(31)
 	late.brisk = 2
 	p := late.play(r)
@@ -355,6 +357,12 @@ func TestDashboardPages(t *testing.T) {
 		v.keep(p[0] + "-dark")
 		v.look(390, 844, false)
 		v.keep(p[0] + "-phone")
+	}
+	for _, dark := range []bool{false, true} {
+		v.look(1280, 800, dark)
+		v.open(storm)
+		v.run(`document.getElementById("feed").scrollIntoView(), 0`)
+		v.keep(map[bool]string{false: "feed", true: "feed-dark"}[dark])
 	}
 }
 
