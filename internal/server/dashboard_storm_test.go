@@ -73,7 +73,7 @@ func TestDashboardStorm(t *testing.T) {
 	v.login(token)
 	v.open("/boots")
 	v.open(v.run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`))
-	v.until(`document.body.innerText.includes("is not kept of this time") && document.body.innerText.includes("No node of this storm has told")`)
+	v.until(`document.body.innerText.includes("No node of this storm has told")`)
 	v.until(`document.getElementById("pulse").textContent === "live"`)
 	v.run(`window.sameDocument = true`)
 	s.feed(all, began)
@@ -90,8 +90,8 @@ func TestDashboardStorm(t *testing.T) {
 	}
 	point(".storm .curve", 0.5, 0.5)
 	v.until(`/\d+ up; .*B\/s sent, .*B\/s read, .*B\/s written/.test(document.querySelector(".tip").textContent)`)
-	point(".feed svg", 0.6, 0.5)
-	v.until(`/^pc00[0-9]: .* from pc00[0-9]/.test(document.querySelector(".tip").textContent) || document.querySelector(".tip").textContent`)
+	point(".feed svg", 0.6, 0.5) // some cell of the squares, empty or not
+	v.until(`/^pc00[0-9]: .* from pc00[0-9]/.test(document.querySelector(".tip").textContent)`)
 	v.run(`document.querySelectorAll("details").forEach(d => d.open = true), 0`)
 	for _, want := range []string{"The server sent the root", "From the server", "pc003", "Disk read"} {
 		v.until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
