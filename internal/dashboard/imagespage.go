@@ -22,7 +22,10 @@ type imageView struct {
 // versionView is one version, who runs it, and how its boot pack does.
 type versionView struct {
 	api.Version
-	Running int // nodes that run it now
+	Running int     // nodes that run it now
+	New     int64   // bytes of its objects that no older version has
+	Part    float64 // share of all its objects that this is
+	First   bool    // there is no older one
 	Pack    *api.Pack
 	Hits    float64 // share of what boots read that the pack had
 	Known   bool    // Hits is of some boot
@@ -51,13 +54,16 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 	var v imagesView
 	for _, i := range images {
 		iv := imageView{Name: i.Name}
-		slow := d.slower(ctx, i.Name)
+		slow, fresh := d.slower(ctx, i.Name), d.fresh.of(ctx, d.API, i)
 		for n, x := range i.Versions {
 			vv := versionView{Version: x, Running: running[x.Digest]}
 			if n < packsShown {
 				d.addPack(ctx, i.Name, &vv)
 			}
-			vv.Slower = slow[x.Digest]
+			vv.Slower, vv.New, vv.First = slow[x.Digest], fresh[x.Digest], n == len(i.Versions)-1
+			if all := x.StoredSize + x.KernelSize + x.DriversSize; all > 0 {
+				vv.Part = min(float64(vv.New)/float64(all), 1)
+			}
 			iv.Versions = append(iv.Versions, vv)
 		}
 		v.Images = append(v.Images, iv)

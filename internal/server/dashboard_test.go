@@ -353,16 +353,21 @@ func TestDashboardPages(t *testing.T) {
 		v.open(p[1])
 		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
 		v.keep(p[0])
+		v.looksAsEver(p[0])
 		v.look(1280, 800, true)
 		v.keep(p[0] + "-dark")
+		v.looksAsEver(p[0] + "-dark")
 		v.look(390, 844, false)
 		v.keep(p[0] + "-phone")
+		v.looksAsEver(p[0] + "-phone")
 	}
 	for _, dark := range []bool{false, true} {
 		v.look(1280, 800, dark)
 		v.open(storm)
 		v.run(`document.getElementById("feed").scrollIntoView(), 0`)
-		v.keep(map[bool]string{false: "feed", true: "feed-dark"}[dark])
+		name := map[bool]string{false: "feed", true: "feed-dark"}[dark]
+		v.keep(name)
+		v.looksAsEver(name)
 	}
 }
 
@@ -464,7 +469,7 @@ type answered struct {
 }
 
 // ask sends one request as a browser would, and follows no redirection.
-func ask(t *testing.T, method, url, cookie string, form []byte, header ...string) answered {
+func ask(t testing.TB, method, url, cookie string, form []byte, header ...string) answered {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(form))
 	if err != nil {

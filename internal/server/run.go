@@ -157,7 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
-	start("samples", (&sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log}).run)
+	start("samples", s.sampler.run)
 	start("rollouts", s.rollouts.run)
 	start("power", s.powers.run)
 	start("journal", journalist{s}.run)

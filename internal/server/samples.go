@@ -30,6 +30,7 @@ type sampler struct {
 	now      func() time.Time
 	log      *slog.Logger
 
+	least int64 // bytes in a second that begin it: sampleLeast
 	name  string
 	last  moved
 	busy  time.Time // when nodes were sent something last
@@ -63,7 +64,7 @@ func (s *sampler) run(ctx context.Context) error {
 func (s *sampler) step(now time.Time, m moved) (full []registry.Sample) {
 	d := moved{m.sent - s.last.sent, m.read - s.last.read, m.written - s.last.written}
 	s.last = m
-	if d.sent >= sampleLeast {
+	if d.sent >= s.least {
 		s.busy = now
 	}
 	active := !s.busy.IsZero() && now.Sub(s.busy) < sampleAfter
