@@ -39,7 +39,7 @@ func TestSamples(t *testing.T) {
 	if err != nil || len(all) > 150 || sent["a"] != 300 || sent["b"] != 700 || longest < 2*time.Second {
 		t.Errorf("%d samples, sent %v, up to %v wide, %v", len(all), sent, longest, err)
 	}
-	if last := all[len(all)-1]; last.Width != time.Second || last.At != noon.Add(99*time.Second) {
+	if last := all[len(all)-1]; last.Width != time.Second || !last.At.Equal(noon.Add(99*time.Second)) {
 		t.Errorf("the newest is %+v", last)
 	}
 	some, err := r.Samples(t.Context(), noon.Add(95*time.Second), noon.Add(97*time.Second))
