@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -22,10 +23,11 @@ type imageView struct {
 // versionView is one version, who runs it, and how its boot pack does.
 type versionView struct {
 	api.Version
-	Running int     // nodes that run it now
-	New     int64   // bytes of its objects that no older version has
-	Part    float64 // share of all its objects that this is
-	First   bool    // there is no older one
+	Running int      // nodes that run it now
+	For     []string // groups that boot it
+	New     int64    // bytes of its objects that no older version has
+	Part    float64  // share of all its objects that this is
+	First   bool     // there is no older one
 	Pack    *api.Pack
 	Hits    float64 // share of what boots read that the pack had
 	Known   bool    // Hits is of some boot
@@ -60,6 +62,7 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 			if n < packsShown {
 				d.addPack(ctx, i.Name, &vv)
 			}
+			vv.For = groupsOf(x.InUse)
 			vv.Slower, vv.New, vv.First = slow[x.Digest], fresh[x.Digest], n == len(i.Versions)-1
 			if all := x.StoredSize + x.KernelSize + x.DriversSize; all > 0 {
 				vv.Part = min(float64(vv.New)/float64(all), 1)
@@ -69,6 +72,23 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 		v.Images = append(v.Images, iv)
 	}
 	return view{template: "images.html", title: "Images", live: "tick=1", data: v}, nil
+}
+
+// groupsShown is how many groups of a version are named.
+const groupsShown = 4
+
+// groupsOf are the groups among what holds a version.
+func groupsOf(inUse []string) []string {
+	var out []string
+	for _, use := range inUse {
+		if g, ok := strings.CutPrefix(use, "group "); ok {
+			out = append(out, g)
+		}
+	}
+	if more := len(out) - groupsShown; more > 0 {
+		out = append(out[:groupsShown], plural(more, "group")+" more")
+	}
+	return out
 }
 
 // slower is which versions of an image boot more slowly than those before them. Without an answer the rest is still worth seeing.

@@ -38,7 +38,10 @@ const (
 
 // newMatrix draws who fed whom.
 func newMatrix(nodes []feeder, at map[string]int) *matrix {
-	row, names, starts := binned(nodes)
+	row, names, starts := binned(nodes, true)
+	if len(names) > 2*matrixRows { // places are too many to be told apart
+		row, names, starts = binned(nodes, false)
+	}
 	rows := len(names)
 	m := &matrix{Height: rows, Each: (len(nodes) + rows - 1) / rows}
 	wide := max(rows/20, 1)
@@ -83,12 +86,12 @@ func newMatrix(nodes []feeder, at map[string]int) *matrix {
 	return m
 }
 
-// binned gives each node its row. Rows of several nodes do not cross places.
-func binned(nodes []feeder) (row []int, names []string, starts []int) {
+// binned gives each node its row. Rows of several nodes do not cross places, if these are minded.
+func binned(nodes []feeder, mindful bool) (row []int, names []string, starts []int) {
 	each := (len(nodes) + matrixRows - 1) / matrixRows
 	in := 0
 	for i, n := range nodes {
-		if newPlace := i == 0 || nodes[i-1].Place != n.Place; newPlace || in == each {
+		if newPlace := i == 0 || mindful && nodes[i-1].Place != n.Place; newPlace || in == each {
 			if newPlace {
 				starts = append(starts, len(names))
 			}

@@ -336,6 +336,9 @@ func TestDashboardPages(t *testing.T) {
 		v.accessible(path)
 		v.look(1280, 800, true)
 		v.accessible(path + " in the dark")
+		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
+			t.Errorf("%s is wider than the window", path)
+		}
 		v.look(390, 844, true)
 		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
 			t.Errorf("%s is wider than a phone", path)
