@@ -27,6 +27,7 @@ type versionView struct {
 	For     []string // groups that boot it
 	New     int64    // bytes of its objects that no older version has
 	Part    float64  // share of all its objects that this is
+	Told    bool     // that is known
 	First   bool     // there is no older one
 	Pack    *api.Pack
 	Hits    float64 // share of what boots read that the pack had
@@ -63,7 +64,8 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 				d.addPack(ctx, i.Name, &vv)
 			}
 			vv.For = groupsOf(x.InUse)
-			vv.Slower, vv.New, vv.First = slow[x.Digest], fresh[x.Digest], n == len(i.Versions)-1
+			vv.Slower, vv.First = slow[x.Digest], n == len(i.Versions)-1
+			vv.New, vv.Told = fresh[x.Digest]
 			if all := x.StoredSize + x.KernelSize + x.DriversSize; all > 0 {
 				vv.Part = min(float64(vv.New)/float64(all), 1)
 			}
