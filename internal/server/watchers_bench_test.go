@@ -64,12 +64,12 @@ func BenchmarkWatchers(b *testing.B) {
 		c := startChild(b, "watchers", watchTask{base + "/live?fleet=1", cookie, watchAlike})
 		var there watchDone
 		c.hear(&there)
-		var real []*visit
+		var open []*visit
 		for range watchReal {
 			v := startBrowser(b, base)
 			v.login(token)
 			v.until(`document.getElementById("pulse").textContent === "live"`)
-			real = append(real, v)
+			open = append(open, v)
 		}
 		with := heap()
 		c.tell("forget")
@@ -83,7 +83,7 @@ func BenchmarkWatchers(b *testing.B) {
 			late = append(late, s.lateness(b, c, boots[watchBoots+i], i))
 		}
 		c.end()
-		for _, v := range real {
+		for _, v := range open {
 			v.until(fmt.Sprintf(`document.querySelectorAll(".t.booted").length === %d`, watchNodes-watchRounds))
 			v.quiet("a watching browser")
 		}
