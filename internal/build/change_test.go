@@ -2,11 +2,13 @@ package build
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +148,35 @@ func TestChangeKeepsTheFormat(t *testing.T) {
 	for i, v := range []Result{first, second, third} {
 		if v.Manifest.Root.FileSystem != image.Squashfs {
 			t.Errorf("version %d is %s", i+1, v.Manifest.Root.FileSystem)
+		}
+	}
+}
+
+// That a kernel unpacks its modules itself is known from /boot only, too: a copy has the drivers of what it is a copy of.
+func TestChangeKeepsTheDrivers(t *testing.T) {
+	for name, kept := range map[string]bool{"r8169.ko.xz": true, "r8169.ko": false} {
+		tree, data := runnableTree(t), t.TempDir()
+		archive, err := compressCPIO([]byte("/lib/modules/6.1.0-test/" + name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt := testOptions(t, data, tree)
+		opt.drivers = func(context.Context, DriverOptions) ([]DriverCPIO, error) {
+			return []DriverCPIO{{Name: "base", Data: archive}}, nil
+		}
+		first := mustBuild(t, opt)
+		change, _ := changeOptions(t, data, first, "echo new > /etc/new")
+		var told DriverOptions
+		change.Build.drivers = func(_ context.Context, o DriverOptions) ([]DriverCPIO, error) {
+			told = o
+			return opt.drivers(t.Context(), o)
+		}
+		second, err := Change(t.Context(), change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told.KeepXZ != kept || !reflect.DeepEqual(first.Manifest.Drivers, second.Manifest.Drivers) {
+			t.Errorf("%s: told %t; drivers %+v, before %+v", name, told.KeepXZ, second.Manifest.Drivers, first.Manifest.Drivers)
 		}
 	}
 }

@@ -22,6 +22,8 @@ type DriverOptions struct {
 
 	FileSystem string // kind of the root file system; "": erofs
 
+	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree says
+
 	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is called by one
 	// goroutine.
 	Packed func(archive []byte) []byte
@@ -52,6 +54,7 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	if err != nil {
 		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
 	}
+	tree.keepXZ = tree.keepXZ || opt.KeepXZ
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
 	var out []DriverCPIO
 	packing, err := newPacking()

@@ -28,6 +28,7 @@ func (b *builder) beginDrivers(ctx context.Context) {
 			return
 		}
 		d.opt = b.driverOptions(d.kernel)
+		d.opt.KeepXZ = b.packedBefore(ctx, d.kernel.Release)
 		d.opt.Packed = func(archive []byte) []byte { return memory.stored(ctx, archive) }
 		d.packed, d.err = b.drivers(ctx, d.opt)
 	}()

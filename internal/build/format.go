@@ -47,19 +47,9 @@ func (b *builder) chooseFormat(k TreeKernel) error {
 }
 
 // formatBefore is what the version that a tree is a copy of has for a root file system, if it has the same kernel: that can read it, whatever
-// the tree says. What was below /boot, such as the kernel's options, is in no version.
+// the tree says.
 func (b *builder) formatBefore(release string) string {
-	if b.Parent == "" {
-		return ""
-	}
-	v, err := b.Store.GetVersion(b.Parent)
-	if err != nil {
-		return "" // it is only asked for what it was
-	}
-	m, err := image.Decode(v.Manifest)
-	if err != nil || m.Kernel.Release != release {
-		return ""
-	}
+	m, _ := b.before(release)
 	return m.Root.FileSystem
 }
 
