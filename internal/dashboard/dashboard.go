@@ -51,6 +51,7 @@ type Dashboard struct {
 	pages  *template.Template
 	assets assets
 	board  *board
+	fresh  newBytes
 	mux    *http.ServeMux
 }
 
