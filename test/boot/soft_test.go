@@ -71,6 +71,7 @@ func TestRealSoftReboot(t *testing.T) {
 func TestRealSoftRollout(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
+	s.command("image", "shell", trixie, "--", "sh", "-euc", "echo first > /etc/second") // drivers are packed by a shell as by the next one
 	good := s.pin(trixie)
 	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 33, 0, 1}, firmware: testkit.BIOS, group: trixie, memory: 1536}
