@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,31 @@ func TestRealSoftReboot(t *testing.T) {
 	}
 	s.anew(n, m, fleet.MethodKexec) // for comparison
 	s.powerOff(m)
+}
+
+// TestRealSoftRollout: a rollout that leaves the method open brings a node to another version with the kernel that runs.
+func TestRealSoftRollout(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	s.command("image", "shell", trixie, "--", "sh", "-euc", "echo first > /etc/second") // drivers are packed by a shell as by the next one
+	good := s.pin(trixie)
+	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 33, 0, 1}, firmware: testkit.BIOS, group: trixie, memory: 1536}
+	m := s.boot(n)
+	s.told([]node{n}, []*testkit.Machine{m})
+	s.command("rollout", "start", "@"+n.group, "--image", trixie+":next", "--method", "auto")
+	code, out := s.watchRollout(n.group)
+	b, err := s.API.NodeBoot(t.Context(), n.name)
+	soft := slices.ContainsFunc(b.Events, func(e trace.Event) bool { return e.Stage == trace.Script && strings.Contains(e.Message, "soft-reboot") })
+	if code != 0 || err != nil || !soft {
+		t.Errorf("exit code %d, by soft-reboot: %v, %v\n%s", code, soft, err, out)
+	}
+	g := s.shell(n)
+	if got := s.run(g, "cat /etc/second"); got != "next" {
+		t.Errorf("second: %q", got)
+	}
+	s.healthy(g)
+	s.alone(n, g)
 }
 
 // stage has a node fetch its next version ahead, and waits until it says that it has it.
