@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A recipe that begins with a version changes a copy of it: files and commands, with its kernel and arguments. Twice the
@@ -18,7 +19,7 @@ func TestRecipeFromAVersion(t *testing.T) {
 	const text = `
 from: lab:stable
 files: [{path: /etc/motd, content: "from a recipe\n", mode: "0600"}]
-customize: ["test -s /boot/vmlinuz-6.1.0-test; test -c /dev/null; cat /etc/motd > /etc/copy; touch /tmp/x"]
+customize: ["test -s /boot/vmlinuz-6.1.0-test; test -c /dev/null; cat /etc/motd > /etc/copy; touch /tmp/x; touch -d @1700000000 /etc/copy /etc/motd /etc /"]
 command_line: [splash]
 `
 	r, err := ParseRecipe("lab.yaml", []byte(text))
@@ -47,8 +48,10 @@ command_line: [splash]
 	if exists(filepath.Join(root, "tmp/x")) || exists(filepath.Join(root, "etc/resolv.conf")) {
 		t.Error("what a command had around it is in the image")
 	}
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // what has the time of the build would be another file now
 	if again := mustBuild(t, from); again.Version != second.Version {
 		t.Errorf("a second time, version %s, not %s", again.Version, second.Version)
+		compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, second.Manifest))
 	}
 	checkStore(t, opt.Store, 2)
 	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
