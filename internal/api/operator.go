@@ -132,6 +132,7 @@ type GroupChange struct {
 type Token struct {
 	Name    string     `json:"name"`
 	Role    fleet.Role `json:"role"`
+	Groups  []string   `json:"groups,omitempty"` // that it is for; absent: the whole site
 	Created time.Time  `json:"created"`
 	Used    time.Time  `json:"used,omitzero"`
 	Expires time.Time  `json:"expires,omitzero"` // zero: never
@@ -144,9 +145,10 @@ type TokenList struct {
 
 // TokenCreate is the body of POST /v1/tokens.
 type TokenCreate struct {
-	Name string        `json:"name"`
-	Role fleet.Role    `json:"role,omitempty"` // "": operator
-	TTL  time.Duration `json:"ttl,omitempty"`  // 0: does not expire
+	Name   string        `json:"name"`
+	Role   fleet.Role    `json:"role,omitempty"`   // "": operator
+	TTL    time.Duration `json:"ttl,omitempty"`    // 0: does not expire
+	Groups []string      `json:"groups,omitempty"` // that it is for; none: the whole site
 }
 
 // NewToken answers POST /v1/tokens. Secret is shown this once; the server keeps only its digest.

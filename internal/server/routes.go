@@ -51,7 +51,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/volume", s.nodeVolume)
 	m.handle("POST /v1/node/kexec", s.nodeKexec)
 	m.handle("POST /v1/node/config", s.giveConfig)
-	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
+	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
