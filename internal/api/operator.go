@@ -185,6 +185,8 @@ type Status struct {
 
 	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
+
+	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

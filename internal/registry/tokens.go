@@ -119,6 +119,9 @@ func scanToken(s scanner) (Token, error) {
 	var role, reach string
 	var created, used, expires int64
 	err := s.Scan(&k.Name, &k.Hash, &role, &reach, &created, &used, &expires)
-	k.Role, k.Groups, k.Created, k.Used, k.Expires = fleet.Role(role), strings.Fields(reach), unstamp(created), unstamp(used), unstamp(expires)
+	k.Role, k.Created, k.Used, k.Expires = fleet.Role(role), unstamp(created), unstamp(used), unstamp(expires)
+	if reach != "" {
+		k.Groups = strings.Fields(reach)
+	}
 	return k, err
 }

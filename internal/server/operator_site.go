@@ -69,6 +69,9 @@ func countNode(out *api.Status, n api.Node) {
 	if n.Drift {
 		out.Nodes["drift"]++
 	}
+	if n.Status != nil && n.Boot.State == trace.Up && n.Status.Fullness() > fleet.Roomy {
+		out.Full = append(out.Full, n.Name)
+	}
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
 		out.Stages[n.Boot.Stage]++
 	}

@@ -83,7 +83,10 @@ func confined(of reach) func(handler) handler {
 				return api.NewError(api.Forbidden, p.String()+" may not do this: it is about the whole site", groups+"; another token may")
 			}
 			err := h(w, r.WithContext(registry.Within(r.Context(), p.groups)))
-			if e := apiError(err); err != nil && e.Code == api.NotFound {
+			if err == nil {
+				return nil
+			}
+			if e := apiError(err); e.Code == api.NotFound {
 				e.Hint = strings.TrimPrefix(e.Hint+"; "+p.String()+" sees "+groupsText(p.groups)+" only", "; ")
 				return e
 			}
