@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"pando/internal/boot"
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/peer"
@@ -63,14 +62,14 @@ func (b *badPeer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := peer.NodeOptions{Pack: b.pack, Origin: diskOrigin{onDisk{dir}}, Trackers: []string{b.server}, Port: boot.PeerPort, Prefix: stormNet.Bits(),
+	o := peer.NodeOptions{Pack: b.pack, Origin: diskOrigin{onDisk{dir}}, Trackers: []string{b.server}, Port: peer.Port, Prefix: stormNet.Bits(),
 		Log: slog.New(slog.DiscardHandler)}
 	for _, e := range m.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
 	n := peer.NewNode(o)
 	n.Use(&memoryShelf{pieces: make([]chunk.Verified, len(o.Pieces)), have: make([]bool, len(o.Pieces))})
-	srv := &http.Server{Addr: ":" + strconv.Itoa(boot.PeerPort), Handler: b.spoil(n.Handler()), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Addr: ":" + strconv.Itoa(peer.Port), Handler: b.spoil(n.Handler()), ReadHeaderTimeout: time.Minute}
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	go n.Run(ctx)
 	if err := srv.ListenAndServe(); ctx.Err() == nil {

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
-	"pando/internal/bucket"
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -31,17 +28,19 @@ func (a *app) storeCheck() *cobra.Command {
 		Short: "Read every object, and say what is broken in which file of which image",
 		Long: `Read every object of the store on this machine and compare it with its name, verify every manifest, and follow each to
 all that it names. Exit status 7 says that something is wrong. With --repair it is fetched again from where --from says,
-and verified; what nobody has is named with the build that brings it back. Needs no server, but without one versions
-have no names.`,
+and verified: from another store, or from nodes that run, which have what they share in a boot (their boot pack and what they
+read last). What nobody has is named with the build that brings it back. Needs no server, but without one versions
+have no names, and nodes no addresses.`,
 		Example: `  pando store check
-  pando store check --repair --from /mnt/usb/store --from http://10.0.0.2`,
+  pando store check --repair --from /mnt/usb/store --from http://10.0.0.2
+  pando store check --repair --from node:@lab1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.checkStore(cmd.Context(), nil, repair || len(from) > 0, from)
 		},
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "mend what can be mended")
-	c.Flags().StringArrayVar(&from, "from", nil, "another store, to mend from: its directory, the address of a server, or s3://BUCKET/PREFIX (its endpoint from AWS_ENDPOINT_URL)")
+	c.Flags().StringArrayVar(&from, "from", nil, "what to mend from: another store's directory, the address of a server, s3://BUCKET/PREFIX (its endpoint from AWS_ENDPOINT_URL), or node:SET, nodes that are up (node: is all)")
 	return a.readFlags(c)
 }
 
@@ -109,11 +108,11 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 	}
 	in := store.Inspection{Keys: keys.Ring.Trust().Accepted(), Versions: only, Only: only != nil, Repair: repair}
 	for _, f := range from {
-		s, err := second(ctx, f)
+		s, err := a.seconds(ctx, f)
 		if err != nil {
 			return err
 		}
-		in.From = append(in.From, s)
+		in.From = append(in.From, s...)
 	}
 	names := a.versionNames(ctx)
 	if only == nil {
@@ -138,27 +137,6 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 		return err
 	}
 	return a.printChecked(ctx, dir, names, report)
-}
-
-// second opens another store: a data directory, a store, a server, or a bucket.
-func second(ctx context.Context, from string) (store.Second, error) {
-	if strings.HasPrefix(from, "s3://") {
-		b, err := bucket.Open(ctx, bucket.Config{URL: from}.FromEnvironment())
-		if err != nil {
-			return nil, err
-		}
-		return store.Away{In: b}, nil
-	}
-	if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
-		return &store.HTTP{URL: from, Client: &http.Client{Timeout: 5 * time.Minute}}, nil
-	}
-	for _, path := range []string{from, filepath.Join(from, "store")} {
-		if _, err := os.Stat(filepath.Join(path, "objects")); err == nil {
-			d, err := store.OpenDir(path)
-			return store.Beside{Dir: d}, err
-		}
-	}
-	return nil, usagef("--from %q: neither a store (a directory with objects in it) nor http://SERVER nor s3://BUCKET/PREFIX", from)
 }
 
 // versionNames are what versions are called, and which ones there should be.

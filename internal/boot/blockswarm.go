@@ -22,13 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerPort is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is
-// free; peers learn it from the tracker.
-const PeerPort = 8481
-
 // SwarmConfig says how a daemon shares its boot pack with peers.
 type SwarmConfig struct {
-	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: PeerPort
+	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: peer.Port
 	Place string `json:"place,omitempty"` // rack or switch; "": not declared
 	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
 }
@@ -93,7 +89,7 @@ func (n Network) prefixLength() int {
 
 func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 	if port == 0 {
-		port = PeerPort
+		port = peer.Port
 	}
 	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		// An upload is over when it is sent: until then it takes one of the few places.

@@ -56,13 +56,25 @@ func mountOptions(m fleet.Mount) string {
 			out = append(out, d)
 		}
 	}
-	if a := serverAddress(m); a != "" && kernelType(m) == "nfs4" && !own["addr"] {
-		out = append(out, "addr="+a) // with it the kernel needs no mount.nfs
+	if kernelType(m) == "nfs4" {
+		out = append(out, withoutHelper(m, own)...)
 	}
 	if len(out) == 0 {
 		return "defaults"
 	}
 	return strings.Join(out, ",")
+}
+
+// withoutHelper are the options that mount.nfs finds out, for images without it. The version has to be there: mount of util-linux 2.39 and later tells the
+// kernel one option at a time (fsconfig(2)), and it takes NFS for version 3 until it is told otherwise, whatever the type is.
+func withoutHelper(m fleet.Mount, own map[string]bool) (out []string) {
+	if !own["vers"] && !own["nfsvers"] {
+		out = append(out, "vers=4.1") // what servers have had for ten years; without mount.nfs nobody tries another
+	}
+	if a := serverAddress(m); a != "" && !own["addr"] {
+		out = append(out, "addr="+a)
+	}
+	return out
 }
 
 // serverAddress is the server of "10.0.0.1:/dir", "" if that is a name.

@@ -12,6 +12,10 @@ import (
 	"pando/internal/chunk"
 )
 
+// Port is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is free; peers
+// learn it from the tracker.
+const Port = 8481
+
 // uploadTime is how long an upload may take; one who takes longer is not worth the place.
 const uploadTime = time.Minute
 

@@ -76,6 +76,9 @@ func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Ma
 	}
 	made.Notes, err = settleIn(p.Root)
 	made.Notes = append(notes(hidden), made.Notes...)
+	if r.tar {
+		made.Notes = append(made.Notes, made.Name+" has no rsync: it was copied with tar; with rsync on it an interrupted copy goes on")
+	}
 	return made, err
 }
 

@@ -185,8 +185,8 @@ func TestMachineWithoutRsync(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkCopy(t, p.Root, made)
-		if !strings.Contains(strings.Join(said, "\n"), "no rsync: copying with tar") {
-			t.Errorf("it does not say how it copies: %q", said)
+		if !strings.Contains(strings.Join(said, "\n"), "no rsync: copying with tar") || !strings.Contains(strings.Join(made.Notes, "\n"), "has no rsync") {
+			t.Errorf("it does not say how it copies: %q, %q", said, made.Notes)
 		}
 	}
 	if err := os.Remove(filepath.Join(bin, "tar")); err != nil {

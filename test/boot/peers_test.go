@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/build"
+	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
@@ -51,6 +53,34 @@ func TestRealBootFromPeers(t *testing.T) {
 		t.Errorf("the clock of %s says %v (%v)", second.name, time.Unix(seconds, 0), err)
 	}
 	s.prove(second, g)
+	s.mendFrom(first)
+}
+
+// mendFrom breaks a piece of a node's boot pack in the store, and mends it from the node.
+func (s *site) mendFrom(n node) {
+	s.t.Helper()
+	record, err := s.API.Node(s.t.Context(), n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	dir, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var pieces []chunk.ID
+	if err := dir.PackUses(s.t.Context(), record.Running, func(id chunk.ID) { pieces = append(pieces, id) }); err != nil || len(pieces) == 0 {
+		s.t.Fatalf("%d pieces, %v", len(pieces), err)
+	}
+	path := dir.ObjectPath(pieces[len(pieces)/2])
+	good := s.read(path)
+	s.flip(path)
+	out, err := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "store", "check", "--from", "node:"+n.name).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "taken from node "+n.name) {
+		s.t.Errorf("store check --from node:%s: %v\n%s", n.name, err, out)
+	}
+	if !bytes.Equal(s.read(path), good) {
+		s.t.Error("the piece is not what it was")
+	}
 }
 
 // clockWas wants a node's timeline to say how its clock was wrong, and its events to be on the server's clock all the same.
