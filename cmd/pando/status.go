@@ -81,9 +81,9 @@ func statusParts(server string, s api.Status, now time.Time) []statusPart {
 }
 
 // lines are what a function prints.
-func lines(print func(io.Writer)) []string {
+func lines(tell func(io.Writer)) []string {
 	var b strings.Builder
-	print(&b)
+	tell(&b)
 	return slices.Collect(strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n"))
 }
 
