@@ -15,7 +15,7 @@ import (
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
 		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeApprove(), a.nodeIdentity(), a.nodeCache(),
-		a.nodeState(), a.nodePower(), a.nodeReboot(), a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword))
+		a.nodeState(), a.nodePower(), a.nodeReboot(), a.nodeStage(), a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword))
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -116,7 +116,7 @@ func (a *app) printNode(n api.Node) {
 		"MACs", join(n.MACs), "fixed address", address,
 		"own settings", strings.ReplaceAll(strings.Join(n.Overrides.Set(), ", "), "_", " "), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
-		"desired", string(n.Desired), "running", string(n.Running), "drift", drift(n.Drift), "rollout", n.Rollout}
+		"desired", string(n.Desired), "running", string(n.Running), "staged", staged(n), "drift", drift(n.Drift), "rollout", n.Rollout}
 	pairs = append(pairs, "secrets withheld", n.Withheld, "config files that are old", strings.Join(n.ConfigOld, " "), "config files that go at the next boot", strings.Join(n.ConfigGone, " "))
 	if h := n.Hardware; h != nil {
 		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,

@@ -56,6 +56,9 @@ func (a *app) printNodeDiff(n api.NodeDiff) {
 		return
 	}
 	a.printf("%s: %s -> %s\n", n.Node, n.Running.Short(), n.Desired.Short())
+	if n.Method != "" {
+		a.printf("  method %s: %s\n", n.Method, n.MethodWhy)
+	}
 	if n.KernelIs != "" {
 		a.printf("  kernel %s -> %s\n", n.KernelWas, n.KernelIs)
 	}

@@ -220,21 +220,23 @@ func (a *app) nodeReboot() *cobra.Command {
 		Long: `Have running nodes boot what is desired.
 
 Each is asked when it speaks next, within about a minute, and shuts down as it would for any reboot. With --method kexec it starts the kernel of its next
-boot itself: no firmware, no DHCP of it, no loader. A node that cannot do that reboots.`,
+boot itself: no firmware, no DHCP of it, no loader. With --method soft-reboot the kernel goes on, and systemd (254 and later) goes to the next
+version's root, which the node has fetched before: ssh is away for seconds. That needs the same kernel and kernel arguments; --method auto takes
+it if it fits, and kexec if not (pando node diff says why). A node that cannot do what it was asked for reboots.`,
 		Example: `  pando node reboot @lab1 --stagger 2s
-  pando node reboot pc007 --method kexec`,
+  pando node reboot pc007 --method auto`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeNodes,
 	}
 	fl := c.Flags()
-	fl.StringVar(&method, "method", string(api.PowerReboot), "reboot: with firmware; kexec: without")
+	fl.StringVar(&method, "method", string(api.PowerReboot), "reboot: with firmware; kexec: without; soft-reboot: with the kernel that runs; auto: the shortest that fits")
 	fl.DurationVar(&f.stagger, "stagger", 0, "time from one node to the next")
 	fl.IntVar(&f.parallel, "parallel", 64, "nodes that are dealt with at a time")
 	a.writeFlags(c, &f.dryRun)
 	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
 		action := api.PowerAction(method)
-		if action != api.PowerReboot && action != api.PowerKexec || f.stagger < 0 || f.parallel < 1 {
-			return usagef("--method %s --stagger %s --parallel %d: want reboot or kexec, no time or more, and one node or more", method, f.stagger, f.parallel)
+		if _, anew := action.BootMethod(); !anew || f.stagger < 0 || f.parallel < 1 {
+			return usagef("--method %s --stagger %s --parallel %d: want reboot, kexec, soft-reboot or auto, no time or more, and one node or more", method, f.stagger, f.parallel)
 		}
 		return a.power(ctx, cl, args[0], action, f)
 	})

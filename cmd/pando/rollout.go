@@ -136,7 +136,7 @@ func (a *app) printRollout(r api.Rollout) {
 	fields(a.out, "rollout", r.ID, "group", r.Group, "state", string(r.State), "reason", r.Reason, "from", string(r.From), "to", string(r.To),
 		"asked for", string(r.Asked), "wave", waveText(r), "nodes", phaseCounts(r), "max unavailable", string(p.MaxUnavailable),
 		"gate", strings.Join(plain(p.Gates), ", "), "on fail", string(p.OnFail), "windows", strings.TrimSpace(strings.Join(plain(p.Windows), "; ")+" "+p.Zone),
-		"hooks", strings.TrimSpace(hooks), "usual boot", usual, "begun by", r.Who, "began", clock(r.Created), "ended", clock(r.Ended))
+		"hooks", strings.TrimSpace(hooks), "method", string(p.Method.Effective()), "usual boot", usual, "begun by", r.Who, "began", clock(r.Created), "ended", clock(r.Ended))
 	a.printf("\n")
 	t := newTable(a.out, "NODE", "WAVE", "PHASE", "TARGET", "REASON")
 	for _, n := range r.Nodes {

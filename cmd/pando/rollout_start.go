@@ -17,7 +17,7 @@ type rolloutFlags struct {
 	onFail, zone                    string
 	windows                         []string
 	soak, drainFor                  time.Duration
-	drain, undrain, reboot          string
+	drain, undrain, reboot, method  string
 	dryRun, watch                   bool
 }
 
@@ -36,13 +36,14 @@ func (f *rolloutFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.drainFor, "drain-for", fleet.DefaultDrainFor, "how long that may take; then the node is passed over")
 	fl.StringVar(&f.undrain, "undrain", "", "hook that gives it work again")
 	fl.StringVar(&f.reboot, "reboot", "", "hook that reboots it (default its agent does)")
+	fl.StringVar(&f.method, "method", string(fleet.MethodReboot), "how nodes come to the new version: reboot, kexec, soft-reboot, or auto, the shortest that fits; one that cannot reboots")
 	fl.BoolVar(&f.watch, "watch", false, "watch it until it ends")
 }
 
 func (f *rolloutFlags) request(group string) (api.RolloutStart, error) {
 	req := api.RolloutStart{Group: strings.TrimPrefix(group, "@"), Image: fleet.Ref(f.image), DryRun: f.dryRun}
 	p := fleet.RolloutPlan{Canary: fleet.Portion(f.canary), Wave: fleet.Portion(f.wave), MaxUnavailable: fleet.Portion(f.most), Soak: f.soak,
-		OnFail: fleet.FailPolicy(f.onFail), Zone: f.zone, Drain: f.drain, DrainFor: f.drainFor, Undrain: f.undrain, Reboot: f.reboot}
+		OnFail: fleet.FailPolicy(f.onFail), Zone: f.zone, Drain: f.drain, DrainFor: f.drainFor, Undrain: f.undrain, Reboot: f.reboot, Method: fleet.BootMethod(f.method)}
 	for _, w := range f.windows {
 		p.Windows = append(p.Windows, fleet.Window(w))
 	}

@@ -16,8 +16,11 @@ const (
 	PrepareCache ErrandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
 	RebootNode   ErrandKind = "reboot"
 	PowerOffNode ErrandKind = "poweroff"
-	KexecNode    ErrandKind = "kexec"  // go to the next boot without firmware
-	SyncConfig   ErrandKind = "config" // make the config files what the server has for this boot
+	KexecNode    ErrandKind = "kexec" // go to the next boot without firmware
+	// SoftRebootNode has a node go to its next boot without firmware and kernel. A node that cannot do that reboots.
+	SoftRebootNode ErrandKind = "soft-reboot"
+	StageNode      ErrandKind = "stage"  // fetch what the next boot runs, and go on
+	SyncConfig     ErrandKind = "config" // make the config files what the server has for this boot
 )
 
 // Errand is something that an operator wants a running node to do. It comes with the answer to a report.
@@ -102,6 +105,18 @@ type SyncedFile struct {
 
 	Run    string `json:"run,omitempty"`    // command that was run for it; one that several files want is run once
 	Failed string `json:"failed,omitempty"` // how the command failed, with the end of what it printed
+}
+
+// NodeNext is the body of POST /v1/node/stage and POST /v1/node/next, with the session as bearer.
+type NodeNext struct {
+	Boot fleet.BootID `json:"boot"` // that runs
+}
+
+// StageResponse answers POST /v1/node/stage: what the next boot runs, as an assignment of the boot that runs, which has no files.
+// POST /v1/node/next begins that boot, and answers with a BeginResponse.
+type StageResponse struct {
+	Assignment []byte `json:"assignment"`
+	Signature  []byte `json:"signature"`
 }
 
 // NodeKexec is the body of POST /v1/node/kexec, with the session as bearer.

@@ -119,6 +119,8 @@ type NodeStatus struct {
 	FilesUsed  int64            `json:"files_used,omitempty"` // files of the write layer
 	FilesTotal int64            `json:"files_total,omitempty"`
 	Systemd    *Systemd         `json:"systemd,omitempty"`
+	Release    string           `json:"release,omitempty"` // of the agent
+	Staged     fleet.Digest     `json:"staged,omitempty"`  // version that is ready to be gone to
 }
 
 // Fullness is how full the write layer is, by bytes or by files, whichever is worse.

@@ -20,7 +20,20 @@ const (
 	PowerWake   PowerAction = "wake"
 	PowerReboot PowerAction = "reboot" // by the node itself, with its firmware
 	PowerKexec  PowerAction = "kexec"  // by the node itself, without
+
+	PowerSoftReboot PowerAction = "soft-reboot" // by the node itself, without firmware and kernel
+	PowerStage      PowerAction = "stage"       // fetch what the next boot runs, and go on
+	PowerAnew       PowerAction = "auto"        // the shortest of these three that what changes allows
 )
+
+// BootMethod is the method of an action that has a node boot anew, if it is one.
+func (a PowerAction) BootMethod() (fleet.BootMethod, bool) {
+	switch a {
+	case PowerReboot, PowerKexec, PowerSoftReboot, PowerAnew:
+		return fleet.BootMethod(a), true
+	}
+	return "", false
+}
 
 // PowerDo is the body of POST /v1/nodes/{name}/power.
 type PowerDo struct {

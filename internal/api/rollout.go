@@ -45,6 +45,9 @@ type NodeDiff struct {
 	ConfigOld  []string `json:"config_old,omitempty"`  // config files that differ; `node sync` brings them before
 	ConfigGone []string `json:"config_gone,omitempty"` // those that it does not get any more
 
+	Method    fleet.BootMethod `json:"method,omitempty"`     // by which the node would come there, as `auto` chooses
+	MethodWhy string           `json:"method_why,omitempty"` // why by this one
+
 	Packages []PackageChange `json:"packages,omitempty"`
 	Problem  string          `json:"problem,omitempty"` // why packages and bytes are not told
 }

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -51,11 +53,15 @@ type agent struct {
 	asked    int // times that systemd gave an account, whole or not
 
 	errands errands
+	leaving atomic.Bool // what the next boot's agent has to know is written; nothing of it may be changed
 
 	reads   *api.TraceRequest // what this boot read, once it was asked for
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 
 	mediumAt time.Duration // and the boot medium not looked after
+
+	staging sync.Mutex              // one version is made ready at a time
+	staged  atomic.Pointer[machine] // what is; nil: nothing
 }
 
 // progress is what must not be reported twice.
@@ -87,10 +93,11 @@ func RunAgent(release string, stderr io.Writer) int {
 }
 
 func newAgent(dir string, log io.Writer) (*agent, error) {
-	a := &agent{dir: dir, root: "/", log: log, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)}}
+	a := &agent{dir: dir, root: "/", log: log}
 	if err := readJSON(dir, sessionName, &a.session); err != nil {
 		return nil, fmt.Errorf("not on a Pando node: %w", err)
 	}
+	a.block = BlockClient{Socket: filepath.Join(cmp.Or(a.session.Block, dir), BlockSocket)}
 	_ = readJSON(dir, progressName, &a.progress) // none yet: from the start
 	a.booted.Store(a.progress.Booted)
 	var err error
@@ -108,6 +115,7 @@ func (a *agent) run(ctx context.Context) {
 		return
 	}
 	go a.report.run(ctx)
+	go a.retire(ctx)
 	kicks := a.listen(ctx)
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -118,6 +126,9 @@ func (a *agent) run(ctx context.Context) {
 			return
 		case <-kicks:
 		case <-next.C:
+		}
+		if a.leaving.Load() {
+			continue // for the next boot
 		}
 		a.leftover()
 		a.marks()
@@ -217,7 +228,11 @@ func (a *agent) goodbye() {
 	ask, cancelAsk := context.WithTimeout(context.Background(), askSystemd)
 	defer cancelAsk()
 	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
-	if goingDown(ask) || ask.Err() != nil {
+	switch {
+	case a.leaving.Load():
+		a.leaveSwarm() // the rest was said
+		return
+	case goingDown(ask) || ask.Err() != nil:
 		a.leaveSwarm()
 		a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine goes down"})
 	}

@@ -59,13 +59,20 @@ func (a *agent) doErrand(e api.Errand) {
 	for {
 		err := a.control.call(ctx, "/v1/node/errand", "Bearer "+a.self().Session, rep, nil)
 		if err == nil || forGood(err) || ctx.Err() != nil {
-			return
+			break
 		}
 		a.logf("report an errand: %v", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(errandEvery):
 		}
+	}
+	// What takes longer than an errand, or ends the session by which it is reported.
+	switch e.Kind {
+	case api.SoftRebootNode:
+		a.softReboot(context.Background())
+	case api.StageNode:
+		a.stageAhead(context.Background())
 	}
 }
 
@@ -83,6 +90,8 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.SyncConfig:
 		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
+	case api.SoftRebootNode, api.StageNode:
+		return nil // once it is reported
 	case api.KexecNode:
 		return a.kexec(ctx)
 	case api.RebootNode, api.PowerOffNode:

@@ -74,6 +74,9 @@ func (a *agent) mark(m mark) {
 // keepProgress is written when events are queued, not when they are sent: an event that is reported twice
 // would spoil a timeline, one that is lost because the agent died in that second does not.
 func (a *agent) keepProgress() {
+	if a.leaving.Load() {
+		return
+	}
 	if err := writeJSON(a.dir, progressName, 0o600, a.progress); err != nil {
 		a.logf("%v", err)
 	}

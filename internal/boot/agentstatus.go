@@ -58,12 +58,15 @@ func (a *agent) later() {
 func (a *agent) read(ctx context.Context) api.NodeStatus {
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s := api.NodeStatus{Version: a.session.Version, Bytes: map[string]int64{}}
+	s := api.NodeStatus{Version: a.session.Version, Release: a.release, Bytes: map[string]int64{}}
 	if b, err := a.block.Status(asked, a.progress.Incidents); err != nil {
 		a.logf("block daemon: %v", err)
 	} else {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
 		a.incidents(b)
+	}
+	if m := a.staged.Load(); m != nil {
+		s.Staged = m.assigned().Version
 	}
 	upperSpace(a.root, &s)
 	if a.booted.Load() && a.systemd == nil {
@@ -90,7 +93,7 @@ func (a *agent) due(s api.NodeStatus) word {
 	since := time.Since(a.sent)
 	spoke := a.spoke.Load()
 	switch {
-	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, (s.Systemd == nil) != (a.last.Systemd == nil):
+	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, s.Staged != a.last.Staged, (s.Systemd == nil) != (a.last.Systemd == nil):
 		return figures
 	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
 		return figures

@@ -25,6 +25,7 @@ type BlockStart struct {
 	Binary string // path of the program below Dir, "/pando-init"
 	Config BlockConfig
 	Log    *os.File // lines of both daemons: /dev/kmsg
+	Cgroup string   // directory of the control group that they begin in; "": that of who starts them
 }
 
 // File descriptors of a supervisor that init starts, beside standard input (the BlockConfig as JSON),
@@ -51,9 +52,9 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 	if err != nil {
 		return nil, fmt.Errorf("block config: %w", err)
 	}
-	timeout, err := os.OpenFile(fmt.Sprintf("/sys/block/nbd%d/queue/io_timeout", s.Config.Device), os.O_WRONLY, 0)
+	timeout, err := openTimeout(s.Config.Device)
 	if err != nil {
-		return nil, fmt.Errorf("block device: %w (is module nbd loaded?)", err)
+		return nil, err
 	}
 	defer timeout.Close()
 	ready, readyWrite, err := os.Pipe()
@@ -67,7 +68,7 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 		return nil, err
 	}
 	defer restore()
-	p, err := startRootDaemon(daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, dir: "/", session: true,
+	p, err := startRootDaemon(daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, dir: "/", session: true, cgroup: s.Cgroup,
 		stdin: config, log: s.Log, files: append([]*os.File{readyWrite, timeout}, s.Config.files()...)})
 	if err != nil {
 		ready.Close()
@@ -76,6 +77,21 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 	return &BlockProcess{process: p, ready: ready, dir: s.Dir,
 		kernel: nbd.KernelDevice{Index: s.Config.Device}}, nil
 }
+
+// openTimeout opens the io_timeout of a device for writing. A device other than the first is there once it was attached, and whoever
+// has it attached writes to it then.
+func openTimeout(device int) (*os.File, error) {
+	f, err := os.OpenFile(timeoutFile(device), os.O_WRONLY, 0)
+	if device > 0 && errors.Is(err, os.ErrNotExist) {
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("block device: %w (is module nbd loaded?)", err)
+	}
+	return f, nil
+}
+
+func timeoutFile(device int) string { return fmt.Sprintf("/sys/block/nbd%d/queue/io_timeout", device) }
 
 // spareFromOOM makes the processes started until restore immune to the out-of-memory killer. Setting it on
 // this process and passing it on leaves no moment in which a daemon is not.
@@ -99,7 +115,8 @@ type daemonStart struct {
 	chroot  string // "": stay where we are
 	dir     string // working directory after that; "": as it is
 	session bool
-	alone   bool // it is not told its program's path, and so starts no other daemons
+	cgroup  string // directory of a control group; "": this process's
+	alone   bool   // it is not told its program's path, and so starts no other daemons
 	stdin   []byte
 	log     *os.File
 	files   []*os.File // from descriptor 3 on
@@ -123,11 +140,20 @@ func startRootDaemon(s daemonStart) (*os.Process, error) {
 	if !s.alone {
 		argv = append(append(argv, s.binary), s.args...)
 	}
+	sys := &syscall.SysProcAttr{Chroot: s.chroot, Setsid: s.session}
+	if s.cgroup != "" {
+		group, err := os.Open(s.cgroup)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", s.name, err)
+		}
+		defer group.Close()
+		sys.UseCgroupFD, sys.CgroupFD = true, int(group.Fd())
+	}
 	p, err := os.StartProcess(s.binary, argv, &os.ProcAttr{
 		Dir:   s.dir,
 		Env:   rootDaemonEnv(),
 		Files: append([]*os.File{in, s.log, s.log}, s.files...),
-		Sys:   &syscall.SysProcAttr{Chroot: s.chroot, Setsid: s.session},
+		Sys:   sys,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.name, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"pando/internal/fleet"
@@ -14,7 +16,7 @@ import (
 
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
 func (m *machine) configure(context.Context) (string, error) {
-	root, err := openRootDir(newRoot)
+	root, err := openRootDir(m.at.root)
 	if err != nil {
 		return "", err
 	}
@@ -35,10 +37,12 @@ func (m *machine) configure(context.Context) (string, error) {
 	}
 	defer run.close()
 	problems := m.assigned().Problems
+	m.runFiles = nil
 	for _, f := range append(files, runFiles(m.lease.Interface)...) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
+			m.runFiles = append(m.runFiles, f.Path)
 		}
 		switch err := to.put(f); {
 		case errors.Is(err, unix.ENOSPC):
@@ -46,6 +50,9 @@ func (m *machine) configure(context.Context) (string, error) {
 		case err != nil:
 			problems = append(problems, err.Error())
 		}
+	}
+	for _, old := range lacking(m.stale, m.runFiles) {
+		_ = os.Remove(old) // of the boot before; it may be gone
 	}
 	for _, p := range problems {
 		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
@@ -65,11 +72,17 @@ func (m *machine) configure(context.Context) (string, error) {
 func (m *machine) leaveSession() error {
 	s := session{Boot: m.bootID(), Node: m.assigned().Node, MAC: m.mac(), Version: m.assigned().Version,
 		Control: m.config.Control, ServerKey: m.config.ServerKey, Origin: m.origin, Interface: m.lease.Interface,
-		Until: m.assigned().RecordUntil}
+		Until: m.assigned().RecordUntil, TrustKeys: m.config.TrustKeys, Hardware: m.hardware(), RunFiles: m.runFiles,
+		Block: m.at.block, Device: m.at.device, Former: m.former}
 	if p := m.channel.session.Load(); p != nil {
 		s.Session = *p
 	}
 	return writeJSON(RunDir, sessionName, 0o600, s)
+}
+
+// lacking are the items of a list that another has not.
+func lacking(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
 func textFile(path, text string) fleet.File {

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootDevice is the only NBD device that the node has.
-const rootDevice = "/dev/nbd0"
-
 // attachDevice starts the daemons behind the root and waits until the kernel has its device.
 func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	if m.device != nil {
@@ -25,12 +22,12 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	defer log.Close()
 	r := m.manifest.Root
 	config := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Stores: m.assigned().Stores, Network: m.lease.network()}
+		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Stores: m.assigned().Stores, Network: m.lease.network(), Device: m.at.device}
 	cached := m.useCache(ctx, &config)
 	if config.Disk != nil {
 		defer config.Disk.File.Close() // the daemons have their own
 	}
-	start := BlockStart{Dir: RunDir, Binary: "/" + binaryName, Log: log, Config: config}
+	start := BlockStart{Dir: m.at.block, Binary: "/" + binaryName, Log: log, Config: config, Cgroup: m.cgroup}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}
@@ -39,7 +36,10 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	if err := m.device.Ready(ctx); err != nil {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
-	return fmt.Sprintf("%s, %d MB%s", rootDevice, r.Size/1e6, cached), nil
+	if m.at.device > 0 { // the supervisor could not: there was no such device before
+		_ = os.WriteFile(timeoutFile(m.at.device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+	}
+	return fmt.Sprintf("%s, %d MB%s", m.at.node(), r.Size/1e6, cached), nil
 }
 
 // swarm is how the node shares its boot pack, as it was assigned; nil: not at all.
@@ -54,22 +54,41 @@ func (m *machine) swarm() *SwarmConfig {
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
 func (m *machine) mountRoot(context.Context) (string, error) {
-	for _, d := range []string{lowerDir, upperDir, newRoot} {
-		_ = unix.Unmount(d, unix.MNT_DETACH) // of an attempt before
-		if err := os.MkdirAll(d, 0o755); err != nil {
+	for _, d := range []string{m.at.upper, m.at.root} {
+		if err := mountPoint(d); err != nil {
 			return "", err
 		}
 	}
-	kind := m.manifest.Root.FileSystem
-	if err := unix.Mount(rootDevice, lowerDir, kind, unix.MS_RDONLY, ""); err != nil {
-		return "", fmt.Errorf("mount %s on %s: %w", kind, rootDevice, err)
+	if !m.lowered {
+		if err := m.mountLower(); err != nil {
+			return "", err
+		}
 	}
+	m.lowered = false // the overlay holds it from here on
 	limit := m.assigned().WriteLimit
 	if limit == "" {
 		limit = defaultWriteLimit
 	}
-	if err := mountOverlay(limit); err != nil {
+	if err := mountOverlay(m.at, limit); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, writable up to %s in memory", kind, limit), nil
+	return fmt.Sprintf("%s, writable up to %s in memory", m.manifest.Root.FileSystem, limit), nil
+}
+
+// mountLower mounts the verified, read-only root by itself.
+func (m *machine) mountLower() error {
+	if err := mountPoint(m.at.lower); err != nil {
+		return err
+	}
+	kind := m.manifest.Root.FileSystem
+	if err := unix.Mount(m.at.node(), m.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", kind, m.at.node(), err)
+	}
+	return nil
+}
+
+// mountPoint makes a directory to mount on, and takes away what an attempt before has left there.
+func mountPoint(dir string) error {
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // there was none
+	return os.MkdirAll(dir, 0o755)
 }

@@ -13,6 +13,9 @@ import (
 
 // hardware is what the machine says of itself.
 func (m *machine) hardware() fleet.Hardware {
+	if m.known != nil {
+		return *m.known
+	}
 	dmi := filepath.Join(sysfs, "class/dmi/id")
 	h := fleet.Hardware{
 		Vendor:       sysValue(dmi, "sys_vendor"),

@@ -25,6 +25,7 @@ const sysfs = "/sys"
 // after another, so only what the reporter or the runner reads while a phase works is guarded.
 type machine struct {
 	release string
+	at      places
 	started time.Time     // zero of the timeline
 	origin  time.Duration // the same on CLOCK_MONOTONIC, for the agent
 	nonce   string        // with which hello may be said again when its answer was lost
@@ -35,6 +36,8 @@ type machine struct {
 	control *control
 	channel channel
 	begin   atomic.Pointer[api.BeginResponse] // of a boot medium, when a server answered
+	known   *fleet.Hardware                   // of a machine that runs: what it was when it started
+	cgroup  string                            // of the daemons that it starts; "": its own
 	offline *lastBoot                         // what a boot medium boots without a server; nil: it needs one
 	told    sync.Once                         // why it needs one
 
@@ -50,13 +53,17 @@ type machine struct {
 	manifest   image.Manifest
 	pack       []byte // the boot pack's map, verified; nil: none
 	device     *BlockProcess
+	lowered    bool                      // the read-only root is mounted by itself
+	runFiles   []string                  // that were put into /run
+	former     []formerRoot              // roots that this one replaces
+	stale      []string                  // files in /run of the boot before, which this one may not have
 	disks      *diskFinder               // nil: the group keeps no cache on a disk
 	begun      map[trace.Stage]time.Time // for the console
 }
 
 // RunInit is the role of PID 1. It returns only when the machine is rebooting.
 func RunInit(release string) int {
-	m := &machine{release: release, started: time.Now(), origin: monotonic(), begun: map[trace.Stage]time.Time{}}
+	m := &machine{release: release, at: initramfsPlaces(), started: time.Now(), origin: monotonic(), begun: map[trace.Stage]time.Time{}}
 	err := m.early()
 	m.console = openConsole()
 	m.console.logf("Pando %s", release)
@@ -161,7 +168,7 @@ func (m *machine) received() map[string]int64 {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	s, err := BlockClient{Socket: filepath.Join(RunDir, BlockSocket)}.Status(ctx, 0)
+	s, err := BlockClient{Socket: filepath.Join(m.at.block, BlockSocket)}.Status(ctx, 0)
 	if err != nil {
 		return nil // the agent tells later; a boot does not wait for figures
 	}

@@ -14,22 +14,22 @@ const defaultWriteLimit = "50%"
 // why each is on, and why others are not.
 const overlayOptions = "redirect_dir=on,index=on,metacopy=on,xino=on"
 
-// mountOverlay mounts a fresh tmpfs for what is written and the overlay at newRoot. The mounts below it are
+// mountOverlay mounts a fresh tmpfs for what is written and the overlay at its root. The mounts below it are
 // then taken out of sight: the overlay holds them, and nothing else has any business there.
-func mountOverlay(limit string) error {
-	if err := unix.Mount("tmpfs", upperDir, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
+func mountOverlay(p places, limit string) error {
+	if err := unix.Mount("tmpfs", p.upper, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
 		return fmt.Errorf("mount tmpfs of %s for the node's writes: %w", limit, err)
 	}
-	for _, d := range []string{upperDir + "/upper", upperDir + "/work"} {
+	for _, d := range []string{p.upper + "/upper", p.upper + "/work"} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return err
 		}
 	}
-	data := "lowerdir=" + lowerDir + ",upperdir=" + upperDir + "/upper,workdir=" + upperDir + "/work," + overlayOptions
-	if err := unix.Mount("overlay", newRoot, "overlay", unix.MS_NOATIME, data); err != nil {
+	data := "lowerdir=" + p.lower + ",upperdir=" + p.upper + "/upper,workdir=" + p.upper + "/work," + overlayOptions
+	if err := unix.Mount("overlay", p.root, "overlay", unix.MS_NOATIME, data); err != nil {
 		return fmt.Errorf("mount overlay (%s): %w", overlayOptions, err)
 	}
-	for _, d := range []string{upperDir, lowerDir} {
+	for _, d := range []string{p.upper, p.lower} {
 		if err := unix.Unmount(d, 0); err != nil {
 			return fmt.Errorf("hide %s: %w", d, err)
 		}

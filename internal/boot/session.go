@@ -26,6 +26,13 @@ type session struct {
 	Origin    time.Duration `json:"origin"` // CLOCK_MONOTONIC when init started: zero of every offset
 	Interface int           `json:"interface"`
 	Until     string        `json:"until,omitempty"` // mark until which reads are recorded
+
+	TrustKeys []string       `json:"trust_keys,omitempty"` // that may sign what the node boots next without its kernel ending
+	Hardware  fleet.Hardware `json:"hardware,omitzero"`    // as it was reported
+	RunFiles  []string       `json:"run_files,omitempty"`  // files in /run that came with the boot
+	Block     string         `json:"block,omitempty"`      // directory of the block daemon; "": RunDir
+	Device    int            `json:"device,omitempty"`     // N of the root's /dev/nbdN
+	Former    []formerRoot   `json:"former,omitempty"`     // roots before this one that are not detached yet
 }
 
 // monotonic is CLOCK_MONOTONIC, which all processes of a boot share.

@@ -14,7 +14,7 @@ import (
 // prepareSwitch checks that there is an init to hand over to. All that can fail and be tried again happens
 // before execInit.
 func (m *machine) prepareSwitch(context.Context) (string, error) {
-	root, err := openRootDir(newRoot)
+	root, err := openRootDir(m.at.root)
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +54,7 @@ func (m *machine) execInit() error {
 	}
 	m.device.Release()
 	_ = os.WriteFile("/proc/sys/kernel/panic", []byte("0"), 0o644)
-	root, err := openRootDir(newRoot)
+	root, err := openRootDir(m.at.root)
 	if err != nil {
 		return err
 	}
@@ -64,12 +64,12 @@ func (m *machine) execInit() error {
 		return err
 	}
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run"} {
-		if err := unix.Mount(d, newRoot+d, "", unix.MS_MOVE, ""); err != nil {
+		if err := unix.Mount(d, m.at.root+d, "", unix.MS_MOVE, ""); err != nil {
 			return fmt.Errorf("move %s: %w", d, err)
 		}
 	}
 	removeInitramfs()
-	if err := unix.Chdir(newRoot); err != nil {
+	if err := unix.Chdir(m.at.root); err != nil {
 		return fmt.Errorf("enter the new root: %w", err)
 	}
 	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {

@@ -43,6 +43,8 @@ TimeoutStopSec=15
 const bootedUnit = `[Unit]
 Description=Pando: the default target is reached
 DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
 After=multi-user.target graphical.target
 
 [Service]
@@ -55,6 +57,8 @@ ExecStart=/run/pando/pando-init mark booted
 const sshKeyUnit = `[Unit]
 Description=Pando: make a host key for ssh
 DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
 After=local-fs.target
 ConditionPathExistsGlob=!/etc/ssh/ssh_host_*_key
 

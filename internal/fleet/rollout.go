@@ -97,6 +97,7 @@ type RolloutPlan struct {
 	DrainFor time.Duration `json:"drain_for"`         // how long that may take
 	Undrain  string        `json:"undrain,omitempty"` // hook that gives it work again
 	Reboot   string        `json:"reboot,omitempty"`  // hook that reboots it; "": its agent does
+	Method   BootMethod    `json:"method,omitempty"`  // by which its agent does; "": reboot
 }
 
 // FailPolicy says what a rollout does when a node fails at the gate.

@@ -142,8 +142,11 @@ func (p RolloutPlan) Validate() error {
 			err = errors.Join(err, ValidHook(h))
 		}
 	}
+	err = errors.Join(err, p.Method.Validate())
 	switch {
 	case err != nil:
+	case p.Reboot != "" && p.Method.Effective() != MethodReboot:
+		err = fmt.Errorf("method %s with a reboot hook: it is the hook that reboots", p.Method)
 	case p.Canary == "" && len(p.CanaryNodes) == 0:
 		err = errors.New("a rollout needs a canary")
 	case len(p.Gates) == 0:

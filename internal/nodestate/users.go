@@ -42,7 +42,8 @@ const userService = `[Unit]
 Description=Pando: users
 DefaultDependencies=no
 After=local-fs.target systemd-sysusers.service
-Before=sysinit.target systemd-tmpfiles-setup.service
+Before=sysinit.target systemd-tmpfiles-setup.service shutdown.target
+Conflicts=shutdown.target
 
 [Service]
 Type=oneshot

@@ -15,6 +15,7 @@ type Node struct {
 	Boot    fleet.BootID // the latest one; "": it has not booted yet
 	Version fleet.Digest // that this boot was given; "": it has not come so far
 	Up      bool         // it has booted, and was heard of a short time ago
+	Staged  fleet.Digest // what it has fetched ahead
 	Running fleet.Digest // what it proved that it runs; "": it is not up
 	Speaks  bool         // its agent does, so it can be asked to reboot
 	Refused string       // why it did not reboot when it was asked to
@@ -51,6 +52,7 @@ type Result struct {
 // Actions are what is to be done now. Doing it again does no harm.
 type Actions struct {
 	Reboot []Ask
+	Stage  []Ask // have them fetch the new version ahead; the boot goes on
 	Run    []Hook
 	Image  fleet.Ref // of the group from now on; "": as it is. It is set together with keeping the rollout.
 	Notes  []Note
@@ -58,8 +60,9 @@ type Actions struct {
 
 // Ask is a boot that a node is asked to end. Another boot of the node is not meant.
 type Ask struct {
-	Node string
-	Boot fleet.BootID
+	Node   string
+	Boot   fleet.BootID
+	Method fleet.BootMethod // by which it is to come to its next one; auto: whoever asks finds out
 }
 
 // Note is something that happened, for people. Bad is for what they should look at.

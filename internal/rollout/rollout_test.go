@@ -19,6 +19,7 @@ func aPlan(t *rapid.T) fleet.RolloutPlan {
 		Gates:          []fleet.Gate{fleet.GateBooted, fleet.GateUnits, "script:check"},
 		Soak:           rapid.SampledFrom([]time.Duration{0, 5 * time.Minute}).Draw(t, "soak"),
 	}
+	p.Method = rapid.SampledFrom(append(fleet.BootMethods(), "")).Draw(t, "method")
 	if rapid.Bool().Draw(t, "hooks") {
 		p.Drain, p.Undrain, p.DrainFor = "drain", "undrain", 20*time.Minute
 	}
@@ -31,7 +32,7 @@ func TestAnySchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]flaw{sound, sound, neverBoots, brokenUnit, badScript, crashes}).Draw(t, "flaw")
 		w := newWorld(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 9).Draw(t, "nodes"), aPlan(t), f)
-		w.lossy = rapid.Bool().Draw(t, "lossy")
+		w.lossy, w.deaf = rapid.Bool().Draw(t, "lossy"), rapid.Bool().Draw(t, "deaf")
 		aborted := false
 		for range rapid.IntRange(0, 150).Draw(t, "steps") {
 			aborted = disturb(t, w) || aborted

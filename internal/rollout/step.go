@@ -16,6 +16,7 @@ const (
 	silentAfter = 10 * time.Minute // a node that is not up for so long when its turn comes is passed over
 	goneAfter   = time.Hour        // a node that is not up for so long is none of those that may be down
 	downWithin  = 15 * time.Minute // from the request to reboot until the node is told what to boot
+	softWithin  = 7 * time.Minute  // the same for a way without firmware; then it is asked to reboot
 	backWithin  = 30 * time.Minute // the same on the way back, when it may have to find out first that it is stuck
 	leastBoot   = 3 * time.Minute  // a boot has at least this long
 	unknownBoot = 15 * time.Minute // and this where nobody knows how long one takes

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	"pando/internal/fleet"
 )
@@ -170,17 +171,40 @@ func (s *step) ask(n *fleet.RolloutNode) {
 	}
 	p := s.r.Plan
 	switch {
+	case n.Phase == fleet.PhaseWaiting && ob.Up && ob.Speaks && ob.Running != s.to && ob.Staged != s.to && stages(s.r, n):
+		s.act.Stage = append(s.act.Stage, Ask{n.Node, ob.Boot, p.Method})
 	case n.Phase == fleet.PhaseDraining:
 		s.run(Hook{Drain, p.Drain, n.Node, n.Boot})
 	case n.Phase == fleet.PhaseRebooting && ob.Boot == n.Boot && p.Reboot != "":
 		s.run(Hook{Restart, p.Reboot, n.Node, n.Boot})
 	case n.Phase == fleet.PhaseRebooting && ob.Boot == n.Boot && ob.Speaks:
-		s.act.Reboot = append(s.act.Reboot, Ask{n.Node, n.Boot})
+		s.act.Reboot = append(s.act.Reboot, Ask{n.Node, n.Boot, s.method(n)})
 	case n.Phase == fleet.PhaseChecking && ob.Up && ob.Boot == n.Boot && s.r.State != fleet.RolloutReturning:
 		s.askChecks(n, ob)
 	case settled(n.Phase) && n.Drained && ob.Up && p.Undrain != "":
 		s.run(s.undrain(n))
 	}
+}
+
+// StagesFor reports whether a rollout has a node fetch its version ahead: one that waits for its turn in the wave under way or the next, if
+// it may be gone to without another kernel. So a window that opens, or a wave that begins, finds it ready.
+func StagesFor(r fleet.Rollout, node string) bool {
+	i := slices.IndexFunc(r.Nodes, func(n fleet.RolloutNode) bool { return n.Node == node })
+	return i >= 0 && stages(&r, &r.Nodes[i])
+}
+
+func stages(r *fleet.Rollout, n *fleet.RolloutNode) bool {
+	m := r.Plan.Method.Effective()
+	return r.State == fleet.RolloutRunning && (m == fleet.MethodAuto || m == fleet.MethodSoftReboot) && n.Phase == fleet.PhaseWaiting && n.Wave <= r.Wave+1
+}
+
+// method is how a node is asked to come to its next boot. One that was asked before, or does not follow, reboots by its firmware, which mends
+// most.
+func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
+	if n.Tries > 1 || s.since(n) > softWithin {
+		return fleet.MethodReboot
+	}
+	return s.r.Plan.Method.Effective()
 }
 
 // askChecks has the scripts of the gate run, when nothing else is waited for.

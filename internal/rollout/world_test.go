@@ -39,6 +39,7 @@ type machine struct {
 	ends    time.Time    // it goes down then and boots again; zero: it does not
 	off     time.Time    // switched on again then; zero: it stays off
 	silent  time.Duration
+	staged  fleet.Digest
 }
 
 func (m *machine) id() fleet.BootID { return fleet.BootID(fmt.Sprintf("%s-%d", m.name, m.boot)) }
@@ -63,6 +64,7 @@ type world struct {
 	lossy   bool // actions get lost
 	closed  bool // no window is open
 	refuses string
+	deaf    bool // machines do not get to their next boot without firmware
 	rebuts  map[fleet.BootID]int
 }
 
@@ -141,6 +143,7 @@ func (w *world) live() {
 func (w *world) begin(m *machine) {
 	m.on, m.version, m.ends, m.off, m.ready = true, "", time.Time{}, time.Time{}, time.Time{}
 	m.boot++
+	m.staged = ""
 	m.asks = w.now.Add(20 * time.Second)
 }
 
@@ -151,7 +154,7 @@ func (w *world) up(m *machine) bool {
 func (w *world) observe() Observed {
 	o := Observed{Nodes: map[string]Node{}, Results: w.results, Open: !w.closed}
 	for _, m := range w.nodes {
-		n := Node{Boot: m.id(), Version: m.version, Up: w.up(m)}
+		n := Node{Boot: m.id(), Version: m.version, Up: w.up(m), Staged: m.staged}
 		if m.name == w.refuses {
 			n.Refused = "inhibited"
 		}
@@ -171,6 +174,9 @@ func (w *world) act(a Actions) {
 	for _, ask := range a.Reboot {
 		m := w.find(ask.Node)
 		if w.lossy && w.rnd.IntN(3) == 0 || m.id() != ask.Boot || !w.up(m) || !m.ends.IsZero() || m.name == w.refuses {
+			continue
+		}
+		if w.deaf && ask.Method != fleet.MethodReboot {
 			continue
 		}
 		m.ends = w.now.Add(time.Duration(5+w.rnd.IntN(30)) * time.Second)

@@ -52,7 +52,7 @@ func (f *faults) usual(ctx context.Context, group string) (map[trace.Stage]time.
 		}
 		by := map[string][]trace.Ends{}
 		for _, b := range past {
-			if _, up := b.Ends.Total(); up {
+			if _, up := b.Ends.Total(); up && !withoutFirmware(b.Firmware) {
 				by[b.Group] = append(by[b.Group], b.Ends)
 			}
 		}

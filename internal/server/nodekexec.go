@@ -23,7 +23,7 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	b, err := s.bySession(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Server) nextBoot(r *http.Request, c *current, b registry.Boot) (next ap
 		return next, nil, nil, err
 	}
 	c.begin(s.now())
-	c.boot.Node = node.Name
+	c.boot.Node, c.boot.Firmware = node.Name, string(fleet.MethodKexec)
 	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.mac}, p, netboot.Query{MAC: c.mac}, asker(r))
 	if err != nil {
 		return next, nil, nil, err

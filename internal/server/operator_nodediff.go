@@ -4,13 +4,10 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
 	"pando/internal/registry"
-	"pando/internal/trace"
 )
 
 // diffNodes answers GET /v1/diff: what a reboot would change.
@@ -81,7 +78,7 @@ func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known
 	if err != nil {
 		return d, err
 	}
-	had, told, err := o.bootArgs(ctx, n.Boot.ID)
+	had, told, err := bootArgs(ctx, o.reg, n.Boot.ID)
 	if err != nil {
 		return d, err
 	}
@@ -96,7 +93,7 @@ func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known
 		if was.Kernel.Object != is.Kernel.Object {
 			d.KernelWas, d.KernelIs = was.Kernel.Release, is.Kernel.Release
 		}
-		d.Drivers, d.Root = !slices.EqualFunc(was.Drivers, is.Drivers, func(a, b image.Driver) bool { return a.Object == b.Object }), was.Root.Index != is.Root.Index
+		d.Drivers, d.Root = !sameDrivers(was, is), was.Root.Index != is.Root.Index
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
@@ -111,18 +108,23 @@ func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known
 		}
 	}
 	d.Changes = n.Drift || len(d.ArgsGone)+len(d.ArgsNew)+len(d.ConfigOld)+len(d.ConfigGone) > 0
-	return d, nil
+	return d, o.nodeMethod(ctx, n.Node, &d)
 }
 
-// bootArgs are the kernel arguments that a boot was given, if that is on record.
-func (o *operator) bootArgs(ctx context.Context, id fleet.BootID) (args []string, told bool, err error) {
-	events, err := o.reg.Events(ctx, registry.EventFilter{Boot: id})
-	for _, e := range events {
-		if text, ok := e.Attrs[attrArgs]; ok && e.Stage == trace.Script {
-			args, told = strings.Fields(text), true
-		}
+// nodeMethod tells by which method a node would come to its next boot if the choice was free.
+func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, d *api.NodeDiff) error {
+	var b registry.Boot
+	err := o.reg.View(ctx, func(tx *registry.Tx) (err error) {
+		b, err = latestBoot(tx, n)
+		return err
+	})
+	if err == nil {
+		d.Method, d.MethodWhy, err = o.methods.choose(ctx, fleet.MethodAuto, n, b)
 	}
-	return args, told, err
+	if err != nil && d.Problem == "" {
+		d.Problem = err.Error()
+	}
+	return nil
 }
 
 func lacking(list, other []string) []string {

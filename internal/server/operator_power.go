@@ -66,9 +66,9 @@ func (o *operator) switchNode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	switch req.Action {
-	case api.PowerOn, api.PowerOff, api.PowerCycle, api.PowerStatus, api.PowerWake, api.PowerReboot, api.PowerKexec:
+	case api.PowerOn, api.PowerOff, api.PowerCycle, api.PowerStatus, api.PowerWake, api.PowerReboot, api.PowerKexec, api.PowerSoftReboot, api.PowerStage, api.PowerAnew:
 	default:
-		return nil, refused(fmt.Sprintf("action %q: want on, off, cycle, status, wake, reboot or kexec", req.Action), "")
+		return nil, refused(fmt.Sprintf("action %q: want on, off, cycle, status, wake, reboot, kexec, soft-reboot, auto or stage", req.Action), "")
 	}
 	var x []powered
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {

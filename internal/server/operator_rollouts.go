@@ -203,7 +203,9 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 	}
 	var ids []fleet.BootID
 	for _, b := range boots {
-		ids = append(ids, b.ID)
+		if !withoutFirmware(b.Firmware) {
+			ids = append(ids, b.ID)
+		}
 	}
 	progress, err := o.reg.Progress(ctx, ids...)
 	if err != nil {

@@ -22,6 +22,7 @@ type powers struct {
 	registry *registry.Registry
 	keys     identity.Keys
 	errands  *errands
+	methods  *methods
 	heard    *heard
 	sw       power.Switch
 	started  time.Time
@@ -38,7 +39,7 @@ type powers struct {
 const sweepPace = 2 * time.Second
 
 func newPowers(s *Server) *powers {
-	return &powers{registry: s.registry, keys: s.keys, errands: s.errands, heard: s.heard, started: s.started, now: s.now, log: s.log,
+	return &powers{registry: s.registry, keys: s.keys, errands: s.errands, methods: s.methods, heard: s.heard, started: s.started, now: s.now, log: s.log,
 		zone: func() *time.Location { return time.Local },
 		sw:   power.Switch{Links: power.Links, Find: func(name string) (string, error) { return findHook(filepath.Join(s.cfg.Dir, hooksDir), name) }},
 		pace: func(ctx context.Context) {
@@ -159,8 +160,11 @@ func (p *powers) speaks(x powered) bool {
 // do does an action of a node, and tells of it. What was wanted is kept first: what is cut short is done by the next sweep.
 func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
-	if do.Action == api.PowerReboot || do.Action == api.PowerKexec {
-		return p.anew(ctx, x, do, who)
+	if method, anew := do.Action.BootMethod(); anew {
+		return p.anew(ctx, x, do, method, who)
+	}
+	if do.Action == api.PowerStage {
+		return p.stage(ctx, x, do, who)
 	}
 	if x.problem != nil {
 		return out, p.tell(ctx, x, do, "", who, x.problem)
@@ -242,20 +246,27 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 }
 
 // anew has a node that runs boot once more, with its firmware or without.
-func (p *powers) anew(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
+func (p *powers) anew(ctx context.Context, x powered, do api.PowerDo, ask fleet.BootMethod, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
 	if !p.speaks(x) {
 		return out, p.tell(ctx, x, do, "", who, errors.New("it does not run, or does not answer: pando node power cycle"))
 	}
-	out.State, out.Did = string(power.IsOn), "asked to reboot"
-	kind := api.RebootNode
-	if do.Action == api.PowerKexec {
-		kind, out.Did = api.KexecNode, "asked to start its next kernel itself"
+	method, why, err := p.methods.choose(ctx, ask, x.node, x.boot)
+	if err == nil && ask == fleet.MethodSoftReboot && method != ask {
+		err = fmt.Errorf("%w, --method auto: %s", errNotSoft, why)
+	}
+	if err != nil {
+		return out, p.tell(ctx, x, do, "", who, err)
+	}
+	kind, did := errandOf(method)
+	out.State, out.Did = string(power.IsOn), did
+	if ask == fleet.MethodAuto {
+		out.Did += " (" + string(method) + ": " + why + ")"
 	}
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.errands.ask(ctx, x.boot.ID, api.Errand{ID: string(do.Action) + "-" + string(x.boot.ID), Kind: kind})
+	rep, err := p.errands.ask(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -188,7 +189,10 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 
 // keepStatus keeps what a node said of itself last.
 func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
-	st.Bytes = clipBytes(st.Bytes)
+	st.Bytes, st.Release = clipBytes(st.Bytes), clip(st.Release, 64)
+	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
+		st.Staged = ""
+	}
 	if st.Systemd != nil {
 		st.Systemd.State = clip(st.Systemd.State, 64)
 		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)

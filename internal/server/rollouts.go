@@ -34,6 +34,7 @@ type rollouts struct {
 	registry *registry.Registry
 	errands  *errands
 	heard    *heard
+	methods  *methods
 	hooks    string                // directory of hooks
 	zone     func() *time.Location // of windows that name none
 	now      func() time.Time
@@ -47,14 +48,16 @@ type rollouts struct {
 	mu      sync.Mutex
 	asked   map[fleet.BootID]bool   // boots that are being asked to end
 	refused map[fleet.BootID]string // why boots did not end
+	staged  map[fleet.BootID]bool   // boots that were asked to fetch ahead
+	staging int                     // that are being asked to
 	runs    map[string]*hookRuns    // of live rollouts
 	doing   sync.WaitGroup
 }
 
 func newRollouts(s *Server) *rollouts {
-	return &rollouts{registry: s.registry, errands: s.errands, heard: s.heard, hooks: filepath.Join(s.cfg.Dir, hooksDir),
+	return &rollouts{registry: s.registry, errands: s.errands, heard: s.heard, methods: s.methods, hooks: filepath.Join(s.cfg.Dir, hooksDir),
 		zone: func() *time.Location { return time.Local }, now: s.now, log: s.log, wake: make(chan struct{}, 1),
-		asked: map[fleet.BootID]bool{}, refused: map[fleet.BootID]string{}, runs: map[string]*hookRuns{}}
+		asked: map[fleet.BootID]bool{}, refused: map[fleet.BootID]string{}, staged: map[fleet.BootID]bool{}, runs: map[string]*hookRuns{}}
 }
 
 // run looks after rollouts until ctx ends.
@@ -244,6 +247,9 @@ func (d *rollouts) observeNode(n fleet.Node, b registry.Boot, p registry.Progres
 	if heard && p.State == trace.Up {
 		out.Up, out.Running = true, view.Running
 	}
+	if view.Status != nil {
+		out.Staged = view.Status.Staged
+	}
 	if s := view.Status; s != nil && s.Systemd != nil {
 		out.Told, out.Units = true, s.Systemd.Failed
 	}
@@ -273,7 +279,10 @@ func (d *rollouts) open(p fleet.RolloutPlan) (bool, error) {
 // act does what a step wants, beside what is under way already.
 func (d *rollouts) act(ctx context.Context, r fleet.Rollout, o rollout.Observed, a rollout.Actions) {
 	for _, ask := range a.Reboot {
-		d.reboot(ctx, ask.Boot)
+		d.reboot(ctx, ask)
+	}
+	for _, ask := range a.Stage {
+		d.stage(ctx, ask)
 	}
 	for _, h := range a.Run {
 		d.runHook(ctx, r, h)
@@ -281,7 +290,8 @@ func (d *rollouts) act(ctx context.Context, r fleet.Rollout, o rollout.Observed,
 }
 
 // reboot asks a node for the end of a boot. The errand is named after the boot, so that it is done once.
-func (d *rollouts) reboot(ctx context.Context, boot fleet.BootID) {
+func (d *rollouts) reboot(ctx context.Context, ask rollout.Ask) {
+	boot := ask.Boot
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asked[boot] {
@@ -289,7 +299,12 @@ func (d *rollouts) reboot(ctx context.Context, boot fleet.BootID) {
 	}
 	d.asked[boot] = true
 	d.doing.Go(func() {
-		rep, err := d.errands.ask(ctx, boot, api.Errand{ID: "reboot-" + string(boot), Kind: api.RebootNode})
+		method, err := d.method(ctx, ask)
+		var rep api.ErrandReport
+		if err == nil {
+			kind, _ := errandOf(method)
+			rep, err = d.errands.ask(ctx, boot, api.Errand{ID: string(method) + "-" + string(boot), Kind: kind})
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.asked, boot)
@@ -300,12 +315,40 @@ func (d *rollouts) reboot(ctx context.Context, boot fleet.BootID) {
 	})
 }
 
+// method is the way to the next boot that a rollout means, where it leaves the choice. Of a node of which nothing can be found out it is the
+// one that needs nothing.
+func (d *rollouts) method(ctx context.Context, ask rollout.Ask) (fleet.BootMethod, error) {
+	n, b, err := d.asks(ctx, ask)
+	if err != nil {
+		return "", err
+	}
+	is, why, err := d.methods.choose(ctx, ask.Method, n, b)
+	if err != nil {
+		d.log.Warn("a node reboots by its firmware", "node", n.Name, "err", err)
+		return fleet.MethodReboot, nil
+	}
+	d.log.Info("a node goes to its next boot", "node", n.Name, "method", is, "why", why)
+	return is, nil
+}
+
+// asks is the node and the boot that a request is about.
+func (d *rollouts) asks(ctx context.Context, ask rollout.Ask) (n fleet.Node, b registry.Boot, err error) {
+	err = d.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		if n, err = tx.Node(ask.Node); err == nil {
+			b, err = tx.Boot(ask.Boot)
+		}
+		return err
+	})
+	return n, b, err
+}
+
 // forget drops what was remembered for rollouts that have ended.
 func (d *rollouts) forget(live []fleet.Rollout) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(live) == 0 {
 		clear(d.refused)
+		clear(d.staged)
 	}
 	ids := map[string]bool{}
 	for _, r := range live {

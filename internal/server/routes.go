@@ -50,6 +50,8 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/errand", s.nodeErrand)
 	m.handle("POST /v1/node/volume", s.nodeVolume)
 	m.handle("POST /v1/node/kexec", s.nodeKexec)
+	m.handle("POST /v1/node/stage", s.nodeStage)
+	m.handle("POST /v1/node/next", s.nodeNext)
 	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
@@ -84,6 +86,7 @@ type operator struct {
 	volumes    *volume.Dir
 	rollouts   *rollouts
 	powers     *powers
+	methods    *methods
 	configs    *configs
 	now        func() time.Time
 	log        *slog.Logger
@@ -95,5 +98,5 @@ func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
-		powers: s.powers, configs: s.configs, now: s.now, log: s.log}
+		powers: s.powers, methods: s.methods, configs: s.configs, now: s.now, log: s.log}
 }

@@ -52,6 +52,7 @@ type Server struct {
 	levels      levels
 	recordings  *recordings
 	rollouts    *rollouts
+	methods     *methods
 	powers      *powers
 	configs     *configs
 	turns       *turns
@@ -122,6 +123,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
 		written: time.Now, seen: s.heard.seen, log: s.log}
+	s.methods = &methods{registry: s.registry, store: s.store, versions: s.versions, release: s.cfg.Release, plan: s.plan}
 	s.rollouts = newRollouts(s)
 	s.powers = newPowers(s)
 	s.faults = &faults{registry: s.registry, now: s.now}

@@ -75,9 +75,15 @@ func (s *site) recording(n node, m *testkit.Machine) trace.Event {
 // traced waits until the server has what the boot of a node read: the event that tells of it may come before.
 func (s *site) traced(n node, m *testkit.Machine) {
 	s.t.Helper()
+	s.tracedOf(fleet.Ref(n.group), n, m)
+}
+
+// tracedOf is traced for a version.
+func (s *site) tracedOf(ref fleet.Ref, n node, m *testkit.Machine) {
+	s.t.Helper()
 	id := s.latest(n).ID
 	s.wait(n.name, stepTimeout, m, func(api.Node) bool {
-		known, err := s.API.ImageTrace(s.t.Context(), fleet.Ref(n.group))
+		known, err := s.API.ImageTrace(s.t.Context(), ref)
 		return err == nil && slices.ContainsFunc(known.Boots, func(b api.TraceBoot) bool { return b.Boot == id })
 	})
 }

@@ -1,0 +1,150 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// nextRootDir is where systemd (254 and later) looks for the root that a soft reboot goes to.
+const nextRootDir = "/run/nextroot"
+
+// softTarget is in every root whose systemd knows soft reboots.
+const softTarget = "/usr/lib/systemd/system/soft-reboot.target"
+
+// softBegin is how long it may take from the begin of the next boot until systemd is asked. What takes longer is a reboot by firmware.
+const softBegin = 2 * time.Minute
+
+// softReboot goes to the next boot with the kernel that runs. Whatever keeps it from that, the node reboots.
+func (a *agent) softReboot(ctx context.Context) {
+	a.staging.Lock()
+	defer a.staging.Unlock()
+	m, err := a.stage(ctx)
+	if err == nil {
+		err = a.toNext(ctx, m)
+	}
+	if err == nil {
+		return
+	}
+	why := "it reboots by its firmware, for it cannot go on with the kernel that runs: " + err.Error()
+	a.logf("%s", why)
+	if m != nil && m.channel.session.Load() != nil {
+		m.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: why, Hint: hintOf(err)})
+		m.flush(rebootFlush)
+	} else {
+		a.info(why, hintOf(err))
+		flush, cancel := context.WithTimeout(ctx, rebootFlush)
+		defer cancel()
+		_ = a.report.flush(flush)
+	}
+	if _, err := systemctl(ctx, "reboot"); err != nil {
+		a.logf("reboot: %v", err)
+	}
+}
+
+// toNext begins the next boot, makes its root, and has systemd go there.
+func (a *agent) toNext(ctx context.Context, m *machine) error {
+	ctx, cancel := context.WithTimeout(ctx, softBegin)
+	defer cancel()
+	self, staged := a.self(), m.assigned().Version
+	a.leaving.Store(true)
+	var kept session // as it is by now: roots of before may be gone
+	if err := readJSON(a.dir, sessionName, &kept); err != nil {
+		return err
+	}
+	m.former = append(kept.Former, formerRoot{self.Block, self.Device})
+	a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "goes on with its next boot, by soft-reboot"})
+	if err := a.report.flush(ctx); err != nil {
+		a.logf("report: %v", err)
+	}
+	var next api.BeginResponse
+	if err := a.control.call(ctx, "/v1/node/next", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &next); err != nil {
+		return err
+	}
+	m.report.take() // of staging, which is no part of a boot
+	m.started, m.origin = time.Now(), monotonic()
+	m.begin.Store(&next)
+	reporting, stop := context.WithCancel(ctx)
+	defer stop()
+	go m.report.run(reporting)
+	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: "the kernel goes on; no firmware, no kernel"})
+	r := Runner{Phases: m.softPhases(staged), Report: m.event, RebootAfter: func() time.Duration { return softBegin / 2 }}
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	m.flush(switchFlush)
+	stop()
+	m.collect(switchFlush)
+	return a.leaveFor(ctx, m)
+}
+
+// softPhases are those of a boot that has its kernel, its network and its device.
+func (m *machine) softPhases(staged fleet.Digest) []Phase {
+	return []Phase{
+		{Stage: trace.Hello, Run: m.hello},
+		{Stage: trace.Manifest, Run: m.fetchManifest},
+		{Stage: trace.Device, Run: func(ctx context.Context) (string, error) {
+			if m.assigned().Version == staged {
+				return m.at.node() + ", staged before", nil
+			}
+			m.unstage() // its group desires another one since
+			return m.attachDevice(ctx)
+		}},
+		{Stage: trace.Root, Run: m.mountRoot},
+		{Stage: trace.Config, Run: m.configure},
+		{Stage: trace.SwitchRoot, Run: m.prepareSoft},
+	}
+}
+
+// prepareSoft checks that the next root can be gone to.
+func (m *machine) prepareSoft(ctx context.Context) (string, error) {
+	root, err := openRootDir(m.at.root)
+	if err != nil {
+		return "", err
+	}
+	defer root.close()
+	if err := knowsSoft(root); err != nil {
+		return "", err
+	}
+	return m.prepareSwitch(ctx)
+}
+
+func knowsSoft(root *rootDir) error {
+	if root.exists(softTarget) {
+		return nil
+	}
+	return &Problem{Err: errors.New("the next version's systemd knows no soft reboot: it is older than 254"), Final: true}
+}
+
+// leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
+func (a *agent) leaveFor(ctx context.Context, m *machine) error {
+	if m.device != nil {
+		m.device.Release()
+	}
+	err := errors.Join(writeJSON(a.dir, eventsName, 0o600, m.report.take()), writeJSON(a.dir, progressName, 0o600, progress{Traced: true}),
+		os.RemoveAll(filepath.Join(a.dir, marksName)), replaceLink(filepath.Join(m.at.block, BlockSocket), filepath.Join(a.dir, BlockSocket)))
+	if err != nil {
+		return err
+	}
+	_, err = systemctl(ctx, "soft-reboot")
+	if err != nil {
+		return fmt.Errorf("systemctl soft-reboot: %w", err)
+	}
+	return nil
+}
+
+// replaceLink makes name a symbolic link.
+func replaceLink(target, name string) error {
+	_ = os.Remove(name + ".new")
+	if err := os.Symlink(target, name+".new"); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

@@ -1,0 +1,176 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/nbd"
+	"pando/internal/trace"
+)
+
+// initScope is the control group of what was there before systemd. Daemons of the root that were started in the agent's own would
+// be killed with it.
+const initScope = "/sys/fs/cgroup/init.scope"
+
+// Names of what a next root is made in, below the run directory.
+const (
+	rootPrefix = "root-" // and the number of its device
+	lowerName  = "lower"
+)
+
+// How long a boot pack is waited for.
+const (
+	prefetchMost = 5 * time.Minute
+	prefetchLook = 500 * time.Millisecond
+	prefetchIdle = 5 * time.Second // without a byte more: what there is room for is there
+)
+
+// stageAhead makes ready what the node boots next, and tells.
+func (a *agent) stageAhead(ctx context.Context) {
+	a.staging.Lock()
+	defer a.staging.Unlock()
+	m, err := a.stage(ctx)
+	if err != nil {
+		a.info("its next version cannot be staged: "+err.Error(), hintOf(err))
+		return
+	}
+	a.info("staged "+m.assigned().Version.Short()+": it was fetched ahead", "")
+}
+
+// stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is seen by the system
+// that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
+func (a *agent) stage(ctx context.Context) (*machine, error) {
+	self := a.self()
+	if _, err := os.Stat(filepath.Join(a.root, softTarget)); err != nil {
+		return nil, errors.New("the systemd that runs knows no soft reboot: it is older than 254")
+	}
+	if len(self.TrustKeys) == 0 {
+		return nil, errors.New("it was started by a release that leaves no keys to trust")
+	}
+	var told api.StageResponse
+	if err := a.control.call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
+		return nil, err
+	}
+	as, err := checkAssignment(api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey})
+	if err != nil {
+		return nil, err
+	}
+	if m := a.staged.Load(); m != nil {
+		if m.assigned().Version == as.Version {
+			return m, nil
+		}
+		a.staged.Store(nil)
+		m.unstage()
+	}
+	m, err := a.nextMachine()
+	if err != nil {
+		return nil, err
+	}
+	m.assignment.Store(&as)
+	if _, err := m.fetchManifest(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := m.attachDevice(ctx); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	err = m.prefetch(ctx)
+	if err == nil {
+		err = m.warm()
+	}
+	if err != nil {
+		m.unstage()
+		return nil, err
+	}
+	a.staged.Store(m)
+	a.logf("%s is staged, after %s", as.Version.Short(), time.Since(begun).Round(100*time.Millisecond))
+	return m, nil
+}
+
+// unstage takes a device away again that nobody has used yet.
+func (m *machine) unstage() {
+	if m.lowered {
+		_ = unix.Unmount(m.at.lower, unix.MNT_DETACH) // else the device stays until the node reboots
+		m.lowered = false
+	}
+	if m.device != nil {
+		m.device.Stop()
+		m.device = nil
+	}
+}
+
+// nextMachine is a boot as init would make it, on the machine that runs.
+func (a *agent) nextMachine() (*machine, error) {
+	s := a.self()
+	m := &machine{release: a.release, started: time.Now(), origin: monotonic(), console: &console{kmsg: a.log}, begun: map[trace.Stage]time.Time{},
+		control: a.control, known: &s.Hardware, cgroup: initScope, stale: s.RunFiles,
+		config: api.BootConfig{Format: 1, MAC: s.MAC, ServerKey: s.ServerKey, Control: s.Control, TrustKeys: s.TrustKeys}}
+	m.report = newReporter(m.post)
+	m.channel.network.Store(true)
+	if err := readJSON(a.dir, leaseName, &m.lease); err != nil {
+		return nil, err
+	}
+	device, err := freeDevice()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(a.dir, rootPrefix+strconv.Itoa(device))
+	m.at = places{lower: filepath.Join(dir, lowerName), upper: filepath.Join(dir, "upper"), root: nextRootDir, block: dir, device: device}
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, err
+	}
+	err = os.Link(filepath.Join(a.dir, binaryName), filepath.Join(dir, binaryName))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return m, nil
+}
+
+// freeDevice is a number of which there is no attached device.
+func freeDevice() (int, error) {
+	for n := range 4 {
+		if n == volumeDevice {
+			continue
+		}
+		if on, err := (nbd.KernelDevice{Index: n}).Connected(); err != nil || !on {
+			return n, err
+		}
+	}
+	return 0, &Problem{Err: errors.New("three roots are attached already"), Hint: "what is still used of the roots before? see the node's journal"}
+}
+
+// prefetch waits until the boot pack is there, as far as there is room for it.
+func (m *machine) prefetch(ctx context.Context) error {
+	if m.pack == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prefetchMost)
+	defer cancel()
+	client, fetches, since := BlockClient{Socket: filepath.Join(m.at.block, BlockSocket)}, int64(-1), time.Now()
+	for {
+		s, err := client.Status(ctx, 0)
+		switch {
+		case err != nil:
+			return err
+		case s.Complete > 0:
+			return nil
+		case s.Fetches != fetches:
+			fetches, since = s.Fetches, time.Now()
+		case time.Since(since) > prefetchIdle:
+			return nil
+		}
+		if err := sleep(ctx, prefetchLook); err != nil {
+			return fmt.Errorf("fetch the boot pack: %w", err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// BootMethod is how a running node comes to its next boot.
+type BootMethod string
+
+// The methods, the shortest first.
+const (
+	MethodAuto       BootMethod = "auto"        // the shortest that what changes allows
+	MethodSoftReboot BootMethod = "soft-reboot" // the kernel goes on, with another root: systemd 254 and later
+	MethodKexec      BootMethod = "kexec"       // another kernel, without firmware
+	MethodReboot     BootMethod = "reboot"      // with firmware
+)
+
+// BootMethods lists the methods.
+func BootMethods() []BootMethod {
+	return []BootMethod{MethodAuto, MethodSoftReboot, MethodKexec, MethodReboot}
+}
+
+// Effective is m, or what is done where nothing is said.
+func (m BootMethod) Effective() BootMethod {
+	if m == "" {
+		return MethodReboot
+	}
+	return m
+}
+
+// Validate returns an error for a method that there is not.
+func (m BootMethod) Validate() error {
+	if slices.Contains(BootMethods(), m.Effective()) {
+		return nil
+	}
+	return fmt.Errorf("method %q: use auto, soft-reboot, kexec or reboot", string(m))
+}
+
+// SoftSystemd is the first version of systemd that goes to another root with the kernel that runs.
+const SoftSystemd = 254
+
+// SystemdOf is the number of a package's version, "257.8-1~deb13u1"; 0: it has none.
+func SystemdOf(version string) int {
+	end := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(version)
+	}
+	n, _ := strconv.Atoi(version[:end]) // no digits: 0
+	return n
+}
+
+// Change is what differs between what a node runs and what its next boot gets, as far as methods go.
+type Change struct {
+	Architecture string // of the node
+	Kernel       bool   // another kernel, or other drivers with it
+	Args         bool   // other kernel arguments, or it is not on record which it has
+	Running      int    // version of systemd; 0: not known
+	Next         int    // of the next boot; 0: not known
+	Keeps        string // what the node keeps that a soft reboot does not hand over: "directories on a volume"; "": nothing
+	Cache        bool   // the group keeps a cache on a disk
+	Agent        bool   // the server has another release of the node's program
+}
+
+// NotSoft says why a soft reboot does not fit; "": it does.
+func (c Change) NotSoft() string {
+	switch {
+	case c.Kernel:
+		return "the kernel or its drivers change"
+	case c.Args:
+		return "the kernel arguments change"
+	case c.Running == 0, c.Next == 0:
+		return "it is not known which systemd the versions have"
+	case c.Running < SoftSystemd:
+		return fmt.Sprintf("systemd %d runs, and a soft reboot needs %d", c.Running, SoftSystemd)
+	case c.Next < SoftSystemd:
+		return fmt.Sprintf("the next version has systemd %d, and a soft reboot needs %d", c.Next, SoftSystemd)
+	case c.Keeps != "":
+		return "the node has " + c.Keeps + ", which a soft reboot does not hand over"
+	case c.Cache:
+		return "the group keeps a cache on a disk, which two block daemons cannot share"
+	case c.Agent:
+		return "the node's program is of another release than the server's"
+	}
+	return c.notTried()
+}
+
+// notTried is for machines on which nobody has seen it work.
+func (c Change) notTried() string {
+	if c.Architecture != "amd64" {
+		return "it was not tried on " + c.Architecture
+	}
+	return ""
+}
+
+// Choose is the method by which a node comes to its next boot when m was asked for, and why it is this one. Asked for by name it is that one,
+// or, where it does not fit, a reboot.
+func (m BootMethod) Choose(c Change) (BootMethod, string) {
+	soft := c.NotSoft()
+	switch m = m.Effective(); {
+	case m == MethodSoftReboot && soft != "":
+		return MethodReboot, "no soft-reboot: " + soft
+	case m != MethodAuto:
+		return m, "as was asked for"
+	case soft == "":
+		return MethodSoftReboot, "the kernel stays as it is"
+	case c.notTried() != "":
+		return MethodReboot, "without firmware " + c.notTried()
+	}
+	return MethodKexec, soft
+}

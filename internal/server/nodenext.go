@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// nodeStage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an assignment of the
+// boot that runs, signed as any, without files: these come when the next boot says hello.
+func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
+	b, c, p, err := s.nextPlan(w, r, true)
+	if err != nil {
+		return err
+	}
+	c.mu.Unlock()
+	b.Image, b.Version = p.image, p.version
+	pack := s.packs.assigned(p.version, classOfBoot(b))
+	var resp api.StageResponse
+	group := p.group
+	group.Keeping = fleet.Keeping{}
+	resp.Assignment, resp.Signature, err = s.assign(b, nodeConfig{node: p.node, group: group, boot: b}, configSet{}, pack, localAddr(r))
+	if err != nil {
+		return err
+	}
+	return reply(w, resp)
+}
+
+// nodeNext answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the token that others
+// find in their initramfs.
+func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
+	_, c, p, err := s.nextPlan(w, r, false)
+	if err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	ctx, from := r.Context(), asker(r)
+	token, now := identity.NewToken(), s.now()
+	c.begin(now)
+	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+		b.Node, b.Addr, b.Firmware, b.Scripted, b.Image, b.Version = p.node.Name, from, string(fleet.MethodSoftReboot), now, p.image, p.version
+		b.Token, b.TokenMade = registry.HashSecret(token), now
+	})
+	if err != nil {
+		return err
+	}
+	s.boots.has(c, from)
+	s.record(ctx, c, trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{Time: now, Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.image, p.version.Short()),
+			Attrs: map[string]string{"version": string(p.version), "address": from.String(), attrArgs: strings.Join(p.kernelArgs(), " ")}})
+	return reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+}
+
+// bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets the next boot's is the node.
+func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
+	if credential(r, "Bearer") == "" {
+		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")
+	}
+	return s.reporter(r, api.ReportRequest{Boot: boot})
+}
+
+// nextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot that runs is returned
+// with it, locked. early is for what a rollout will bring the node, before it is taken.
+func (s *Server) nextPlan(w http.ResponseWriter, r *http.Request, early bool) (b registry.Boot, c *current, p plan, err error) {
+	req, err := decodeReport[api.NodeNext](w, r)
+	if err != nil {
+		return b, nil, p, err
+	}
+	if b, err = s.bySession(r, req.Boot); err != nil {
+		return b, nil, p, err
+	}
+	if c, err = s.boots.of(r.Context(), b.MAC); err != nil {
+		return b, nil, p, err
+	}
+	if p, err = s.planAfter(r.Context(), c, b, early); err != nil {
+		c.mu.Unlock()
+		return b, nil, p, advised(err)
+	}
+	return b, c, p, nil
+}
+
+// planAfter is what the boot that follows b runs. c's mu is held.
+func (s *Server) planAfter(ctx context.Context, c *current, b registry.Boot, early bool) (p plan, err error) {
+	node, _, err := s.member(ctx, c.mac)
+	if err != nil {
+		return p, err
+	}
+	if b.Session.IsZero() || c.boot.ID != b.ID {
+		return p, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
+	}
+	if early {
+		node = ahead(ctx, s.registry, node)
+	}
+	return s.plan(ctx, node, fleet.Hardware{})
+}
