@@ -69,6 +69,11 @@ bench-dashboard: ## the dashboard with 10,000 nodes in a headless Chromium: byte
 	@scripts/install-packages test
 	@$(WITH_GO) go test -run '^$$' -bench BenchmarkDashboard -benchtime 1x ./internal/server
 
+.PHONY: bench-watching
+bench-watching: ## what it costs that boots are watched: processor time and bytes of server and nodes, and with fifty browsers
+	@scripts/install-packages test
+	@$(WITH_GO) go test -run '^$$' -bench '^Benchmark(CostOfWatching|Watchers)$$' -benchtime 1x ./internal/server
+
 .PHONY: build
 build: ## pando, pando-lab, and pando-init for amd64 and arm64 into build/bin
 	@scripts/install-packages build

@@ -109,9 +109,10 @@ type ReportRequest struct {
 
 // NodeStatus is what the running node proves and measures; the latest one is kept.
 type NodeStatus struct {
-	Version    fleet.Digest     `json:"version"` // running
-	Bytes      map[string]int64 `json:"bytes"`   // by source since Init
-	Reads      int64            `json:"reads"`   // block device requests answered
+	Version    fleet.Digest     `json:"version"`       // running
+	Bytes      map[string]int64 `json:"bytes"`         // by source since Init
+	Fed        map[string]int64 `json:"fed,omitempty"` // bytes of the root by who sent them, once the boot is over: a peer's address, a server's base URL
+	Reads      int64            `json:"reads"`         // block device requests answered
 	Rejected   int64            `json:"rejected"`
 	Stalled    time.Duration    `json:"stalled"` // time that reads waited for a source
 	UpperUsed  int64            `json:"upper_used,omitempty"`

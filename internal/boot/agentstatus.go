@@ -59,7 +59,8 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s := api.NodeStatus{Version: a.session.Version, Release: a.release, Bytes: map[string]int64{}}
-	if b, err := a.block.Status(asked, a.progress.Incidents); err != nil {
+	b, err := a.block.Status(asked, a.progress.Incidents)
+	if err != nil {
 		a.logf("block daemon: %v", err)
 	} else {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
@@ -72,7 +73,9 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 	if a.booted.Load() && a.systemd == nil {
 		a.askSystemd(ctx)
 	}
-	s.Systemd = a.systemd
+	if s.Systemd = a.systemd; s.Systemd != nil { // who sent it is a boot's last word: it is most of a status
+		s.Fed = b.Fed
+	}
 	return s
 }
 

@@ -230,7 +230,7 @@ func (d *blockDaemon) served(source string, n int) {
 func (d *blockDaemon) status(since int64) BlockStatus {
 	waiting := d.stall.flush()
 	s := d.ledger.status(since)
-	s.Waiting, s.Server = waiting, d.watch.server()
+	s.Waiting, s.Server, s.Fed = waiting, d.watch.server(), d.watch.senders()
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), residentMemory()
 	if swarm := d.swarm.Load(); swarm != nil {
 		s.Messages, s.Control = swarm.Control()

@@ -97,6 +97,7 @@ type Route struct {
 // block daemon is replaced.
 type BlockStatus struct {
 	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "bucket", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero" served without
+	Fed       map[string]int64 `json:"fed"`      // bytes that this block daemon received, by a peer's address or a server's base URL
 	Reads     int64            `json:"reads"`    // requests answered to the kernel
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified

@@ -168,9 +168,12 @@ func (d *blockDaemon) leave(ctx context.Context) {
 type swarmWatch struct{ *sourceWatch }
 
 // Received counts an object of a peer.
-func (w swarmWatch) Received(_ netip.AddrPort, bytes int) {
+func (w swarmWatch) Received(p netip.AddrPort, bytes int) {
 	w.ledger.add(bytesPeer, int64(bytes))
 	w.ledger.add(countFetches, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.took(p.Addr().String(), bytes)
 }
 
 // Uploaded counts an object for a peer.

@@ -100,6 +100,9 @@ func TestBlockDaemonsShare(t *testing.T) {
 	if st.Bytes["peer"] < int64(len(o.raw))/4 || st.Rejected+st.Errors > 0 {
 		t.Errorf("the second daemon: %+v", st)
 	}
+	if len(st.Fed) != 2 || st.Fed["127.0.0.1"] != st.Bytes["peer"] || st.Fed[o.http.URL] != st.Bytes["server"] {
+		t.Errorf("the second was fed %v, and received %v", st.Fed, st.Bytes)
+	}
 	statusWhen(t, first, func(st BlockStatus) bool { return st.Uploaded > 0 })
 	r, err := second.Client.EndReads(t.Context())
 	if err != nil || r.Peers < st.Bytes["peer"] || r.Received < r.Peers {

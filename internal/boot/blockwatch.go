@@ -3,6 +3,7 @@ package boot
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type sourceWatch struct {
 	told    map[string]time.Time // incidents told of late, by kind, source and object
 
 	trackerLost bool // it was told once that there is none
+
+	fed map[string]int64 // bytes by who sent them: a peer's address, a server's or bucket's base URL
 }
 
 // How many failures in a row make a source down, and for how long the same incident is not told again.
@@ -31,8 +34,12 @@ const (
 	toldAtMost = 256
 )
 
+// fedAtMost is how many senders are counted apart. A node knows thirty peers at a time; those of a long day are more, and
+// count as one, whose name is "".
+const fedAtMost = 64
+
 func newSourceWatch(l ledger) *sourceWatch {
-	return &sourceWatch{ledger: l, now: time.Now, failing: map[string]int{}, told: map[string]time.Time{}}
+	return &sourceWatch{ledger: l, now: time.Now, failing: map[string]int{}, told: map[string]time.Time{}, fed: map[string]int64{}}
 }
 
 // Received counts an object.
@@ -42,10 +49,26 @@ func (w *sourceWatch) Received(source string, bytes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.current = source
+	w.took(source, bytes)
 	if w.failing[source] >= downAfter {
 		w.ledger.report(Incident{Kind: ServerUp, Source: source, Message: "the server answers again"})
 	}
 	delete(w.failing, source)
+}
+
+// took counts what somebody sent. Callers hold mu.
+func (w *sourceWatch) took(from string, bytes int) {
+	if _, known := w.fed[from]; !known && len(w.fed) >= fedAtMost {
+		from = ""
+	}
+	w.fed[from] += int64(bytes)
+}
+
+// senders are who sent how many bytes to this block daemon. One that was killed took its account with it.
+func (w *sourceWatch) senders() map[string]int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.fed)
 }
 
 // Failed counts a failure.

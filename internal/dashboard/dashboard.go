@@ -52,6 +52,7 @@ type Dashboard struct {
 	pages  *template.Template
 	assets assets
 	board  *board
+	fresh  newBytes
 	mux    *http.ServeMux
 }
 

@@ -60,7 +60,8 @@ func isOne(host string, names []string) bool {
 	})
 }
 
-// compress sends pages and streams by gzip. Ten thousand tiles are a megabyte of HTML, and a twentieth of that compressed.
+// compress sends pages by gzip. Ten thousand tiles are a megabyte of HTML, and a twentieth of that compressed. Streams go as they are: each would
+// hold a compressor of 1.2 MB for as long as somebody watches, and a boot is 400 bytes on them.
 func compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -90,7 +91,7 @@ func (z *zipped) WriteHeader(status int) {
 	h := z.Header()
 	kind := h.Get("Content-Type")
 	if status == http.StatusOK || status >= http.StatusBadRequest {
-		if strings.HasPrefix(kind, "text/") || kind == "application/json" {
+		if strings.HasPrefix(kind, "text/") && kind != "text/event-stream" || kind == "application/json" {
 			h.Set("Content-Encoding", "gzip")
 			h.Del("Content-Length")
 			z.gz, _ = gzip.NewWriterLevel(z.ResponseWriter, gzip.BestSpeed) // the level is a valid one

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -22,7 +23,12 @@ type imageView struct {
 // versionView is one version, who runs it, and how its boot pack does.
 type versionView struct {
 	api.Version
-	Running int // nodes that run it now
+	Running int      // nodes that run it now
+	For     []string // groups that boot it
+	New     int64    // bytes of its objects that no older version has
+	Part    float64  // share of all its objects that this is
+	Told    bool     // that is known
+	First   bool     // there is no older one
 	Pack    *api.Pack
 	Hits    float64 // share of what boots read that the pack had
 	Known   bool    // Hits is of some boot
@@ -51,18 +57,40 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 	var v imagesView
 	for _, i := range images {
 		iv := imageView{Name: i.Name}
-		slow := d.slower(ctx, i.Name)
+		slow, fresh := d.slower(ctx, i.Name), d.fresh.of(ctx, d.API, i)
 		for n, x := range i.Versions {
 			vv := versionView{Version: x, Running: running[x.Digest]}
 			if n < packsShown {
 				d.addPack(ctx, i.Name, &vv)
 			}
-			vv.Slower = slow[x.Digest]
+			vv.For = groupsOf(x.InUse)
+			vv.Slower, vv.First = slow[x.Digest], n == len(i.Versions)-1
+			vv.New, vv.Told = fresh[x.Digest]
+			if all := x.StoredSize + x.KernelSize + x.DriversSize; all > 0 {
+				vv.Part = min(float64(vv.New)/float64(all), 1)
+			}
 			iv.Versions = append(iv.Versions, vv)
 		}
 		v.Images = append(v.Images, iv)
 	}
 	return view{template: "images.html", title: "Images", live: "tick=1", data: v}, nil
+}
+
+// groupsShown is how many groups of a version are named.
+const groupsShown = 4
+
+// groupsOf are the groups among what holds a version.
+func groupsOf(inUse []string) []string {
+	var out []string
+	for _, use := range inUse {
+		if g, ok := strings.CutPrefix(use, "group "); ok {
+			out = append(out, g)
+		}
+	}
+	if more := len(out) - groupsShown; more > 0 {
+		out = append(out[:groupsShown], plural(more, "group")+" more")
+	}
+	return out
 }
 
 // slower is which versions of an image boot more slowly than those before them. Without an answer the rest is still worth seeing.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,11 +80,17 @@ type stormView struct {
 	Skipped  int // boots that have no line: there are too many
 	Height   int
 	Ticks    []tick
+	Come     int    // that came up
 	Up       string // how many are up over time, as the points of a line
+	Curves   curves // what servers moved
+	Feed     feedView
 	Parts    []partRow
 	Sources  []source
 	FromPeer float64
 	Slowest  []api.PastBoot
+
+	total time.Duration
+	ups   []time.Duration // when each was up, in order
 }
 
 // stormLine is one boot: where it is in firmware, initramfs and image.
@@ -112,44 +119,76 @@ const (
 )
 
 func (d *Dashboard) stormPage(r *http.Request) (view, error) {
+	after := d.Feed.Last()
 	q := r.URL.Query()
 	since, err1 := time.Parse(time.RFC3339Nano, q.Get("since"))
 	until, err2 := time.Parse(time.RFC3339Nano, q.Get("until"))
 	if err1 != nil || err2 != nil {
 		return view{}, api.NewError(api.BadRequest, "A storm is named by its first and its last start.", "The page of boots lists them.")
 	}
-	past, err := d.API.History(r.Context(), api.HistoryQuery{Since: since, Until: until, Limit: 10_000})
+	past, err := d.API.History(r.Context(), api.HistoryQuery{Since: since, Until: until.Add(stormGoesOn), Limit: 10_000})
 	if err != nil {
 		return view{}, err
 	}
-	if len(past) == 0 {
+	boots := stormOf(oldestFirst(past), until)
+	if len(boots) == 0 {
 		return view{}, api.NewError(api.NotFound, "No boot of that time is kept.", "The page of boots lists what is.")
 	}
-	return view{template: "storm.html", title: "Storm", data: newStorm(oldestFirst(past))}, nil
+	v := newStorm(boots)
+	samples, err := d.API.HistorySamples(r.Context(), v.Started, v.Started.Add(min(v.total, stormLongest)))
+	if err != nil {
+		return view{}, err
+	}
+	told, err := d.API.HistorySenders(r.Context(), v.Started.Add(-stormGap), boots[len(boots)-1].Started.Add(stormGap))
+	if err != nil {
+		return view{}, err
+	}
+	v.Curves, v.Feed = newCurves(samples, v.Started, v.total, v.ups), newFeed(told, boots)
+	page := view{template: "storm.html", title: "Storm", data: v}
+	if d.Now().Sub(boots[len(boots)-1].Started) < stormGoesOn {
+		page.live = url.Values{"boots": {"1"}, "tick": {"1"}, "after": {strconv.FormatInt(after, 10)}}.Encode()
+	}
+	return page, nil
+}
+
+// For how long after its last start a storm may still change, and how long one is, at most, of which samples are shown.
+const (
+	stormGoesOn  = 30 * time.Minute
+	stormLongest = 23 * time.Hour
+)
+
+// stormOf are the boots that began until a moment, and those that began close after them: a storm may go on while it is looked at.
+func stormOf(boots []api.PastBoot, until time.Time) []api.PastBoot {
+	for i, b := range boots {
+		if b.Started.After(until) && (i == 0 || b.Started.Sub(boots[i-1].Started) > stormGap) {
+			return boots[:i]
+		}
+	}
+	return boots
 }
 
 func newStorm(boots []api.PastBoot) stormView {
 	v := stormView{stormRow: sumStorm(boots)}
-	total := max(v.Last, boots[len(boots)-1].Started.Sub(v.Started), time.Second)
-	v.Ticks = ticks(total)
+	v.total = max(v.Last, boots[len(boots)-1].Started.Sub(v.Started), time.Second)
+	v.Ticks = ticks(v.total)
 	bytes, ends := map[string]int64{}, []trace.Ends{}
 	step := (len(boots) + mostLines - 1) / mostLines
-	var ups []time.Duration
 	for i, b := range boots {
 		addBytes(bytes, b.Bytes)
 		at := b.Started.Sub(v.Started)
 		if took, ok := b.Ends[trace.Booted]; ok {
 			ends = append(ends, b.Ends)
-			ups = append(ups, at+took)
+			v.ups = append(v.ups, at+took)
 		}
 		if i%step != 0 {
 			v.Skipped++
 			continue
 		}
-		v.Lines = append(v.Lines, newStormLine(b, at, total, len(v.Lines)*lineHeight))
+		v.Lines = append(v.Lines, newStormLine(b, at, v.total, len(v.Lines)*lineHeight))
 	}
+	slices.Sort(v.ups)
 	v.Height = len(v.Lines) * lineHeight
-	v.Up = upLine(ups, len(boots), total)
+	v.Come, v.Up = len(v.ups), upLine(v.ups, len(boots), v.total)
 	v.Sources, v.FromPeer = sources(bytes), peerShare(bytes)
 	v.Parts = partRows(ends)
 	v.Slowest = slowestBoots(boots)
@@ -179,7 +218,6 @@ func newStormLine(b api.PastBoot, at, total time.Duration, y int) stormLine {
 
 // upLine is how many nodes are up over time, on a field of a thousand by a hundred.
 func upLine(ups []time.Duration, boots int, total time.Duration) string {
-	slices.Sort(ups)
 	var s strings.Builder
 	s.WriteString("0,100")
 	for i, at := range ups {

@@ -17,6 +17,7 @@ func pageFuncs() template.FuncMap {
 	return template.FuncMap{
 		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short, "sources": sources,
 		"share": share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank, "stageText": stageText,
+		"add":      func(a, b int) int { return a + b },
 		"words":    func(all ...string) []string { return all },
 		"shortRef": shortRef, "chance": chance,
 		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood, "rolloutMood": rolloutMood,
@@ -147,7 +148,7 @@ type source struct {
 // sourceTexts are the sources, in the order in which they are shown. What a node counts besides ("pack", "cache", "zero") is how
 // reads were answered, not what was received.
 var sourceTexts = []source{
-	{Name: trace.SourceK, Text: "kernel and initramfs"}, {Name: "server", Text: "server"}, {Name: "peer", Text: "peers"},
+	{Name: trace.SourceK, Text: "kernel and initramfs"}, {Name: "server", Text: "server"}, {Name: "near", Text: "its own place"}, {Name: "peer", Text: "peers"},
 	{Name: "disk", Text: "its own disk"}, {Name: "ram", Text: "its own memory"},
 }
 

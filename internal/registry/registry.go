@@ -32,6 +32,8 @@ type Registry struct {
 	log          *slog.Logger
 	maxEvents    int64
 	maxHistory   int64
+	maxSamples   int64
+	maxFeedings  int64
 	feed         feed
 	closing      sync.Once
 }
@@ -46,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{log: o.Log, maxEvents: o.MaxEvents, maxHistory: MaxHistory}
+	r := &Registry{log: o.Log, maxEvents: o.MaxEvents, maxHistory: MaxHistory, maxSamples: MaxSamples, maxFeedings: MaxFeedings}
 	var err error
 	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ var mainSchema = schema{
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1, eventsStep2, eventsStep3},
+	steps: []string{eventsStep1, eventsStep2, eventsStep3, eventsStep4},
 }
 
 const mainStep1 = `
@@ -201,4 +201,17 @@ INSERT INTO history_mark VALUES (0);
 const eventsStep3 = `
 CREATE TABLE consoles (boot TEXT PRIMARY KEY, updated INTEGER NOT NULL, text BLOB NOT NULL) STRICT;
 CREATE INDEX consoles_updated ON consoles (updated);
+`
+
+const eventsStep4 = `
+CREATE TABLE samples (
+	server TEXT NOT NULL, at INTEGER NOT NULL, width INTEGER NOT NULL, sent INTEGER NOT NULL, read INTEGER NOT NULL, written INTEGER NOT NULL,
+	PRIMARY KEY (server, at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX samples_at ON samples (at);
+
+CREATE TABLE feedings (
+	boot TEXT PRIMARY KEY, started INTEGER NOT NULL, node TEXT NOT NULL, place TEXT NOT NULL, body BLOB NOT NULL
+) STRICT;
+CREATE INDEX feedings_started ON feedings (started);
 `

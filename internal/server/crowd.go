@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -23,13 +24,14 @@ type crowd struct {
 	net.Listener
 	all, each int
 
+	sent  *atomic.Int64 // bytes that went out by its connections
 	mu    sync.Mutex
 	count int
 	peers map[netip.Addr]int
 }
 
-func newCrowd(l net.Listener, all, each int) *crowd {
-	return &crowd{Listener: l, all: all, each: each, peers: make(map[netip.Addr]int)}
+func newCrowd(l net.Listener, all, each int, sent *atomic.Int64) *crowd {
+	return &crowd{Listener: l, all: all, each: each, sent: sent, peers: make(map[netip.Addr]int)}
 }
 
 // Accept returns the next connection within the bounds.
@@ -41,7 +43,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 		}
 		from := remote(conn)
 		if c.enter(from) {
-			return &guest{Conn: conn, leave: sync.OnceFunc(func() { c.leave(from) })}, nil
+			return &guest{Conn: conn, sent: c.sent, leave: sync.OnceFunc(func() { c.leave(from) })}, nil
 		}
 		_ = conn.Close() // it was never used
 	}
@@ -78,6 +80,7 @@ func (c *crowd) leave(from netip.Addr) {
 // guest is a connection that is counted.
 type guest struct {
 	net.Conn
+	sent  *atomic.Int64
 	leave func()
 }
 
@@ -96,12 +99,34 @@ func (g *guest) SyscallConn() (syscall.RawConn, error) {
 	return c.SyscallConn()
 }
 
-// ReadFrom keeps the way open for sendfile(2), which net/http uses for files.
-func (g *guest) ReadFrom(r io.Reader) (int64, error) {
-	if rf, ok := g.Conn.(io.ReaderFrom); ok {
-		return rf.ReadFrom(r)
+// Write counts.
+func (g *guest) Write(b []byte) (int, error) {
+	n, err := g.Conn.Write(b)
+	g.sent.Add(int64(n))
+	return n, err
+}
+
+// sentPart is after how many bytes of a file what was sent is counted: on a slow link a kernel takes many seconds.
+const sentPart = 1 << 20
+
+// ReadFrom keeps the way open for sendfile(2), which net/http uses for files, a part at a time.
+func (g *guest) ReadFrom(r io.Reader) (n int64, err error) {
+	to, ok := g.Conn.(io.ReaderFrom)
+	from, limited := r.(*io.LimitedReader)
+	if !ok || !limited {
+		return io.Copy(struct{ io.Writer }{g}, r)
 	}
-	return io.Copy(struct{ io.Writer }{g.Conn}, r)
+	for from.N > 0 && err == nil {
+		part := &io.LimitedReader{R: from.R, N: min(from.N, sentPart)}
+		var sent int64
+		sent, err = to.ReadFrom(part)
+		g.sent.Add(sent)
+		n, from.N = n+sent, from.N-sent
+		if part.N > 0 { // the file is shorter
+			break
+		}
+	}
+	return n, err
 }
 
 var _ io.ReaderFrom = (*guest)(nil) // without it files are copied by hand

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"pando/internal/api"
 	"pando/internal/dashboard"
@@ -67,7 +68,7 @@ func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 	}
 	err := s.openCertificate()
 	if err == nil {
-		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard)
+		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard, new(atomic.Int64)) // people, not nodes
 	}
 	if err != nil {
 		s.log.Warn("no dashboard: "+err.Error(), "hint", "mend this, name another address with --dashboard, or off")

@@ -1,13 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -254,6 +252,7 @@ func (s *site) populate() (up fleet.BootID) {
 	s.bootMany(1, 8, r, 0.75)
 	s.addImage()
 	s.clock.add(time.Hour)
+	began := s.now()
 	var all []*replayed
 	for i := range byte(24) {
 		n := s.node(i + 1)
@@ -266,6 +265,7 @@ func (s *site) populate() (up fleet.BootID) {
 		p.report(trace.Booted, r.Uptime-time.Duration(i)*100*time.Millisecond)
 		up = p.boot
 	}
+	s.feed(all, began)
 	late := s.node(31)
 	late.brisk = 2
 	p := late.play(r)
@@ -334,6 +334,9 @@ func TestDashboardPages(t *testing.T) {
 		v.accessible(path)
 		v.look(1280, 800, true)
 		v.accessible(path + " in the dark")
+		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
+			t.Errorf("%s is wider than the window", path)
+		}
 		v.look(390, 844, true)
 		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
 			t.Errorf("%s is wider than a phone", path)
@@ -351,10 +354,21 @@ func TestDashboardPages(t *testing.T) {
 		v.open(p[1])
 		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
 		v.keep(p[0])
+		v.looksAsEver(p[0])
 		v.look(1280, 800, true)
 		v.keep(p[0] + "-dark")
+		v.looksAsEver(p[0] + "-dark")
 		v.look(390, 844, false)
 		v.keep(p[0] + "-phone")
+		v.looksAsEver(p[0] + "-phone")
+	}
+	for _, dark := range []bool{false, true} {
+		v.look(1280, 800, dark)
+		v.open(storm)
+		v.run(`document.getElementById("feed").scrollIntoView(), 0`)
+		name := map[bool]string{false: "feed", true: "feed-dark"}[dark]
+		v.keep(name)
+		v.looksAsEver(name)
 	}
 }
 
@@ -446,40 +460,4 @@ func TestDashboardDoor(t *testing.T) {
 	if got := ask(t, "GET", base+"/nodes/node001", cookie, nil); got.status == 200 {
 		t.Error("the session outlives its token")
 	}
-}
-
-// answered is what came back.
-type answered struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// ask sends one request as a browser would, and follows no redirection.
-func ask(t *testing.T, method, url, cookie string, form []byte, header ...string) answered {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(form))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Accept", "text/html")
-	req.Header.Set("Cookie", cookie)
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
-			req.Host = header[i+1]
-		}
-	}
-	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answered{res.StatusCode, res.Header, string(body)}
 }

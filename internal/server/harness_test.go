@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -61,6 +62,8 @@ type site struct {
 	stop  func()
 	cfg   Config
 
+	samples bool // what the server moves is noted, from the next start on: how much that is depends on this machine
+
 	rested chan struct{} // boot packs were looked at, and there is nothing left to look at
 }
 
@@ -96,6 +99,9 @@ func (s *site) start() {
 		s.t.Fatal(err)
 	}
 	srv.neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
+	if !s.samples {
+		srv.sampler.least = math.MaxInt64
+	}
 	srv.packs.idle = func() {
 		select {
 		case s.rested <- struct{}{}:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -63,8 +64,8 @@ func listenError(what, addr string, err error) error {
 // long before it is, and one that is cancelled would go on.
 const unsentMost = 32 << 10
 
-// listenTCP opens a TCP port whose connections end when their peer is gone without a word.
-func listenTCP(ctx context.Context, what, addr string) (net.Listener, error) {
+// listenTCP opens a TCP port whose connections end when their peer is gone without a word. What they send is added to sent.
+func listenTCP(ctx context.Context, what, addr string, sent *atomic.Int64) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) {
@@ -77,7 +78,7 @@ func listenTCP(ctx context.Context, what, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, listenError(what, addr, err)
 	}
-	return newCrowd(l, maxConns, maxConnsPerPeer), nil
+	return newCrowd(l, maxConns, maxConnsPerPeer, sent), nil
 }
 
 func listenUDP(ctx context.Context, what, addr string) (*net.UDPConn, error) {

@@ -33,6 +33,7 @@ func (s *Server) countTFTP(t tftp.Transfer) {
 		outcome = "failed"
 	}
 	s.metrics.TFTP(outcome, t.Bytes)
+	s.sent.Add(max(t.Bytes, 0))
 }
 
 // serveMetrics answers GET /metrics.

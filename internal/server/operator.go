@@ -77,6 +77,8 @@ func (o *operator) operatorList() []operatorRoute {
 		{"GET", "/v1/history", answer(o.listHistory)},
 		{"GET", "/v1/history/figures", answer(o.bootFigures)},
 		{"GET", "/v1/history/compare", answer(o.compareBoots)},
+		{"GET", "/v1/history/samples", answer(o.samples)},
+		{"GET", "/v1/history/senders", answer(o.senders)},
 		{"GET", "/v1/events", answer(o.listEvents)},
 		{"GET", "/v1/events/stream", o.streamEvents},
 		{"GET", "/v1/leases", answer(o.listLeases)},

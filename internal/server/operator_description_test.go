@@ -113,7 +113,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},
-		api.BootComparison{}, api.ComparedBoots{}, api.BootChange{}, api.User{}, api.UserList{}, api.UserCreate{}, api.UserSet{}, api.Audited{}, api.AuditList{},
+		api.BootComparison{}, api.Sample{}, api.Samples{}, api.Sender{}, api.Feeding{}, api.Feedings{}, api.ComparedBoots{}, api.BootChange{}, api.User{}, api.UserList{}, api.UserCreate{}, api.UserSet{}, api.Audited{}, api.AuditList{},
 		api.ConfigList{}, api.ConfigFile{}, api.ConfigSet{}, api.ConfigDelete{}, api.ConfigChange{}, api.NodeConfig{}, api.RenderedFile{},
 		api.SyncRequest{}, api.SyncList{}, api.NodeSync{}, api.SyncedFile{}, api.SecretList{}, fleet.Secret{}, api.SecretSet{}, api.NodeSelection{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)

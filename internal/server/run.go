@@ -66,10 +66,10 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 			s.listeners = nil
 		}
 	}()
-	if l.data, err = listenTCP(ctx, "data path", s.cfg.Data); err != nil {
+	if l.data, err = listenTCP(ctx, "data path", s.cfg.Data, &s.sent); err != nil {
 		return err
 	}
-	if l.control, err = listenTCP(ctx, "control channel", s.cfg.Control); err != nil {
+	if l.control, err = listenTCP(ctx, "control channel", s.cfg.Control, &s.sent); err != nil {
 		return err
 	}
 	s.dataPort, s.controlPort = port(l.data), port(l.control)
@@ -157,6 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
+	start("samples", s.sampler.run)
 	start("rollouts", s.rollouts.run)
 	start("power", s.powers.run)
 	start("journal", journalist{s}.run)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,7 +272,7 @@ func TestCrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newCrowd(inner, 3, 2)
+	l := newCrowd(inner, 3, 2, new(atomic.Int64))
 	defer l.Close()
 	addr := netip.MustParseAddr("127.0.0.1")
 	for i, want := range []bool{true, true, false} {

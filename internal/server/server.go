@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"pando/internal/dhcp"
@@ -60,6 +61,8 @@ type Server struct {
 	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
+	sent        atomic.Int64 // bytes to nodes, by all ways
+	sampler     *sampler
 	swarm       *peer.TrackerServer
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
@@ -133,6 +136,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
+	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
 	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
 		return err
 	}

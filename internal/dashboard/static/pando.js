@@ -148,24 +148,64 @@
 
   // What a tile says, for who points at it.
   let tip = null;
-  const show = (tile) => {
+  const show = (tile, text = tile.getAttribute("aria-label"), at = tile.getBoundingClientRect()) => {
     if (!tip) {
       tip = document.createElement("div");
       tip.className = "tip";
-      tip.setAttribute("aria-hidden", "true"); // the tile itself says it
+      tip.setAttribute("aria-hidden", "true"); // the tile itself says it, or a table
       body.append(tip);
     }
     tip.owner = tile;
-    tip.textContent = tile.getAttribute("aria-label");
+    tip.textContent = text;
     tip.hidden = false;
-    const at = tile.getBoundingClientRect(), me = tip.getBoundingClientRect();
+    const me = tip.getBoundingClientRect();
     tip.style.left = Math.max(8, Math.min(at.left + at.width / 2 - me.width / 2, innerWidth - me.width - 8)) + scrollX + "px";
     tip.style.top = (at.top > me.height + 12 ? at.top - me.height - 8 : at.bottom + 8) + scrollY + "px";
   };
   const hide = () => { if (tip) { tip.hidden = true; tip.owner = null; } };
-  const over = (e) => { const t = e.target.closest && e.target.closest(".t"); t ? show(t) : hide(); };
+  const over = (e) => {
+    const t = e.target.closest && e.target.closest(".t");
+    if (t) show(t);
+    else if (!e.target.closest || !e.target.closest("[data-tips], [data-feed]")) hide();
+  };
   document.addEventListener("pointerover", over);
   document.addEventListener("focusin", over);
+
+  // A storm's curves and who fed whom, for who points at them. Both are tables, too.
+  const told = (el, key) => el.told && el.told.raw === el.dataset[key] ? el.told.all : (el.told = { raw: el.dataset[key], all: JSON.parse(el.dataset[key]) }).all;
+  const spot = (e) => new DOMRect(e.clientX, e.clientY - 6, 0, 12);
+  const size = (kB) => kB < 1000 ? kB + " kB" : (kB / 1000).toFixed(1) + " MB";
+  const clock = (e, storm) => {
+    const tips = told(storm, "tips"), box = storm.getBoundingClientRect(), x = e.clientX - box.left;
+    const n = Math.min(tips.length - 1, Math.floor(x / box.width * tips.length));
+    if (n < 0) return;
+    let line = storm.querySelector(".now");
+    if (!line) {
+      line = document.createElement("div");
+      line.className = "now";
+      storm.append(line);
+    }
+    line.style.left = x + "px";
+    if (!e.target.closest(".lines")) show(storm, tips[n], spot(e));
+  };
+  const cell = (e, svg) => {
+    const t = told(svg, "feed"), at = new DOMPoint(e.clientX, e.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const y = Math.floor(at.y), x = Math.floor(at.x) - t.left, cross = svg.querySelector(".cross"), rows = t.names.length;
+    const inside = y >= 0 && y < rows && at.x >= 0;
+    cross.setAttribute("d", inside ? "M0 " + y + "H" + (t.left + rows) + "v1H0z" + (x >= 0 && x < rows ? "M" + (t.left + x) + " 0v" + rows + "h1V0z" : "") : "");
+    if (!inside) { hide(); return; }
+    if (x < 0) { show(svg, t.names[y] + ": " + size(t.server[y]) + " from the server", spot(e)); return; }
+    const row = t.rows[y], from = Math.min(x, rows);
+    let kB = 0;
+    for (let i = 0; i < row.length; i += 2) if (row[i] === from) kB = row[i + 1];
+    show(svg, t.names[y] + ": " + (kB ? size(kB) : "nothing") + " from " + (from === rows ? "nodes that were up before" : t.names[from]), spot(e));
+  };
+  document.addEventListener("pointermove", (e) => {
+    const storm = e.target.closest && e.target.closest("[data-tips]"), svg = e.target.closest && e.target.closest("[data-feed]");
+    if (storm) clock(e, storm);
+    else if (svg) cell(e, svg);
+    else if (tip && tip.owner && tip.owner.dataset && (tip.owner.dataset.tips || tip.owner.dataset.feed)) hide();
+  });
 
   prepare();
   if (query) {

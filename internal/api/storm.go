@@ -1,0 +1,55 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Sample is what one server moved in a while.
+type Sample struct {
+	Server  string        `json:"server"`
+	At      time.Time     `json:"at"`      // when the while began
+	Width   time.Duration `json:"width"`   // how long it was: a second; more when it is long ago
+	Sent    int64         `json:"sent"`    // bytes to nodes
+	Read    int64         `json:"read"`    // bytes that the server had its disks read
+	Written int64         `json:"written"` // and write
+}
+
+// Samples answers GET /v1/history/samples: oldest first, and only of times in which nodes were sent something.
+type Samples struct {
+	Samples []Sample `json:"samples"`
+}
+
+// Feeding is who sent a boot its root, as its node counted until the boot was over.
+type Feeding struct {
+	Boot  fleet.BootID `json:"boot"`
+	Node  string       `json:"node"`
+	Place string       `json:"place,omitempty"` // its rack, switch or room, or else its group
+	From  []Sender     `json:"from"`            // who sent most first
+}
+
+// Sender is one who sent a boot bytes of its root. With neither name it is several peers together.
+type Sender struct {
+	Node  string `json:"node,omitempty"`  // a peer
+	Other string `json:"other,omitempty"` // a server or bucket by host and port, or a peer that is no node of this site
+	Bytes int64  `json:"bytes"`
+}
+
+// Feedings answers GET /v1/history/senders, in the order in which boots started.
+type Feedings struct {
+	Boots []Feeding `json:"boots"`
+}
+
+// HistorySamples tells what servers moved between two moments.
+func (c *Client) HistorySamples(ctx context.Context, since, until time.Time) ([]Sample, error) {
+	s, err := get[Samples](ctx, c, "/v1/history/samples", HistoryQuery{Since: since, Until: until}.values())
+	return s.Samples, err
+}
+
+// HistorySenders tells who sent boots that started between two moments their roots, of 10,000 boots at most.
+func (c *Client) HistorySenders(ctx context.Context, since, until time.Time) ([]Feeding, error) {
+	f, err := get[Feedings](ctx, c, "/v1/history/senders", HistoryQuery{Since: since, Until: until}.values())
+	return f.Boots, err
+}

@@ -1,0 +1,143 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"pando/internal/api"
+)
+
+// feedView is who fed whom in a storm.
+type feedView struct {
+	Boots    int     // that told who sent them their roots
+	Roots    float64 // how often the server sent the root, in average roots
+	FromNear float64 // share of what nodes sent that stayed in its place
+	Best     *feeder // the node that gave most
+	Places   []placeRow
+	Nodes    []feeder
+	Matrix   *matrix // nil: no node took anything from another
+}
+
+// feeder is one node: what it took, and what it gave.
+type feeder struct {
+	Name, Place         string
+	Server, Peers, Gave int64
+	Cache               int64 // from its own disk and memory
+	Most                []api.Sender
+	from                []api.Sender
+}
+
+// placeRow is what the nodes of one place took, by how far it came.
+type placeRow struct {
+	Name    string
+	Nodes   int
+	Sources []source
+}
+
+// newFeed puts accounts of boots together.
+func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
+	var v feedView
+	v.Nodes = feedersOf(told, boots)
+	v.Boots = len(v.Nodes)
+	at := map[string]int{}
+	for i, n := range v.Nodes {
+		at[n.Name] = i
+	}
+	var server, peers, near int64
+	for _, n := range v.Nodes {
+		server, peers = server+n.Server, peers+n.Peers
+		for _, s := range n.from {
+			if i, ok := at[s.Node]; ok && s.Node != "" {
+				v.Nodes[i].Gave += s.Bytes
+				if v.Nodes[i].Place == n.Place {
+					near += s.Bytes
+				}
+			}
+		}
+	}
+	if sum := server + peers; sum > 0 {
+		v.Roots = float64(server) * float64(v.Boots) / float64(sum)
+	}
+	if peers > 0 {
+		v.FromNear = float64(near) / float64(peers)
+		best := slices.MaxFunc(v.Nodes, func(a, b feeder) int { return cmp.Compare(a.Gave, b.Gave) })
+		if best.Gave > 0 {
+			v.Best = &best
+		}
+		v.Matrix = newMatrix(v.Nodes, at)
+	}
+	v.Places = placesOf(v.Nodes, at)
+	return v
+}
+
+// feedersOf are the nodes of a storm that told who sent them their roots, those of one place together.
+func feedersOf(told []api.Feeding, boots []api.PastBoot) []feeder {
+	by := map[string]api.PastBoot{}
+	for _, b := range boots {
+		by[string(b.ID)] = b
+	}
+	var out []feeder
+	for _, f := range told {
+		b, ok := by[string(f.Boot)]
+		if !ok {
+			continue
+		}
+		n := feeder{Name: f.Node, Place: f.Place, Cache: b.Bytes["disk"] + b.Bytes["ram"], from: f.From}
+		for _, s := range f.From {
+			if isPeer(s) {
+				n.Peers += s.Bytes
+				if len(n.Most) < 3 && s.Node != "" {
+					n.Most = append(n.Most, s)
+				}
+			} else {
+				n.Server += s.Bytes
+			}
+		}
+		out = append(out, n)
+	}
+	slices.SortStableFunc(out, func(a, b feeder) int {
+		return cmp.Or(strings.Compare(a.Place, b.Place), strings.Compare(a.Name, b.Name))
+	})
+	return slices.CompactFunc(out, func(a, b feeder) bool { return a.Name == b.Name }) // it booted twice: the first counts
+}
+
+// isPeer tells nodes from servers and buckets. Several senders together are peers: a node knows few servers.
+func isPeer(s api.Sender) bool {
+	return s.Node != "" || s.Other == "" || strings.HasPrefix(s.Other, "node at ")
+}
+
+// placesOf sums up by place, nothing when there is one only.
+func placesOf(nodes []feeder, at map[string]int) []placeRow {
+	var out []placeRow
+	var bytes []map[string]int64
+	for _, n := range nodes {
+		if len(out) == 0 || out[len(out)-1].Name != n.Place {
+			out, bytes = append(out, placeRow{Name: n.Place}), append(bytes, map[string]int64{})
+		}
+		last := len(out) - 1
+		out[last].Nodes++
+		b := bytes[last]
+		b["server"] += n.Server
+		b["disk"] += n.Cache
+		for _, s := range n.from {
+			if i, ok := at[s.Node]; ok && nodes[i].Place == n.Place {
+				b["near"] += s.Bytes
+			} else if isPeer(s) {
+				b["peer"] += s.Bytes
+			}
+		}
+	}
+	for i := range out {
+		out[i].Sources = sources(bytes[i])
+		for j, s := range out[i].Sources {
+			if s.Name == "peer" {
+				out[i].Sources[j].Text = "elsewhere"
+			}
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// MaxFeedings is of how many boots is kept who sent them their roots: 50 MB with thirty senders each. The oldest go first.
+const MaxFeedings = 50_000
+
+// Feeding is who sent a boot its root, as its node counted until the boot was over.
+type Feeding struct {
+	Boot    fleet.BootID
+	Node    string
+	Place   string // its rack or switch, or else its group, then
+	Started time.Time
+	From    []Sender
+}
+
+// Sender is one who sent a boot bytes of its root.
+type Sender struct {
+	Node  string `json:"node,omitempty"`  // a peer
+	Other string `json:"other,omitempty"` // a server or bucket by its host, or the address of a peer whose name is not known; both empty: several
+	Bytes int64  `json:"bytes"`
+}
+
+// PutFeeding records who fed a boot. Only the first account of a boot counts: later ones are of a node that is used.
+func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
+	body, err := json.Marshal(f.From)
+	if err != nil {
+		return fmt.Errorf("encode senders of boot %s: %w", f.Boot, err)
+	}
+	err = r.events.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO feedings (boot, started, node, place, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot) DO NOTHING`,
+			string(f.Boot), stamp(f.Started), f.Node, f.Place, body)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM feedings WHERE started < (SELECT started FROM feedings ORDER BY started DESC LIMIT 1 OFFSET ?)`, r.maxFeedings-1)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("record senders of boot %s: %w", f.Boot, err)
+	}
+	return nil
+}
+
+// Feedings returns who fed the boots that started in a time, oldest first, at most so many.
+func (r *Registry) Feedings(ctx context.Context, since, until time.Time, limit int) ([]Feeding, error) {
+	rows, err := r.events.read.QueryContext(ctx, `SELECT boot, started, node, place, body FROM feedings WHERE started >= ? AND started <= ?
+		ORDER BY started, boot LIMIT ?`, stamp(since), stamp(until), limit)
+	if err != nil {
+		return nil, fmt.Errorf("read senders: %w", err)
+	}
+	defer rows.Close()
+	var out []Feeding
+	for rows.Next() {
+		var f Feeding
+		var started int64
+		var body []byte
+		err := rows.Scan(&f.Boot, &started, &f.Node, &f.Place, &body)
+		if err == nil {
+			err = json.Unmarshal(body, &f.From)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read senders: %w", err)
+		}
+		f.Started = unstamp(started)
+		out = append(out, f)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read senders: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,202 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// costBoots is how many boots BenchmarkCostOfWatching measures each way.
+const costBoots = 100
+
+// playTask is what the process that plays nodes is told: to say hello for some boots, and to tell what nodes tell.
+type playTask struct {
+	URL   string
+	Key   ed25519.PublicKey
+	Boots []playBoot
+}
+
+type playBoot struct {
+	Hello   api.HelloRequest
+	Reports []api.ReportRequest
+}
+
+// playDone is what it took.
+type playDone struct {
+	CPU   time.Duration
+	Bytes int64 // sent, with TLS
+}
+
+// BenchmarkCostOfWatching measures what it costs that boots are watched: nodes that say hello and what they must, beside nodes that tell
+// all, one report an event and three statuses, which is more than real ones, to a server that keeps the events, the history, the
+// metrics, the console and the samples, and with ten browsers on the map. Nodes are a process of their own.
+func BenchmarkCostOfWatching(b *testing.B) {
+	s, base, token := startDashboard(b)
+	s.addImage()
+	r := readRecorded(b)
+	in := ask(b, "POST", base+"/login", "", []byte("to=/&token="+token))
+	cookie, _, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
+	for b.Loop() {
+		silent, node0 := s.played(r, false)
+		told, node1 := s.played(r, true)
+		c := startChild(b, "watchers", watchTask{base + "/live?fleet=1", cookie, 10})
+		var there watchDone
+		c.hear(&there)
+		watched, _ := s.played(r, true)
+		c.end()
+		boot := bootTime(r)
+		each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 / costBoots }
+		b.ReportMetric(each(silent), "server-ms-silent")
+		b.ReportMetric(each(told), "server-ms-told")
+		b.ReportMetric(each(watched), "server-ms-watched")
+		b.ReportMetric(each(node1.CPU-node0.CPU), "node-ms")
+		b.ReportMetric(float64(node1.Bytes-node0.Bytes)/costBoots, "bytes-up")
+		b.ReportMetric(float64(bytesRead(r))/1e6, "MB-of-the-boot")
+		b.ReportMetric(boot.Seconds(), "s-of-the-boot")
+		b.ReportMetric(100*each(watched-silent)/float64(boot.Milliseconds()), "%-server-of-boot")
+		b.ReportMetric(100*each(node1.CPU-node0.CPU)/float64(boot.Milliseconds()), "%-node-of-boot")
+		b.ReportMetric(100*float64(node1.Bytes-node0.Bytes)/costBoots/float64(bytesRead(r)), "%-up-of-bytes")
+	}
+}
+
+// bootTime is how long the recorded boot took from init to booted.
+func bootTime(r recorded) (took time.Duration) {
+	for _, e := range r.Events {
+		if e.Stage == trace.Booted && e.Kind == trace.End {
+			took = e.Offset
+		}
+	}
+	return took
+}
+
+// bytesRead is what the recorded boot received of its root.
+func bytesRead(r recorded) int64 { return r.Status.Bytes["server"] + r.Status.Bytes["peer"] }
+
+// played has nodes boot from hello on, and returns what this process used and what theirs did. What firmware and loader do is not in it.
+func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
+	s.t.Helper()
+	task := playTask{URL: fmt.Sprintf("https://127.0.0.1:%d", s.controlPort), Key: s.keys.ServerPublic()}
+	for i := range byte(costBoots) {
+		n := s.node(i + 1)
+		n.fast = true
+		cfg := n.load()
+		n.http.CloseIdleConnections() // one address has room for so many
+		p := playBoot{Hello: helloOf(cfg)}
+		p.Hello.Hardware = r.Hardware
+		if telling {
+			p.Reports = reportsOf(r, cfg)
+		}
+		task.Boots = append(task.Boots, p)
+	}
+	s.settled()
+	s.clock.add(r.Uptime)
+	c := startChild(s.t, "nodes", task)
+	var done playDone
+	c.hear(&done) // it is there
+	begun := cpuTime(s.t)
+	c.tell("go")
+	c.hear(&done)
+	s.settled()
+	used := cpuTime(s.t) - begun
+	c.end()
+	s.clock.add(time.Hour)
+	return used, done
+}
+
+// reportsOf is the recorded boot in small reports.
+func reportsOf(r recorded, cfg api.BootConfig) []api.ReportRequest {
+	var out []api.ReportRequest
+	for i, e := range r.Events {
+		report := api.ReportRequest{Boot: cfg.Boot, Uptime: max(e.Offset, time.Second), Events: []trace.Event{e}}
+		if i > len(r.Events)-4 {
+			status := r.Status
+			report.Status = &status
+		}
+		out = append(out, report)
+	}
+	out[len(out)-1].Status.Fed = map[string]int64{"http://127.0.0.1:8480": 4e6, "10.0.0.7": 6e6, "10.0.0.8": 6e6}
+	out[2].Console = strings.Repeat("[    1.234567] a line of the kernel's log, as long as they are\n", 60)
+	return out
+}
+
+// playAll is the process that plays nodes, each with connections of its own.
+func playAll(t *testing.T, in *bufio.Reader) {
+	d := json.NewDecoder(in)
+	var task playTask
+	if err := d.Decode(&task); err != nil {
+		t.Fatal(err)
+	}
+	if err := answerParent(playDone{}); err != nil {
+		t.Fatal(err)
+	}
+	var word string
+	if err := d.Decode(&word); err != nil {
+		t.Fatal(err)
+	}
+	begun := cpuTime(t)
+	var sent atomic.Int64
+	for _, b := range task.Boots {
+		transport := &http.Transport{TLSClientConfig: api.PinnedTLS(task.Key), DialContext: countDials(&sent)}
+		client := &http.Client{Transport: transport}
+		var session api.HelloResponse
+		playPost(t, client, task.URL+"/v1/node/hello", "", b.Hello, &session)
+		for _, r := range b.Reports {
+			playPost(t, client, task.URL+"/v1/node/events", "Bearer "+session.Session, r, nil)
+		}
+		transport.CloseIdleConnections()
+	}
+	if err := answerParent(playDone{cpuTime(t) - begun, sent.Load()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func playPost(t *testing.T, client *http.Client, url, authorization string, in, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && out != nil {
+		err = json.Unmarshal(answer, out)
+	}
+	if err != nil || res.StatusCode/100 != 2 {
+		t.Fatalf("%s: %s %s %v", url, res.Status, answer, err)
+	}
+}
+
+// countDials counts what connections send.
+func countDials(sent *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &guest{Conn: c, sent: sent, leave: func() {}}, nil
+	}
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// TestEveryPageIsLive: on each page something that happens is seen without a reload. The map, rollouts and storms have tests of their own.
+func TestEveryPageIsLive(t *testing.T) {
+	s, base, token := startDashboard(t)
+	s.addImage()
+	r := readRecorded(t)
+	s.node(1).replay(r, trace.Booted)
+	p := s.node(2).play(r)
+	p.report(trace.Manifest, time.Second)
+	s.settled()
+	v := startBrowser(t, base)
+	v.login(token)
+	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	text := func(s string) string { return fmt.Sprintf(`document.body.innerText.includes(%q)`, s) }
+	for _, x := range []struct {
+		path, before string
+		happens      func() error
+		after        string
+	}{
+		{"/boots/" + string(p.boot), `!` + text("switchroot"), func() error { p.report(trace.SwitchRoot, r.Uptime); return nil }, text("switchroot")},
+		{"/nodes/node002", text("booting"), func() error { p.report(trace.Booted, r.Uptime); return nil }, text("booted in")},
+		{"/boots", `document.querySelectorAll("table.boots tbody tr").length === 2`, func() error { s.node(3).replay(r, trace.Hello); return nil },
+			`document.querySelectorAll("table.boots tbody tr").length === 3`},
+		{"/swarm", text("2\u00a0nodes") + `||` + text("3\u00a0nodes"), func() error { s.node(4).replay(r, trace.Booted); return nil }, text("4\u00a0nodes")},
+		{"/images", `document.querySelectorAll("#images tbody tr").length === 1`, func() error {
+			s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "another"} })
+			s.node(5).replay(r, trace.Booted)
+			return nil
+		}, `document.querySelectorAll("#images tbody tr").length === 2`},
+		{"/health", `!` + text("Group empty has"), func() error {
+			if _, err := client.CreateGroup(t.Context(), fleet.Group{Name: "empty"}); err != nil {
+				return err
+			}
+			empty := "empty"
+			if _, err := client.SetNodes(t.Context(), api.NodeSet{Select: "node001", Group: &empty}); err != nil {
+				return err
+			}
+			s.node(6).replay(r, trace.Hello)
+			return nil
+		}, text("Group empty has")},
+		{"/?select=" + url.QueryEscape("node00[1-9]"), `document.querySelectorAll(".t").length === 6`, func() error { s.node(7).replay(r, trace.Booted); return nil },
+			`document.querySelectorAll(".t").length === 7`},
+	} {
+		v.open(x.path)
+		v.until(`document.getElementById("pulse").textContent === "live"`)
+		v.until(x.before)
+		v.run(`window.sameDocument = true`)
+		if err := x.happens(); err != nil {
+			t.Fatalf("%s: %v", x.path, err)
+		}
+		v.until(x.after)
+		if v.run(`window.sameDocument`) != "true" {
+			t.Errorf("%s was loaded anew", x.path)
+		}
+		v.quiet(x.path)
+	}
+}
+
+// TestDashboardOutlivesARestart: while the server is away a page says so, and shows what it knew; when the server is back, on the same
+// port and with the same record, the page is live again, has what happened meanwhile, and was not loaded anew.
+func TestDashboardOutlivesARestart(t *testing.T) {
+	s, base, token := startDashboard(t)
+	s.addImage()
+	r := readRecorded(t)
+	s.node(1).replay(r, trace.Booted)
+	p := s.node(2).play(r)
+	p.report(trace.Manifest, time.Second)
+	v := startBrowser(t, base)
+	v.login(token)
+	live := `document.getElementById("pulse").textContent === "live"`
+	tile := func(n int, look string) string {
+		return fmt.Sprintf(`(document.getElementById("n-node%03d") || {className: ""}).className.includes(%q)`, n, look)
+	}
+	v.until(live + ` && ` + tile(2, "booting"))
+	v.run(`window.sameDocument = true`)
+	for round := range 2 {
+		s.stop()
+		v.until(`document.getElementById("pulse").textContent.startsWith("no answer since") && document.getElementById("pulse").className === "pulse off"`)
+		if v.run(tile(1, "booted")) != "true" {
+			t.Error("what was known is not shown while the server is away")
+		}
+		s.start()
+		// It happens before the page may have found the server again, and nobody tells it twice.
+		if round == 0 {
+			p.report(trace.Booted, r.Uptime)
+			v.until(tile(2, "booted"))
+		} else {
+			s.node(3).replay(r, trace.Booted)
+			v.until(tile(3, "booted"))
+			v.until(`document.querySelector('[data-count="booted"]').textContent === "3"`)
+		}
+		v.until(live)
+		if v.run(`window.sameDocument`) != "true" {
+			t.Error("the page was loaded anew")
+		}
+	}
+	for _, problem := range v.Problems() {
+		t.Logf("while the server was away: %s", problem)
+	}
+	v.open("/boots")
+	v.quiet("after two restarts")
+}

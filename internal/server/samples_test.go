@@ -1,0 +1,143 @@
+package server
+
+import (
+	"crypto/rand"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// TestSampler: samples begin with the first second in which much is sent, go on for a while after, and cost nothing otherwise.
+func TestSampler(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 300, time.UTC)
+	s := &sampler{name: "a", least: sampleLeast}
+	var m moved
+	var got []registry.Sample
+	for i := range 60 {
+		switch {
+		case i == 10 || i == 12:
+			m.sent += 1e6
+			m.read += 4096
+		default:
+			m.sent += 1000 // signs of life
+		}
+		got = append(got, s.step(at.Add(time.Duration(i)*time.Second), m)...)
+	}
+	if len(got) != 17 || s.batch != nil {
+		t.Fatalf("%d samples, and %d wait", len(got), len(s.batch))
+	}
+	first := registry.Sample{Server: "a", At: at.Add(10 * time.Second).Truncate(time.Second), Width: time.Second, Sent: 1e6, Read: 4096}
+	if got[0] != first || got[1].Sent != 1000 || got[2].Sent != 1e6 {
+		t.Errorf("samples %+v", got[:3])
+	}
+}
+
+// TestGuestCounts: a file that is sent is counted part by part, whichever way it takes, and arrives whole.
+func TestGuestCounts(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent atomic.Int64
+	l := newCrowd(inner, 10, 10, &sent)
+	defer l.Close()
+	const size = 5<<20 + 7
+	path := filepath.Join(t.TempDir(), "file")
+	data := make([]byte, size)
+	if _, err := rand.Read(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		f, err := os.Open(path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		_, _ = c.Write([]byte("head"))
+		_, _ = c.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size})
+		_, _ = c.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size}) // it is at its end
+	}()
+	c, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	half := make([]byte, 3<<20)
+	if _, err := io.ReadFull(c, half); err != nil || sent.Load() < 1<<20 {
+		t.Errorf("after 3 MiB %d bytes are counted, %v", sent.Load(), err)
+	}
+	rest, err := io.ReadAll(c)
+	if got := append(half, rest...); err != nil || string(got) != "head"+string(data) {
+		t.Errorf("%d bytes arrived, %v", len(half)+len(rest), err)
+	}
+	if sent.Load() != size+4 {
+		t.Errorf("%d bytes are counted", sent.Load())
+	}
+}
+
+// TestWhoFedWhom: what a node says of its senders is kept under their names, once for a boot, and what the server moved is told.
+func TestWhoFedWhom(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.stop()
+	s.samples = true
+	s.start()
+	r := readRecorded(t)
+	first, second := s.nodeAt(1, netip.MustParseAddr("127.0.0.11")), s.nodeAt(2, netip.MustParseAddr("127.0.0.12"))
+	first.replay(r, trace.Booted)
+	p := second.play(r)
+	s.clock.add(r.Uptime)
+	p.Status.Fed = map[string]int64{first.addr.String(): 700, "http://10.0.0.1:8480": 300, "10.9.9.9": 5, "": 1}
+	p.report(trace.Booted, r.Uptime)
+	p.Status.Fed = map[string]int64{"10.9.9.9": 99}
+	p.report(trace.Booted, r.Uptime)
+	c := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	since, until := s.now().Add(-time.Hour), s.now()
+	got, err := c.HistorySenders(t.Context(), since, until)
+	if err != nil || len(got) != 1 || got[0].Node != "node002" || got[0].Place != "default" || len(got[0].From) != 4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, want := range []api.Sender{{Node: "node001", Bytes: 700}, {Other: "10.0.0.1:8480", Bytes: 300}, {Other: "node at 10.9.9.9", Bytes: 5}, {Bytes: 1}} {
+		if got[0].From[i] != want {
+			t.Errorf("sender %+v, want %+v", got[0].From[i], want)
+		}
+	}
+	if s.sent.Load() < 300_000 {
+		t.Errorf("two nodes were sent %d bytes, kernels among them", s.sent.Load())
+	}
+	sent := int64(0)
+	for deadline := time.Now().Add(time.Minute); sent < 300_000 && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond) // some seconds are recorded together
+		samples, err := c.HistorySamples(t.Context(), since, s.now().Add(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = 0
+		for _, x := range samples {
+			sent += x.Sent
+		}
+	}
+	if sent < 300_000 || sent > s.sent.Load() {
+		t.Errorf("samples of %d bytes, %d were sent", sent, s.sent.Load())
+	}
+	if _, err := c.HistorySamples(t.Context(), since.Add(-30*time.Hour), until); !api.IsCode(err, api.BadRequest) {
+		t.Errorf("a month of samples: %v", err)
+	}
+}
