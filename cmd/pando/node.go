@@ -15,7 +15,7 @@ import (
 func (a *app) nodeCommand() *cobra.Command {
 	return noun("node", "Machines that boot from here",
 		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeApprove(), a.nodeIdentity(), a.nodeCache(),
-		a.nodeState(), a.nodePower(), a.nodeReboot(), a.nodeStage(), a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword))
+		a.nodeState(), a.nodeLogs(), a.nodePower(), a.nodeReboot(), a.nodeStage(), a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword))
 }
 
 func (a *app) nodeList() *cobra.Command {

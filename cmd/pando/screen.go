@@ -54,8 +54,8 @@ func drawn(lines []string, width, height int) string {
 	return b.String()
 }
 
-// harmless is text without what could steer a terminal: much of what is shown was said by nodes.
-func harmless(s string) string {
+// oneLine is text without line breaks and what else could steer a terminal: much of what is shown was said by nodes.
+func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
 			return ' '
@@ -64,9 +64,9 @@ func harmless(s string) string {
 	}, s)
 }
 
-// cut is harmless text in at most n columns of a terminal; some letters take two.
+// cut is text on one line in at most n columns of a terminal; some letters take two.
 func cut(s string, n int) string {
-	s = harmless(s)
+	s = oneLine(s)
 	if runewidth.StringWidth(s) <= n {
 		return s
 	}

@@ -38,6 +38,8 @@ type serveFlags struct {
 	openid              openidFlags
 	logFormat           string
 	netconsole          string
+	logs                string
+	logsSize, logsNode  *quantity
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -58,6 +60,10 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.dashboardName, "dashboard-name", "", "name of this server in browsers, for its own certificate (default: its host name and addresses)")
 	f.openid.add(fl)
 	fl.StringVar(&f.netconsole, "netconsole", "off", "UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off")
+	f.logsSize, f.logsNode = newSize(0), newSize(0)
+	fl.StringVar(&f.logs, "logs", server.LogsAuto, "keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where systemd-journal-remote is installed here")
+	fl.Var(f.logsSize, "logs-size", "disk for the journals of all nodes (default 10GiB)")
+	fl.Var(f.logsNode, "logs-node-size", "and for those of one node (default 256MiB)")
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
@@ -128,7 +134,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		Netconsole: f.netconsole, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
+		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.n, LogsNodeSize: f.logsNode.n, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
 		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {

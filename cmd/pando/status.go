@@ -98,7 +98,7 @@ func statusTrouble(s api.Status) (out []string) {
 	out = append(out, fmt.Sprintf("%d failed:", s.Failed))
 	shown := s.Trouble[:min(len(s.Trouble), statusFaults)]
 	for _, b := range shown {
-		out = append(out, "  "+bootOwner(b)+" "+harmless(b.Fault.Text), "    to do: "+harmless(b.Fault.Do))
+		out = append(out, "  "+bootOwner(b)+" "+oneLine(b.Fault.Text), "    to do: "+oneLine(b.Fault.Do))
 	}
 	if more := s.Failed - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("  and %d more: pando boot list --failed", more))

@@ -137,7 +137,7 @@ func eventText(e trace.Event) string {
 	if e.Hint != "" {
 		s += " (" + e.Hint + ")"
 	}
-	return strings.TrimRight(harmless(s), " ")
+	return strings.TrimRight(oneLine(s), " ")
 }
 
 // watchTable draws the table until ctx ends. The terminal's cursor comes back whatever happens, and a server

@@ -105,6 +105,7 @@ type ReportRequest struct {
 	Status *NodeStatus   `json:"status,omitempty"`
 
 	Console string `json:"console,omitempty"` // the end of the kernel's log, with the failure of a stage
+	Pstore  string `json:"pstore,omitempty"`  // what the kernel of the machine's last boot left when it gave up, as pstore has it
 }
 
 // NodeStatus is what the running node proves and measures; the latest one is kept.

@@ -131,6 +131,7 @@ func (a *agent) run(ctx context.Context) {
 			continue // for the next boot
 		}
 		a.leftover()
+		a.pstore(ctx)
 		a.marks()
 		a.status(ctx)
 		a.sendReads(ctx)
@@ -194,7 +195,11 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 	for i := range events {
 		events[i].Boot = a.self().Boot // those of before a server answered have none
 	}
-	req := api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status}
+	return a.say(ctx, api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status})
+}
+
+// say sends a report, and begins what the server asks for in its answer.
+func (a *agent) say(ctx context.Context, req api.ReportRequest) error {
 	var answer api.ReportResponse
 	err := a.control.call(ctx, "/v1/node/events", "Bearer "+a.self().Session, req, &answer)
 	if err == nil {

@@ -36,6 +36,7 @@ const (
 	leaseName    = "lease.json"
 	eventsName   = "events.json" // what init could not send any more
 	marksName    = "marks"       // one JSON object per line, appended by `pando-init mark`
+	pstoreName   = "pstore"      // what the kernel of the last boot left; the unit pando-pstore puts it there
 	progressName = "agent.json"  // how far the agent has come with marks
 	agentSocket  = "agent.sock"  // a datagram to it makes the agent look at the marks
 )

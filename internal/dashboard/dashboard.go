@@ -41,6 +41,7 @@ type Config struct {
 	Provider Provider // where people log in who have no password here; nil: nowhere
 	Secret   []byte   // makes the codes of sessions; the same after a restart
 	Open     bool     // no login: whoever reaches the port is an operator
+	Journals Journals // nil: none are followed
 	Hosts    []string // names under which it is reached, beside addresses and localhost; "*.example" stands for one more label
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -140,16 +141,20 @@ type trouble struct {
 	Message, Hint string
 }
 
+func troubleOf(err error) trouble {
+	var e *api.Error
+	if errors.As(err, &e) {
+		return trouble{Status: e.Code.Status(), Message: e.Message, Hint: e.Hint}
+	}
+	return trouble{Status: http.StatusInternalServerError, Message: err.Error()}
+}
+
 // refuse answers with a page that says what went wrong and what to do.
 func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody waits for it
 	}
-	t := trouble{Status: http.StatusInternalServerError, Message: err.Error()}
-	var e *api.Error
-	if errors.As(err, &e) {
-		t = trouble{Status: e.Code.Status(), Message: e.Message, Hint: e.Hint}
-	}
+	t := troubleOf(err)
 	if t.Status >= http.StatusInternalServerError {
 		d.Log.Error("request of a browser failed", "method", r.Method, "path", r.URL.Path, "err", err)
 	}

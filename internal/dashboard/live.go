@@ -2,12 +2,14 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"pando/internal/fleet"
@@ -24,7 +26,7 @@ const (
 )
 
 // live is the stream of a page, in the form of server-sent events: "tiles" carries tiles that changed, "counts" how many nodes are
-// in which mood, "stale" says that the live parts of the page are to be asked for again, "beat" that the server is there. The
+// in which mood, "stale" says that the live parts of the page are to be asked for again, "journal" carries lines of a node's journal, "beat" that the server is there. The
 // id of an event is where a browser goes on that lost the connection.
 func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
@@ -41,17 +43,29 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		seq = d.Feed.Last()
 	}
+	if q.Has("journal") && d.Journals != nil {
+		ctx, stop := context.WithCancel(r.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { d.liveJournal(ctx, out, q) })
+		defer wg.Wait()
+		defer stop()
+	}
 	d.liveEvents(r, out, q, seq)
 }
 
 // stream writes server-sent events until that fails.
 type stream struct {
-	w   io.Writer
-	c   *http.ResponseController
+	w io.Writer
+	c *http.ResponseController
+
+	mu  sync.Mutex
 	err error
 }
 
-func (s *stream) send(event, id, data string) {
+// send is false when the browser is gone.
+func (s *stream) send(event, id, data string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err == nil && id != "" {
 		_, s.err = fmt.Fprintf(s.w, "id: %s\n", id)
 	}
@@ -61,6 +75,14 @@ func (s *stream) send(event, id, data string) {
 	if s.err == nil {
 		s.err = s.c.Flush()
 	}
+	return s.err == nil
+}
+
+// open tells whether the browser is there, as far as it is known.
+func (s *stream) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == nil
 }
 
 // liveFleet sends tiles that changed after a revision.
@@ -74,7 +96,7 @@ func (d *Dashboard) liveFleet(r *http.Request, out *stream, m mapOf, rev int64) 
 		out.send("stale", d.board.mark(all.rev), "")
 		rev = all.rev
 	}
-	for out.err == nil {
+	for out.open() {
 		s := d.board.since(rev)
 		rev = s.rev
 		if s.shape > shape {
@@ -118,8 +140,7 @@ func waitFor(r *http.Request, out *stream, news <-chan struct{}) bool {
 	case <-r.Context().Done():
 		return false
 	case <-beat.C:
-		out.send("beat", "", "")
-		return out.err == nil
+		return out.send("beat", "", "")
 	case <-news:
 	}
 	select {
@@ -137,7 +158,7 @@ func (d *Dashboard) liveEvents(r *http.Request, out *stream, q url.Values, after
 	if !q.Has("node") && !q.Has("boot") {
 		pause = crowdEvery
 	}
-	for out.err == nil {
+	for out.open() {
 		beat := time.NewTimer(beatEvery)
 		select {
 		case seq, ok := <-news:

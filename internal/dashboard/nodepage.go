@@ -21,7 +21,8 @@ type nodeView struct {
 	Images  []api.Image
 	Last    api.BootDetail // the latest of them
 	Console string         // its end
-	Slow    int64          // longest of Boots in nanoseconds: the scale of their bars
+	Journal journalView
+	Slow    int64 // longest of Boots in nanoseconds: the scale of their bars
 }
 
 // boots on a node's page.
@@ -56,7 +57,11 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	v.Why = why(n, v.Groups)
-	return view{template: "node.html", title: n.Name, live: liveOf("node", n.Name, after), data: v}, nil
+	live := liveOf("node", n.Name, after)
+	if n.Boot != nil {
+		v.Journal, live = d.journalOf(r, n.Name, live)
+	}
+	return view{template: "node.html", title: n.Name, live: live, data: v}, nil
 }
 
 // consoleTail is how many lines of a console stand on a node's page.

@@ -16,6 +16,7 @@ const (
 	purposeHostKey   = "pando ssh host key v1\x00"
 	purposeSession   = "pando dashboard session v1\x00"
 	purposeConfig    = "pando config digest v1\x00"
+	purposeUpload    = "pando upload key v1\x00"
 )
 
 // derive is HKDF-SHA-256 (RFC 5869) of the secret for one purpose and one node.

@@ -19,11 +19,15 @@ import (
 func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
 	node, group := n.node, n.group
 	public, _ := set.parts()
+	sends, _, err := s.journalFiles(b.ID, at)
+	if err != nil {
+		return nil, nil, err
+	}
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    slices.Concat(public, s.watchFiles(at), nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})),
+		Files:    slices.Concat(public, s.watchFiles(at), sends, nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),

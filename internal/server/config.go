@@ -34,6 +34,10 @@ type Config struct {
 
 	Netconsole string // UDP address where kernels tell what they say; "" or "off": none, and nodes are not told to
 
+	Logs         string // whether nodes send their journals here: LogsOn, LogsAuto, LogsOff; "": off
+	LogsSize     int64  // bytes of the disk for them; 0: journal.DefaultTotal
+	LogsNodeSize int64  // and for those of one node; 0: journal.DefaultNode
+
 	Dashboard     string         // address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
 	DashboardCert string         // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
 	DashboardKey  string         // file of its key

@@ -136,6 +136,9 @@ func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 func (s *Server) dashboardRoutes() (http.Handler, error) {
 	cfg := dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: door{s},
 		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log}
+	if s.journals != nil {
+		cfg.Journals = follower{s}
+	}
 	if s.provider != nil {
 		cfg.Provider = elsewhere{s}
 	}

@@ -107,6 +107,11 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 		return resp, err
 	}
 	_, resp.Secrets = set.parts()
+	_, key, err := s.journalFiles(c.boot.ID, at)
+	if err != nil {
+		return resp, err
+	}
+	resp.Secrets = append(resp.Secrets, key...)
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at

@@ -17,7 +17,7 @@ type operatorRoute struct {
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use.
 func (o *operator) operatorList() []operatorRoute {
-	return slices.Concat(o.configRoutes(), o.secretRoutes(), o.accessRoutes(), o.stateRoutes(), []operatorRoute{
+	return slices.Concat(o.configRoutes(), o.secretRoutes(), o.accessRoutes(), o.stateRoutes(), o.logRoutes(), []operatorRoute{
 		{"GET", "/v1/openapi.json", serveDescription},
 		{"GET", "/v1/status", answer(o.status)},
 		{"GET", "/v1/nodes", answer(o.listNodes)},

@@ -190,7 +190,11 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+	var was string
+	out, err := o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+		if len(nodes) == 1 {
+			was = nodes[0].Name
+		}
 		if len(nodes) > 1 && (req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 || req.Serial != nil) {
 			return nil, refused(fmt.Sprintf("%d nodes are named: a name, an address, a MAC or a serial number is for one", len(nodes)), "")
 		}
@@ -206,6 +210,12 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		}
 		return nodes, nil
 	})
+	if err == nil && req.Name != nil && !req.DryRun && o.journals != nil {
+		if e := o.journals.Rename(was, *req.Name); e != nil {
+			o.log.Error("journals of a node that was renamed", "err", e)
+		}
+	}
+	return out, err
 }
 
 // changeNodes changes the selected nodes by fn, all or none, and tells what changed. fn may change what it is given.

@@ -30,6 +30,7 @@ var (
 		"GET /v1/nodes", "POST /v1/nodes", "PATCH /v1/nodes", "DELETE /v1/nodes", "POST /v1/nodes/adopt", "POST /v1/nodes/sync",
 		"POST /v1/nodes/approve", "POST /v1/nodes/reset",
 		"GET /v1/nodes/{name}", "GET /v1/nodes/{name}/boot", "GET /v1/nodes/{name}/disks", "GET /v1/nodes/{name}/config",
+		"GET /v1/nodes/{name}/logs", "GET /v1/nodes/{name}/logs/stream",
 		"POST /v1/nodes/{name}/cache", "POST /v1/nodes/{name}/power", "PUT /v1/nodes/{name}/password", "PUT /v1/nodes/{name}/recording",
 		"GET /v1/recordings", "GET /v1/power", "GET /v1/diff", "GET /v1/sd",
 		"GET /v1/groups", "GET /v1/groups/{name}", "PATCH /v1/groups/{name}", "PUT /v1/groups/{name}/password",
@@ -48,6 +49,7 @@ var (
 		"POST /v1/classes", "PATCH /v1/classes/{name}", "DELETE /v1/classes/{name}",
 		"POST /v1/images/{name}/versions", "DELETE /v1/images/{name}/versions/{version}", "PUT /v1/images/{name}/tags/{tag}",
 		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect", "POST /v1/store/versions", "POST /v1/store/objects",
+		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who of all nodes fed whom
 		"GET /v1/leases", "POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
 		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups
 		"POST /v1/keys", "POST /v1/keys/{name}/rotate", "POST /v1/keys/{name}/revoke", "POST /v1/signatures",

@@ -56,6 +56,11 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if req.Pstore != "" {
+		if err := s.keepPstore(r.Context(), b, req.Pstore); err != nil {
+			return err
+		}
+	}
 	if req.Status != nil {
 		if err := s.keepStatus(r.Context(), b, *req.Status); err != nil {
 			return err

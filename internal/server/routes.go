@@ -53,6 +53,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/stage", s.nodeStage)
 	m.handle("POST /v1/node/next", s.nodeNext)
 	m.handle("POST /v1/node/config", s.giveConfig)
+	m.handle("POST "+journalPath+"/upload", s.takeJournal)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
@@ -88,6 +89,7 @@ type operator struct {
 	powers     *powers
 	methods    *methods
 	configs    *configs
+	journals   *journals // nil: none are kept
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -98,5 +100,5 @@ func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
-		powers: s.powers, methods: s.methods, configs: s.configs, now: s.now, log: s.log}
+		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }

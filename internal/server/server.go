@@ -56,6 +56,7 @@ type Server struct {
 	methods     *methods
 	powers      *powers
 	configs     *configs
+	journals    *journals // nil: none are kept
 	turns       *turns
 	logins      *logins
 	faults      *faults
@@ -132,6 +133,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.configs = newConfigs(s)
+	if s.journals, err = s.openJournals(); err != nil {
+		return err
+	}
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store)
 	s.turns.busy = s.swarm.Busy

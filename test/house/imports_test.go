@@ -44,6 +44,7 @@ var mayImport = []rule{
 	{"config", []string{"fleet"}},
 	{"nodestate", []string{"fleet"}},
 	{"volume", nil},
+	{"journal", nil},
 	{"identity", []string{"fleet", "image"}},
 	{"power", []string{"fleet"}},
 	{"openid", []string{"fleet"}},
@@ -53,7 +54,7 @@ var mayImport = []rule{
 	{"dashboard", []string{"fleet", "trace", "api"}},
 	{"metrics", []string{"fleet", "trace"}},
 	{"server", []string{"fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
-		"config", "nodestate", "volume", "identity", "power", "openid", "build", "dashboard", "metrics"}},
+		"config", "nodestate", "volume", "journal", "identity", "power", "openid", "build", "dashboard", "metrics"}},
 	{"sim", []string{"fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }

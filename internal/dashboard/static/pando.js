@@ -38,6 +38,7 @@
     source.addEventListener("stale", (e) => { alive(e); refresh(); });
     source.addEventListener("tiles", (e) => { alive(e); for (const t of JSON.parse(e.data)) paint(t); });
     source.addEventListener("counts", (e) => { alive(e); count(JSON.parse(e.data)); });
+    source.addEventListener("journal", (e) => { alive(e); journal(JSON.parse(e.data)); });
     source.onerror = () => {
       gone();
       if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
@@ -55,6 +56,17 @@
       listen();
       if (last) refresh();
     }
+  };
+
+  // The end of a journal. Who has scrolled up stays where he is.
+  const journal = ({ reset, lines }) => {
+    const box = $("journal");
+    if (!box) return;
+    const end = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
+    if (reset) box.textContent = "";
+    for (const line of lines) box.append(line + "\n");
+    while (box.childNodes.length > 1000) box.firstChild.remove();
+    if (end || reset) box.scrollTop = box.scrollHeight;
   };
 
   // The map.

@@ -1,0 +1,27 @@
+package boot
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pando/internal/api"
+)
+
+// pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this one too. Without it
+// there is nothing to do but to look.
+func (a *agent) pstore(ctx context.Context) {
+	path := filepath.Join(a.dir, pstoreName)
+	left, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	req := api.ReportRequest{Boot: a.self().Boot, Uptime: a.offset(), Pstore: strings.ToValidUTF8(string(left), "")}
+	if err := a.say(ctx, req); err != nil && !forGood(err) {
+		return // once more
+	}
+	if err := os.Remove(path); err != nil {
+		a.logf("%v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Line is one entry of a journal, as people read it.
+type Line struct {
+	Time     time.Time
+	Unit     string // that it is of or about; "" for the kernel, and what belongs to no unit
+	Name     string // of the program, as it calls itself; "kernel"
+	PID      int    // 0: not known
+	Priority int    // 0 emergency to 7 debug; 6 where it does not say
+	Text     string
+}
+
+// maxText bounds the text of a line, in bytes.
+const maxText = 16 << 10
+
+// shownFields are the fields of which a Line is made.
+var shownFields = []string{"MESSAGE", "PRIORITY", "_SYSTEMD_UNIT", "UNIT", "SYSLOG_IDENTIFIER", "_COMM", "_PID", "SYSLOG_PID"}
+
+// parseLine reads an entry as journalctl prints it.
+func parseLine(text []byte) (Line, error) {
+	var fields map[string]value
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return Line{}, fmt.Errorf("read an entry: %w", err)
+	}
+	first := func(names ...string) string {
+		for _, n := range names {
+			if v := string(fields[n]); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	us, err := strconv.ParseInt(first("__REALTIME_TIMESTAMP"), 10, 64)
+	if err != nil {
+		return Line{}, fmt.Errorf("read an entry: time: %w", err)
+	}
+	l := Line{Time: time.UnixMicro(us).UTC(), Unit: clip(first("_SYSTEMD_UNIT"), 256), Name: clip(first("SYSLOG_IDENTIFIER", "_COMM"), 256),
+		Priority: 6, Text: clip(strings.TrimRight(first("MESSAGE"), "\n"), maxText)}
+	if about := first("UNIT"); about != "" && (l.Unit == "" || l.Unit == "init.scope") {
+		l.Unit = clip(about, 256) // systemd itself speaks of it
+	}
+	l.PID, _ = strconv.Atoi(first("_PID", "SYSLOG_PID"))
+	if p, err := strconv.Atoi(first("PRIORITY")); err == nil && p >= 0 && p <= 7 {
+		l.Priority = p
+	}
+	return l, nil
+}
+
+// value is the value of a field: text; or a list of bytes where it is not UTF-8; or a list of values, of which the first counts.
+type value string
+
+// UnmarshalJSON reads what journalctl makes of a value.
+func (v *value) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*v = value(text)
+		return nil
+	}
+	var raw []uint8
+	var numbers []int
+	if json.Unmarshal(b, &numbers) == nil {
+		for _, n := range numbers {
+			raw = append(raw, byte(n))
+		}
+		*v = value(strings.ToValidUTF8(string(raw), "\uFFFD"))
+		return nil
+	}
+	var several []value
+	if err := json.Unmarshal(b, &several); err != nil {
+		return err
+	}
+	if len(several) > 0 {
+		*v = several[0]
+	}
+	return nil
+}
+
+// clip cuts text to so many bytes, between characters.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}

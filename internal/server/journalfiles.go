@@ -1,0 +1,72 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"pando/internal/fleet"
+)
+
+// Where a node has what it shows when it sends its journal.
+const (
+	journalKey       = "/etc/pando/journal.key"
+	journalCert      = "/etc/pando/journal.crt"
+	journalAuthority = "/etc/pando/server.crt"
+
+	journalPath = "/v1/node/journal"
+)
+
+// journalFiles have a node send its journal to this server, at the address that the node knows it by. The key is secret, and good for
+// one boot.
+func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret []fleet.File, err error) {
+	if s.journals == nil || !at.IsValid() {
+		return nil, nil, nil
+	}
+	u, err := s.keys.Upload(string(boot))
+	if err != nil {
+		return nil, nil, err
+	}
+	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.controlPort))) + journalPath
+	public = append(unit("pando-journal.service", "sysinit.target", fmt.Sprintf(journalUnit, url)),
+		fleet.File{Path: journalCert, Mode: 0o644, Data: u.Certificate}, fleet.File{Path: journalAuthority, Mode: 0o644, Data: u.Authority})
+	return public, []fleet.File{{Path: journalKey, Mode: 0o600, Data: u.Key}}, nil
+}
+
+// journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is remembered in memory: the
+// next boot is another one. Of a journal that is kept on the node, what boots before this one wrote is passed over. It begins before
+// other services and stops after them. A server that is away is no failure of the unit: what is not sent waits in the journal.
+const journalUnit = `[Unit]
+Description=Pando: the journal is sent to the server
+DefaultDependencies=no
+After=systemd-journald.service
+Before=sysinit.target shutdown.target
+Conflicts=shutdown.target
+ConditionPathExists=/lib/systemd/systemd-journal-upload
+ConditionPathExists=/etc/pando/journal.key
+StartLimitIntervalSec=0
+
+[Service]
+DynamicUser=yes
+SupplementaryGroups=systemd-journal
+RuntimeDirectory=pando-journal
+RuntimeDirectoryPreserve=yes
+LoadCredential=key:/etc/pando/journal.key
+ExecStartPre=-/bin/sh -c '[ -e /run/pando-journal/state ] || journalctl --quiet --boot=-1 --lines=1 --output=export --output-fields=_PID 2>/dev/null | sed -n "s/^__CURSOR=/LAST_CURSOR=/p" >/run/pando-journal/state'
+ExecStart=/lib/systemd/systemd-journal-upload --url=%s --key=${CREDENTIALS_DIRECTORY}/key --cert=/etc/pando/journal.crt --trust=/etc/pando/server.crt --save-state=/run/pando-journal/state
+Restart=always
+RestartSec=15
+SuccessExitStatus=1
+WatchdogSec=3min
+LogLevelMax=notice
+Nice=5
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+PrivateDevices=yes
+ProtectHome=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+SystemCallArchitectures=native
+LimitNOFILE=524288
+`
