@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"io"
 	"strconv"
 	"strings"
 
@@ -31,14 +32,14 @@ func (a *app) groupList() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, api.GroupList{Groups: groups})
 			}
-			a.printGroups(groups)
+			printGroups(a.out, groups)
 			return nil
 		}),
 	})
 }
 
-func (a *app) printGroups(groups []api.Group) {
-	t := newTable(a.out, "GROUP", "IMAGE", "VERSION", "NODES")
+func printGroups(w io.Writer, groups []api.Group) {
+	t := newTable(w, "GROUP", "IMAGE", "VERSION", "NODES")
 	for _, g := range groups {
 		t.row(g.Name, string(g.Image), g.Desired.Short(), strconv.Itoa(g.Nodes))
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,16 +66,16 @@ func (a *app) rolloutList() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, api.RolloutList{Rollouts: all})
 			}
-			a.printRollouts(all)
+			printRollouts(a.out, all, a.now())
 			return nil
 		}),
 	})
 }
 
-func (a *app) printRollouts(all []api.Rollout) {
-	t := newTable(a.out, "ROLLOUT", "STATE", "WAVE", "TO", "NODES", "BEGAN", "REASON")
+func printRollouts(w io.Writer, all []api.Rollout, now time.Time) {
+	t := newTable(w, "ROLLOUT", "STATE", "WAVE", "TO", "NODES", "BEGAN", "REASON")
 	for _, r := range all {
-		t.row(r.ID, string(r.State), waveText(r), string(r.Asked), phaseCounts(r), ago(a.now(), r.Created), r.Reason)
+		t.row(r.ID, string(r.State), waveText(r), string(r.Asked), phaseCounts(r), ago(now, r.Created), r.Reason)
 	}
 	t.flush()
 }

@@ -28,7 +28,7 @@ func TestRolloutTexts(t *testing.T) {
 	a.printf("%s\n", strings.ReplaceAll(strings.ReplaceAll(table, "\x1b[K", ""), "\r", ""))
 	a.printWaves(r)
 	a.printf("\n")
-	a.printRollouts([]api.Rollout{r})
+	printRollouts(out, []api.Rollout{r}, a.now())
 	a.printf("\n")
 	a.printRollout(r)
 	a.printf("\n")

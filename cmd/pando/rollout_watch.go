@@ -39,7 +39,7 @@ func (a *app) watchRollout(ctx context.Context, c *api.Client, id string) error 
 	if err != nil {
 		return err
 	}
-	tty := terminal(a.out)
+	tty := screen(a.out)
 	if a.json {
 		tty = nil
 	}
@@ -135,8 +135,8 @@ func (a *app) drawRollout(tty *os.File, r api.Rollout) {
 
 // rolloutTable is the live view: a bar, and the nodes on which something goes on.
 func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
-	var b strings.Builder
-	line := func(s string) { fmt.Fprintf(&b, "%s\x1b[K\r\n", cut(s, width)) }
+	var out []string
+	line := func(s string) { out = append(out, s) }
 	settled := r.Phases[fleet.PhasePassed] + r.Phases[fleet.PhaseAway] + r.Phases[fleet.PhaseReturned] + r.Phases[fleet.PhaseLost] + r.Phases[fleet.PhaseLeft]
 	line(fmt.Sprintf("rollout %s  %s  wave %s  %s", r.ID, r.State, waveText(r), span(now.Sub(r.Created))))
 	line(share(int64(settled), int64(len(r.Nodes))) + phaseCounts(r))
@@ -150,5 +150,5 @@ func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 		room--
 		line(strings.TrimRight(fmt.Sprintf("%-20s %-10s %8s  %s", cut(n.Node, 20), n.Phase, span(r.Clock-n.At), n.Reason), " "))
 	}
-	return b.String()
+	return drawn(out, width, height)
 }

@@ -35,6 +35,7 @@ type serveFlags struct {
 	dashboardCert       string
 	dashboardKey        string
 	dashboardName       string
+	openid              openidFlags
 	logFormat           string
 	netconsole          string
 	logs                string
@@ -57,6 +58,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.dashboardCert, "dashboard-cert", "", "serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM")
 	fl.StringVar(&f.dashboardKey, "dashboard-key", "", "file of the certificate's key")
 	fl.StringVar(&f.dashboardName, "dashboard-name", "", "name of this server in browsers, for its own certificate (default: its host name and addresses)")
+	f.openid.add(fl)
 	fl.StringVar(&f.netconsole, "netconsole", "off", "UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off")
 	f.logsSize, f.logsNode = newSize(0), newSize(0)
 	fl.StringVar(&f.logs, "logs", server.LogsAuto, "keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where systemd-journal-remote is installed here")
@@ -134,6 +136,9 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
 		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.n, LogsNodeSize: f.logsNode.n, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
 		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
+	}
+	if cfg.OpenID, err = f.openid.config(); err != nil {
+		return cfg, err
 	}
 	if cfg.BootFiles == "" {
 		cfg.BootFiles = server.DefaultBootFiles

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -35,34 +39,116 @@ func (a *app) statusCommand() *cobra.Command {
 	})
 }
 
+// printStatus prints a status: whole, or on a terminal as much as it has room for.
 func (a *app) printStatus(server string, s api.Status) {
-	fields(a.out, "server", fmt.Sprintf("%s, release %s, up %s", server, s.Release, span(s.Time.Sub(s.Started))),
-		"DHCP", dhcpText(s.DHCP), "adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming,
-		"nodes", nodeCounts(s.Nodes), "booting", stageCounts(s.Stages), "loading", loadCounts(s.Loads), "received", sources(s.Bytes))
-	a.printf("\n")
-	if s.Failed > 0 {
-		a.printTrouble(s)
+	width, height := math.MaxInt, math.MaxInt
+	if tty := terminal(a.out); tty != nil {
+		width, height = terminalSize(tty)
 	}
-	a.printGroups(s.Groups)
+	for _, line := range fitted(statusParts(server, s, a.now()), height-1) {
+		a.printf("%s\n", strings.TrimRight(cut(line, width), " "))
+	}
+}
+
+// statusPart is some lines of a status. Where there is no room for all, those of the last parts go first.
+type statusPart struct {
+	lines []string
+	least int    // lines that stay as long as anything does
+	more  string // what shows those that had to go
+}
+
+// statusParts are what a status tells, what wants somebody's attention first.
+func statusParts(server string, s api.Status, now time.Time) []statusPart {
+	quiet := lines(func(w io.Writer) {
+		fields(w, "booting", stageCounts(s.Stages), "loading", loadCounts(s.Loads), "DHCP", dhcpText(s.DHCP),
+			"adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming, "received", sources(s.Bytes))
+	})
+	head := lines(func(w io.Writer) {
+		fields(w, "server", fmt.Sprintf("%s, release %s, up %s", server, s.Release, span(s.Time.Sub(s.Started))), "nodes", nodeCounts(s.Nodes))
+	})
+	groups := lines(func(w io.Writer) { printGroups(w, s.Groups) })
+	parts := []statusPart{{lines: head, least: len(head)}}
+	if bad := statusTrouble(s); len(bad) > 0 {
+		parts = append(parts, statusPart{bad, 4, "pando boot list --failed"})
+	}
+	if bad := statusWarnings(s); len(bad) > 0 {
+		parts = append(parts, statusPart{bad, len(bad), ""})
+	}
 	if len(s.Rollouts) > 0 {
-		a.printf("\n")
-		a.printRollouts(s.Rollouts)
+		parts = append(parts, statusPart{lines(func(w io.Writer) { printRollouts(w, s.Rollouts, now) }), 3, "pando rollout list"})
 	}
+	return append(parts, statusPart{quiet, 1, ""}, statusPart{groups, 3, "pando group list"})
+}
+
+// lines are what a function prints.
+func lines(tell func(io.Writer)) []string {
+	var b strings.Builder
+	tell(&b)
+	return slices.Collect(strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n"))
 }
 
 // statusFaults is how many boots that something is wrong with stand in the status.
 const statusFaults = 5
 
-// printTrouble puts first what wants somebody's attention.
-func (a *app) printTrouble(s api.Status) {
-	a.printf("%d failed:\n", s.Failed)
-	for _, b := range s.Trouble[:min(len(s.Trouble), statusFaults)] {
-		a.printf("  %s %s\n    to do: %s\n", bootOwner(b), b.Fault.Text, b.Fault.Do)
+// statusTrouble is what is wrong with boots.
+func statusTrouble(s api.Status) (out []string) {
+	if s.Failed == 0 {
+		return nil
 	}
-	if s.Failed > statusFaults {
-		a.printf("  and %d more: pando boot list --failed\n", s.Failed-statusFaults)
+	out = append(out, fmt.Sprintf("%d failed:", s.Failed))
+	shown := s.Trouble[:min(len(s.Trouble), statusFaults)]
+	for _, b := range shown {
+		out = append(out, "  "+bootOwner(b)+" "+oneLine(b.Fault.Text), "    to do: "+oneLine(b.Fault.Do))
 	}
-	a.printf("\n")
+	if more := s.Failed - len(shown); more > 0 {
+		out = append(out, fmt.Sprintf("  and %d more: pando boot list --failed", more))
+	}
+	return out
+}
+
+// statusWarnings is what else wants somebody's attention.
+func statusWarnings(s api.Status) (out []string) {
+	if s.DHCP.StoodDown {
+		out = append(out, "WARNING: no addresses are given: another DHCP server answers: "+strings.Join(s.DHCP.Others, " "))
+	}
+	if n := len(s.Full); n > 0 {
+		out = append(out, fmt.Sprintf("WARNING: little room for what is written: %d: %s", n, fleet.Fold(s.Full)))
+	}
+	return out
+}
+
+// fitted is parts with a blank line between them, in at most so many lines. What came last goes first, down to the least of each part;
+// then the last parts go whole.
+func fitted(parts []statusPart, height int) []string {
+	total := func() int {
+		n := len(parts) - 1
+		for _, p := range parts {
+			n += len(p.lines)
+		}
+		return n
+	}
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		if over := total() - height; over > 0 && len(p.lines) > p.least {
+			keep := max(p.least, len(p.lines)-over)
+			gone := len(p.lines) - keep
+			p.lines = slices.Clone(p.lines[:keep])
+			if p.more != "" {
+				p.lines[keep-1] = fmt.Sprintf("  ... %d lines more: %s", gone+1, p.more)
+			}
+		}
+	}
+	for len(parts) > 1 && total() > height {
+		parts = parts[:len(parts)-1]
+	}
+	var out []string
+	for i, p := range parts {
+		if i > 0 {
+			out = append(out, "")
+		}
+		out = append(out, p.lines...)
+	}
+	return out[:max(0, min(len(out), height))]
 }
 
 func dhcpText(d api.DHCP) string {

@@ -27,7 +27,7 @@ func TestTroubleComesFirst(t *testing.T) {
 	boot := api.Boot{ID: "0123456789abcdef", Node: "pc001", Fault: &api.Fault{Kind: trace.NoLink, Stage: trace.Link, Text: "its adapters see no link", Do: "check the cable"}}
 	var out bytes.Buffer
 	a := &app{out: &out, clock: time.Now}
-	a.printTrouble(api.Status{Failed: 9, Trouble: []api.Boot{boot, boot, boot, boot, boot, boot}})
+	a.printStatus("here", api.Status{Failed: 9, Trouble: []api.Boot{boot, boot, boot, boot, boot, boot}})
 	if got := out.String(); strings.Count(got, "its adapters see no link") != statusFaults || !strings.Contains(got, "9 failed:") ||
 		!strings.Contains(got, "and 4 more: pando boot list --failed") || !strings.Contains(got, "to do: check the cable") {
 		t.Errorf("status:\n%s", got)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,15 +19,17 @@ func (a *app) tokenCommand() *cobra.Command {
 func (a *app) tokenCreate() *cobra.Command {
 	var ttl time.Duration
 	var role string
+	var groups []string
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print it, this once",
 		Example: `  pando token create desk --ttl 720h
   pando token create prometheus --role viewer
+  pando token create lab1-staff --groups lab1,lab1-test
   export PANDO_SERVER=boot.example PANDO_TOKEN=pando_...`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			t, err := c.CreateToken(ctx, api.TokenCreate{Name: args[0], TTL: ttl, Role: fleet.Role(role)})
+			t, err := c.CreateToken(ctx, api.TokenCreate{Name: args[0], TTL: ttl, Role: fleet.Role(role), Groups: withoutAt(notEmpty(groups))})
 			if err != nil {
 				return err
 			}
@@ -37,6 +41,7 @@ func (a *app) tokenCreate() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&role, "role", string(fleet.Operator), "what it may do: viewer, operator or admin")
+	c.Flags().StringSliceVar(&groups, "groups", nil, "groups that it is for, with commas; of others it sees and changes nothing (default: the whole site)")
 	c.Flags().DurationVar(&ttl, "ttl", 0, "how long it is good for, such as 720h; 0: until it is deleted")
 	return a.readFlags(c)
 }
@@ -54,14 +59,22 @@ func (a *app) tokenList() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, api.TokenList{Tokens: tokens})
 			}
-			t := newTable(a.out, "TOKEN", "ROLE", "CREATED", "USED", "EXPIRES")
+			t := newTable(a.out, "TOKEN", "ROLE", "GROUPS", "CREATED", "USED", "EXPIRES")
 			for _, k := range tokens {
-				t.row(k.Name, string(k.Role), clock(k.Created), ago(a.now(), k.Used), clock(k.Expires))
+				t.row(k.Name, string(k.Role), cmp.Or(strings.Join(k.Groups, ","), "all"), clock(k.Created), ago(a.now(), k.Used), clock(k.Expires))
 			}
 			t.flush()
 			return nil
 		}),
 	})
+}
+
+// withoutAt are names of groups that may be written as node sets have them.
+func withoutAt(names []string) []string {
+	for i, n := range names {
+		names[i] = strings.TrimPrefix(n, "@")
+	}
+	return names
 }
 
 func (a *app) tokenDelete() *cobra.Command {

@@ -66,9 +66,9 @@ func (a *app) userList() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, api.UserList{Users: users})
 			}
-			t := newTable(a.out, "USER", "ROLE", "CREATED", "LAST LOGIN")
+			t := newTable(a.out, "USER", "ROLE", "CREATED", "LAST LOGIN", "KNOWN AT")
 			for _, u := range users {
-				t.row(u.Name, string(u.Role), clock(u.Created), ago(a.now(), u.Used))
+				t.row(u.Name, string(u.Role), clock(u.Created), ago(a.now(), u.Used), u.Issuer)
 			}
 			t.flush()
 			return nil

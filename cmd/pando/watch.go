@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -19,10 +18,11 @@ import (
 )
 
 // How often the table is drawn, and read anew: events say what happens at once, the list of nodes what fell
-// between them.
+// between them. Reading thousands of nodes takes the server a while, so it is done for a part of the time only.
 const (
 	drawEvery = time.Second
 	readEvery = 10 * time.Second
+	readPart  = 10 // of the time
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -33,7 +33,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch [NODES]",
 		Short: "Watch nodes boot: a live table, or a line per event",
 		Long: `Watch nodes boot. On a terminal it is a table that is drawn in place, with each node's stage, its
-time and the bytes it received by source. Otherwise, or with --lines, it is one line per event; with --json
+time and the bytes it received by source. Otherwise, on a dumb terminal, or with --lines, it is one line per event; with --json
 one JSON object per line.`,
 		GroupID:           "daily",
 		Args:              cobra.MaximumNArgs(1),
@@ -58,18 +58,10 @@ one JSON object per line.`,
 }
 
 func (a *app) watch(ctx context.Context, c *api.Client, selection string, lines bool, from int64) error {
-	if tty := terminal(a.out); tty != nil && !lines && !a.json && from == 0 {
+	if tty := screen(a.out); tty != nil && !lines && !a.json && from == 0 {
 		return a.watchTable(ctx, c, selection, tty)
 	}
 	return a.watchLines(ctx, c, selection, from)
-}
-
-// terminal returns the terminal that w is, or nil.
-func terminal(w any) *os.File {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
 }
 
 // watchLines prints events after a sequence number, 0: from now on.
@@ -145,7 +137,7 @@ func eventText(e trace.Event) string {
 	if e.Hint != "" {
 		s += " (" + e.Hint + ")"
 	}
-	return strings.TrimRight(s, " ")
+	return strings.TrimRight(oneLine(s), " ")
 }
 
 // watchTable draws the table until ctx ends. The terminal's cursor comes back whatever happens, and a server
@@ -171,15 +163,17 @@ func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, t
 		if err := t.wait(ctx, tick.C); err != nil {
 			return err
 		}
-		if !t.stale && t.view.lost == nil && a.now().Sub(t.view.read) < readEvery {
+		if !t.due(a.now()) {
 			continue
 		}
+		began := a.now()
 		nodes, err := c.Nodes(ctx, selection)
 		if t.view.lost, err = lost(err); err != nil {
 			return err
 		}
 		if t.view.lost == nil {
 			t.view.nodes, t.view.read, t.stale = nodes, a.now(), false
+			t.took = t.view.read.Sub(began)
 		}
 	}
 }
@@ -188,8 +182,18 @@ func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, t
 type watchTable struct {
 	view    watchView
 	stale   bool          // something happened since the nodes were read
+	took    time.Duration // to read the nodes
 	changed chan struct{} // something happened
 	ended   chan error    // the stream of events ended; nil: there is none
+}
+
+// due tells whether the nodes are to be read again.
+func (t *watchTable) due(now time.Time) bool {
+	if t.view.lost != nil {
+		return true
+	}
+	since := now.Sub(t.view.read)
+	return since >= t.took*readPart && (t.stale || since >= readEvery)
 }
 
 // follow starts to listen for events. They only mark the table as stale, and a tick reads it anew: a storm has
@@ -225,24 +229,6 @@ func lost(err error) (gone *api.UnreachableError, other error) {
 		return gone, nil
 	}
 	return nil, err
-}
-
-// What a terminal is told; every terminal of the last thirty years knows these.
-const (
-	hideCursor  = "\x1b[?25l"
-	showCursor  = "\x1b[?25h"
-	cursorHome  = "\x1b[H"
-	clearScreen = "\x1b[2J"
-	clearBelow  = "\x1b[J"
-)
-
-// terminalSize is the columns and lines of a terminal, 80 by 24 where it does not tell.
-func terminalSize(tty *os.File) (width, height int) {
-	width, height, err := term.GetSize(int(tty.Fd()))
-	if err != nil || width < 20 || height < 5 {
-		return 80, 24
-	}
-	return width, height
 }
 
 // follow reports that there are new events, not what they are.

@@ -27,11 +27,11 @@ const (
 	timeWidth  = 8
 )
 
-// render draws the table in at most width columns and height lines, each line cleared to its end.
+// render draws the table in at most width columns and height lines.
 func (v watchView) render(width, height int) string {
 	name := max(nameWidth, min(32, nameWidth+(width-80)/2))
-	var b strings.Builder
-	line := func(s string) { fmt.Fprintf(&b, "%s\x1b[K\r\n", cut(s, width)) }
+	var out []string
+	line := func(s string) { out = append(out, s) }
 	line(v.summary())
 	line(fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, "NODE", stageWidth, "STAGE", trackWidth, "", timeWidth, "TIME", "RECEIVED"))
 	rows := slices.Clone(v.nodes)
@@ -44,7 +44,7 @@ func (v watchView) render(width, height int) string {
 		}
 		line(v.row(n, name))
 	}
-	return b.String()
+	return drawn(out, width, height)
 }
 
 // urgency sorts what needs eyes to the top: failed, on the way, waiting for adoption, up, the rest.
@@ -131,16 +131,4 @@ func progressTrack(b *api.Boot) string {
 		}
 	}
 	return t.String()
-}
-
-// cut shortens s to n columns.
-func cut(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	if n < 2 {
-		return string(r[:max(0, n)])
-	}
-	return string(r[:n-1]) + "~"
 }

@@ -14,6 +14,7 @@ import (
 type User struct {
 	Name    string     `json:"name"`
 	Role    fleet.Role `json:"role"`
+	Issuer  string     `json:"issuer,omitempty"` // the OpenID provider that vouches for them; "": they have a password here
 	Created time.Time  `json:"created"`
 	Used    time.Time  `json:"used,omitzero"` // last login; zero: never
 }

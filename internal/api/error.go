@@ -30,6 +30,7 @@ const (
 	NotFound     Code = "not_found"    // 404: no such object
 	Conflict     Code = "conflict"     // 409: exists already, or is still in use
 	TooMany      Code = "too_many"     // 429: too many tries; wait
+	Unavailable  Code = "unavailable"  // 503: something that the server needs for this does not answer; try again
 	Internal     Code = "internal"     // 500: the server failed
 )
 
@@ -43,6 +44,7 @@ var statuses = [...]struct {
 	{NotFound, http.StatusNotFound},
 	{Conflict, http.StatusConflict},
 	{TooMany, http.StatusTooManyRequests},
+	{Unavailable, http.StatusServiceUnavailable},
 }
 
 // Status is the HTTP status that goes with the code, 500 for every code it does not know.

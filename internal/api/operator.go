@@ -132,6 +132,7 @@ type GroupChange struct {
 type Token struct {
 	Name    string     `json:"name"`
 	Role    fleet.Role `json:"role"`
+	Groups  []string   `json:"groups,omitempty"` // that it is for; absent: the whole site
 	Created time.Time  `json:"created"`
 	Used    time.Time  `json:"used,omitzero"`
 	Expires time.Time  `json:"expires,omitzero"` // zero: never
@@ -144,9 +145,10 @@ type TokenList struct {
 
 // TokenCreate is the body of POST /v1/tokens.
 type TokenCreate struct {
-	Name string        `json:"name"`
-	Role fleet.Role    `json:"role,omitempty"` // "": operator
-	TTL  time.Duration `json:"ttl,omitempty"`  // 0: does not expire
+	Name   string        `json:"name"`
+	Role   fleet.Role    `json:"role,omitempty"`   // "": operator
+	TTL    time.Duration `json:"ttl,omitempty"`    // 0: does not expire
+	Groups []string      `json:"groups,omitempty"` // that it is for; none: the whole site
 }
 
 // NewToken answers POST /v1/tokens. Secret is shown this once; the server keeps only its digest.
@@ -183,6 +185,8 @@ type Status struct {
 
 	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
+
+	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

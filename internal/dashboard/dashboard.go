@@ -33,11 +33,12 @@ type Door interface {
 	Login(ctx context.Context, from, user, password string) (digest [sha256.Size]byte, err error)
 }
 
-// Config is what a dashboard needs. Every field but Open and Hosts must be set.
+// Config is what a dashboard needs. Every field but Provider, Open and Hosts must be set.
 type Config struct {
 	API      *api.Client // the site's API, in this process
 	Feed     Feed
 	Door     Door
+	Provider Provider // where people log in who have no password here; nil: nowhere
 	Secret   []byte   // makes the codes of sessions; the same after a restart
 	Open     bool     // no login: whoever reaches the port is an operator
 	Journals Journals // nil: none are followed

@@ -13,12 +13,14 @@ import (
 
 // loginView is what the login page shows.
 type loginView struct {
-	To      string // where the browser wanted to go
-	Failure string
+	To       string // where the browser wanted to go
+	Failure  string
+	Provider string // host of the OpenID provider; "": there is none
+	Away     string // where a login there begins
 }
 
 func (d *Dashboard) showLogin(w http.ResponseWriter, r *http.Request) {
-	d.show(w, r, http.StatusOK, "", view{template: "login.html", title: "Log in", data: loginView{To: local(r.URL.Query().Get("to"))}})
+	d.showLoginPage(w, r, http.StatusOK, loginView{To: local(r.URL.Query().Get("to"))})
 }
 
 // login takes a user's name and password, or an operator's token, and gives a session.
@@ -32,7 +34,7 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &refused) && refused.Code == api.TooMany {
 			failure, status = refused.Message+": "+refused.Hint, refused.Status
 		}
-		d.show(w, r, status, "", view{template: "login.html", title: "Log in", data: loginView{To: to, Failure: failure}})
+		d.showLoginPage(w, r, status, loginView{To: to, Failure: failure})
 		return
 	}
 	d.setCookie(w, r, d.seal(digest, d.Now().Add(sessionLife)), int(sessionLife.Seconds()))

@@ -5,6 +5,10 @@ func (d *Dashboard) routes() {
 	d.mux.Handle("GET /static/{name}", d.assets)
 	d.mux.HandleFunc("GET /login", d.showLogin)
 	d.mux.HandleFunc("POST /login", d.login)
+	if d.Provider != nil {
+		d.mux.HandleFunc("GET "+attemptPath, d.beginLogin)
+		d.mux.HandleFunc("GET "+attemptBack, d.endLogin)
+	}
 	d.mux.Handle("POST /logout", d.operator(d.logout))
 	d.mux.Handle("GET /live", d.operator(d.live))
 

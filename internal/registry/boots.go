@@ -72,8 +72,9 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 	if f.Limit <= 0 {
 		f.Limit = -1
 	}
-	b, err := list(t, scanBoot, bootColumns+` WHERE ? IN ('', node) AND ? IN ('', mac) AND started >= ?
-		ORDER BY started DESC, id LIMIT ?`, f.Node, mac, stamp(f.Since), f.Limit)
+	clause, arg := t.limitNodes("node")
+	b, err := list(t, scanBoot, bootColumns+` WHERE ? IN ('', node) AND ? IN ('', mac) AND started >= ?`+clause+`
+		ORDER BY started DESC, id LIMIT ?`, f.Node, mac, stamp(f.Since), arg, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list boots: %w", err)
 	}
@@ -82,8 +83,9 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 
 // LatestBoots returns the latest boot of each node, by the node's name.
 func (t *Tx) LatestBoots() (map[string]Boot, error) {
+	clause, arg := t.limitNodes("node")
 	boots, err := list(t, scanBoot, bootColumns+` WHERE id IN (SELECT id FROM (SELECT id, max(started) FROM boots
-		WHERE node != '' GROUP BY node))`)
+		WHERE node != ''`+clause+` GROUP BY node))`, arg)
 	if err != nil {
 		return nil, fmt.Errorf("list latest boots: %w", err)
 	}
@@ -96,7 +98,8 @@ func (t *Tx) LatestBoots() (map[string]Boot, error) {
 
 // Boot returns one boot, or ErrNotFound.
 func (t *Tx) Boot(id fleet.BootID) (Boot, error) {
-	return one(t.row(bootColumns+` WHERE id = ?`, string(id)), scanBoot, "boot", string(id))
+	clause, arg := t.limitNodes("node")
+	return one(t.row(bootColumns+` WHERE id = ?`+clause, string(id), arg), scanBoot, "boot", string(id))
 }
 
 // BootBySession returns the boot that a session's digest belongs to, or ErrNotFound.

@@ -15,12 +15,18 @@ func (t *Tx) ConfigFiles() ([]fleet.ConfigFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list config files: %w", err)
 	}
+	if t.Limited() {
+		f = slices.DeleteFunc(f, func(c fleet.ConfigFile) bool { return !t.seesScope(c.For) })
+	}
 	slices.SortFunc(f, fleet.ConfigFile.Compare)
 	return f, nil
 }
 
 // ConfigFile returns one config file, or ErrNotFound.
 func (t *Tx) ConfigFile(scope fleet.Scope, path string) (fleet.ConfigFile, error) {
+	if t.Limited() && !t.seesScope(scope) {
+		return fleet.ConfigFile{}, notFound("config file", path+" of "+scope.String())
+	}
 	return one(t.row(configColumns+` WHERE scope = ? AND path = ?`, scope.String(), path), scanConfigFile, "config file", path+" of "+scope.String())
 }
 
@@ -30,7 +36,7 @@ func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if err := t.HasScope(f.For); err != nil {
+	if err := t.mayChange(f.For); err != nil {
 		return err
 	}
 	_, err := t.exec(`INSERT OR REPLACE INTO config_files (scope, path, body) VALUES (?, ?, ?)`, f.For.String(), f.Path, pack(f, false))
@@ -42,6 +48,9 @@ func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 
 // DeleteConfigFile removes a config file, or says ErrNotFound.
 func (t *Tx) DeleteConfigFile(scope fleet.Scope, path string) error {
+	if err := t.mayChange(scope); err != nil {
+		return err
+	}
 	n, err := t.exec(`DELETE FROM config_files WHERE scope = ? AND path = ?`, scope.String(), path)
 	if err != nil {
 		return fmt.Errorf("delete config file %s of %s: %w", path, scope, err)

@@ -10,6 +10,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
 	ErrInUse    = errors.New("is in use")
+	ErrBeyond   = errors.New("is beyond the groups that this is for") // of Within
 	ErrFull     = errors.New("the disk is full")
 	ErrDryRun   = errors.New("dry run") // for Update's function: undo, nothing is wrong
 )
@@ -30,4 +31,5 @@ func (e *FileError) Unwrap() error { return e.Err }
 func (e *FileError) Hint() string { return e.hint }
 
 func notFound(kind, name string) error { return fmt.Errorf("%s %q: %w", kind, name, ErrNotFound) }
+func beyond(what string) error         { return fmt.Errorf("%s %w", what, ErrBeyond) }
 func exists(kind, name string) error   { return fmt.Errorf("%s %q: %w", kind, name, ErrExists) }

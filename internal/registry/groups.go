@@ -13,7 +13,8 @@ const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_r
 
 // Groups returns all groups by name. The default group is always among them.
 func (t *Tx) Groups() ([]fleet.Group, error) {
-	g, err := list(t, scanGroup, groupColumns+` ORDER BY name`)
+	clause, arg := t.limit("name")
+	g, err := list(t, scanGroup, groupColumns+` WHERE true`+clause+` ORDER BY name`, arg)
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
@@ -22,11 +23,17 @@ func (t *Tx) Groups() ([]fleet.Group, error) {
 
 // Group returns one group, or ErrNotFound.
 func (t *Tx) Group(name string) (fleet.Group, error) {
+	if !t.sees(name) {
+		return fleet.Group{}, notFound("group", name)
+	}
 	return one(t.row(groupColumns+` WHERE name = ?`, name), scanGroup, "group", name)
 }
 
 // CreateGroup adds a group, or says ErrExists.
 func (t *Tx) CreateGroup(g fleet.Group) error {
+	if !t.sees(g.Name) {
+		return beyond("group " + g.Name)
+	}
 	if _, err := t.Group(g.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "group", g.Name)
 	}

@@ -120,6 +120,8 @@ func (r *Registry) History(ctx context.Context, f HistoryFilter) ([]PastBoot, er
 	if f.Class != "" {
 		add("class = ?", f.Class)
 	}
+	clause, arg := limitOn(ctx, "grp")
+	add(strings.TrimPrefix(clause, " AND "), arg)
 	if f.Limit <= 0 {
 		f.Limit = -1
 	}

@@ -16,7 +16,8 @@ const (
 
 // Nodes returns all nodes, discovered ones too, in natural order of their names.
 func (t *Tx) Nodes() ([]fleet.Node, error) {
-	nodes, err := list(t, scanNode, nodeFields+`NULL FROM nodes`)
+	clause, arg := t.limit("grp")
+	nodes, err := list(t, scanNode, nodeFields+`NULL FROM nodes WHERE true`+clause, arg)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -53,7 +54,7 @@ func (t *Tx) macs() (map[string][]fleet.MAC, error) {
 	return out, rows.Err()
 }
 
-// NodeNames returns the names of all nodes.
+// NodeNames returns the names of all nodes, without a limit: a name is given once.
 func (t *Tx) NodeNames() (map[string]bool, error) {
 	names, err := list(t, func(s scanner) (name string, err error) {
 		err = s.Scan(&name)
@@ -71,11 +72,20 @@ func (t *Tx) NodeNames() (map[string]bool, error) {
 
 // Node returns one node, or ErrNotFound.
 func (t *Tx) Node(name string) (fleet.Node, error) {
+	return t.seen(t.anyNode(name))
+}
+
+// anyNode is Node without a limit: a name is given once.
+func (t *Tx) anyNode(name string) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE name = ?`, name), scanNode, "node", name)
 }
 
 // NodeByMAC returns the node that has this MAC, or ErrNotFound.
 func (t *Tx) NodeByMAC(m fleet.MAC) (fleet.Node, error) {
+	return t.seen(t.anyByMAC(m))
+}
+
+func (t *Tx) anyByMAC(m fleet.MAC) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE name = (SELECT node FROM macs WHERE mac = ?)`, m.String()),
 		scanNode, "node with MAC", m.String())
 }
@@ -176,6 +186,9 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 
 // DeleteNode forgets a node, or says ErrNotFound. Its boots stay as history of its MAC.
 func (t *Tx) DeleteNode(name string) error {
+	if _, err := t.Node(name); err != nil {
+		return err
+	}
 	if _, err := t.exec(`DELETE FROM macs WHERE node = ?`, name); err != nil {
 		return fmt.Errorf("delete node %s: %w", name, err)
 	}
@@ -204,14 +217,14 @@ func (t *Tx) checkNode(old string, n fleet.Node) error {
 		return err
 	}
 	if n.Name != old {
-		if _, err := t.Node(n.Name); !errors.Is(err, ErrNotFound) {
+		if _, err := t.anyNode(n.Name); !errors.Is(err, ErrNotFound) {
 			return taken(err, "node", n.Name)
 		}
 	}
 	for _, m := range n.MACs {
-		other, err := t.NodeByMAC(m)
+		other, err := t.anyByMAC(m)
 		if err == nil && other.Name != old {
-			return fmt.Errorf("node %s: MAC %s belongs to node %s: %w", n.Name, m, other.Name, ErrExists)
+			return fmt.Errorf("node %s: MAC %s belongs to %s: %w", n.Name, m, t.called(other), ErrExists)
 		}
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
@@ -222,7 +235,7 @@ func (t *Tx) checkNode(old string, n fleet.Node) error {
 	}
 	other, err := t.NodeByAddress(n.Address)
 	if err == nil && other.Name != old {
-		return fmt.Errorf("node %s: address %s belongs to node %s: %w", n.Name, n.Address, other.Name, ErrExists)
+		return fmt.Errorf("node %s: address %s belongs to %s: %w", n.Name, n.Address, t.called(other), ErrExists)
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err

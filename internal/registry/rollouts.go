@@ -24,7 +24,8 @@ type RolloutFilter struct {
 
 // Rollouts returns rollouts, newest first, without their nodes.
 func (t *Tx) Rollouts(f RolloutFilter) ([]fleet.Rollout, error) {
-	r, err := list(t, scanRollout, rolloutColumns+` WHERE ? IN ('', grp) AND live >= ? ORDER BY created DESC, id DESC`, f.Group, f.Live)
+	clause, arg := t.limit("grp")
+	r, err := list(t, scanRollout, rolloutColumns+` WHERE ? IN ('', grp) AND live >= ?`+clause+` ORDER BY created DESC, id DESC`, f.Group, f.Live, arg)
 	if err != nil {
 		return nil, fmt.Errorf("list rollouts: %w", err)
 	}
@@ -33,7 +34,7 @@ func (t *Tx) Rollouts(f RolloutFilter) ([]fleet.Rollout, error) {
 
 // Rollout returns one rollout with its nodes, or ErrNotFound.
 func (t *Tx) Rollout(id string) (fleet.Rollout, error) {
-	r, err := one(t.row(rolloutColumns+` WHERE id = ?`, id), scanRollout, "rollout", id)
+	r, err := t.rollout(id)
 	if err != nil {
 		return r, err
 	}
@@ -42,6 +43,12 @@ func (t *Tx) Rollout(id string) (fleet.Rollout, error) {
 		return r, fmt.Errorf("read nodes of rollout %s: %w", id, err)
 	}
 	return r, nil
+}
+
+// rollout is a rollout without its nodes.
+func (t *Tx) rollout(id string) (fleet.Rollout, error) {
+	clause, arg := t.limit("grp")
+	return one(t.row(rolloutColumns+` WHERE id = ?`+clause, id, arg), scanRollout, "rollout", id)
 }
 
 // RolloutPhases counts the nodes of a rollout by their phase, without reading each of them.
@@ -66,6 +73,9 @@ func (t *Tx) RolloutPhases(id string) (map[fleet.RolloutPhase]int, error) {
 
 // CreateRollout records a rollout that begins, and names it. ErrInUse while the group has a live one.
 func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
+	if !t.sees(r.Group) {
+		return r, beyond("group " + r.Group)
+	}
 	if err := t.noRollout(r.Group); err != nil {
 		return r, err
 	}
@@ -97,6 +107,9 @@ func (t *Tx) noRollout(group string) error {
 
 // PutRollout replaces a rollout; of its nodes those that are not as in was are written. ErrNotFound when there is none.
 func (t *Tx) PutRollout(r fleet.Rollout, was []fleet.RolloutNode) error {
+	if !t.sees(r.Group) {
+		return notFound("rollout", r.ID)
+	}
 	nodes := r.Nodes
 	r.Nodes = nil
 	body, err := json.Marshal(r)
@@ -146,7 +159,7 @@ func (t *Tx) putRolloutNode(id string, place int, n fleet.RolloutNode) error {
 
 // DeleteRollout forgets a rollout: ErrNotFound, or ErrInUse while it is live.
 func (t *Tx) DeleteRollout(id string) error {
-	r, err := one(t.row(rolloutColumns+` WHERE id = ?`, id), scanRollout, "rollout", id)
+	r, err := t.rollout(id)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13, mainStep14},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13, mainStep14, mainStep15, mainStep16},
 }
 
 var eventsSchema = schema{
@@ -163,6 +163,16 @@ CREATE TABLE audit (
 
 const mainStep14 = `
 ALTER TABLE groups ADD COLUMN keeping TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep15 = `
+ALTER TABLE users ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
+ALTER TABLE users ADD COLUMN subject TEXT NOT NULL DEFAULT '';
+CREATE UNIQUE INDEX users_subject ON users (issuer, subject) WHERE issuer != '';
+`
+
+const mainStep16 = `
+ALTER TABLE tokens ADD COLUMN reach TEXT NOT NULL DEFAULT '';
 `
 
 const eventsStep1 = `

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"pando/internal/fleet"
@@ -50,12 +51,13 @@ type Token struct {
 	Name    string
 	Hash    Hash
 	Role    fleet.Role
+	Groups  []string // that it is for; none: all
 	Created time.Time
 	Used    time.Time // last; zero: never
 	Expires time.Time // zero: never
 }
 
-const tokenColumns = `SELECT name, hash, role, created, used, expires FROM tokens`
+const tokenColumns = `SELECT name, hash, role, reach, created, used, expires FROM tokens`
 
 // Tokens returns all operators' tokens by name.
 func (t *Tx) Tokens() ([]Token, error) {
@@ -83,8 +85,8 @@ func (t *Tx) CreateToken(k Token) error {
 	if !errors.Is(err, ErrNotFound) {
 		return taken(err, "token", k.Name)
 	}
-	_, err = t.exec(`INSERT INTO tokens (name, hash, role, created, used, expires) VALUES (?, ?, ?, ?, ?, ?)`,
-		k.Name, k.Hash[:], string(k.Role), stamp(k.Created), stamp(k.Used), stamp(k.Expires))
+	_, err = t.exec(`INSERT INTO tokens (name, hash, role, reach, created, used, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		k.Name, k.Hash[:], string(k.Role), strings.Join(k.Groups, " "), stamp(k.Created), stamp(k.Used), stamp(k.Expires))
 	if err != nil {
 		return fmt.Errorf("create token %s: %w", k.Name, err)
 	}
@@ -114,9 +116,12 @@ func (t *Tx) DeleteToken(name string) error {
 
 func scanToken(s scanner) (Token, error) {
 	var k Token
-	var role string
+	var role, reach string
 	var created, used, expires int64
-	err := s.Scan(&k.Name, &k.Hash, &role, &created, &used, &expires)
+	err := s.Scan(&k.Name, &k.Hash, &role, &reach, &created, &used, &expires)
 	k.Role, k.Created, k.Used, k.Expires = fleet.Role(role), unstamp(created), unstamp(used), unstamp(expires)
+	if reach != "" {
+		k.Groups = strings.Fields(reach)
+	}
 	return k, err
 }

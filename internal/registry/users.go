@@ -8,16 +8,18 @@ import (
 	"pando/internal/fleet"
 )
 
-// User is somebody who logs in with a password.
+// User is somebody who logs in with a password, or by an OpenID provider.
 type User struct {
 	Name    string
 	Role    fleet.Role
-	Hash    string // of the password: identity.HashPassword
+	Hash    string // of the password: identity.HashPassword; "": there is none
+	Issuer  string // the provider that vouches for them; "": a password does
+	Subject string // what they are there, and nobody else ever
 	Created time.Time
 	Used    time.Time // last login; zero: never
 }
 
-const userColumns = `SELECT name, role, hash, created, used FROM users`
+const userColumns = `SELECT name, role, hash, issuer, subject, created, used FROM users`
 
 // Users returns all users by name.
 func (t *Tx) Users() ([]User, error) {
@@ -33,6 +35,14 @@ func (t *Tx) User(name string) (User, error) {
 	return one(t.row(userColumns+` WHERE name = ?`, name), scanUser, "user", name)
 }
 
+// UserBySubject returns a user that a provider vouches for, or ErrNotFound.
+func (t *Tx) UserBySubject(issuer, subject string) (User, error) {
+	if issuer == "" {
+		return User{}, notFound("user", subject)
+	}
+	return one(t.row(userColumns+` WHERE issuer = ? AND subject = ?`, issuer, subject), scanUser, "user", subject)
+}
+
 // CreateUser adds a user, or says ErrExists.
 func (t *Tx) CreateUser(u User) error {
 	if err := fleet.ValidPerson(u.Name); err != nil {
@@ -41,8 +51,8 @@ func (t *Tx) CreateUser(u User) error {
 	if _, err := t.User(u.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "user", u.Name)
 	}
-	_, err := t.exec(`INSERT INTO users (name, role, hash, created, used) VALUES (?, ?, ?, ?, ?)`, u.Name, string(u.Role), u.Hash,
-		stamp(u.Created), stamp(u.Used))
+	_, err := t.exec(`INSERT INTO users (name, role, hash, issuer, subject, created, used) VALUES (?, ?, ?, ?, ?, ?, ?)`, u.Name, string(u.Role),
+		u.Hash, u.Issuer, u.Subject, stamp(u.Created), stamp(u.Used))
 	if err != nil {
 		return fmt.Errorf("create user %s: %w", u.Name, err)
 	}
@@ -77,7 +87,7 @@ func scanUser(s scanner) (User, error) {
 	var u User
 	var role string
 	var created, used int64
-	err := s.Scan(&u.Name, &role, &u.Hash, &created, &used)
+	err := s.Scan(&u.Name, &role, &u.Hash, &u.Issuer, &u.Subject, &created, &used)
 	u.Role, u.Created, u.Used = fleet.Role(role), unstamp(created), unstamp(used)
 	return u, err
 }

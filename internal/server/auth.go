@@ -37,7 +37,7 @@ func (s *Server) operatorOnly(h handler) handler {
 			}
 			return err
 		}
-		return h(w, r.WithContext(withPerson(r.Context(), person{"token", token.Name, token.Role})))
+		return h(w, r.WithContext(withPerson(r.Context(), person{kind: "token", name: token.Name, role: token.Role, groups: token.Groups})))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pando/internal/dhcp"
+	"pando/internal/openid"
 	"pando/internal/store"
 )
 
@@ -37,11 +38,12 @@ type Config struct {
 	LogsSize     int64  // bytes of the disk for them; 0: journal.DefaultTotal
 	LogsNodeSize int64  // and for those of one node; 0: journal.DefaultNode
 
-	Dashboard     string // address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
-	DashboardCert string // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
-	DashboardKey  string // file of its key
-	DashboardName string // further name that the site's own certificate is valid for
-	DashboardOpen bool   // whoever is on this machine is an operator there, without a token
+	Dashboard     string         // address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
+	DashboardCert string         // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
+	DashboardKey  string         // file of its key
+	DashboardName string         // further name that the site's own certificate is valid for
+	DashboardOpen bool           // whoever is on this machine is an operator there, without a token
+	OpenID        *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
 
 	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
 	Direct Direct     // how nodes read objects past this server; nil: they do not
@@ -90,5 +92,5 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Uplink < 0 || c.NodeLink < 0 {
 		return c, errors.New("server: a link's rate is negative")
 	}
-	return c, errors.Join(c.checkDashboard(), c.DHCP.Validate())
+	return c, errors.Join(c.checkDashboard(), c.checkOpenID(), c.DHCP.Validate())
 }

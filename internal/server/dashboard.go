@@ -134,12 +134,15 @@ func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 
 // dashboardRoutes is the site in a browser.
 func (s *Server) dashboardRoutes() (http.Handler, error) {
-	var follows dashboard.Journals
+	cfg := dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: door{s},
+		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log}
 	if s.journals != nil {
-		follows = follower{s}
+		cfg.Journals = follower{s}
 	}
-	d, err := dashboard.New(dashboard.Config{API: api.OverHandler(s.socketRoutes()), Journals: follows, Feed: s.registry, Door: door{s},
-		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log})
+	if s.provider != nil {
+		cfg.Provider = elsewhere{s}
+	}
+	d, err := dashboard.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +157,14 @@ func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Cont
 	p := person{kind: "token"}
 	t, err := d.s.validToken(ctx, registry.Hash(digest))
 	p.name, p.role = t.Name, t.Role
+	if err == nil && len(t.Groups) > 0 {
+		err = api.NewError(api.Forbidden, "token "+t.Name+" is for "+groupsText(t.Groups)+" only, and these pages show the whole site",
+			"use it with the command line")
+	}
 	if api.IsCode(err, api.Unauthorized) {
 		var u registry.User
 		u, err = d.s.userOf(ctx, digest)
-		p = person{"user", u.Name, u.Role}
+		p = person{kind: "user", name: u.Name, role: u.Role}
 	}
 	if err != nil {
 		return nil, "", "", err

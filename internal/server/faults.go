@@ -46,7 +46,7 @@ func (f *faults) usual(ctx context.Context, group string) (map[trace.Stage]time.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := f.now(); f.habits == nil || now.Sub(f.looked) >= habitsEvery {
-		past, err := f.registry.History(ctx, registry.HistoryFilter{Limit: habitsOf})
+		past, err := f.registry.History(registry.Whole(ctx), registry.HistoryFilter{Limit: habitsOf})
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (f *faults) list(ctx context.Context, wanted map[string]bool) ([]api.Boot, 
 	f.listing.Lock()
 	defer f.listing.Unlock()
 	if now := time.Now(); f.found == nil || now.Sub(f.listed) >= max(listEvery, listPart*f.took) {
-		found, err := f.all(ctx)
+		found, err := f.all(registry.Whole(ctx)) // which answers others too
 		if err != nil {
 			return []api.Boot{}, err
 		}

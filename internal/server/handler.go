@@ -75,6 +75,8 @@ func apiError(err error) *api.Error {
 		e = api.NewError(api.BadRequest, "request body is too large", "")
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		e = api.NewError(api.NotFound, err.Error(), "")
+	case errors.Is(err, registry.ErrBeyond):
+		e = api.NewError(api.Forbidden, err.Error(), "another token may do this")
 	case errors.Is(err, registry.ErrExists), errors.Is(err, registry.ErrInUse):
 		e = api.NewError(api.Conflict, err.Error(), "")
 	case errors.Is(err, registry.ErrFull):

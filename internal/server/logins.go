@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -56,8 +57,12 @@ func (l *logins) forgive(keys ...string) {
 	}
 }
 
-// sessionDigest stands for a user with this password: with another one, or none such user, the session is over.
+// sessionDigest stands for a user with this password: with another one, or none such user, the session is over. Who came by a provider
+// has none, and is who they are there.
 func sessionDigest(u registry.User) [sha256.Size]byte {
+	if u.Issuer != "" {
+		return sha256.Sum256(fmt.Appendf(nil, "pando openid session v1\x00%q%q%d", u.Issuer, u.Subject, u.Created.UnixNano()))
+	}
 	return sha256.Sum256([]byte("pando user session v1\x00" + u.Name + "\x00" + u.Hash))
 }
 
@@ -103,7 +108,12 @@ func (s *Server) login(ctx context.Context, from, name, password string) (digest
 
 // auditLogin writes a login down, also one that failed.
 func (s *Server) auditLogin(ctx context.Context, from, name string, err error) {
-	a := registry.Audited{At: s.now(), Who: "user " + cut(name, 64), From: from, Method: "POST", Path: "/login", Status: 200}
+	s.auditEntry(ctx, registry.Audited{Who: "user " + cut(name, 64), From: from, Method: "POST", Path: "/login"}, err)
+}
+
+// auditEntry completes a line of the audit log with what became of it, and writes it down.
+func (s *Server) auditEntry(ctx context.Context, a registry.Audited, err error) {
+	a.At, a.Status = s.now(), 200
 	if err != nil {
 		e := apiError(err)
 		a.Status, a.Error = e.Status, cut(e.Message, auditText)
@@ -118,7 +128,7 @@ func (s *Server) userOf(ctx context.Context, digest [sha256.Size]byte) (found re
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		users, err := tx.Users()
 		for _, u := range users {
-			if sessionDigest(u) == digest {
+			if sessionDigest(u) == digest && s.vouched(u) {
 				found = u
 			}
 		}

@@ -99,6 +99,7 @@ func (o *operator) operatorList() []operatorRoute {
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
 // token on the control channel. The description is for everybody.
 func (o *operator) operatorRoutes(m *mux, auth func(handler) handler) {
+	reach := reaches()
 	for _, r := range o.operatorList() {
 		if r.path == descriptionPath {
 			m.handle(r.method+" "+r.path, r.handle)
@@ -108,7 +109,7 @@ func (o *operator) operatorRoutes(m *mux, auth func(handler) handler) {
 		if isWrite(r.method, r.path) {
 			around = append(around, o.audited)
 		}
-		m.handle(r.method+" "+r.path, r.handle, append(around, takes(needs(r.method, r.path)))...)
+		m.handle(r.method+" "+r.path, r.handle, append(around, takes(needs(r.method, r.path)), confined(reach[r.method+" "+r.path]))...)
 	}
 	m.handle("/v1/", func(_ http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, "no such request: "+r.Method+" "+r.URL.Path, "see "+descriptionPath)

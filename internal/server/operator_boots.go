@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -52,7 +53,10 @@ func (o *operator) listFailed(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var wanted map[string]bool
+	wanted, err := o.owned(r)
+	if err != nil {
+		return nil, err
+	}
 	if selection := r.URL.Query().Get("select"); selection != "" {
 		err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 			nodes, err := selectNodes(tx, selection, true)
@@ -184,6 +188,11 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 		after = max(0, last-limit)
 	}
 	events, err := o.reg.Events(r.Context(), registry.EventFilter{After: after, Limit: int(limit)})
+	if err != nil {
+		return nil, err
+	}
+	sight := o.sight(r)
+	events = slices.DeleteFunc(events, func(e trace.Event) bool { return !sight.has(e) })
 	if events == nil {
 		events = []trace.Event{}
 	}
@@ -209,7 +218,11 @@ func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := out.Flush(); err != nil {
 		return nil // the client is gone
 	}
+	sight := o.sight(r)
 	_ = o.reg.Follow(r.Context(), after, func(e trace.Event) error {
+		if !sight.has(e) {
+			return nil
+		}
 		b, err := json.Marshal(e)
 		if err != nil {
 			return err

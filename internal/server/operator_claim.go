@@ -56,6 +56,9 @@ func freeSerial(tx *registry.Tx, n fleet.Node) error {
 	}
 	for _, o := range others {
 		if o.Name != n.Name && o.State == fleet.Adopted && (unseen || len(o.MACs) == 0) {
+			if _, err := tx.Node(o.Name); err != nil {
+				return api.NewError(api.Conflict, fmt.Sprintf("node %s: serial number %s belongs to another node", n.Name, n.Serial), "")
+			}
 			return api.NewError(api.Conflict, fmt.Sprintf("node %s: serial number %s belongs to node %s", n.Name, n.Serial, o.Name),
 				fmt.Sprintf("is it the same machine? then name it: pando node set %s --name %s", o.Name, n.Name))
 		}

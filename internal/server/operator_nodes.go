@@ -342,13 +342,9 @@ func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error),
 	if err != nil {
 		return nil, checked(err)
 	}
-	nodes, err := tx.Nodes()
+	taken, err := tx.NodeNames()
 	if err != nil {
 		return nil, err
-	}
-	taken := map[string]bool{}
-	for _, n := range nodes {
-		taken[n.Name] = true
 	}
 	return func() (string, error) {
 		next, err := rule.Next(func(s string) bool { return taken[s] })

@@ -14,7 +14,11 @@ import (
 )
 
 // listRecordings answers GET /v1/recordings.
-func (o *operator) listRecordings(*http.Request) (any, error) {
+func (o *operator) listRecordings(r *http.Request) (any, error) {
+	own, err := o.owned(r)
+	if err != nil {
+		return nil, err
+	}
 	out := api.RecordingList{Recordings: []api.Recording{}}
 	wishes := o.recordings.all()
 	for _, node := range slices.Sorted(maps.Keys(wishes)) {
@@ -38,6 +42,9 @@ func (o *operator) listRecordings(*http.Request) (any, error) {
 	}
 	slices.SortStableFunc(kept, func(a, b api.Recording) int { return b.Received.Compare(a.Received) })
 	out.Recordings = append(out.Recordings, kept...)
+	if own != nil {
+		out.Recordings = slices.DeleteFunc(out.Recordings, func(x api.Recording) bool { return !own[x.Node] })
+	}
 	return out, nil
 }
 

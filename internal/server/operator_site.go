@@ -44,7 +44,11 @@ func (o *operator) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed, err := o.faults.list(r.Context(), nil)
+	own, err := o.owned(r)
+	if err != nil {
+		return nil, err
+	}
+	failed, err := o.faults.list(r.Context(), own)
 	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), statusFaults)]
 	return out, err
 }
@@ -65,6 +69,9 @@ func countNode(out *api.Status, n api.Node) {
 	if n.Drift {
 		out.Nodes["drift"]++
 	}
+	if n.Status != nil && n.Boot.State == trace.Up && n.Status.Fullness() > fleet.Roomy {
+		out.Full = append(out.Full, n.Name)
+	}
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
 		out.Stages[n.Boot.Stage]++
 	}
@@ -75,7 +82,7 @@ func (o *operator) listTokens(r *http.Request) (any, error) {
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		tokens, err := tx.Tokens()
 		for _, t := range tokens {
-			out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Role: t.Role, Created: t.Created, Used: t.Used, Expires: t.Expires})
+			out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Role: t.Role, Groups: t.Groups, Created: t.Created, Used: t.Used, Expires: t.Expires})
 		}
 		return err
 	})
@@ -94,7 +101,7 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 		return nil, refused("token "+req.Name+": its time to live is negative", "")
 	}
 	secret := identity.NewToken()
-	t := registry.Token{Name: req.Name, Hash: registry.HashSecret(secret), Role: fleet.Operator, Created: o.now()}
+	t := registry.Token{Name: req.Name, Hash: registry.HashSecret(secret), Role: fleet.Operator, Groups: req.Groups, Created: o.now()}
 	if req.Role != "" {
 		if t.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
 			return nil, checked(err)
@@ -103,12 +110,17 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 	if req.TTL > 0 {
 		t.Expires = t.Created.Add(req.TTL)
 	}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateToken(t) })
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := ownGroups(tx, t.Groups, t.Role); err != nil {
+			return err
+		}
+		return tx.CreateToken(t)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return api.NewToken{
-		Token:  api.Token{Name: t.Name, Role: t.Role, Created: t.Created, Expires: t.Expires},
+		Token:  api.Token{Name: t.Name, Role: t.Role, Groups: t.Groups, Created: t.Created, Expires: t.Expires},
 		Secret: api.FormatToken(secret, o.key),
 	}, nil
 }

@@ -32,7 +32,7 @@ func (o *operator) imageSlim(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	traces, err := o.packs.measured(r.Context(), out.Version, m)
+	traces, err := o.packs.measured(registry.Whole(r.Context()), out.Version, m)
 	if err != nil {
 		return nil, err
 	}

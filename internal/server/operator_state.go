@@ -50,7 +50,7 @@ func (o *operator) listState(r *http.Request) (any, error) {
 		}
 		return err
 	})
-	if selection == "" {
+	if selection == "" && registry.LimitOf(r.Context()) == nil { // those of nodes that are gone are nobody's
 		for _, v := range volumes {
 			if !known[v.Name] {
 				out.Nodes = append(out.Nodes, stateOf(fleet.Group{}, v.Name, volumes))
@@ -111,6 +111,17 @@ func (o *operator) changeState(r *http.Request, do func(context.Context, string,
 	node := r.PathValue("name")
 	if err := fleet.ValidNodeName(node); err != nil {
 		return nil, refused(err.Error(), "")
+	}
+	if registry.LimitOf(r.Context()) != nil {
+		if err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+			_, err := tx.Node(node)
+			if err == nil && req.From != "" {
+				_, err = tx.Node(req.From)
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
 	}
 	switch err := do(r.Context(), node, req); {
 	case errors.Is(err, volume.ErrAttached):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"pando/internal/api"
 	"pando/internal/build"
@@ -34,7 +35,14 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.packs.describe(r.Context(), out)
+	own, err := o.owned(r)
+	if err != nil {
+		return nil, err
+	}
+	if out, err = o.packs.describe(registry.Whole(r.Context()), out); own != nil {
+		out.Boots = slices.DeleteFunc(out.Boots, func(b api.TraceBoot) bool { return !own[b.Node] })
+	}
+	return out, err
 }
 
 // describe fills in what is known of a version.

@@ -24,7 +24,7 @@ func (o *operator) accessRoutes() []operatorRoute {
 }
 
 func apiUser(u registry.User) api.User {
-	return api.User{Name: u.Name, Role: u.Role, Created: u.Created, Used: u.Used}
+	return api.User{Name: u.Name, Role: u.Role, Issuer: u.Issuer, Created: u.Created, Used: u.Used}
 }
 
 func (o *operator) listUsers(r *http.Request) (any, error) {
@@ -80,6 +80,10 @@ func (o *operator) setUser(r *http.Request) (any, error) {
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) (err error) {
 		if u, err = tx.User(r.PathValue("name")); err != nil {
 			return err
+		}
+		if u.Issuer != "" {
+			return refused("user "+u.Name+" is known at "+u.Issuer+", which says who they are and what they may do",
+				"change it there; or delete the user here, and create one with a password")
 		}
 		if req.Role != nil {
 			u.Role = *req.Role

@@ -15,6 +15,8 @@ type person struct {
 	kind string // "token", "user"; "" somebody on this machine who may open the socket
 	name string
 	role fleet.Role
+
+	groups []string // that they are for; none: all
 }
 
 func (p person) String() string {

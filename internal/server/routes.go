@@ -54,7 +54,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/next", s.nodeNext)
 	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("POST "+journalPath+"/upload", s.takeJournal)
-	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly)
+	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }

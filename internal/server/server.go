@@ -16,6 +16,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/metrics"
+	"pando/internal/openid"
 	"pando/internal/peer"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -75,6 +76,7 @@ type Server struct {
 
 	dashboardPort uint16
 	web           *identity.WebCertificate // nil: no TLS there
+	provider      *openid.Provider         // nil: people log in here only
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
@@ -86,6 +88,9 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
 		heard: &heard{}, errands: &errands{}, logins: newLogins(), neighbour: neighbour,
 		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
+	if c.OpenID != nil {
+		s.provider = openid.New(*c.OpenID, c.Now)
+	}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {

@@ -1,0 +1,205 @@
+package openid
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"pando/internal/fleet"
+)
+
+// How long the provider may take to answer; how long what it says of itself is good; how long it is left alone after it did not answer.
+const (
+	answerTime = 10 * time.Second
+	goodFor    = time.Hour
+	quietFor   = 5 * time.Second
+)
+
+// ErrUnreachable is wrapped by errors that are none of who logs in: the provider does not answer, or makes no sense.
+var ErrUnreachable = errors.New("the OpenID provider cannot be used")
+
+// Person is somebody whom a provider vouches for.
+type Person struct {
+	Subject string // never given to anybody else by this provider
+	Name    string
+	Role    fleet.Role // "": none, so there is nothing for them here
+}
+
+// Attempt is one login that is on its way. State and Nonce come back with it, Verifier proves that it is ours.
+type Attempt struct {
+	State, Nonce, Verifier string
+	Redirect               string // URL of this site to which the provider sends the browser
+}
+
+// Provider is an OpenID provider. It may be down when it is made: it is looked up when the first asks.
+type Provider struct {
+	cfg    Config
+	now    func() time.Time
+	client *http.Client
+
+	mu     sync.Mutex
+	found  *found
+	until  time.Time // found is good, or a failure is not tried again
+	failed error
+}
+
+// found is what a provider says of itself.
+type found struct {
+	*oidc.Provider
+	verifier *oidc.IDTokenVerifier
+	oauth    oauth2.Config
+}
+
+// New makes a provider of a configuration that was checked.
+func New(c Config, now func() time.Time) *Provider {
+	return &Provider{cfg: c, now: now, client: &http.Client{Timeout: answerTime, CheckRedirect: noRedirect}}
+}
+
+// noRedirect: what a provider says stands where it is said to be. A secret is sent to no other place.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Issuer is the provider's URL.
+func (p *Provider) Issuer() string { return p.cfg.Issuer }
+
+// Host is the name of the provider's machine.
+func (p *Provider) Host() string { return p.cfg.Host() }
+
+// discover reads what the provider says of itself. What it said before is good as long as it does not answer.
+func (p *Provider) discover(ctx context.Context) (*found, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if now.Before(p.until) {
+		return p.found, p.failed
+	}
+	f, err := p.ask(ctx)
+	switch {
+	case err == nil:
+		p.found, p.failed, p.until = f, nil, now.Add(goodFor)
+	case p.found != nil:
+		p.until = now.Add(quietFor)
+	case ctx.Err() == nil:
+		p.failed, p.until = err, now.Add(quietFor)
+	default:
+		return nil, err // who asked is gone, which says nothing about the provider
+	}
+	return p.found, p.failed
+}
+
+func (p *Provider) ask(ctx context.Context) (*found, error) {
+	at, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.cfg.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	var says struct {
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	if err := at.Claims(&says); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	end := at.Endpoint()
+	end.AuthStyle = oauth2.AuthStyleInHeader // what is meant where a provider says nothing
+	if p.cfg.Secret == "" || len(says.Methods) > 0 && !slices.Contains(says.Methods, "client_secret_basic") {
+		end.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &found{at, at.Verifier(&oidc.Config{ClientID: p.cfg.Client, Now: p.now}), oauth2.Config{ClientID: p.cfg.Client,
+		ClientSecret: p.cfg.Secret, Endpoint: end, Scopes: append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...)}}, nil
+}
+
+// Begin is where a browser is sent to log in.
+func (p *Provider) Begin(ctx context.Context, a Attempt) (string, error) {
+	f, err := p.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	c := f.oauth
+	c.RedirectURL = a.Redirect
+	return c.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
+}
+
+// Finish exchanges the code that came back for what the provider says of somebody. An error that is not ErrUnreachable is a refusal.
+func (p *Provider) Finish(ctx context.Context, code string, a Attempt) (Person, error) {
+	f, err := p.discover(ctx)
+	if err != nil {
+		return Person{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	c := f.oauth
+	c.RedirectURL = a.Redirect
+	tokens, err := c.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && refused.ErrorCode != "" { // its other parts hold what the provider sent, which may be secret
+		return Person{}, fmt.Errorf("the provider does not take the code: %q", refused.ErrorCode)
+	}
+	if err != nil {
+		return Person{}, fmt.Errorf("%w: exchange of the code: %w", ErrUnreachable, withoutBody(err))
+	}
+	raw, ok := tokens.Extra("id_token").(string)
+	if !ok {
+		return Person{}, errors.New("the provider sent no ID token")
+	}
+	id, err := f.verifier.Verify(ctx, raw)
+	if err != nil {
+		return Person{}, fmt.Errorf("ID token: %w", err)
+	}
+	return p.person(ctx, f, id, tokens, a)
+}
+
+// withoutBody is an error that holds nothing of what the provider sent.
+func withoutBody(err error) error {
+	var e *oauth2.RetrieveError
+	if errors.As(err, &e) && e.Response != nil {
+		return errors.New("it answers " + e.Response.Status)
+	}
+	return err
+}
+
+// person is who stands behind an ID token that is the provider's own, for us, and not over.
+func (p *Provider) person(ctx context.Context, f *found, id *oidc.IDToken, tokens *oauth2.Token, a Attempt) (Person, error) {
+	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
+		return Person{}, errors.New("ID token: it is of another login: the nonce differs")
+	}
+	var said claims
+	if err := id.Claims(&said); err != nil {
+		return Person{}, fmt.Errorf("ID token: %w", err)
+	}
+	if by, _ := said["azp"].(string); len(id.Audience) > 1 && by != p.cfg.Client {
+		return Person{}, fmt.Errorf("ID token: it was made for %q", by)
+	}
+	if _, ok := said.find(p.cfg.Claim); !ok && f.UserInfoEndpoint() != "" {
+		if err := p.more(ctx, f, id, tokens, said); err != nil {
+			return Person{}, err
+		}
+	}
+	name, err := p.cfg.name(said, id.Subject)
+	return Person{id.Subject, name, p.cfg.role(said)}, err
+}
+
+// more adds what some providers say at another place only.
+func (p *Provider) more(ctx context.Context, f *found, id *oidc.IDToken, tokens *oauth2.Token, said claims) error {
+	info, err := f.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+	if err != nil {
+		return fmt.Errorf("%w: what it says of somebody: %w", ErrUnreachable, err)
+	}
+	if info.Subject != id.Subject {
+		return errors.New("the provider speaks of somebody else than its ID token does")
+	}
+	var further claims
+	if err := info.Claims(&further); err != nil {
+		return fmt.Errorf("%w: what it says of somebody: %w", ErrUnreachable, err)
+	}
+	for k, v := range further {
+		if _, there := said[k]; !there {
+			said[k] = v
+		}
+	}
+	return nil
+}

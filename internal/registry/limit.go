@@ -1,0 +1,93 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"pando/internal/fleet"
+)
+
+type limitKey struct{}
+
+// Within returns a context in which the registry is that of some groups: other groups, their nodes, boots, rollouts and history are not
+// there to be read, and are neither made nor changed. No groups are no limit. What answers everybody from one memory asks by Whole.
+func Within(ctx context.Context, groups []string) context.Context {
+	if len(groups) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, limitKey{}, groups)
+}
+
+// Whole returns ctx without the limit of Within.
+func Whole(ctx context.Context) context.Context {
+	return context.WithValue(ctx, limitKey{}, []string(nil))
+}
+
+// LimitOf returns the groups of Within, nil for all.
+func LimitOf(ctx context.Context) []string {
+	groups, _ := ctx.Value(limitKey{}).([]string)
+	return groups
+}
+
+// Limited tells whether this transaction is of some groups only.
+func (t *Tx) Limited() bool { return LimitOf(t.ctx) != nil }
+
+// sees tells whether a group is there for who asks.
+func (t *Tx) sees(group string) bool {
+	groups := LimitOf(t.ctx)
+	return groups == nil || slices.Contains(groups, group)
+}
+
+// seen is a node that was found, or ErrNotFound when it is not there for who asks.
+func (t *Tx) seen(n fleet.Node, err error) (fleet.Node, error) {
+	if err == nil && !t.sees(n.Group) {
+		return fleet.Node{}, notFound("node", n.Name)
+	}
+	return n, err
+}
+
+// called is how a node is named to who asks.
+func (t *Tx) called(n fleet.Node) string {
+	if !t.sees(n.Group) {
+		return "another node"
+	}
+	return "node " + n.Name
+}
+
+// limit is a condition on a column with names of groups, and its argument.
+func (t *Tx) limit(column string) (clause, arg string) { return limitOn(t.ctx, column) }
+
+func limitOn(ctx context.Context, column string) (clause, arg string) {
+	groups := LimitOf(ctx)
+	if groups == nil {
+		return ` AND ? = ''`, ""
+	}
+	b, _ := json.Marshal(groups) // texts always can be
+	return ` AND ` + column + ` IN (SELECT value FROM json_each(?))`, string(b)
+}
+
+// limitNodes is a condition on a column with names of nodes.
+func (t *Tx) limitNodes(column string) (clause, arg string) {
+	if !t.Limited() {
+		return t.limit("")
+	}
+	clause, arg = t.limit("grp")
+	return ` AND ` + column + ` IN (SELECT name FROM nodes WHERE true` + clause + `)`, arg
+}
+
+// seesScope is nil when what is for a scope may be read by who asks: what is for all and for classes may.
+func (t *Tx) seesScope(s fleet.Scope) bool {
+	if s.Kind != fleet.ForGroup && s.Kind != fleet.ForNode {
+		return true
+	}
+	return t.HasScope(s) == nil
+}
+
+// mayChange is ErrBeyond for a scope with nodes of other groups.
+func (t *Tx) mayChange(s fleet.Scope) error {
+	if t.Limited() && s.Kind != fleet.ForGroup && s.Kind != fleet.ForNode {
+		return beyond("what is for " + s.String())
+	}
+	return t.HasScope(s)
+}

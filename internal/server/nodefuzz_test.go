@@ -1,0 +1,74 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// sent is an example of what a node sends to each route that it has; BOOT stands for its boot.
+var sent = []struct{ path, body string }{
+	{"begin", `{"mac":"52:54:00:00:00:01","runs":true,"uptime":5000000000}`},
+	{"hello", `{"boot":"BOOT","mac":"52:54:00:00:00:01","token":"x","nonce":"y","hardware":{"vendor":"QEMU","cpus":2,"memory":1,"nics":[]}}`},
+	{"events", `{"boot":"BOOT","uptime":2000000000,"events":[{"stage":"root","kind":"end","bytes":{"server":-1}}],"status":{"upper_used":9,"upper_total":-1}}`},
+	{"trace", `{"boot":"BOOT","version":"sha256:00","reads":"AAECAw==","reached":{"booted":1}}`},
+	{"medium", `{"boot":"BOOT","slots":[{"version":"x","sequence":18446744073709551615}],"size":1000000000}`},
+	{"errand", `{"boot":"BOOT","id":"1","disks":[{"name":"/dev/vda","size":-5}],"files":[{"path":"/etc/x"}],"error":"\u001b[31m"}`},
+	{"volume", `{"boot":"BOOT"}`},
+	{"kexec", `{"boot":"BOOT"}`},
+	{"stage", `{"boot":"BOOT"}`},
+	{"next", `{"boot":"BOOT"}`},
+	{"config", `{"boot":"BOOT"}`},
+}
+
+// FuzzWhatNodesSend sends bodies to a real server in the name of a node that runs: they are taken or refused, the server does not fail
+// over them, and what is known of another node stays as it is.
+func FuzzWhatNodesSend(f *testing.F) {
+	s := startSite(f, func(c *Config) { c.Log = slog.New(slog.DiscardHandler) })
+	s.addImage()
+	r := readRecorded(f)
+	p, other := s.node(1).play(r), s.node(2).replay(r, trace.Booted)
+	for i, x := range sent {
+		f.Add(uint8(i), []byte(x.body))
+		f.Add(uint8(i), []byte(`null`))
+		f.Add(uint8(i), []byte(`{"boot":"`+string(other)+`","hardware":null,"events":null,"uptime":-1}`))
+	}
+	ctx := f.Context()
+	known := func() (b registry.Boot, p registry.Progress, err error) {
+		err = s.registry.View(ctx, func(tx *registry.Tx) error {
+			b, err = tx.Boot(other)
+			return err
+		})
+		if err != nil {
+			return b, p, err
+		}
+		all, err := s.registry.Progress(ctx, other)
+		return b, all[other], err
+	}
+	boot, before, err := known()
+	if err != nil {
+		f.Fatal(err)
+	}
+	routes := s.controlRoutes()
+	f.Fuzz(func(t *testing.T, route uint8, body []byte) {
+		path := "/v1/node/" + sent[int(route)%len(sent)].path
+		req := httptest.NewRequestWithContext(t.Context(), "POST", path, bytes.NewReader(bytes.ReplaceAll(body, []byte("BOOT"), []byte(p.boot))))
+		req.Header.Set("Authorization", "Bearer "+p.session)
+		w := httptest.NewRecorder()
+		routes.ServeHTTP(w, req)
+		if w.Code == http.StatusInternalServerError && !slices.Contains([]string{"kexec", "next", "stage"}, filepath.Base(path)) { // which need more of a version
+			t.Errorf("%s: %s: %s", path, body, w.Body)
+		}
+		b, now, err := known()
+		if err != nil || b.Session != boot.Session || b.Version != boot.Version || now.Updated != before.Updated || now.State != before.State {
+			t.Errorf("%s: %s: the other node's boot is %+v %+v %v", path, body, b, now, err)
+		}
+	})
+}

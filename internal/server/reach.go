@@ -1,0 +1,130 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// reach is what a token that is for some groups may do with a route. A route that is in no class is refused to it.
+type reach int
+
+const (
+	reachSite reach = iota // refused: it is about all groups, or about what they share
+	reachAll               // as everybody: it says nothing of nodes
+	reachOwn               // what it answers and changes is of the token's groups
+)
+
+// The routes by what they reach. Images are of all groups: they may be looked at, and not changed.
+var (
+	reachesAll = []string{
+		"GET /v1/images/{name}/diff", "GET /v1/images/{name}/history", "GET /v1/images/{name}/sbom",
+		"GET /v1/store/versions/{digest}", "GET /v1/store/objects/{id}", "POST /v1/store/missing",
+		"GET /v1/keys", "GET /v1/policy", "GET /v1/openapi.json",
+	}
+	reachesOwn = []string{
+		"GET /v1/status",
+		"GET /v1/nodes", "POST /v1/nodes", "PATCH /v1/nodes", "DELETE /v1/nodes", "POST /v1/nodes/adopt", "POST /v1/nodes/sync",
+		"POST /v1/nodes/approve", "POST /v1/nodes/reset",
+		"GET /v1/nodes/{name}", "GET /v1/nodes/{name}/boot", "GET /v1/nodes/{name}/disks", "GET /v1/nodes/{name}/config",
+		"GET /v1/nodes/{name}/logs", "GET /v1/nodes/{name}/logs/stream",
+		"POST /v1/nodes/{name}/cache", "POST /v1/nodes/{name}/power", "PUT /v1/nodes/{name}/password", "PUT /v1/nodes/{name}/recording",
+		"GET /v1/recordings", "GET /v1/power", "GET /v1/diff", "GET /v1/sd",
+		"GET /v1/groups", "GET /v1/groups/{name}", "PATCH /v1/groups/{name}", "PUT /v1/groups/{name}/password",
+		"GET /v1/classes", "GET /v1/classes/{name}",
+		"GET /v1/rollouts", "POST /v1/rollouts", "GET /v1/rollouts/{id}", "POST /v1/rollouts/{id}/pause", "POST /v1/rollouts/{id}/resume",
+		"POST /v1/rollouts/{id}/abort", "DELETE /v1/rollouts/{id}",
+		"GET /v1/images", "GET /v1/images/{name}", "GET /v1/images/{name}/trace", "GET /v1/images/{name}/slim",
+		"GET /v1/boots", "GET /v1/boots/failed", "GET /v1/boots/{id}",
+		"GET /v1/history", "GET /v1/history/figures", "GET /v1/history/compare",
+		"GET /v1/events", "GET /v1/events/stream",
+		"GET /v1/config", "GET /v1/config/file", "PUT /v1/config", "DELETE /v1/config",
+		"GET /v1/state", "POST /v1/state/{name}/snapshot", "POST /v1/state/{name}/reset", "POST /v1/state/{name}/copy",
+	}
+	reachesSite = []string{
+		"POST /v1/groups", "DELETE /v1/groups/{name}", // a token is for groups that there are
+		"POST /v1/classes", "PATCH /v1/classes/{name}", "DELETE /v1/classes/{name}",
+		"POST /v1/images/{name}/versions", "DELETE /v1/images/{name}/versions/{version}", "PUT /v1/images/{name}/tags/{tag}",
+		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect", "POST /v1/store/versions", "POST /v1/store/objects",
+		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who of all nodes fed whom
+		"GET /v1/leases", "POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
+		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups
+		"POST /v1/keys", "POST /v1/keys/{name}/rotate", "POST /v1/keys/{name}/revoke", "POST /v1/signatures",
+		"GET /v1/users", "POST /v1/users", "PATCH /v1/users/{name}", "DELETE /v1/users/{name}",
+		"GET /v1/tokens", "POST /v1/tokens", "DELETE /v1/tokens/{name}", "GET /v1/audit",
+	}
+)
+
+// reaches returns the class of each route.
+func reaches() map[string]reach {
+	out := map[string]reach{}
+	for _, c := range []struct {
+		routes []string
+		reach  reach
+	}{{reachesSite, reachSite}, {reachesAll, reachAll}, {reachesOwn, reachOwn}} {
+		for _, r := range c.routes {
+			out[r] = c.reach
+		}
+	}
+	return out
+}
+
+// confined keeps who is for some groups to them.
+func confined(of reach) func(handler) handler {
+	return func(h handler) handler {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			p := asking(r.Context())
+			if len(p.groups) == 0 {
+				return h(w, r)
+			}
+			groups := "it is for " + groupsText(p.groups) + " only"
+			if of == reachSite {
+				return api.NewError(api.Forbidden, p.String()+" may not do this: it is about the whole site", groups+"; another token may")
+			}
+			err := h(w, r.WithContext(registry.Within(r.Context(), p.groups)))
+			if err == nil {
+				return nil
+			}
+			if e := apiError(err); e.Code == api.NotFound {
+				e.Hint = strings.TrimPrefix(e.Hint+"; "+p.String()+" sees "+groupsText(p.groups)+" only", "; ")
+				return e
+			}
+			return err
+		}
+	}
+}
+
+// groupsText is "@lab1, @lab2".
+func groupsText(groups []string) string { return "@" + strings.Join(groups, ", @") }
+
+// owned returns the names of the nodes that who asks may know of, nil for all.
+func (o *operator) owned(r *http.Request) (map[string]bool, error) {
+	if registry.LimitOf(r.Context()) == nil {
+		return nil, nil
+	}
+	out := map[string]bool{}
+	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		nodes, err := tx.Nodes()
+		for _, n := range nodes {
+			out[n.Name] = true
+		}
+		return err
+	})
+	return out, err
+}
+
+// ownGroups checks the groups of a token that is to be made.
+func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
+	if len(groups) > 0 && role == fleet.Admin {
+		return refused("an admin's token is for the whole site: it could give itself everything", "make an operator's: --role operator")
+	}
+	for _, g := range groups {
+		if _, err := tx.Group(g); err != nil {
+			return withHint(err, "`pando group list` shows what there is")
+		}
+	}
+	return nil
+}

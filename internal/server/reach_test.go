@@ -1,0 +1,355 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/trace"
+)
+
+// TestEachRouteHasAReach: what a token that is for some groups may do with a new route is a decision.
+func TestEachRouteHasAReach(t *testing.T) {
+	in := map[string]int{}
+	for _, r := range slices.Concat(reachesAll, reachesOwn, reachesSite) {
+		in[r]++
+	}
+	for _, r := range (&operator{}).operatorList() {
+		route := r.method + " " + r.path
+		if in[route] != 1 {
+			t.Errorf("%s is in %d classes of reach.go, not in one", route, in[route])
+		}
+		if r.method != http.MethodGet && r.path != "/v1/store/missing" && slices.Contains(reachesAll, route) {
+			t.Errorf("%s changes something for all groups", route)
+		}
+		delete(in, route)
+	}
+	for r := range in {
+		t.Errorf("reach.go has %s, and there is no such route", r)
+	}
+}
+
+// rooms is a site with two groups, each with a node that is up and a rollout that was aborted, and an operator's token for the first.
+type rooms struct {
+	*site
+	secret     string
+	mine, its  fleet.BootID
+	v1, v2     fleet.Digest
+	everything string // a token for the whole site
+}
+
+// Names of the group, node and more that the token is not for. Nothing that it is answered may have them.
+const hidden = "zz"
+
+func startRooms(t *testing.T) *rooms {
+	t.Helper()
+	s := &rooms{site: startSite(t, func(c *Config) { c.Dashboard = "127.0.0.1:0" })}
+	ctx := t.Context()
+	s.policy(fleet.Open)
+	_, s.v1 = s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"first"} })
+	here := api.OverHandler(s.socketRoutes())
+	r := readRecorded(t)
+	for i, g := range []string{"mine", hidden + "room"} {
+		if _, err := here.CreateGroup(ctx, fleet.Group{Name: g, Image: fleet.Ref("lab@" + string(s.v1))}); err != nil {
+			t.Fatal(err)
+		}
+		n, name := s.node(byte(i+1)), []string{"own", hidden + "node"}[i]
+		if _, err := here.CreateNode(ctx, api.NodeCreate{Name: name, Group: g, MACs: []fleet.MAC{n.mac}}); err != nil {
+			t.Fatal(err)
+		}
+		*[]*fleet.BootID{&s.mine, &s.its}[i] = n.replay(r, trace.Booted)
+	}
+	_, s.v2 = s.addImage()
+	for i, g := range []string{"mine", hidden + "room"} {
+		name := []string{"own", hidden + "node"}[i]
+		if _, err := here.StartRollout(ctx, api.RolloutStart{Group: g, Image: fleet.Ref("lab@" + string(s.v2))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := here.AbortRollout(ctx, g+"-1"); err != nil {
+			t.Fatal(err)
+		}
+		of := fleet.Scope{Kind: fleet.ForGroup, Name: g}
+		if _, err := here.SetConfigFile(ctx, api.ConfigSet{ConfigFile: fleet.ConfigFile{For: of, Path: "/etc/" + g, Content: []byte(g)}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := here.SetRecording(ctx, name, api.RecordingSet{Until: "ready"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.node(3).load() // discovered by its packets, in the default group
+	if err := s.faultsAfresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for to, groups := range map[*string][]string{&s.secret: {"mine"}, &s.everything: nil} {
+		made, err := here.CreateToken(ctx, api.TokenCreate{Name: fmt.Sprint("t", len(groups)), Groups: groups})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *to, _, err = api.ParseToken(made.Secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// faultsAfresh has what is wrong with boots looked up when it is asked for next.
+func (s *site) faultsAfresh(context.Context) error {
+	s.faults.listing.Lock()
+	defer s.faults.listing.Unlock()
+	s.faults.found = nil
+	return nil
+}
+
+// do asks over the control channel.
+func (s *rooms) do(secret, method, path, body string) (status int, answer string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	req.Header.Set("Authorization", "Bearer "+secret)
+	req.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	s.controlRoutes().ServeHTTP(w, req)
+	return w.Code, w.Body.String()
+}
+
+// filled are the addresses of a route, of things of the token's group or of the other.
+func (s *rooms) filled(path string, its bool) string {
+	pick := func(own, other string) string {
+		if its {
+			return other
+		}
+		return own
+	}
+	name := pick("own", hidden+"node")
+	switch {
+	case strings.HasPrefix(path, "/v1/groups/"):
+		name = pick("mine", hidden+"room")
+	case strings.HasPrefix(path, "/v1/images/"):
+		name = "lab"
+	}
+	id := pick("mine-1", hidden+"room-1")
+	if strings.HasPrefix(path, "/v1/boots/") {
+		id = pick(string(s.mine), string(s.its))
+	}
+	return strings.NewReplacer("{name}", name, "{id}", id, "{digest}", string(s.v1), "{version}", string(s.v1), "{tag}", "latest").Replace(path)
+}
+
+// attempts are what is asked of the other group, by route: further addresses and bodies.
+var attempts = map[string][]string{
+	"GET /v1/nodes": {"?select=zznode", "?select=@zzroom", "?select=52:54:00:00:00:02", "?select=*"},
+	"POST /v1/nodes": {`{"name":"new","group":"zzroom","macs":["52:54:00:00:00:77"]}`, `{"name":"new","group":"default","macs":["52:54:00:00:00:77"]}`,
+		`{"name":"new","group":"mine","macs":["52:54:00:00:00:02"]}`, `{"name":"new","group":"mine","macs":["52:54:00:00:00:03"]}`,
+		`{"name":"new","macs":["52:54:00:00:00:77"]}`},
+	"PATCH /v1/nodes": {`{"select":"zznode","labels":{"a":"b"}}`, `{"select":"@zzroom","labels":{"a":"b"}}`, `{"select":"own","group":"zzroom"}`,
+		`{"select":"own","group":"default"}`, `{"select":"own","add_macs":["52:54:00:00:00:02"]}`, `{"select":"own,zznode","kernel_args":["x"]}`,
+		`{"select":"52:54:00:00:00:02","group":"mine"}`, `{"select":"zznode","group":"mine"}`},
+	"DELETE /v1/nodes":               {"?select=zznode", "?select=@zzroom", "?select=own,zznode"},
+	"POST /v1/nodes/adopt":           {`{"select":"zznode","group":"mine"}`, `{"select":"52:54:00:00:00:03","group":"mine"}`},
+	"POST /v1/nodes/sync":            {`{"select":"zznode"}`, `{"select":"@zzroom"}`},
+	"POST /v1/nodes/approve":         {`{"select":"zznode"}`},
+	"POST /v1/nodes/reset":           {`{"select":"zznode"}`},
+	"POST /v1/nodes/{name}/cache":    {`{"device":"/dev/vda","erase":"/dev/vda"}`},
+	"POST /v1/nodes/{name}/power":    {`{"action":"reboot"}`, `{"action":"off"}`},
+	"PUT /v1/nodes/{name}/password":  {`{"password":"taken over"}`},
+	"PUT /v1/nodes/{name}/recording": {`{"until":"other"}`},
+	"GET /v1/power":                  {"?select=zznode"},
+	"GET /v1/diff":                   {"?select=zznode"},
+	"GET /v1/sd":                     {"?select=@zzroom"},
+	"PATCH /v1/groups/{name}":        {`{"image":"lab"}`, `{"kernel_args":["x"]}`},
+	"PUT /v1/groups/{name}/password": {`{"password":"taken over"}`},
+	"GET /v1/rollouts":               {"?group=zzroom"},
+	"POST /v1/rollouts":              {`{"group":"zzroom","image":"lab"}`, `{"group":"default","image":"lab"}`},
+	"POST /v1/rollouts/{id}/pause":   {`{}`},
+	"POST /v1/rollouts/{id}/resume":  {`{}`},
+	"POST /v1/rollouts/{id}/abort":   {`{}`},
+	"GET /v1/boots":                  {"?select=zznode", "?select=@zzroom"},
+	"GET /v1/boots/failed":           {"?select=zznode"},
+	"GET /v1/history":                {"?select=zznode", "?group=zzroom"},
+	"GET /v1/history/figures":        {"?by=node", "?by=group&group=zzroom"},
+	"GET /v1/history/compare":        {"?before=lab&after=lab&group=zzroom"},
+	"GET /v1/events":                 {"?after=0&limit=10000", "?after=-1&limit=10000"},
+	"GET /v1/events/stream":          {"?after=0"},
+	"GET /v1/config/file":            {"?for=group:zzroom&path=/etc/zzroom"},
+	"PUT /v1/config": {`{"for":"group:zzroom","path":"/etc/x","content":"eA=="}`, `{"for":"node:zznode","path":"/etc/x","content":"eA=="}`,
+		`{"for":"all","path":"/etc/x","content":"eA=="}`},
+	"DELETE /v1/config":              {`{"for":"group:zzroom","path":"/etc/zzroom"}`},
+	"GET /v1/state":                  {"?select=zznode"},
+	"POST /v1/state/{name}/snapshot": {`{"snapshot":"a"}`},
+	"POST /v1/state/{name}/reset":    {`{}`},
+	"POST /v1/state/{name}/copy":     {`{"from":"own"}`},
+}
+
+// TestTokenOfOneGroup tries to get out of its group by every route: whatever it is answered, the other group is not in it, and is afterwards
+// as it was.
+func TestTokenOfOneGroup(t *testing.T) {
+	s := startRooms(t)
+	before := s.other()
+	for _, r := range (&operator{}).operatorList() {
+		route := r.method + " " + r.path
+		site, own := slices.Contains(reachesSite, route), slices.Contains(reachesOwn, route)
+		tries := attempts[route]
+		if own && r.method != http.MethodGet && len(tries) == 0 && strings.Contains("POST PUT PATCH", r.method) {
+			t.Errorf("%s: there is no attempt to change the other group", route)
+		}
+		for _, try := range append(tries, "") {
+			path, body := s.filled(r.path, true), try
+			if strings.HasPrefix(try, "?") {
+				path, body = path+try, ""
+			}
+			if route == "GET /v1/events/stream" {
+				s.listens(path)
+				continue
+			}
+			status, answer := s.do(s.secret, r.method, path, body)
+			changed := r.method != http.MethodGet && status < 300 && route != "POST /v1/store/missing"
+			one := strings.Contains(r.path, "{name}") && !strings.HasPrefix(r.path, "/v1/images/") || strings.Contains(r.path, "{id}")
+			switch {
+			case site && status != http.StatusForbidden:
+				t.Errorf("%s %s %s: %d, and it is about the whole site: %s", r.method, path, body, status, answer)
+			case changed:
+				t.Errorf("%s %s %s: %d: %s", r.method, path, body, status, answer)
+			case own && one && status < 300 && !strings.HasPrefix(r.path, "/v1/classes"):
+				t.Errorf("%s %s: %d: %s", r.method, path, status, answer)
+			case !site && strings.Contains(strings.ReplaceAll(strings.ReplaceAll(answer, path, ""), named(path, body, answer), ""), hidden) ||
+				strings.Contains(answer, string(s.its)) && !strings.Contains(path, string(s.its)):
+				t.Errorf("%s %s %s tells of the other group: %s", r.method, path, body, answer)
+			}
+		}
+	}
+	if after := s.other(); after != before {
+		t.Errorf("the other group was\n%s\nand is\n%s", before, after)
+	}
+	if got, _ := s.do(s.secret, "GET", "/metrics", ""); got != http.StatusForbidden {
+		t.Errorf("metrics of the whole site: %d", got)
+	}
+}
+
+// named is the name that was asked for, where the answer is that there is none.
+func named(path, body, answer string) string {
+	if !strings.Contains(answer, `"not_found"`) && !strings.Contains(answer, `"forbidden"`) {
+		return "\x00"
+	}
+	for _, name := range []string{hidden + "node", hidden + "room-1", hidden + "room"} {
+		if strings.Contains(path+body, name) && strings.Contains(answer, name) {
+			return name
+		}
+	}
+	return "\x00"
+}
+
+// other is all that there is of the other group and of what is shared, for who may see everything.
+func (s *rooms) other() string {
+	s.t.Helper()
+	var out strings.Builder
+	for _, path := range []string{"/v1/fleet", "/v1/nodes/zznode/config", "/v1/rollouts/zzroom-1", "/v1/recordings", "/v1/power?select=zznode", "/v1/images", "/v1/classes",
+		"/v1/policy", "/v1/keys", "/v1/secrets", "/v1/boots/" + string(s.its)} {
+		status, answer := s.do(s.everything, "GET", path, "")
+		if status != http.StatusOK {
+			s.t.Fatalf("%s: %d %s", path, status, answer)
+		}
+		out.WriteString(answer)
+	}
+	return out.String()
+}
+
+// listens follows the stream of events for a moment: those of the own node come, and none of the other.
+func (s *rooms) listens(path string) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	server := httptest.NewServer(s.controlRoutes())
+	defer server.Close()
+	req, err := http.NewRequestWithContext(ctx, "GET", server.URL+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.secret)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	own := 0
+	time.AfterFunc(500*time.Millisecond, cancel)
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if strings.Contains(lines.Text(), hidden) || strings.Contains(lines.Text(), string(s.its)) {
+			s.t.Errorf("the stream has %s", lines.Text())
+		}
+		if strings.Contains(lines.Text(), string(s.mine)) {
+			own++
+		}
+	}
+	if strings.Contains(path, "after=0") && own == 0 {
+		s.t.Error("the stream has nothing of the own node")
+	}
+}
+
+// TestTokenOfOneGroupWorks: in its own group it does what an operator does.
+func TestTokenOfOneGroupWorks(t *testing.T) {
+	s := startRooms(t)
+	for _, x := range []struct {
+		method, path, body, want string
+	}{
+		{"GET", "/v1/status", "", `"adopted":1`},
+		{"GET", "/v1/nodes", "", `"own"`},
+		{"GET", "/v1/nodes/own", "", string(s.mine)},
+		{"GET", "/v1/nodes/own/boot", "", string(s.mine)},
+		{"GET", "/v1/boots", "", string(s.mine)},
+		{"GET", "/v1/boots/" + string(s.mine), "", string(s.mine)},
+		{"GET", "/v1/history", "", `"boots":[`},
+		{"GET", "/v1/events?after=0&limit=10000", "", string(s.mine)},
+		{"GET", "/v1/groups", "", `"mine"`},
+		{"GET", "/v1/images", "", `"lab"`},
+		{"GET", "/v1/rollouts", "", `"mine-1"`},
+		{"GET", "/v1/config", "", `"/etc/mine"`},
+		{"GET", "/v1/recordings", "", `"own"`},
+		{"GET", "/v1/sd", "", `"own"`},
+		{"PATCH", "/v1/nodes", `{"select":"own","labels":{"seat":"3"}}`, "seat"},
+		{"PATCH", "/v1/nodes", `{"select":"@mine","name":"own"}`, `"own"`},
+		{"POST", "/v1/nodes", `{"name":"next","group":"mine","macs":["52:54:00:00:00:78"]}`, "next"},
+		{"PATCH", "/v1/groups/mine", `{"kernel_args":["quiet"]}`, `"own"`},
+		{"PUT", "/v1/config", `{"for":"group:mine","path":"/etc/motd","content":"eA=="}`, `"own"`},
+		{"PUT", "/v1/config", `{"for":"node:own","path":"/etc/motd","content":"eA=="}`, `"own"`},
+		{"DELETE", "/v1/config", `{"for":"node:own","path":"/etc/motd"}`, "deleted"},
+		{"POST", "/v1/rollouts", `{"group":"mine","image":"lab@` + string(s.v2) + `"}`, `"mine-2"`},
+		{"POST", "/v1/rollouts/mine-2/abort", `{}`, "aborted"},
+		{"DELETE", "/v1/nodes?select=next", "", "deleted"},
+	} {
+		if status, answer := s.do(s.secret, x.method, x.path, x.body); status > 299 || !strings.Contains(answer, x.want) || strings.Contains(answer, hidden) {
+			t.Errorf("%s %s %s: %d, without %s: %s", x.method, x.path, x.body, status, x.want, answer)
+		}
+	}
+}
+
+// TestTokensForGroupsAreChecked: the groups are there, an admin's token is for all, and the pages for browsers take none that is not.
+func TestTokensForGroupsAreChecked(t *testing.T) {
+	s := startRooms(t)
+	here := api.OverHandler(s.socketRoutes())
+	for _, x := range []struct {
+		ask  api.TokenCreate
+		code api.Code
+	}{{api.TokenCreate{Name: "a", Groups: []string{"nowhere"}}, api.NotFound}, {api.TokenCreate{Name: "b", Role: fleet.Admin, Groups: []string{"mine"}}, api.BadRequest}} {
+		if _, err := here.CreateToken(t.Context(), x.ask); !api.IsCode(err, x.code) {
+			t.Errorf("%+v: %v", x.ask, err)
+		}
+	}
+	all, err := here.Tokens(t.Context())
+	if i := slices.IndexFunc(all, func(k api.Token) bool { return slices.Equal(k.Groups, []string{"mine"}) }); err != nil || i < 0 {
+		t.Errorf("tokens: %+v %v", all, err)
+	}
+	base := fmt.Sprintf("http://127.0.0.1:%d", s.dashboardPort)
+	got := ask(t, "POST", base+"/login", "", []byte("token="+api.FormatToken(s.secret, s.keys.ServerPublic())))
+	if got.header.Get("Set-Cookie") != "" || !strings.Contains(got.body, "is for @mine only") {
+		t.Errorf("the dashboard takes it: %d %s", got.status, got.body)
+	}
+}
