@@ -54,6 +54,7 @@ type Dashboard struct {
 	assets assets
 	board  *board
 	fresh  newBytes
+	asked  asked
 	mux    *http.ServeMux
 }
 

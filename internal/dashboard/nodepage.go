@@ -22,6 +22,7 @@ type nodeView struct {
 	Last    api.BootDetail // the latest of them
 	Console string         // its end
 	Journal journalView
+	Power   powerView
 	Slow    int64 // longest of Boots in nanoseconds: the scale of their bars
 }
 
@@ -56,10 +57,16 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 	if v.Images, err = d.API.Images(ctx); err != nil {
 		return view{}, err
 	}
+	if v.Power, err = d.powerOf(ctx, n.Name); err != nil && n.State != fleet.Discovered {
+		return view{}, err
+	}
 	v.Why = why(n, v.Groups)
 	live := liveOf("node", n.Name, after)
 	if n.Boot != nil {
 		v.Journal, live = d.journalOf(r, n.Name, live)
+	}
+	if o := v.Power.Last; o != nil && !o.Done {
+		live += "&tick=1" // its end may come without an event
 	}
 	return view{template: "node.html", title: n.Name, live: live, data: v}, nil
 }

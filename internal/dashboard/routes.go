@@ -30,6 +30,7 @@ func (d *Dashboard) routes() {
 	d.post("/nodes/{name}/adopt", d.adopt)
 	d.post("/nodes/{name}/group", d.setGroup)
 	d.post("/nodes/{name}/version", d.setVersion)
+	d.post("/nodes/{name}/power", d.setPower)
 	d.post("/rollouts", d.startRollout)
 	d.post("/rollouts/{id}/{verb}", d.changeRollout)
 	d.get("/", "", d.nothingHere)

@@ -39,7 +39,13 @@ type switched struct {
 
 func startSwitched(t *testing.T, group fleet.Group) *switched {
 	t.Helper()
-	s := &switched{site: startSite(t), t: t}
+	return switchedBy(t, startSite(t), group)
+}
+
+// switchedBy gives a site the program.
+func switchedBy(t *testing.T, on *site, group fleet.Group) *switched {
+	t.Helper()
+	s := &switched{site: on, t: t}
 	s.addImage()
 	s.c = operatorOf(t, s.site)
 	for _, dir := range []string{hooksDir, "relay"} {

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pando/internal/fleet"
+)
+
+// TestDashboardSwitchesANode: by its page, with the outcome on it without a reload, also when it takes longer than a browser waits.
+func TestDashboardSwitchesANode(t *testing.T) {
+	on, base, token := startDashboard(t)
+	s := switchedBy(t, on, fleet.Group{})
+	const node = "pc001"
+	s.node(node, 1)
+	v := startBrowser(t, base)
+	v.login(token)
+	v.open("/nodes/" + node)
+	do := func(action string, sure bool) {
+		t.Helper()
+		v.until(`document.getElementById("power")`)
+		v.run(`window.form = document.getElementById("power").form; form.elements.action.value = "` + action + `"`)
+		if sure {
+			v.run(`form.elements.sure.checked = true`)
+		}
+		v.run(`form.requestSubmit()`)
+		if err := v.Loaded(v.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("on", false)
+	v.until(`document.querySelector(".outcome")?.innerText.includes("switched on")`)
+	v.accessible("a node that was switched")
+	if got := s.log(); got != node+" on" {
+		t.Errorf("the relay did %q", got)
+	}
+
+	slow := "#!/bin/sh\nwhile [ ! -e " + filepath.Join(s.cfg.Dir, "go") + " ]; do sleep 0.1; done\n" + strings.TrimPrefix(relay, "#!/bin/sh\n")
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooksDir, "relay"), []byte(slow), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	do("off", true)
+	v.until(`document.querySelector(".outcome")?.innerText.includes("under way")`)
+	v.run(`window.sameDocument = true`)
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v.until(`document.querySelector(".outcome")?.innerText.includes("asked to shut down")`)
+	if v.run(`window.sameDocument`) != "true" {
+		t.Error("the page was loaded anew")
+	}
+	v.quiet("power")
+	v.run(`document.querySelector(".outcome").scrollIntoView(), 0`)
+	v.keep("node-power")
+
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "relay", node+".cycle.fails"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := loggedIn(t, base, token)
+	for _, x := range []struct{ action, sure, want string }{
+		{"cycle", "", "ends what runs on " + node},
+		{"stage", "yes", "none of what this page can do"},
+		{"cycle", "yes", "the relay is stuck"},
+	} {
+		if got := c.power(t, node, x.action, x.sure); !strings.Contains(got, x.want) {
+			t.Errorf("%s: no %q on the page:\n%s", x.action, x.want, got)
+		}
+	}
+}
+
+// desk is somebody who is logged in, without a browser.
+type desk struct {
+	http.Client
+	base string
+}
+
+func loggedIn(t *testing.T, base, token string) *desk {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{http.Client{Jar: jar}, base}
+	resp, err := d.PostForm(base+"/login", url.Values{"token": {token}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return d
+}
+
+// power sends the form of a node's page, and returns what comes.
+func (d *desk) power(t *testing.T, node, action, sure string) string {
+	t.Helper()
+	page := d.text(t, func() (*http.Response, error) { return d.Get(d.base + "/nodes/" + node) })
+	_, rest, _ := strings.Cut(page, `name="form" value="`)
+	form, _, _ := strings.Cut(rest, `"`)
+	return d.text(t, func() (*http.Response, error) {
+		return d.PostForm(d.base+"/nodes/"+node+"/power", url.Values{"form": {form}, "action": {action}, "sure": {sure}})
+	})
+}
+
+func (d *desk) text(t *testing.T, ask func() (*http.Response, error)) string {
+	t.Helper()
+	resp, err := ask()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
