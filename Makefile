@@ -55,9 +55,10 @@ bench-fleet: ## what a server of 10,000 nodes is asked most: import, list, chang
 	@$(WITH_GO) go test -run '^$$' -v -bench '^Benchmark(Fleet|Look)$$' ./internal/server
 
 .PHONY: bench-build
-bench-build: build ## build, store and publish a tree, beside mksquashfs and tar | gzip (root, an idle machine); BUILD="--tree DIR" for flags
+bench-build: build ## build, store and publish a tree, beside mksquashfs, tar and docker save (root, an idle machine); BUILD="--tree DIR" for flags
 	@scripts/install-packages rivals
-	@build/bin/pando-lab build $(BUILD)
+	@scripts/fetch-docker build/docker
+	@build/bin/pando-lab build --docker build/docker $(BUILD)
 
 .PHONY: bench-k
 bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two builds of an image); K="--data DIR,DIR" takes images that are there

@@ -18,8 +18,9 @@ import (
 // on the same machine.
 type buildBench struct {
 	lab
-	tree string // directory; "": one is installed by the recipe
-	runs int
+	tree   string // directory; "": one is installed by the recipe
+	docker string // directory with Docker's programs; "": it is not compared with
+	runs   int
 }
 
 func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
@@ -29,6 +30,7 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 	f.StringVar(&b.dir, "dir", "build/build", "where the tree is installed and results are written; on a disk with some GB")
 	f.StringVar(&b.tree, "tree", "", "directory to build from, with a kernel in it (default: one is installed by --recipe); it gets one file more")
 	f.StringVar(&b.recipe, "recipe", "debian:bookworm", "recipe of the tree")
+	f.StringVar(&b.docker, "docker", "", "directory with Docker's programs, of scripts/fetch-docker (default: no comparison with it)")
 	f.IntVar(&b.runs, "runs", 3, "how often each is measured")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -46,12 +48,16 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 // buildRun is one measured run of one way.
 type buildRun struct {
 	Way    string        `json:"way"`
-	Again  bool          `json:"again"`  // with one file changed, what was there before kept
-	Wall   time.Duration `json:"wall"`   // until all is durable
-	CPU    time.Duration `json:"cpu"`    // of all its processes
-	Memory int64         `json:"memory"` // bytes: the most that one of its processes had
-	Bytes  int64         `json:"bytes"`  // of the result; again: that were written
+	Again  bool          `json:"again"`            // with one file changed, what was there before kept
+	Before time.Duration `json:"before,omitempty"` // what had to be done before, and does not count
+	Wall   time.Duration `json:"wall"`             // until all is durable
+	CPU    time.Duration `json:"cpu"`              // of all its processes
+	Memory int64         `json:"memory"`           // bytes: the most that one of its processes had
+	Bytes  int64         `json:"bytes"`            // of the result; again: that were written
 }
+
+// before is in seconds.
+func (r buildRun) before() float64 { return r.Before.Seconds() }
 
 // buildResult is what was measured.
 type buildResult struct {
@@ -82,8 +88,15 @@ func (b *buildBench) measure(ctx context.Context) error {
 		return err
 	}
 	b.say("%s: %.0f MB in %d files; %d runs of each, in turns", b.tree, mega(r.Bytes), r.Files, b.runs)
+	var d *docker
+	if b.docker != "" {
+		if d, err = startDocker(ctx, b.docker, filepath.Join(work, "docker"), b.err); err != nil {
+			return err
+		}
+		defer d.stop()
+	}
 	for range b.runs {
-		if err := b.round(ctx, work, &r); err != nil {
+		if err := b.round(ctx, work, buildWays(d), &r); err != nil {
 			return err
 		}
 	}
@@ -92,8 +105,8 @@ func (b *buildBench) measure(ctx context.Context) error {
 }
 
 // round measures each way once, from nothing and after a change.
-func (b *buildBench) round(ctx context.Context, work string, r *buildResult) error {
-	for _, way := range buildWays() {
+func (b *buildBench) round(ctx context.Context, work string, ways []buildWay, r *buildResult) error {
+	for _, way := range ways {
 		dir := filepath.Join(work, way.name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -150,6 +163,16 @@ func (r buildResult) median(way string, again bool, of func(buildRun) float64) f
 	return all[len(all)/2]
 }
 
+// ways are the names of those measured, in order.
+func (r buildResult) ways() (out []string) {
+	for _, run := range r.Runs {
+		if !slices.Contains(out, run.Way) {
+			out = append(out, run.Way)
+		}
+	}
+	return out
+}
+
 // count is how often each way was measured.
 func (r buildResult) count() (n int) {
 	for _, run := range r.Runs {
@@ -169,10 +192,13 @@ func (b *buildBench) report(r buildResult) {
 // rows are a line for each way.
 func (r buildResult) rows() []row {
 	out := []row{{"what", "seconds", "again", "seconds of processors", "MB written", "again", "MB of memory"}}
-	for _, way := range buildWays() {
+	for _, way := range r.ways() {
 		cell := func(again bool, of func(buildRun) float64) string {
-			got, ours := r.median(way.name, again, of), r.median(pandoWay, again, of)
-			if way.name == pandoWay || ours == 0 {
+			got, ours := r.median(way, again, of), r.median(pandoWay, again, of)
+			switch {
+			case got != 0 && got < 0.1:
+				return fmt.Sprintf("%.3f", got)
+			case way == pandoWay || ours < 0.1: // a ratio to next to nothing says nothing
 				return fmt.Sprintf("%.1f", got)
 			}
 			return fmt.Sprintf("%.1f (%.2f)", got, got/ours)
@@ -181,7 +207,7 @@ func (r buildResult) rows() []row {
 		cpu := func(x buildRun) float64 { return x.CPU.Seconds() }
 		bytes := func(x buildRun) float64 { return mega(x.Bytes) }
 		memory := func(x buildRun) float64 { return mega(x.Memory) }
-		out = append(out, row{strings.ReplaceAll(way.name, "|", `\|`), cell(false, wall), cell(true, wall), cell(false, cpu), cell(false, bytes), cell(true, bytes), cell(false, memory)})
+		out = append(out, row{strings.ReplaceAll(way, "|", `\|`), cell(false, wall), cell(true, wall), cell(false, cpu), cell(false, bytes), cell(true, bytes), cell(false, memory)})
 	}
 	return out
 }

@@ -18,17 +18,22 @@ import (
 	"pando/internal/store"
 )
 
-// pandoWay is the name of Pando's way.
-const pandoWay = "pando"
+// Names of ways of which more is said.
+const (
+	pandoWay  = "pando"
+	dockerWay = "docker save | gzip"
+)
 
 // buildWay makes something of a tree, in a directory of its own, durable when it ends.
 type buildWay struct {
 	name    string
 	command func(tree, dir string) []string
 	written func(dir string, said []byte) (int64, error)
+	docker  *docker // which the tree is in beforehand, and whose time counts; nil: none
 }
 
-func buildWays() []buildWay {
+// buildWays are all, that of Docker with a daemon of it only.
+func buildWays(d *docker) []buildWay {
 	file := func(name string) func(string, []byte) (int64, error) {
 		return func(dir string, _ []byte) (int64, error) {
 			info, err := os.Stat(filepath.Join(dir, name))
@@ -43,12 +48,17 @@ func buildWays() []buildWay {
 			return []string{"sh", "-c", script + ` && sync "$2"/out`, "sh", tree, dir}
 		}
 	}
-	return []buildWay{
-		{pandoWay, func(tree, dir string) []string { return []string{"/proc/self/exe", "build-once", tree, dir} }, pandoWrote},
-		{"mksquashfs -comp zstd", shell(`mksquashfs "$1" "$2"/out -comp zstd -noappend -no-progress -quiet`), file("out")},
-		{"tar | gzip", shell(`tar -C "$1" -cf - . | gzip > "$2"/out`), file("out")},
-		{"tar | zstd -3 -T0", shell(`tar -C "$1" -cf - . | zstd -q -3 -T0 > "$2"/out`), file("out")},
+	ways := []buildWay{
+		{pandoWay, func(tree, dir string) []string { return []string{"/proc/self/exe", "build-once", tree, dir} }, pandoWrote, nil},
+		{"mksquashfs -comp zstd", shell(`mksquashfs "$1" "$2"/out -comp zstd -noappend -no-progress -quiet`), file("out"), nil},
+		{"tar | gzip", shell(`tar -C "$1" -cf - . | gzip > "$2"/out`), file("out"), nil},
+		{"tar | zstd -3 -T0", shell(`tar -C "$1" -cf - . | zstd -q -3 -T0 > "$2"/out`), file("out"), nil},
 	}
+	if d != nil {
+		save := shell(`docker save ` + dockerImage + ` | gzip > "$2"/out`)
+		ways = append(ways, buildWay{dockerWay, save, file("out"), d})
+	}
+	return ways
 }
 
 // pandoWrote reads what the child process said.
@@ -67,8 +77,15 @@ func (b *buildBench) run(ctx context.Context, way buildWay, dir string, again bo
 		}
 		args[0] = self
 	}
-	c := exec.CommandContext(ctx, args[0], args[1:]...)
-	c.Stderr = b.err
+	if way.docker != nil {
+		return b.runDocker(ctx, way, args, dir, again)
+	}
+	return runCommand(exec.CommandContext(ctx, args[0], args[1:]...), way, dir, again, b.err)
+}
+
+// runCommand measures a child process.
+func runCommand(c *exec.Cmd, way buildWay, dir string, again bool, stderr io.Writer) (buildRun, error) {
+	c.Stderr = stderr
 	begin := time.Now()
 	said, err := c.Output()
 	took := time.Since(begin)
@@ -78,6 +95,27 @@ func (b *buildBench) run(ctx context.Context, way buildWay, dir string, again bo
 	usage := c.ProcessState.SysUsage().(*syscall.Rusage)
 	r := buildRun{Way: way.name, Again: again, Wall: took, CPU: c.ProcessState.UserTime() + c.ProcessState.SystemTime(), Memory: usage.Maxrss * 1024}
 	r.Bytes, err = way.written(dir, said)
+	return r, err
+}
+
+// runDocker measures a child process and the daemon, which does most of its work. The tree is an image of Docker's beforehand;
+// how long that took is kept, and does not count.
+func (b *buildBench) runDocker(ctx context.Context, way buildWay, args []string, dir string, again bool) (buildRun, error) {
+	begin := time.Now()
+	if err := way.docker.importTree(ctx, b.tree); err != nil {
+		return buildRun{}, err
+	}
+	before := time.Since(begin)
+	was, _, err := way.docker.cost()
+	if err != nil {
+		return buildRun{}, err
+	}
+	r, err := runCommand(way.docker.command(ctx, args[0], args[1:]...), way, dir, again, b.err)
+	if err != nil {
+		return buildRun{}, err
+	}
+	cpu, memory, err := way.docker.cost()
+	r.Before, r.CPU, r.Memory = before, r.CPU+time.Duration((cpu-was)*float64(time.Second)), max(r.Memory, memory)
 	return r, err
 }
 
