@@ -26,6 +26,10 @@ type docker struct {
 
 // startDocker starts the daemon with its images below dir.
 func startDocker(ctx context.Context, tools, dir string, stderr io.Writer) (*docker, error) {
+	tools, err := filepath.Abs(tools) // dockerd starts nothing by a relative path
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

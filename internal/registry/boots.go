@@ -65,24 +65,32 @@ type BootFilter struct {
 
 // Boots returns boots, newest first.
 func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
-	mac := ""
-	if !f.MAC.IsZero() {
-		mac = f.MAC.String()
-	}
 	if f.Limit <= 0 {
 		f.Limit = -1
 	}
+	where, args := ` WHERE started >= ?`, []any{stamp(f.Since)}
+	if f.Node != "" { // a condition that is always there would not find the index
+		where, args = where+` AND node = ?`, append(args, f.Node)
+	}
+	if !f.MAC.IsZero() {
+		where, args = where+` AND mac = ?`, append(args, f.MAC.String())
+	}
 	clause, arg := t.limitNodes("node")
-	b, err := list(t, scanBoot, bootColumns+` WHERE ? IN ('', node) AND ? IN ('', mac) AND started >= ?`+clause+`
-		ORDER BY started DESC, id LIMIT ?`, f.Node, mac, stamp(f.Since), arg, f.Limit)
+	b, err := list(t, scanBoot, bootColumns+where+clause+` ORDER BY started DESC, id LIMIT ?`, append(args, arg, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list boots: %w", err)
 	}
 	return b, nil
 }
 
-// LatestBoots returns the latest boot of each node, by the node's name.
-func (t *Tx) LatestBoots() (map[string]Boot, error) {
+// few is up to how many nodes are asked for one by one, each by an index: more of them are found in a walk over all.
+const few = 100
+
+// LatestBoots returns the latest boot of each of these nodes, by its name; where none is named, or many are, of every node.
+func (t *Tx) LatestBoots(nodes ...string) (map[string]Boot, error) {
+	if len(nodes) > 0 && len(nodes) <= few {
+		return t.latestBootsOf(nodes)
+	}
 	clause, arg := t.limitNodes("node")
 	boots, err := list(t, scanBoot, bootColumns+` WHERE id IN (SELECT id FROM (SELECT id, max(started) FROM boots
 		WHERE node != ''`+clause+` GROUP BY node))`, arg)
@@ -92,6 +100,23 @@ func (t *Tx) LatestBoots() (map[string]Boot, error) {
 	out := make(map[string]Boot, len(boots))
 	for _, b := range boots {
 		out[b.Node] = b
+	}
+	return out, nil
+}
+
+func (t *Tx) latestBootsOf(nodes []string) (map[string]Boot, error) {
+	out := make(map[string]Boot, len(nodes))
+	for _, n := range nodes {
+		if n == "" {
+			continue
+		}
+		b, err := t.Boots(BootFilter{Node: n, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > 0 {
+			out[n] = b[0]
+		}
 	}
 	return out, nil
 }

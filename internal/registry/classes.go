@@ -73,25 +73,38 @@ func scanClass(s scanner) (fleet.Class, error) {
 	return c, err
 }
 
-// Hardware returns what a node reported of itself last, by its name; of every node when none is named. A node that never
-// reported is not there.
-func (t *Tx) Hardware(node string) (map[string]fleet.Hardware, error) {
+// Hardware returns what each of these nodes reported of itself last, by its name; where none is named, or many are, of every node.
+// A node that never reported is not there.
+func (t *Tx) Hardware(nodes ...string) (map[string]fleet.Hardware, error) {
+	out := map[string]fleet.Hardware{}
+	if len(nodes) == 0 || len(nodes) > few {
+		return out, t.readHardware(out, `node != ''`)
+	}
+	for _, n := range nodes {
+		if err := t.readHardware(out, `node != '' AND node = ?`, n); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// readHardware adds what the nodes that a condition finds have reported.
+func (t *Tx) readHardware(out map[string]fleet.Hardware, where string, args ...any) error {
 	type report struct{ node, body string }
 	reports, err := list(t, func(s scanner) (r report, err error) {
 		err = s.Scan(&r.node, &r.body)
 		return r, err
 	}, `SELECT node, hardware FROM boots WHERE id IN (SELECT id FROM (SELECT id, max(started) FROM boots
-		WHERE hardware != '' AND node != '' AND ? IN ('', node) GROUP BY node))`, node)
+		WHERE hardware != '' AND `+where+` GROUP BY node))`, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read hardware of nodes: %w", err)
+		return fmt.Errorf("read hardware of nodes: %w", err)
 	}
-	out := make(map[string]fleet.Hardware, len(reports))
 	for _, r := range reports {
 		var h fleet.Hardware
 		if err := json.Unmarshal([]byte(r.body), &h); err != nil {
-			return nil, fmt.Errorf("read hardware of node %s: %w", r.node, err)
+			return fmt.Errorf("read hardware of node %s: %w", r.node, err)
 		}
 		out[r.node] = h
 	}
-	return out, nil
+	return nil
 }

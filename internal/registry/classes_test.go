@@ -35,11 +35,13 @@ func testHardware(t *testing.T, r *Registry) {
 		}
 		return errors.Join(errs...)
 	})
-	same(t, read(t, r, hardwareOf("")), map[string]fleet.Hardware{"pc1": {Product: "new"}})
+	same(t, read(t, r, hardwareOf()), map[string]fleet.Hardware{"pc1": {Product: "new"}})
 	same(t, read(t, r, hardwareOf("pc1")), map[string]fleet.Hardware{"pc1": {Product: "new"}})
 	same(t, read(t, r, hardwareOf("pc2")), map[string]fleet.Hardware{})
+	same(t, read(t, r, hardwareOf("")), map[string]fleet.Hardware{}) // who has no name is no node
+	same(t, read(t, r, hardwareOf("pc2", "pc1")), map[string]fleet.Hardware{"pc1": {Product: "new"}})
 }
 
-func hardwareOf(node string) func(*Tx) (map[string]fleet.Hardware, error) {
-	return func(tx *Tx) (map[string]fleet.Hardware, error) { return tx.Hardware(node) }
+func hardwareOf(nodes ...string) func(*Tx) (map[string]fleet.Hardware, error) {
+	return func(tx *Tx) (map[string]fleet.Hardware, error) { return tx.Hardware(nodes...) }
 }

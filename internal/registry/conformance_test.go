@@ -264,7 +264,10 @@ func testBoots(t *testing.T, r *Registry) {
 	same(t, ids(BootFilter{Node: "pc1"}), []fleet.BootID{"b2", "b1"})
 	same(t, ids(BootFilter{MAC: mac(3)}), []fleet.BootID{"b3"})
 	same(t, ids(BootFilter{Since: now.Add(time.Minute)}), []fleet.BootID{"b2", "b3"})
-	same(t, read(t, r, (*Tx).LatestBoots), map[string]Boot{"pc1": second})
+	for _, nodes := range [][]string{nil, {"pc1"}, {"pc2", "pc1", ""}} {
+		same(t, read(t, r, func(tx *Tx) (map[string]Boot, error) { return tx.LatestBoots(nodes...) }), map[string]Boot{"pc1": second})
+	}
+	same(t, read(t, r, func(tx *Tx) (map[string]Boot, error) { return tx.LatestBoots("pc2") }), map[string]Boot{})
 	full.Hardware, full.Token, full.Drivers = nil, Hash{}, []string{"base"}
 	must(t, r, func(tx *Tx) error { return tx.PutBoot(full) })
 	same(t, read(t, r, func(tx *Tx) (Boot, error) { return tx.Boot("b1") }), full)

@@ -4,21 +4,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
-// BenchmarkLook measures what is asked of 10,000 nodes that have booted: the fleet for /metrics, the whole of that answer, and
-// which boots have something wrong with them.
+// BenchmarkLook measures what is asked of 10,000 nodes that have booted, a third of them another version than they would now: the
+// fleet for /metrics, the whole of that answer, which boots have something wrong with them, the list, and what a reboot would change
+// of all and of forty.
 func BenchmarkLook(b *testing.B) {
 	const nodes = 10_000
-	s, _ := startBench(b)
-	now := time.Now()
+	s := startSite(b)
+	_, old := s.addImage()
+	_, version := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "splash"} })
+	versions := []fleet.Digest{old, version, version}
+	c := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	b.Cleanup(c.Close)
+	now := s.now()
 	status, err := json.Marshal(api.NodeStatus{Bytes: map[string]int64{"server": 1e7, "peer": 3e7}, Reads: 900, Systemd: &api.Systemd{State: "running"}})
 	if err != nil {
 		b.Fatal(err)
@@ -31,10 +39,11 @@ func BenchmarkLook(b *testing.B) {
 			if err := tx.CreateNode(fleet.Node{Name: name, State: fleet.Adopted, Group: fleet.DefaultGroup, MACs: []fleet.MAC{mac}, Created: now, Seen: now}); err != nil {
 				return err
 			}
-			if err := tx.CreateBoot(registry.Boot{ID: id, MAC: mac, Node: name, Started: now, Image: "lab", Version: fleet.Digest(fmt.Sprintf("sha256:%064d", i%3))}); err != nil {
+			if err := tx.CreateBoot(registry.Boot{ID: id, MAC: mac, Node: name, Started: now, Image: "lab", Version: versions[i%3]}); err != nil {
 				return err
 			}
 			events = append(events, trace.Event{Time: now, Boot: id, Node: name, MAC: mac, Stage: trace.DHCP, Kind: trace.Begin},
+				trace.Event{Time: now, Boot: id, Node: name, MAC: mac, Stage: trace.Script, Kind: trace.Info, Attrs: map[string]string{attrArgs: "quiet splash"}},
 				trace.Event{Time: now.Add(time.Minute), Boot: id, Node: name, MAC: mac, Stage: trace.Booted, Kind: trace.End})
 		}
 		return nil
@@ -73,4 +82,20 @@ func BenchmarkLook(b *testing.B) {
 			}
 		}
 	})
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			if l, err := c.Nodes(b.Context(), ""); err != nil || len(l) != nodes {
+				b.Fatal(len(l), err)
+			}
+		}
+	})
+	for what, n := range map[string]int{"": nodes, "pc[00000-00039]": 40} {
+		b.Run(fmt.Sprint("diff-", n), func(b *testing.B) {
+			for b.Loop() {
+				if l, err := c.DiffNodes(b.Context(), what); err != nil || len(l) != n || !l[0].Changes || l[1].Changes {
+					b.Fatalf("%d, %v, %+v", len(l), err, l[:2])
+				}
+			}
+		})
+	}
 }

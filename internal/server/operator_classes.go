@@ -25,7 +25,7 @@ func (o *operator) listClasses(r *http.Request) (any, error) {
 
 // classViews joins classes with the nodes that are of them.
 func classViews(tx *registry.Tx, classes []fleet.Class) ([]api.Class, error) {
-	hardware, err := tx.Hardware("")
+	hardware, err := tx.Hardware()
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func configGetters(tx *registry.Tx, all []fleet.ConfigFile) (map[configKey][]str
 	if err != nil {
 		return nil, err
 	}
-	hardware, err := tx.Hardware("")
+	hardware, err := tx.Hardware()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (o *operator) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, proble
 	if err != nil {
 		return nil, nil, err
 	}
-	hardware, err := tx.Hardware("")
+	hardware, err := tx.Hardware()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,7 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 	type what struct {
 		api.Node
 		args []string
+		boot registry.Boot // the latest; none: the zero one
 	}
 	var nodes []what
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -26,19 +27,20 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
+		boots, err := tx.LatestBoots(namesOf(selected)...)
+		if err != nil {
+			return err
+		}
 		for _, v := range views {
 			args, err := nextArgs(tx, v.Node)
 			if err != nil {
 				return err
 			}
-			b, err := latestBoot(tx, v.Node)
-			if err != nil {
-				return err
-			}
+			b := boots[v.Name]
 			if v.ConfigOld, v.ConfigGone, err = o.configState(tx, v.Node, b); err != nil {
 				return err
 			}
-			nodes = append(nodes, what{v, args})
+			nodes = append(nodes, what{v, args, b})
 		}
 		return nil
 	})
@@ -48,7 +50,7 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 	out := api.NodeDiffList{Nodes: []api.NodeDiff{}}
 	known := map[[2]fleet.Digest]*api.ImageDiff{}
 	for _, n := range nodes {
-		d, err := o.nodeDiff(r.Context(), n.Node, n.args, known)
+		d, err := o.nodeDiff(r.Context(), n.Node, n.boot, n.args, known)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +71,7 @@ func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
 }
 
 // nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were made.
-func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known map[[2]fleet.Digest]*api.ImageDiff) (api.NodeDiff, error) {
+func (o *operator) nodeDiff(ctx context.Context, n api.Node, b registry.Boot, own []string, known map[[2]fleet.Digest]*api.ImageDiff) (api.NodeDiff, error) {
 	d := api.NodeDiff{Node: n.Name, Running: n.Running, Desired: n.Desired, ConfigOld: n.ConfigOld, ConfigGone: n.ConfigGone}
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
@@ -108,23 +110,16 @@ func (o *operator) nodeDiff(ctx context.Context, n api.Node, own []string, known
 		}
 	}
 	d.Changes = n.Drift || len(d.ArgsGone)+len(d.ArgsNew)+len(d.ConfigOld)+len(d.ConfigGone) > 0
-	return d, o.nodeMethod(ctx, n.Node, &d)
+	o.nodeMethod(ctx, n.Node, b, &d)
+	return d, nil
 }
 
 // nodeMethod tells by which method a node would come to its next boot if the choice was free.
-func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, d *api.NodeDiff) error {
-	var b registry.Boot
-	err := o.reg.View(ctx, func(tx *registry.Tx) (err error) {
-		b, err = latestBoot(tx, n)
-		return err
-	})
-	if err == nil {
-		d.Method, d.MethodWhy, err = o.methods.choose(ctx, fleet.MethodAuto, n, b)
-	}
-	if err != nil && d.Problem == "" {
+func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
+	var err error
+	if d.Method, d.MethodWhy, err = o.methods.choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
 		d.Problem = err.Error()
 	}
-	return nil
 }
 
 func lacking(list, other []string) []string {

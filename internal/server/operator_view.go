@@ -19,7 +19,7 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 	if err != nil {
 		return nil, err
 	}
-	boots, err := tx.LatestBoots()
+	boots, err := tx.LatestBoots(namesOf(nodes)...)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +33,7 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 	if err != nil {
 		return nil, err
 	}
-	only := ""
-	if len(nodes) == 1 {
-		only = nodes[0].Name
-	}
-	hardware, err := tx.Hardware(only)
+	hardware, err := tx.Hardware(namesOf(nodes)...)
 	if err != nil {
 		return nil, err
 	}
@@ -174,3 +170,11 @@ func desiredAll(tx *registry.Tx) (map[string]fleet.Digest, error) {
 
 // absent makes ErrNotFound an answer of its own kind, for look-ups that may find nothing.
 func absent(err error) bool { return errors.Is(err, registry.ErrNotFound) }
+
+func namesOf(nodes []fleet.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Name
+	}
+	return out
+}
