@@ -111,6 +111,9 @@ func statusWarnings(s api.Status) (out []string) {
 	if s.DHCP.StoodDown {
 		out = append(out, "WARNING: no addresses are given: another DHCP server answers: "+strings.Join(s.DHCP.Others, " "))
 	}
+	if s.Logs.Full {
+		out = append(out, "WARNING: journals of nodes are not taken: the disk of the server is full")
+	}
 	if n := len(s.Full); n > 0 {
 		out = append(out, fmt.Sprintf("WARNING: little room for what is written: %d: %s", n, fleet.Fold(s.Full)))
 	}

@@ -187,6 +187,33 @@ type Status struct {
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
+
+	Logs Logs `json:"logs"`
+}
+
+// States of Logs.
+const (
+	LogsOn      = "on"
+	LogsMissing = "missing" // systemd-journal-remote is not installed on the server
+	LogsOff     = "off"
+)
+
+// Logs is what becomes of the journals that nodes send.
+type Logs struct {
+	State   string           `json:"state"`             // LogsOn, LogsMissing, LogsOff
+	Held    int64            `json:"held"`              // bytes of the disk that all journals have
+	Bound   int64            `json:"bound,omitempty"`   // bytes that they may have
+	Entries int64            `json:"entries"`           // that were written since the server started
+	Bytes   int64            `json:"bytes"`             // of these, as they were sent
+	Uploads map[string]int64 `json:"uploads,omitempty"` // that ended since then, by outcome: taken, cut_off, busy, disk_full, malformed, stranger, failed
+	Last    time.Time        `json:"last,omitzero"`     // when something was written last
+	Full    bool             `json:"full,omitempty"`    // the disk had no room for what came last; nodes send it again
+}
+
+// Refused is how many uploads were refused since the server started; those that broke off, or came while another of the same boot was
+// under way, are none.
+func (l Logs) Refused() int64 {
+	return l.Uploads["disk_full"] + l.Uploads["malformed"] + l.Uploads["stranger"] + l.Uploads["failed"]
 }
 
 // Loads is how many nodes load kernel and initramfs now, and how many wait for their turn.

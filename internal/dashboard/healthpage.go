@@ -15,6 +15,7 @@ type healthView struct {
 	Status  api.Status
 	Uptime  time.Duration
 	Finds   []finding
+	Logs    string     // what is kept of journals
 	Failed  []api.Boot // whose latest boot has something wrong with it
 	Others  int        // of them that are not listed
 	Nodes   []nodeTrouble
@@ -47,7 +48,7 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := healthView{Status: status, Uptime: status.Time.Sub(status.Started), Finds: findings(status)}
+	v := healthView{Status: status, Uptime: status.Time.Sub(status.Started), Finds: append(findings(status), logFindings(status)...), Logs: logsText(status.Logs, status.Time)}
 	if v.Failed, v.Others, err = d.faults(ctx, "", mostTroubled); err != nil {
 		return view{}, err
 	}

@@ -59,8 +59,9 @@ type Dir struct {
 	readers chan struct{} // one for each journalctl
 	follows chan struct{} // and for those that follow
 
-	mu   sync.Mutex
-	have map[string]map[string]*boot // by node and boot id
+	mu     sync.Mutex
+	have   map[string]map[string]*boot // by node and boot id
+	counts counts
 }
 
 // boot is what is kept of one boot.
@@ -157,6 +158,9 @@ func (d *Dir) scan() error {
 		for _, b := range boots {
 			if of, err := d.weigh(n.Name(), b.Name()); err == nil {
 				d.put(n.Name(), b.Name(), of)
+				if of.bytes > 0 && of.newest.After(d.counts.last) {
+					d.counts.last = of.newest
+				}
 			}
 		}
 	}

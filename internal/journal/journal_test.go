@@ -315,6 +315,9 @@ func TestFullDisk(t *testing.T) {
 	if err := d.Take(t.Context(), "pc001", bootID, strings.NewReader(stream(1, 3, "a.service"))); !errors.Is(err, ErrFull) {
 		t.Fatalf("%v", err)
 	}
+	if got := d.Tally(); !got.Full || got.Entries != 0 || !got.Last.IsZero() {
+		t.Errorf("%+v", got)
+	}
 	if err := os.Truncate(ballast, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -323,6 +326,13 @@ func TestFullDisk(t *testing.T) {
 	}
 	if got := d.texts(t, Query{}); len(got) != 3 {
 		t.Errorf("%q", got)
+	}
+	if got := d.Tally(); got.Full || got.Entries != 3 || got.Bytes < 100 || got.Held != d.Usage() || got.Bound != DefaultTotal || time.Since(got.Last) > time.Minute {
+		t.Errorf("%+v", got)
+	}
+	again := open(t, func(o *Options) { o.Path, o.Free = d.Path, 4<<20 })
+	if got := again.Tally(); got.Entries != 0 || time.Since(got.Last) > time.Minute || got.Held != d.Usage() {
+		t.Errorf("after another start: %+v", got)
 	}
 }
 

@@ -25,6 +25,10 @@ const cursorName = "cursor"
 // not, what is there is not taken a second time, so the node may send all of it again. The error is a *FormatError,
 // io.ErrUnexpectedEOF for a stream that broke off, ErrFull or ErrBusy among others.
 func (d *Dir) Take(ctx context.Context, node, id string, r io.Reader) error {
+	return d.noteFull(d.take(ctx, node, id, r))
+}
+
+func (d *Dir) take(ctx context.Context, node, id string, r io.Reader) error {
 	leave, err := d.enter(node, id)
 	if err != nil {
 		return err
@@ -145,6 +149,7 @@ func (p *piece) flush(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(p.dir(p.node, p.id), cursorName), []byte(p.last.String()+"\n"), 0o640); err != nil {
 		return fmt.Errorf("journal of boot %s: %w", p.id, full(err))
 	}
+	p.count(p.entries, p.bytes)
 	p.bytes, p.entries = 0, 0
 	_, err := p.spool.Seek(0, io.SeekStart)
 	return errors.Join(err, p.spool.Truncate(0))

@@ -36,6 +36,8 @@ type Look struct {
 	Free     int64 // bytes left where the store is
 	Registry map[string]int64
 	Events   int64 // recorded since the registry was made
+
+	Journals Journals
 }
 
 // Standing is what an adopted node boots and how far it is: booting, failed, booted, down, or new (it never booted).
@@ -95,19 +97,18 @@ func (l looker) Collect(out chan<- prometheus.Metric) {
 		l.log.Error("metrics: the registry was not read", "err", err)
 		up = 0
 	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	gauge, count := telling(prometheus.GaugeValue, out), telling(prometheus.CounterValue, out)
 	gauge(upDesc, up)
 	if err != nil {
 		return
 	}
 	k.tellNodes(gauge)
 	k.tellParts(gauge)
-	out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(k.Events))
+	k.Journals.tell(gauge, count)
+	count(eventsDesc, float64(k.Events))
 }
 
-// tell is one gauge.
+// tell sends one metric.
 type tell func(d *prometheus.Desc, v float64, labels ...string)
 
 func (k Look) tellNodes(gauge tell) {

@@ -214,3 +214,19 @@ func TestRegistryAway(t *testing.T) {
 		t.Error("told what is not known, or not told what is")
 	}
 }
+
+// TestJournals: one that takes none says that and nothing else.
+func TestJournals(t *testing.T) {
+	text := read(t, site(Look{}))
+	check(t, text, "pando_journal_up", "0")
+	if n := strings.Count(text, "\npando_journal_"); n != 1 {
+		t.Errorf("%d series of journals that are not taken", n)
+	}
+	text = read(t, site(Look{Journals: Journals{Up: true, Size: 5, Limit: 10, Entries: 3, Bytes: 400, Uploads: map[string]int64{"taken": 2, "disk_full": 1},
+		Full: true, Last: time.UnixMilli(1_700_000_000_500)}}))
+	for series, want := range map[string]string{"pando_journal_up": "1", "pando_journal_size_bytes": "5", "pando_journal_limit_bytes": "10",
+		"pando_journal_entries_total": "3", "pando_journal_received_bytes_total": "400", `pando_journal_uploads_total{outcome="disk_full"}`: "1",
+		"pando_journal_disk_full": "1", "pando_journal_last_upload_timestamp_seconds": "1.7000000005e+09"} {
+		check(t, text, series, want)
+	}
+}

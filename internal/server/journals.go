@@ -37,7 +37,8 @@ type journals struct {
 	*journal.Dir
 
 	mu      sync.Mutex
-	watched map[string]int // nodes, by how many look
+	watched map[string]int   // nodes, by how many look
+	uploads map[string]int64 // that ended, by outcome
 }
 
 // openJournals returns nil where journals are not taken.
@@ -58,7 +59,7 @@ func (s *Server) openJournals() (*journals, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &journals{Dir: d, watched: map[string]int{}}, nil
+	return &journals{Dir: d, watched: map[string]int{}, uploads: noUploads()}, nil
 }
 
 // takeJournal answers POST /v1/node/journal/upload, where systemd-journal-upload sends what a node's journal says. What is answered
@@ -69,11 +70,14 @@ func (s *Server) takeJournal(w http.ResponseWriter, r *http.Request) error {
 	}
 	b, err := s.uploader(r)
 	if err != nil {
+		s.journals.ended(uploadOutcome(err))
 		return err
 	}
-	begun := time.Now()
-	if err := s.journals.Take(r.Context(), b.Node, string(b.ID), &prompt{r.Body, http.NewResponseController(w)}); err != nil {
-		return s.refuseJournal(w, r, b, err)
+	begun, full := time.Now(), s.journals.Tally().Full
+	err = s.journals.Take(r.Context(), b.Node, string(b.ID), &prompt{r.Body, http.NewResponseController(w)})
+	s.journals.ended(uploadOutcome(err))
+	if err != nil {
+		return s.refuseJournal(w, r, b, err, full)
 	}
 	s.journals.pause(r.Context(), b.Node, begun)
 	w.WriteHeader(http.StatusAccepted)
@@ -121,16 +125,19 @@ func (s *Server) uploader(r *http.Request) (b registry.Boot, err error) {
 	return b, err
 }
 
-// refuseJournal tells node and log why something was not taken.
-func (s *Server) refuseJournal(w http.ResponseWriter, r *http.Request, b registry.Boot, err error) error {
+// refuseJournal tells node and log why something was not taken. A disk that is full still is in the log already.
+func (s *Server) refuseJournal(w http.ResponseWriter, r *http.Request, b registry.Boot, err error, still bool) error {
 	var format *journal.FormatError
 	switch {
 	case errors.As(err, &format):
+		s.log.Warn("journal not taken", "node", b.Node, "boot", b.ID, "err", err)
 		return api.NewError(api.BadRequest, err.Error(), "")
 	case errors.Is(err, journal.ErrBusy):
 		return api.NewError(api.TooMany, err.Error(), "")
 	case errors.Is(err, journal.ErrFull):
-		s.log.Error("journal not taken", "node", b.Node, "boot", b.ID, "err", err, "hint", "make room; nodes send again what was not taken")
+		if !still {
+			s.log.Error("journal not taken", "node", b.Node, "boot", b.ID, "err", err, "hint", "make room; nodes send again what was not taken")
+		}
 		http.Error(w, err.Error(), http.StatusInsufficientStorage)
 		return nil
 	}

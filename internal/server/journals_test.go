@@ -365,4 +365,51 @@ func TestJournalsAreOff(t *testing.T) {
 	if j := s.logs(s.nameOf(n.mac), api.JournalQuery{}); !strings.Contains(j.Missing, "--logs on") {
 		t.Errorf("%+v", j)
 	}
+	if st, err := api.OverHandler(s.socketRoutes()).Status(t.Context()); err != nil || st.Logs.State != api.LogsOff {
+		t.Errorf("%+v, %v", st.Logs, err)
+	}
+}
+
+// TestJournalsAreCounted: metrics and status tell what came, what was refused, and that the disk is full.
+func TestJournalsAreCounted(t *testing.T) {
+	s := journalSite(t, withDashboard)
+	s.addImage()
+	s.series("pando_journal_up", "1")
+	s.series("pando_journal_last_upload_timestamp_seconds", "0")
+	n := s.node(1).sends()
+	s.journals.watch(s.nameOf(n.mac))
+	for _, c := range []struct {
+		body string
+		want int
+	}{
+		{journalEntry(1, "a.service", "one") + journalEntry(2, "a.service", "two"), http.StatusAccepted},
+		{journalEntry(2, "a.service", "two") + journalEntry(3, "a.service", "three"), http.StatusAccepted},
+		{"MESSAGE\nxxxxxxxxxx", http.StatusBadRequest},
+	} {
+		if code, text := n.upload(strings.NewReader(c.body)); code != c.want {
+			t.Errorf("%d %s, want %d", code, text, c.want)
+		}
+	}
+	s.series("pando_journal_entries_total", "3")
+	s.series(`pando_journal_uploads_total{outcome="taken"}`, "2")
+	s.series(`pando_journal_uploads_total{outcome="malformed"}`, "1")
+	s.series("pando_journal_disk_full", "0")
+	s.journals.Free = 1 << 60 // no disk has so much
+	for range 2 {
+		if code, text := n.upload(strings.NewReader(journalEntry(4, "a.service", "four"))); code != http.StatusInsufficientStorage {
+			t.Errorf("%d %s", code, text)
+		}
+	}
+	s.series("pando_journal_disk_full", "1")
+	s.series(`pando_journal_uploads_total{outcome="disk_full"}`, "2")
+	status, err := api.OverHandler(s.socketRoutes()).Status(t.Context())
+	if l := status.Logs; err != nil || l.State != api.LogsOn || !l.Full || l.Entries != 3 || l.Held == 0 || l.Bound != journal.DefaultTotal || l.Last.IsZero() || l.Refused() != 3 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	s.journals.Free = 1
+	if code, text := n.upload(strings.NewReader(journalEntry(4, "a.service", "four"))); code != http.StatusAccepted {
+		t.Errorf("%d %s", code, text)
+	}
+	s.series("pando_journal_disk_full", "0")
+	s.series("pando_journal_entries_total", "4")
 }

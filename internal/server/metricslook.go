@@ -176,6 +176,7 @@ func (s *Server) lookParts(k *metrics.Look) {
 	s.lookouts.sizes.Lock()
 	k.Objects, k.Bytes = s.lookouts.count, s.lookouts.weight
 	s.lookouts.sizes.Unlock()
+	k.Journals = s.lookJournals()
 	k.Registry = map[string]int64{}
 	for _, name := range []string{registry.File, registry.EventsFile} {
 		k.Registry[name] = fileSize(filepath.Join(s.cfg.Dir, name)) + fileSize(filepath.Join(s.cfg.Dir, name+"-wal"))

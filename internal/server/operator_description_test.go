@@ -110,7 +110,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.PowerDo{}, api.PowerDone{}, api.PowerView{}, api.PowerList{}, api.PowerPassword{},
 		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
 		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
-		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Status{},
+		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Logs{}, api.Status{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},
 		api.BootComparison{}, api.Sample{}, api.Samples{}, api.Sender{}, api.Feeding{}, api.Feedings{}, api.ComparedBoots{}, api.BootChange{}, api.User{}, api.UserList{}, api.UserCreate{}, api.UserSet{}, api.Audited{}, api.AuditList{},
