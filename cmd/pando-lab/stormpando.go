@@ -99,7 +99,7 @@ func getAny(ctx context.Context, client *http.Client, sources []string, path str
 		data, err := func() ([]byte, error) {
 			ctx, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
-			return get(ctx, client, source+path)
+			return get(ctx, client, source+path, mostSmall)
 		}()
 		if err == nil {
 			err = good(data)
@@ -112,8 +112,11 @@ func getAny(ctx context.Context, client *http.Client, sources []string, path str
 	return nil, errors.Join(errs...)
 }
 
-// get fetches a small file whole.
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+// mostSmall bounds a manifest, a script, and other answers that are small, in bytes.
+const mostSmall = 1 << 20
+
+// get fetches a file whole, of so many bytes at most.
+func get(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -123,7 +126,7 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, image.MaxPack))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("GET %s: %s", url, resp.Status)
 	}
