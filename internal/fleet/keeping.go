@@ -179,10 +179,21 @@ func (k Keeping) validate() error {
 	if err := validUsers(k); err != nil {
 		return err
 	}
-	if s := k.SwapText(); s != SwapNone && s != SwapZram && s != SwapDisk {
-		return fmt.Errorf("swap %q: want none, zram or disk", s)
+	if err := validSwap(k.SwapText()); err != nil {
+		return err
 	}
 	return errors.Join(validMounts(k), validSysctl(k.SysctlList()))
+}
+
+// validSwap refuses a volume by its name: docs/adr/0035-no-swap-on-volumes.md has all reasons.
+func validSwap(s string) error {
+	switch s {
+	case SwapNone, SwapZram, SwapDisk:
+		return nil
+	case string(StateVolume):
+		return errors.New("swap \"volume\": a node whose memory is on the server stops when the server is away, and may not find back: use zram or disk")
+	}
+	return fmt.Errorf("swap %q: want none, zram or disk", s)
 }
 
 // together says which values of a group cannot be used beside each other.
