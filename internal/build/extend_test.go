@@ -152,7 +152,7 @@ func TestJudge(t *testing.T) {
 
 func TestReleaseFile(t *testing.T) {
 	for in, want := range map[string]string{
-		"ID=debian\nVERSION_ID=\"12\"\n":                  "ID=debian\nVERSION_ID=\"12\"\n",
+		"ID=debian\nVERSION_ID=\"12\"\n":                   "ID=debian\nVERSION_ID=\"12\"\n",
 		"VERSION_ID=3\nID=x\nSYSEXT_LEVEL=7\nNAME=\"X\"\n": "ID=x\nSYSEXT_LEVEL=7\n",
 		"ID=debian\n": "ID=debian\n",
 	} {

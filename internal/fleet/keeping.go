@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Keeping is what a group says of what its nodes keep and mount, or a node of itself. Each is a whole value; nil: nothing was said.
+// Keeping is what a group says of what its nodes keep, mount and lay over their root, or a node of itself. Each is a whole value; nil: nothing was said.
 type Keeping struct {
 	StateOn  *string   `json:"state_on,omitempty"`  // where persistent directories are kept: see ParseState
 	Persist  *[]string `json:"persist,omitempty"`   // the directories
@@ -16,6 +16,8 @@ type Keeping struct {
 	Users    *[]string `json:"users,omitempty"`     // local users and groups: see ParseUser
 	UserKeys *[]string `json:"user_keys,omitempty"` // ssh keys of users, "NAME ssh-ed25519 AAAA..."
 	Sysctl   *[]string `json:"sysctl,omitempty"`    // "KEY=VALUE", after the defaults for nodes
+
+	Extensions *[]string `json:"extensions,omitempty"` // programs laid over /usr and /opt: "NAME", "NAME:TAG" or "NAME@sha256:..."
 }
 
 // The names of these settings.
@@ -27,6 +29,8 @@ const (
 	SettingUsers    = "users"
 	SettingUserKeys = "user_keys"
 	SettingSysctl   = "sysctl"
+
+	SettingExtensions = "extensions"
 )
 
 // KeepingField is one setting of a Keeping: one of Text and List points at it.
@@ -46,6 +50,7 @@ func (k *Keeping) Fields() []KeepingField {
 		{SettingUsers, nil, &k.Users},
 		{SettingUserKeys, nil, &k.UserKeys},
 		{SettingSysctl, nil, &k.Sysctl},
+		{SettingExtensions, nil, &k.Extensions},
 	}
 }
 
@@ -176,7 +181,7 @@ func (k Keeping) validate() error {
 	if s := k.SwapText(); s != SwapNone && s != SwapZram && s != SwapDisk {
 		return fmt.Errorf("swap %q: want none, zram or disk", s)
 	}
-	return errors.Join(validMounts(k), validSysctl(k.SysctlList()))
+	return errors.Join(validMounts(k), validSysctl(k.SysctlList()), validExtensions(k.ExtensionList()))
 }
 
 // together says which values of a group cannot be used beside each other.

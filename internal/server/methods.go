@@ -87,6 +87,8 @@ func keptOf(g fleet.Group) string {
 		return "node state (" + kind + ")"
 	case g.Swap != nil && *g.Swap != "" && *g.Swap != "none":
 		return "swap space"
+	case len(g.ExtensionList()) > 0:
+		return "extensions"
 	}
 	return ""
 }
