@@ -13,6 +13,7 @@ import (
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/trace"
 )
 
 // addExtension makes an extension of a version known.
