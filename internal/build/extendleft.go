@@ -15,6 +15,7 @@ type Left struct {
 	Essential bool // its programs do not work without it
 }
 
+// String is one line of it, for people.
 func (l Left) String() string { return l.Path + ": " + l.Why }
 
 // quiet are paths, relative to the root, of which nobody needs to know: they are of the machine that installs, are made anew, or say what is

@@ -93,11 +93,14 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
 	out.FileSystem, out.RootSize, out.StoredSize, out.Files = m.Root.FileSystem, m.Root.Size, m.Sizes.Stored, m.Sizes.Files
 	out.DriversSize = image.DriversSize(m.AllDrivers())
+	if m.IsExtension() {
+		out.Extends = m.Extends.Base
+	}
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		switch {
 		case m.IsExtension():
-			out.Extends, out.Recipe = m.Extends.Base, strings.TrimSpace("over "+m.Extends.Base.Short()+": "+strings.Join(p.Command, " ")+" "+p.FromDir)
+			out.Recipe = strings.TrimSpace("over "+m.Extends.Base.Short()+": "+strings.Join(p.Command, " ")+" "+p.FromDir)
 		case p.Parent != "" && p.Recipe == "":
 			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
 		case p.Recipe == "":
