@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,9 +25,6 @@ const (
 	extendAgain = 30 * time.Second
 )
 
-// aheadPart is the part of the memory that is filled with files of an extension before it is laid over the root.
-const aheadPart = 32
-
 // extender changes what is laid over the root of a node that runs.
 type extender struct {
 	mu    sync.Mutex // of the state and of what follows
@@ -38,8 +32,7 @@ type extender struct {
 	err   string    // why the node has not what it should have
 	again time.Time // before which it is not tried again
 
-	busy     sync.Mutex // one change at a time
-	retiring bool
+	busy sync.Mutex // one change at a time
 }
 
 // begin takes over what init, or an agent before this one, has left.
@@ -140,89 +133,6 @@ func changeText(gets, loses []fleet.Extension) string {
 	return strings.Join(out, ", ")
 }
 
-// lay attaches and detaches. Extensions are attached at a place apart first, where nothing finds them: when one of them fails nothing was changed.
-func (a *agent) lay(ctx context.Context, source extensionSource, gets, loses []fleet.Extension) error {
-	apart := filepath.Join(a.dir, "extensions")
-	var fresh []attached
-	fail := func(err error) error {
-		for _, x := range fresh {
-			_ = unix.Unmount(filepath.Join(apart, x.Name), unix.MNT_DETACH) // the device goes when nothing uses it
-			a.leave(x)
-		}
-		return err
-	}
-	for _, e := range gets {
-		x, err := source.attach(ctx, e, apart)
-		if err != nil {
-			return fail(err)
-		}
-		fresh = append(fresh, x)
-		readAhead(ctx, filepath.Join(apart, e.Name), machineMemory()/aheadPart)
-	}
-	if !a.leaving.CompareAndSwap(false, false) {
-		return fail(errors.New("the node is going to its next boot"))
-	}
-	return a.swap(ctx, apart, fresh, loses)
-}
-
-// swap takes some extensions out of systemd-sysext's sight and puts others there, and has it lay them over the root.
-func (a *agent) swap(ctx context.Context, apart string, fresh []attached, loses []fleet.Extension) error {
-	for _, x := range a.extensions.without(loses) {
-		for _, u := range x.Units {
-			_, _ = systemctl(ctx, "stop", u) // what does not stop goes on with the files that it has open
-		}
-		if err := unix.Unmount(x.place(), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %s: %w", x.place(), err)
-		}
-		_ = os.Remove(x.place()) // an extension without files would not matter
-		a.leave(x)
-	}
-	for _, x := range fresh {
-		from := filepath.Join(apart, x.Name)
-		if err := mountPoint(x.place()); err != nil {
-			return err
-		}
-		err := unix.Mount(from, x.place(), "", unix.MS_BIND, "")
-		if err == nil {
-			err = unix.Unmount(from, unix.MNT_DETACH)
-		}
-		if err != nil {
-			return fmt.Errorf("mount %s: %w", x.place(), err)
-		}
-		_ = os.Remove(from)
-	}
-	a.extensions.add(fresh)
-	a.keepExtensions()
-	if out, err := exec.CommandContext(ctx, "systemd-sysext", "refresh").CombinedOutput(); err != nil {
-		return a.withdraw(ctx, fresh, fmt.Errorf("systemd-sysext refresh: %w: %s", err, strings.TrimSpace(string(out))))
-	}
-	if _, err := systemctl(ctx, "daemon-reload"); err != nil {
-		a.logf("daemon-reload: %v", err)
-	}
-	for _, x := range fresh {
-		for _, u := range x.Units {
-			if _, err := systemctl(ctx, "--no-block", "start", u); err != nil {
-				a.info("extension "+x.Name+": "+u+" was not started: "+err.Error(), "")
-			}
-		}
-	}
-	return nil
-}
-
-// withdraw takes extensions away again that could not be laid over the root.
-func (a *agent) withdraw(ctx context.Context, fresh []attached, why error) error {
-	for _, x := range a.extensions.without(listed(fresh)) {
-		_ = unix.Unmount(x.place(), unix.MNT_DETACH)
-		_ = os.Remove(x.place())
-		a.leave(x)
-	}
-	a.keepExtensions()
-	if err := exec.CommandContext(ctx, "systemd-sysext", "refresh").Run(); err != nil {
-		return errors.Join(why, fmt.Errorf("and without them: %w", err))
-	}
-	return why
-}
-
 // without takes extensions out of what is laid over the root, and returns them.
 func (e *extender) without(list []fleet.Extension) (out []attached) {
 	e.mu.Lock()
@@ -283,24 +193,4 @@ func (a *agent) retireExtensions(ctx context.Context) {
 			a.keepExtensions()
 		}
 	}
-}
-
-// readAhead reads files of an extension, until so many bytes were read: they are in memory then when people start its programs.
-func readAhead(ctx context.Context, place string, left int64) {
-	_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil || left <= 0 {
-			return fs.SkipAll
-		}
-		if err != nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // what cannot be read now is read later
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil //nolint:nilerr // the same
-		}
-		defer f.Close()
-		n, _ := io.CopyN(io.Discard, f, left)
-		left -= n
-		return nil
-	})
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -40,13 +41,13 @@ func validExtensions(refs []string) error {
 	return nil
 }
 
-// ExtensionsKey stands for a list of extensions: two lists are the same if their keys are. That of none is "none".
+// ExtensionsKey stands for a list of extensions: two lists have the same, in whichever order, if their keys are the same. That of none is "none".
 func ExtensionsKey(list []Extension) string {
 	if len(list) == 0 {
 		return "none"
 	}
 	h := sha256.New()
-	for _, e := range list {
+	for _, e := range slices.SortedFunc(slices.Values(list), func(a, b Extension) int { return cmp.Compare(a.Name, b.Name) }) {
 		fmt.Fprintf(h, "%s %s\n", e.Name, e.Version)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])

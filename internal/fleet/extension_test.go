@@ -28,6 +28,9 @@ func TestExtensionsKey(t *testing.T) {
 	if slices.Sort(keys); len(slices.Compact(keys)) != 4 || !slices.Contains(keys, "none") {
 		t.Errorf("keys %q", keys)
 	}
+	if ExtensionsKey([]Extension{b, a}) != ExtensionsKey([]Extension{a, b}) {
+		t.Error("the order makes a difference")
+	}
 	if got := Lacking([]Extension{a, b}, []Extension{a, {"b", "sha256:3"}}); !slices.Equal(got, []Extension{b}) {
 		t.Errorf("lacking %v", got)
 	}

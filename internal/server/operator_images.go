@@ -100,7 +100,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		switch {
 		case m.IsExtension():
-			out.Recipe = strings.TrimSpace("over "+m.Extends.Base.Short()+": "+strings.Join(p.Command, " ")+" "+p.FromDir)
+			out.Recipe = strings.TrimSpace("over " + m.Extends.Base.Short() + ": " + strings.Join(p.Command, " ") + " " + p.FromDir)
 		case p.Parent != "" && p.Recipe == "":
 			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
 		case p.Recipe == "":
