@@ -97,7 +97,8 @@ func (x attached) moveFrom(apart string) error {
 	if err := unix.Unmount(apart, unix.MNT_DETACH); err != nil {
 		return err
 	}
-	return os.Remove(apart)
+	_ = os.Remove(apart) // an empty directory does no harm
+	return nil
 }
 
 // withdraw takes extensions away again that could not be laid over the root.
