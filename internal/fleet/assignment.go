@@ -19,6 +19,7 @@ type Assignment struct {
 	Files       []File        `json:"files"`            // config files put in place before init starts
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
+	WriteLayer  string        `json:"write_layer,omitempty"` // see ParseWriteLayer
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
 	Offline     bool          `json:"offline,omitempty"` // the node may boot this again, from its own disk, when no server answers
 	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet
@@ -31,6 +32,8 @@ type Assignment struct {
 	RevokedKeys []string `json:"revoked_keys,omitempty"`
 
 	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
+
+	Extensions []Extension `json:"extensions,omitempty"` // laid over /usr and /opt
 
 	Problems []string `json:"problems,omitempty"` // what the server could not give: the node says so, and boots without
 }

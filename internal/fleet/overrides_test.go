@@ -138,13 +138,13 @@ func TestEffective(t *testing.T) {
 		"reboot_after = 10m0s (default)",
 		"unlock_root = false (default)",
 		"authorized_keys = none (default)",
-		"state_on = disk (group lab)",
+		"write_layer = tmpfs (default)", "state_on = disk (group lab)",
 		"persist = none (node) /var/log, /srv/a of group lab",
 		"mounts = none (default)",
 		"swap = none (default)",
 		"users = none (default)",
 		"user_keys = none (default)",
-		"sysctl = none (default)",
+		"sysctl = none (default)", "extensions = none (default)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
