@@ -27,8 +27,9 @@ type Version struct {
 	Files        int64        `json:"files,omitempty"`
 	Built        time.Time    `json:"built,omitzero"`
 	Recipe       string       `json:"recipe,omitempty"`
-	InUse        []string     `json:"in_use,omitempty"` // what holds it: "group lab", "node pc001"
-	Slower       string       `json:"slower,omitempty"` // that its boots take longer than those of the version before, and where; of the newest versions
+	Extends      fleet.Digest `json:"extends,omitempty"` // version that it is an extension of; "": nodes boot it
+	InUse        []string     `json:"in_use,omitempty"`  // what holds it: "group lab", "node pc001"
+	Slower       string       `json:"slower,omitempty"`  // that its boots take longer than those of the version before, and where; of the newest versions
 }
 
 // ImageList answers GET /v1/images.

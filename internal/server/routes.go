@@ -52,6 +52,7 @@ func (s *Server) controlRoutes() http.Handler {
 	m.handle("POST /v1/node/kexec", s.nodeKexec)
 	m.handle("POST /v1/node/stage", s.nodeStage)
 	m.handle("POST /v1/node/next", s.nodeNext)
+	m.handle("POST /v1/node/extensions", s.nodeExtensions)
 	m.handle("POST /v1/node/config", s.giveConfig)
 	m.handle("POST "+journalPath+"/upload", s.takeJournal)
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
@@ -85,6 +86,7 @@ type operator struct {
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
+	nudger     *nudger
 	volumes    *volume.Dir
 	rollouts   *rollouts
 	powers     *powers
@@ -100,6 +102,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }
