@@ -2,8 +2,6 @@ package boot
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,17 +15,8 @@ import (
 // What a node's journal said is read after its kernel died, by unit, boot and text. The next boot finds what the kernel left in pstore, and the boot that died is told with it.
 func TestRealBootLeavesItsLogs(t *testing.T) {
 	needFull(t)
-	recipe := filepath.Join(t.TempDir(), "logged.yaml")
-	if err := os.WriteFile(recipe, []byte("from: debian:bookworm\npackages: [systemd-journal-remote]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data, err := withImages(t.Context(), "logged", base, map[string]string{"logged": recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSiteIn(t, newNet(t), data, "own", "--logs", "on")
-	s.group("logged")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x33, 0, 1}, firmware: testkit.UEFI, group: "logged", memory: 1024}
+	s := newSite(t, "own", "--logs", "on")
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x33, 0, 1}, firmware: testkit.UEFI, group: bookworm, memory: 1024}
 	s.announce(n)
 	m, booted := s.powerOn(n)
 	s.waitUp(n, m)
