@@ -99,7 +99,7 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 // seeded tells whether the tracker knows of somebody who has all.
 func seeded(ctx context.Context, s *storm, tracker string, t torrent) bool {
 	client := &http.Client{Transport: &http.Transport{DialContext: s.star.Server.Dial, DisableKeepAlives: true}}
-	b, err := get(ctx, client, tracker+"/scrape?info_hash="+url.QueryEscape(string(t.hash[:])))
+	b, err := get(ctx, client, tracker+"/scrape?info_hash="+url.QueryEscape(string(t.hash[:])), mostSmall)
 	return err == nil && strings.Contains(string(b), "8:completei1e")
 }
 

@@ -44,6 +44,7 @@ type storm struct {
 	guests int           // emulated machines that boot instead
 	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
 	faults []string      // what goes wrong, a run each
+	tell   bool          // nodes are known to the server, and tell it of their boots
 	page   string        // file to write from results, instead of measuring
 	sim    string        // file to write from results for the simulator, instead of measuring
 	from   []string      // results
@@ -55,6 +56,8 @@ type storm struct {
 	job     job      // that runs
 	rival   *program // what serves a rival's nodes, while it runs
 	account *account
+	ready   func()                          // is called before a run, when all is ready; nil: nothing is to do
+	after   func(ctx context.Context) error // is called when all is measured, while the server runs; nil: nothing is to do
 }
 
 // stormNet is the network of a storm: the address of the server, and room for 65,000 nodes.
@@ -88,6 +91,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
 	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8")
 	f.DurationVar(&s.skew, "skew", 0, "with --guests: their clocks are wrong by so much, in turn ahead and behind")
+	f.BoolVar(&s.tell, "tell", false, "nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is on its dashboard; it takes longer by that")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
 	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
@@ -132,6 +136,8 @@ func (s *storm) check() error {
 	switch {
 	case len(s.faults) > 0 || s.guests > 0 || s.page != "" || s.sim != "":
 		s.wanted = []string{bestName()}
+	case len(s.wanted) == 0 && s.tell:
+		s.wanted = names(own())
 	case len(s.wanted) == 0:
 		s.wanted = names(s.systems())
 	}
@@ -151,12 +157,19 @@ func (s *storm) check() error {
 		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
 	case s.until != trace.Booted && len(s.traces) > 0:
 		return errors.New("--until: a trace that is named with --reads does not know marks")
+	case s.tell && s.wantsRival():
+		return errors.New("--tell: only Pando's own systems tell; choose among them with --systems")
 	case s.runs < 1:
 		return fmt.Errorf("%d runs", s.runs)
 	case s.think < 0 || s.think > 1000:
 		return fmt.Errorf("--think %g: it is a ratio, 0 for none", s.think)
 	}
 	return nil
+}
+
+// wantsRival reports whether a system is to be measured that is not Pando's.
+func (s *storm) wantsRival() bool {
+	return slices.ContainsFunc(s.wanted, func(name string) bool { return !slices.Contains(names(own()), name) })
 }
 
 func listOf(out *[]string) func(string) error {
@@ -243,6 +256,14 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		return nil
 	}
 	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
+	if s.tell {
+		s.say("The storm's page: pando serve --data %s --dhcp off, and its dashboard", s.dataDir())
+	}
+	if s.after != nil {
+		if err := s.after(ctx); err != nil {
+			return err
+		}
+	}
 	return rep.draw(ctx, s.dir, "storm-", s.busy)
 }
 

@@ -26,6 +26,12 @@ const testRoot = 1024
 // newTestStorm is a storm over a data directory with one small version and one recorded boot of it.
 func newTestStorm(t *testing.T, args ...string) (*storm, *bytes.Buffer) {
 	t.Helper()
+	return newTestStormOf(t, testRoot, args...)
+}
+
+// newTestStormOf has a root of so many blocks.
+func newTestStormOf(t *testing.T, blocks int, args ...string) (*storm, *bytes.Buffer) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
@@ -44,8 +50,8 @@ func newTestStorm(t *testing.T, args ...string) (*storm, *bytes.Buffer) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	data := filepath.Join(dir, "data")
-	version := smallVersion(t, data)
-	recordBoot(t, data, version)
+	version := smallVersion(t, data, blocks)
+	recordBoot(t, data, version, blocks)
 	var out bytes.Buffer
 	s, err := newStorm(append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...), &out, &out)
 	if err != nil {
@@ -56,7 +62,7 @@ func newTestStorm(t *testing.T, args ...string) (*storm, *bytes.Buffer) {
 }
 
 // smallVersion puts a version with a small root into a new store, and returns its name.
-func smallVersion(t *testing.T, data string) fleet.Digest {
+func smallVersion(t *testing.T, data string, blocks int) fleet.Digest {
 	t.Helper()
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {
@@ -82,7 +88,7 @@ func smallVersion(t *testing.T, data string) fleet.Digest {
 	}
 	m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: "1", Object: put([]byte("kernel")), Size: 6},
 		Drivers: []image.Driver{{Name: "base", Object: put([]byte("drivers")), Size: 7}},
-		Root:    image.Root{FileSystem: "erofs", Index: smallRoot(t, put), Size: testRoot * chunk.BlockSize, ChunkSize: chunk.DefaultChunkSize}}
+		Root:    image.Root{FileSystem: "erofs", Index: smallRoot(t, put, blocks), Size: int64(blocks) * chunk.BlockSize, ChunkSize: chunk.DefaultChunkSize}}
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +104,7 @@ func smallVersion(t *testing.T, data string) fleet.Digest {
 }
 
 // smallRoot makes chunks of a root that compresses to about a half, with some chunks of zeros.
-func smallRoot(t *testing.T, put func([]byte) chunk.ID) chunk.ID {
+func smallRoot(t *testing.T, put func([]byte) chunk.ID, blocks int) chunk.ID {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {
@@ -106,7 +112,7 @@ func smallRoot(t *testing.T, put func([]byte) chunk.ID) chunk.ID {
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	var entries []chunk.Entry
-	for i := 0; i < testRoot*chunk.BlockSize; i += chunk.DefaultChunkSize {
+	for i := 0; i < blocks*chunk.BlockSize; i += chunk.DefaultChunkSize {
 		raw := make([]byte, chunk.DefaultChunkSize)
 		for k := 0; k < len(raw) && i%(10*chunk.DefaultChunkSize) != 0; k++ {
 			raw[k] = byte(r.IntN(16))
@@ -129,15 +135,15 @@ func smallRoot(t *testing.T, put func([]byte) chunk.ID) chunk.ID {
 }
 
 // recordBoot leaves a trace as the server keeps it: every other 64 KiB are read, in bursts of two reads, and the last
-// reads come after the boot.
-func recordBoot(t *testing.T, data string, v fleet.Digest) {
+// reads come after the boot, in proportion to the size of the root.
+func recordBoot(t *testing.T, data string, v fleet.Digest, blocks int) {
 	t.Helper()
 	var reads []trace.Read
-	for i := 0; i < testRoot; i += 32 {
-		reads = append(reads, trace.Read{Start: uint32(testRoot - 32 - i), Blocks: 16, At: time.Duration(i/64) * 10 * time.Millisecond})
+	for i := 0; i < blocks; i += 32 {
+		reads = append(reads, trace.Read{Start: uint32(blocks - 32 - i), Blocks: 16, At: time.Duration(i/64) * 10 * time.Millisecond})
 	}
 	kept := fmt.Sprintf(`{"boot": "1", "received": "2026-01-01T00:00:00Z", "moments": [{"stage": "root", "at": 1}, {"stage": "booted", "at": %d}], "reads": %s}`,
-		100*time.Millisecond, mustJSON(t, trace.EncodeReads(reads)))
+		time.Duration(blocks/testRoot)*100*time.Millisecond, mustJSON(t, trace.EncodeReads(reads)))
 	dir := filepath.Join(data, "traces", strings.TrimPrefix(string(v), "sha256:"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 		}
 		defer stop()
 	}
+	if s.tell {
+		if err := s.acquaint(ctx, m, nodes); err != nil {
+			return r, err
+		}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
 	defer cancel()
 	stopBad, err := s.badPeers(ctx, m, j)
@@ -38,6 +43,9 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 		return r, err
 	}
 	defer stopBad()
+	if s.ready != nil {
+		s.ready()
+	}
 	before, err := s.look()
 	if err != nil {
 		return r, err
@@ -153,6 +161,12 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	if n.before, err = n.link.NodeReceived(n.index); err != nil {
 		return err
 	}
+	var tells *telling
+	if n.tells {
+		if tells, err = n.load(ctx); err != nil {
+			return err
+		}
+	}
 	root, err := sys.attach(ctx, n)
 	if err != nil {
 		return err
@@ -162,11 +176,17 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	stop := context.AfterFunc(ctx, closed) // a read that waits ends with its root
 	defer stop()
 	out.Attached = time.Since(begin).Seconds()
+	if tells != nil {
+		if err := tells.attached(ctx); err != nil {
+			return err
+		}
+	}
 	waits, err := n.m.replay(ctx, root, bursts)
 	if err != nil {
 		return err
 	}
-	out.Booted = time.Since(begin).Seconds()
+	up := time.Now()
+	out.Booted = up.Sub(begin).Seconds()
 	out.Stalled = stall(waits, bursts).Seconds()
 	slices.Sort(waits)
 	out.Wait99 = waits[len(waits)*99/100].Seconds()
@@ -175,6 +195,11 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	}
 	if out.Taken, err = root.taken(ctx); err != nil {
 		return err
+	}
+	if p, ok := root.(*pandoRoot); ok && tells != nil {
+		if err := tells.booted(ctx, up, p); err != nil {
+			return err
+		}
 	}
 	stay()
 	if c, ok := root.(completing); ok {

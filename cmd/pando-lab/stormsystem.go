@@ -113,6 +113,7 @@ type node struct {
 	server string       // base URL of the data path
 	bin    string
 	m      *material
+	tells  bool // the server knows it, and hears how far it is
 }
 
 // pando does what init does from the assignment on, and attaches the root by a real block daemon.
@@ -128,7 +129,7 @@ func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
 		c.Swarm = &boot.SwarmConfig{}
 	}
 	if step.pack {
-		if c.Pack, err = get(ctx, client, n.server+"/o/"+n.m.pack.Object.Name()); err != nil {
+		if c.Pack, err = get(ctx, client, n.server+"/o/"+n.m.pack.Object.Name(), image.MaxPack); err != nil {
 			return nil, err
 		}
 		if _, err := image.VerifyPack(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic()); err != nil {
@@ -154,22 +155,25 @@ func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
 
 func (n *node) manifest(ctx context.Context, client *http.Client) (m image.Manifest, err error) {
 	url := n.server + "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
-	data, err := get(ctx, client, url)
+	data, err := get(ctx, client, url, mostSmall)
 	if err != nil {
 		return m, err
 	}
 	if got := image.Version(data); got != n.m.version {
 		return m, fmt.Errorf("manifest has digest %s, want %s", got, n.m.version)
 	}
-	signature, err := get(ctx, client, url+".minisig")
+	signature, err := get(ctx, client, url+".minisig", mostSmall)
 	if err != nil {
 		return m, err
 	}
 	return image.Verify(data, signature, n.m.keys.SitePublic())
 }
 
-// get fetches a small file whole.
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+// mostSmall bounds a manifest, a script, and other answers that are small, in bytes.
+const mostSmall = 1 << 20
+
+// get fetches a file whole, of so many bytes at most.
+func get(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -179,7 +183,7 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, image.MaxPack))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("GET %s: %s", url, resp.Status)
 	}

@@ -94,6 +94,9 @@ func spread(steps []int64, s api.Sample, bytes int64, began time.Time, step time
 	}
 }
 
+// headroom is how high the highest line is drawn in a field of a hundred: at its edge half of the line would be cut off.
+const headroom = 94
+
 // draw makes lines of steps.
 func (c *chart) draw(step time.Duration) {
 	for i := range c.Lines {
@@ -107,7 +110,7 @@ func (c *chart) draw(step time.Duration) {
 		var s strings.Builder
 		wide := 1000 / float64(len(l.steps))
 		for n, b := range l.steps {
-			y := 100 - 100*float64(perSecond(b, step))/float64(max(c.Peak, 1))
+			y := 100 - headroom*float64(perSecond(b, step))/float64(max(c.Peak, 1))
 			fmt.Fprintf(&s, "%.1f,%.1f %.1f,%.1f ", float64(n)*wide, y, float64(n+1)*wide, y)
 		}
 		c.Lines[i].Points = strings.TrimSpace(s.String())

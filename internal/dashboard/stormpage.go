@@ -222,8 +222,9 @@ func upLine(ups []time.Duration, boots int, total time.Duration) string {
 	s.WriteString("0,100")
 	for i, at := range ups {
 		x := float64(at) * 1000 / float64(total)
-		fmt.Fprintf(&s, " %.1f,%.1f %.1f,%.1f", x, 100-float64(i)*100/float64(boots), x, 100-float64(i+1)*100/float64(boots))
+		fmt.Fprintf(&s, " %.1f,%.1f %.1f,%.1f", x, 100-float64(i)*headroom/float64(boots), x, 100-float64(i+1)*headroom/float64(boots))
 	}
+	fmt.Fprintf(&s, " 1000,%.1f", 100-float64(len(ups))*headroom/float64(boots))
 	return s.String()
 }
 

@@ -63,11 +63,11 @@ func BenchmarkDashboard(b *testing.B) {
 	s.addImage()
 	boots := s.crowd(benchNodes)
 	v := startBrowser(b, base)
-	v.login(token)
+	v.Login(token)
 	for b.Loop() {
 		begun := time.Now()
-		v.open("/")
-		v.until(`document.getElementById("pulse").textContent === "live"`)
+		v.Open("/")
+		v.Until(`document.getElementById("pulse").textContent === "live"`)
 		b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms-to-live")
 		var sent, raw float64
 		load := func(what string) (f float64) {
@@ -80,10 +80,10 @@ func BenchmarkDashboard(b *testing.B) {
 		b.ReportMetric(sent/1e3, "kB-sent")
 		b.ReportMetric(raw/1e3, "kB-of-HTML")
 		b.ReportMetric(load("responseStart"), "ms-to-first-byte")
-		if got := v.run(`document.querySelectorAll(".t.booted").length`); got != fmt.Sprint(benchNodes) {
+		if got := v.Run(`document.querySelectorAll(".t.booted").length`); got != fmt.Sprint(benchNodes) {
 			b.Fatalf("%s tiles are up", got)
 		}
-		v.run(`window.frames_ = []; window.on_ = true; { let last = performance.now(); const f = (t) => { frames_.push(t - last); last = t; if (on_) requestAnimationFrame(f); }; requestAnimationFrame(f); } 0`)
+		v.Run(`window.frames_ = []; window.on_ = true; { let last = performance.now(); const f = (t) => { frames_.push(t - last); last = t; if (on_) requestAnimationFrame(f); }; requestAnimationFrame(f); } 0`)
 		var again []registry.Boot
 		for i := range 500 {
 			again = append(again, boots[i*20])
@@ -102,7 +102,7 @@ func BenchmarkDashboard(b *testing.B) {
 			if stage == trace.Booted {
 				count = fmt.Sprintf(`document.querySelectorAll(".t.booted").length === %d`, benchNodes)
 			}
-			v.until(count)
+			v.Until(count)
 		}
 		var frames []float64
 		if err := v.Eval(v.ctx, `(on_ = false, frames_.slice(1).sort((a, b) => a - b))`, &frames); err != nil {

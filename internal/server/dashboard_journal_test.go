@@ -21,9 +21,9 @@ func TestDashboardJournal(t *testing.T) {
 	n := s.node(1).sends()
 	name := s.nameOf(n.mac)
 	v := startBrowser(t, base)
-	v.login(token)
-	v.open("/nodes/" + name)
-	if got := v.run(`document.body.innerText`); !strings.Contains(got, "has not come to the image") {
+	v.Login(token)
+	v.Open("/nodes/" + name)
+	if got := v.Run(`document.body.innerText`); !strings.Contains(got, "has not come to the image") {
 		t.Errorf("a node without a journal: %s", got)
 	}
 	say := func(i int, unit, text string) {
@@ -34,35 +34,33 @@ func TestDashboardJournal(t *testing.T) {
 	}
 	say(1, "ssh.service", "first <b>line</b>")
 	say(2, "cron.service", "of cron")
-	v.open("/nodes/" + name)
-	v.until(`document.getElementById("journal").textContent.includes("ssh[7]: first <b>line</b>") && document.getElementById("pulse").textContent === "live"`)
+	v.Open("/nodes/" + name)
+	v.Until(`document.getElementById("journal").textContent.includes("ssh[7]: first <b>line</b>") && document.getElementById("pulse").textContent === "live"`)
 	say(3, "ssh.service", "second line")
-	v.until(`document.getElementById("journal").textContent.includes("second line")`)
-	v.accessible("journal")
-	v.keep("journal")
-	v.run(`document.getElementById("unit").value = "ssh"; document.getElementById("grep").value = "line"; document.querySelector("form[role=search] button").click()`)
-	if err := v.Loaded(v.ctx); err != nil {
-		t.Fatal(err)
-	}
-	v.until(`document.getElementById("journal").textContent.split("\n").length === 3`)
+	v.Until(`document.getElementById("journal").textContent.includes("second line")`)
+	v.Accessible("journal")
+	v.Keep("journal")
+	v.Run(`document.getElementById("unit").value = "ssh"; document.getElementById("grep").value = "line"; document.querySelector("form[role=search] button").click()`)
+	v.Arrived()
+	v.Until(`document.getElementById("journal").textContent.split("\n").length === 3`)
 	for i := range 3 {
 		say(4+2*i, "cron.service", "another line of cron")
 		say(5+2*i, "ssh.service", fmt.Sprintf("live line %d", i))
 	}
-	v.until(`document.getElementById("journal").textContent.includes("live line 2")`)
-	if got := v.run(`document.getElementById("journal").textContent`); strings.Contains(got, "cron") || strings.Count(got, "live line") != 3 {
+	v.Until(`document.getElementById("journal").textContent.includes("live line 2")`)
+	if got := v.Run(`document.getElementById("journal").textContent`); strings.Contains(got, "cron") || strings.Count(got, "live line") != 3 {
 		t.Errorf("the page shows\n%s", got)
 	}
-	v.quiet("journal")
+	v.Quiet("journal")
 	s.cfg.Control = fmt.Sprintf("127.0.0.1:%d", s.controlPort)
 	s.restart()
 	say(20, "ssh.service", "line after a restart")
-	v.until(`document.getElementById("journal").textContent.includes("line after a restart")`)
+	v.Until(`document.getElementById("journal").textContent.includes("line after a restart")`)
 	n = s.node(1).sends()
 	say(1, "ssh.service", "line of the next boot")
-	v.until(`document.getElementById("journal").textContent.includes("line of the next boot")`)
-	v.open("/nodes/" + name + "?grep=%28")
-	if got := v.run(`document.body.innerText`); !strings.Contains(got, "regular expression") {
+	v.Until(`document.getElementById("journal").textContent.includes("line of the next boot")`)
+	v.Open("/nodes/" + name + "?grep=%28")
+	if got := v.Run(`document.body.innerText`); !strings.Contains(got, "regular expression") {
 		t.Errorf("a pattern that is none: %s", got)
 	}
 }

@@ -23,7 +23,7 @@ func TestEveryPageIsLive(t *testing.T) {
 	p.report(trace.Manifest, time.Second)
 	s.settled()
 	v := startBrowser(t, base)
-	v.login(token)
+	v.Login(token)
 	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
 	text := func(s string) string { return fmt.Sprintf(`document.body.innerText.includes(%q)`, s) }
 	for _, x := range []struct {
@@ -55,18 +55,18 @@ func TestEveryPageIsLive(t *testing.T) {
 		{"/?select=" + url.QueryEscape("node00[1-9]"), `document.querySelectorAll(".t").length === 6`, func() error { s.node(7).replay(r, trace.Booted); return nil },
 			`document.querySelectorAll(".t").length === 7`},
 	} {
-		v.open(x.path)
-		v.until(`document.getElementById("pulse").textContent === "live"`)
-		v.until(x.before)
-		v.run(`window.sameDocument = true`)
+		v.Open(x.path)
+		v.Until(`document.getElementById("pulse").textContent === "live"`)
+		v.Until(x.before)
+		v.Run(`window.sameDocument = true`)
 		if err := x.happens(); err != nil {
 			t.Fatalf("%s: %v", x.path, err)
 		}
-		v.until(x.after)
-		if v.run(`window.sameDocument`) != "true" {
+		v.Until(x.after)
+		if v.Run(`window.sameDocument`) != "true" {
 			t.Errorf("%s was loaded anew", x.path)
 		}
-		v.quiet(x.path)
+		v.Quiet(x.path)
 	}
 }
 
@@ -80,37 +80,37 @@ func TestDashboardOutlivesARestart(t *testing.T) {
 	p := s.node(2).play(r)
 	p.report(trace.Manifest, time.Second)
 	v := startBrowser(t, base)
-	v.login(token)
+	v.Login(token)
 	live := `document.getElementById("pulse").textContent === "live"`
 	tile := func(n int, look string) string {
 		return fmt.Sprintf(`(document.getElementById("n-node%03d") || {className: ""}).className.includes(%q)`, n, look)
 	}
-	v.until(live + ` && ` + tile(2, "booting"))
-	v.run(`window.sameDocument = true`)
+	v.Until(live + ` && ` + tile(2, "booting"))
+	v.Run(`window.sameDocument = true`)
 	for round := range 2 {
 		s.stop()
-		v.until(`document.getElementById("pulse").textContent.startsWith("no answer since") && document.getElementById("pulse").className === "pulse off"`)
-		if v.run(tile(1, "booted")) != "true" {
+		v.Until(`document.getElementById("pulse").textContent.startsWith("no answer since") && document.getElementById("pulse").className === "pulse off"`)
+		if v.Run(tile(1, "booted")) != "true" {
 			t.Error("what was known is not shown while the server is away")
 		}
 		s.start()
 		// It happens before the page may have found the server again, and nobody tells it twice.
 		if round == 0 {
 			p.report(trace.Booted, r.Uptime)
-			v.until(tile(2, "booted"))
+			v.Until(tile(2, "booted"))
 		} else {
 			s.node(3).replay(r, trace.Booted)
-			v.until(tile(3, "booted"))
-			v.until(`document.querySelector('[data-count="booted"]').textContent === "3"`)
+			v.Until(tile(3, "booted"))
+			v.Until(`document.querySelector('[data-count="booted"]').textContent === "3"`)
 		}
-		v.until(live)
-		if v.run(`window.sameDocument`) != "true" {
+		v.Until(live)
+		if v.Run(`window.sameDocument`) != "true" {
 			t.Error("the page was loaded anew")
 		}
 	}
 	for _, problem := range v.Problems() {
 		t.Logf("while the server was away: %s", problem)
 	}
-	v.open("/boots")
-	v.quiet("after two restarts")
+	v.Open("/boots")
+	v.Quiet("after two restarts")
 }

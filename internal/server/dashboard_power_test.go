@@ -20,23 +20,21 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	const node = "pc001"
 	s.node(node, 1)
 	v := startBrowser(t, base)
-	v.login(token)
-	v.open("/nodes/" + node)
+	v.Login(token)
+	v.Open("/nodes/" + node)
 	do := func(action string, sure bool) {
 		t.Helper()
-		v.until(`document.getElementById("power")`)
-		v.run(`window.form = document.getElementById("power").form; form.elements.action.value = "` + action + `"`)
+		v.Until(`document.getElementById("power")`)
+		v.Run(`window.form = document.getElementById("power").form; form.elements.action.value = "` + action + `"`)
 		if sure {
-			v.run(`form.elements.sure.checked = true`)
+			v.Run(`form.elements.sure.checked = true`)
 		}
-		v.run(`form.requestSubmit()`)
-		if err := v.Loaded(v.ctx); err != nil {
-			t.Fatal(err)
-		}
+		v.Run(`form.requestSubmit()`)
+		v.Arrived()
 	}
 	do("on", false)
-	v.until(`document.querySelector(".outcome")?.innerText.includes("switched on")`)
-	v.accessible("a node that was switched")
+	v.Until(`document.querySelector(".outcome")?.innerText.includes("switched on")`)
+	v.Accessible("a node that was switched")
 	if got := s.log(); got != node+" on" {
 		t.Errorf("the relay did %q", got)
 	}
@@ -46,18 +44,18 @@ func TestDashboardSwitchesANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	do("off", true)
-	v.until(`document.querySelector(".outcome")?.innerText.includes("under way")`)
-	v.run(`window.sameDocument = true`)
+	v.Until(`document.querySelector(".outcome")?.innerText.includes("under way")`)
+	v.Run(`window.sameDocument = true`)
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	v.until(`document.querySelector(".outcome")?.innerText.includes("asked to shut down")`)
-	if v.run(`window.sameDocument`) != "true" {
+	v.Until(`document.querySelector(".outcome")?.innerText.includes("asked to shut down")`)
+	if v.Run(`window.sameDocument`) != "true" {
 		t.Error("the page was loaded anew")
 	}
-	v.quiet("power")
-	v.run(`document.querySelector(".outcome").scrollIntoView(), 0`)
-	v.keep("node-power")
+	v.Quiet("power")
+	v.Run(`document.querySelector(".outcome").scrollIntoView(), 0`)
+	v.Keep("node-power")
 
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "relay", node+".cycle.fails"), nil, 0o644); err != nil {
 		t.Fatal(err)

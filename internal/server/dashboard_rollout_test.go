@@ -37,31 +37,27 @@ func TestDashboardLeadsARollout(t *testing.T) {
 		s.node(i+1).replay(r, trace.Booted)
 	}
 	v := startBrowser(t, base)
-	v.login(token)
-	v.open("/rollouts")
-	v.until(`document.body.innerText.includes("No rollout yet")`)
-	v.run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-image").form.requestSubmit()`, other))
-	if err := v.Loaded(v.ctx); err != nil {
-		t.Fatal(err)
-	}
+	v.Login(token)
+	v.Open("/rollouts")
+	v.Until(`document.body.innerText.includes("No rollout yet")`)
+	v.Run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-image").form.requestSubmit()`, other))
+	v.Arrived()
 	state := `document.querySelector("h1 .mood").innerText`
-	v.until(`location.pathname === "/rollouts/default-1" && ` + state + ` === "running"`)
-	v.run(`window.sameDocument = true`)
+	v.Until(`location.pathname === "/rollouts/default-1" && ` + state + ` === "running"`)
+	v.Run(`window.sameDocument = true`)
 	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
 	if _, err := client.PauseRollout(t.Context(), "default-1"); err != nil {
 		t.Fatal(err)
 	}
-	v.until(state + ` === "paused"`)
-	if v.run(`window.sameDocument`) != "true" {
+	v.Until(state + ` === "paused"`)
+	if v.Run(`window.sameDocument`) != "true" {
 		t.Error("the page was loaded anew")
 	}
 	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "return"}} {
-		v.until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))
-		v.run(fmt.Sprintf(`document.querySelector('form[action$="/%s"]').requestSubmit()`, step[0]))
-		if err := v.Loaded(v.ctx); err != nil {
-			t.Fatal(err)
-		}
-		v.until(state + fmt.Sprintf(`.startsWith("%s")`, step[1]))
+		v.Until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))
+		v.Run(fmt.Sprintf(`document.querySelector('form[action$="/%s"]').requestSubmit()`, step[0]))
+		v.Arrived()
+		v.Until(state + fmt.Sprintf(`.startsWith("%s")`, step[1]))
 	}
-	v.quiet("a rollout")
+	v.Quiet("a rollout")
 }

@@ -70,31 +70,31 @@ func TestDashboardStorm(t *testing.T) {
 	}
 	s.settled()
 	v := startBrowser(t, base)
-	v.login(token)
-	v.open("/boots")
-	v.open(v.run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`))
-	v.until(`document.body.innerText.includes("No node of this storm has told")`)
-	v.until(`document.getElementById("pulse").textContent === "live"`)
-	v.run(`window.sameDocument = true`)
+	v.Login(token)
+	v.Open("/boots")
+	v.Open(v.Run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`))
+	v.Until(`document.body.innerText.includes("No node of this storm has told")`)
+	v.Until(`document.getElementById("pulse").textContent === "live"`)
+	v.Run(`window.sameDocument = true`)
 	s.feed(all, began)
 	boot(7)
-	v.until(`document.querySelector("h1").innerText.startsWith("7")`)
-	v.until(`document.body.innerText.includes("The server sends")`)
-	if v.run(`window.sameDocument`) != "true" {
+	v.Until(`document.querySelector("h1").innerText.startsWith("7")`)
+	v.Until(`document.body.innerText.includes("The server sends")`)
+	if v.Run(`window.sameDocument`) != "true" {
 		t.Error("the page was loaded anew")
 	}
 	point := func(selector string, x, y float64) {
 		t.Helper()
-		v.run(fmt.Sprintf(`(() => { const b = document.querySelector(%q).getBoundingClientRect(); document.querySelector(%q).dispatchEvent(
+		v.Run(fmt.Sprintf(`(() => { const b = document.querySelector(%q).getBoundingClientRect(); document.querySelector(%q).dispatchEvent(
 			new PointerEvent("pointermove", {bubbles: true, clientX: b.left + b.width * %g, clientY: b.top + b.height * %g})); })(), 0`, selector, selector, x, y))
 	}
 	point(".storm .curve", 0.5, 0.5)
-	v.until(`/\d+ up; .*B\/s sent, .*B\/s read, .*B\/s written/.test(document.querySelector(".tip").textContent)`)
+	v.Until(`/\d+ up; .*B\/s sent, .*B\/s read, .*B\/s written/.test(document.querySelector(".tip").textContent)`)
 	point(".feed svg", 0.6, 0.5) // some cell of the squares, empty or not
-	v.until(`/^pc00[0-9]: .* from pc00[0-9]/.test(document.querySelector(".tip").textContent)`)
-	v.run(`document.querySelectorAll("details").forEach(d => d.open = true), 0`)
+	v.Until(`/^pc00[0-9]: .* from pc00[0-9]/.test(document.querySelector(".tip").textContent)`)
+	v.Run(`document.querySelectorAll("details").forEach(d => d.open = true), 0`)
 	for _, want := range []string{"The server sent the root", "From the server", "pc003", "Disk read"} {
-		v.until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
+		v.Until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
 	}
-	v.quiet("a storm")
+	v.Quiet("a storm")
 }

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,126 +107,16 @@ func (s *site) version(id fleet.BootID) (v fleet.Digest) {
 
 // visit is a browser that has logged in to a site's dashboard.
 type visit struct {
-	*testkit.Browser
-	t    testing.TB
-	ctx  context.Context
-	base string
-	axe  string
+	*testkit.Visit
+	t   testing.TB
+	ctx context.Context
 }
 
 // startBrowser opens a browser, or skips the test where there is none.
 func startBrowser(t testing.TB, base string) *visit {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-	t.Cleanup(cancel)
-	b, err := testkit.StartBrowser(ctx)
-	if err != nil {
-		t.Skip("no browser: ", err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	f, err := os.Open("testdata/axe/axe.min.js.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	axe, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &visit{Browser: b, t: t, ctx: ctx, base: base, axe: string(axe)}
-	v.look(1280, 800, false)
-	return v
-}
-
-func (v *visit) look(width, height int, dark bool) {
-	v.t.Helper()
-	if err := v.Look(v.ctx, width, height, dark); err != nil {
-		v.t.Fatal(err)
-	}
-}
-
-func (v *visit) open(path string) {
-	v.t.Helper()
-	if err := v.Go(v.ctx, v.base+path); err != nil {
-		v.t.Fatal(err)
-	}
-}
-
-// run runs a script in the page and returns its value as text.
-func (v *visit) run(script string) string {
-	v.t.Helper()
-	var out any
-	if err := v.Eval(v.ctx, script, &out); err != nil {
-		v.t.Fatal(err)
-	}
-	return fmt.Sprint(out)
-}
-
-// until waits for an expression to be true in the page.
-func (v *visit) until(condition string) {
-	v.t.Helper()
-	err := v.Eval(v.ctx, `new Promise(done => { const look = () => (`+condition+`) ? done(true) : setTimeout(look, 20); look(); })`, nil)
-	if err != nil {
-		v.t.Fatalf("waited for %s: %v; the page says: %s", condition, err, v.run("document.body.innerText"))
-	}
-}
-
-// login types a token into the login page.
-func (v *visit) login(token string) {
-	v.t.Helper()
-	v.open("/")
-	v.run(fmt.Sprintf(`document.getElementById("token").value = %q; document.querySelector("button.main").click()`, token))
-	if err := v.Loaded(v.ctx); err != nil {
-		v.t.Fatal(err)
-	}
-}
-
-// accessible has axe-core look at the page.
-func (v *visit) accessible(what string) {
-	v.t.Helper()
-	v.run(v.axe + `; 0`)
-	got := v.run(`axe.run(document, {resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
-		r.violations.map(x => x.id + ": " + x.nodes.slice(0, 3).map(n => n.target + " (" + n.failureSummary.replace(/\s+/g, " ") + ")").join("; ")).join("\n"))`)
-	if got != "" {
-		v.t.Errorf("%s: axe-core finds\n%s", what, got)
-	}
-}
-
-// quiet reports what pages complained of, and whom they asked.
-func (v *visit) quiet(what string) {
-	v.t.Helper()
-	for _, p := range v.Problems() {
-		v.t.Errorf("%s: %s", what, p)
-	}
-	for _, r := range v.Requests() {
-		if !strings.HasPrefix(r, v.base+"/") {
-			v.t.Errorf("%s: asked for %s", what, r)
-		}
-	}
-}
-
-// keep writes a picture of the window for the documentation, when that is wanted.
-func (v *visit) keep(name string) {
-	v.t.Helper()
-	dir := os.Getenv("PANDO_PICTURES")
-	if dir == "" {
-		return
-	}
-	png, err := v.Picture(v.ctx)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
-		v.t.Fatal(err)
-	}
+	v := testkit.NewVisit(t, nil, base)
+	return &visit{v, t, v.Context()}
 }
 
 // startDashboard runs a site whose dashboard keeps its port over a restart, and returns an operator's token.
@@ -305,20 +193,20 @@ func TestDashboardPages(t *testing.T) {
 	boot := s.populate()
 	s.settled()
 	v := startBrowser(t, base)
-	v.open("/")
-	v.accessible("login")
-	v.login(token)
+	v.Open("/")
+	v.Accessible("login")
+	v.Login(token)
 	pages := map[string]string{
 		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not match", "/?select=%40nobody": "No node is in this set",
 		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
 		"/images": "lab", "/rollouts": "Under way", "/rollouts/default-1": "canary", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
 	}
-	if got := v.run(`[...document.querySelectorAll(".choice a")].map(a => a.getAttribute("href")).join(" ")`); got != "/? /?by=room /? /?colour=version" {
+	if got := v.Run(`[...document.querySelectorAll(".choice a")].map(a => a.getAttribute("href")).join(" ")`); got != "/? /?by=room /? /?colour=version" {
 		t.Errorf("links of the map: %s", got)
 	}
-	v.open("/boots")
-	storm := v.run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)
-	compare := v.run(`"/compare?before=" + encodeURIComponent(document.getElementById("before").options[1].value) + "&after=" +
+	v.Open("/boots")
+	storm := v.Run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)
+	compare := v.Run(`"/compare?before=" + encodeURIComponent(document.getElementById("before").options[1].value) + "&after=" +
 		encodeURIComponent(document.getElementById("after").options[0].value)`)
 	pages[storm], pages[compare] = "One clock", "most of it in"
 	order := []string{}
@@ -327,47 +215,43 @@ func TestDashboardPages(t *testing.T) {
 	}
 	slices.Sort(order)
 	for _, path := range order {
-		v.open(path)
-		if got := v.run("document.body.textContent"); !strings.Contains(got, pages[path]) {
+		v.Open(path)
+		if got := v.Run("document.body.textContent"); !strings.Contains(got, pages[path]) {
 			t.Errorf("%s does not say %q but\n%s", path, pages[path], got)
 		}
-		v.accessible(path)
-		v.look(1280, 800, true)
-		v.accessible(path + " in the dark")
-		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
-			t.Errorf("%s is wider than the window", path)
-		}
-		v.look(390, 844, true)
-		if got := v.run("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
-			t.Errorf("%s is wider than a phone", path)
-		}
-		v.look(1280, 800, false)
+		v.Accessible(path)
+		v.Window(1280, 800, true)
+		v.Accessible(path + " in the dark")
+		v.Fits(path)
+		v.Window(390, 844, true)
+		v.Fits(path + " on a phone")
+		v.Window(1280, 800, false)
 		for _, p := range v.Problems() {
 			if !strings.Contains(p, "404") { // pages that do not exist, on purpose
 				t.Errorf("%s: %s", path, p)
 			}
 		}
-		v.quiet(path)
+		v.Quiet(path)
 	}
 	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"rollouts", "/rollouts"}, {"rollout", "/rollouts/default-1"}, {"swarm", "/swarm"}, {"health", "/health"}} {
-		v.look(1280, 800, false)
-		v.open(p[1])
-		v.until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
-		v.keep(p[0])
+		v.Window(1280, 800, false)
+		v.Open(p[1])
+		v.Until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
+		v.Keep(p[0])
 		v.looksAsEver(p[0])
-		v.look(1280, 800, true)
-		v.keep(p[0] + "-dark")
+		v.Window(1280, 800, true)
+		v.Keep(p[0] + "-dark")
 		v.looksAsEver(p[0] + "-dark")
-		v.look(390, 844, false)
-		v.keep(p[0] + "-phone")
+		v.Window(390, 844, false)
+		v.Keep(p[0] + "-phone")
 		v.looksAsEver(p[0] + "-phone")
 	}
 	for _, dark := range []bool{false, true} {
-		v.look(1280, 800, dark)
-		v.open(storm)
-		v.run(`document.getElementById("feed").scrollIntoView(), 0`)
+		v.Window(1280, 800, dark)
+		v.Open(storm)
+		v.Run(`document.getElementById("feed").scrollIntoView(), 0`)
 		name := map[bool]string{false: "feed", true: "feed-dark"}[dark]
-		v.keep(name)
+		v.Keep(name)
 		v.looksAsEver(name)
 	}
 }
@@ -380,20 +264,20 @@ func TestDashboardIsLive(t *testing.T) {
 	r := readRecorded(t)
 	s.node(1).replay(r, trace.Booted)
 	v := startBrowser(t, base)
-	v.login(token)
+	v.Login(token)
 	tile := `(document.getElementById("n-node%03d") || {className: ""}).className`
-	v.until(fmt.Sprintf(tile, 1) + `.includes("booted")`)
-	v.run(`window.sameDocument = true`)
+	v.Until(fmt.Sprintf(tile, 1) + `.includes("booted")`)
+	v.Run(`window.sameDocument = true`)
 	s.node(2).replay(r, trace.Manifest)
-	v.until(fmt.Sprintf(tile, 2) + fmt.Sprintf(`.includes("booting p%d")`, trace.Rank(trace.Manifest)))
+	v.Until(fmt.Sprintf(tile, 2) + fmt.Sprintf(`.includes("booting p%d")`, trace.Rank(trace.Manifest)))
 	s.node(2).replay(r, trace.Booted)
-	v.until(fmt.Sprintf(tile, 2) + `.includes("booted")`)
-	v.until(`document.querySelector('[data-count="booted"]').textContent === "2"`)
+	v.Until(fmt.Sprintf(tile, 2) + `.includes("booted")`)
+	v.Until(`document.querySelector('[data-count="booted"]').textContent === "2"`)
 	s.restart()
 	s.node(2).replay(r, trace.Hello)
-	v.until(fmt.Sprintf(tile, 2) + `.includes("booting")`)
-	v.until(`document.getElementById("pulse").textContent === "live"`)
-	if v.run(`window.sameDocument`) != "true" {
+	v.Until(fmt.Sprintf(tile, 2) + `.includes("booting")`)
+	v.Until(`document.getElementById("pulse").textContent === "live"`)
+	if v.Run(`window.sameDocument`) != "true" {
 		t.Error("the page was loaded anew")
 	}
 	v.Problems() // the connection that was lost, among them
@@ -401,16 +285,14 @@ func TestDashboardIsLive(t *testing.T) {
 	if _, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateGroup(t.Context(), fleet.Group{Name: group, Image: "lab"}); err != nil {
 		t.Fatal(err)
 	}
-	v.open("/nodes/node001")
-	v.run(`document.getElementById("group").value = "lab"; document.getElementById("group").form.requestSubmit()`)
-	if err := v.Loaded(v.ctx); err != nil {
-		t.Fatal(err)
-	}
+	v.Open("/nodes/node001")
+	v.Run(`document.getElementById("group").value = "lab"; document.getElementById("group").form.requestSubmit()`)
+	v.Arrived()
 	n, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).Node(t.Context(), "node001")
 	if err != nil || n.Group != group {
 		t.Errorf("node001 is in group %q, %v", n.Group, err)
 	}
-	v.quiet("after the restart")
+	v.Quiet("after the restart")
 }
 
 // TestDashboardDoor: nothing is told without a session; a session ends with its token; what another site has a browser send

@@ -281,22 +281,22 @@ func TestProviderIsDown(t *testing.T) {
 func TestLoginByProviderInABrowser(t *testing.T) {
 	_, base, _ := startProvider(t)
 	v := startBrowser(t, base)
-	v.look(1280, 800, false)
-	v.open("/boots")
-	v.accessible("login page with a provider")
-	v.keep("login-oidc")
-	v.run(`document.querySelector("a.button.main").click()`)
+	v.Window(1280, 800, false)
+	v.Open("/boots")
+	v.Accessible("login page with a provider")
+	v.Keep("login-oidc")
+	v.Run(`document.querySelector("a.button.main").click()`)
 	v.arrive(`location.hostname === "localhost" && document.querySelector("input[name=login]")`)
-	v.run(`document.querySelector("input[name=login]").value = "desk"; document.querySelector("input[name=login]").form.requestSubmit()`)
+	v.Run(`document.querySelector("input[name=login]").value = "desk"; document.querySelector("input[name=login]").form.requestSubmit()`)
 	v.arrive(`document.querySelector("input[name=password]")`)
-	v.run(`document.querySelector("input[name=password]").value = "` + password + `"; document.querySelector("input[name=password]").form.requestSubmit()`)
+	v.Run(`document.querySelector("input[name=password]").value = "` + password + `"; document.querySelector("input[name=password]").form.requestSubmit()`)
 	v.arrive(`document.querySelector("button[value=accept]")`)
-	v.run(`document.querySelector("button[value=accept]").click()`)
+	v.Run(`document.querySelector("button[value=accept]").click()`)
 	v.arrive(`location.hostname === "127.0.0.1" && location.pathname === "/boots" && document.querySelector("form.who span")`)
-	if got := v.run(`document.querySelector("form.who span").textContent`); !strings.Contains(got, "desk") {
+	if got := v.Run(`document.querySelector("form.who span").textContent`); !strings.Contains(got, "desk") {
 		t.Errorf("logged in as %s", got)
 	}
-	v.run(`document.querySelector("form.who button").click()`)
+	v.Run(`document.querySelector("form.who button").click()`)
 	v.arrive(`location.pathname === "/login"`)
 }
 

@@ -67,8 +67,8 @@ func BenchmarkWatchers(b *testing.B) {
 		var open []*visit
 		for range watchReal {
 			v := startBrowser(b, base)
-			v.login(token)
-			v.until(`document.getElementById("pulse").textContent === "live"`)
+			v.Login(token)
+			v.Until(`document.getElementById("pulse").textContent === "live"`)
 			open = append(open, v)
 		}
 		with := heap()
@@ -84,8 +84,8 @@ func BenchmarkWatchers(b *testing.B) {
 		}
 		c.end()
 		for _, v := range open {
-			v.until(fmt.Sprintf(`document.querySelectorAll(".t.booted").length === %d`, watchNodes-watchRounds))
-			v.quiet("a watching browser")
+			v.Until(fmt.Sprintf(`document.querySelectorAll(".t.booted").length === %d`, watchNodes-watchRounds))
+			v.Quiet("a watching browser")
 		}
 		slices.Sort(late)
 		b.ReportMetric(float64(alone.Milliseconds())/watchBoots, "ms-CPU-per-boot-unwatched")
