@@ -21,6 +21,7 @@ type buildBench struct {
 	tree   string // directory; "": one is installed by the recipe
 	docker string // directory with Docker's programs; "": it is not compared with
 	runs   int
+	page   string // written from results, and nothing is measured; "": it is
 }
 
 func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
@@ -32,6 +33,7 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 	f.StringVar(&b.recipe, "recipe", "debian:bookworm", "recipe of the tree")
 	f.StringVar(&b.docker, "docker", "", "directory with Docker's programs, of scripts/fetch-docker (default: no comparison with it)")
 	f.IntVar(&b.runs, "runs", 3, "how often each is measured")
+	f.StringVar(&b.page, "page", "", "measure nothing: write this page from results")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -69,6 +71,9 @@ type buildResult struct {
 }
 
 func (b *buildBench) measure(ctx context.Context) error {
+	if b.page != "" {
+		return b.writePage()
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the tree has files of many owners")
 	}

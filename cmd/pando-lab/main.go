@@ -36,7 +36,7 @@ const usage = `Usage:
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
   pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm] | --page docs/benchmarks-images.md
-  pando-lab build [--tree DIR] [--runs 3] [--dir build/build]
+  pando-lab build [--tree DIR] [--runs 3] [--docker DIR] [--dir build/build] | --page docs/benchmarks-build.md
   pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
   pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md

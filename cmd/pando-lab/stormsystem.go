@@ -4,17 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"pando/internal/boot"
-	"pando/internal/image"
 	"pando/internal/testkit"
 )
 
@@ -114,80 +108,6 @@ type node struct {
 	bin    string
 	m      *material
 	tells  bool // the server knows it, and hears how far it is
-}
-
-// pando does what init does from the assignment on, and attaches the root by a real block daemon.
-func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
-	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, DisableKeepAlives: true}}
-	man, err := n.manifest(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	c := boot.BlockConfig{Index: man.Root.Index, Size: man.Root.Size, ChunkSize: man.Root.ChunkSize, Servers: []string{n.server}, Idle: step.idle,
-		Network: boot.Network{Addresses: []netip.Prefix{n.net.Addr}}} // no interface: it is left alone, but its subnet is known
-	if step.peers {
-		c.Swarm = &boot.SwarmConfig{}
-	}
-	if step.pack {
-		if c.Pack, err = get(ctx, client, n.server+"/o/"+n.m.pack.Object.Name(), image.MaxPack); err != nil {
-			return nil, err
-		}
-		if _, err := image.VerifyPack(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic()); err != nil {
-			return nil, err
-		}
-	}
-	log, err := os.Create(filepath.Join(n.dir, "block.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &pandoRoot{began: time.Now()}
-	err = n.net.Do(func() (err error) {
-		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w; its log is %s", err, log.Name())
-	}
-	n.daemon.Store(int64(p.PID()))
-	return p, nil
-}
-
-func (n *node) manifest(ctx context.Context, client *http.Client) (m image.Manifest, err error) {
-	url := n.server + "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
-	data, err := get(ctx, client, url, mostSmall)
-	if err != nil {
-		return m, err
-	}
-	if got := image.Version(data); got != n.m.version {
-		return m, fmt.Errorf("manifest has digest %s, want %s", got, n.m.version)
-	}
-	signature, err := get(ctx, client, url+".minisig", mostSmall)
-	if err != nil {
-		return m, err
-	}
-	return image.Verify(data, signature, n.m.keys.SitePublic())
-}
-
-// mostSmall bounds a manifest, a script, and other answers that are small, in bytes.
-const mostSmall = 1 << 20
-
-// get fetches a file whole, of so many bytes at most.
-func get(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return data, err
 }
 
 // pandoRoot is a root that a block daemon serves.

@@ -17,24 +17,17 @@ func (u *update) writePage() error {
 	if err != nil {
 		return err
 	}
-	b, err := readBeside[buildResult](filepath.Join(u.dir, "x"), "build.json")
-	if err == nil && b == nil {
-		b, err = readBeside[buildResult](filepath.Join("build", "build", "x"), "build.json")
+	if r == nil || len(r.Ways) == 0 {
+		return errors.New("there is no update.json: run `make bench-update` first")
 	}
-	if err != nil {
-		return err
-	}
-	if r == nil || len(r.Ways) == 0 || b == nil {
-		return errors.New("there is no update.json or no build.json: run `make bench-update` and `make bench-build` first")
-	}
-	text := imagesHead + r.text() + b.text() + imagesFoot
+	text := imagesHead + r.text() + imagesFoot
 	return store.WriteFile(u.page, []byte(text), 0o644)
 }
 
 const imagesHead = `# Benchmarks of images
 
 What a version of an image costs to keep and to make, beside what else does it. This page is written by ` + "`pando-lab update --page`" + `
-from what ` + "`make bench-update` and `make bench-build`" + ` have measured; the figures are not edited.
+from what ` + "`make bench-update`" + ` has measured; the figures are not edited. How long builds take is in [benchmarks-build.md](benchmarks-build.md).
 
 `
 
@@ -44,7 +37,6 @@ const imagesFoot = `
 As root:
 
     make bench-update          # an hour on a small machine: some thirty builds
-    make bench-build           # ten minutes, on an idle machine
     build/bin/pando-lab update --page docs/benchmarks-images.md
 `
 
@@ -158,25 +150,4 @@ func (r *updateResult) stepsText() string {
 		rows = append(rows, x)
 	}
 	return "\nThe days, the dearest first:\n\n" + markdown(rows)
-}
-
-// text is the part about builds.
-func (r *buildResult) text() string {
-	return fmt.Sprintf(`## Builds
-
-The same tree of %.0f MB in %d files, in the page cache, made into what is kept: of Pando a version that is stored, signed and durable, with
-the drivers of every usual NIC packed for the kernel, which the others do not do; of mksquashfs a file; of tar a stream through gzip
-or zstd; of Docker the stream of `+"`docker save`"+` through gzip. %sMedians of %d runs, in turns, on %d processors. *Again*: one file was changed.
-Memory is that of the process with most of it; a ratio in brackets is to Pando's.
-
-`, mega(r.Bytes), r.Files, r.dockerText(), r.count(), r.Processors) + markdown(r.rows())
-}
-
-// dockerText says what was done with Docker before it was measured.
-func (r *buildResult) dockerText() string {
-	if !slices.Contains(r.ways(), dockerWay) {
-		return "Docker was not measured. "
-	}
-	return fmt.Sprintf("The tree was an image of Docker's already:\n`docker import` took %.1f s (again: %.1f s), which are not in the table. ",
-		r.median(dockerWay, false, buildRun.before), r.median(dockerWay, true, buildRun.before))
 }

@@ -15,7 +15,8 @@ type Declaration struct {
 	Nodes   []NodeDeclare `json:"nodes,omitempty"`
 	Owns    Owns          `json:"owns,omitzero"`
 
-	Config []fleet.ConfigFile `json:"config,omitempty"`
+	Config  []fleet.ConfigFile `json:"config,omitempty"`
+	Secrets []fleet.Secret     `json:"secrets,omitempty"` // names and for whom they are; values are no part of it
 }
 
 // NodeDeclare is one node of a declaration. Without MACs it keeps those that it has, and without a serial number the one that the
@@ -51,7 +52,7 @@ type Applied struct {
 
 // ApplyStep is what happens to one thing that is declared, or owned.
 type ApplyStep struct {
-	Kind   string   `json:"kind"` // "policy", "class", "group", "node", "config file"
+	Kind   string   `json:"kind"` // "policy", "class", "group", "node", "config file", "secret"
 	Name   string   `json:"name,omitempty"`
 	Action Action   `json:"action"`
 	Fields []string `json:"fields,omitempty"` // of a change: "group: default -> lab"

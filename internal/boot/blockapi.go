@@ -27,18 +27,20 @@ const BlockSocket = "block.sock"
 // BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to
 // fetch it, and the network that must stay up for it.
 type BlockConfig struct {
-	Index     chunk.ID     `json:"index"`            // index root of the manifest
-	Size      int64        `json:"size"`             // raw bytes of the root, a multiple of 4096
-	ChunkSize int          `json:"chunk_size"`       // raw bytes of the largest chunk
-	Servers   []string     `json:"servers"`          // base URLs of the data path, by IP address, preferred first
-	Stores    []string     `json:"stores,omitempty"` // base URLs of objects alone, by IP address, asked before the servers
-	Pack      []byte       `json:"pack,omitempty"`   // the boot pack's map, verified; none: chunks only
-	Idle      bool         `json:"idle,omitempty"`   // of the boot pack only what reads ask for, nothing ahead of them
-	Keep      int64        `json:"keep,omitempty"`   // bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
-	Cache     int64        `json:"cache"`            // bytes of raw chunks kept; 0: the default
-	Swarm     *SwarmConfig `json:"swarm,omitempty"`  // how the boot pack is shared with peers; nil: not at all
-	Device    int          `json:"device"`           // 0 for /dev/nbd0
-	Network   Network      `json:"network"`          // kept up by the daemon; zero Interface: left alone
+	Index     chunk.ID     `json:"index"`               // index root of the manifest
+	Size      int64        `json:"size"`                // raw bytes of the root, a multiple of 4096
+	ChunkSize int          `json:"chunk_size"`          // raw bytes of the largest chunk
+	Servers   []string     `json:"servers"`             // base URLs of the data path, by IP address, preferred first
+	Stores    []string     `json:"stores,omitempty"`    // base URLs of objects alone, by IP address, asked before the servers
+	Pack      []byte       `json:"pack,omitempty"`      // the boot pack's map, verified; none: chunks only
+	Idle      bool         `json:"idle,omitempty"`      // of the boot pack only what reads ask for, nothing ahead of them
+	Keep      int64        `json:"keep,omitempty"`      // bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
+	Cache     int64        `json:"cache"`               // bytes of raw chunks kept; 0: the default
+	Swarm     *SwarmConfig `json:"swarm,omitempty"`     // how the boot pack is shared with peers; nil: not at all
+	Manifest  []byte       `json:"manifest,omitempty"`  // verified, for peers that boot after this node; none: they do not get it here
+	Signature []byte       `json:"signature,omitempty"` // of the manifest
+	Device    int          `json:"device"`              // 0 for /dev/nbd0
+	Network   Network      `json:"network"`             // kept up by the daemon; zero Interface: left alone
 
 	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
 	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none

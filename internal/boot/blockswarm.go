@@ -57,7 +57,10 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, pack *
 	warm := d.warm()
 	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || warm, Loose: blockLoose,
-		Observer: swarmWatch{d.watch}, Log: d.log}
+		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Log: d.log}
+	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
+		o.Start.Map = v
+	}
 	for _, e := range pack.Map.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}

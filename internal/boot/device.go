@@ -23,6 +23,9 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	r := m.manifest.Root
 	config := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
 		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Stores: m.assigned().Stores, Network: m.lease.network(), Device: m.at.device}
+	if config.Swarm != nil {
+		config.Manifest, config.Signature = m.manifestBytes, m.manifestSignature
+	}
 	cached := m.useCache(ctx, &config)
 	if config.Disk != nil {
 		defer config.Disk.File.Close() // the daemons have their own

@@ -20,13 +20,13 @@ const packPatience = 5 * time.Second
 
 // usePack gets the map of the assigned boot pack and returns what to say of it, "" when none was assigned. A boot
 // whose pack cannot be had goes on without.
-func (m *machine) usePack(ctx context.Context, client *http.Client) string {
+func (m *machine) usePack(ctx context.Context, client *http.Client, sources []startSource) string {
 	m.pack = nil
 	ref := m.assigned().Pack
 	if ref == nil {
 		return ""
 	}
-	p, data, err := m.fetchPack(ctx, client, *ref)
+	p, data, err := m.fetchPack(ctx, client, sources, *ref)
 	if err != nil {
 		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "no boot pack: " + err.Error(),
 			Hint: "the boot goes on with chunks; `pando image trace` shows the state of the pack"})
@@ -36,8 +36,8 @@ func (m *machine) usePack(ctx context.Context, client *http.Client) string {
 	return fmt.Sprintf(", boot pack %d of %.1f MB", p.Sequence, float64(p.StoredSize())/1e6)
 }
 
-// fetchPack gets and verifies the map; any server will do.
-func (m *machine) fetchPack(ctx context.Context, client *http.Client, ref fleet.PackRef) (image.Pack, []byte, error) {
+// fetchPack gets and verifies the map; anybody will do.
+func (m *machine) fetchPack(ctx context.Context, client *http.Client, sources []startSource, ref fleet.PackRef) (image.Pack, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, packPatience)
 	defer cancel()
 	id, err := chunk.ParseID(ref.Object)
@@ -45,13 +45,14 @@ func (m *machine) fetchPack(ctx context.Context, client *http.Client, ref fleet.
 		return image.Pack{}, nil, fmt.Errorf("assigned boot pack: %w", err)
 	}
 	var errs []error
-	for _, server := range m.assigned().Servers {
-		data, err := get(ctx, client, strings.TrimSuffix(server, "/")+"/o/"+id.Name(), image.MaxPack)
-		if err == nil {
-			err = id.Verify(data)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", server, err))
+	for _, source := range sources {
+		data, err := source.object(ctx, client, id)
+		switch {
+		case err != nil && source.peer:
+			m.peerFailed(source, err)
+			continue
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", source.url, err))
 			continue
 		}
 		// These are the bytes that were assigned: another server has no others.
@@ -59,4 +60,15 @@ func (m *machine) fetchPack(ctx context.Context, client *http.Client, ref fleet.
 		return p, data, err
 	}
 	return image.Pack{}, nil, errors.Join(errs...)
+}
+
+// object is a small object, verified.
+func (s startSource) object(ctx context.Context, client *http.Client, id chunk.ID) ([]byte, error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	data, err := get(ctx, client, strings.TrimSuffix(s.url, "/")+"/o/"+id.Name(), image.MaxPack)
+	if err == nil {
+		err = id.Verify(data)
+	}
+	return data, err
 }

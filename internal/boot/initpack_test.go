@@ -60,15 +60,15 @@ func (x *packed) assign(data []byte) {
 
 func TestUsePack(t *testing.T) {
 	x := newPacked(t)
-	if got := x.m.usePack(t.Context(), http.DefaultClient); got != ", boot pack 4 of 0.0 MB" || string(x.m.pack) != string(x.data) {
+	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != ", boot pack 4 of 0.0 MB" || string(x.m.pack) != string(x.data) {
 		t.Errorf("says %q and has %d bytes", got, len(x.m.pack))
 	}
 	x.m.manifest.PackKey, x.m.config.TrustKeys = x.m.config.TrustKeys[0], nil
-	if x.m.usePack(t.Context(), http.DefaultClient); x.m.pack == nil {
+	if x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); x.m.pack == nil {
 		t.Error("the manifest's pack key does not count")
 	}
 	x.m.assignment.Load().Pack = nil
-	if got := x.m.usePack(t.Context(), http.DefaultClient); got != "" || x.m.pack != nil || len(x.m.report.take()) != 0 {
+	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" || x.m.pack != nil || len(x.m.report.take()) != 0 {
 		t.Errorf("without a pack assigned: says %q, has %d bytes", got, len(x.m.pack))
 	}
 }
@@ -91,7 +91,7 @@ func TestUsePackRefuses(t *testing.T) {
 	} {
 		x := newPacked(t)
 		c.change(x)
-		if got := x.m.usePack(t.Context(), http.DefaultClient); got != "" || x.m.pack != nil {
+		if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" || x.m.pack != nil {
 			t.Errorf("%s: says %q, uses %d bytes", name, got, len(x.m.pack))
 		}
 		events := x.m.report.take()

@@ -21,15 +21,20 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 	}
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var errs []error
-	for _, server := range m.assigned().Servers {
-		man, err := m.manifestFrom(ctx, client, server)
+	sources := m.startSources(ctx, client)
+	for i, source := range sources {
+		man, err := m.manifestFrom(ctx, client, source)
 		if err == nil {
 			m.manifest = man
-			pack := m.usePack(ctx, client)
+			pack := m.usePack(ctx, client, sources[i:])
 			m.keepBoot(ctx)
 			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", server, err))
+		if source.peer {
+			m.peerFailed(source, err)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", source.url, err))
 	}
 	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned().Servers, ", "), Hint: m.manifestHint(errors.Join(errs...))}
 }
@@ -63,9 +68,11 @@ func (m *machine) manifestHint(all error) string {
 	return ""
 }
 
-func (m *machine) manifestFrom(ctx context.Context, client *http.Client, server string) (image.Manifest, error) {
+func (m *machine) manifestFrom(ctx context.Context, client *http.Client, from startSource) (image.Manifest, error) {
 	var man image.Manifest
-	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(m.assigned().Version), "sha256:")
+	ctx, cancel := from.bound(ctx)
+	defer cancel()
+	url := strings.TrimSuffix(from.url, "/") + "/m/" + strings.TrimPrefix(string(m.assigned().Version), "sha256:")
 	data, err := get(ctx, client, url, image.MaxManifest)
 	if err != nil {
 		return man, err

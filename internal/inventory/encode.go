@@ -21,7 +21,11 @@ type (
 		Groups  map[string]groupText `yaml:"groups,omitempty"`
 		Nodes   map[string]nodeText  `yaml:"nodes,omitempty"`
 
-		Config map[string]map[string]configText `yaml:"config,omitempty"`
+		Config  map[string]map[string]configText `yaml:"config,omitempty"`
+		Secrets map[string]secretText            `yaml:"secrets,omitempty"`
+	}
+	secretText struct {
+		For []string `yaml:"for,flow"`
 	}
 	configText struct {
 		Verbatim bool   `yaml:"verbatim,omitempty"`
@@ -102,7 +106,7 @@ func Encode(d api.Declaration) ([]byte, error) {
 	if o := d.Owns; o.Nodes != "" || len(o.Groups) > 0 || len(o.Classes) > 0 || len(o.Config) > 0 {
 		out.Owns = &ownsText{o.Nodes, o.Groups, o.Classes, o.Config}
 	}
-	out.Config = configTexts(d.Config)
+	out.Config, out.Secrets = configTexts(d.Config), secretTexts(d.Secrets)
 	for _, c := range d.Classes {
 		out.Classes[c.Name] = classText{matchText(c.Match), c.KernelArgs}
 	}

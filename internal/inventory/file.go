@@ -27,6 +27,7 @@ func Parse(name string, text []byte) (File, error) {
 			"nodes":   f.each("node", f.node),
 			"owns":    f.owns,
 			"config":  f.config,
+			"secrets": f.each("secret", f.secret),
 		})
 	}
 	return f.out, f.err()

@@ -168,6 +168,10 @@ func random(r *rand.Rand) api.Declaration {
 			Verbatim: some(), Mode: uint32(r.IntN(2) * 0o640), Owner: []string{"", "0:0", "a:b"}[r.IntN(3)], Run: []string{"", pick()}[r.IntN(2)]})
 	}
 	for i := range r.IntN(3) {
+		scopes := []fleet.Scope{{Kind: fleet.ForGroup, Name: "lab"}, {Kind: fleet.ForAll}, {Kind: fleet.ForNode, Name: "pc1"}}
+		d.Secrets = append(d.Secrets, fleet.Secret{Name: fmt.Sprint("s", i), For: scopes[:r.IntN(4)]})
+	}
+	for i := range r.IntN(3) {
 		d.Classes = append(d.Classes, fleet.Class{Name: fmt.Sprint("c", i), Match: fleet.Match{Vendor: []string{odd[r.IntN(5)]}, PCI: []string{"8086:*"}}, KernelArgs: []string{"a=" + fmt.Sprint(i)}})
 	}
 	for i := range 1 + r.IntN(3) {
@@ -306,12 +310,37 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
+// Secrets: for whom they are stands there, and never what they are.
+func TestParseSecrets(t *testing.T) {
+	f, err := Parse("fleet.yaml", []byte("secrets:\n  munge: {for: ['@cluster', class:worker]}\n  token: {}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []fleet.Secret{{Name: "munge", For: []fleet.Scope{{Kind: fleet.ForGroup, Name: "cluster"}, {Kind: fleet.ForClass, Name: "worker"}}},
+		{Name: "token", For: []fleet.Scope{}}}
+	if !reflect.DeepEqual(f.Secrets, want) || f.Lines["secret token"] != 3 {
+		t.Errorf("got %+v, %v", f.Secrets, f.Lines)
+	}
+	for text, want := range map[string]string{
+		"secrets:\n  munge: {for: lab}":              "fleet.yaml:2: secret munge: \"lab\" does not say for which nodes",
+		"secrets:\n  munge: {for: all, value: hush}": "fleet.yaml:2: secret munge: a fleet file has no values of secrets",
+		"secrets:\n  ../munge: {for: all}":           "fleet.yaml:2: ",
+		"secrets:\n  munge: {whom: all}":             "unknown key",
+		"secrets:\n  munge: {for: all}\n  munge: {}": "munge",
+	} {
+		if _, err := Parse("fleet.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
 // FuzzParse: whatever a fleet file has in it, it is refused, or what it declares can be written and is read back the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(lab))
 	f.Add([]byte("nodes: {a: {labels: {on: off}}, b: *x}"))
 	f.Add([]byte("a: &a {b: *a}\n"))
 	f.Add([]byte("config: {all: {/etc/x: {content: !!binary AAE=, mode: 0640}}, 'group:lab': {/etc/y: {from: z}}}"))
+	f.Add([]byte("secrets: {munge: {for: ['@lab', all]}, token: {for: node:pc1}}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := Parse("x", text)
 		if err != nil {

@@ -49,6 +49,7 @@ type NodeOptions struct {
 	Near     bool       // peers of the same place or subnet only
 	Idle     bool       // fetch what reads wait for and nothing ahead
 	Loose    int        // bytes of loose objects kept for peers
+	Start    StartFiles // for those who boot after it
 
 	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
 	Cached func(ctx context.Context, p Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error)

@@ -20,11 +20,12 @@ const Port = 8481
 const uploadTime = time.Minute
 
 // Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one that
-// comes. Serve it where o.Port says, with limits on headers and idle connections as for any server.
+// comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on headers and idle connections as for any server.
 func (n *Node) Handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /o/{id}", n.serveObject)
 	m.HandleFunc("GET /have", n.serveHave)
+	m.HandleFunc("GET /m/{name}", n.serveManifest)
 	return Messages(m)
 }
 
@@ -53,27 +54,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	n.mu.Lock()
-	admitted := n.uploads.Start()
-	n.mu.Unlock()
-	if !admitted {
-		refuse(w)
-		return
-	}
-	defer func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.uploads.Done()
-	}()
-	writer := http.NewResponseController(w)
-	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
-	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
-	w.Header().Set("Content-Length", strconv.Itoa(len(v.Stored())))
-	Bulk(r.Context())
-	if _, err := w.Write(v.Stored()); err == nil && writer.Flush() == nil { // else the peer is gone
-		drain(r.Context())
-		n.o.Observer.Uploaded(asker(r, 1), len(v.Stored()))
-	}
+	n.upload(w, r, v.Stored())
 }
 
 // refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times for each piece.
@@ -90,6 +71,9 @@ func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 			return s.Piece(i)
 		}
 		return chunk.Verified{}, false
+	}
+	if v, ok := n.startMap(id); ok {
+		return v, true
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -52,6 +52,7 @@ type member struct {
 	at      int // its place in all
 	degree  int // about how many peers it has: how often it was named, and others to it
 	waiting *waiting
+	starts  time.Duration    // it sends what boots start with until then
 	left    []netip.AddrPort // peers that it has left
 	shunned bool             // left by so many that what it has does not count
 }

@@ -415,3 +415,39 @@ func gotAll(pieces int, got ...int) Bitmap {
 	}
 	return b
 }
+
+// What a boot starts with comes from the server while it has room, and else from nodes that have it, each of them no more often
+// than its link can bear.
+func TestStart(t *testing.T) {
+	tr := newTracker()
+	start := Start{Swarm: "p", Size: 1000}
+	for i := range 2 {
+		if peers, wait := tr.Start(0, start); wait || peers != nil {
+			t.Fatalf("start %d, with room: %v, wait %v", i, peers, wait)
+		}
+	}
+	if peers, wait := tr.Start(0, start); !wait {
+		t.Fatalf("nobody has it, and the uplink is spent: %v", peers)
+	}
+	join(t, tr, 0, 1)
+	join(t, tr, 0, 2)
+	named := map[netip.AddrPort]int{}
+	for range 6 {
+		peers, wait := tr.Start(0, start)
+		if wait != (len(peers) == 0) || len(peers) > startNames || len(peers) == 2 && peers[0] == peers[1] {
+			t.Fatalf("%v, wait %v", peers, wait)
+		}
+		for _, p := range peers {
+			named[p]++
+		}
+	}
+	if fmt.Sprint(named) != "map[10.0.0.1:8080:2 10.0.0.2:8080:2]" {
+		t.Errorf("named at once: %v", named)
+	}
+	if peers, wait := tr.Start(ms, Start{Swarm: "p", Size: 1000, Near: true, Place: "r1"}); !wait {
+		t.Errorf("of another place: %v", peers)
+	}
+	if peers, wait := tr.Start(time.Second, start); wait || peers != nil {
+		t.Errorf("there is room again: %v, wait %v", peers, wait)
+	}
+}

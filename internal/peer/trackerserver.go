@@ -71,6 +71,7 @@ func (s *TrackerServer) now() time.Duration { return time.Since(s.start) }
 // Handler answers POST below /swarm/.
 func (s *TrackerServer) Handler() http.Handler {
 	m := http.NewServeMux()
+	m.HandleFunc("POST /swarm/start", message(s.startFiles))
 	m.HandleFunc("POST /swarm/join", message(s.join))
 	m.HandleFunc("POST /swarm/ask", message(s.ask))
 	m.HandleFunc("POST /swarm/loose", message(s.looseObject))

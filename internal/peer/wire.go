@@ -25,6 +25,15 @@ const (
 
 // The messages to the tracker, as JSON. The address of a node is the one that it asks from; it says the port only.
 type (
+	startMessage struct {
+		Pack   string `json:"pack"`
+		Prefix int    `json:"prefix,omitempty"`
+		Place  string `json:"place,omitempty"`
+		Near   bool   `json:"near,omitempty"`
+	}
+	startReply struct {
+		Peers []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
+	}
 	joinMessage struct {
 		Pack   string `json:"pack"`
 		Pieces int    `json:"pieces"`

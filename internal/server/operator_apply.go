@@ -46,6 +46,13 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	for i := range out.Config {
 		out.Config[i].Changed = time.Time{} // it is no part of what is wanted
 	}
+	secrets, err := tx.Secrets()
+	if err != nil {
+		return out, err
+	}
+	for _, s := range secrets {
+		out.Secrets = append(out.Secrets, fleet.Secret{Name: s.Name, For: s.For})
+	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
 		if n.State == fleet.Adopted {
@@ -98,7 +105,7 @@ type application struct {
 }
 
 func (a *application) run() error {
-	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses, a.config, a.pruneConfig} {
+	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses, a.config, a.pruneConfig, a.secrets} {
 		if err := part(); err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -159,6 +161,38 @@ func TestApplyOnly(t *testing.T) {
 
 // TestExportIsApplied: whatever a fleet went through, applying its export, also with all of it owned, changes nothing; and on a new
 // server it makes the same fleet.
+// TestApplySecrets: a declaration says for whom secrets are, of those whose values the server has.
+func TestApplySecrets(t *testing.T) {
+	c := operatorOf(t, startSite(t))
+	lab, all := fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, fleet.Scope{Kind: fleet.ForAll}
+	d := api.Declaration{Groups: []fleet.Group{{Name: "lab"}}, Secrets: []fleet.Secret{{Name: "munge", For: []fleet.Scope{lab, all}}}}
+	_, err := c.ApplyFleet(t.Context(), api.Apply{Declaration: d})
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Item != "secret munge" || !strings.Contains(e.Hint, "pando secret set munge") {
+		t.Fatalf("a secret without a value: %v", err)
+	}
+	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte("hush"), For: &[]fleet.Scope{}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create group lab", "change secret munge for: none -> all group:lab"}
+	if got := steps(apply(t, c, api.Apply{Declaration: d})); !slices.Equal(got, want) {
+		t.Errorf("steps %q, want %q", got, want)
+	}
+	d.Secrets[0].For = []fleet.Scope{all, lab}
+	if again := apply(t, c, api.Apply{Declaration: d}); len(again.Steps) != 0 {
+		t.Errorf("in another order: %v", steps(again))
+	}
+	out, err := c.ExportFleet(t.Context())
+	if err != nil || len(out.Secrets) != 1 || !out.Secrets[0].Changed.IsZero() || len(out.Secrets[0].For) != 2 {
+		t.Fatalf("export: %+v, %v", out.Secrets, err)
+	}
+	if text, err := json.Marshal(out); err != nil || strings.Contains(string(text), "hush") {
+		t.Errorf("the export: %s, %v", text, err)
+	}
+	if again := apply(t, c, api.Apply{Declaration: out}); len(again.Steps) != 0 {
+		t.Errorf("the export: %v", steps(again))
+	}
+}
+
 func TestExportIsApplied(t *testing.T) {
 	s, other := startSite(t), startSite(t)
 	s.addImage()

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"pando/internal/boot"
+	"pando/internal/image"
+	"pando/internal/peer"
+)
+
+// pando does what init does from the assignment on, and attaches the root by a real block daemon.
+func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
+	c, err := n.blockConfig(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(n.dir, "block.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &pandoRoot{began: time.Now()}
+	err = n.net.Do(func() (err error) {
+		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; its log is %s", err, log.Name())
+	}
+	n.daemon.Store(int64(p.PID()))
+	return p, nil
+}
+
+// blockConfig fetches what a boot starts with, from peers if they share and the tracker names some.
+func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockConfig, err error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, DisableKeepAlives: true}}
+	sources := []string{n.server}
+	if step.peers {
+		sources = append(peer.StartPeers(ctx, client, n.server, n.m.pack.Object, n.net.Addr.Bits(), "", false), n.server)
+		c.Swarm = &boot.SwarmConfig{}
+	}
+	man, err := n.manifest(ctx, client, sources, &c)
+	if err != nil {
+		return c, err
+	}
+	c.Index, c.Size, c.ChunkSize, c.Servers, c.Idle = man.Root.Index, man.Root.Size, man.Root.ChunkSize, []string{n.server}, step.idle
+	c.Network = boot.Network{Addresses: []netip.Prefix{n.net.Addr}} // no interface: it is left alone, but its subnet is known
+	if !step.pack {
+		return c, nil
+	}
+	if c.Pack, err = getAny(ctx, client, sources, "/o/"+n.m.pack.Object.Name(), n.m.pack.Object.Verify); err != nil {
+		return c, err
+	}
+	_, err = image.VerifyPack(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic())
+	return c, err
+}
+
+func (n *node) manifest(ctx context.Context, client *http.Client, sources []string, c *boot.BlockConfig) (m image.Manifest, err error) {
+	path := "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
+	data, err := getAny(ctx, client, sources, path, func(data []byte) error {
+		if got := image.Version(data); got != n.m.version {
+			return fmt.Errorf("manifest has digest %s, want %s", got, n.m.version)
+		}
+		return nil
+	})
+	if err != nil {
+		return m, err
+	}
+	signature, err := getAny(ctx, client, sources, path+".minisig", func(signature []byte) (err error) {
+		m, err = image.Verify(data, signature, n.m.keys.SitePublic())
+		return err
+	})
+	if c.Swarm != nil {
+		c.Manifest, c.Signature = data, signature
+	}
+	return m, err
+}
+
+// startPatience is how long a peer may take, as in a node.
+const startPatience = 2 * time.Second
+
+// getAny fetches a small file from the first source that has it, the last of which is the server.
+func getAny(ctx context.Context, client *http.Client, sources []string, path string, good func([]byte) error) ([]byte, error) {
+	var errs []error
+	for i, source := range sources {
+		patience := startPatience
+		if i == len(sources)-1 {
+			patience = recordTimeout
+		}
+		data, err := func() ([]byte, error) {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return get(ctx, client, source+path, mostSmall)
+		}()
+		if err == nil {
+			err = good(data)
+		}
+		if err == nil {
+			return data, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// mostSmall bounds a manifest, a script, and other answers that are small, in bytes.
+const mostSmall = 1 << 20
+
+// get fetches a file whole, of so many bytes at most.
+func get(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return data, err
+}

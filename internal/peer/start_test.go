@@ -1,0 +1,70 @@
+package peer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// A node gives what it booted by to those that boot after it, whom the tracker sends while the server has no room.
+func TestStartOverSockets(t *testing.T) {
+	s := newSite(t, 4, 0)
+	client := &http.Client{Timeout: 10 * time.Second}
+	if got := StartPeers(t.Context(), client, s.URL, s.pack, 24, "", false); got != nil {
+		t.Errorf("with room: %v", got)
+	}
+	manifest := []byte("a manifest")
+	n := s.start(t, 1, func(o *NodeOptions) {
+		o.Start = StartFiles{Manifest: manifest, Signature: []byte("signed")}
+		o.Start.Map, _ = chunk.Check(s.pack, []byte("pack")) // it is
+	})
+	n.wait(t)
+	s.tracker.mu.Lock()
+	for range openMost {
+		s.tracker.tracker.uplink.spend(sending{since: s.tracker.now()}, 1)
+	}
+	s.tracker.mu.Unlock()
+	peers := StartPeers(t.Context(), client, s.URL, s.pack, 24, "", false)
+	if len(peers) != 1 {
+		t.Fatalf("the server has no room, and one node has it: %v", peers)
+	}
+	sum := sha256.Sum256(manifest)
+	name := hex.EncodeToString(sum[:])
+	for path, want := range map[string]string{"/m/" + name: "a manifest", "/m/" + name + ".minisig": "signed", "/m/" + name[1:]: "",
+		"/m/.minisig": "", "/o/" + s.pack.Name(): "pack"} {
+		resp, err := client.Get(peers[0] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || want != "" && string(b) != want || want == "" && resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: status %d, %q, %v", path, resp.StatusCode, b, err)
+		}
+	}
+	if got := StartPeers(t.Context(), client, s.URL, chunk.Sum([]byte("another")), 24, "", false); got != nil {
+		t.Errorf("of a pack that the server has not: %v", got)
+	}
+}
+
+// TestStartNeverHangs: where no node has it and the server has no room, a boot waits for a while and then has it from the server.
+func TestStartNeverHangs(t *testing.T) {
+	s := newSite(t, 4, 0)
+	s.tracker.mu.Lock()
+	for range openMost {
+		s.tracker.tracker.uplink.spend(sending{since: s.tracker.now() + time.Hour}, 1)
+	}
+	s.tracker.mu.Unlock()
+	begin := time.Now()
+	if got := StartPeers(t.Context(), &http.Client{}, s.URL, s.pack, 24, "", false); got != nil {
+		t.Errorf("named: %v", got)
+	}
+	if took := time.Since(begin); took < startHold || took > startTime {
+		t.Errorf("it took %s", took)
+	}
+}

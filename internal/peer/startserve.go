@@ -1,0 +1,62 @@
+package peer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest that this node booted by, and its signature.
+func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
+	if n.refused(w, asker(r, 1)) {
+		return
+	}
+	sum := sha256.Sum256(n.o.Start.Manifest)
+	name, data := hex.EncodeToString(sum[:]), n.o.Start.Manifest
+	switch r.PathValue("name") {
+	case name:
+	case name + ".minisig":
+		data = n.o.Start.Signature
+	default:
+		data = nil
+	}
+	if len(data) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	n.upload(w, r, data)
+}
+
+// upload sends bytes to a peer, if there is a place for one more.
+func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte) {
+	n.mu.Lock()
+	admitted := n.uploads.Start()
+	n.mu.Unlock()
+	if !admitted {
+		refuse(w)
+		return
+	}
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.uploads.Done()
+	}()
+	writer := http.NewResponseController(w)
+	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
+	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	Bulk(r.Context())
+	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
+		drain(r.Context())
+		n.o.Observer.Uploaded(asker(r, 1), len(data))
+	}
+}
+
+// startMap is the map of the pack, if it is what id names.
+func (n *Node) startMap(id chunk.ID) (chunk.Verified, bool) {
+	return n.o.Start.Map, id == n.o.Pack && n.o.Start.Map.ID() == id
+}
