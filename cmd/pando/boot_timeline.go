@@ -95,9 +95,13 @@ func (a *app) printSystemd(b api.BootDetail) {
 	if len(s.Units) == 0 {
 		return
 	}
-	t := newTable(a.out, "UNIT", "START", "TOOK")
+	t := newTable(a.out, "UNIT", "START", "TOOK", "CRITICAL")
 	for _, u := range s.Units {
-		t.row(u.Unit, span(zero+u.Start), span(u.Active-u.Start))
+		critical := ""
+		if u.Chain {
+			critical = "yes"
+		}
+		t.row(u.Unit, span(zero+u.Start), span(u.Active-u.Start), critical)
 	}
 	t.flush()
 }

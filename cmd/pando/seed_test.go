@@ -79,7 +79,9 @@ func seedData(data string) error {
 
 func seedSystemd() *api.Systemd {
 	return &api.Systemd{Userspace: 4 * time.Second, Finish: 9500 * time.Millisecond, State: "running",
-		Units: []api.UnitTime{{Unit: "ssh.service", Start: 8 * time.Second, Active: 8700 * time.Millisecond}}}
+		Units: []api.UnitTime{{Unit: "apt-daily.service", Start: 7 * time.Second, Active: 9 * time.Second},
+			{Unit: "ssh.service", Start: 8 * time.Second, Active: 8700 * time.Millisecond, Chain: true},
+			{Unit: "multi-user.target", Start: 9400 * time.Millisecond, Active: 9400 * time.Millisecond, Chain: true}}}
 }
 
 // seedEvents are a boot that came up and one that did not find its manifest.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -34,7 +36,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Short: "Watch nodes boot: a live table, or a line per event",
 		Long: `Watch nodes boot. On a terminal it is a table that is drawn in place, with each node's stage, its
 time and the bytes it received by source. Otherwise, on a dumb terminal, or with --lines, it is one line per event; with --json
-one JSON object per line.`,
+one JSON object per line. Arrows, page keys, Home and End (or j, k, space, b, g, G) turn to other nodes of the table, q ends it.`,
 		GroupID:           "daily",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNodes,
@@ -151,7 +153,12 @@ func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, t
 	}
 	fmt.Fprint(tty, hideCursor+clearScreen)
 	defer fmt.Fprint(tty, showCursor)
-	t := watchTable{changed: make(chan struct{}, 1), view: watchView{nodes: nodes, read: a.now()}}
+	in, _ := a.in.(*os.File)
+	keys, restore := tableKeys(terminal(in))
+	defer restore()
+	t := watchTable{changed: make(chan struct{}, 1), keys: keys, sized: make(chan os.Signal, 1), view: watchView{nodes: nodes, read: a.now(), keys: keys != nil}}
+	signal.Notify(t.sized, unix.SIGWINCH)
+	defer signal.Stop(t.sized)
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	for {
@@ -159,8 +166,11 @@ func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, t
 			t.follow(ctx, c)
 		}
 		t.view.now = a.now()
-		fmt.Fprint(tty, cursorHome+t.view.render(terminalSize(tty))+clearBelow)
-		if err := t.wait(ctx, tick.C); err != nil {
+		width, height := terminalSize(tty)
+		fmt.Fprint(tty, cursorHome+t.view.render(width, height)+clearBelow)
+		if err := t.wait(ctx, tick.C, height); errors.Is(err, errQuit) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		if !t.due(a.now()) {
@@ -185,6 +195,8 @@ type watchTable struct {
 	took    time.Duration // to read the nodes
 	changed chan struct{} // something happened
 	ended   chan error    // the stream of events ended; nil: there is none
+	keys    <-chan watchKey
+	sized   chan os.Signal // the terminal has another size
 }
 
 // due tells whether the nodes are to be read again.
@@ -204,8 +216,8 @@ func (t *watchTable) follow(ctx context.Context, c *api.Client) {
 	go func() { ended <- follow(ctx, c, t.changed) }()
 }
 
-// wait returns at the next tick, or with what ends the table.
-func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time) (err error) {
+// wait returns when there is something to draw: at the next tick, after a key, in a window of another size; or with what ends the table.
+func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time, height int) (err error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -217,6 +229,14 @@ func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time) (err error
 			}
 		case <-t.changed:
 			t.stale = true
+		case k := <-t.keys:
+			if k == quitKey {
+				return errQuit
+			}
+			t.view.move(k, height)
+			return nil
+		case <-t.sized:
+			return nil
 		case <-tick:
 			return nil
 		}

@@ -16,6 +16,8 @@ type watchView struct {
 	now   time.Time
 	read  time.Time             // when nodes were read
 	lost  *api.UnreachableError // the server does not answer; nil: it does
+	top   int                   // the first node that is shown
+	keys  bool                  // there are keys to turn to others
 }
 
 // The columns of the live table. With the gaps they leave 24 of 80 columns for bytes; names and bytes share what
@@ -36,13 +38,19 @@ func (v watchView) render(width, height int) string {
 	line(fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, "NODE", stageWidth, "STAGE", trackWidth, "", timeWidth, "TIME", "RECEIVED"))
 	rows := slices.Clone(v.nodes)
 	slices.SortStableFunc(rows, func(a, b api.Node) int { return urgency(a) - urgency(b) })
-	room := max(1, height-4)
-	for i, n := range rows {
-		if i == room-1 && len(rows) > room {
-			line(fmt.Sprintf("... and %d more", len(rows)-i))
-			break
+	top, room, more := v.topFor(height), tableRoom(height), ""
+	if len(rows) > room {
+		rows = rows[top:min(len(rows), top+max(1, room-1))]
+		more = fmt.Sprintf("... and %d more", len(v.nodes)-len(rows))
+		if v.keys {
+			more = fmt.Sprintf("%d to %d of %d; arrows and page keys turn to others, q ends", top+1, top+len(rows), len(v.nodes))
 		}
+	}
+	for _, n := range rows {
 		line(v.row(n, name))
+	}
+	if more != "" {
+		line(more)
 	}
 	return drawn(out, width, height)
 }

@@ -39,7 +39,13 @@ func (b BootDetail) Spans() []trace.Span {
 	out = append(out, trace.Span{Track: "systemd", Name: "userspace", Start: zero + b.Systemd.Userspace, Took: b.Systemd.Finish - b.Systemd.Userspace,
 		Detail: map[string]string{"state": b.Systemd.State}})
 	for _, u := range b.Systemd.Units {
-		out = append(out, trace.Span{Track: "units", Name: u.Unit, Start: zero + u.Start, Took: max(u.Active-u.Start, 0)})
+		span := trace.Span{Track: "units", Name: u.Unit, Start: zero + u.Start, Took: u.Active - u.Start}
+		if u.Chain {
+			span.Detail = map[string]string{"critical": "the default target waited for it"}
+		}
+		if span.Took > 0 { // a target that was reached takes no time
+			out = append(out, span)
+		}
 	}
 	return out
 }

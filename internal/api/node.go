@@ -142,8 +142,9 @@ type Systemd struct {
 // UnitTime is one unit's start.
 type UnitTime struct {
 	Unit   string        `json:"unit"`
-	Start  time.Duration `json:"start"`  // since the kernel started
-	Active time.Duration `json:"active"` // since the kernel started
+	Start  time.Duration `json:"start"`           // since the kernel started
+	Active time.Duration `json:"active"`          // since the kernel started
+	Chain  bool          `json:"chain,omitempty"` // of the critical chain: what the default target waited for, each for the one before
 }
 
 // TraceRequest sends what a boot read of its root, once it is over, and how its boot pack did. POST /v1/node/trace,

@@ -3,16 +3,12 @@ package boot
 import (
 	"context"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"pando/internal/api"
 )
-
-// slowestUnits is how many units of a boot are worth keeping.
-const slowestUnits = 12
 
 // systemctl runs the image's own; an image without systemd has none, and no figures.
 func systemctl(ctx context.Context, args ...string) (string, error) {
@@ -52,30 +48,18 @@ func readSystemd(ctx context.Context, systemctl func(context.Context, ...string)
 		return s, false
 	}
 	s.Failed = firstWords(failed)
-	units, err := systemctl(ctx, "show", "*", "--property=Id",
+	text, err := systemctl(ctx, "show", "*", "--property=Id", "--property=After",
 		"--property=InactiveExitTimestampMonotonic", "--property=ActiveEnterTimestampMonotonic")
 	if err != nil {
 		return s, false
 	}
-	s.Units = slowest(units, s.Finish)
-	return s, true
-}
-
-// slowest reads blocks of properties, one block a unit, and returns the units that took longest to start.
-func slowest(text string, finish time.Duration) []api.UnitTime {
-	var units []api.UnitTime
-	for block := range strings.SplitSeq(text, "\n\n") {
-		p := properties(block)
-		u := api.UnitTime{Unit: p["Id"], Start: microseconds(p["InactiveExitTimestampMonotonic"]),
-			Active: microseconds(p["ActiveEnterTimestampMonotonic"])}
-		if u.Unit != "" && u.Start > 0 && u.Active > u.Start && u.Active <= finish {
-			units = append(units, u)
-		}
+	target, err := systemctl(ctx, "show", "--property=Id", "default.target")
+	if err != nil {
+		return s, false
 	}
-	slices.SortStableFunc(units, func(a, b api.UnitTime) int {
-		return int((b.Active - b.Start) - (a.Active - a.Start))
-	})
-	return units[:min(len(units), slowestUnits)]
+	units := unitStarts(text, s.Finish)
+	s.Units = worthKeeping(units, critical(units, properties(target)["Id"]))
+	return s, true
 }
 
 // properties reads lines "Key=value".

@@ -42,6 +42,7 @@ type row struct {
 	Start, Took time.Duration
 	Moment      bool // it has no length
 	Open        bool
+	Chain       bool // of a unit: the default target waited for it
 	Attempt     int
 	Failure     string
 	Hint        string
@@ -53,17 +54,19 @@ type row struct {
 
 // bootPageView is what a boot's page shows.
 type bootPageView struct {
-	Boot    api.BootDetail
-	Mood    mood
-	Rows    []row
-	Units   []row
-	Ticks   []tick
-	Sources []source
-	Stalled time.Duration
-	Rejects int64
-	Total   time.Duration
-	Slowest string
-	Console string
+	Boot      api.BootDetail
+	Mood      mood
+	Rows      []row
+	Units     []row
+	Chained   bool   // some of the units are of the critical chain
+	UnitTicks []tick // their scale begins when systemd does
+	Ticks     []tick
+	Sources   []source
+	Stalled   time.Duration
+	Rejects   int64
+	Total     time.Duration
+	Slowest   string
+	Console   string
 }
 
 // tick is a mark on the scale.
@@ -81,7 +84,8 @@ func (d *Dashboard) bootPage(r *http.Request) (view, error) {
 	v := bootPageView{Boot: b, Sources: sources(b.Bytes), Mood: bootMood(b.State), Total: bootEnd(b, d.Now())}
 	v.Console = strings.Join(b.ConsoleLines(), "\n")
 	v.Rows = waterfall(b, v.Total)
-	v.Units = units(b, v.Total)
+	v.Units, v.UnitTicks = units(b, v.Total)
+	v.Chained = slices.ContainsFunc(v.Units, func(r row) bool { return r.Chain })
 	v.Ticks = ticks(v.Total)
 	v.Slowest = slowest(v.Rows)
 	if b.Node != "" {
@@ -200,21 +204,30 @@ func partOf(s trace.Stage) string {
 	return "image"
 }
 
-// units is systemd's own account, on the clock of the timeline.
-func units(b api.BootDetail, total time.Duration) []row {
+// units is systemd's own account, on the clock of the timeline, from the moment on at which systemd began.
+func units(b api.BootDetail, total time.Duration) ([]row, []tick) {
 	if b.Systemd == nil {
-		return nil
+		return nil, nil
 	}
 	var rows []row
+	from := max(b.SystemdStart+b.Systemd.Userspace, 0)
 	for _, u := range b.Systemd.Units {
 		start, took := b.SystemdStart+u.Start, u.Active-u.Start
 		if took < 0 || start > total {
 			continue
 		}
-		rows = append(rows, row{Name: u.Unit, Part: "unit", Start: start, Took: took, Bar: newBar(start, took, total)})
+		part := "unit"
+		if u.Chain {
+			part = "image"
+		}
+		rows = append(rows, row{Name: u.Unit, Part: part, Start: start, Took: took, Moment: took == 0, Chain: u.Chain})
+		from = min(from, start)
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Start, b.Start) })
-	return rows
+	for i := range rows {
+		rows[i].Bar = newBar(rows[i].Start-from, rows[i].Took, total-from)
+	}
+	return rows, ticksFrom(from, total)
 }
 
 // slowest names the stage that took longest, if one stands out.
@@ -236,18 +249,21 @@ func slowest(rows []row) string {
 }
 
 // ticks are round times on a scale, five or so.
-func ticks(total time.Duration) []tick {
-	step := time.Second
+func ticks(total time.Duration) []tick { return ticksFrom(0, total) }
+
+// ticksFrom are round times on a scale that begins later.
+func ticksFrom(from, total time.Duration) []tick {
+	long, step := total-from, time.Second
 	for _, s := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute,
 		2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
 		step = s
-		if total/s <= 6 {
+		if long/s <= 6 {
 			break
 		}
 	}
 	var out []tick
-	for at := time.Duration(0); at < total-total/20 && len(out) < 10; at += step { // the last one needs room for its text
-		out = append(out, tick{int(int64(at) * 1000 / int64(total)), tickText(at)})
+	for at := (from + step - 1) / step * step; at < total-long/20 && len(out) < 10; at += step { // the last one needs room for its text
+		out = append(out, tick{int(int64(at-from) * 1000 / int64(long)), tickText(at)})
 	}
 	return out
 }

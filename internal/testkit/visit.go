@@ -152,8 +152,9 @@ func (v *Visit) Accessible(what string) {
 // Fits reports a page that is wider than its window.
 func (v *Visit) Fits(what string) {
 	v.t.Helper()
-	if v.Run(`document.documentElement.scrollWidth <= innerWidth`) != "true" {
-		v.t.Errorf("%s is wider than the window: %s pixels", what, v.Run(`document.documentElement.scrollWidth`))
+	// Not innerWidth: a phone zooms out until all is in it.
+	if v.Run(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) != "true" {
+		v.t.Errorf("%s is wider than the window: %s pixels of %s", what, v.Run(`document.documentElement.scrollWidth`), v.Run(`document.documentElement.clientWidth`))
 	}
 }
 

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/sys/unix"
+)
+
+// ptyRun is a program on a terminal of its own, and what its screen shows.
+type ptyRun struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+	done   chan struct{}
+
+	mu      sync.Mutex
+	screen  *ptyScreen
+	rest    string // of an escape sequence
+	changed time.Time
+	err     error
+}
+
+// runOnPTY starts a program on a new terminal.
+func runOnPTY(t *testing.T, width, height int, name string, args ...string) *ptyRun {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock := 0
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, unlock); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	p := &ptyRun{t: t, master: master, done: make(chan struct{}), screen: newPTYScreen(width, height)}
+	p.resize(width, height)
+	p.cmd = exec.Command(name, args...)
+	p.cmd.Env = append(os.Environ(), "TERM=xterm")
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.read()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		master.Close()
+	})
+	return p
+}
+
+func (p *ptyRun) read() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := p.master.Read(buf)
+		p.mu.Lock()
+		p.rest = p.screen.write(p.rest + string(buf[:n]))
+		p.changed = time.Now()
+		p.mu.Unlock()
+		if err != nil { // nobody has the terminal open any more
+			break
+		}
+	}
+	p.err = p.cmd.Wait()
+	close(p.done)
+}
+
+// resize gives the terminal another size, as a window does.
+func (p *ptyRun) resize(width, height int) {
+	p.t.Helper()
+	p.mu.Lock()
+	p.screen.resize(width, height)
+	p.mu.Unlock()
+	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// press sends what a terminal sends for a key.
+func (p *ptyRun) press(keys string) {
+	p.t.Helper()
+	if _, err := p.master.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// shows waits until the screen is as wanted, and returns it and how long that took.
+func (p *ptyRun) shows(what string, good func(lines []string) bool) (lines []string, took time.Duration) {
+	p.t.Helper()
+	begun := time.Now()
+	for time.Since(begun) < 30*time.Second {
+		p.mu.Lock()
+		lines = slices.Clone(p.screen.lines())
+		over := p.screen.over
+		p.mu.Unlock()
+		if over != "" {
+			p.t.Fatalf("a line is wider than the terminal: %q", over)
+		}
+		if good(lines) {
+			return lines, time.Since(begun)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.t.Fatalf("%s: not seen on\n%s", what, strings.Join(lines, "\n"))
+	return nil, 0
+}
+
+// ended waits for the program, and returns its error.
+func (p *ptyRun) ended() error {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(10 * time.Second):
+		p.t.Fatal("it does not end")
+		return nil
+	}
+}
+
+// ptyScreen understands what this program tells a terminal; it fails on the rest.
+type ptyScreen struct {
+	width, height int
+	rows          []string
+	x, y          int
+	hidden        bool   // the cursor
+	over          string // a line that was wider than the screen
+}
+
+func newPTYScreen(width, height int) *ptyScreen {
+	s := &ptyScreen{}
+	s.resize(width, height)
+	return s
+}
+
+func (s *ptyScreen) resize(width, height int) {
+	s.width, s.height = width, height
+	for len(s.rows) < height {
+		s.rows = append(s.rows, "")
+	}
+	s.rows = s.rows[:height]
+	s.y = min(s.y, height-1)
+}
+
+func (s *ptyScreen) lines() []string { return s.rows }
+
+// write draws, and returns the beginning of an escape sequence that is not whole yet.
+func (s *ptyScreen) write(text string) (rest string) {
+	for text != "" {
+		if text[0] == '\x1b' {
+			code, after, ok := cutEscape(text)
+			if !ok {
+				return text
+			}
+			s.obey(code)
+			text = after
+			continue
+		}
+		end := strings.IndexAny(text, "\x1b\r\n")
+		switch {
+		case end == 0 && text[0] == '\r':
+			s.x = 0
+			end = 1
+		case end == 0:
+			s.y++
+			if s.y == s.height { // it scrolls
+				s.rows, s.y = append(s.rows[1:], ""), s.height-1
+			}
+			end = 1
+		default:
+			if end < 0 {
+				end = len(text)
+			}
+			s.put(text[:end])
+		}
+		text = text[end:]
+	}
+	return ""
+}
+
+// put writes text where the cursor is. This program writes lines from their beginning only.
+func (s *ptyScreen) put(text string) {
+	line := s.rows[s.y]
+	if s.x < len(line) {
+		line = line[:s.x]
+	}
+	s.rows[s.y] = line + text
+	s.x = len(s.rows[s.y])
+	if runewidth.StringWidth(s.rows[s.y]) > s.width {
+		s.over = s.rows[s.y]
+	}
+}
+
+func (s *ptyScreen) obey(code string) {
+	switch code {
+	case hideCursor, showCursor:
+		s.hidden = code == hideCursor
+	case cursorHome:
+		s.x, s.y = 0, 0
+	case clearScreen:
+		clear(s.rows)
+	case clearLine:
+		s.rows[s.y] = s.rows[s.y][:min(s.x, len(s.rows[s.y]))]
+	case clearBelow:
+		s.obey(clearLine)
+		clear(s.rows[min(s.y+1, s.height):])
+	default:
+		s.over = fmt.Sprintf("unknown sequence %q", code)
+	}
+}
+
+// cutEscape cuts a sequence that ends with a letter off the front.
+func cutEscape(text string) (code, rest string, ok bool) {
+	for i := 1; i < len(text); i++ {
+		if c := text[i]; c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
+			return text[:i+1], text[i+1:], true
+		}
+	}
+	return "", text, false
+}
