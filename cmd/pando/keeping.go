@@ -17,9 +17,11 @@ type keepingFlags struct {
 
 // keepingHelp says what each setting is, and calls the flag of a list as one of its items.
 var keepingHelp = map[string]struct{ flag, help string }{
+	fleet.SettingWriteLayer: {"write-layer", "what takes writes to the root: tmpfs (memory), zram (compressed memory), 'disk wipe' or 'disk keep' for a partition of the node called " +
+		fleet.WritePartition},
 	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
 		"node called " + fleet.StatePartition + "; empty: nowhere"},
-	fleet.SettingPersist:  {"persist", "directory that outlives reboots and image changes; one empty: none"},
+	fleet.SettingPersist:  {"persist", "directory, or file:/PATH, that outlives reboots and image changes; one empty: none"},
 	fleet.SettingMounts:   {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
 	fleet.SettingSwap:     {"swap", "swap space: none, zram (compressed memory), or disk for a partition called " + fleet.SwapPartition},
 	fleet.SettingUsers:    {"user", "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one empty: none"},

@@ -56,7 +56,7 @@ func (m *machine) swarm() *SwarmConfig {
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
-func (m *machine) mountRoot(context.Context) (string, error) {
+func (m *machine) mountRoot(ctx context.Context) (string, error) {
 	for _, d := range []string{m.at.upper, m.at.root} {
 		if err := mountPoint(d); err != nil {
 			return "", err
@@ -68,14 +68,11 @@ func (m *machine) mountRoot(context.Context) (string, error) {
 		}
 	}
 	m.lowered = false // the overlay holds it from here on
-	limit := m.assigned().WriteLimit
-	if limit == "" {
-		limit = defaultWriteLimit
-	}
-	if err := mountOverlay(m.at, limit); err != nil {
+	text, err := m.overlay(ctx)
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, writable up to %s in memory", m.manifest.Root.FileSystem, limit), nil
+	return m.manifest.Root.FileSystem + ", writable " + text, nil
 }
 
 // mountLower mounts the verified, read-only root by itself.

@@ -57,7 +57,8 @@ type machine struct {
 	runFiles   []string                  // that were put into /run
 	former     []formerRoot              // roots that this one replaces
 	stale      []string                  // files in /run of the boot before, which this one may not have
-	disks      *diskFinder               // nil: the group keeps no cache on a disk
+	disks      *diskFinder               // nil: the group has nothing on a disk
+	zram       string                    // device of a write layer that was tried; "": none
 	begun      map[trace.Stage]time.Time // for the console
 }
 

@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// diskSet is the driver set that a node is sent when its group keeps a cache on a disk.
+// diskSet is the driver set that a node is sent when its group has its cache or its write layer on a disk.
 const diskSet = "disk"
 
 // Bounds of looking for the cache's disk. It goes on beside the boot, which waits for link and address anyway.
@@ -47,30 +47,41 @@ func (m *machine) findDisk(ctx context.Context) {
 	}
 	f := m.disks
 	f.once.Do(func() {
-		index, err := readDriverSets(driverSets, "")
+		loader, err := m.diskLoader()
 		if err != nil {
 			f.err = err
 			close(f.done)
 			return
 		}
-		loader := newModuleLoader(index, m.cmd)
-		maps.Copy(loader.loaded, m.modules.loaded)
 		go func() {
 			defer close(f.done)
-			f.name, f.err = look(ctx, loader)
+			f.name, f.err = look(ctx, loader, func() string { return cacheDevice(sysfs, "/dev", blockDevices(sysfs)) })
 		}()
 	})
 }
 
-// look loads drivers by what the machine has, until the disk is there or nothing new has appeared for a while.
-func look(ctx context.Context, loader *moduleLoader) (string, error) {
+// diskLoader loads drivers of disks beside those that are loaded.
+func (m *machine) diskLoader() (*moduleLoader, error) {
+	index, err := readDriverSets(driverSets, "")
+	if err != nil {
+		return nil, err
+	}
+	loader := newModuleLoader(index, m.cmd)
+	if m.modules != nil {
+		maps.Copy(loader.loaded, m.modules.loaded)
+	}
+	return loader, nil
+}
+
+// look loads drivers by what the machine has, until a disk is found or nothing new has appeared for a while.
+func look(ctx context.Context, loader *moduleLoader, find func() string) (string, error) {
 	begun, changed, devices := time.Now(), time.Now(), -1
 	for {
 		aliases := deviceAliases(sysfs)
 		wanted := loader.wanted(aliases)
 		err := loader.load(wanted)
 		blocks := blockDevices(sysfs)
-		if name := cacheDevice(sysfs, "/dev", blocks); name != "" {
+		if name := find(); name != "" {
 			return name, nil
 		}
 		if n := len(aliases) + len(blocks); len(wanted) > 0 || n != devices {
@@ -183,18 +194,26 @@ func (m *machine) useCache(ctx context.Context, c *BlockConfig) string {
 	return ", cache on " + disk.Name
 }
 
+// wait waits until it was looked everywhere, for a while.
+func (f *diskFinder) wait(ctx context.Context) error {
+	enough := time.NewTimer(diskWait)
+	defer enough.Stop()
+	select {
+	case <-f.done:
+		return nil
+	case <-enough.C:
+		return fmt.Errorf("none was found after %s", diskWait)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func (m *machine) openCacheDisk(ctx context.Context, size int64) (*CacheDisk, error) {
 	if m.disks == nil {
 		return nil, errors.New("the server sent no drivers of disks")
 	}
-	enough := time.NewTimer(diskWait)
-	defer enough.Stop()
-	select {
-	case <-m.disks.done:
-	case <-enough.C:
-		return nil, fmt.Errorf("none was found after %s", diskWait)
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := m.disks.wait(ctx); err != nil {
+		return nil, err
 	}
 	if m.disks.name == "" {
 		return nil, errors.Join(errors.New("none is prepared for it"), m.disks.err)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"pando/internal/ext4"
 )
 
 // AgentName is the name that the agent's process goes by.
@@ -45,6 +47,12 @@ func runCommand(args []string, release string, stdout, stderr io.Writer) int {
 	case len(args) == 2 && args[0] == "mark":
 		if err := Mark(RunDir, args[1]); err != nil {
 			fmt.Fprintln(stderr, "pando-init:", err)
+			return 1
+		}
+		return 0
+	case len(args) == 3 && args[0] == "ext4":
+		if err := makeLayer(args[1], ext4.Options{Label: args[2], Journal: true}); err != nil {
+			fmt.Fprintf(stderr, "pando-init: make ext4 on %s: %v\n", args[1], err)
 			return 1
 		}
 		return 0

@@ -14,14 +14,19 @@ const defaultWriteLimit = "50%"
 // why each is on, and why others are not.
 const overlayOptions = "redirect_dir=on,index=on,metacopy=on,xino=on"
 
-// mountOverlay mounts a fresh tmpfs for what is written and the overlay at its root. The mounts below it are
-// then taken out of sight: the overlay holds them, and nothing else has any business there.
-func mountOverlay(p places, limit string) error {
+// mountMemory mounts a fresh tmpfs for what is written.
+func mountMemory(p places, limit string) error {
 	if err := unix.Mount("tmpfs", p.upper, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
 		return fmt.Errorf("mount tmpfs of %s for the node's writes: %w", limit, err)
 	}
+	return nil
+}
+
+// mountOverlay mounts the overlay at its root, over what is mounted for the writes. The mounts below it are
+// then taken out of sight: the overlay holds them, and nothing else has any business there.
+func mountOverlay(p places) error {
 	for _, d := range []string{p.upper + "/upper", p.upper + "/work"} {
-		if err := os.Mkdir(d, 0o755); err != nil {
+		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}

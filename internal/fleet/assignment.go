@@ -19,6 +19,7 @@ type Assignment struct {
 	Files       []File        `json:"files"`            // config files put in place before init starts
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
+	WriteLayer  string        `json:"write_layer,omitempty"` // see ParseWriteLayer
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
 	Offline     bool          `json:"offline,omitempty"` // the node may boot this again, from its own disk, when no server answers
 	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet

@@ -73,7 +73,7 @@ func Effective(l Layers) []Value {
 		pick(SettingUnlockRoot, "false", func(g Group) string { return boolText(g.UnlockRoot) }),
 		pick(SettingAuthorizedKeys, "none", func(g Group) string { return keysText(g.AuthorizedKeys) }))
 	for _, name := range keepingNames() {
-		out = append(out, pick(name, "none", func(g Group) string {
+		out = append(out, pick(name, KeepingDefault(name), func(g Group) string {
 			f, _ := g.Keeping.Field(name)
 			return f.String()
 		}))

@@ -9,24 +9,26 @@ import (
 
 // Keeping is what a group says of what its nodes keep and mount, or a node of itself. Each is a whole value; nil: nothing was said.
 type Keeping struct {
-	StateOn  *string   `json:"state_on,omitempty"`  // where persistent directories are kept: see ParseState
-	Persist  *[]string `json:"persist,omitempty"`   // the directories
-	Mounts   *[]string `json:"mounts,omitempty"`    // file systems to mount, as lines of fstab(5): see ParseMount
-	Swap     *string   `json:"swap,omitempty"`      // "zram", "disk", or "none"
-	Users    *[]string `json:"users,omitempty"`     // local users and groups: see ParseUser
-	UserKeys *[]string `json:"user_keys,omitempty"` // ssh keys of users, "NAME ssh-ed25519 AAAA..."
-	Sysctl   *[]string `json:"sysctl,omitempty"`    // "KEY=VALUE", after the defaults for nodes
+	WriteLayer *string   `json:"write_layer,omitempty"` // what takes the writes to the root: see ParseWriteLayer
+	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
+	Persist    *[]string `json:"persist,omitempty"`     // the directories, and files: see ParsePersist
+	Mounts     *[]string `json:"mounts,omitempty"`      // file systems to mount, as lines of fstab(5): see ParseMount
+	Swap       *string   `json:"swap,omitempty"`        // "zram", "disk", or "none"
+	Users      *[]string `json:"users,omitempty"`       // local users and groups: see ParseUser
+	UserKeys   *[]string `json:"user_keys,omitempty"`   // ssh keys of users, "NAME ssh-ed25519 AAAA..."
+	Sysctl     *[]string `json:"sysctl,omitempty"`      // "KEY=VALUE", after the defaults for nodes
 }
 
 // The names of these settings.
 const (
-	SettingStateOn  = "state_on"
-	SettingPersist  = "persist"
-	SettingMounts   = "mounts"
-	SettingSwap     = "swap"
-	SettingUsers    = "users"
-	SettingUserKeys = "user_keys"
-	SettingSysctl   = "sysctl"
+	SettingWriteLayer = "write_layer"
+	SettingStateOn    = "state_on"
+	SettingPersist    = "persist"
+	SettingMounts     = "mounts"
+	SettingSwap       = "swap"
+	SettingUsers      = "users"
+	SettingUserKeys   = "user_keys"
+	SettingSysctl     = "sysctl"
 )
 
 // KeepingField is one setting of a Keeping: one of Text and List points at it.
@@ -39,6 +41,7 @@ type KeepingField struct {
 // Fields are the settings, in a fixed order. What they point at is k's.
 func (k *Keeping) Fields() []KeepingField {
 	return []KeepingField{
+		{SettingWriteLayer, &k.WriteLayer, nil},
 		{SettingStateOn, &k.StateOn, nil},
 		{SettingPersist, nil, &k.Persist},
 		{SettingMounts, nil, &k.Mounts},
@@ -126,7 +129,7 @@ func said[T any](v *T) (zero T) {
 	return zero
 }
 
-// PersistList are the directories that are kept.
+// PersistList are the directories and files that are kept, as they were declared.
 func (k Keeping) PersistList() []string { return said(k.Persist) }
 
 // MountList are the lines of mounts.
@@ -164,6 +167,9 @@ func (k Keeping) StateText() string { return said(k.StateOn) }
 
 // validate says which value cannot be used.
 func (k Keeping) validate() error {
+	if _, err := ParseWriteLayer(k.WriteLayerText()); err != nil {
+		return err
+	}
 	if _, err := ParseState(k.StateText()); err != nil {
 		return err
 	}
@@ -173,10 +179,21 @@ func (k Keeping) validate() error {
 	if err := validUsers(k); err != nil {
 		return err
 	}
-	if s := k.SwapText(); s != SwapNone && s != SwapZram && s != SwapDisk {
-		return fmt.Errorf("swap %q: want none, zram or disk", s)
+	if err := validSwap(k.SwapText()); err != nil {
+		return err
 	}
 	return errors.Join(validMounts(k), validSysctl(k.SysctlList()))
+}
+
+// validSwap refuses a volume by its name: docs/adr/0035-no-swap-on-volumes.md has all reasons.
+func validSwap(s string) error {
+	switch s {
+	case SwapNone, SwapZram, SwapDisk:
+		return nil
+	case string(StateVolume):
+		return errors.New("swap \"volume\": a node whose memory is on the server stops when the server is away, and may not find back: use zram or disk")
+	}
+	return fmt.Errorf("swap %q: want none, zram or disk", s)
 }
 
 // together says which values of a group cannot be used beside each other.
@@ -189,8 +206,8 @@ func (k Keeping) together() error {
 
 func validMounts(k Keeping) error {
 	taken := map[string]string{}
-	for _, p := range k.PersistList() {
-		taken[p] = "persist"
+	for _, p := range k.Kept() {
+		taken[p.Path] = "persist"
 	}
 	for _, line := range k.MountList() {
 		m, err := ParseMount(line)

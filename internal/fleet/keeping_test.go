@@ -31,7 +31,7 @@ func TestParseState(t *testing.T) {
 // What is kept and mounted cannot be the system's, or in one another, and cannot say something else to systemd or a shell.
 func TestKeepingIsRefused(t *testing.T) {
 	list := func(s ...string) *[]string { return &s }
-	state := "disk"
+	state, volume := "disk", "volume"
 	for _, k := range []Keeping{
 		{Persist: list("/var/log")}, // kept nowhere
 		{StateOn: &state, Persist: list("/etc")},
@@ -56,6 +56,13 @@ func TestKeepingIsRefused(t *testing.T) {
 		{UserKeys: list("alice")},
 		{Sysctl: list("vm.swappiness")},
 		{Sysctl: list("a b=c")},
+		{Swap: &volume}, // docs/adr/0035-no-swap-on-volumes.md
+		{StateOn: &state, Persist: list("file:/etc/shadow")},
+		{StateOn: &state, Persist: list("file:etc/app.conf")},
+		{StateOn: &state, Persist: list("/srv/a", "file:/srv/a/b")},
+		{StateOn: &state, Persist: list("/srv/a", "file:/srv/a")},
+		{StateOn: &state, Persist: list("/srv/a/b"), Mounts: list("a:/b /srv/a/b nfs")},
+		{StateOn: &state, Persist: list("file:/srv/f"), Mounts: list("a:/b /srv/f nfs")},
 		{Mounts: list("a:/b /srv")},
 		{Mounts: list("a:/b /srv nfs rw 0 0")},
 		{Mounts: list("/dev/sda1 /srv swap")},
@@ -66,7 +73,7 @@ func TestKeepingIsRefused(t *testing.T) {
 			t.Errorf("%v %v on %q is taken", k.PersistList(), k.MountList(), k.StateText())
 		}
 	}
-	k := Keeping{StateOn: &state, Persist: list("/var/log", "/var/lib/containers", "/var/lib/foo-bar_1@x:y"), Mounts: list("a:/b /home nfs rw,sec=krb5p")}
+	k := Keeping{StateOn: &state, Persist: list("/var/log", "/var/lib/containers", "/var/lib/foo-bar_1@x:y", "file:/etc/app.lic", "/etc/issue"), Mounts: list("a:/b /home nfs rw,sec=krb5p")}
 	if err := (Group{Name: "lab", Keeping: k}).Validate(); err != nil {
 		t.Error(err)
 	}

@@ -138,7 +138,7 @@ func TestEffective(t *testing.T) {
 		"reboot_after = 10m0s (default)",
 		"unlock_root = false (default)",
 		"authorized_keys = none (default)",
-		"state_on = disk (group lab)",
+		"write_layer = tmpfs (default)", "state_on = disk (group lab)",
 		"persist = none (node) /var/log, /srv/a of group lab",
 		"mounts = none (default)",
 		"swap = none (default)",

@@ -119,41 +119,8 @@ func diskState(s string, out State, more []string) (State, error) {
 	return out, nil
 }
 
-// Bounds of what is declared of one node.
-const (
-	maxPersist = 64
-	maxMounts  = 64
-)
-
-// notKept are directories that cannot be kept: they are the system's own, belong to the image, or hold what is put in
-// place for each boot.
-var notKept = []string{"/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/newroot", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr",
-	"/var", "/var/lib", "/var/run", "/var/tmp"}
-
 // systems are those of notKept below which nothing is kept, or mounted, either.
 var systems = []string{"/boot", "/dev", "/proc", "/run", "/sys", "/var/run"}
-
-func validPersist(dirs []string) error {
-	if len(dirs) > maxPersist {
-		return fmt.Errorf("persist: %d directories; at most %d", len(dirs), maxPersist)
-	}
-	for i, d := range dirs {
-		if err := validPlace(d); err != nil {
-			return fmt.Errorf("persist %q: %w", d, err)
-		}
-		for _, n := range notKept {
-			if d == n {
-				return fmt.Errorf("persist %q: the image and the system have it; name directories in it", d)
-			}
-		}
-		for _, other := range dirs[:i] {
-			if d == other || within(d, other) || within(other, d) {
-				return fmt.Errorf("persist: %s and %s are in one another", other, d)
-			}
-		}
-	}
-	return nil
-}
 
 // within tells whether a directory is somewhere below another.
 func within(dir, of string) bool { return strings.HasPrefix(dir, of+"/") }

@@ -72,13 +72,14 @@ type (
 		keepingText    `yaml:",inline"`
 	}
 	keepingText struct {
-		StateOn  *string   `yaml:"state_on,omitempty"`
-		Persist  *[]string `yaml:"persist,omitempty"`
-		Mounts   *[]string `yaml:"mounts,omitempty"`
-		Swap     *string   `yaml:"swap,omitempty"`
-		Users    *[]string `yaml:"users,omitempty"`
-		UserKeys *[]string `yaml:"user_keys,omitempty"`
-		Sysctl   *[]string `yaml:"sysctl,omitempty"`
+		WriteLayer *string   `yaml:"write_layer,omitempty"`
+		StateOn    *string   `yaml:"state_on,omitempty"`
+		Persist    *[]string `yaml:"persist,omitempty"`
+		Mounts     *[]string `yaml:"mounts,omitempty"`
+		Swap       *string   `yaml:"swap,omitempty"`
+		Users      *[]string `yaml:"users,omitempty"`
+		UserKeys   *[]string `yaml:"user_keys,omitempty"`
+		Sysctl     *[]string `yaml:"sysctl,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`

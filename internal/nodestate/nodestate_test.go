@@ -21,7 +21,7 @@ func TestFiles(t *testing.T) {
 	persist := &[]string{"/var/log", "/srv/my-data"}
 	for name, k := range map[string]fleet.Keeping{
 		"network":   {StateOn: ptr("nfs 10.0.0.1:/srv/state nconnect=2"), Persist: persist},
-		"disk":      {StateOn: ptr("disk xfs"), Persist: persist},
+		"disk":      {StateOn: ptr("disk xfs"), Persist: &[]string{"/var/log", "file:/etc/app.conf", "/srv/my-data"}},
 		"volume":    {StateOn: ptr("volume 20GB"), Persist: persist},
 		"directory": {StateOn: ptr("directory /mnt/site/state"), Persist: persist, Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
 		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
@@ -35,6 +35,10 @@ func TestFiles(t *testing.T) {
 			var b strings.Builder
 			for _, f := range Files(Input{Node: "pc001", Keeping: k}) {
 				text := string(f.Data)
+				if f.Path == ownDir+"kept.sh" {
+					checkScript(t, text)
+					text = text[:strings.Index(text, "\n#")] + "(the script)\n"
+				}
 				if f.Path == ownDir+"state.sh" {
 					checkScript(t, text)
 					settings, calls := strings.TrimSuffix(text[:strings.Index(text, "\n#")], "\n"), text[strings.LastIndex(text, "\n}\n")+3:]

@@ -55,8 +55,8 @@ func carries(k fleet.Keeping) (best fleet.Mount, ok bool) {
 // stateFiles mount what state is kept on, seed what is not there yet, and put each directory in its place.
 func stateFiles(in Input) []fleet.File {
 	st, err := fleet.ParseState(in.Keeping.StateText())
-	dirs := in.Keeping.PersistList()
-	if err != nil || st.Kind == fleet.StateNone || len(dirs) == 0 {
+	kept := in.Keeping.Kept()
+	if err != nil || st.Kind == fleet.StateNone || len(kept) == 0 {
 		return nil
 	}
 	base := stateDir
@@ -73,13 +73,15 @@ func stateFiles(in Input) []fleet.File {
 	if st.Kind == fleet.StateVolume {
 		files = append(files, file(unitDir+volumeUnit, volumeService))
 	}
-	for _, d := range dirs {
-		files = append(files, wanted(unitName(d, ".mount"), "local-fs.target", bind(base+"/"+KeptName(d), d))...)
+	for _, k := range kept {
+		if !k.File {
+			files = append(files, wanted(unitName(k.Path, ".mount"), "local-fs.target", bind(base+"/"+KeptName(k.Path), k.Path))...)
+		}
 	}
-	return files
+	return append(files, keptFiles(base)...)
 }
 
-// KeptName is the name of a directory where it is kept: /var/log is var+log. A '+' cannot be part of the directory's.
+// KeptName is the name of a directory or file where it is kept: /var/log is var+log. A '+' cannot be part of the directory's.
 func KeptName(dir string) string { return strings.ReplaceAll(strings.Trim(dir, "/"), "/", "+") }
 
 // script is what the service runs: the settings, then what is done with them.
@@ -89,6 +91,7 @@ func script(in Input, st fleet.State, base string) string {
 	set("kind", string(st.Kind))
 	set("dir", stateDir)
 	set("base", base)
+	set("list", keptList)
 	switch st.Kind {
 	case fleet.StateNetwork:
 		m := fleet.Mount{What: st.What, Where: stateDir, Type: st.FileSystem, Options: st.Options}
@@ -112,9 +115,14 @@ func script(in Input, st fleet.State, base string) string {
 		set("options", "noatime")
 	}
 	b.WriteString(stateScript)
-	for _, d := range in.Keeping.PersistList() {
-		fmt.Fprintf(&b, "seed '%s' '%s'\n", d, KeptName(d))
+	for _, k := range in.Keeping.Kept() {
+		how := "seed"
+		if k.File {
+			how = "single"
+		}
+		fmt.Fprintf(&b, "%s '%s' '%s'\n", how, k.Path, KeptName(k.Path))
 	}
+	b.WriteString("watch\n")
 	return b.String()
 }
 
@@ -165,7 +173,7 @@ OOMScoreAdjust=-1000
 LimitMEMLOCK=infinity
 `
 
-// bind puts a kept directory in its place.
+// bind puts a kept directory in its place, if it is one: a file of the image is copied.
 func bind(from, to string) string {
 	return `[Unit]
 Description=Pando: ` + to + ` is kept
@@ -174,6 +182,7 @@ Requires=` + stateUnit + `
 After=` + stateUnit + `
 Before=local-fs.target umount.target
 Conflicts=umount.target
+ConditionPathIsDirectory=` + from + `
 
 [Mount]
 What=` + from + `

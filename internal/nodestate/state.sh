@@ -26,18 +26,27 @@ mounted() { grep -q " $dir " /proc/mounts; }
 
 attach() { mounted || mount -t "$type" -o "$options" "$what" "$dir"; }
 
+# make DEVICE: an image may have no program for ext4; Pando's makes one as well.
+make() {
+	if [ "$type" = ext4 ] && ! command -v mkfs.ext4 >/dev/null; then
+		/run/pando/pando-init ext4 "$1" pando-state
+	else
+		"mkfs.$type" -q -L pando-state "$1"
+	fi
+}
+
 # A disk is found by a name that only a person gives, a volume is there when the kernel has it. What is on it stays; empty, it gets a
 # file system.
 prepare() {
 	[ "$kind" != volume ] || [ -e /sys/block/nbd1/pid ] || { echo "the server has not given the volume yet"; return 1; }
 	[ -b "$what" ] || { echo "no such disk"; return 1; }
-	found=$(blkid -p -o value -s TYPE "$what")
-	case $? in
-	0) ;;
-	2)
-		"mkfs.$type" -q -L pando-state "$what"
+	found=$(blkid -p -o value -s TYPE -s PTTYPE "$what") # of a partition with nothing in it 0 or 2, as blkid's release has it
+	case $?$found in
+	0 | 2)
+		make "$what"
 		return
 		;;
+	0*) ;;
 	*) return 1 ;;
 	esac
 	[ "$found" = "$type" ] || { echo "it has $found, and the group says $type"; return 1; }
@@ -63,6 +72,7 @@ directory) [ -z "$unit" ] || again systemctl start "$unit" ;;
 	;;
 esac
 mkdir -p "$base" || fail "$base cannot be made: may this node write there, as root?"
+rm -f "$list"
 
 # copy FROM TO: NFS and others have no room for ACLs, which cp -a insists on.
 copy() {
@@ -74,6 +84,10 @@ copy() {
 # seed DIRECTORY NAME: the first time, what the image has there is copied, with owners and modes. It gets its name when it is
 # whole, so that a copy that was broken off is made again.
 seed() {
+	if [ -f "$base/$2" ] || { [ -f "$1" ] && [ ! -d "$base/$2" ]; }; then # the image has a file there, or had
+		single "$1" "$2"
+		return
+	fi
 	if [ ! -e "$base/$2" ]; then
 		rm -rf "$base/.new+$2"
 		if [ -d "$1" ]; then
@@ -87,5 +101,23 @@ seed() {
 		say "$1 is kept from now on"
 	fi
 	mkdir -p "$1"
+}
+
+# single PATH NAME: a file is put in its place by a copy, and noted for those who copy it back.
+single() {
+	if [ -f "$base/$2" ]; then
+		mkdir -p "${1%/*}"
+		{ rm -f "$1.pando-new" && cp -p "$base/$2" "$1.pando-new" && mv -f "$1.pando-new" "$1"; } || fail "$1 cannot be put in its place"
+	fi
+	printf '%s\t%s\n' "$2" "$1" >>"$list"
+}
+
+# watch: from now on, what changes in files is kept.
+watch() {
+	[ -e "$list" ] || return 0
+	while IFS='	' read -r _ path; do
+		systemctl --no-block start "pando-kept@$(systemd-escape -p "$path").path"
+	done <"$list"
+	systemctl --no-block start pando-kept-last.service
 }
 

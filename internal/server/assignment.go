@@ -28,7 +28,7 @@ func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *flee
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
 		Files:    slices.Concat(public, s.watchFiles(at), sends, nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})),
-		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, RebootAfter: s.rebootAfter(group),
+		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.WriteLayerText(), RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
 		Problems: set.problems,

@@ -40,7 +40,7 @@ func (s *Server) warnOfFullness(ctx context.Context, b registry.Boot, st api.Nod
 		return nil
 	}
 	e := trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: trace.Booted, Kind: trace.Info, Message: fullnessText(st),
-		Hint: "remove what is not needed, or reboot, which empties it; a larger --write-limit counts from the next boot; --persist keeps directories elsewhere"}
+		Hint: "remove what is not needed, or reboot, which empties it unless it is kept; a larger --write-limit counts from the next boot; --persist keeps directories elsewhere"}
 	if st.Fullness() == fleet.Full {
 		e.Message += ": writes fail soon"
 	}

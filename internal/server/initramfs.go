@@ -119,15 +119,15 @@ func (s *Server) bootConfig(c *current, group fleet.Group, token string, at neti
 	}
 }
 
-// diskDriversOf are the drivers of disks for a boot, nothing if its group keeps no cache on them. A boot that cannot have
-// them goes on without its cache. The boot's mu is held.
+// diskDriversOf are the drivers of disks for a boot, nothing if its group has nothing on them. A boot that cannot have
+// them goes on without. The boot's mu is held.
 func (s *Server) diskDriversOf(ctx context.Context, c *current, group fleet.Group, m image.Manifest) []byte {
-	if group.Cache != fleet.CacheDisk {
+	if !group.WantsDisks() {
 		return nil
 	}
 	cpio, err := s.disks.get(ctx, c.boot.Version, m)
 	if err != nil {
-		s.record(ctx, c, trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
+		s.record(ctx, c, trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no drivers of disks: " + err.Error(),
 			Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"})
 	}
 	return cpio

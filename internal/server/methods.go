@@ -85,6 +85,8 @@ func keptOf(g fleet.Group) string {
 	case g.Persist != nil && len(*g.Persist) > 0 && g.StateOn != nil:
 		kind, _, _ := strings.Cut(*g.StateOn, " ")
 		return "node state (" + kind + ")"
+	case g.Layer().Kind != fleet.LayerMemory:
+		return "a write layer on " + string(g.Layer().Kind)
 	case g.Swap != nil && *g.Swap != "" && *g.Swap != "none":
 		return "swap space"
 	}

@@ -152,7 +152,7 @@ func settingText(g fleet.Group, name string) string {
 		return fmt.Sprint(g.Sweep)
 	}
 	f, _ := g.Keeping.Field(name)
-	return cmp.Or(f.String(), "none")
+	return cmp.Or(f.String(), fleet.KeepingDefault(name))
 }
 
 func addressText(a netip.Addr) string {

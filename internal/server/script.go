@@ -116,7 +116,7 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 	if err != nil {
 		return in, err
 	}
-	if p.group.Cache == fleet.CacheDisk {
+	if p.group.WantsDisks() {
 		s.disks.prepare(p.version, p.manifest) // the initramfs is asked for after the kernel, some seconds from now
 	}
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version

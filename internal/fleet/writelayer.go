@@ -1,0 +1,68 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// LayerKind is what takes the writes of a node to its root.
+type LayerKind string
+
+// The kinds.
+const (
+	LayerMemory LayerKind = "tmpfs" // memory, as much as is written
+	LayerZram   LayerKind = "zram"  // compressed memory
+	LayerDisk   LayerKind = "disk"  // a partition of the node that bears WritePartition
+)
+
+// WritePartition is the name in the partition table of what takes a node's writes, and the label of the file system that it gets.
+const WritePartition = "pando-write"
+
+// WriteLayer is what takes the writes of a node to its root.
+type WriteLayer struct {
+	Kind LayerKind
+	Keep bool // of LayerDisk: what was written outlives a reboot into the same version
+}
+
+// ParseWriteLayer reads "tmpfs", "zram", "disk", "disk wipe" or "disk keep"; "" is tmpfs, and a disk is wiped unless it is kept.
+func ParseWriteLayer(s string) (WriteLayer, error) {
+	switch strings.Join(strings.Fields(s), " ") {
+	case "", string(LayerMemory):
+		return WriteLayer{Kind: LayerMemory}, nil
+	case string(LayerZram):
+		return WriteLayer{Kind: LayerZram}, nil
+	case string(LayerDisk), string(LayerDisk) + " wipe":
+		return WriteLayer{Kind: LayerDisk}, nil
+	case string(LayerDisk) + " keep":
+		return WriteLayer{Kind: LayerDisk, Keep: true}, nil
+	}
+	return WriteLayer{}, fmt.Errorf("write layer %q: want tmpfs, zram, 'disk wipe' or 'disk keep'", s)
+}
+
+// WriteLayerText is what takes the writes of a node, as files have it; LayerMemory if nothing was said.
+func (k Keeping) WriteLayerText() string {
+	if s := said(k.WriteLayer); s != "" {
+		return s
+	}
+	return string(LayerMemory)
+}
+
+// Layer is what takes the writes of a node. A setting that cannot be read was refused when it was set.
+func (k Keeping) Layer() WriteLayer {
+	l, err := ParseWriteLayer(k.WriteLayerText())
+	if err != nil {
+		return WriteLayer{Kind: LayerMemory}
+	}
+	return l
+}
+
+// WantsDisks tells whether nodes of a group need drivers of disks before they have a root.
+func (g Group) WantsDisks() bool { return g.Cache == CacheDisk || g.Layer().Kind == LayerDisk }
+
+// KeepingDefault is what a setting of Keeping is when nothing was said.
+func KeepingDefault(name string) string {
+	if name == SettingWriteLayer {
+		return string(LayerMemory)
+	}
+	return "none"
+}

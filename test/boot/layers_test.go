@@ -1,0 +1,154 @@
+package boot
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/cache"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// What a node writes to compressed memory takes less of it, and what it removes is given back. Full, it goes on as with memory; a kernel without zram
+// boots all the same, with a word on the timeline.
+func TestRealBootOnCompressedMemory(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	limit := "104m"
+	s.layer(bookworm, "zram", &limit)
+	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 3}, firmware: testkit.BIOS, group: bookworm}
+	s.announce(n)
+	m, g := s.layerBoot(n)
+	s.hasEvent(n, "writable up to 109 MB in compressed memory (zram0, zstd)")
+
+	at := s.zramUsed(g)
+	s.run(g, "dd if=/dev/urandom of=/var/tmp/random bs=1M count=40 2>/dev/null; sync")
+	full := s.zramUsed(g)
+	s.run(g, "rm /var/tmp/random; sync; sleep 1")
+	freed := s.zramUsed(g)
+	s.run(g, "yes pando | head -c 40000000 > /var/tmp/text; sync")
+	text := s.zramUsed(g)
+	t.Logf("mm_stat, bytes in memory: %d; with 40 MiB that nothing packs %d; removed %d; with 40 MB of text %d", at, full, freed, text)
+	if full < at+40<<20 || freed > at+4<<20 || text > freed+8<<20 {
+		t.Error("removing gives nothing back, or nothing is packed")
+	}
+	s.run(g, "rm /var/tmp/text")
+	s.fillWriteLayer(n, m, g)
+	s.healthy(s.shell(n))
+	s.cut(m)
+
+	if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n.name, KernelArgs: &[]string{"module_blacklist=zram"}}); err != nil {
+		t.Fatal(err)
+	}
+	m, g = s.layerBoot(n)
+	s.hasEvent(n, "the node writes to memory (tmpfs): ")
+	s.hasEvent(n, "writable up to 104m in memory")
+	s.healthy(g)
+	s.powerOff(m)
+}
+
+// zramUsed is how many bytes of memory compressed memory takes.
+func (s *site) zramUsed(g *testkit.Guest) int64 {
+	s.t.Helper()
+	f := strings.Fields(s.run(g, "cat /sys/block/zram0/mm_stat"))
+	n, err := strconv.ParseInt(f[2], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// What a node writes to a disk that is kept is there after a power cut, with the same version; over another one it is wiped. A disk that is wiped is
+// empty at each boot, whatever was cut off. Without the disk, the node writes to memory.
+func TestRealBootOnAWriteDisk(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	for _, g := range []string{bookworm, trixie} {
+		s.layer(g, "disk keep", nil)
+	}
+	n := node{name: "pc004", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 4}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("write.img", fleet.WritePartition)}
+	s.announce(n)
+	const busy = "echo kept > /var/tmp/kept; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom of=/var/tmp/$i bs=64k count=4; done' > /dev/null 2>&1 & until test -e /var/tmp/9; do sleep 0.2; done"
+	m, g := s.layerBoot(n)
+	s.hasEvent(n, "MB on /dev/sda1")
+	s.run(g, busy)
+	s.cut(m)
+
+	m, g = s.layerBoot(n)
+	s.hasEvent(n, "on /dev/sda1, with what was kept")
+	if got := strings.TrimSpace(s.run(g, "cat /var/tmp/kept; dmesg | grep -E 'EXT4-fs error|overlayfs.*(fail|err)' || true")); got != "kept" {
+		t.Errorf("after a power cut: %s", got)
+	}
+	s.healthy(g)
+	s.cut(m)
+
+	group := bookworm
+	if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n.name, Group: &group}); err != nil {
+		t.Fatal(err)
+	}
+	m, g = s.layerBoot(n)
+	s.hasEvent(n, "what was kept on /dev/sda1 is wiped: it belongs to version")
+	s.run(g, "test ! -e /var/tmp/kept; "+busy)
+	s.cut(m)
+
+	s.layer(bookworm, "disk wipe", nil)
+	for range 2 {
+		m, g = s.layerBoot(n)
+		s.run(g, "test ! -e /var/tmp/kept")
+		s.healthy(g)
+		s.run(g, busy)
+		s.cut(m)
+	}
+
+	n.cache = ""
+	m, g = s.layerBoot(n)
+	s.hasEvent(n, "the node writes to memory (tmpfs): no partition is called "+fleet.WritePartition)
+	s.healthy(g)
+	s.powerOff(m)
+}
+
+// layer says what takes the writes of a group's nodes.
+func (s *site) layer(group, kind string, limit *string) {
+	s.t.Helper()
+	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Keeping: fleet.Keeping{WriteLayer: &kind}, WriteLimit: limit}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// layerBoot boots a node and logs in when it is up.
+func (s *site) layerBoot(n node) (*testkit.Machine, *testkit.Guest) {
+	s.t.Helper()
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
+	m, booted := s.powerOn(n)
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+	})
+	booted()
+	return m, s.shell(n)
+}
+
+// namedDisk is the image of a disk of 1 GiB with one empty partition of a name.
+func (s *site) namedDisk(file, name string) string {
+	s.t.Helper()
+	const size, sector = 1 << 30, 512
+	path := filepath.Join(s.dir, file)
+	disk, err := os.Create(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer disk.Close()
+	from, to := cache.Usable(size, sector)
+	p := cache.Partition{Type: cache.TypeCache, Name: name, Start: from, Size: to - from}
+	if err := disk.Truncate(size); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cache.WritePartitions(disk, size, sector, []cache.Partition{p}); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
