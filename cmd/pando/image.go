@@ -16,7 +16,7 @@ import (
 
 func (a *app) imageCommand() *cobra.Command {
 	return noun("image", "What nodes boot: names, versions, tags",
-		a.imageBuild(), a.imageCapture(), a.imageShell(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(),
+		a.imageBuild(), a.imageCapture(), a.imageShell(), a.imageExtend(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(),
 		a.imageSlim(), a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
 }
 

@@ -156,6 +156,9 @@ func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	pairs := []string{"image", name + ":" + fleet.LatestTag, "version", string(r.Version) + ", " + what,
 		"root", size(m.Root.Size) + " raw, " + size(m.Sizes.Stored) + " stored, " + m.Root.FileSystem,
 		"kernel", m.Kernel.Release + ", " + size(m.Kernel.Size) + ", drivers " + size(drivers), "new in the store", size(r.NewBytes), "took", span(took)}
+	if e := m.Extends; e != nil {
+		pairs[6], pairs[7] = "extends", string(e.Base)
+	}
 	var notes []string
 	if o := r.Provenance.Origin; o != nil {
 		pairs, notes = append(pairs, "made from", strings.TrimSpace(o.Name+"  "+o.Digest)), o.Notes

@@ -13,7 +13,10 @@ type keepingFlags struct {
 	of    *cobra.Command
 	texts map[string]*string
 	lists map[string]*[]string
+	bare  bool // nothing is laid over the root
 }
+
+const noExtend = "no-extend"
 
 // keepingHelp says what each setting is, and calls the flag of a list as one of its items.
 var keepingHelp = map[string]struct{ flag, help string }{
@@ -21,12 +24,13 @@ var keepingHelp = map[string]struct{ flag, help string }{
 		fleet.WritePartition},
 	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
 		"node called " + fleet.StatePartition + "; empty: nowhere"},
-	fleet.SettingPersist:  {"persist", "directory, or file:/PATH, that outlives reboots and image changes; one empty: none"},
-	fleet.SettingMounts:   {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
-	fleet.SettingSwap:     {"swap", "swap space: none, zram (compressed memory), or disk for a partition called " + fleet.SwapPartition},
-	fleet.SettingUsers:    {"user", "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one empty: none"},
-	fleet.SettingUserKeys: {"user-key", "ssh key of a user, 'NAME ssh-ed25519 AAAA...'; one empty: none"},
-	fleet.SettingSysctl:   {"sysctl", "setting of the kernel, KEY=VALUE, after what nodes have by default; one empty: none"},
+	fleet.SettingPersist:    {"persist", "directory, or file:/PATH, that outlives reboots and image changes; one empty: none"},
+	fleet.SettingMounts:     {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
+	fleet.SettingSwap:       {"swap", "swap space: none, zram (compressed memory), or disk for a partition called " + fleet.SwapPartition},
+	fleet.SettingUsers:      {"user", "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one empty: none"},
+	fleet.SettingUserKeys:   {"user-key", "ssh key of a user, 'NAME ssh-ed25519 AAAA...'; one empty: none"},
+	fleet.SettingExtensions: {"extend", "extension of /usr and /opt, NAME, NAME:TAG or NAME@sha256:..., which running nodes get at once; one empty: none"},
+	fleet.SettingSysctl:     {"sysctl", "setting of the kernel, KEY=VALUE, after what nodes have by default; one empty: none"},
 }
 
 func (k *keepingFlags) add(c *cobra.Command) {
@@ -39,6 +43,8 @@ func (k *keepingFlags) add(c *cobra.Command) {
 			k.lists[f.Name] = c.Flags().StringArray(h.flag, nil, h.help)
 		}
 	}
+	c.Flags().BoolVar(&k.bare, noExtend, false, "no extensions")
+	c.MarkFlagsMutuallyExclusive(noExtend, keepingHelp[fleet.SettingExtensions].flag)
 }
 
 // given are the settings whose flags were given.
@@ -53,6 +59,9 @@ func (k *keepingFlags) given() fleet.Keeping {
 			list := notEmpty(*k.lists[f.Name])
 			*f.List = &list
 		}
+	}
+	if k.bare {
+		out.Extensions = &[]string{}
 	}
 	return out
 }

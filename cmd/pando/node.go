@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -117,6 +118,7 @@ func (a *app) printNode(n api.Node) {
 		"own settings", strings.ReplaceAll(strings.Join(n.Overrides.Set(), ", "), "_", " "), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "staged", staged(n), "drift", drift(n.Drift), "rollout", n.Rollout}
+	pairs = append(pairs, extensionPairs(n)...)
 	pairs = append(pairs, "secrets withheld", n.Withheld, "config files that are old", strings.Join(n.ConfigOld, " "), "config files that go at the next boot", strings.Join(n.ConfigGone, " "))
 	if h := n.Hardware; h != nil {
 		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,
@@ -149,6 +151,27 @@ func (a *app) printEffective(values []fleet.Value) {
 		t.row(strings.ReplaceAll(v.Setting, "_", " "), v.Value, v.From, strings.Join(v.Over, ", "))
 	}
 	t.flush()
+}
+
+// extensionPairs tells what is laid over a node's root, and what should be where that is something else.
+func extensionPairs(n api.Node) []string {
+	text := func(list []fleet.Extension) string {
+		var out []string
+		for _, e := range list {
+			out = append(out, e.Name+"@"+string(e.Version))
+		}
+		return strings.Join(out, "\n\t")
+	}
+	var has []fleet.Extension
+	why := ""
+	if n.Status != nil {
+		has, why = n.Status.Extensions, n.Status.ExtensionError
+	}
+	pairs := []string{"extensions", text(has)}
+	if fleet.ExtensionsKey(has) != fleet.ExtensionsKey(n.Over) {
+		pairs = append(pairs, "extensions it should have", cmp.Or(text(n.Over), "none"))
+	}
+	return append(pairs, "extensions fail", cmp.Or(why, strings.Join(n.OverProblems, "\n\t")))
 }
 
 func drift(d bool) string {

@@ -68,6 +68,9 @@ func (a *app) printNodeDiff(n api.NodeDiff) {
 	if files := append(slices.Clone(n.ConfigOld), n.ConfigGone...); len(files) > 0 {
 		a.printf("  config files: %s\n", strings.Join(files, " "))
 	}
+	if exts := strings.TrimSpace(signed("-", n.ExtensionsGone) + " " + signed("+", n.ExtensionsNew)); exts != "" {
+		a.printf("  extensions: %s\n", exts)
+	}
 	if n.Drivers {
 		a.printf("  drivers of the initramfs\n")
 	}

@@ -36,6 +36,8 @@ type Errand struct {
 // ReportResponse answers a report when there is something for the node to do; usually there is not, and no body.
 type ReportResponse struct {
 	Errand *Errand `json:"errand,omitempty"`
+
+	Extend bool `json:"extend,omitempty"` // the node should have other extensions: it asks which, by POST /v1/node/extensions
 }
 
 // ErrandReport tells how an errand went. POST /v1/node/errand, with the session as bearer.

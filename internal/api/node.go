@@ -104,6 +104,8 @@ type ReportRequest struct {
 	Uptime time.Duration `json:"uptime"` // node's monotonic time since Init when this was sent
 	Status *NodeStatus   `json:"status,omitempty"`
 
+	Extensions string `json:"extensions,omitempty"` // key of what the node has laid over its root (fleet.ExtensionsKey); "": an init, or an agent that can lay nothing
+
 	Console string `json:"console,omitempty"` // the end of the kernel's log, with the failure of a stage
 	Pstore  string `json:"pstore,omitempty"`  // what the kernel of the machine's last boot left when it gave up, as pstore has it
 }
@@ -123,6 +125,9 @@ type NodeStatus struct {
 	Systemd    *Systemd         `json:"systemd,omitempty"`
 	Release    string           `json:"release,omitempty"` // of the agent
 	Staged     fleet.Digest     `json:"staged,omitempty"`  // version that is ready to be gone to
+
+	Extensions     []fleet.Extension `json:"extensions,omitempty"`      // laid over /usr and /opt
+	ExtensionError string            `json:"extension_error,omitempty"` // why it has not those that it should have
 }
 
 // Fullness is how full the write layer is, by bytes or by files, whichever is worse.

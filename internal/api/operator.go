@@ -10,14 +10,17 @@ import (
 // Node is a node as the API shows it: the record, and what is known of its last boot.
 type Node struct {
 	fleet.Node
-	Desired  fleet.Digest    `json:"desired,omitempty"`  // version that the next boot gets; "": nothing resolves
-	Running  fleet.Digest    `json:"running,omitempty"`  // version that the node proved it runs; "": not up
-	Drift    bool            `json:"drift"`              // runs something else than desired: a reboot would change it
-	Rollout  string          `json:"rollout,omitempty"`  // the rollout that decides Desired; "": none
-	Boot     *Boot           `json:"boot,omitempty"`     // the latest boot
-	Hardware *fleet.Hardware `json:"hardware,omitempty"` // as it was reported last
-	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
-	Status   *NodeStatus     `json:"status,omitempty"`
+	Desired fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
+
+	Over         []fleet.Extension `json:"over,omitempty"`          // extensions that should be laid over what the node runs, or else over its next boot; only where one node is shown
+	OverProblems []string          `json:"over_problems,omitempty"` // why some of the declared ones cannot be; only where one node is shown
+	Running      fleet.Digest      `json:"running,omitempty"`       // version that the node proved it runs; "": not up
+	Drift        bool              `json:"drift"`                   // runs something else than desired: a reboot would change it
+	Rollout      string            `json:"rollout,omitempty"`       // the rollout that decides Desired; "": none
+	Boot         *Boot             `json:"boot,omitempty"`          // the latest boot
+	Hardware     *fleet.Hardware   `json:"hardware,omitempty"`      // as it was reported last
+	Classes      []string          `json:"classes,omitempty"`       // hardware classes that it is of
+	Status       *NodeStatus       `json:"status,omitempty"`
 
 	Proof      string   `json:"proof,omitempty"`       // public key of the TPM that signed the hello of its latest boot; only where one node is shown
 	Withheld   string   `json:"withheld,omitempty"`    // why the boot that runs has no secrets; only where one node is shown

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -60,6 +61,10 @@ type agent struct {
 
 	mediumAt time.Duration // and the boot medium not looked after
 
+	extensions extender
+	kicks      chan struct{} // something is to be said
+	nudged     atomic.Bool   // the server wants a word
+
 	staging sync.Mutex              // one version is made ready at a time
 	staged  atomic.Pointer[machine] // what is; nil: nothing
 }
@@ -100,6 +105,8 @@ func newAgent(dir string, log io.Writer) (*agent, error) {
 	a.block = BlockClient{Socket: filepath.Join(cmp.Or(a.session.Block, dir), BlockSocket)}
 	_ = readJSON(dir, progressName, &a.progress) // none yet: from the start
 	a.booted.Store(a.progress.Booted)
+	a.extensions.begin(dir)
+	a.kicks = make(chan struct{}, 1)
 	var err error
 	if a.control, err = newControl(a.session.Control, a.session.ServerKey); err != nil {
 		return nil, err
@@ -116,7 +123,9 @@ func (a *agent) run(ctx context.Context) {
 	}
 	go a.report.run(ctx)
 	go a.retire(ctx)
-	kicks := a.listen(ctx)
+	go a.retireExtensions(ctx)
+	go a.hearNudges(ctx)
+	a.listen(ctx)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -124,7 +133,7 @@ func (a *agent) run(ctx context.Context) {
 		case <-ctx.Done():
 			a.goodbye()
 			return
-		case <-kicks:
+		case <-a.kicks:
 		case <-next.C:
 		}
 		if a.leaving.Load() {
@@ -150,15 +159,22 @@ func (a *agent) interval() time.Duration {
 	return lookEvery
 }
 
-// listen returns a channel that gets something when a mark was made.
-func (a *agent) listen(ctx context.Context) <-chan struct{} {
-	kicks := make(chan struct{}, 1)
+// kick has the loop look and speak at once.
+func (a *agent) kick() {
+	select {
+	case a.kicks <- struct{}{}:
+	default:
+	}
+}
+
+// listen kicks when a mark was made.
+func (a *agent) listen(ctx context.Context) {
 	path := filepath.Join(a.dir, agentSocket)
 	_ = os.Remove(path)
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		a.logf("listen: %v", err) // marks are still found by looking
-		return kicks
+		return
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
 	go func() {
@@ -166,13 +182,9 @@ func (a *agent) listen(ctx context.Context) <-chan struct{} {
 			if _, err := c.Read(b); err != nil {
 				return
 			}
-			select {
-			case kicks <- struct{}{}:
-			default:
-			}
+			a.kick()
 		}
 	}()
-	return kicks
 }
 
 // post sends events. Those that the server will never take are logged and dropped: keeping them would hold up
@@ -195,7 +207,8 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 	for i := range events {
 		events[i].Boot = a.self().Boot // those of before a server answered have none
 	}
-	return a.say(ctx, api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status})
+	has, _ := a.extensions.has()
+	return a.say(ctx, api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status, Extensions: fleet.ExtensionsKey(has)})
 }
 
 // say sends a report, and begins what the server asks for in its answer.
@@ -206,6 +219,9 @@ func (a *agent) say(ctx context.Context, req api.ReportRequest) error {
 		now := time.Now()
 		a.spoke.Store(&now)
 		a.errands.begin(answer.Errand, a.doErrand)
+		if answer.Extend && !a.leaving.Load() {
+			go a.extend(context.Background())
+		}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"pando/internal/api"
@@ -69,6 +70,7 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 	if m := a.staged.Load(); m != nil {
 		s.Staged = m.assigned().Version
 	}
+	s.Extensions, s.ExtensionError = a.extensions.has()
 	upperSpace(a.root, &s)
 	if a.booted.Load() && a.systemd == nil {
 		a.askSystemd(ctx)
@@ -96,12 +98,15 @@ func (a *agent) due(s api.NodeStatus) word {
 	since := time.Since(a.sent)
 	spoke := a.spoke.Load()
 	switch {
-	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, s.Staged != a.last.Staged, (s.Systemd == nil) != (a.last.Systemd == nil):
+	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, s.Staged != a.last.Staged, s.ExtensionError != a.last.ExtensionError,
+		!slices.Equal(s.Extensions, a.last.Extensions), (s.Systemd == nil) != (a.last.Systemd == nil):
 		return figures
 	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
 		return figures
 	case (s.UpperUsed != a.last.UpperUsed || s.Stalled != a.last.Stalled) && since >= spacePause:
 		return figures
+	case a.nudged.Swap(false):
+		return alive
 	case spoke == nil || time.Since(*spoke) >= a.beat || a.errands.recent():
 		return alive
 	}

@@ -15,7 +15,10 @@ import (
 )
 
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
-func (m *machine) configure(context.Context) (string, error) {
+func (m *machine) configure(ctx context.Context) (string, error) {
+	if err := m.extend(ctx); err != nil {
+		return "", err
+	}
 	root, err := openRootDir(m.at.root)
 	if err != nil {
 		return "", err
@@ -38,7 +41,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	defer run.close()
 	problems := m.assigned().Problems
 	m.runFiles = nil
-	for _, f := range append(files, runFiles(m.lease.Interface)...) {
+	for _, f := range slices.Concat(files, runFiles(m.lease.Interface), extensionFiles(m.extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
@@ -65,6 +68,7 @@ func (m *machine) configure(context.Context) (string, error) {
 	if masked {
 		message += ", lines of fstab masked"
 	}
+	message += m.extendedText()
 	return message, nil
 }
 

@@ -214,13 +214,13 @@ func TestAgentDropsWhatIsRefused(t *testing.T) {
 // A mark wakes a running agent at once.
 func TestAgentListens(t *testing.T) {
 	dir := t.TempDir()
-	a := &agent{dir: dir, log: t.Output()}
-	kicks := a.listen(t.Context())
+	a := &agent{dir: dir, log: t.Output(), kicks: make(chan struct{}, 1)}
+	a.listen(t.Context())
 	if err := Mark(dir, "ready"); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-kicks:
+	case <-a.kicks:
 	case <-time.After(10 * time.Second):
 		t.Error("the mark did not wake the agent")
 	}

@@ -53,10 +53,11 @@ type machine struct {
 	manifest   image.Manifest
 	pack       []byte // the boot pack's map, verified; nil: none
 	device     *BlockProcess
-	lowered    bool                      // the read-only root is mounted by itself
-	runFiles   []string                  // that were put into /run
-	former     []formerRoot              // roots that this one replaces
-	stale      []string                  // files in /run of the boot before, which this one may not have
+	lowered    bool         // the read-only root is mounted by itself
+	runFiles   []string     // that were put into /run
+	former     []formerRoot // roots that this one replaces
+	stale      []string     // files in /run of the boot before, which this one may not have
+	extensions extensionState
 	disks      *diskFinder               // nil: the group has nothing on a disk
 	zram       string                    // device of a write layer that was tried; "": none
 	begun      map[trace.Stage]time.Time // for the console

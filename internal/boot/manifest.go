@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/fleet"
 	"pando/internal/image"
 )
 
@@ -69,29 +70,36 @@ func (m *machine) manifestHint(all error) string {
 }
 
 func (m *machine) manifestFrom(ctx context.Context, client *http.Client, from startSource) (image.Manifest, error) {
-	var man image.Manifest
 	ctx, cancel := from.bound(ctx)
 	defer cancel()
-	url := strings.TrimSuffix(from.url, "/") + "/m/" + strings.TrimPrefix(string(m.assigned().Version), "sha256:")
-	data, err := get(ctx, client, url, image.MaxManifest)
+	man, data, signature, err := signedManifest(ctx, client, from.url, m.assigned().Version, m.trust())
 	if err != nil {
 		return man, err
 	}
-	if got := image.Version(data); got != m.assigned().Version {
-		return man, fmt.Errorf("manifest has digest %s, assigned is %s", got.Short(), m.assigned().Version.Short())
-	}
-	signature, err := get(ctx, client, url+".minisig", image.MaxSignature)
-	if err != nil {
-		return man, fmt.Errorf("signature: %w", err)
-	}
-	if man, err = m.trust().Verify(data, signature); err != nil {
-		return man, err
+	if man.IsExtension() {
+		return man, errors.New("the version is an extension, which boots nothing")
 	}
 	if man.Architecture != runtime.GOARCH {
 		return man, fmt.Errorf("the version is for %s, this machine is %s", man.Architecture, runtime.GOARCH)
 	}
 	m.manifestBytes, m.manifestSignature = data, signature
 	return man, nil
+}
+
+// signedManifest gets the manifest of a version, and its signature, which must be of a key that is trusted.
+func signedManifest(ctx context.Context, client *http.Client, server string, version fleet.Digest, trust image.Trust) (man image.Manifest, data, signature []byte, err error) {
+	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(version), "sha256:")
+	if data, err = get(ctx, client, url, image.MaxManifest); err != nil {
+		return man, nil, nil, err
+	}
+	if got := image.Version(data); got != version {
+		return man, nil, nil, fmt.Errorf("manifest has digest %s, assigned is %s", got.Short(), version.Short())
+	}
+	if signature, err = get(ctx, client, url+".minisig", image.MaxSignature); err != nil {
+		return man, nil, nil, fmt.Errorf("signature: %w", err)
+	}
+	man, err = trust.Verify(data, signature)
+	return man, data, signature, err
 }
 
 // statusError is an answer that is not the file.

@@ -43,6 +43,8 @@ type Options struct {
 	Parent  fleet.Digest
 	Command []string
 
+	extends *extends // of a tree that is laid over a version and boots nothing; nil: a version that nodes boot
+
 	Log      *slog.Logger     // nil: nothing is logged
 	Progress func(Progress)   // nil: nobody is told; called from one goroutine at a time
 	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
@@ -195,12 +197,17 @@ func (b *builder) run(ctx context.Context) (err error) {
 		{StepTree, b.makeTree},
 		{StepScan, b.scanTree},
 		{StepErofs, func(ctx context.Context) error {
-			b.beginDrivers(ctx)
+			if b.extends == nil {
+				b.beginDrivers(ctx)
+			}
 			return b.makeRaw(ctx)
 		}},
 		{StepKernel, func(ctx context.Context) (err error) {
 			if unlock, err = b.lockStore(ctx); err != nil {
 				return err
+			}
+			if b.extends != nil {
+				return nil
 			}
 			return b.addKernel(ctx)
 		}},

@@ -55,5 +55,9 @@ func (b *builder) fillProvenance() {
 	if b.Recipe != nil {
 		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.publicText()
 	}
+	if b.extends != nil {
+		p.FromDir, p.Packages = b.extends.tree, b.extends.packages
+		return
+	}
 	p.Packages = packagesOf(b.root)
 }

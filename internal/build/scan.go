@@ -120,6 +120,10 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 		return err
 	}
 	b.Progress(Progress{Step: StepScan, Done: b.scan.Files, Total: b.scan.Files, Unit: "files"})
+	if b.extends != nil {
+		b.scanExtension()
+		return nil
+	}
 	lacks, err := b.bootable()
 	if err != nil {
 		return err // before the long work, not after it

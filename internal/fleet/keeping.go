@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Keeping is what a group says of what its nodes keep and mount, or a node of itself. Each is a whole value; nil: nothing was said.
+// Keeping is what a group says of what its nodes keep, mount and lay over their root, or a node of itself. Each is a whole value; nil: nothing was said.
 type Keeping struct {
 	WriteLayer *string   `json:"write_layer,omitempty"` // what takes the writes to the root: see ParseWriteLayer
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
@@ -17,6 +17,8 @@ type Keeping struct {
 	Users      *[]string `json:"users,omitempty"`       // local users and groups: see ParseUser
 	UserKeys   *[]string `json:"user_keys,omitempty"`   // ssh keys of users, "NAME ssh-ed25519 AAAA..."
 	Sysctl     *[]string `json:"sysctl,omitempty"`      // "KEY=VALUE", after the defaults for nodes
+
+	Extensions *[]string `json:"extensions,omitempty"` // programs laid over /usr and /opt: "NAME", "NAME:TAG" or "NAME@sha256:..."
 }
 
 // The names of these settings.
@@ -29,6 +31,8 @@ const (
 	SettingUsers      = "users"
 	SettingUserKeys   = "user_keys"
 	SettingSysctl     = "sysctl"
+
+	SettingExtensions = "extensions"
 )
 
 // KeepingField is one setting of a Keeping: one of Text and List points at it.
@@ -49,6 +53,7 @@ func (k *Keeping) Fields() []KeepingField {
 		{SettingUsers, nil, &k.Users},
 		{SettingUserKeys, nil, &k.UserKeys},
 		{SettingSysctl, nil, &k.Sysctl},
+		{SettingExtensions, nil, &k.Extensions},
 	}
 }
 
@@ -182,7 +187,7 @@ func (k Keeping) validate() error {
 	if err := validSwap(k.SwapText()); err != nil {
 		return err
 	}
-	return errors.Join(validMounts(k), validSysctl(k.SysctlList()))
+	return errors.Join(validMounts(k), validSysctl(k.SysctlList()), validExtensions(k.ExtensionList()))
 }
 
 // validSwap refuses a volume by its name: docs/adr/0035-no-swap-on-volumes.md has all reasons.

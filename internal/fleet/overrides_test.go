@@ -144,7 +144,7 @@ func TestEffective(t *testing.T) {
 		"swap = none (default)",
 		"users = none (default)",
 		"user_keys = none (default)",
-		"sysctl = none (default)",
+		"sysctl = none (default)", "extensions = none (default)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -93,12 +93,14 @@ func (m Manifest) checkHead() error {
 		return fmt.Errorf("format: %d, want %d", m.Format, Format)
 	case !architectures[m.Architecture]:
 		return fmt.Errorf("architecture: %q, want amd64 or arm64", m.Architecture)
+	case m.Sizes.Stored < 0 || m.Sizes.Files < 0:
+		return fmt.Errorf("sizes: negative")
+	case m.IsExtension():
+		return m.checkExtends()
 	case !release.Allows(m.Kernel.Release):
 		return fmt.Errorf("kernel.release: %q is not a kernel release", m.Kernel.Release)
 	case m.Kernel.Object.IsZero() || m.Kernel.Size <= 0:
 		return fmt.Errorf("kernel.object: missing; a version without a kernel does not boot")
-	case m.Sizes.Stored < 0 || m.Sizes.Files < 0:
-		return fmt.Errorf("sizes: negative")
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ type Manifest struct {
 	Root         Root     `json:"root"`
 	PackKey      string   `json:"pack_key,omitempty"` // minisign public key that may sign boot packs; "": the server's
 	Sizes        Sizes    `json:"sizes"`
+	Extends      *Extends `json:"extends,omitempty"` // nil: a version that nodes boot
 }
 
 // Kernel is the distribution's kernel image as an object, and the release that its modules are for.

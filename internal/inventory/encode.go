@@ -80,6 +80,8 @@ type (
 		Users      *[]string `yaml:"users,omitempty"`
 		UserKeys   *[]string `yaml:"user_keys,omitempty"`
 		Sysctl     *[]string `yaml:"sysctl,omitempty"`
+
+		Extensions *[]string `yaml:"extensions,omitempty"`
 	}
 	groupText struct {
 		Image        string   `yaml:"image,omitempty"`

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
@@ -16,12 +17,20 @@ import (
 
 // assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
 // kernel and modules of the booted version belong to its root.
-func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
+func (s *Server) assign(ctx context.Context, b registry.Boot, n nodeConfig, set configSet, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
 	node, group := n.node, n.group
 	public, _ := set.parts()
 	sends, _, err := s.journalFiles(b.ID, at)
 	if err != nil {
 		return nil, nil, err
+	}
+	over, lacks, err := s.overBoot(ctx, group, b.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	problems := slices.Clone(set.problems)
+	for _, l := range lacks {
+		problems = append(problems, l.Error())
 	}
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
@@ -31,7 +40,7 @@ func (s *Server) assign(b registry.Boot, n nodeConfig, set configSet, pack *flee
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.WriteLayerText(), RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
-		Problems: set.problems,
+		Extensions: over, Problems: problems,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

@@ -21,6 +21,7 @@ const errandMost = 3 * time.Minute
 type errands struct {
 	mu   sync.Mutex
 	open map[fleet.BootID]*errand
+	wake func(context.Context, fleet.BootID) // has the node speak now; nil: it speaks when it does
 }
 
 type errand struct {
@@ -59,6 +60,9 @@ func (e *errands) ask(ctx context.Context, boot fleet.BootID, what api.Errand) (
 		return api.ErrandReport{}, api.NewError(api.Conflict, "the node is doing something for somebody else", "try again in a minute")
 	}
 	defer e.forget(boot)
+	if e.wake != nil {
+		e.wake(ctx, boot)
+	}
 	enough := time.NewTimer(errandMost)
 	defer enough.Stop()
 	select {

@@ -102,7 +102,7 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	}
 	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
 	set := s.configs.render(n, s.configs.secrets(n))
-	resp.Assignment, resp.Signature, err = s.assign(c.boot, n, set, pack, at)
+	resp.Assignment, resp.Signature, err = s.assign(ctx, c.boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}

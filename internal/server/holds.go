@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/image"
 	"pando/internal/registry"
 )
 
@@ -28,10 +29,11 @@ func (h holds) add(v fleet.Digest, by string) {
 func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (holds, error) {
 	h := holds{}
 	for _, collect := range []func(*registry.Tx, holds) error{
-		holdTagged, holdWanted, holdRollouts,
+		holdTagged, holdRollouts,
 		func(tx *registry.Tx, h holds) error { return k.holdLeft(tx, h, left) },
 		func(tx *registry.Tx, h holds) error { return k.holdRunning(ctx, tx, h) },
 		func(tx *registry.Tx, h holds) error { return holdNewest(tx, h, keep) },
+		k.holdWanted, // the last: extensions stay with the versions that stay
 	} {
 		if err := collect(tx, h); err != nil {
 			return nil, err
@@ -62,7 +64,7 @@ func (k *keeper) holdLeft(tx *registry.Tx, h holds, left time.Duration) error {
 }
 
 // holdWanted holds what groups and nodes name by digest or by tag.
-func holdWanted(tx *registry.Tx, h holds) error {
+func (k *keeper) holdWanted(tx *registry.Tx, h holds) error {
 	want := func(ref fleet.Ref, by string) {
 		if _, _, digest, err := ref.Split(); err == nil && digest != "" {
 			h.add(digest, by)
@@ -76,14 +78,60 @@ func holdWanted(tx *registry.Tx, h holds) error {
 	if err != nil {
 		return err
 	}
+	over := map[string]bool{} // names of extensions
 	for _, g := range groups {
 		want(g.Image, "group "+g.Name)
+		for _, r := range g.ExtensionList() {
+			want(fleet.Ref(r), "group "+g.Name)
+			over[nameOf(r)] = true
+		}
 	}
 	nodes, err := tx.Nodes()
+	if err != nil {
+		return err
+	}
 	for _, n := range nodes {
 		want(n.Version, "node "+n.Name)
+		for _, r := range n.ExtensionList() {
+			want(fleet.Ref(r), "node "+n.Name)
+			over[nameOf(r)] = true
+		}
 	}
-	return err
+	return k.holdOver(tx, h, over)
+}
+
+// nameOf is the name in a reference, "" for what is none.
+func nameOf(ref string) string {
+	name, _, _, err := fleet.Ref(ref).Split()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// holdOver holds, of the extensions that are declared somewhere, the newest version for each version that stays: a node that goes there
+// gets it.
+func (k *keeper) holdOver(tx *registry.Tx, h holds, names map[string]bool) error {
+	for name := range names {
+		all, err := tx.Versions(name) // the newest first
+		if err != nil {
+			return err
+		}
+		seen := map[fleet.Digest]bool{}
+		for _, v := range all {
+			kept, err := k.store.GetVersion(v.Version)
+			if err != nil {
+				continue // it is gone: nothing is to be held
+			}
+			m, err := image.Decode(kept.Manifest)
+			if err != nil || !m.IsExtension() || seen[m.Extends.Base] || len(h[m.Extends.Base]) == 0 {
+				continue
+			}
+			seen[m.Extends.Base] = true
+			h.add(v.Version, "extends "+m.Extends.Base.Short())
+		}
+	}
+	return nil
 }
 
 // holdRollouts holds both versions of the rollouts that are under way: the new one, and the one to go back to.
@@ -131,6 +179,9 @@ func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) erro
 		var status api.NodeStatus
 		if len(p.Status) > 0 && json.Unmarshal(p.Status, &status) == nil {
 			h.add(status.Version, of[id])
+			for _, e := range status.Extensions {
+				h.add(e.Version, of[id])
+			}
 		}
 	}
 	return nil

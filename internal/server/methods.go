@@ -89,6 +89,8 @@ func keptOf(g fleet.Group) string {
 		return "a write layer on " + string(g.Layer().Kind)
 	case g.Swap != nil && *g.Swap != "" && *g.Swap != "none":
 		return "swap space"
+	case len(g.ExtensionList()) > 0:
+		return "extensions"
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ var sent = []struct{ path, body string }{
 	{"kexec", `{"boot":"BOOT"}`},
 	{"stage", `{"boot":"BOOT"}`},
 	{"next", `{"boot":"BOOT"}`},
+	{"extensions", `{"boot":"BOOT"}`},
 	{"config", `{"boot":"BOOT"}`},
 }
 

@@ -26,7 +26,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	var resp api.StageResponse
 	group := p.group
 	group.Keeping = fleet.Keeping{}
-	resp.Assignment, resp.Signature, err = s.assign(b, nodeConfig{node: p.node, group: group, boot: b}, configSet{}, pack, localAddr(r))
+	resp.Assignment, resp.Signature, err = s.assign(r.Context(), b, nodeConfig{node: p.node, group: group, boot: b}, configSet{}, pack, localAddr(r))
 	if err != nil {
 		return err
 	}

@@ -203,6 +203,9 @@ func (a *application) group(is fleet.Group) error {
 			return err
 		}
 	}
+	if err := a.o.goTogether(a.tx, is, fleet.Node{}); err != nil {
+		return err
+	}
 	if isNew {
 		a.step("group", is.Name, api.Creates, fields)
 		return a.tx.CreateGroup(is)

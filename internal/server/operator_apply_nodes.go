@@ -106,6 +106,9 @@ func (a *application) referred(was, is fleet.Node) error {
 			return err
 		}
 	}
+	if err := a.o.nodeGoesTogether(a.tx, was, is); err != nil {
+		return err
+	}
 	if was.Serial != is.Serial {
 		if err := freeSerial(a.tx, is); err != nil {
 			return err

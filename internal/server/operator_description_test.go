@@ -98,7 +98,7 @@ func TestDescriptionAndClientAgree(t *testing.T) {
 func TestDescriptionAndTypesAgree(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
-		api.Changes{}, api.Change{}, fleet.Value{}, api.Declaration{}, api.NodeDeclare{}, api.Owns{}, api.Apply{}, api.Applied{}, api.ApplyStep{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
+		api.Changes{}, api.Change{}, fleet.Value{}, fleet.Extension{}, api.Declaration{}, api.NodeDeclare{}, api.Owns{}, api.Apply{}, api.Applied{}, api.ApplyStep{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
 		api.ClassChange{}, fleet.Match{}, api.Image{}, api.ImageList{},
 		api.ImageSlim{}, api.SlimPackage{}, api.SlimUnit{}, api.ImageDiff{}, api.PackageChange{}, api.FileChange{}, api.ImageHistory{}, api.HistoryVersion{}, api.TagMove{},
 		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{}, api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},

@@ -71,7 +71,7 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := resolves(tx, g.Image); err != nil {
+		if err := cmp.Or(resolves(tx, g.Image), o.goTogether(tx, g, fleet.Node{})); err != nil {
 			return err
 		}
 		return tx.CreateGroup(g)
@@ -104,12 +104,20 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 				return err
 			}
 		}
+		if req.Image != nil || req.Extensions != nil {
+			if err := o.goTogether(tx, g, fleet.Node{}); err != nil {
+				return err
+			}
+		}
 		out.Fields = groupDiff(was, g)
 		if out.Nodes, err = affected(tx, was, g, func() error { return tx.PutGroup(g) }); err != nil {
 			return err
 		}
 		return orDryRun(req.DryRun)
 	})
+	if err == nil && !req.DryRun && req.Extensions != nil {
+		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
+	}
 	return out, err
 }
 

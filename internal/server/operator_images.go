@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"pando/internal/api"
@@ -92,9 +93,14 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
 	out.FileSystem, out.RootSize, out.StoredSize, out.Files = m.Root.FileSystem, m.Root.Size, m.Sizes.Stored, m.Sizes.Files
 	out.DriversSize = image.DriversSize(m.AllDrivers())
+	if m.IsExtension() {
+		out.Extends = m.Extends.Base
+	}
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		switch {
+		case m.IsExtension():
+			out.Recipe = strings.TrimSpace("over " + m.Extends.Base.Short() + ": " + strings.Join(p.Command, " ") + " " + p.FromDir)
 		case p.Parent != "" && p.Recipe == "":
 			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
 		case p.Recipe == "":
@@ -103,7 +109,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Origin != nil {
 			out.Recipe = p.Origin.Name
 		}
-		if o.journals != nil && p.NoUploader() {
+		if o.journals != nil && out.Extends == "" && p.NoUploader() {
 			out.NoLogs = noUploader
 		}
 	}
@@ -203,7 +209,11 @@ func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Diges
 	}
 	is := o.versionView(registry.ImageVersion{Image: name, Version: d}).Architecture
 	for _, v := range versions {
-		if was := o.versionView(v).Architecture; was != "" && is != "" && was != is {
+		view := o.versionView(v)
+		if (view.Extends == "") != (o.versionView(registry.ImageVersion{Image: name, Version: d}).Extends == "") && view.Architecture != "" {
+			return api.NewError(api.Conflict, fmt.Sprintf("%s is taken: extensions and images that nodes boot have names of their own", name), "give it another name")
+		}
+		if was := view.Architecture; was != "" && is != "" && was != is {
 			return api.NewError(api.Conflict, fmt.Sprintf("image %s is for %s, and version %s is for %s", name, was, d.Short(), is),
 				"give it a name of its own, such as "+name+"-"+is)
 		}
@@ -309,13 +319,13 @@ func tagUser(tx *registry.Tx, name, tag string) (string, error) {
 		return "", err
 	}
 	for _, g := range groups {
-		if wants(g.Image) {
+		if wants(g.Image) || slices.ContainsFunc(g.ExtensionList(), func(r string) bool { return wants(fleet.Ref(r)) }) {
 			return "group " + g.Name, nil
 		}
 	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
-		if wants(n.Version) {
+		if wants(n.Version) || slices.ContainsFunc(n.ExtensionList(), func(r string) bool { return wants(fleet.Ref(r)) }) {
 			return "node " + n.Name, nil
 		}
 	}

@@ -14,8 +14,9 @@ import (
 func (o *operator) diffNodes(r *http.Request) (any, error) {
 	type what struct {
 		api.Node
-		args []string
-		boot registry.Boot // the latest; none: the zero one
+		args        []string
+		gets, loses []string      // extensions
+		boot        registry.Boot // the latest; none: the zero one
 	}
 	var nodes []what
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -40,7 +41,11 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 			if v.ConfigOld, v.ConfigGone, err = o.configState(tx, v.Node, b); err != nil {
 				return err
 			}
-			nodes = append(nodes, what{v, args, b})
+			w := what{Node: v, args: args, boot: b}
+			if w.gets, w.loses, err = o.diffExtensions(tx, v); err != nil {
+				return err
+			}
+			nodes = append(nodes, w)
 		}
 		return nil
 	})
@@ -54,6 +59,8 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		d.ExtensionsNew, d.ExtensionsGone = n.gets, n.loses
+		d.Changes = d.Changes || len(n.gets)+len(n.loses) > 0
 		out.Nodes = append(out.Nodes, d)
 	}
 	return out, nil

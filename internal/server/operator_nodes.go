@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"pando/internal/api"
@@ -50,6 +51,9 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 				return err
 			}
 			out.Withheld = c.claim().Withheld()
+		}
+		if err := o.showExtensions(tx, &out); err != nil {
+			return err
 		}
 		out.Effective, err = o.effective(tx, out)
 		return err
@@ -144,7 +148,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 	}
 	var out []api.Node
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := resolves(tx, n.Version); err != nil {
+		if err := cmp.Or(resolves(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
 			return err
 		}
 		if n, err = declareNode(tx, n); err != nil {
@@ -222,6 +226,7 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 	fn func(*registry.Tx, []fleet.Node) ([]fleet.Node, error)) (any, error) {
 	var out api.Changes
+	follow := map[string]bool{} // nodes whose extensions may be others
 	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
 		before, err := selectNodes(tx, selection, false)
@@ -241,15 +246,21 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
+			if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours), o.nodeGoesTogether(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {
 				return err
 			}
+			if n.Group != before[i].Group || !slices.Equal(n.ExtensionList(), before[i].ExtensionList()) || (n.Extensions == nil) != (before[i].Extensions == nil) {
+				follow[n.Name] = true
+			}
 		}
 		return orDryRun(dryRun)
 	})
+	if err == nil && !dryRun && len(follow) > 0 {
+		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
+	}
 	return out, err
 }
 

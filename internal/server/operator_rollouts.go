@@ -156,6 +156,11 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		}
 		*v.to = fleet.Ref(name + "@" + string(d))
 	}
+	next := g
+	next.Image = out.To
+	if err := o.goTogether(tx, next, fleet.Node{}); err != nil {
+		return out, err
+	}
 	_, _, from, _ := out.From.Split()
 	if _, _, to, _ := out.To.Split(); from == to {
 		return out, api.NewError(api.Conflict, fmt.Sprintf("group %s desires %s already, which is %s", g.Name, to.Short(), g.Image),

@@ -68,8 +68,9 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.alive(r.Context(), b)
 	// A boot's init does no errands, and does not know of answers that have a body.
-	if e := s.errands.give(b.ID); e != nil && !b.Session.IsZero() {
-		return reply(w, api.ReportResponse{Errand: e})
+	answer := api.ReportResponse{Errand: s.errands.give(b.ID), Extend: s.otherExtensions(r.Context(), b, req.Extensions)}
+	if (answer.Errand != nil || answer.Extend) && !b.Session.IsZero() {
+		return reply(w, answer)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -167,6 +168,16 @@ func clip(s string, n int) string {
 	}, s)
 }
 
+// clipExtensions takes extensions of which a node says that it has them.
+func clipExtensions(list []fleet.Extension) (out []fleet.Extension) {
+	for _, e := range list[:min(len(list), fleet.MaxExtensions)] {
+		if _, err := fleet.ParseDigest(string(e.Version)); err == nil && fleet.ValidName("extension", e.Name) == nil {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 func clipAttrs(attrs map[string]string) map[string]string {
 	if len(attrs) > maxAttrs {
 		return nil
@@ -198,6 +209,7 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
 		st.Staged = ""
 	}
+	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), clip(st.ExtensionError, maxMessage)
 	if st.Systemd != nil {
 		st.Systemd.State = clip(st.Systemd.State, 64)
 		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)

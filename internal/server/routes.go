@@ -63,6 +63,7 @@ func (s *Server) nodeRoutes() map[string]handler {
 		"kexec":          s.nodeKexec,
 		"stage":          s.nodeStage,
 		"next":           s.nodeNext,
+		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.takeJournal,
 	}
@@ -94,6 +95,7 @@ type operator struct {
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
 	errands    *errands
+	nudger     *nudger
 	volumes    *volume.Dir
 	rollouts   *rollouts
 	powers     *powers
@@ -109,6 +111,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, volumes: s.volumes, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }

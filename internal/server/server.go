@@ -48,6 +48,7 @@ type Server struct {
 	boots       *boots
 	heard       *heard
 	errands     *errands
+	nudger      *nudger
 	tickets     tickets
 	volumes     *volume.Dir
 	levels      levels
@@ -98,6 +99,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.nudger = &nudger{reg: s.registry, log: s.log}
+	s.errands.wake = s.nudger.boot
 	return s, nil
 }
 

@@ -186,8 +186,10 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 		c.problem(digest, chunk.ID{}, "%v", err)
 		return ctx.Err()
 	}
-	if _, err := c.need(ctx, digest, Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size}, "the kernel"); err != nil {
-		return err
+	if !m.IsExtension() {
+		if _, err := c.need(ctx, digest, Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size}, "the kernel"); err != nil {
+			return err
+		}
 	}
 	for _, d := range m.Drivers {
 		if _, err := c.need(ctx, digest, Use{Part: PartDrivers, ID: d.Object, Size: d.Size}, "drivers "+d.Name); err != nil {

@@ -46,7 +46,9 @@ func (d *Dir) Uses(ctx context.Context, digest fleet.Digest, each func(Use)) err
 
 // UsesOf is Uses for a manifest that was read already.
 func (d *Dir) UsesOf(ctx context.Context, m image.Manifest, each func(Use)) error {
-	each(Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size})
+	if !m.IsExtension() {
+		each(Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size})
+	}
 	for _, x := range m.Drivers {
 		each(Use{Part: PartDrivers, ID: x.Object, Size: x.Size})
 	}

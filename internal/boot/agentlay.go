@@ -1,0 +1,140 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
+)
+
+// aheadPart is the part of the memory that is filled with files of an extension before it is laid over the root.
+const aheadPart = 32
+
+// apartName is where extensions are mounted first, below the run directory.
+const apartName = "extensions"
+
+// aheadMost is how long that may take.
+const aheadMost = time.Minute
+
+// lay attaches and detaches. Extensions are attached at a place apart first, where nothing finds them: when one of them fails nothing was changed.
+func (a *agent) lay(ctx context.Context, source extensionSource, gets, loses []fleet.Extension) error {
+	apart := filepath.Join(a.dir, apartName)
+	var fresh []attached
+	fail := func(err error) error {
+		for _, x := range fresh {
+			_ = unix.Unmount(filepath.Join(apart, x.Name), unix.MNT_DETACH) // the device goes when nothing uses it
+			a.leave(x)
+		}
+		return err
+	}
+	for _, e := range gets {
+		x, err := source.attach(ctx, e, apart)
+		if err != nil {
+			return fail(err)
+		}
+		fresh = append(fresh, x)
+		readAhead(ctx, filepath.Join(apart, e.Name))
+	}
+	if a.leaving.Load() {
+		return fail(errors.New("the node is going to its next boot"))
+	}
+	return a.swap(ctx, apart, fresh, loses)
+}
+
+// swap takes some extensions out of systemd-sysext's sight and puts others there, and has it lay them over the root.
+func (a *agent) swap(ctx context.Context, apart string, fresh []attached, loses []fleet.Extension) error {
+	for _, x := range a.extensions.without(loses) {
+		for _, u := range x.Units {
+			_, _ = systemctl(ctx, "stop", u) // what does not stop goes on with the files that it has open
+		}
+		if err := unix.Unmount(x.place(), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", x.place(), err)
+		}
+		_ = os.Remove(x.place()) // an extension without files would not matter
+		a.leave(x)
+	}
+	a.extensions.add(fresh)
+	a.keepExtensions()
+	for _, x := range fresh {
+		if err := x.moveFrom(filepath.Join(apart, x.Name)); err != nil {
+			return a.withdraw(ctx, fresh, fmt.Errorf("mount %s: %w", x.place(), err))
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "systemd-sysext", "refresh").CombinedOutput(); err != nil {
+		return a.withdraw(ctx, fresh, fmt.Errorf("systemd-sysext refresh: %w: %s", err, strings.TrimSpace(string(out))))
+	}
+	if _, err := systemctl(ctx, "daemon-reload"); err != nil {
+		a.logf("daemon-reload: %v", err)
+	}
+	for _, x := range fresh {
+		for _, u := range x.Units {
+			if _, err := systemctl(ctx, "--no-block", "start", u); err != nil {
+				a.info("extension "+x.Name+": "+u+" was not started: "+err.Error(), "")
+			}
+		}
+	}
+	return nil
+}
+
+// moveFrom mounts an extension where systemd-sysext finds it. What is mounted below a shared place cannot be moved.
+func (x attached) moveFrom(apart string) error {
+	if err := mountPoint(x.place()); err != nil {
+		return err
+	}
+	if err := unix.Mount(apart, x.place(), "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	if err := unix.Unmount(apart, unix.MNT_DETACH); err != nil {
+		return err
+	}
+	_ = os.Remove(apart) // an empty directory does no harm
+	return nil
+}
+
+// withdraw takes extensions away again that could not be laid over the root.
+func (a *agent) withdraw(ctx context.Context, fresh []attached, why error) error {
+	for _, x := range a.extensions.without(listed(fresh)) {
+		_ = unix.Unmount(filepath.Join(a.dir, apartName, x.Name), unix.MNT_DETACH) // it may be at either
+		_ = unix.Unmount(x.place(), unix.MNT_DETACH)
+		_ = os.Remove(x.place())
+		a.leave(x)
+	}
+	a.keepExtensions()
+	if err := exec.CommandContext(ctx, "systemd-sysext", "refresh").Run(); err != nil {
+		return errors.Join(why, fmt.Errorf("and without them: %w", err))
+	}
+	return why
+}
+
+// readAhead reads files of an extension: they are in memory then when people start its programs.
+func readAhead(ctx context.Context, place string) {
+	ctx, cancel := context.WithTimeout(ctx, aheadMost)
+	defer cancel()
+	left := machineMemory() / aheadPart
+	_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil || left <= 0 {
+			return fs.SkipAll
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return nil //nolint:nilerr // what cannot be read now is read later
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil //nolint:nilerr // the same
+		}
+		defer f.Close()
+		n, _ := io.CopyN(io.Discard, f, left)
+		left -= n
+		return nil
+	})
+}

@@ -1,0 +1,176 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/nbd"
+)
+
+// Where extensions are: systemd-sysext looks below extensionsDir.
+const (
+	extensionsDir    = "/run/extensions"
+	extensionPrefix  = "ext-"            // and the number of its device: directory of its daemons, below RunDir
+	extensionsName   = "extensions.json" // what is laid over the root, below RunDir
+	firstExtension   = 8                 // number of the first device; those before are of roots and state
+	extensionPatient = time.Minute       // until a device is there
+)
+
+// attached is an extension whose file system is mounted below extensionsDir.
+type attached struct {
+	fleet.Extension
+	Device int      `json:"device"`
+	Block  string   `json:"block"`           // directory of its daemons
+	Units  []string `json:"units,omitempty"` // that it wants to run
+}
+
+func (x attached) place() string { return filepath.Join(extensionsDir, x.Name) }
+
+// extensionState is what the agent has to know of extensions, from boot on.
+type extensionState struct {
+	On   []attached   `json:"on,omitempty"`
+	Left []formerRoot `json:"left,omitempty"` // devices that were taken away, and may be used still
+}
+
+func listed(on []attached) (out []fleet.Extension) {
+	for _, x := range on {
+		out = append(out, x.Extension)
+	}
+	return out
+}
+
+// extensionSource is from where a node takes extensions, and whom it trusts.
+type extensionSource struct {
+	dir     string // RunDir
+	as      fleet.Assignment
+	trust   image.Trust
+	cgroup  string // of the daemons; "": this process's
+	running fleet.Digest
+}
+
+// attach verifies an extension, attaches its device and mounts it, where systemd-sysext will find it with into as extensionsDir.
+func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into string) (x attached, err error) {
+	man, err := s.manifest(ctx, e)
+	if err != nil {
+		return x, err
+	}
+	x = attached{Extension: e}
+	if x.Device, err = freeExtension(); err != nil {
+		return x, err
+	}
+	x.Block = filepath.Join(s.dir, extensionPrefix+strconv.Itoa(x.Device))
+	if err := linkProgram(s.dir, x.Block); err != nil {
+		return x, err
+	}
+	p, err := s.device(ctx, man, x)
+	if err != nil {
+		return x, err
+	}
+	place := filepath.Join(into, e.Name)
+	if err = mountPoint(place); err == nil {
+		err = unix.Mount(places{device: x.Device}.node(), place, man.Root.FileSystem, unix.MS_RDONLY|unix.MS_NODEV, "")
+	}
+	if err != nil {
+		p.Stop()
+		return x, errors.Join(fmt.Errorf("mount extension %s: %w", e.Name, err), os.RemoveAll(x.Block))
+	}
+	p.Release()
+	x.Units = wantedUnits(place)
+	return x, nil
+}
+
+// device starts the daemons behind an extension.
+func (s extensionSource) device(ctx context.Context, man image.Manifest, x attached) (*BlockProcess, error) {
+	log, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	// The network is the matter of the root's daemon.
+	config := BlockConfig{Index: man.Root.Index, Size: man.Root.Size, ChunkSize: man.Root.ChunkSize, Servers: s.as.Servers, Stores: s.as.Stores, Device: x.Device}
+	p, err := BlockStart{Dir: x.Block, Binary: "/" + binaryName, Log: log, Config: config, Cgroup: s.cgroup}.Start()
+	if err != nil {
+		return nil, fmt.Errorf("start the block daemon of extension %s: %w", x.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, extensionPatient)
+	defer cancel()
+	if err := p.Ready(ctx); err != nil {
+		p.Stop()
+		return nil, errors.Join(fmt.Errorf("attach extension %s: %w", x.Name, err), os.RemoveAll(x.Block))
+	}
+	_ = os.WriteFile(timeoutFile(x.Device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+	return p, nil
+}
+
+// manifest gets and verifies what an extension is. It must have been made on what runs.
+func (s extensionSource) manifest(ctx context.Context, e fleet.Extension) (image.Manifest, error) {
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	var errs []error
+	for _, server := range s.as.Servers {
+		man, _, _, err := signedManifest(ctx, client, server, e.Version, s.trust)
+		if err == nil {
+			return man, fitsHere(man, e, s.running)
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", server, err))
+	}
+	return image.Manifest{}, fmt.Errorf("extension %s: %w", e.Name, errors.Join(errs...))
+}
+
+// fitsHere refuses what cannot be laid over the version that runs on this machine.
+func fitsHere(man image.Manifest, e fleet.Extension, running fleet.Digest) error {
+	if err := man.Fits(running); err != nil {
+		return &Problem{Err: err, Hint: fmt.Sprintf("build it for what runs here: pando image extend IMAGE@%s --name %s", running, e.Name)}
+	}
+	if man.Extends.Name != e.Name {
+		return fmt.Errorf("extension %s: the version is of %s", e.Name, man.Extends.Name)
+	}
+	if man.Architecture != runtime.GOARCH {
+		return fmt.Errorf("extension %s is for %s, this machine is %s", e.Name, man.Architecture, runtime.GOARCH)
+	}
+	return nil
+}
+
+func freeExtension() (int, error) {
+	for n := firstExtension; n < firstExtension+2*fleet.MaxExtensions; n++ {
+		if on, err := (nbd.KernelDevice{Index: n}).Connected(); err != nil || !on {
+			return n, err
+		}
+	}
+	return 0, &Problem{Err: errors.New("too many extensions are attached"), Hint: "programs still use those of before: end them, or reboot the node"}
+}
+
+// linkProgram makes a directory for a pair of daemons.
+func linkProgram(from, dir string) error {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	err := os.Link(filepath.Join(from, binaryName), filepath.Join(dir, binaryName))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// wantedUnits are the units that an extension has enabled for itself.
+func wantedUnits(place string) (out []string) {
+	links, _ := filepath.Glob(filepath.Join(place, "usr/lib/systemd/system/*.target.wants/*"))
+	for _, l := range links {
+		if name := filepath.Base(l); !strings.Contains(name, "@.") {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/mount"
+)
+
+// ExtendOptions says what is put over which version. Exactly one of Packages, Tree and Command is set.
+type ExtendOptions struct {
+	Name string       // of the extension
+	Base fleet.Digest // the version that it is made on, and the only one that it fits
+
+	Packages []string      // of the distribution, by the names that apt-get has for them
+	Tree     string        // directory whose usr and opt are taken
+	Command  mount.Command // runs in a copy of the base; Root, Tmp and Hostname are set by Extend
+
+	Force bool // make it though something that it needs cannot be carried
+
+	// Build says where the version goes. It has no source.
+	Build Options
+}
+
+// EssentialError says that an extension would lack what its programs need.
+type EssentialError struct {
+	Name string
+	Left []Left // with those that are not essential
+}
+
+func (e *EssentialError) Error() string {
+	var lines []string
+	for _, l := range e.Left {
+		if l.Essential {
+			lines = append(lines, "  - "+l.String())
+		}
+	}
+	return fmt.Sprintf("extension %s would lack what it needs: only /usr and /opt are carried\n%s", e.Name, strings.Join(lines, "\n"))
+}
+
+// Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command bring to /usr and /opt. What
+// they change elsewhere is told, as warnings of its provenance.
+func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
+	e := &extension{ExtendOptions: opt}
+	if e.Build.Progress == nil {
+		e.Build.Progress = func(Progress) {}
+	}
+	result, err := e.run(ctx)
+	if err != nil {
+		return result, fmt.Errorf("extend %s with %s: %w", opt.Base.Short(), opt.Name, err)
+	}
+	return result, nil
+}
+
+type extension struct {
+	ExtendOptions
+	work *workDir
+	base *base
+	left []Left
+	new  []image.Package
+}
+
+// extendParts are the parts of the work directory that are made anew each time.
+var extendParts = []string{"upper", "overlay", "tmp", "extension"}
+
+func (e *extension) run(ctx context.Context) (result Result, err error) {
+	if err := e.check(); err != nil {
+		return result, err
+	}
+	if e.work, err = openWork(ctx, e.Build.Work, "extend-"+e.Name, e.Build.Progress); err != nil {
+		return result, err
+	}
+	defer e.work.close()
+	for _, part := range extendParts {
+		if err := e.work.drop(part); err != nil {
+			return result, err
+		}
+	}
+	begin := time.Now().Truncate(time.Second)
+	if e.base, err = openBase(ctx, e.work, e.Build.Store, e.Base, e.Build.Progress); err != nil {
+		return result, err
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			err = errors.Join(err, e.base.close())
+		}
+	}()
+	if e.base.manifest.IsExtension() {
+		return result, fmt.Errorf("%s is an extension itself: give the image that nodes boot", e.Base.Short())
+	}
+	if err := e.fill(ctx); err != nil {
+		return result, fullDisk(err, e.work.path)
+	}
+	tree, err := e.harvest(begin)
+	if err != nil {
+		return result, err
+	}
+	closed = true
+	if err := e.base.close(); err != nil {
+		return result, err
+	}
+	if err := takeOut(e.base.upper, tree); err != nil {
+		return result, err
+	}
+	if result, err = e.build(ctx, tree); err != nil {
+		return result, err
+	}
+	return result, e.work.remove()
+}
+
+func (e *extension) check() error {
+	if os.Geteuid() != 0 {
+		return errors.New("it must run as root: it mounts file systems")
+	}
+	if err := fleet.ValidName("extension", e.Name); err != nil {
+		return err
+	}
+	ways := 0
+	for _, given := range []bool{len(e.Packages) > 0, e.Tree != "", len(e.Command.Args) > 0} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return fmt.Errorf("give one of packages, a directory and a command, not %d", ways)
+	}
+	return nil
+}
+
+// fill brings what is new into the copy of the base.
+func (e *extension) fill(ctx context.Context) error {
+	e.Build.Progress(Progress{Step: StepTree, Note: "over " + e.Base.Short()})
+	switch {
+	case len(e.Packages) > 0:
+		if !exists(e.base.root + "/usr/bin/apt-get") {
+			return errors.New("packages: the base has no apt-get; install what it needs by a command (--)")
+		}
+		in := builder{Options: e.Build, work: e.work, root: e.base.root}
+		return in.inside(ctx, "apt-get -q update\n"+aptInstall+strings.Join(e.Packages, " "), nil)
+	case e.Tree != "":
+		return e.copyTree(ctx)
+	}
+	command := e.Command
+	command.Root, command.Hostname, command.Tmp = e.base.root, e.Name, e.work.file("tmp")
+	if err := os.MkdirAll(command.Tmp, 0o777); err != nil {
+		return err
+	}
+	if err := os.Chmod(command.Tmp, 0o777|os.ModeSticky); err != nil {
+		return err
+	}
+	return command.Run(ctx)
+}
+
+// copyTree copies what a directory has for an extension, and tells what else there is.
+func (e *extension) copyTree(ctx context.Context) error {
+	entries, err := os.ReadDir(e.Tree)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, d := range entries {
+		if d.Name() != "usr" && d.Name() != "opt" {
+			e.left = append(e.left, Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
+			continue
+		}
+		found = true
+		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.root, d.Name())).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("copy %s: %w: %s", d.Name(), err, strings.TrimSpace(string(out)))
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s has neither usr nor opt", e.Tree)
+	}
+	return nil
+}
+
+// build makes a version of the extension's tree.
+func (e *extension) build(ctx context.Context, tree string) (Result, error) {
+	opt := e.Build
+	opt.FromDir, opt.Format = tree, e.base.manifest.Root.FileSystem // which the kernel of the base can read
+	opt.Command = e.Command.Args
+	if len(e.Packages) > 0 {
+		opt.Command = append([]string{"apt-get", "install"}, e.Packages...)
+	}
+	opt.extends = &extends{Extends: image.Extends{Name: e.Name, Base: e.Base}, architecture: e.base.manifest.Architecture, packages: e.new, tree: e.Tree}
+	for _, l := range e.left {
+		opt.extends.warnings = append(opt.extends.warnings, l.String())
+	}
+	return Image(ctx, opt)
+}
+
+// extends is what a build knows of an extension that it makes.
+type extends struct {
+	image.Extends
+	architecture string
+	packages     []image.Package // that are not in the base, or of another version there
+	tree         string          // the directory that it was made from; ""
+	warnings     []string
+}
+
+// scanExtension is what scanTree has to say of a tree that boots nothing.
+func (b *builder) scanExtension() {
+	b.format, b.manifest.Architecture, b.manifest.Extends = b.Format, b.extends.architecture, &b.extends.Extends
+	b.result.Provenance.Warnings = b.extends.warnings
+	for _, w := range b.extends.warnings {
+		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})
+	}
+}

@@ -1,0 +1,220 @@
+package build
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
+	"pando/internal/mount"
+)
+
+// What of a root an extension has.
+var carried = []string{"usr", "opt"}
+
+// harvest looks at what was changed in the copy of the base, makes of it what an extension can carry, and returns where the extension's tree is to be.
+func (e *extension) harvest(begin time.Time) (tree string, err error) {
+	if err := e.base.clean(e.Build.Progress); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(e.base.root)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	e.new = newPackages(packagesOf(e.work.file("lower")), packagesOf(e.base.root))
+	services, err := e.services(root)
+	if err != nil {
+		return "", err
+	}
+	if err := e.keepAlternatives(root); err != nil {
+		return "", err
+	}
+	if err := e.name(root); err != nil {
+		return "", err
+	}
+	changes, err := e.outside()
+	if err != nil {
+		return "", err
+	}
+	e.left = append(e.left, judge(changes, services)...)
+	if slices.ContainsFunc(e.left, func(l Left) bool { return l.Essential }) && !e.Force {
+		return "", &EssentialError{e.Name, e.left}
+	}
+	if err := settleChanged(e.base.root, e.base.upper, begin); err != nil {
+		return "", err
+	}
+	return e.work.file("extension"), e.likeBase()
+}
+
+// newPackages are those of after that before did not have in the same version.
+func newPackages(before, after []image.Package) (out []image.Package) {
+	for _, p := range after {
+		if !slices.Contains(before, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// name puts the file in place by which systemd-sysext knows an extension, and what it is for.
+func (e *extension) name(root *os.Root) error {
+	text, err := root.ReadFile("etc/os-release")
+	if err != nil {
+		text, err = root.ReadFile("usr/lib/os-release")
+	}
+	if err != nil {
+		return fmt.Errorf("what distribution is the base? %w", err)
+	}
+	const dir = "usr/lib/extension-release.d"
+	if err := root.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return root.WriteFile(dir+"/extension-release."+e.Name, []byte(releaseFile(string(text))), 0o644)
+}
+
+// outside lists what was changed neither in /usr nor in /opt, a new directory as one change. What it finds removed below those is told.
+func (e *extension) outside() (out []outside, err error) {
+	lower := e.work.file("lower")
+	err = filepath.WalkDir(e.base.upper, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimPrefix(strings.TrimPrefix(at, e.base.upper), "/")
+		gone := d.Type()&fs.ModeCharDevice != 0 && isWhiteout(at)
+		switch {
+		case rel == "", rel == "etc", rel == "var", d.IsDir() && exists(filepath.Join(lower, rel)) && !isBelow(rel, carried):
+			return nil
+		case isBelow(rel, carried):
+			if gone {
+				e.left = append(e.left, Left{Path: "/" + rel, Why: "was removed, and stays on nodes"})
+			}
+			return e.checkCarried(at, rel)
+		case d.IsDir() && isBelow(rel, []string{unitsOfMachine}):
+			return nil // what is in it counts: links of it may have gone to /usr
+		}
+		out = append(out, e.change(rel, gone))
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (e *extension) change(rel string, gone bool) outside {
+	c := outside{path: rel, gone: gone}
+	if slices.Contains(accounts, rel) {
+		before, _ := os.ReadFile(filepath.Join(e.work.file("lower"), rel)) // a base may have had none
+		after, _ := os.ReadFile(filepath.Join(e.base.upper, rel))
+		c.users = newNames(string(before), string(after))
+	}
+	return c
+}
+
+// checkCarried refuses what an overlay knows only by reference.
+func (e *extension) checkCarried(at, rel string) error {
+	if _, err := unix.Lgetxattr(at, "trusted.overlay.redirect", nil); err == nil {
+		return fmt.Errorf("/%s is a directory of the base under another name: copy it instead of moving it", rel)
+	}
+	return nil
+}
+
+// isWhiteout tells whether a file of an overlay's upper layer says that there is none.
+func isWhiteout(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+}
+
+// likeBase gives directories that the base has the owner, mode and time that they have there: of an extension's they would be those of all nodes.
+func (e *extension) likeBase() error {
+	for _, top := range carried {
+		err := filepath.WalkDir(filepath.Join(e.base.upper, top), func(at string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) && d == nil {
+				return nil
+			}
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			rel := strings.TrimPrefix(at, e.base.upper)
+			var st unix.Stat_t
+			if unix.Lstat(e.work.file("lower")+rel, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+				return nil
+			}
+			dir := e.base.root + rel
+			if err := errors.Join(os.Chown(dir, int(st.Uid), int(st.Gid)), unix.Chmod(dir, st.Mode&0o7777)); err != nil {
+				return err
+			}
+			return unix.UtimesNanoAt(unix.AT_FDCWD, dir, []unix.Timespec{st.Mtim, st.Mtim}, 0)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOut moves what an overlay's upper layer, which is mounted no more, has of an extension to a tree of its own, without what only an overlay
+// understands.
+func takeOut(upper, tree string) error {
+	if err := mount.MakeLike(upper, tree); err != nil {
+		return err
+	}
+	for _, top := range carried {
+		from := filepath.Join(upper, top)
+		if !exists(from) {
+			continue
+		}
+		err := filepath.WalkDir(from, func(at string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if isWhiteout(at) {
+				return keepTime(filepath.Dir(at), func() error { return os.Remove(at) })
+			}
+			return dropOverlayMarks(at)
+		})
+		if err != nil {
+			return err
+		}
+		if err := os.Rename(from, filepath.Join(tree, top)); err != nil {
+			return err
+		}
+	}
+	at := unix.NsecToTimespec(0) // nothing of it is seen: it is laid over /usr and /opt
+	return unix.UtimesNanoAt(unix.AT_FDCWD, tree, []unix.Timespec{at, at}, 0)
+}
+
+// keepTime does something in a directory that keeps its time.
+func keepTime(dir string, do func() error) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, dir, []unix.Timespec{st.Mtim, st.Mtim}, 0)
+}
+
+func dropOverlayMarks(at string) error {
+	names, err := listXattrs(at)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "trusted.overlay.") {
+			if err := unix.Lremovexattr(at, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package fleet
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// Extension is one version that is laid over what a node runs.
+type Extension struct {
+	Name    string `json:"name"`
+	Version Digest `json:"version"`
+}
+
+// Short is the extension for people.
+func (e Extension) Short() string { return e.Name + " " + e.Version.Short() }
+
+// MaxExtensions is how many extensions a node may have: each has a device and a daemon of its own.
+const MaxExtensions = 8
+
+// ExtensionList are the extensions as they were declared.
+func (k Keeping) ExtensionList() []string { return said(k.Extensions) }
+
+func validExtensions(refs []string) error {
+	if len(refs) > MaxExtensions {
+		return fmt.Errorf("%d extensions: a node has %d at the most; put some into one", len(refs), MaxExtensions)
+	}
+	var names []string
+	for _, r := range refs {
+		name, _, _, err := Ref(r).Split()
+		if err != nil {
+			return fmt.Errorf("extension: %w", err)
+		}
+		if slices.Contains(names, name) {
+			return fmt.Errorf("extension %s is given twice", name)
+		}
+		names = append(names, name)
+	}
+	return nil
+}
+
+// ExtensionsKey stands for a list of extensions: two lists have the same, in whichever order, if their keys are the same. That of none is "none".
+func ExtensionsKey(list []Extension) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	h := sha256.New()
+	for _, e := range slices.SortedFunc(slices.Values(list), func(a, b Extension) int { return cmp.Compare(a.Name, b.Name) }) {
+		fmt.Fprintf(h, "%s %s\n", e.Name, e.Version)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Lacking are the extensions of a list that another has not, or in another version.
+func Lacking(list, other []Extension) []Extension {
+	return slices.DeleteFunc(slices.Clone(list), func(e Extension) bool { return slices.Contains(other, e) })
+}

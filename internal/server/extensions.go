@@ -1,0 +1,192 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// over are the extensions that are laid over a version, of those that are declared, and why the others cannot be. A digest is that version; a tag is the
+// version that it points at if that was made on base, and else the newest of that name that was: while a rollout goes on, nodes of
+// both versions have theirs.
+func (v *versions) over(tx *registry.Tx, refs []string, base fleet.Digest) (out []fleet.Extension, problems []error) {
+	for _, r := range refs {
+		e, err := v.extension(tx, fleet.Ref(r), base)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		out = append(out, e)
+	}
+	return out, problems
+}
+
+func (v *versions) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fleet.Extension, error) {
+	name, _, digest, err := ref.Split()
+	if err != nil {
+		return fleet.Extension{}, err
+	}
+	rebuild := fmt.Sprintf("build it for that version: pando image extend IMAGE@%s --name %s", base, name)
+	is, err := tx.Resolve(ref)
+	if err != nil {
+		return fleet.Extension{}, withHint(fmt.Errorf("extension %s: %w", ref, err), "`pando image list` shows what there is; `pando image extend` builds one")
+	}
+	m, err := v.manifest(is)
+	if err != nil {
+		return fleet.Extension{}, fmt.Errorf("extension %s: %w", ref, err)
+	}
+	fits := m.Fits(base)
+	if fits == nil {
+		return fleet.Extension{Name: m.Extends.Name, Version: is}, nil
+	}
+	if !m.IsExtension() {
+		return fleet.Extension{}, api.NewError(api.Conflict, fmt.Sprintf("%s: %v", ref, fits), "give it as the image (--image), or build an extension: pando image extend "+string(ref)+" --name NAME")
+	}
+	all, err := tx.Versions(name)
+	if err != nil || digest != "" {
+		all = nil // nothing else was meant
+	}
+	for _, other := range all { // the newest first
+		if m, err := v.manifest(other.Version); err == nil && m.Fits(base) == nil {
+			return fleet.Extension{Name: m.Extends.Name, Version: other.Version}, nil
+		}
+	}
+	return fleet.Extension{}, api.NewError(api.Conflict, fits.Error(), rebuild)
+}
+
+// goTogether refuses an image and extensions of which nodes could not be given all.
+func (v *versions) goTogether(tx *registry.Tx, image fleet.Ref, refs []string) error {
+	if image == "" {
+		return nil // whoever gives it is told
+	}
+	base, err := tx.Resolve(image)
+	if err != nil {
+		return nil //nolint:nilerr // that it is there is asked elsewhere
+	}
+	if m, err := v.manifest(base); err == nil && m.IsExtension() {
+		return api.NewError(api.Conflict, fmt.Sprintf("%s is an extension, which boots nothing", image), "give it with --extend, beside the image that it was made on")
+	}
+	_, problems := v.over(tx, refs, base)
+	for _, p := range problems {
+		return p
+	}
+	return nil
+}
+
+// goTogether refuses an image and extensions of which the nodes of a group, or one node, could not be given all.
+func (o *operator) goTogether(tx *registry.Tx, g fleet.Group, n fleet.Node) error {
+	g = n.Overrides.Of(g)
+	return o.methods.versions.goTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
+}
+
+// nodeGoesTogether is goTogether for a node whose image or extensions become its own, or others.
+func (o *operator) nodeGoesTogether(tx *registry.Tx, was, is fleet.Node) error {
+	if is.State != fleet.Adopted || was.Version == is.Version && was.Group == is.Group && slices.Equal(was.ExtensionList(), is.ExtensionList()) {
+		return nil
+	}
+	if is.Version == "" && is.Extensions == nil {
+		return nil // it has what its group has
+	}
+	g, err := tx.Group(cmp.Or(is.Group, fleet.DefaultGroup))
+	if absent(err) {
+		return nil // which is refused elsewhere
+	}
+	if err != nil {
+		return err
+	}
+	return o.goTogether(tx, g, is)
+}
+
+// showExtensions adds what should be laid over what a node runs, or over its next boot where it does not run.
+func (o *operator) showExtensions(tx *registry.Tx, n *api.Node) error {
+	g, err := tx.Group(n.Group)
+	if err != nil {
+		return err
+	}
+	refs, base := n.Overrides.Of(g).ExtensionList(), cmp.Or(n.Running, n.Desired)
+	if base == "" {
+		return nil
+	}
+	var problems []error
+	n.Over, problems = o.methods.versions.over(tx, refs, base)
+	for _, p := range problems {
+		n.OverProblems = append(n.OverProblems, p.Error())
+	}
+	return nil
+}
+
+// diffExtensions are the extensions that the next boot of a node gets and it has not, and those that it has and would lose.
+func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []string, err error) {
+	g, err := tx.Group(n.Group)
+	if err != nil || n.Desired == "" || n.Running == "" {
+		return nil, nil, err
+	}
+	want, _ := o.methods.versions.over(tx, n.Overrides.Of(g).ExtensionList(), n.Desired)
+	var has []fleet.Extension
+	if n.Status != nil {
+		has = n.Status.Extensions
+	}
+	for _, e := range fleet.Lacking(want, has) {
+		gets = append(gets, e.Short())
+	}
+	for _, e := range fleet.Lacking(has, want) {
+		loses = append(loses, e.Short())
+	}
+	return gets, loses, nil
+}
+
+// overBoot are the extensions of what a boot runs.
+func (s *Server) overBoot(ctx context.Context, g fleet.Group, base fleet.Digest) (out []fleet.Extension, problems []error, err error) {
+	refs := g.ExtensionList()
+	if len(refs) == 0 {
+		return nil, nil, nil
+	}
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		out, problems = s.versions.over(tx, refs, base)
+		return nil
+	})
+	return out, problems, err
+}
+
+// otherExtensions tells whether a node that reports should have other extensions than it says.
+func (s *Server) otherExtensions(ctx context.Context, b registry.Boot, has string) bool {
+	if has == "" || b.Session.IsZero() {
+		return false
+	}
+	_, group, err := s.member(ctx, b.MAC)
+	if err != nil {
+		return false
+	}
+	want, _, err := s.overBoot(ctx, group, b.Version)
+	return err == nil && fleet.ExtensionsKey(want) != has
+}
+
+// nodeExtensions answers POST /v1/node/extensions: a running node is told what should be laid over what it runs. It is an assignment of its boot,
+// signed as any, without files.
+func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
+	req, err := decodeReport[api.NodeNext](w, r)
+	if err != nil {
+		return err
+	}
+	b, err := s.bySession(r, req.Boot)
+	if err != nil {
+		return err
+	}
+	node, group, err := s.member(r.Context(), b.MAC)
+	if err != nil {
+		return err
+	}
+	group.Keeping = fleet.Keeping{Extensions: group.Extensions}
+	var resp api.StageResponse
+	resp.Assignment, resp.Signature, err = s.assign(r.Context(), b, nodeConfig{node: node, group: group, boot: b}, configSet{}, nil, localAddr(r))
+	if err != nil {
+		return err
+	}
+	return reply(w, resp)
+}

@@ -1,0 +1,152 @@
+package boot
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// TestRealExtension: a program that was not there is there seconds after a command, on a node that goes on running, with a service and in a session that
+// was open before; it goes again while somebody runs it, and is there at the next boot before services start.
+func TestRealExtension(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	s.pin(bookworm)
+	s.command("image", "extend", bookworm, "--name", "tools", "--tree", toolsTree(t))
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 34, 0, 1}, firmware: testkit.BIOS, group: bookworm, memory: 1024}
+	m := s.boot(n)
+	open := s.shell(n) // and stays so
+	s.told([]node{n}, []*testkit.Machine{m})
+	s.run(open, "! command -v greet; systemctl is-system-running --wait")
+	kernel := s.run(open, "cat /proc/sys/kernel/random/boot_id")
+
+	begun := time.Now()
+	s.command("group", "set", bookworm, "--extend", "tools")
+	s.waitRun(open, "greet", "hello")
+	t.Logf("from the command to what the program prints: %s", time.Since(begun).Round(100*time.Millisecond))
+	s.waitRun(open, "cat /run/greeted", "hello")
+	s.waitExtensions(n, m, "tools")
+	if out := s.command("node", "show", n.name); !strings.Contains(out, "tools@sha256:") {
+		t.Errorf("the node is shown as\n%s", out)
+	}
+	s.healthy(open)
+
+	s.run(open, "nohup sleeper 1000 > /dev/null 2>&1 < /dev/null & sleep 1; pgrep -x sleeper")
+	begun = time.Now()
+	s.command("group", "set", bookworm, "--no-extend")
+	s.waitRun(open, "command -v greet || echo gone", "gone")
+	t.Logf("and away: %s", time.Since(begun).Round(100*time.Millisecond))
+	s.run(open, "pgrep -x sleeper; test -n \"$(ls -d /run/pando/ext-*)\"; touch /usr/writable; pkill -x sleeper")
+	s.waitRun(open, "ls -d /run/pando/ext-* 2>/dev/null | wc -l; pgrep -fc '^@pando'", "0\n2")
+	s.waitExtensions(n, m)
+	if now := s.run(open, "cat /proc/sys/kernel/random/boot_id"); now != kernel {
+		t.Error("another kernel runs")
+	}
+
+	s.command("group", "set", bookworm, "--extend", "tools")
+	s.waitRun(open, "greet", "hello")
+	s.anew(n, m, fleet.MethodReboot)
+	g := s.shell(n)
+	if out := s.run(g, "greet; cat /run/greeted"); out != "hello\nhello" {
+		t.Errorf("after a reboot: %q", out)
+	}
+	s.run(g, "systemctl is-system-running --wait")
+	s.healthy(g)
+	s.waitExtensions(n, m, "tools")
+	s.refusesOthers(n, m)
+	s.powerOff(m)
+}
+
+// refusesOthers: another version of the image is refused beside an extension that was not made on it. A node that gets both all the same
+// boots, and says what it lacks.
+func (s *site) refusesOthers(n node, m *testkit.Machine) {
+	s.t.Helper()
+	s.command("image", "shell", bookworm, "--tag", "next", "--", "sh", "-euc", "echo next > /etc/motd")
+	ref := fleet.Ref(bookworm + ":next")
+	_, err := s.API.SetGroup(s.t.Context(), bookworm, api.GroupSet{Image: &ref})
+	if err == nil || !strings.Contains(err.Error(), "extension tools was made on") {
+		s.t.Errorf("an image beside an extension of another one: %v", err)
+	}
+	s.command("image", "extend", string(ref), "--name", "tools", "--tree", toolsTree(s.t))
+	if _, err := s.API.SetGroup(s.t.Context(), bookworm, api.GroupSet{Image: &ref}); err != nil {
+		s.t.Errorf("an image beside an extension of both: %v", err)
+	}
+	s.waitExtensions(n, m, "tools") // that of what it runs, though the tag is on the other
+}
+
+// toolsTree has a program, one that goes on, and a service.
+func toolsTree(t *testing.T) string {
+	t.Helper()
+	tree := t.TempDir()
+	for name, text := range map[string]string{
+		"usr/bin/greet":                          "#!/bin/sh\necho hello\n",
+		"usr/bin/sleeper":                        "",
+		"usr/lib/systemd/system/greeter.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'greet > /run/greeted'\nExecStop=rm /run/greeted\n",
+	} {
+		path := filepath.Join(tree, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if text == "" {
+			data, err := os.ReadFile("/bin/sleep")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(data)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := filepath.Join(tree, "usr/lib/systemd/system/multi-user.target.wants")
+	if err := os.MkdirAll(wants, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../greeter.service", filepath.Join(wants, "greeter.service")); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// waitRun runs a command in a guest until it prints what is wanted.
+func (s *site) waitRun(g *testkit.Guest, command, want string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+	defer cancel()
+	for {
+		out, err := g.Run(ctx, command)
+		if strings.TrimSpace(out) == want {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			log, _ := g.Run(s.t.Context(), "journalctl --no-pager -u pando-agent -u systemd-sysext | tail -30; dmesg | tail -20; cat /run/pando/extensions.json; ls -l /run/pando /run/extensions; ps axww | grep '[@]pando'")
+			s.t.Fatalf("%s gives %q (%v), want %q\n%s", command, out, err, want, log)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// waitExtensions waits until a node says that it has these, and no others.
+func (s *site) waitExtensions(n node, m *testkit.Machine, names ...string) {
+	s.t.Helper()
+	s.wait(n.name, stepTimeout, m, func(now api.Node) bool {
+		if now.Status == nil || now.Boot == nil || now.Boot.State != trace.Up || len(now.Status.Extensions) != len(names) {
+			return false
+		}
+		for i, e := range now.Status.Extensions {
+			if e.Name != names[i] {
+				return false
+			}
+		}
+		return true
+	})
+}
