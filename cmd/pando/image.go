@@ -118,7 +118,8 @@ func (a *app) printImage(i api.Image) {
 		}
 		fields(a.out, "image", i.Name, "version", string(v.Digest), "tags", strings.Join(v.Tags, " "), "in use by", strings.Join(v.InUse, ", "),
 			"architecture", v.Architecture, "kernel", strings.TrimSpace(v.Kernel+"  "+sizeOf(v.KernelSize)), "drivers", sizeOf(v.DriversSize),
-			"root", strings.TrimSpace(sizeOf(v.RootSize)+"  "+v.FileSystem), "stored", sizeOf(v.StoredSize), "files", count(int(v.Files)), "built", clock(v.Built), "recipe", v.Recipe, "slower", v.Slower)
+			"root", strings.TrimSpace(sizeOf(v.RootSize)+"  "+v.FileSystem), "stored", sizeOf(v.StoredSize), "files", count(int(v.Files)), "built", clock(v.Built), "recipe", v.Recipe, "slower", v.Slower,
+			"logs", v.NoLogs)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +111,7 @@ func (a *app) readFlags(c *cobra.Command) *cobra.Command {
 // client is the way to the server: remote where one is named, the socket otherwise.
 func (a *app) client() (*api.Client, error) {
 	if a.server == "" {
-		return api.OverSocket(filepath.Join(a.data, "pando.sock")), nil
+		return api.OverSocket(filepath.Join(a.data, "pando.sock")), nil // nobody has to wait there
 	}
 	token := a.token
 	if token == "" {
@@ -124,6 +125,7 @@ func (a *app) client() (*api.Client, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
+	c.Patient(sync.OnceFunc(func() { fmt.Fprintln(a.err, "too many requests: waiting as the server asks") }))
 	return c, nil
 }
 

@@ -40,6 +40,7 @@ type serveFlags struct {
 	netconsole          string
 	logs                string
 	logsSize, logsNode  *quantity
+	apiRate             int
 }
 
 func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
@@ -64,6 +65,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.logs, "logs", server.LogsAuto, "keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where systemd-journal-remote is installed here")
 	fl.Var(f.logsSize, "logs-size", "disk for the journals of all nodes (default 10GiB)")
 	fl.Var(f.logsNode, "logs-node-size", "and for those of one node (default 256MiB)")
+	fl.IntVar(&f.apiRate, "api-rate", server.DefaultAPIRate, "requests a second that each token, each user, and each address without a login may make for long, ten seconds' worth of them at once; negative: no bound. Nodes have none")
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
@@ -135,7 +137,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
 		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.n, LogsNodeSize: f.logsNode.n, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
-		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
+		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {
 		return cfg, err

@@ -16,13 +16,15 @@ import (
 	"time"
 )
 
-// Client speaks the operator's half of the API. It is safe for concurrent use and retries nothing.
+// Client speaks the operator's half of the API. It is safe for concurrent use and retries nothing, unless it is Patient.
 type Client struct {
 	base   string // "https://10.0.0.1:8443", or "http://pando" for a socket
 	name   string // for errors: the URL, or the socket's path
 	secret string // sent as bearer; "" on a socket
 	http   *http.Client
 	hint   string
+
+	told func() // nil: it is not patient
 }
 
 const dialTimeout = 10 * time.Second
@@ -112,8 +114,8 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return c.sendBytes(ctx, method, path, query, "application/json", bytes.NewReader(b))
 }
 
-// sendBytes is send for a body of the given media type; "": there is none.
-func (c *Client) sendBytes(ctx context.Context, method, path string, query url.Values, kind string, body io.Reader) (*http.Response, error) {
+// sendOnce asks once, with a body of the given media type; "": there is none.
+func (c *Client) sendOnce(ctx context.Context, method, path string, query url.Values, kind string, body io.Reader) (*http.Response, error) {
 	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -164,7 +166,7 @@ func readError(res *http.Response, method, path string) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	var body ErrorBody
 	if json.Unmarshal(b, &body) == nil && body.Error != nil {
-		body.Error.Status = res.StatusCode
+		body.Error.Status, body.Error.RetryAfter = res.StatusCode, retryAfter(res.Header)
 		return body.Error
 	}
 	code := Internal

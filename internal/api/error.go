@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"time"
 )
 
 // Error is the body of every answer that is not a success, and the error that Client returns for it.
@@ -12,6 +13,8 @@ type Error struct {
 	Message string `json:"message"`        // for people: what failed, lower case
 	Hint    string `json:"hint,omitempty"` // what to do about it
 	Item    string `json:"item,omitempty"` // of a declaration: what it is about, "node pc001"
+
+	RetryAfter time.Duration `json:"-"` // when to ask again, in whole seconds: the header Retry-After; 0: not said
 }
 
 // ErrorBody wraps an Error on the wire.

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+
+	"pando/internal/image"
 )
 
 // fakeARM64 is the least that UEFI would start as a kernel of arm64: the kernel's header, which is the head of an EFI program, and
@@ -161,6 +163,31 @@ func TestLacksOfAnArchitecture(t *testing.T) {
 	if _, err := b.bootable(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A tree with systemd's journal that cannot send it is warned of with the package that brings the program, and others are not.
+func TestLacksTheUploader(t *testing.T) {
+	tree := t.TempDir()
+	for _, f := range []string{"usr/lib/systemd/systemd", "usr/lib/systemd/systemd-udevd", "usr/sbin/sshd", "usr/lib/modules/6.1.0/kernel/x"} {
+		put(t, filepath.Join(tree, f), []byte("x"))
+	}
+	put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), fakeKernel("6.1.0"))
+	put(t, filepath.Join(tree, "etc/os-release"), []byte("ID=debian\n"))
+	check := func(file, warning string, lacks ...string) {
+		t.Helper()
+		if file != "" {
+			put(t, filepath.Join(tree, file), []byte("x"))
+		}
+		b := &builder{root: tree}
+		warnings, err := b.bootable()
+		if err != nil || strings.Join(warnings, "\n") != warning || !slices.Equal(b.result.Provenance.Lacks, lacks) {
+			t.Errorf("with %s: %q, lacks %q, %v", file, warnings, b.result.Provenance.Lacks, err)
+		}
+	}
+	check("", "")
+	check("usr/lib/systemd/systemd-journald", "there is no systemd-journal-upload: what its nodes log is gone with them; "+
+		"in the tree: apt-get install systemd-journal-remote", image.LacksUploader)
+	check("usr/lib/systemd/systemd-journal-upload", "")
 }
 
 // A kernel that no node could boot with is found before the long work.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
 )
 
 // NotBootableError says all that a tree lacks, and the command that brings it.
@@ -27,36 +29,20 @@ type need struct {
 	part  string // key of a family's packages
 	paths []string
 	fatal bool
-	lack  string // what is said where none of the paths is there
+	lack  string   // what is said where none of the paths is there
+	with  []string // it is wanted where one of these is there; none: always
 }
 
 func needs() []need {
 	return []need{
 		{"init", []string{"sbin/init", "lib/systemd/systemd", "usr/lib/systemd/systemd"}, true,
-			"no init: /sbin/init is not there, and neither is systemd"},
+			"no init: /sbin/init is not there, and neither is systemd", nil},
 		{"udev", []string{"usr/lib/systemd/systemd-udevd", "lib/systemd/systemd-udevd", "sbin/udevd", "usr/sbin/udevd", "sbin/mdev"}, false,
-			"no udev: only the devices that a boot needs get drivers"},
+			"no udev: only the devices that a boot needs get drivers", nil},
 		{"ssh", []string{"usr/sbin/sshd", "usr/bin/sshd", "usr/sbin/dropbear", "sbin/dropbear"}, false,
-			"no ssh server: nobody can log in over the network"},
-	}
-}
-
-// family is a kind of distribution: how it installs packages, and which have the parts.
-type family struct {
-	ids      []string // of /etc/os-release
-	install  string
-	packages map[string]string
-}
-
-func families() []family {
-	return []family{
-		{[]string{"ubuntu"}, "apt-get install", map[string]string{"kernel": "linux-image-generic", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server"}},
-		{[]string{"debian"}, "apt-get install", map[string]string{"kernel": "linux-image-{architecture}", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server"}},
-		{[]string{"fedora", "rhel", "centos"}, "dnf install",
-			map[string]string{"kernel": "kernel-core kernel-modules", "init": "systemd", "udev": "systemd-udev", "ssh": "openssh-server"}},
-		{[]string{"suse", "opensuse"}, "zypper install", map[string]string{"kernel": "kernel-default", "init": "systemd systemd-sysvcompat", "udev": "udev", "ssh": "openssh-server"}},
-		{[]string{"alpine"}, "apk add", map[string]string{"kernel": "linux-lts", "init": "openrc busybox-openrc", "udev": "eudev", "ssh": "openssh"}},
-		{[]string{"arch"}, "pacman -S", map[string]string{"kernel": "linux", "init": "systemd-sysvcompat", "udev": "systemd", "ssh": "openssh"}},
+			"no ssh server: nobody can log in over the network", nil},
+		{image.LacksUploader, []string{"usr/lib/systemd/systemd-journal-upload", "lib/systemd/systemd-journal-upload"}, false,
+			"no systemd-journal-upload: what its nodes log is gone with them", []string{"usr/lib/systemd/systemd-journald", "lib/systemd/systemd-journald"}},
 	}
 }
 
@@ -79,8 +65,9 @@ func (b *builder) bootable() (warnings []string, err error) {
 	case architecture != "" && architecture != k.Architecture:
 		fatal, parts = append(fatal, fmt.Sprintf("no kernel of its own: /%s is for %s, and its programs are for %s", k.Path, k.Architecture, architecture)), append(parts, "kernel")
 	}
+	there := func(p string) bool { return inTree(b.root, p) }
 	for _, n := range needs() {
-		if slices.ContainsFunc(n.paths, func(p string) bool { return inTree(b.root, p) }) || n.part == "init" && (b.anyInit || b.namesInit()) {
+		if slices.ContainsFunc(n.paths, there) || n.part == "init" && (b.anyInit || b.namesInit()) || len(n.with) > 0 && !slices.ContainsFunc(n.with, there) {
 			continue
 		}
 		parts = append(parts, n.part)
@@ -90,10 +77,15 @@ func (b *builder) bootable() (warnings []string, err error) {
 			other = append(other, n.lack)
 		}
 	}
+	architecture = cmp.Or(architecture, hostArchitecture)
 	if len(fatal) > 0 {
-		return nil, &NotBootableError{b.root, append(fatal, other...), brief(root, parts, cmp.Or(architecture, hostArchitecture))}
+		return nil, &NotBootableError{b.root, append(fatal, other...), brief(root, parts, architecture)}
 	}
-	for _, o := range other {
+	b.result.Provenance.Lacks = parts
+	for i, o := range other {
+		if install := bringing(root, parts[i:i+1], architecture); install != "" {
+			o += "; " + install
+		}
 		warnings = append(warnings, "there is "+o)
 	}
 	return warnings, nil
@@ -106,50 +98,6 @@ func (b *builder) namesInit() bool {
 		args = append(slices.Clone(b.Recipe.CommandLine), args...)
 	}
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "init=") })
-}
-
-// brief names the packages that the tree's distribution has for the parts.
-func brief(root *os.Root, parts []string, architecture string) string {
-	out := "install what is missing"
-	if slices.Contains(parts, "kernel") {
-		out = kernelPackages(root.Name())
-	}
-	if f, ok := familyOf(root); ok {
-		var packages []string
-		for _, p := range parts {
-			packages = append(packages, f.packages[p])
-		}
-		out = "in the tree: " + f.install + " " + strings.ReplaceAll(strings.Join(packages, " "), "{architecture}", architecture)
-	}
-	if slices.Contains(parts, "kernel") {
-		out += "\na kernel can also come from another image or tree: --kernel-from"
-	}
-	return out
-}
-
-// familyOf reads /etc/os-release.
-func familyOf(root *os.Root) (family, bool) {
-	ids := map[string]bool{}
-	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
-		text, err := root.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			if key == "ID" || key == "ID_LIKE" {
-				for _, id := range strings.Fields(strings.Trim(value, `"'`)) {
-					ids[id] = true
-				}
-			}
-		}
-	}
-	for _, f := range families() {
-		if slices.ContainsFunc(f.ids, func(id string) bool { return ids[id] }) {
-			return f, true
-		}
-	}
-	return family{}, false
 }
 
 // inTree tells whether a file is there. Links are followed as a node follows them, with the tree as "/".

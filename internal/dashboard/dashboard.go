@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"pando/internal/api"
@@ -140,12 +141,13 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, sec
 type trouble struct {
 	Status        int
 	Message, Hint string
+	RetryAfter    time.Duration // 0: not said
 }
 
 func troubleOf(err error) trouble {
 	var e *api.Error
 	if errors.As(err, &e) {
-		return trouble{Status: e.Code.Status(), Message: e.Message, Hint: e.Hint}
+		return trouble{Status: e.Code.Status(), Message: e.Message, Hint: e.Hint, RetryAfter: e.RetryAfter}
 	}
 	return trouble{Status: http.StatusInternalServerError, Message: err.Error()}
 }
@@ -156,6 +158,9 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return // nobody waits for it
 	}
 	t := troubleOf(err)
+	if t.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(t.RetryAfter.Seconds())))
+	}
 	if t.Status >= http.StatusInternalServerError {
 		d.Log.Error("request of a browser failed", "method", r.Method, "path", r.URL.Path, "err", err)
 	}

@@ -16,6 +16,23 @@ type rolloutsView struct {
 	Live, Ended []rolloutRow
 	Groups      []api.Group
 	Images      []api.Image
+	Methods     []methodChoice
+}
+
+// methodChoice is a way in which nodes come to the new version, and what it means for them.
+type methodChoice struct {
+	Method fleet.BootMethod
+	Means  string
+}
+
+// methodChoices are all ways, the one that is taken where nobody chooses first.
+func methodChoices() []methodChoice {
+	return []methodChoice{
+		{fleet.MethodReboot, "nodes reboot, with their firmware"},
+		{fleet.MethodAuto, "each node goes the shortest way that fits: soft-reboot, else kexec, else reboot"},
+		{fleet.MethodKexec, "nodes start the new kernel themselves, without firmware; not all devices bear it"},
+		{fleet.MethodSoftReboot, "nodes keep their kernel and go to the new root: where the kernel is the same, with systemd 254 and without kept state"},
+	}
 }
 
 // rolloutRow is one rollout in one line.
@@ -95,6 +112,7 @@ func (d *Dashboard) rolloutsPage(r *http.Request) (view, error) {
 	if v.Images, err = d.API.Images(r.Context()); err != nil {
 		return view{}, err
 	}
+	v.Methods = methodChoices()
 	return view{template: "rollouts.html", title: "Rollouts", live: "tick=1", data: v}, nil
 }
 
@@ -200,9 +218,10 @@ func waveRows(x api.Rollout) []waveRow {
 	return out
 }
 
-// startRollout begins a rollout as the form says, with the usual plan.
+// startRollout begins a rollout as the form says, for all else with the usual plan.
 func (d *Dashboard) startRollout(r *http.Request) (string, error) {
-	x, err := d.API.StartRollout(r.Context(), api.RolloutStart{Group: r.PostFormValue("group"), Image: fleet.Ref(r.PostFormValue("image"))})
+	x, err := d.API.StartRollout(r.Context(), api.RolloutStart{Group: r.PostFormValue("group"), Image: fleet.Ref(r.PostFormValue("image")),
+		Plan: fleet.RolloutPlan{Method: fleet.BootMethod(r.PostFormValue("method"))}})
 	return rolloutPath(x.ID), err
 }
 

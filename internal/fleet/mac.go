@@ -41,6 +41,9 @@ func (m MAC) BootIF() string { return "01-" + strings.ReplaceAll(m.String(), ":"
 // IsZero reports whether m was never set.
 func (m MAC) IsZero() bool { return m == MAC{} }
 
+// OfOne reports whether m may be the address of one machine: it is neither zero nor that of a group.
+func (m MAC) OfOne() bool { return !m.IsZero() && m[0]&1 == 0 }
+
 // MarshalText makes a MAC a JSON string.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 

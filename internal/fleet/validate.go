@@ -87,7 +87,7 @@ func (n Node) Validate() error {
 	}
 	seen := make(map[MAC]bool, len(n.MACs))
 	for _, m := range n.MACs {
-		if m.IsZero() || m[0]&1 != 0 {
+		if !m.OfOne() {
 			return fmt.Errorf("node %s: %s is not the MAC address of one machine", n.Name, m)
 		}
 		if seen[m] {

@@ -3,6 +3,7 @@ package image
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"pando/internal/fleet"
@@ -26,6 +27,22 @@ type Provenance struct {
 	Built      time.Time    `json:"built"`
 	Packages   []Package    `json:"packages,omitempty"` // by name
 	Warnings   []string     `json:"warnings,omitempty"`
+	Lacks      []string     `json:"lacks,omitempty"` // parts of a system that the tree had not: "udev", "ssh", LacksUploader
+}
+
+// LacksUploader stands in Provenance.Lacks of a tree with systemd and without the program that sends a node's journal.
+const LacksUploader = "journal-upload"
+
+// UploaderPackage brings that program, in Debian, Ubuntu, Fedora and openSUSE.
+const UploaderPackage = "systemd-journal-remote"
+
+// NoUploader tells whether nodes of the version have no program that sends their journal. Of builds that did not look for it, the packages
+// tell, where they are known.
+func (p Provenance) NoUploader() bool {
+	has := func(name string) bool {
+		return slices.ContainsFunc(p.Packages, func(k Package) bool { return k.Name == name })
+	}
+	return slices.Contains(p.Lacks, LacksUploader) || has("systemd") && has("dpkg") && !has(UploaderPackage)
 }
 
 // Origin says what a tree was filled from.

@@ -58,7 +58,7 @@ func (e *entries) next() ([]byte, cursor, error) {
 func (e *entries) read() ([]byte, cursor, error) {
 	e.entry = e.entry[:0]
 	var at cursor
-	var timed, bad bool
+	var timed, says, bad bool
 	fields := 0
 	for {
 		f, err := e.field()
@@ -80,11 +80,12 @@ func (e *entries) read() ([]byte, cursor, error) {
 		case keep && fields <= maxFields && len(e.entry)+len(f.raw) <= maxEntry:
 			e.entry = append(e.entry, f.raw...)
 			timed = timed || f.name == "__REALTIME_TIMESTAMP"
+			says = says || !strings.HasPrefix(f.name, "__")
 		case !strings.HasPrefix(f.name, "__"):
 			e.leftOut++
 		}
 	}
-	if fields > 0 && (bad || !timed) {
+	if fields > 0 && (bad || !timed || !says) { // systemd-journal-remote would not write it, and the node would send it for ever
 		e.leftOut++
 		e.entry = e.entry[:0]
 	}

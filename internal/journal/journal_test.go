@@ -150,6 +150,7 @@ func TestTakeBadStreams(t *testing.T) {
 		"oversize binary":       {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\n"+binaryField("COREDUMP", make([]byte, 2<<20))+"\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"}, isNil},
 		"too many fields":       {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\n"+strings.Repeat("A=b\n", 100_000)+"\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"}, isNil},
 		"no time":               {"MESSAGE=timeless\n\n" + stream(1, 1, "a.service"), []string{"line 1"}, isNil},
+		"nothing but a time":    {"__REALTIME_TIMESTAMP=1763726400000000\n__MONOTONIC_TIMESTAMP=1\n\n" + stream(1, 1, "a.service"), []string{"line 1"}, isNil},
 		"a time that is none":   {strings.Replace(entry(1, "a.service", "1"), "__REALTIME_TIMESTAMP=", "__REALTIME_TIMESTAMP=x", 1) + stream(2, 2, "a.service"), []string{"line 2"}, isNil},
 		"a boot that is none":   {strings.Replace(entry(1, "a.service", "1"), "_BOOT_ID=0123", "_BOOT_ID=zzzz", 1) + stream(2, 2, "a.service"), []string{"line 2"}, isNil},
 		"names that are none":   {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\nsmall=x\n1A=b\n\xff=c\n=\n__OTHER=1\n\n", 1), []string{"1"}, isNil},

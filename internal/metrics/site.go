@@ -28,6 +28,7 @@ type Site struct {
 	answered *prometheus.CounterVec
 	inFlight *prometheus.GaugeVec
 	logged   *prometheus.CounterVec
+	refusals *prometheus.CounterVec
 }
 
 // New makes the instruments, all at zero.
@@ -44,6 +45,8 @@ func New(o Options) *Site {
 		answered: counter("pando_http_sent_bytes_total", "Bytes of bodies of HTTP answers, by listener and route.", "listener", "route"),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pando_http_requests_in_flight",
 			Help: "HTTP requests that are being answered."}, []string{"listener"}),
+		refusals: counter("pando_api_refusals_total", "Requests that were refused because who asks does so too often, by who that is: "+
+			"token, user, or address where nobody logs in.", "by"),
 		logged: counter("pando_log_messages_total", "Lines that the server logged, by level.", "level"),
 	}
 	for _, level := range []string{"error", "warn", "info"} {
@@ -53,10 +56,13 @@ func New(o Options) *Site {
 		s.transfer.WithLabelValues(outcome)
 	}
 	s.sent.WithLabelValues()
+	for _, by := range []string{"token", "user", "address"} {
+		s.refusals.WithLabelValues(by)
+	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pando_build_info", Help: "1; the release of Pando is its label.",
 		ConstLabels: prometheus.Labels{"release": o.Release}})
 	info.Set(1)
-	s.registry.MustRegister(info, s.dhcp, s.transfer, s.sent, s.requests, s.answered, s.inFlight, s.logged,
+	s.registry.MustRegister(info, s.dhcp, s.transfer, s.sent, s.requests, s.answered, s.inFlight, s.logged, s.refusals,
 		looker{o.Look, o.Log}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.registry.MustRegister(s.boots.all()...)
 	return s
@@ -81,6 +87,9 @@ func (s *Site) DHCP(message, client, answer string, refused bool) {
 	}
 	s.dhcp.WithLabelValues(word(message), word(client), word(answer)).Inc()
 }
+
+// Refused counts a request of a token, a user or an address that asks too often.
+func (s *Site) Refused(by string) { s.refusals.WithLabelValues(by).Inc() }
 
 // TFTP counts a transfer that ended.
 func (s *Site) TFTP(outcome string, bytes int64) {

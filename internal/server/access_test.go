@@ -142,7 +142,7 @@ func TestSecretsAreNotAudited(t *testing.T) {
 }
 
 // logIn posts the form of the login page, and returns the session's cookie.
-func logIn(t *testing.T, base, user, password string) (cookie string, got answered) {
+func logIn(t testing.TB, base, user, password string) (cookie string, got answered) {
 	t.Helper()
 	got = ask(t, "POST", base+"/login", "", []byte(url.Values{"to": {"/"}, "user": {user}, "password": {password}}.Encode()))
 	cookie, _, _ = strings.Cut(got.header.Get("Set-Cookie"), ";")

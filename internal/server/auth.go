@@ -37,7 +37,11 @@ func (s *Server) operatorOnly(h handler) handler {
 			}
 			return err
 		}
-		return h(w, r.WithContext(withPerson(r.Context(), person{kind: "token", name: token.Name, role: token.Role, groups: token.Groups})))
+		p := person{kind: "token", name: token.Name, role: token.Role, groups: token.Groups}
+		if err := s.rated(r, p); err != nil {
+			return err
+		}
+		return h(w, r.WithContext(withPerson(r.Context(), p)))
 	}
 }
 

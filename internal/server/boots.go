@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -53,6 +54,9 @@ type current struct {
 
 // of returns the latest boot of a MAC, locked; the caller unlocks it.
 func (b *boots) of(ctx context.Context, mac fleet.MAC) (*current, error) {
+	if !mac.OfOne() {
+		return nil, api.NewError(api.BadRequest, mac.String()+" is not the MAC address of one machine", "")
+	}
 	c := b.slot(mac)
 	c.mu.Lock()
 	if c.loaded {

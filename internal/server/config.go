@@ -45,6 +45,8 @@ type Config struct {
 	DashboardOpen bool           // whoever is on this machine is an operator there, without a token
 	OpenID        *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
 
+	APIRate int // requests a second of each token, each user, and each address without a login; 0: DefaultAPIRate, negative: as many as they like
+
 	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
 	Direct Direct     // how nodes read objects past this server; nil: they do not
 

@@ -166,6 +166,9 @@ func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Cont
 		u, err = d.s.userOf(ctx, digest)
 		p = person{kind: "user", name: u.Name, role: u.Role}
 	}
+	if err == nil {
+		err = d.s.rates.may(d.s.now(), p.kind, p.name)
+	}
 	if err != nil {
 		return nil, "", "", err
 	}

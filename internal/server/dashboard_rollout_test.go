@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"pando/internal/api"
@@ -40,12 +42,17 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	v.Login(token)
 	v.Open("/rollouts")
 	v.Until(`document.body.innerText.includes("No rollout yet")`)
-	v.Run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-image").form.requestSubmit()`, other))
+	v.methods()
+	v.Run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-method").value = "kexec"; document.getElementById("r-image").form.requestSubmit()`, other))
 	v.Arrived()
 	state := `document.querySelector("h1 .mood").innerText`
 	v.Until(`location.pathname === "/rollouts/default-1" && ` + state + ` === "running"`)
 	v.Run(`window.sameDocument = true`)
 	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	if x, err := client.Rollout(t.Context(), "default-1"); err != nil || x.Plan.Method != fleet.MethodKexec {
+		t.Errorf("nodes come there by %q, %v", x.Plan.Method, err)
+	}
+	v.Until(`[...document.querySelectorAll("dl.facts dd")].some(d => d.innerText === "kexec")`)
 	if _, err := client.PauseRollout(t.Context(), "default-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -60,4 +67,21 @@ func TestDashboardLeadsARollout(t *testing.T) {
 		v.Until(state + fmt.Sprintf(`.startsWith("%s")`, step[1]))
 	}
 	v.Quiet("a rollout")
+}
+
+// methods looks at the ways that are offered: all that there are, reboot unless somebody chooses, each with what it means.
+func (v *visit) methods() {
+	v.t.Helper()
+	offered := v.Run(`[...document.querySelectorAll("#r-method option")].map(o => o.value).sort().join()`)
+	var want []string
+	for _, m := range fleet.BootMethods() {
+		want = append(want, string(m))
+		if got := v.Run(fmt.Sprintf(`[...document.querySelectorAll("#r-methods dt")].filter(d => d.innerText === %q && d.nextElementSibling.innerText.length > 20).length`, m)); got != "1" {
+			v.t.Errorf("what %s means stands there %s times", m, got)
+		}
+	}
+	slices.Sort(want)
+	if chosen := v.Run(`document.getElementById("r-method").value`); offered != strings.Join(want, ",") || chosen != string(fleet.MethodReboot) {
+		v.t.Errorf("offered: %s, and %s", offered, chosen)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func (m *mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Del("Content-Length")
 	w.Header().Set("Cache-Control", "no-store")
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds())))
+	}
 	if !strings.HasPrefix(r.URL.Path, "/v1/") {
 		text := e.Message
 		if e.Hint != "" {
@@ -68,9 +72,9 @@ func apiError(err error) *api.Error {
 	var big *http.MaxBytesError
 	switch {
 	case errors.As(err, &e):
-		item := e.Item
+		item, after := e.Item, e.RetryAfter
 		e = api.NewError(e.Code, e.Message, e.Hint)
-		e.Item = item
+		e.Item, e.RetryAfter = item, after
 	case errors.As(err, &big):
 		e = api.NewError(api.BadRequest, "request body is too large", "")
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):

@@ -81,7 +81,8 @@ func startSite(t testing.TB, change ...func(*Config)) *site {
 		t.Fatal(err)
 	}
 	s.cfg = Config{Dir: filepath.Join(s.dir, "data"), Release: "test", Data: "127.0.0.1:0", Control: "127.0.0.1:0", TFTP: "127.0.0.1:0",
-		Agent: agent, BootFiles: boot, Now: s.clock.now, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		Agent: agent, BootFiles: boot, APIRate: 10_000, // most clocks stand still
+		Now: s.clock.now, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for _, c := range change {
 		c(&s.cfg)
 	}

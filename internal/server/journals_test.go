@@ -20,6 +20,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/image"
 	"pando/internal/journal"
 )
 
@@ -367,6 +368,29 @@ func TestJournalsAreOff(t *testing.T) {
 	}
 	if st, err := api.OverHandler(s.socketRoutes()).Status(t.Context()); err != nil || st.Logs.State != api.LogsOff {
 		t.Errorf("%+v, %v", st.Logs, err)
+	}
+}
+
+// TestAnImageCannotSend: a version without the program that sends journals is marked with the package that brings it, where they are kept.
+func TestAnImageCannotSend(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		start := journalSite
+		if !kept {
+			start = startSite
+		}
+		s := start(t)
+		_, d := s.addImage()
+		v, err := s.store.GetVersion(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Provenance, err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
+			_, err = s.store.PutVersion(v)
+		}
+		i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
+		if err != nil || e != nil || len(i.Versions) != 1 || strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
+			t.Errorf("journals are kept %v: %+v, %v, %v", kept, i.Versions, err, e)
+		}
 	}
 }
 

@@ -30,3 +30,18 @@ func (b *bucket) take(now time.Time) bool {
 	b.full--
 	return true
 }
+
+// left is how long it takes until one more may pass, 0 when it may now.
+func (b *bucket) left(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	missing := 1 - b.full - b.rate*max(now.Sub(b.at), 0).Seconds()
+	return time.Duration(max(missing, 0) / b.rate * float64(time.Second))
+}
+
+// rested reports whether as many may pass as if none ever had.
+func (b *bucket) rested(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.full+b.rate*max(now.Sub(b.at), 0).Seconds() >= b.burst
+}

@@ -46,13 +46,24 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // loopback address's.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	m := newMux(s.log)
-	guard := func(h handler) handler { return h }
+	guard := s.ratedHere
 	if !onLoopback(s.cfg.Dashboard) {
 		guard = s.operatorOnly
 	}
 	m.handle("GET /metrics", s.serveMetrics, guard)
 	m.handle("GET /v1/sd", answer(s.operator().scrapeTargets), guard)
-	m.Handle("/", pages)
+	answered := func(w http.ResponseWriter, r *http.Request) error {
+		pages.ServeHTTP(w, r)
+		return nil
+	}
+	m.handle("/login", answered, s.ratedHere)
+	m.handle("/login/", answered, s.ratedHere)
+	m.Handle("/static/", pages)
+	if s.cfg.DashboardOpen {
+		m.handle("/", answered, s.ratedHere)
+	} else {
+		m.Handle("/", pages) // which know who asks
+	}
 	return m
 }
 

@@ -1,22 +1,25 @@
 package server
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
-// sent is an example of what a node sends to each route that it has; BOOT stands for its boot.
+// sent is an example of what a node sends to each route that it has, but for its journal (FuzzWhatNodesLog); BOOT stands for its boot, and
+// FRESH, MAC and TOKEN for those of one that has just loaded its initramfs.
 var sent = []struct{ path, body string }{
 	{"begin", `{"mac":"52:54:00:00:00:01","runs":true,"uptime":5000000000}`},
 	{"hello", `{"boot":"BOOT","mac":"52:54:00:00:00:01","token":"x","nonce":"y","hardware":{"vendor":"QEMU","cpus":2,"memory":1,"nics":[]}}`},
+	{"hello", `{"boot":"FRESH","mac":"MAC","token":"TOKEN","nonce":"y","addr":"x","release":"\u0000","hardware":{"vendor":"QEMU","serial":"S","uuid":"U","cpus":-2,"memory":1,"firmware":"bios","nics":[{"mac":"MAC","driver":"e1000","name":"eth0","pci":"0000:00:03.0"}]},"tpm":{"key":"AA==","signature":"AA=="}}`},
+	{"events", `{"boot":"BOOT","uptime":1,"events":[{"stage":"root","kind":"fail","message":"\u001b[2J","hint":"<b>","attempt":-1,"attrs":{"panic":"x"}}],"console":"a\u0000b\nKernel panic","pstore":"Panic#1\n<0>x"}`},
 	{"events", `{"boot":"BOOT","uptime":2000000000,"events":[{"stage":"root","kind":"end","bytes":{"server":-1}}],"status":{"upper_used":9,"upper_total":-1}}`},
 	{"trace", `{"boot":"BOOT","version":"sha256:00","reads":"AAECAw==","reached":{"booted":1}}`},
 	{"medium", `{"boot":"BOOT","slots":[{"version":"x","sequence":18446744073709551615}],"size":1000000000}`},
@@ -25,6 +28,7 @@ var sent = []struct{ path, body string }{
 	{"kexec", `{"boot":"BOOT"}`},
 	{"stage", `{"boot":"BOOT"}`},
 	{"next", `{"boot":"BOOT"}`},
+	{"extensions", `{"boot":"BOOT"}`},
 	{"config", `{"boot":"BOOT"}`},
 }
 
@@ -34,7 +38,14 @@ func FuzzWhatNodesSend(f *testing.F) {
 	s := startSite(f, func(c *Config) { c.Log = slog.New(slog.DiscardHandler) })
 	s.addImage()
 	r := readRecorded(f)
-	p, other := s.node(1).play(r), s.node(2).replay(r, trace.Booted)
+	p, other, third := s.node(1).play(r), s.node(2).replay(r, trace.Booted), s.node(3)
+	fresh := third.load() // its hello may be said again: the clock stands still
+	named := strings.NewReplacer("BOOT", string(p.boot), "FRESH", string(fresh.Boot), "MAC", third.mac.String(), "TOKEN", fresh.Token)
+	for route := range s.nodeRoutes() {
+		if route != "journal/upload" && !slices.ContainsFunc(sent, func(x struct{ path, body string }) bool { return x.path == route }) {
+			f.Errorf("nothing is sent to %s", route)
+		}
+	}
 	for i, x := range sent {
 		f.Add(uint8(i), []byte(x.body))
 		f.Add(uint8(i), []byte(`null`))
@@ -59,7 +70,8 @@ func FuzzWhatNodesSend(f *testing.F) {
 	routes := s.controlRoutes()
 	f.Fuzz(func(t *testing.T, route uint8, body []byte) {
 		path := "/v1/node/" + sent[int(route)%len(sent)].path
-		req := httptest.NewRequestWithContext(t.Context(), "POST", path, bytes.NewReader(bytes.ReplaceAll(body, []byte("BOOT"), []byte(p.boot))))
+		req := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(named.Replace(string(body))))
+		req.RemoteAddr = "127.0.0.1:1024"
 		req.Header.Set("Authorization", "Bearer "+p.session)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, req)

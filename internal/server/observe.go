@@ -23,7 +23,7 @@ const observeTime = 2 * time.Second
 func (s *Server) sawDHCP(seen dhcp.Seen) {
 	s.countDHCP(seen)
 	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
-	if !seen.Client.Boots() {
+	if !seen.Client.Boots() || !seen.MAC.OfOne() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), observeTime)

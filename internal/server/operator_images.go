@@ -109,9 +109,15 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Origin != nil {
 			out.Recipe = p.Origin.Name
 		}
+		if o.journals != nil && out.Extends == "" && p.NoUploader() {
+			out.NoLogs = noUploader
+		}
 	}
 	return out
 }
+
+// noUploader is what is said of a version whose nodes cannot send their journals, where they are wanted.
+const noUploader = "what its nodes log is gone with them: it has no systemd-journal-upload; add the package " + image.UploaderPackage + " to its recipe"
 
 // holders is what keeps versions in use: groups and nodes that want them, nodes that run them.
 func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {

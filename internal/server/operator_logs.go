@@ -173,9 +173,6 @@ func pickBoot(j api.Journal, boots []registry.Boot, which string) (fleet.BootID,
 	return fleet.BootID(which), nil
 }
 
-// uploadPackage is what an image needs, as Debian and Fedora call it.
-const uploadPackage = "systemd-journal-remote"
-
 // whyNoJournal tells why there is nothing of a boot, and what to do.
 func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []registry.Boot) string {
 	if o.journals == nil {
@@ -186,12 +183,8 @@ func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []regi
 		return "nothing is kept of this boot any more"
 	}
 	if kept, err := o.store.GetVersion(boots[i].Version); err == nil {
-		p, err := image.DecodeProvenance(kept.Provenance)
-		has := func(name string) bool {
-			return slices.ContainsFunc(p.Packages, func(k image.Package) bool { return k.Name == name })
-		}
-		if err == nil && has("systemd") && has("dpkg") && !has(uploadPackage) {
-			return fmt.Sprintf("its image %s has no program that sends the journal: add the package %s to its recipe", boots[i].Image, uploadPackage)
+		if p, err := image.DecodeProvenance(kept.Provenance); err == nil && p.NoUploader() {
+			return fmt.Sprintf("its image %s has no program that sends the journal: add the package %s to its recipe", boots[i].Image, image.UploaderPackage)
 		}
 	}
 	progress, err := o.reg.Progress(ctx, j.Boot)
@@ -199,5 +192,5 @@ func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []regi
 		return "the boot has not come to the image's own start, which is where a journal begins"
 	}
 	return "nothing has come from this boot: it began before this server kept journals, its journal was deleted for newer ones, or its image has no " +
-		"/lib/systemd/systemd-journal-upload (Debian, Fedora: package " + uploadPackage + "); `systemctl status pando-journal` on the node says more"
+		"/lib/systemd/systemd-journal-upload (Debian, Fedora: package " + image.UploaderPackage + "); `systemctl status pando-journal` on the node says more"
 }

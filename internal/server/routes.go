@@ -42,22 +42,31 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 // controlRoutes is the control channel: nodes by their token or session, operators by their token.
 func (s *Server) controlRoutes() http.Handler {
 	m := newMux(s.log)
-	m.handle("POST /v1/node/begin", s.begin)
-	m.handle("POST /v1/node/hello", s.hello)
-	m.handle("POST /v1/node/events", s.nodeEvents)
-	m.handle("POST /v1/node/trace", s.nodeTrace)
-	m.handle("POST /v1/node/medium", s.nodeMedium)
-	m.handle("POST /v1/node/errand", s.nodeErrand)
-	m.handle("POST /v1/node/volume", s.nodeVolume)
-	m.handle("POST /v1/node/kexec", s.nodeKexec)
-	m.handle("POST /v1/node/stage", s.nodeStage)
-	m.handle("POST /v1/node/next", s.nodeNext)
-	m.handle("POST /v1/node/extensions", s.nodeExtensions)
-	m.handle("POST /v1/node/config", s.giveConfig)
-	m.handle("POST "+journalPath+"/upload", s.takeJournal)
+	for path, h := range s.nodeRoutes() {
+		m.handle("POST /v1/node/"+path, h)
+	}
 	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
+}
+
+// nodeRoutes is what nodes ask and report, by path below /v1/node/.
+func (s *Server) nodeRoutes() map[string]handler {
+	return map[string]handler{
+		"begin":          s.begin,
+		"hello":          s.hello,
+		"events":         s.nodeEvents,
+		"trace":          s.nodeTrace,
+		"medium":         s.nodeMedium,
+		"errand":         s.nodeErrand,
+		"volume":         s.nodeVolume,
+		"kexec":          s.nodeKexec,
+		"stage":          s.nodeStage,
+		"next":           s.nodeNext,
+		"extensions":     s.nodeExtensions,
+		"config":         s.giveConfig,
+		"journal/upload": s.takeJournal,
+	}
 }
 
 // socketRoutes is the operator's API for whoever may open the socket.

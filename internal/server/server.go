@@ -60,6 +60,7 @@ type Server struct {
 	journals    *journals // nil: none are kept
 	turns       *turns
 	logins      *logins
+	rates       *rates
 	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
@@ -93,6 +94,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		s.provider = openid.New(*c.OpenID, c.Now)
 	}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
+	s.rates = newRates(c.APIRate, s.metrics.Refused)
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,5 +203,27 @@ func TestFailureBeforeHello(t *testing.T) {
 	report.Boot = other.Boot
 	if e := n.post("/v1/node/events", "Boot "+cfg.Token, report, nil); e == nil {
 		t.Error("a token speaks for another boot")
+	}
+}
+
+// TestMACOfNobody: who calls itself by no machine's MAC is refused, and gets nobody's boot.
+func TestMACOfNobody(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	boot := n.load().Boot
+	before := s.eventsOf(boot)
+	for _, mac := range []fleet.MAC{{}, {1, 0, 0x5e, 0, 0, 1}} {
+		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
+		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local})
+		if code, b := n.get("/boot/script?mac=" + mac.String() + "&ip=127.0.0.1"); code != http.StatusBadRequest || !strings.Contains(string(b), "not the MAC address of one machine") {
+			t.Errorf("script for %s: %d %s", mac, code, b)
+		}
+		if e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: mac}, nil); e == nil || e.Code != api.BadRequest {
+			t.Errorf("begin of %s: %v", mac, e)
+		}
+	}
+	if after := s.eventsOf(boot); !slices.Equal(before, after) {
+		t.Errorf("the boot of another machine has %q, and had %q", after, before)
 	}
 }

@@ -2,8 +2,10 @@ package boot
 
 import (
 	"context"
-	"os"
+	"encoding/json"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,17 +19,8 @@ import (
 // What a node's journal said is read after its kernel died, by unit, boot and text. The next boot finds what the kernel left in pstore, and the boot that died is told with it.
 func TestRealBootLeavesItsLogs(t *testing.T) {
 	needFull(t)
-	recipe := filepath.Join(t.TempDir(), "logged.yaml")
-	if err := os.WriteFile(recipe, []byte("from: debian:bookworm\npackages: [systemd-journal-remote]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data, err := withImages(t.Context(), "logged", base, map[string]string{"logged": recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSiteIn(t, newNet(t), data, "own", "--logs", "on")
-	s.group("logged")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x33, 0, 1}, firmware: testkit.UEFI, group: "logged", memory: 1024}
+	s := newSite(t, "own", "--logs", "on")
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x33, 0, 1}, firmware: testkit.UEFI, group: bookworm, memory: 1024}
 	s.announce(n)
 	m, booted := s.powerOn(n)
 	s.waitUp(n, m)
@@ -94,4 +87,79 @@ func (s *site) leftInPstore(n node, died fleet.BootID) {
 			return
 		}
 	}
+}
+
+// A node logs a line a second. The server is killed and comes back: the lines from before, from meanwhile and from afterwards are all read by
+// `pando node logs`, in order, and are there still when the node's power is cut.
+func TestRealLogsOutliveServerAndNode(t *testing.T) {
+	needBoot(t)
+	s := newSite(t, "own", "--logs", "on")
+	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x34, 0, 1}, firmware: testkit.BIOS, group: bookworm}
+	m := s.boot(n)
+	b, err := s.API.NodeBoot(t.Context(), n.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run(s.shell(n), `systemd-run --quiet --unit=talk sh -c 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 1; done'`)
+	s.talked(n, b.ID, 3)
+	before := s.talked(n, b.ID, 0)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	const away = 30 * time.Second
+	time.Sleep(away)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	after := s.talked(n, b.ID, before+int(away.Seconds())/2) // an emulated second may be long
+	t.Logf("lines to %d before, to %d %s after the server was back", before, after, time.Since(back).Round(time.Second))
+	last := s.talked(n, b.ID, after+5)
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if kept := s.talked(n, b.ID, 0); kept < last {
+		t.Errorf("lines to %d are left, %d were there", kept, last)
+	}
+}
+
+// talked waits until the lines of the unit talk have come up to a number at least, and returns the highest. None may be missing below it.
+func (s *site) talked(n node, boot fleet.BootID, least int) (last int) {
+	s.t.Helper()
+	begun := time.Now()
+	for last = -1; last < least; time.Sleep(time.Second) {
+		c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "node", "logs", n.name,
+			"--boot", string(boot), "--unit", "talk", "-n", "10000", "--json")
+		out, err := c.Output()
+		var j api.Journal
+		if err == nil {
+			err = json.Unmarshal(out, &j)
+		}
+		if err != nil {
+			s.t.Fatalf("%v: %v: %s", c.Args, err, out)
+		}
+		last = s.inOrder(j)
+		if time.Since(begun) > stepTimeout {
+			s.t.Fatalf("lines to %d have come, and %d was waited for", last, least)
+		}
+	}
+	return last
+}
+
+// inOrder is the highest number of the lines of talk, -1 for none. What was sent twice when the server was killed may stand there twice.
+func (s *site) inOrder(j api.Journal) int {
+	s.t.Helper()
+	last := -1
+	for _, l := range j.Lines {
+		text, ok := strings.CutPrefix(l.Text, "line ")
+		if !ok {
+			continue // systemd's own
+		}
+		i, err := strconv.Atoi(text)
+		if err != nil || i > last+1 {
+			s.t.Fatalf("%q follows line %d", l.Text, last)
+		}
+		last = max(last, i)
+	}
+	return last
 }

@@ -99,6 +99,7 @@
     try {
       const answer = await fetch(location.href, { headers: { "X-Part": "1", Accept: "text/html" } });
       if (answer.status === 401) { location.reload(); return; }
+      if (answer.status === 429) setTimeout(refresh, 1000 * (Number(answer.headers.get("Retry-After")) || 1));
       if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch { gone(); } finally {
       asking = false;

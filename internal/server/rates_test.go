@@ -1,0 +1,187 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// TestRates: what comes at once, what comes later, each for itself, and no bound where none is wanted.
+func TestRates(t *testing.T) {
+	counted := map[string]int{}
+	l := newRates(10, func(kind string) { counted[kind]++ })
+	now := newClock().now()
+	may := func(name string) (n int) {
+		for l.may(now, ratedToken, name) == nil {
+			n++
+		}
+		return n
+	}
+	if n := may("ci"); n != 100 {
+		t.Errorf("%d at once", n)
+	}
+	now = now.Add(1500 * time.Millisecond)
+	if n := may("ci"); n != 15 {
+		t.Errorf("%d after a second and a half", n)
+	}
+	if n := may("other"); n != 100 {
+		t.Errorf("%d of another one", n)
+	}
+	var e *api.Error
+	if err := l.may(now, ratedToken, "ci"); !errors.As(err, &e) || e.Code != api.TooMany || e.RetryAfter != time.Second || e.Hint == "" {
+		t.Errorf("%+v", err)
+	}
+	if err := l.may(now.Add(e.RetryAfter), ratedToken, "ci"); err != nil {
+		t.Errorf("after the wait that it was told: %v", err)
+	}
+	if counted[ratedToken] != 4 {
+		t.Errorf("counted: %v", counted)
+	}
+	slow := newRates(1, func(string) {})
+	for range rateBurst {
+		_ = slow.may(now, ratedToken, "a")
+	}
+	if err := slow.may(now.Add(200*time.Millisecond), ratedToken, "a"); !errors.As(err, &e) || e.RetryAfter != time.Second {
+		t.Errorf("a part of a second is told as %v", e.RetryAfter)
+	}
+	if l = newRates(-1, nil); may0(l, now, 5000) != 5000 {
+		t.Error("there is a bound where none is wanted")
+	}
+	if l = newRates(0, func(string) {}); may0(l, now, 5000) != DefaultAPIRate*rateBurst {
+		t.Error("the default is another one")
+	}
+}
+
+func may0(l *rates, now time.Time, most int) (n int) {
+	for n < most && l.may(now, ratedToken, "x") == nil {
+		n++
+	}
+	return n
+}
+
+// TestRatesAreForgotten: ever more addresses take no more memory, and who has just asked too often is not let in for it while others rest.
+func TestRatesAreForgotten(t *testing.T) {
+	l := newRates(1, func(string) {})
+	now := newClock().now()
+	for i := range 3 * maxRated {
+		_ = l.may(now, ratedAddress, fmt.Sprint(i))
+		if len(l.known) > maxRated {
+			t.Fatalf("%d are remembered", len(l.known))
+		}
+		now = now.Add(time.Millisecond) // the first of them rest again after a second
+		if i%10 == 0 {
+			if err := l.may(now, ratedToken, "greedy"); i > 100*rateBurst && i%1000 != 0 && err == nil && l.known["token greedy"].full > 1 {
+				t.Fatalf("after %d addresses the greedy one has %g left", i, l.known["token greedy"].full)
+			}
+		}
+	}
+	for i := range 3 * maxRated { // none rests
+		_ = l.may(now, ratedAddress, "other "+fmt.Sprint(i))
+	}
+	if len(l.known) > maxRated {
+		t.Errorf("%d are remembered", len(l.known))
+	}
+}
+
+// TestFloodOfRequests: a token, a user and an address that ask without end are told to wait, each for itself; others are answered meanwhile, and nodes, and
+// who is on the server, at any rate.
+func TestFloodOfRequests(t *testing.T) {
+	s, base, desk := startDashboard(t, func(c *Config) { c.APIRate = 2 })
+	const most = 2 * rateBurst
+	s.addImage()
+	ci, other := s.remote(fleet.Viewer), s.remote(fleet.Operator)
+	ask429 := func(ask func() error) (n int) {
+		var err error
+		for err = ask(); err == nil && n < 1000; err = ask() {
+			n++
+		}
+		var e *api.Error
+		if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests || e.RetryAfter != time.Second || !strings.Contains(e.Hint, "wait 1s") {
+			t.Errorf("after %d: %+v", n, err)
+		}
+		return n
+	}
+	groups := func(c *api.Client) func() error {
+		return func() error {
+			_, err := c.Groups(t.Context())
+			return err
+		}
+	}
+	if n := ask429(groups(ci)); n != most {
+		t.Errorf("%d requests at once", n)
+	}
+	if _, err := other.Groups(t.Context()); err != nil {
+		t.Error("another token is refused too:", err)
+	}
+	if _, err := ci.Object(t.Context(), chunk.Sum([]byte("none"))); !api.IsCode(err, api.NotFound) {
+		t.Error("who fetches objects of images has to wait:", err)
+	}
+	s.clock.add(time.Second)
+	if n := ask429(groups(ci)); n != 2 {
+		t.Errorf("%d requests after a second", n)
+	}
+	s.floodPages(base, desk, most)
+	n := s.node(1)
+	n.fast = true
+	cfg := n.load()
+	session := "Bearer " + n.hello(cfg).Session
+	for i := range 3 * most {
+		if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Duration(i) * time.Millisecond,
+			Events: []trace.Event{{Stage: trace.Root, Kind: trace.Info}}}, nil); e != nil {
+			t.Fatal(e)
+		}
+		if code, _ := n.get("/boot/script?mac=" + n.mac.String()); code != http.StatusOK {
+			t.Fatalf("script %d: %d", i, code)
+		}
+	}
+	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
+	for range 3 * most {
+		if _, err := here.Groups(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// floodPages asks for pages in the name of a token and of a user, and for metrics in nobody's.
+func (s *site) floodPages(base, token string, most int) {
+	s.t.Helper()
+	until429 := func(path, cookie string) (n int) {
+		got := ask(s.t, "GET", base+path, cookie, nil)
+		for ; got.status == http.StatusOK && n < 1000; n++ {
+			got = ask(s.t, "GET", base+path, cookie, nil)
+		}
+		if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "wait 1s") {
+			s.t.Errorf("%s after %d: %d, %v\n%s", path, n, got.status, got.header, got.body)
+		}
+		return n
+	}
+	if _, err := api.OverHandler(s.socketRoutes()).CreateUser(s.t.Context(), api.UserCreate{Name: "bench", Role: fleet.Viewer, Password: "first password"}); err != nil {
+		s.t.Fatal(err)
+	}
+	in := ask(s.t, "POST", base+"/login", "", []byte(url.Values{"to": {"/"}, "token": {token}}.Encode()))
+	admitted, _, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
+	user, _ := logIn(s.t, base, "bench", "first password")
+	if n := until429("/images", admitted); n < most-2 || n > most { // logging in asks as well
+		s.t.Errorf("%d pages at once", n)
+	}
+	if n := until429("/images", user); n != most {
+		s.t.Errorf("%d pages of another person", n)
+	}
+	if n := until429("/metrics", ""); n < most-3 || n > most {
+		s.t.Errorf("%d times metrics", n)
+	}
+	s.clock.add(time.Minute)
+	s.series(`pando_api_refusals_total{by="token"}`, "3")
+	s.series(`pando_api_refusals_total{by="user"}`, "1")
+	s.series(`pando_api_refusals_total{by="address"}`, "1")
+}
