@@ -32,6 +32,7 @@ type serveFlags struct {
 	menu, noRouter      bool
 	dashboard           string
 	dashboardOpen       bool
+	metricsOpen         bool
 	dashboardCert       string
 	dashboardKey        string
 	dashboardName       string
@@ -56,6 +57,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	fl.StringVar(&f.dashboard, "dashboard", server.DefaultDashboard, "address of the pages for browsers, or off; without a certificate a loopback one")
 	fl.BoolVar(&f.dashboardOpen, "dashboard-open", false, "let everybody on this machine use the dashboard without a login")
+	fl.BoolVar(&f.metricsOpen, "metrics-open", false, "let everybody on this machine read /metrics and /v1/sd at the dashboard's address without a token")
 	fl.StringVar(&f.dashboardCert, "dashboard-cert", "", "serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM")
 	fl.StringVar(&f.dashboardKey, "dashboard-key", "", "file of the certificate's key")
 	fl.StringVar(&f.dashboardName, "dashboard-name", "", "name of this server in browsers, for its own certificate (default: its host name and addresses)")
@@ -136,7 +138,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	cfg := server.Config{
 		Dir: a.data, Release: release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.n, LogsNodeSize: f.logsNode.n, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, DashboardCert: f.dashboardCert,
+		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.n, LogsNodeSize: f.logsNode.n, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, MetricsOpen: f.metricsOpen, DashboardCert: f.dashboardCert,
 		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate, Uplink: f.uplink.n / 8, NodeLink: f.nodeLink.n / 8,
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {

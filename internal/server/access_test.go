@@ -330,5 +330,9 @@ func TestDashboardAddresses(t *testing.T) {
 		if err := c.checkDashboard(); (err == nil) != x.ok {
 			t.Errorf("%+v: %v", x, err)
 		}
+		c.DashboardOpen, c.MetricsOpen = false, x.open
+		if err := c.checkDashboard(); (err == nil) != x.ok {
+			t.Errorf("%+v, for metrics: %v", x, err)
+		}
 	}
 }

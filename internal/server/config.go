@@ -43,6 +43,7 @@ type Config struct {
 	DashboardKey  string         // file of its key
 	DashboardName string         // further name that the site's own certificate is valid for
 	DashboardOpen bool           // whoever is on this machine is an operator there, without a token
+	MetricsOpen   bool           // whoever is on this machine reads metrics and scrape targets at the dashboard's address, without a token
 	OpenID        *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
 
 	APIRate int // requests a second of each token, each user, and each address without a login; 0: DefaultAPIRate, negative: as many as they like

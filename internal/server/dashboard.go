@@ -27,10 +27,10 @@ const OwnCertificate = "own"
 // checkDashboard refuses an address that others than this machine's users reach, unless there is TLS: pages and passwords
 // would go over the network for everybody to read.
 func (c Config) checkDashboard() error {
-	addr, open := c.Dashboard, c.DashboardOpen
+	addr, open := c.Dashboard, c.DashboardOpen || c.MetricsOpen
 	if addr == "" || addr == "off" {
 		if open || c.DashboardCert != "" {
-			return errors.New("dashboard: it cannot be off, and be open or have a certificate")
+			return errors.New("dashboard: it cannot be off, and be open, have open metrics or a certificate")
 		}
 		return nil
 	}

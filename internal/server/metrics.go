@@ -42,13 +42,13 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// openToThisMachine adds what programs on this machine read without a token to the dashboard's pages: its port is a
-// loopback address's.
+// openToThisMachine adds what programs read to the dashboard's pages. Without a token they read it where the configuration says so: the
+// address is a loopback one then.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	m := newMux(s.log)
-	guard := s.ratedHere
-	if !onLoopback(s.cfg.Dashboard) {
-		guard = s.operatorOnly
+	guard := s.operatorOnly
+	if s.cfg.MetricsOpen || s.cfg.DashboardOpen {
+		guard = s.ratedHere
 	}
 	m.handle("GET /metrics", s.serveMetrics, guard)
 	m.handle("GET /v1/sd", answer(s.operator().scrapeTargets), guard)

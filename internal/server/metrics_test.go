@@ -61,7 +61,7 @@ func (l *lines) find(t *testing.T, message string) map[string]any {
 	return nil
 }
 
-func withDashboard(c *Config) { c.Dashboard = "127.0.0.1:0" }
+func withDashboard(c *Config) { c.Dashboard, c.MetricsOpen = "127.0.0.1:0", true }
 
 // metrics asks the port that is open to this machine.
 func (s *site) readMetrics() string {
@@ -166,6 +166,32 @@ func TestMetricsWantAToken(t *testing.T) {
 	}
 	if status, _ := n.get("/metrics"); status != 404 {
 		t.Errorf("the data path answers %d", status)
+	}
+}
+
+// TestMetricsAreNotOpen: without a word in the configuration a program on this machine needs a token too, at a loopback address.
+func TestMetricsAreNotOpen(t *testing.T) {
+	s := startSite(t, func(c *Config) { c.Dashboard = "127.0.0.1:0" })
+	secret, _, err := api.ParseToken(s.token("prometheus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/metrics", "/v1/sd"} {
+		for token, want := range map[string]int{"": 401, "Bearer pando_AAAA.BBBB": 401, "Bearer " + secret: 200} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("http://127.0.0.1:%d%s", s.DashboardPort(), path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", token)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != want {
+				t.Errorf("%s answers %d to %q, want %d", path, res.StatusCode, token, want)
+			}
+		}
 	}
 }
 
