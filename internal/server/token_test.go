@@ -213,6 +213,13 @@ func TestMACOfNobody(t *testing.T) {
 	n := s.node(1)
 	boot := n.load().Boot
 	before := s.eventsOf(boot)
+	for range 500 { // a transfer is noted when it has ended, a moment after the client has it
+		if slices.Contains(before, "initramfs end") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		before = s.eventsOf(boot)
+	}
 	for _, mac := range []fleet.MAC{{}, {1, 0, 0x5e, 0, 0, 1}} {
 		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
 		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local})
