@@ -36,7 +36,7 @@ func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret 
 
 // journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is remembered in memory: the
 // next boot is another one. Of a journal that is kept on the node, what boots before this one wrote is passed over. It begins before
-// other services and stops after them. A server that is away is no failure of the unit: what is not sent waits in the journal.
+// other services, which do not wait until it has (one command, and none before it), and stops after them. A server that is away is no failure of the unit: what is not sent waits in the journal.
 const journalUnit = `[Unit]
 Description=Pando: the journal is sent to the server
 DefaultDependencies=no
@@ -53,8 +53,7 @@ SupplementaryGroups=systemd-journal
 RuntimeDirectory=pando-journal
 RuntimeDirectoryPreserve=yes
 LoadCredential=key:/etc/pando/journal.key
-ExecStartPre=-/bin/sh -c '[ -e /run/pando-journal/state ] || journalctl --quiet --boot=-1 --lines=1 --output=export --output-fields=_PID 2>/dev/null | sed -n "s/^__CURSOR=/LAST_CURSOR=/p" >/run/pando-journal/state'
-ExecStart=/lib/systemd/systemd-journal-upload --url=%s --key=${CREDENTIALS_DIRECTORY}/key --cert=/etc/pando/journal.crt --trust=/etc/pando/server.crt --save-state=/run/pando-journal/state
+ExecStart=/bin/sh -c '[ -e "$RUNTIME_DIRECTORY/state" ] || journalctl --quiet --boot=-1 --lines=1 --output=export --output-fields=_PID 2>/dev/null | sed -n "s/^__CURSOR=/LAST_CURSOR=/p" >"$RUNTIME_DIRECTORY/state"; exec /lib/systemd/systemd-journal-upload --url=%s --key="$CREDENTIALS_DIRECTORY/key" --cert=/etc/pando/journal.crt --trust=/etc/pando/server.crt --save-state="$RUNTIME_DIRECTORY/state"'
 Restart=always
 RestartSec=15
 SuccessExitStatus=1

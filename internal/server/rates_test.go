@@ -96,7 +96,7 @@ func TestRatesAreForgotten(t *testing.T) {
 // TestFloodOfRequests: a token, a user and an address that ask without end are told to wait, each for itself; others are answered meanwhile, and nodes, and
 // who is on the server, at any rate.
 func TestFloodOfRequests(t *testing.T) {
-	s, base, desk := startDashboard(t, func(c *Config) { c.APIRate = 2 })
+	s, base, desk := startDashboard(t, func(c *Config) { c.APIRate, c.MetricsOpen = 2, true })
 	const most = 2 * rateBurst
 	s.addImage()
 	ci, other := s.remote(fleet.Viewer), s.remote(fleet.Operator)
