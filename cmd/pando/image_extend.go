@@ -33,12 +33,7 @@ without (new users, the configuration of a service) makes it fail, unless --forc
 		Example: `  pando image extend lab --name blender --packages blender
   pando image extend lab:stable --name tools --tree /srv/tools
   pando image extend lab --name site -- sh -c 'mkdir -p /opt/site && date > /opt/site/made'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if dash := c.ArgsLenAtDash(); len(args) == 0 || dash == 0 || dash < 0 && len(args) > 1 || dash > 1 {
-				return errors.New("want one image, and a command after --")
-			}
-			return nil
-		},
+		Args:              imageAndCommand,
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.extendImage(cmd.Context(), args[0], args[1:], f)

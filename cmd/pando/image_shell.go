@@ -34,12 +34,7 @@ status 0 (` + "`exit`" + `), the copy becomes a new version and the tag "latest"
 version that was copied stays, and nodes that run it notice nothing. Works on the machine of the server.`,
 		Example: `  pando image shell lab
   pando image shell lab:stable -- sh -c 'apt-get update && apt-get -y upgrade'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if dash := c.ArgsLenAtDash(); len(args) == 0 || dash == 0 || dash < 0 && len(args) > 1 || dash > 1 {
-				return errors.New("want one image, and a command after --")
-			}
-			return nil
-		},
+		Args:              imageAndCommand,
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.shellImage(cmd.Context(), args[0], args[1:], f)
@@ -52,6 +47,14 @@ version that was copied stays, and nodes that run it notice nothing. Works on th
 	fl.BoolVar(&f.resume, "continue", false, "go on with a change that could not be stored, for want of room say")
 	fl.BoolVar(&f.fresh, "fresh", false, "throw such a change away")
 	return a.readFlags(c)
+}
+
+// imageAndCommand wants one image, and perhaps a command after two dashes.
+func imageAndCommand(c *cobra.Command, args []string) error {
+	if dash := c.ArgsLenAtDash(); len(args) == 0 || dash == 0 || dash < 0 && len(args) > 1 || dash > 1 {
+		return errors.New("want one image, and a command after --")
+	}
+	return nil
 }
 
 func (a *app) shellImage(ctx context.Context, ref string, command []string, f shellFlags) error {
