@@ -88,29 +88,48 @@ func (n *node) manifest(ctx context.Context, client *http.Client, sources []stri
 // startPatience is how long a peer may take, as in a node.
 const startPatience = 2 * time.Second
 
-// getAny fetches a small file from the first source that has it, the last of which is the server.
+// startAgain is how long a node waits before it asks servers again that did not answer: on links this slow the kernel gives up connections that on
+// faster ones last.
+const startAgain = time.Second
+
+// getAny fetches a small file from the first source that has it. The last is the server, which is asked again as nodes do, for as long as a boot may take.
 func getAny(ctx context.Context, client *http.Client, sources []string, path string, good func([]byte) error) ([]byte, error) {
-	var errs []error
-	for i, source := range sources {
-		patience := startPatience
-		if i == len(sources)-1 {
-			patience = recordTimeout
-		}
-		data, err := func() ([]byte, error) {
-			ctx, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			return get(ctx, client, source+path, mostSmall)
-		}()
-		if err == nil {
-			err = good(data)
-		}
-		if err == nil {
+	peers, server := sources[:len(sources)-1], sources[len(sources)-1]
+	for _, p := range peers {
+		if data, err := getGood(ctx, client, p+path, startPatience, good); err == nil {
 			return data, nil
 		}
-		errs = append(errs, err)
 	}
-	return nil, errors.Join(errs...)
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	for {
+		data, err := getGood(ctx, client, server+path, recordTimeout, good)
+		if err == nil || errors.Is(err, errAnswer) {
+			return data, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(startAgain):
+		}
+	}
 }
+
+// getGood fetches a small file that is as it should be.
+func getGood(ctx context.Context, client *http.Client, url string, patience time.Duration, good func([]byte) error) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	data, err := get(ctx, client, url, mostSmall)
+	if err == nil {
+		if err = good(data); err != nil {
+			err = fmt.Errorf("GET %s: %w: %w", url, errAnswer, err)
+		}
+	}
+	return data, err
+}
+
+// errAnswer is that there was an answer, of which asking again makes no other.
+var errAnswer = errors.New("not what was asked for")
 
 // mostSmall bounds a manifest, a script, and other answers that are small, in bytes.
 const mostSmall = 1 << 20
@@ -128,7 +147,7 @@ func get(ctx context.Context, client *http.Client, url string, most int64) ([]by
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", url, resp.Status)
+		err = fmt.Errorf("GET %s: %w: %s", url, errAnswer, resp.Status)
 	}
 	return data, err
 }
