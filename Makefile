@@ -35,10 +35,11 @@ demo-stop: ## ends what `make demo KEEP=1` left running
 
 # STORM="--data DIR --image NAME --nodes 1,10" chooses what is booted, and how; `build/bin/pando-lab storm -h` lists all.
 .PHONY: bench-storm
-bench-storm: build ## many nodes boot at once on slow links (root, an idle machine); FULL=1 for 200 nodes, STORM="..." for flags
+bench-storm: build ## many nodes boot at once on slow links (root, an idle machine); FULL=1 for 200 nodes and 40 of a desktop, STORM="..." for flags
 	@scripts/install-packages rivals
 	@gcc -O2 -Wall -o build/bin/nfsread tools/nfsread/nfsread.c -lnfs
 	@build/bin/pando-lab storm $(if $(FULL),--full) $(STORM)
+	@$(if $(FULL),build/bin/pando-lab storm --dir build/storm-desktop --recipe debian-desktop --until browser --memory 3072 $(STORM))
 
 .PHONY: bench-alone
 bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local disk, in turns (root, an idle machine); ALONE="..." for flags

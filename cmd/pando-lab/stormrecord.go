@@ -29,9 +29,6 @@ func (s *storm) recorded(ctx context.Context, v fleet.Digest) ([]build.Recording
 	if err != nil || len(boots) > 0 {
 		return boots, err
 	}
-	if s.until != trace.Booted {
-		return nil, fmt.Errorf("no boot that was recorded reached the mark %s: `pando boot record NODE --until %s` records one", s.until, s.until)
-	}
 	if err := s.record(ctx, v); err != nil {
 		return nil, fmt.Errorf("record a boot (or name a trace with --reads): %w", err)
 	}
@@ -51,6 +48,9 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 		return err
 	}
 	for n := range recordBoots {
+		if err := s.askFor(ctx); err != nil {
+			return err
+		}
 		if err := s.recordOne(ctx, v, n+1); err != nil {
 			return err
 		}
@@ -98,10 +98,32 @@ func (s *storm) welcome(ctx context.Context) error {
 	return err
 }
 
+// recorderMAC is the address of the machine whose boots are recorded, recorder its name.
+var recorderMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 1, 1}
+
+const recorder = "record"
+
+// askFor has the next boot recorded until a mark of the image's, if that is what ends a boot here. Until `booted` each is, without being asked for.
+func (s *storm) askFor(ctx context.Context) error {
+	if s.until == trace.Booted {
+		return nil
+	}
+	if _, err := s.site.API.Node(ctx, recorder); err != nil {
+		if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: recorder, MACs: []fleet.MAC{recorderMAC}}); err != nil {
+			return err
+		}
+	}
+	_, err := s.site.API.SetRecording(ctx, recorder, api.RecordingSet{Until: string(s.until)})
+	return err
+}
+
 // recordOne boots a machine until the server has so many traces.
 func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err error) {
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "record", Firmware: testkit.BIOS, MAC: fleet.MAC{0x52, 0x54, 0, 0xde, 1, 1},
-		Memory: s.memory, Net: s.star.Server, Dir: filepath.Join(s.dir, "record")})
+	c := testkit.MachineConfig{Name: recorder, Firmware: testkit.BIOS, MAC: recorderMAC, Memory: s.memory, Net: s.star.Server, Dir: filepath.Join(s.dir, "record")}
+	if s.until != trace.Booted { // there may be a desktop
+		c.Screen, c.CPUs = true, 2
+	}
+	m, err := testkit.StartMachine(c)
 	if err != nil {
 		return err
 	}

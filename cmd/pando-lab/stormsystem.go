@@ -59,9 +59,9 @@ func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
 	return []system{
-		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.8, attach: pandoStep{}.attach},
-		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 1.3, attach: pandoStep{pack: true, idle: true}.attach},
-		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 1.3, attach: pandoStep{pack: true}.attach},
+		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, attach: pandoStep{}.attach},
+		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, attach: pandoStep{pack: true, idle: true}.attach},
+		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, attach: pandoStep{pack: true}.attach},
 		{name: "peers", what: "Pando: and from each other", cost: 2.2, shared: true, serve: serveSwarm, attach: pandoStep{pack: true, peers: true}.attach},
 	}
 }
