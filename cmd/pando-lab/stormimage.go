@@ -26,6 +26,7 @@ type material struct {
 	pack     image.PackRecord
 	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
 	pieces   int      // that these are
+	beyond   bool     // they are more than those until booted, of which a node tells that it has them
 	boot     script   // what a boot reads, and when
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
@@ -133,6 +134,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 	}
 	if m.bootSet, m.pieces = bootSet(p); until != trace.Booted {
 		m.bootSet, m.pieces = readSet(p, m.boot.reads)
+		m.beyond = true
 	}
 	return nil
 }

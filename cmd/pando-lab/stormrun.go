@@ -202,7 +202,7 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 		}
 	}
 	stay()
-	if c, ok := root.(completing); ok {
+	if c, ok := root.(completing); ok && !n.m.beyond {
 		at, err := c.complete(ctx)
 		if err != nil || at.IsZero() {
 			return err
