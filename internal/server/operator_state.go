@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func (o *operator) snapshotState(r *http.Request) (any, error) {
 func (o *operator) resetState(r *http.Request) (any, error) {
 	return o.changeState(r, func(ctx context.Context, node string, req api.StateChange) error {
 		if req.Snapshot != "" {
-			return o.volumes.Restore(ctx, node, req.Snapshot)
+			return cmp.Or(o.volumes.Restore(ctx, node, req.Snapshot), o.voidOrders(ctx, node))
 		}
 		of, err := o.statesOf(ctx, node)
 		switch {
@@ -151,7 +152,7 @@ func (o *operator) resetState(r *http.Request) (any, error) {
 		case of.gone:
 			return o.removeState(ctx, of, req)
 		case of.st.Kind == fleet.StateVolume && len(req.Paths) == 0, of.place == "":
-			return o.volumes.Reset(ctx, node)
+			return cmp.Or(o.volumes.Reset(ctx, node), o.voidOrders(ctx, node))
 		}
 		return o.orderReset(ctx, of, req)
 	})
@@ -168,7 +169,7 @@ func (o *operator) copyState(r *http.Request) (any, error) {
 			return err
 		}
 		if of.st.Kind == fleet.StateVolume || of.place == "" {
-			return o.volumes.Copy(ctx, req.From, node)
+			return cmp.Or(o.volumes.Copy(ctx, req.From, node), o.voidOrders(ctx, node))
 		}
 		return o.orderCopy(ctx, of, req)
 	})

@@ -85,6 +85,21 @@ func (o *operator) order(ctx context.Context, of keeps, x fleet.StateOrder) erro
 	})
 }
 
+// voidOrders forgets what was to be done to a state that is another one now.
+func (o *operator) voidOrders(ctx context.Context, node string) error {
+	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(node)
+		if errors.Is(err, registry.ErrNotFound) || err == nil && len(r.Orders) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.Orders = nil
+		return tx.PutStateRecord(r)
+	})
+}
+
 // maxOrders bounds what is to be done to a state at one boot.
 const maxOrders = 16
 
@@ -124,20 +139,16 @@ func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange)
 		return err
 	}
 	var r fleet.StateRecord
-	err = o.reg.Update(ctx, func(tx *registry.Tx) (err error) {
-		if from.gone || from.place != of.place {
-			r, err = tx.StateRecord(req.From)
-		} else {
-			r, err = keptIn(tx, req.From, from.k)
-		}
+	err = o.reg.View(ctx, func(tx *registry.Tx) (err error) {
+		r, err = tx.StateRecord(req.From)
 		return err
 	})
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	if r.In(of.place) == nil {
+	if p := r.In(of.place); p == nil || p.Told.IsZero() {
 		return api.NewError(api.Conflict, fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()),
-			"a node copies what it finds beside its own state: both need the same --state-on")
+			"a node copies what it finds beside its own state: both need the same --state-on, and "+req.From+" a boot with it")
 	}
 	if from.on && !req.Force {
 		return api.NewError(api.Conflict, fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
