@@ -220,10 +220,8 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		}
 		return nodes, nil
 	})
-	if err == nil && req.Name != nil && !req.DryRun && o.journals != nil {
-		if e := o.journals.Rename(was, *req.Name); e != nil {
-			o.log.Error("journals of a node that was renamed", "err", e)
-		}
+	if err == nil && req.Name != nil && !req.DryRun && was != *req.Name {
+		o.renamed(r.Context(), was, *req.Name)
 	}
 	return out, err
 }

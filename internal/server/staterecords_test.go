@@ -1,6 +1,9 @@
 package server
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -264,5 +267,31 @@ func TestStateOnADiskIsForgotten(t *testing.T) {
 	}
 	if got := s.of(old); got.Node != "" {
 		t.Errorf("not forgotten: %+v", got)
+	}
+}
+
+// A volume follows the name of its node, and is put aside when the node is deleted, by whichever way.
+func TestVolumeFollowsItsNode(t *testing.T) {
+	s := startSite(t)
+	c, ctx := operatorOf(t, s), t.Context()
+	file := func(name string) string { return filepath.Join(s.cfg.Dir, volumesDir, name+".qcow2") }
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file("")), 0o700), os.WriteFile(file("was"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateNode(ctx, api.NodeCreate{Name: "was", MACs: []fleet.MAC{s.node(1).mac}}); err != nil {
+		t.Fatal(err)
+	}
+	is := "is"
+	if _, err := c.SetNodes(ctx, api.NodeSet{Select: "was", Name: &is}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file(is)); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.ApplyFleet(ctx, api.Apply{Prune: true, Declaration: api.Declaration{Owns: api.Owns{Nodes: "is"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file(registry.DeletedName(is, s.now()))); err != nil {
+		t.Error(err)
 	}
 }
