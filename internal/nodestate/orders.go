@@ -78,6 +78,7 @@ RequiresMountsFor=`+base+`
 
 [Service]
 ExecStart=/bin/sh `+ownDir+`state-report.sh sizes
+TimeoutStopSec=10
 Nice=19
 IOSchedulingClass=idle
 `),
