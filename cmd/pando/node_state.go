@@ -2,27 +2,33 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 )
 
 func (a *app) nodeState() *cobra.Command {
-	c := noun("state", "What nodes keep across boots", a.stateList(), a.stateSnapshot(), a.stateReset(), a.stateCopy())
+	c := noun("state", "What nodes keep across boots", a.stateList(), a.stateSnapshot(), a.stateReset(), a.stateCopy(), a.stateCancel())
 	c.GroupID = ""
 	c.Long = `What nodes keep across boots.
 
-It is kept where the settings of nodes and groups say (--state-on, --persist). The server takes snapshots of volumes, copies and resets them. State on a
-file system or a disk is a directory called as the node, with one for each that is kept.`
+It is kept where the settings of nodes and groups say (--state-on, --persist). A volume is the server's: it takes snapshots, resets and copies it while the node
+is off. What is on network file systems and disks only the node gets at: its next boot resets it, or makes it a copy, before anything else starts.`
 	return c
 }
 
 func (a *app) stateList() *cobra.Command {
 	return a.readFlags(&cobra.Command{
-		Use:               "list [NODES]",
-		Short:             "List what nodes keep, and their volumes",
+		Use:   "list [NODES]",
+		Short: "List what nodes keep",
+		Long: `List what nodes keep: each directory and file with what it takes on the disk, as nodes say themselves when they have booted, and once a day.
+
+Behind the nodes is what deleted ones left, called NODE.deleted-TIME.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
@@ -33,9 +39,9 @@ func (a *app) stateList() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, api.StateList{Nodes: list})
 			}
-			t := newTable(a.out, "NODE", "KEPT ON", "DIRECTORIES", "VOLUME", "CHANGED", "SNAPSHOTS")
+			t := newTable(a.out, "NODE", "KEPT ON", "PATH", "SIZE", "SINCE", "TOLD", "NOTE")
 			for _, s := range list {
-				t.row(s.Node, s.Kept, strings.Join(s.Persist, " "), volumeText(s.Volume), a.volumeChanged(s.Volume), snapshotText(s.Volume))
+				a.stateRows(t, s)
 			}
 			t.flush()
 			return nil
@@ -43,28 +49,85 @@ func (a *app) stateList() *cobra.Command {
 	})
 }
 
-func volumeText(v *api.VolumeState) string {
-	if v == nil {
-		return ""
+// stateRows are a line for each path that a node keeps. What is about the whole state stands in the first.
+func (a *app) stateRows(t *table, s api.StateOf) {
+	notes := stateNotes(a.now(), s)
+	row := func(on, path, size, since, told string, more ...string) {
+		t.row(s.Node, on, path, size, since, told, strings.Join(append(notes, more...), "; "))
+		notes = nil
 	}
-	s := used(v.Used, v.Size)
-	if v.Attached {
-		s += ", attached"
+	said := map[string]bool{}
+	for _, p := range s.Places {
+		for _, k := range p.Paths {
+			var more []string
+			switch {
+			case !s.Deleted.IsZero():
+			case p.Place != s.Place:
+				more = []string{"not kept there any more"}
+			case !slices.Contains(s.Persist, k.Path) && !slices.Contains(s.Persist, fleet.FilePrefix+k.Path):
+				more = []string{"not declared any more"}
+			}
+			said[k.Path] = said[k.Path] || p.Place == s.Place
+			row(p.On, k.Path, keptSize(k), day(k.Since), ago(a.now(), p.Told), more...)
+		}
+		if len(p.Paths) == 0 && len(s.Persist) == 0 {
+			row(p.On, "", "", "", ago(a.now(), p.Told))
+		}
 	}
-	return s
+	for _, p := range s.Persist {
+		if path := fleet.ParsePersist(p).Path; !said[path] {
+			row(s.Kept, path, "", "", "", "not yet")
+		}
+	}
+	if notes != nil {
+		row(s.Kept, "", "", "", "")
+	}
 }
 
-func (a *app) volumeChanged(v *api.VolumeState) string {
-	if v == nil {
+func keptSize(k fleet.KeptPath) string {
+	if k.Bytes < 0 {
 		return ""
 	}
-	return ago(a.now(), v.Changed)
+	return size(k.Bytes)
+}
+
+func day(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateOnly)
+}
+
+// stateNotes are what there is to say of a state as a whole.
+func stateNotes(now time.Time, s api.StateOf) []string {
+	out := []string{}
+	if s.Dir != "" && s.Dir != s.Node {
+		out = append(out, "in "+s.Dir)
+	}
+	if v := s.Volume; v != nil {
+		text := "volume " + used(v.Used, v.Size)
+		if v.Attached {
+			text += ", attached"
+		}
+		out = append(out, text)
+		if len(v.Snapshots) > 0 {
+			out = append(out, "snapshots "+snapshotText(v))
+		}
+	}
+	for _, o := range s.Orders {
+		if o.Kind == fleet.RemoveState {
+			out = append(out, "to be removed by the next node that boots and keeps its own there")
+			continue
+		}
+		out = append(out, "at its next boot: "+o.String())
+	}
+	if s.Last != nil && s.Last.Error != "" {
+		out = append(out, ago(now, s.Last.At)+" "+s.Last.Done())
+	}
+	return out
 }
 
 func snapshotText(v *api.VolumeState) string {
-	if v == nil {
-		return ""
-	}
 	var names []string
 	for _, s := range v.Snapshots {
 		names = append(names, s.Name)
@@ -90,37 +153,97 @@ func (a *app) stateSnapshot() *cobra.Command {
 }
 
 func (a *app) stateReset() *cobra.Command {
-	var snapshot string
+	var ch api.StateChange
 	c := &cobra.Command{
-		Use:               "reset NODE",
-		Short:             "Empty a node's volume, or make it what a snapshot is",
-		Long:              "Empty a node's volume, or make it what a snapshot is. The node must be off. Emptied, it begins with what its image has.",
+		Use:   "reset NODE",
+		Short: "Have a node begin anew with what its image has",
+		Long: `Have a node begin anew with what its image has, or with a snapshot of its volume.
+
+A volume is reset at once, and its node must be off. Everything else is reset by the node's next boot, before anything starts that would write to it; until then
+"pando node state cancel" takes it back. With --path that is so for volumes too.
+
+Of a deleted node (NODE.deleted-TIME) what it kept is removed: a volume at once, a directory on a network file system by the next node that boots and keeps its own
+state there.`,
+		Example: `  pando node state reset pc001
+  pando node state reset pc001 --path /var/lib/containers
+  pando node state reset pc001 --to before-update`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			if _, err := c.ResetState(ctx, args[0], api.StateChange{Snapshot: snapshot}); err != nil {
+			if ch.Snapshot != "" && len(ch.Paths) > 0 {
+				return usagef("--to %s --path %s: a snapshot is of the whole volume", ch.Snapshot, ch.Paths[0])
+			}
+			s, err := c.ResetState(ctx, args[0], ch)
+			if err != nil {
 				return err
 			}
-			a.printf("the state of %s is reset\n", args[0])
+			a.printOrders(s, "the state of "+args[0]+" is reset")
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&snapshot, "to", "", "snapshot that it becomes; none: it is emptied, with all its snapshots")
+	fl := c.Flags()
+	fl.StringVar(&ch.Snapshot, "to", "", "snapshot that a volume becomes; none: it is emptied, with all its snapshots")
+	fl.StringArrayVar(&ch.Paths, "path", nil, "only this directory or file that is kept; may be repeated")
+	fl.BoolVar(&ch.Forget, "forget", false, "of a deleted node: forget what it kept, and leave it where it is")
 	return c
 }
 
+// printOrders says what was done, or what the node's next boot does.
+func (a *app) printOrders(s api.StateOf, done string) {
+	if len(s.Orders) == 0 {
+		a.printf("%s\n", done)
+		return
+	}
+	o := s.Orders[len(s.Orders)-1]
+	switch {
+	case o.Kind == fleet.RemoveState:
+		a.printf("%s is removed by the next node that boots and keeps its state there\n", s.Node)
+	case s.On:
+		a.printf("%s is on. At its next boot: %s. Now: pando node reboot %s\n", s.Node, o, s.Node)
+	default:
+		a.printf("%s is off. At its next boot: %s\n", s.Node, o)
+	}
+}
+
 func (a *app) stateCopy() *cobra.Command {
-	return &cobra.Command{
-		Use:               "copy FROM TO",
-		Short:             "Make a node's volume a copy of another node's",
-		Long:              "Make the volume of TO a copy of what FROM has now. TO must be off; FROM may be on, and its writes wait meanwhile.",
+	var ch api.StateChange
+	c := &cobra.Command{
+		Use:   "copy FROM TO",
+		Short: "Make a node's state a copy of another node's",
+		Long: `Make the state of TO a copy of what FROM has.
+
+A volume is copied at once: TO must be off; FROM may be on, and its writes wait meanwhile. On a network file system TO copies it at its next boot, before anything
+starts; both must keep their state in the same place, and FROM must be off until then, unless --force has it copied as its files are at that time. The state of
+a deleted node (NODE.deleted-TIME) can be copied as well. What is on a disk is in its machine, and cannot.`,
+		Example:           `  pando node state copy pc001 pc002`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			if _, err := c.CopyState(ctx, args[1], api.StateChange{From: args[0]}); err != nil {
+			ch.From = args[0]
+			s, err := c.CopyState(ctx, args[1], ch)
+			if err != nil {
 				return err
 			}
-			a.printf("%s has the state of %s\n", args[1], args[0])
+			a.printOrders(s, args[1]+" has the state of "+args[0])
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&ch.Force, "force", false, "on a network file system: also while FROM is on")
+	return c
+}
+
+func (a *app) stateCancel() *cobra.Command {
+	return &cobra.Command{
+		Use:               "cancel NODE",
+		Short:             "Take back what a node's next boot would do to its state",
+		Long:              "Take back what a node's next boot would do to its state. A boot that has begun may do it all the same.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
+			if _, err := c.WithdrawState(ctx, args[0]); err != nil {
+				return err
+			}
+			a.printf("the next boot of %s leaves its state as it is\n", args[0])
 			return nil
 		}),
 	}

@@ -128,6 +128,8 @@ type NodeStatus struct {
 
 	Extensions     []fleet.Extension `json:"extensions,omitempty"`      // laid over /usr and /opt
 	ExtensionError string            `json:"extension_error,omitempty"` // why it has not those that it should have
+
+	State string `json:"state,omitempty"` // what it keeps and what it did about it, as its script says, when that has changed
 }
 
 // Fullness is how full the write layer is, by bytes or by files, whichever is worse.

@@ -29,9 +29,17 @@ type StateList struct {
 // StateOf is what a node keeps. A volume without a node is one of a node that was deleted.
 type StateOf struct {
 	Node    string       `json:"node"`
-	Kept    string       `json:"kept,omitempty"` // as the setting has it; "": the settings keep nothing
+	Kept    string       `json:"kept,omitempty"`  // as the setting has it; "": the settings keep nothing
+	Place   string       `json:"place,omitempty"` // that the setting names: one of Places when it has booted with it
 	Persist []string     `json:"persist,omitempty"`
 	Volume  *VolumeState `json:"volume,omitempty"` // nil: it has none
+
+	Dir     string             `json:"dir,omitempty"`    // name of its directory where several nodes have theirs
+	Deleted time.Time          `json:"deleted,omitzero"` // when the node was
+	Places  []fleet.StatePlace `json:"places,omitempty"` // where it keeps something, or did, as it said itself
+	Orders  []fleet.StateOrder `json:"orders,omitempty"` // what its next boot does
+	Last    *fleet.StateResult `json:"last,omitempty"`   // the order that ended last
+	On      bool               `json:"on,omitempty"`     // it runs; told of one node only
 }
 
 // VolumeState is a volume as the server has it.
@@ -53,6 +61,10 @@ type Snapshot struct {
 type StateChange struct {
 	Snapshot string `json:"snapshot,omitempty"` // name of the one that is made, or gone back to
 	From     string `json:"from,omitempty"`     // node whose state is copied
+
+	Paths  []string `json:"paths,omitempty"`  // that are reset; none: everything
+	Force  bool     `json:"force,omitempty"`  // copy from a node that is on
+	Forget bool     `json:"forget,omitempty"` // of the state of a deleted node: forget it, and leave it where it is
 }
 
 // State lists what the selected nodes keep.
@@ -66,12 +78,17 @@ func (c *Client) SnapshotState(ctx context.Context, node string, s StateChange) 
 	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/snapshot", s)
 }
 
-// ResetState makes a node's volume what a snapshot is, or empties it.
+// ResetState makes a node's volume what a snapshot is, or empties it. What is kept otherwise is reset by the next boot.
 func (c *Client) ResetState(ctx context.Context, node string, s StateChange) (StateOf, error) {
 	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/reset", s)
 }
 
-// CopyState makes a node's volume a copy of another node's.
+// CopyState makes a node's volume a copy of another node's. What is kept otherwise is copied by the next boot.
 func (c *Client) CopyState(ctx context.Context, node string, s StateChange) (StateOf, error) {
 	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/copy", s)
+}
+
+// WithdrawState takes back what a node's next boot would do to its state.
+func (c *Client) WithdrawState(ctx context.Context, node string) (StateOf, error) {
+	return ask[StateOf](ctx, c, "DELETE", "/v1/state/"+url.PathEscape(node)+"/orders", nil)
 }

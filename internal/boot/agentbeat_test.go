@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -83,6 +87,25 @@ func TestIdleAgentGivesSignsOfLife(t *testing.T) {
 		}
 		if len(gaps) < 3 {
 			t.Errorf("signs of life in step: %v", gaps)
+		}
+	})
+}
+
+// What a node keeps is told when it has changed, and not with every figure.
+func TestStateIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, got := listening(t)
+		var told []string
+		for _, text := range []string{"", "on\tdisk\tdisk\n", "on\tdisk\tdisk\n", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"} {
+			if err := os.WriteFile(filepath.Join(a.dir, fleet.StateReport), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a.sent = time.Time{} // figures are due
+			a.status(t.Context())
+			told = append(told, (*got)[len(*got)-1].Status.State)
+		}
+		if want := []string{"", "on\tdisk\tdisk\n", "", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
 		}
 	})
 }

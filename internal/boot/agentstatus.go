@@ -3,12 +3,16 @@ package boot
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,7 +41,11 @@ func (a *agent) status(ctx context.Context) {
 	case alive:
 		err = a.send(post, nil, nil)
 	case figures:
-		if err = a.send(post, nil, &s); err == nil {
+		said := s
+		if s.State == a.last.State {
+			said.State = ""
+		}
+		if err = a.send(post, nil, &said); err == nil {
 			a.last, a.sent = s, time.Now()
 		}
 	}
@@ -72,6 +80,7 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 	}
 	s.Extensions, s.ExtensionError = a.extensions.has()
 	upperSpace(a.root, &s)
+	s.State = readText(a.dir, fleet.StateReport, stateMost)
 	if a.booted.Load() && a.systemd == nil {
 		a.askSystemd(ctx)
 	}
@@ -79,6 +88,20 @@ func (a *agent) read(ctx context.Context) api.NodeStatus {
 		s.Fed = b.Fed
 	}
 	return s
+}
+
+// stateMost bounds what is told of the state; 64 paths take less than a third.
+const stateMost = 64 << 10
+
+// readText reads the beginning of a file, "" if there is none.
+func readText(dir, name string, most int64) string {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read is told
+	return string(b)
 }
 
 // askSystemd keeps systemd's account once it is whole, or asked for often enough.
@@ -99,7 +122,7 @@ func (a *agent) due(s api.NodeStatus) word {
 	spoke := a.spoke.Load()
 	switch {
 	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, s.Staged != a.last.Staged, s.ExtensionError != a.last.ExtensionError,
-		!slices.Equal(s.Extensions, a.last.Extensions), (s.Systemd == nil) != (a.last.Systemd == nil):
+		!slices.Equal(s.Extensions, a.last.Extensions), s.State != a.last.State, (s.Systemd == nil) != (a.last.Systemd == nil):
 		return figures
 	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
 		return figures

@@ -8,6 +8,7 @@ same() { cmp -s "$1" "$2" && [ "$(about "$1")" = "$(about "$2")" ]; }
 
 # keep NAME PATH: what is kept has its name when it is whole, and on the disk.
 keep() {
+	[ -e "$base/$1" ] || date +%s >"$base/+pando/since/$1"
 	rm -f "$base/.new+$1"
 	cp -p "$2" "$base/.new+$1" && sync "$base/.new+$1" && mv -f "$base/.new+$1" "$base/$1" && sync "$base"
 }

@@ -16,7 +16,7 @@ func TestSingleFile(t *testing.T) {
 	path, kept := filepath.Join(root, "etc/app.conf"), filepath.Join(base, "app")
 	shell := func(script string) {
 		t.Helper()
-		if out, err := exec.Command("sh", "-c", "base="+base+"\nlist="+list+"\nsay() { :; }\nfail() { echo \"$@\"; exit 1; }\n"+script).CombinedOutput(); err != nil {
+		if out, err := exec.Command("sh", "-c", "base="+base+"\nlist="+list+"\nsay() { :; }\nsince() { date +%s >$base/+pando/since/$1; }\nfail() { echo \"$@\"; exit 1; }\n"+script).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -43,10 +43,16 @@ func TestSingleFile(t *testing.T) {
 		shell(stateScript[strings.Index(stateScript, "\ncopy() {"):] + "\n" + how + " " + path + " app")
 		shell(keptScript)
 	}
+	if err := os.MkdirAll(filepath.Join(base, "+pando/since"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	write(filepath.Join(base, ".new+app"), "half", 0o600) // as a power cut leaves it
 	write(path, "of the image", 0o640)
 	boot("seed")
 	want(kept, "of the image", 0o640)
+	if _, err := os.Stat(filepath.Join(base, "+pando/since/app")); err != nil {
+		t.Error(err)
+	}
 
 	write(path+".new", "of the node", 0o600)
 	if err := os.Rename(path+".new", path); err != nil {

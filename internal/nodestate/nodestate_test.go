@@ -95,7 +95,7 @@ func TestSeed(t *testing.T) {
 	run := func() {
 		t.Helper()
 		seed := stateScript[strings.Index(stateScript, "\ncopy() {"):]
-		c := exec.Command("sh", "-c", "base="+base+"\nsay() { :; }\nfail() { exit 1; }\n"+seed+"\nseed "+image+" var+log; seed "+dir+"/none none")
+		c := exec.Command("sh", "-c", "base="+base+"\nsay() { :; }\nsince() { :; }\nfail() { exit 1; }\n"+seed+"\nseed "+image+" var+log; seed "+dir+"/none none")
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

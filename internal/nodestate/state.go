@@ -1,8 +1,10 @@
 package nodestate
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pando/internal/fleet"
@@ -11,7 +13,9 @@ import (
 // Input is all that the files depend on.
 type Input struct {
 	Node    string
+	Dir     string // of this node where several have theirs; "": it is called as the node
 	Keeping fleet.Keeping
+	Orders  []fleet.StateOrder // that this boot does
 }
 
 // stateDir is where what state is kept on is mounted.
@@ -63,8 +67,8 @@ func stateFiles(in Input) []fleet.File {
 	if st.Kind == fleet.StateDirectory {
 		base = st.What
 	}
-	if st.Kind != fleet.StateDisk && st.Kind != fleet.StateVolume { // which are of one node anyway
-		base += "/" + in.Node
+	if st.Shared() {
+		base += "/" + cmp.Or(in.Dir, in.Node)
 	}
 	files := []fleet.File{
 		file(ownDir+"state.sh", script(in, st, base)),
@@ -78,7 +82,7 @@ func stateFiles(in Input) []fleet.File {
 			files = append(files, wanted(unitName(k.Path, ".mount"), "local-fs.target", bind(base+"/"+KeptName(k.Path), k.Path))...)
 		}
 	}
-	return append(files, keptFiles(base)...)
+	return slices.Concat(files, reportFiles(in, base), keptFiles(base))
 }
 
 // KeptName is the name of a directory or file where it is kept: /var/log is var+log. A '+' cannot be part of the directory's.
@@ -92,6 +96,8 @@ func script(in Input, st fleet.State, base string) string {
 	set("dir", stateDir)
 	set("base", base)
 	set("list", keptList)
+	set("told", toldFile)
+	set("report", ownDir+"state-report.sh")
 	switch st.Kind {
 	case fleet.StateNetwork:
 		m := fleet.Mount{What: st.What, Where: stateDir, Type: st.FileSystem, Options: st.Options}
@@ -114,7 +120,7 @@ func script(in Input, st fleet.State, base string) string {
 		set("type", st.FileSystem)
 		set("options", "noatime")
 	}
-	b.WriteString(stateScript)
+	b.WriteString(stateScript + ordersScript + orderCalls(in.Orders))
 	for _, k := range in.Keeping.Kept() {
 		how := "seed"
 		if k.File {

@@ -97,6 +97,7 @@ seed() {
 		fi
 		sync -f "$base"
 		mv "$base/.new+$2" "$base/$2" || fail "$base/$2: cannot be made"
+		since "$2"
 		sync -f "$base"
 		say "$1 is kept from now on"
 	fi
@@ -112,8 +113,10 @@ single() {
 	printf '%s\t%s\n' "$2" "$1" >>"$list"
 }
 
-# watch: from now on, what changes in files is kept.
+# watch: from now on, what changes in files is kept, and the server is told what there is.
 watch() {
+	/bin/sh "$report" || say "what is kept cannot be told"
+	systemctl --no-block start pando-state-report.service pando-state-report.timer
 	[ -e "$list" ] || return 0
 	while IFS='	' read -r _ path; do
 		systemctl --no-block start "pando-kept@$(systemd-escape -p "$path").path"

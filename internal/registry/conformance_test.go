@@ -17,7 +17,7 @@ import (
 func conformance(t *testing.T, open func(t *testing.T) *Registry) {
 	for name, test := range map[string]func(*testing.T, *Registry){
 		"nodes": testNodes, "node conflicts": testNodeConflicts, "rename": testRename, "discovered": testDiscovered,
-		"groups": testGroups, "classes": testClasses, "power": testPower, "config files": testConfigFiles, "secrets": testSecrets, "hardware": testHardware, "images": testImages, "leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
+		"groups": testGroups, "classes": testClasses, "power": testPower, "state records": testStateRecords, "config files": testConfigFiles, "secrets": testSecrets, "hardware": testHardware, "images": testImages, "leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
 		"sessions": testSessions, "tokens": testTokens, "policy": testPolicy, "undo": testUndo, "events": testEvents,
 		"follow": testFollow, "progress": testProgress, "events of one boot": testEventsPerBoot,
 		"rollouts": testRollouts,

@@ -177,7 +177,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		if _, err := t.exec(`UPDATE OR REPLACE rollout_nodes SET node = ? WHERE node = ?`, n.Name, name); err != nil {
 			return fmt.Errorf("rename node %s: %w", name, err)
 		}
-		if err := t.renamePower(name, n.Name); err != nil {
+		if err := errors.Join(t.renamePower(name, n.Name), t.renameState(name, n.Name)); err != nil {
 			return err
 		}
 	}

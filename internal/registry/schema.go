@@ -13,7 +13,7 @@ type schema struct {
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
 	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13, mainStep14, mainStep15, mainStep16},
+	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13, mainStep14, mainStep15, mainStep16, mainStep17},
 }
 
 var eventsSchema = schema{
@@ -173,6 +173,14 @@ CREATE UNIQUE INDEX users_subject ON users (issuer, subject) WHERE issuer != '';
 
 const mainStep16 = `
 ALTER TABLE tokens ADD COLUMN reach TEXT NOT NULL DEFAULT '';
+`
+
+const mainStep17 = `
+CREATE TABLE state_records (
+	node TEXT PRIMARY KEY, dir TEXT NOT NULL, deleted INTEGER NOT NULL, body TEXT NOT NULL
+) STRICT;
+CREATE INDEX state_records_dir ON state_records (dir);
+CREATE INDEX state_records_deleted ON state_records (deleted) WHERE deleted != 0;
 `
 
 const eventsStep1 = `

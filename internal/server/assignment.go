@@ -11,7 +11,6 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/nodestate"
 	"pando/internal/registry"
 )
 
@@ -28,6 +27,10 @@ func (s *Server) assign(ctx context.Context, b registry.Boot, n nodeConfig, set 
 	if err != nil {
 		return nil, nil, err
 	}
+	state, err := s.stateFiles(ctx, b, node, group)
+	if err != nil {
+		return nil, nil, err
+	}
 	problems := slices.Clone(set.problems)
 	for _, l := range lacks {
 		problems = append(problems, l.Error())
@@ -36,7 +39,7 @@ func (s *Server) assign(ctx context.Context, b registry.Boot, n nodeConfig, set 
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    slices.Concat(public, s.watchFiles(at), sends, nodestate.Files(nodestate.Input{Node: node.Name, Keeping: group.Keeping})),
+		Files:    slices.Concat(public, s.watchFiles(at), sends, state),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.WriteLayerText(), RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),

@@ -25,7 +25,7 @@ func setConfig(t *testing.T, c *api.Client, of, path, content string) api.Config
 }
 
 // assigned is what a hello was answered.
-func assigned(t *testing.T, resp api.HelloResponse) fleet.Assignment {
+func assigned(t testing.TB, resp api.HelloResponse) fleet.Assignment {
 	t.Helper()
 	var a fleet.Assignment
 	if err := json.Unmarshal(resp.Assignment, &a); err != nil {

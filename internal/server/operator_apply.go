@@ -73,8 +73,9 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var out api.Applied
+	at := o.now()
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		a := application{o: o, tx: tx, req: req, steps: []api.ApplyStep{}}
+		a := application{o: o, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
 		if err := a.run(); err != nil {
 			return err
 		}
@@ -84,6 +85,13 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 		}
 		return orDryRun(req.DryRun)
 	})
+	if err == nil && !req.DryRun {
+		for _, s := range out.Steps {
+			if s.Kind == "node" && s.Action == api.Deletes {
+				o.retireVolume(r.Context(), s.Name, at)
+			}
+		}
+	}
 	return out, err
 }
 
@@ -100,6 +108,7 @@ func planName(steps []api.ApplyStep) string {
 type application struct {
 	o     *operator
 	tx    *registry.Tx
+	at    time.Time
 	req   api.Apply
 	steps []api.ApplyStep
 }

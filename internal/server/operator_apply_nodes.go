@@ -147,7 +147,7 @@ func (a *application) pruneNodes(all []fleet.Node) error {
 			continue
 		}
 		a.step("node", n.Name, api.Deletes, nil)
-		if err := retire(a.tx, n); err != nil {
+		if err := retire(a.tx, n, a.at); err != nil {
 			return about("node", n.Name, err)
 		}
 	}

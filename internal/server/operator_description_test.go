@@ -109,7 +109,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{}, api.ScrapeTarget{}, api.Fault{},
 		api.PowerDo{}, api.PowerDone{}, api.PowerView{}, api.PowerList{}, api.PowerPassword{},
 		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
-		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
+		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, fleet.StatePlace{}, fleet.KeptPath{}, fleet.StateOrder{}, fleet.StateResult{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Logs{}, api.Status{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -208,16 +209,19 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 			}
 		}
 		for i := range nodes {
+			if req.Name != nil { // what it keeps does not depend on its name
+				if err := knowState(tx, nodes[i]); err != nil {
+					return nil, err
+				}
+			}
 			if err := applyNodeSet(&nodes[i], req); err != nil {
 				return nil, err
 			}
 		}
 		return nodes, nil
 	})
-	if err == nil && req.Name != nil && !req.DryRun && o.journals != nil {
-		if e := o.journals.Rename(was, *req.Name); e != nil {
-			o.log.Error("journals of a node that was renamed", "err", e)
-		}
+	if err == nil && req.Name != nil && !req.DryRun && was != *req.Name {
+		o.renamed(r.Context(), was, *req.Name)
 	}
 	return out, err
 }
@@ -273,7 +277,7 @@ func orDryRun(dryRun bool) error {
 }
 
 func (o *operator) deleteNodes(r *http.Request) (any, error) {
-	q := r.URL.Query()
+	q, at := r.URL.Query(), o.now()
 	dryRun := q.Get("dry_run") == "true"
 	var out api.Changes
 	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -283,7 +287,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 			return err
 		}
 		for _, n := range nodes {
-			if err := retire(tx, n); err != nil {
+			if err := retire(tx, n, at); err != nil {
 				return err
 			}
 			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: []string{"deleted"}})
@@ -292,14 +296,17 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	})
 	if err == nil && !dryRun {
 		for _, n := range out.Nodes {
-			o.retireVolume(r.Context(), n.Node)
+			o.retireVolume(r.Context(), n.Node, at)
 		}
 	}
 	return out, err
 }
 
-// retire forgets a node: its name, MACs and addresses are free then.
-func retire(tx *registry.Tx, n fleet.Node) error {
+// retire forgets a node: its name, MACs and addresses are free then. What it keeps is not inherited by the next node of that name.
+func retire(tx *registry.Tx, n fleet.Node, at time.Time) error {
+	if err := cmp.Or(knowState(tx, n), tx.RetireState(n.Name, at)); err != nil {
+		return err
+	}
 	for _, m := range n.MACs {
 		if err := tx.DeleteLeasesOf(m, netip.Addr{}); err != nil {
 			return err

@@ -43,6 +43,7 @@ var (
 		"GET /v1/events", "GET /v1/events/stream",
 		"GET /v1/config", "GET /v1/config/file", "PUT /v1/config", "DELETE /v1/config",
 		"GET /v1/state", "POST /v1/state/{name}/snapshot", "POST /v1/state/{name}/reset", "POST /v1/state/{name}/copy",
+		"DELETE /v1/state/{name}/orders",
 	}
 	reachesSite = []string{
 		"POST /v1/groups", "DELETE /v1/groups/{name}", // a token is for groups that there are

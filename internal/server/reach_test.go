@@ -187,6 +187,7 @@ var attempts = map[string][]string{
 	"POST /v1/state/{name}/snapshot": {`{"snapshot":"a"}`},
 	"POST /v1/state/{name}/reset":    {`{}`},
 	"POST /v1/state/{name}/copy":     {`{"from":"own"}`},
+	"DELETE /v1/state/{name}/orders": {""},
 }
 
 // TestTokenOfOneGroup tries to get out of its group by every route: whatever it is answered, the other group is not in it, and is afterwards

@@ -221,10 +221,10 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if err := s.warnOfFullness(ctx, b, st); err != nil {
 		return err
 	}
-	if err := s.keepFeeding(ctx, b, st.Fed); err != nil {
+	if err := errors.Join(s.keepFeeding(ctx, b, st.Fed), s.keepState(ctx, b, st.State)); err != nil {
 		return err
 	}
-	st.Fed = nil // it is kept longer than the status
+	st.Fed, st.State = nil, "" // they are kept longer than the status
 	body, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("encode status of %s: %w", b.Node, err)

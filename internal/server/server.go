@@ -52,6 +52,7 @@ type Server struct {
 	tickets     tickets
 	volumes     *volume.Dir
 	levels      levels
+	told        told
 	recordings  *recordings
 	rollouts    *rollouts
 	methods     *methods

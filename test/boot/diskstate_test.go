@@ -10,7 +10,7 @@ import (
 )
 
 // What a node keeps on a disk of its own is there after a power cut in the middle of writing, in another image too. A single file is kept as soon as it
-// has changed, however a program replaces it, and once more when the node is switched off.
+// has changed, however a program replaces it, and once more when the node is switched off. It is reset in part, and as a whole.
 func TestRealBootKeepsStateOnADisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -42,9 +42,19 @@ func TestRealBootKeepsStateOnADisk(t *testing.T) {
 	s.run(g, "systemctl stop 'pando-kept@*.path'; echo last > /etc/app.lic; sleep 3; ! grep last /run/pando/state/etc+app.lic")
 	s.powerOff(m)
 
+	s.reset(n, api.StateChange{Paths: []string{"/srv/data"}}, false)
 	m, g = s.stateBoot(n)
-	if got := strings.TrimSpace(s.run(g, look)); got != "synced\nlast\nmine\n600" {
-		t.Errorf("after it was switched off:\n%s", got)
+	if got := strings.TrimSpace(s.run(g, "ls /srv/data;"+look)); got != "last\nmine\n600" {
+		t.Errorf("after it was switched off, and a directory reset:\n%s", got)
 	}
+	s.keptSizes(n, m, "/srv/data", "/etc/issue", "/etc/app.lic")
+	s.reset(n, api.StateChange{}, true)
+	s.cut(m)
+
+	m, g = s.stateBoot(n)
+	if got := strings.TrimSpace(s.run(g, "ls -A /srv/data; test ! -e /etc/app.lic && cat /etc/issue")); !strings.HasPrefix(got, "Debian") {
+		t.Errorf("after a reset of everything:\n%s", got)
+	}
+	s.healthy(g)
 	s.powerOff(m)
 }

@@ -3,8 +3,10 @@ package boot
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -13,7 +15,8 @@ import (
 )
 
 // What a node keeps on an NFS server is there after a power cut, in another image too; what it does not declare is gone. Owner and
-// mode come from the image, where it has the directory. A server that is away holds up who writes, and nothing is lost.
+// mode come from the image, where it has the directory. A server that is away holds up who writes, and nothing is lost. What is kept is listed, reset, copied to
+// another node, and removed when its node is deleted.
 func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -55,7 +58,79 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 		t.Errorf("after a power cut, with another image:\n%s", got)
 	}
 	s.healthy(g)
+	s.keptSizes(n, m, "/var/log", "/srv/data", "/var/lib/private")
+	s.reset(n, api.StateChange{}, true)
 	s.powerOff(m)
+	s.resetAndCopied(n, filepath.Join(export, "state"))
+}
+
+// resetAndCopied boots a node whose state is to be reset, and another one that is to have a copy of it. When the first is deleted, the second removes what it left.
+func (s *site) resetAndCopied(n node, export string) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	m, g := s.stateBoot(n)
+	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was reset" })
+	if got := strings.TrimSpace(s.run(g, "ls /srv/data /var/log/mine 2>/dev/null; stat -c %a /var/lib/private; echo copied > /srv/data/new; chmod 604 /srv/data/new; sync")); got != "/srv/data:\n700" {
+		s.t.Errorf("after a reset:\n%s", got)
+	}
+	s.healthy(g)
+	s.powerOff(m)
+
+	other := node{name: "pc006", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 6}, firmware: testkit.BIOS, group: trixie}
+	s.announce(other)
+	if out, err := s.API.CopyState(ctx, other.name, api.StateChange{From: n.name}); err != nil || len(out.Orders) != 1 || out.On {
+		s.t.Fatalf("copy: %+v, %v", out, err)
+	}
+	m, g = s.stateBoot(other)
+	if got := strings.TrimSpace(s.run(g, "stat -c '%a %u' /srv/data/new; cat /srv/data/new")); got != "604 0\ncopied" {
+		s.t.Errorf("after a copy:\n%s", got)
+	}
+	s.healthy(g)
+	s.powerOff(m)
+
+	if _, err := s.API.DeleteNodes(ctx, n.name, false); err != nil {
+		s.t.Fatal(err)
+	}
+	list, err := s.API.State(ctx, "")
+	left := slices.IndexFunc(list, func(x api.StateOf) bool { return !x.Deleted.IsZero() && x.Dir == n.name })
+	if err != nil || left < 0 {
+		s.t.Fatalf("what %s left: %+v, %v", n.name, list, err)
+	}
+	if _, err := s.API.ResetState(ctx, list[left].Node, api.StateChange{}); err != nil {
+		s.t.Fatal(err)
+	}
+	m, _ = s.stateBoot(other)
+	s.waitEventFor(other.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the state of "+list[left].Node+" was removed" })
+	if got, err := os.ReadDir(export); err != nil || len(got) != 1 || got[0].Name() != other.name {
+		s.t.Errorf("on the server: %v, %v", got, err)
+	}
+	s.powerOff(m)
+}
+
+// keptSizes waits until a node that has booted says how much it keeps.
+func (s *site) keptSizes(n node, m *testkit.Machine, paths ...string) {
+	s.t.Helper()
+	var last []api.StateOf
+	s.wait(n.name, stepTimeout, m, func(api.Node) bool {
+		last, _ = s.API.State(s.t.Context(), n.name)
+		if len(last) != 1 || len(last[0].Places) != 1 {
+			return false
+		}
+		for _, p := range paths {
+			if !slices.ContainsFunc(last[0].Places[0].Paths, func(k fleet.KeptPath) bool { return k.Path == p && k.Bytes > 0 && time.Since(k.Since) < time.Hour }) {
+				return false
+			}
+		}
+		return len(last[0].Places[0].Paths) == len(paths)
+	})
+}
+
+// reset orders a reset of what a node keeps, which its next boot does.
+func (s *site) reset(n node, change api.StateChange, on bool) {
+	s.t.Helper()
+	if out, err := s.API.ResetState(s.t.Context(), n.name, change); err != nil || len(out.Orders) != 1 || out.On != on {
+		s.t.Fatalf("reset: %+v, %v", out, err)
+	}
 }
 
 // stateBoot boots a node and logs in when its state is in place and it is up.

@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"strings"
+	"time"
+)
+
+// StateRecord is what the server knows of what a node keeps, also of a node that was deleted.
+type StateRecord struct {
+	Node    string       `json:"node"`             // or NODE.deleted-TIME
+	Dir     string       `json:"dir,omitempty"`    // name of its directory where several nodes have theirs
+	Deleted time.Time    `json:"deleted,omitzero"` // when the node was
+	Places  []StatePlace `json:"places,omitempty"` // where it keeps something, or did
+	Orders  []StateOrder `json:"orders,omitempty"` // what is to be done at its next boot
+	Last    *StateResult `json:"last,omitempty"`   // the order that ended last
+}
+
+// StatePlace is what a node said that it keeps in one place.
+type StatePlace struct {
+	Place string     `json:"place"` // the same for all nodes that find each other's state there
+	On    string     `json:"on"`    // as the setting has it
+	Paths []KeptPath `json:"paths,omitempty"`
+	Told  time.Time  `json:"told"`
+	Boot  BootID     `json:"boot,omitempty"` // by which
+}
+
+// Shared tells whether nodes have a directory each there: a disk and a volume are of one node.
+func (p StatePlace) Shared() bool {
+	return p.Place != string(StateDisk) && p.Place != string(StateVolume)
+}
+
+// KeptPath is a directory or file that is kept.
+type KeptPath struct {
+	Path  string    `json:"path"`
+	Since time.Time `json:"since,omitzero"` // zero: since before that was written down
+	Bytes int64     `json:"bytes"`          // on the disk; -1: not measured yet
+}
+
+// StateOrderKind is what is to be done to a state.
+type StateOrderKind string
+
+// The kinds of orders.
+const (
+	ResetState  StateOrderKind = "reset"  // begin anew with what the image has
+	CopyState   StateOrderKind = "copy"   // become what another node has
+	RemoveState StateOrderKind = "remove" // of a node that was deleted, by any node that keeps its own in the same place
+)
+
+// StateOrder is something that a node's next boot does to its state, before anything starts, and once.
+type StateOrder struct {
+	ID      string         `json:"id"`
+	Kind    StateOrderKind `json:"kind"`
+	Place   string         `json:"place"`              // where: a node that keeps its state elsewhere by then does nothing
+	Paths   []string       `json:"paths,omitempty"`    // of a reset; none: everything
+	From    string         `json:"from,omitempty"`     // node of a copy
+	FromDir string         `json:"from_dir,omitempty"` // its directory
+	Force   bool           `json:"force,omitempty"`    // copy while that node is on
+	Asked   time.Time      `json:"asked"`
+	Who     string         `json:"who,omitempty"`
+}
+
+// StateResult is how an order ended.
+type StateResult struct {
+	StateOrder
+	At    time.Time `json:"at"`
+	Error string    `json:"error,omitempty"` // why it was not done
+}
+
+// StateReport is the file below the run directory in which a node finds what it keeps, for its server.
+const StateReport = "state-report"
+
+// String is the order in words.
+func (o StateOrder) String() string {
+	switch {
+	case o.Kind == CopyState:
+		return "copy of " + o.From
+	case len(o.Paths) > 0:
+		return string(o.Kind) + " of " + strings.Join(o.Paths, " ")
+	}
+	return string(o.Kind)
+}
+
+// In returns what is known of one place.
+func (r *StateRecord) In(place string) *StatePlace {
+	for i := range r.Places {
+		if r.Places[i].Place == place {
+			return &r.Places[i]
+		}
+	}
+	return nil
+}
+
+// Shared tells whether nodes that keep their state so have a directory each in one place.
+func (s State) Shared() bool { return s.Kind == StateNetwork || s.Kind == StateDirectory }
+
+// Done says how an order ended.
+func (r StateResult) Done() string {
+	switch {
+	case r.Error != "":
+		return "not done, the " + r.String() + " of node state: " + r.Error
+	case r.Kind == CopyState:
+		return "the node's state was made a copy of that of " + r.From
+	case r.Kind == RemoveState:
+		return "the state of " + r.From + " was removed"
+	case len(r.Paths) > 0:
+		return strings.Join(r.Paths, " ") + " of the node's state: reset"
+	}
+	return "the node's state was reset"
+}

@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+const recordColumns = `SELECT node, dir, deleted, body FROM state_records`
+
+func scanRecord(s scanner) (r fleet.StateRecord, err error) {
+	var node, dir, body string
+	var deleted int64
+	if err := s.Scan(&node, &dir, &deleted, &body); err != nil {
+		return r, err
+	}
+	err = unpack(body, &r)
+	r.Node, r.Dir, r.Deleted = node, dir, unstamp(deleted)
+	return r, err
+}
+
+// StateRecords returns what is known of the state of all nodes, by name. Those of deleted nodes are nobody's: they are missing for who is for some groups.
+func (t *Tx) StateRecords() (map[string]fleet.StateRecord, error) {
+	clause, arg := t.limitNodes("node")
+	all, err := list(t, scanRecord, recordColumns+` WHERE true`+clause, arg)
+	if err != nil {
+		return nil, fmt.Errorf("list what nodes keep: %w", err)
+	}
+	out := make(map[string]fleet.StateRecord, len(all))
+	for _, r := range all {
+		out[r.Node] = r
+	}
+	return out, nil
+}
+
+// DeletedStates returns what is known of the state of deleted nodes.
+func (t *Tx) DeletedStates() ([]fleet.StateRecord, error) {
+	all, err := list(t, scanRecord, recordColumns+` WHERE deleted != 0 ORDER BY node`)
+	if err != nil {
+		return nil, fmt.Errorf("list what deleted nodes keep: %w", err)
+	}
+	return all, nil
+}
+
+// StateRecord returns what is known of the state of a node, or of one that was deleted; ErrNotFound when nothing is.
+func (t *Tx) StateRecord(node string) (fleet.StateRecord, error) {
+	return one(t.row(recordColumns+` WHERE node = ?`, node), scanRecord, "state of", node)
+}
+
+// PutStateRecord replaces what is known.
+func (t *Tx) PutStateRecord(r fleet.StateRecord) error {
+	_, err := t.exec(`INSERT OR REPLACE INTO state_records (node, dir, deleted, body) VALUES (?, ?, ?, ?)`, r.Node, r.Dir, stamp(r.Deleted), pack(r, false))
+	if err != nil {
+		return fmt.Errorf("note what %s keeps: %w", r.Node, err)
+	}
+	return nil
+}
+
+// GiveStateDir returns what is known of a node's state, with the name of its directory. A node that has none yet gets its own name, or, while the state of a node that
+// was called so before is there, that with a number: it inherits nothing.
+func (t *Tx) GiveStateDir(node string) (fleet.StateRecord, error) {
+	r, err := t.StateRecord(node)
+	if err != nil && !errors.Is(err, ErrNotFound) || r.Dir != "" {
+		return r, err
+	}
+	r.Node = node
+	for n := 1; ; n++ {
+		if r.Dir = node; n > 1 {
+			r.Dir = fmt.Sprintf("%s+%d", node, n)
+		}
+		var takers int
+		if err := t.row(`SELECT count(*) FROM state_records WHERE dir = ?`, r.Dir).Scan(&takers); err != nil {
+			return r, fmt.Errorf("look for a directory for the state of %s: %w", node, err)
+		}
+		if takers == 0 {
+			return r, t.PutStateRecord(r)
+		}
+	}
+}
+
+// RetireState keeps what is known of the state of a node that is deleted, under a name that no node gets.
+func (t *Tx) RetireState(node string, at time.Time) error {
+	r, err := t.StateRecord(node)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.ForgetState(node); err != nil {
+		return err
+	}
+	r.Node, r.Deleted, r.Orders = DeletedName(node, at), at, nil
+	return t.PutStateRecord(r)
+}
+
+// DeletedName is what the state of a deleted node goes by.
+func DeletedName(node string, at time.Time) string {
+	return fmt.Sprintf("%s.deleted-%d", node, at.Unix())
+}
+
+// ForgetState forgets what is known of a state. Where it is, it stays.
+func (t *Tx) ForgetState(node string) error {
+	if _, err := t.exec(`DELETE FROM state_records WHERE node = ?`, node); err != nil {
+		return fmt.Errorf("forget what %s keeps: %w", node, err)
+	}
+	return nil
+}
+
+func (t *Tx) renameState(was, is string) error {
+	if _, err := t.exec(`UPDATE OR REPLACE state_records SET node = ? WHERE node = ?`, is, was); err != nil {
+		return fmt.Errorf("rename node %s: %w", was, err)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/nodestate"
+	"pando/internal/registry"
+	"pando/internal/trace"
+	"pando/internal/volume"
+)
+
+// keeps is where a node keeps its state by its settings, or kept it before it was deleted.
+type keeps struct {
+	node  string
+	gone  bool // it was deleted, and its state on file systems and disks is on record
+	k     fleet.Keeping
+	st    fleet.State
+	place string // "": it keeps nothing
+	on    bool   // it runs
+}
+
+// statesOf looks up where a node keeps its state. One that nobody knows keeps nothing: there may be a volume of its name.
+func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err error) {
+	out.node = node
+	err = o.reg.View(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(node)
+		if errors.Is(err, registry.ErrNotFound) {
+			r, err := tx.StateRecord(node)
+			out.gone = err == nil && !r.Deleted.IsZero()
+			if errors.Is(err, registry.ErrNotFound) {
+				err = nil
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		g, err := tx.Group(n.Group)
+		if err != nil {
+			return err
+		}
+		out.k = n.Overrides.Of(g).Keeping
+		out.place = nodestate.Place(out.k)
+		if out.st, err = fleet.ParseState(out.k.StateText()); err != nil {
+			return err
+		}
+		out.on, err = o.isOn(ctx, tx, n)
+		return err
+	})
+	return out, err
+}
+
+// isOn tells whether a node runs, or is about to.
+func (o *operator) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
+	views, err := o.nodeViews(ctx, tx, []fleet.Node{n})
+	return err == nil && o.runs(views[0]), err
+}
+
+func (o *operator) runs(n api.Node) bool {
+	return n.Boot != nil && n.Boot.State != trace.Down && o.now().Sub(n.Seen) <= heardWithin
+}
+
+// order puts an order on record. One about everything makes those before it void.
+func (o *operator) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
+	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, o.now(), asking(ctx).String()
+	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+		r, err := keptIn(tx, of.node, of.k)
+		if err != nil {
+			return err
+		}
+		if len(x.Paths) == 0 {
+			r.Orders = nil
+		}
+		if len(r.Orders) >= maxOrders {
+			return api.NewError(api.Conflict, fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), of.node), "reboot it, or withdraw them: pando node state cancel "+of.node)
+		}
+		r.Orders = append(r.Orders, x)
+		return tx.PutStateRecord(r)
+	})
+}
+
+// voidOrders forgets what was to be done to a state that is another one now.
+func (o *operator) voidOrders(ctx context.Context, node string) error {
+	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(node)
+		if errors.Is(err, registry.ErrNotFound) || err == nil && len(r.Orders) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.Orders = nil
+		return tx.PutStateRecord(r)
+	})
+}
+
+// maxOrders bounds what is to be done to a state at one boot.
+const maxOrders = 16
+
+// orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.
+func (o *operator) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
+	for _, p := range req.Paths {
+		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) && !o.keptBefore(ctx, of, p) {
+			return refused(fmt.Sprintf("node %s does not keep %s", of.node, p), "`pando node state list "+of.node+"` shows what it keeps; below a kept directory remove files on the node")
+		}
+	}
+	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
+}
+
+// keptBefore tells whether a path is kept that is not declared any more.
+func (o *operator) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
+	err := o.reg.View(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(of.node)
+		if p := r.In(of.place); err == nil && p != nil {
+			is = slices.ContainsFunc(p.Paths, func(k fleet.KeptPath) bool { return k.Path == path })
+		}
+		return err
+	})
+	return err == nil && is
+}
+
+// orderCopy has the next boot of a node take over a copy of what another node keeps in the same place.
+func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
+	if of.st.Kind == fleet.StateDisk {
+		return api.NewError(api.Conflict, fmt.Sprintf("node %s keeps its state on a disk of its own, which only the node itself can read and write", of.node),
+			"copy files from node to node, with rsync; what is kept on a volume or a network file system is copied by this command")
+	}
+	if req.From == of.node {
+		return refused("node "+of.node+" has its own state already", "")
+	}
+	from, err := o.statesOf(ctx, req.From)
+	if err != nil {
+		return err
+	}
+	var r fleet.StateRecord
+	err = o.reg.View(ctx, func(tx *registry.Tx) (err error) {
+		r, err = tx.StateRecord(req.From)
+		return err
+	})
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	if p := r.In(of.place); p == nil || p.Told.IsZero() {
+		return api.NewError(api.Conflict, fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()),
+			"a node copies what it finds beside its own state: both need the same --state-on, and "+req.From+" a boot with it")
+	}
+	if from.on && !req.Force {
+		return api.NewError(api.Conflict, fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
+			"switch it off until "+of.node+" has booted; --force copies it as it is")
+	}
+	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
+}
+
+// removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots next.
+func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChange) error {
+	if len(req.Paths) > 0 {
+		return refused("the state of a deleted node is removed as a whole", "leave out --path")
+	}
+	if err := o.volumes.Reset(ctx, of.node); err != nil && !errors.Is(err, volume.ErrNone) {
+		return err
+	}
+	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(of.node)
+		if err != nil {
+			return err
+		}
+		r.Orders = nil
+		for _, p := range r.Places {
+			if p.Shared() && r.Dir != "" && !req.Forget {
+				r.Orders = append(r.Orders, fleet.StateOrder{ID: rand.Text(), Kind: fleet.RemoveState, Place: p.Place, From: of.node, FromDir: r.Dir, Asked: o.now(), Who: asking(ctx).String()})
+			}
+		}
+		if len(r.Orders) == 0 { // disks are with their machines, and volumes are gone
+			return tx.ForgetState(of.node)
+		}
+		return tx.PutStateRecord(r)
+	})
+}

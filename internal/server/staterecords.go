@@ -1,0 +1,288 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/nodestate"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// stateFiles are the files by which a boot has its node state in place, with what is to be done to it before.
+func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
+	in := nodestate.Input{Node: n.Name, Keeping: g.Keeping}
+	place := nodestate.Place(g.Keeping)
+	if place == "" {
+		return nodestate.Files(in), nil
+	}
+	r, gone, err := s.stateRecord(ctx, n.Name, g.Keeping, place)
+	if err != nil {
+		return nil, err
+	}
+	in.Dir = r.Dir
+	for _, o := range r.Orders {
+		if o.Place == place && !s.waitsFor(ctx, b, n, o) {
+			in.Orders = append(in.Orders, o)
+		}
+	}
+	for _, r := range gone {
+		for _, o := range r.Orders {
+			if o.Place == place {
+				in.Orders = append(in.Orders, o)
+			}
+		}
+	}
+	return nodestate.Files(in), nil
+}
+
+// stateRecord returns what is known of a node's state, and of that of deleted nodes. Where a node keeps its state is on record before it does.
+func (s *Server) stateRecord(ctx context.Context, node string, k fleet.Keeping, place string) (r fleet.StateRecord, gone []fleet.StateRecord, err error) {
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		var e error
+		r, err = tx.StateRecord(node)
+		gone, e = tx.DeletedStates()
+		if errors.Is(err, registry.ErrNotFound) {
+			err = nil
+		}
+		return errors.Join(err, e)
+	})
+	if err != nil || r.In(place) != nil {
+		return r, gone, err
+	}
+	err = s.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+		r, err = keptIn(tx, node, k)
+		return err
+	})
+	return r, gone, err
+}
+
+// keptIn puts on record where a node keeps its state.
+func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, error) {
+	st, err := fleet.ParseState(k.StateText())
+	if err != nil {
+		return fleet.StateRecord{}, err
+	}
+	var r fleet.StateRecord
+	if st.Shared() {
+		r, err = tx.GiveStateDir(node)
+	} else if r, err = tx.StateRecord(node); errors.Is(err, registry.ErrNotFound) {
+		r, err = fleet.StateRecord{Node: node}, nil
+	}
+	place := nodestate.Place(k)
+	if err != nil || r.In(place) != nil {
+		return r, err
+	}
+	r.Places = append(r.Places, fleet.StatePlace{Place: place, On: k.StateText()})
+	return r, tx.PutStateRecord(r)
+}
+
+// knowState puts on record where a node keeps its state that booted with an earlier release, which kept no record of it.
+func knowState(tx *registry.Tx, n fleet.Node) error {
+	g, err := tx.Group(n.Group)
+	if err != nil {
+		return err
+	}
+	k := n.Overrides.Of(g).Keeping
+	if nodestate.Place(k) == "" {
+		return nil
+	}
+	b, err := latestBoot(tx, n)
+	if err != nil || b.Session.IsZero() {
+		return err // it never had a chance to
+	}
+	_, err = keptIn(tx, n.Name, k)
+	return err
+}
+
+// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is copied.
+func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, o fleet.StateOrder) bool {
+	if o.Kind != fleet.CopyState || o.Force {
+		return false
+	}
+	var on bool
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+		from, err := tx.Node(o.From)
+		if err != nil {
+			return err
+		}
+		on, err = s.operator().isOn(ctx, tx, from)
+		return err
+	})
+	if errors.Is(err, registry.ErrNotFound) { // it was deleted; what it kept is there
+		return false
+	}
+	if err == nil && !on {
+		return false
+	}
+	_, e := s.registry.Append(ctx, trace.Event{Time: s.now(), Boot: b.ID, Node: n.Name, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
+		Message: fmt.Sprintf("the %s waits: %s is on", o, o.From), Hint: "switch it off, then reboot this node; or order it again with --force"})
+	if err = errors.Join(err, e); err != nil {
+		s.log.Error("copy of node state", "node", n.Name, "from", o.From, "err", err)
+	}
+	return true
+}
+
+// stateStage is the mark that a node makes when its state is in place.
+const stateStage = trace.Stage("state")
+
+// told remembers what boots said of their state last: they say it again when only their server is another one.
+type told struct {
+	mu sync.Mutex
+	of map[fleet.MAC]string
+}
+
+// news tells whether it is something else than before; said notes it.
+func (t *told) news(b registry.Boot, text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of[b.MAC] != string(b.ID)+text
+}
+
+func (t *told) said(b registry.Boot, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[fleet.MAC]string{}
+	}
+	t.of[b.MAC] = string(b.ID) + text
+}
+
+// keepState keeps what a node said of its state, and ends the orders that it did.
+func (s *Server) keepState(ctx context.Context, b registry.Boot, text string) error {
+	if text == "" || b.Node == "" || !s.told.news(b, text) {
+		return nil
+	}
+	said := readStateReport(text, s.now())
+	said.place.Boot = b.ID
+	var ended []fleet.StateResult
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+		ended = nil
+		r, err := tx.StateRecord(b.Node)
+		if errors.Is(err, registry.ErrNotFound) {
+			r, err = fleet.StateRecord{Node: b.Node}, nil
+		}
+		if err != nil {
+			return err
+		}
+		if said.place.Place != "" {
+			if p := r.In(said.place.Place); p != nil {
+				*p = said.place.over(*p)
+			} else {
+				r.Places = append(r.Places, said.place.StatePlace)
+			}
+		}
+		r.Orders = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool {
+			end, ok := said.ended[o.ID]
+			if ok {
+				ended = append(ended, fleet.StateResult{StateOrder: o, At: s.now(), Error: end})
+				r.Last = &ended[len(ended)-1]
+			}
+			return ok
+		})
+		gone, err := removedStates(tx, said.ended, s.now())
+		ended = append(ended, gone...)
+		return errors.Join(err, tx.PutStateRecord(r))
+	})
+	if err != nil {
+		return fmt.Errorf("keep what %s says of its state: %w", b.Node, err)
+	}
+	s.told.said(b, text)
+	return s.tellEnded(ctx, b, ended)
+}
+
+// removedStates forgets the states of deleted nodes that were removed everywhere.
+func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended []fleet.StateResult, err error) {
+	if len(done) == 0 {
+		return nil, nil
+	}
+	all, err := tx.DeletedStates()
+	for _, r := range all {
+		left := len(r.Orders)
+		r.Orders = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool {
+			_, ok := done[o.ID]
+			if ok {
+				ended = append(ended, fleet.StateResult{StateOrder: o, At: at})
+				r.Places = slices.DeleteFunc(r.Places, func(p fleet.StatePlace) bool { return p.Place == o.Place })
+			}
+			return ok
+		})
+		switch {
+		case len(r.Orders) == left:
+		case len(r.Orders) == 0:
+			err = errors.Join(err, tx.ForgetState(r.Node))
+		default:
+			err = errors.Join(err, tx.PutStateRecord(r))
+		}
+	}
+	return ended, err
+}
+
+func (s *Server) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
+	for _, x := range ended {
+		e := trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info, Message: x.Done()}
+		if x.Error != "" {
+			e.Hint = "the state is what it was before; `pando node state list` shows what there is"
+		}
+		if _, err := s.registry.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateReport is what a node said.
+type stateReport struct {
+	place statePlace
+	ended map[string]string // orders by their ids, and why they could not be done, "" when they were
+}
+
+type statePlace struct{ fleet.StatePlace }
+
+// over is p, with sizes and times of what was told before where it has none of its own.
+func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
+	for i, x := range p.Paths {
+		j := slices.IndexFunc(was.Paths, func(o fleet.KeptPath) bool { return o.Path == x.Path && o.Since.Equal(x.Since) })
+		if x.Bytes < 0 && j >= 0 {
+			p.Paths[i].Bytes = was.Paths[j].Bytes
+		}
+	}
+	return p.StatePlace
+}
+
+// readStateReport reads the lines of a node's script. What makes no sense is left out.
+func readStateReport(text string, now time.Time) stateReport {
+	r := stateReport{ended: map[string]string{}}
+	r.place.Told = now
+	for line := range strings.Lines(text) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		for i := range f {
+			f[i] = clip(f[i], maxMessage)
+		}
+		switch {
+		case f[0] == "on" && len(f) == 3:
+			r.place.Place, r.place.On = f[1], f[2]
+		case f[0] == "done" && len(f) == 2:
+			r.ended[f[1]] = ""
+		case f[0] == "failed" && len(f) == 3:
+			r.ended[f[1]] = f[2]
+		case f[0] == "kept" && len(f) == 4 && len(r.place.Paths) < 4*64:
+			p := fleet.KeptPath{Path: f[1], Bytes: -1}
+			if at, err := strconv.ParseInt(f[2], 10, 64); err == nil && at > 0 {
+				p.Since = time.Unix(at, 0).UTC()
+			}
+			if n, err := strconv.ParseInt(f[3], 10, 64); err == nil && n >= 0 {
+				p.Bytes = n
+			}
+			r.place.Paths = append(r.place.Paths, p)
+		}
+	}
+	return r
+}
