@@ -73,10 +73,10 @@ func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest)
 	const try, answer = `echo '{"n": 41}' | jq '.n + 1'`, "42"
 	s.run(open, "! command -v jq")
 	s.command("image", "extend", bookworm, "--name", "json", "--packages", "jq")
-	shown := s.command("image", "show", "json", "--json")
+	bill := s.command("image", "show", "json", "--sbom")
 	for _, name := range []string{`"jq"`, `"libjq1"`, `"libonig5"`} {
-		if !strings.Contains(shown, name) {
-			s.t.Errorf("package %s is not told of:\n%s", name, shown)
+		if !strings.Contains(bill, name) {
+			s.t.Errorf("package %s is not told of:\n%s", name, bill)
 		}
 	}
 	later := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 34, 0, 2}, firmware: testkit.BIOS, group: bookworm, memory: 1024}
