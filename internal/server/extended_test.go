@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +90,31 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		nudged(step.what, step.want)
+	}
+}
+
+// The bill of materials of an extension has what was installed for it, of the distribution that it was made on.
+func TestExtensionSBOM(t *testing.T) {
+	s := startSite(t)
+	_, base := s.addRoot(map[string][]byte{"etc/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n")})
+	c, ctx := operatorOf(t, s), t.Context()
+	tools, err := s.addExtensionOf(c, "tools", base, s.realRoot(map[string][]byte{"usr/bin/jq": program(1, 9000)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.store.GetVersion(tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := image.Provenance{Format: 1, Packages: []image.Package{{Kind: "deb", Name: "jq", Version: "1.6", Architecture: "amd64"}}}
+	if kept.Provenance, err = p.Encode(); err == nil {
+		_, err = s.store.PutVersion(kept)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bill, err := c.ImageSBOM(ctx, "tools")
+	if err != nil || !strings.Contains(string(bill), `"pkg:deb/debian/jq@1.6?arch=amd64\u0026distro=debian-12"`) {
+		t.Errorf("%s, %v", bill, err)
 	}
 }
