@@ -75,8 +75,9 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	m := s.boot(n)
 	g := s.shell(n)
 	s.haveConfig(n, g)
-	s.haveClass(n, g, false)
+	s.haveClass(n, g)
 	s.syncs(n, g)
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Writes().String() == "tmpfs" })
 	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o 'inet [^ ]*'"
 	before := s.run(g, identity)
 	s.run(g, "touch /root/written")
@@ -99,7 +100,7 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	if out := s.run(g, "ls /root"); out != "" {
 		t.Errorf("what was written outlived the reboot: %s", out)
 	}
-	s.haveClass(n, g, true)
+	s.haveClass(n, g)
 	s.prove(n, g)
 
 	s.powerOff(m)
