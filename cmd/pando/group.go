@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,7 +134,7 @@ func (a *app) groupSet() *cobra.Command {
 	var f groupFlags
 	c := &cobra.Command{
 		Use:               "set GROUP",
-		Short:             "Change a group; its nodes follow at their next boot",
+		Short:             "Change a group; its nodes follow at their next boot, in extensions at once",
 		Example:           `  pando group set lab --image debian:stable --dry-run`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroups,
@@ -189,13 +190,24 @@ func (a *app) printChange(of string, changed []string, dryRun bool, nodes int) {
 		what = "as it was"
 	}
 	a.printf("%s: %s\n", of, what)
+	now := slices.ContainsFunc(changed, isExtensions)
+	later := slices.ContainsFunc(changed, func(c string) bool { return !isExtensions(c) })
 	switch {
+	case dryRun && now && !later:
+		a.printf("%d nodes would follow, those that run at once; nothing was done\n", nodes)
 	case dryRun:
 		a.printf("the next boot of %d nodes would differ; nothing was done\n", nodes)
-	case len(changed) > 0:
+	case now && later:
+		a.printf("the next boot of %d nodes differs; in extensions, those that run follow at once\n", nodes)
+	case now:
+		a.printf("%d nodes follow: those that run at once, others at their next boot\n", nodes)
+	case later:
 		a.printf("the next boot of %d nodes differs\n", nodes)
 	}
 }
+
+// isExtensions tells whether a change is one that nodes follow without a boot.
+func isExtensions(change string) bool { return strings.HasPrefix(change, fleet.SettingExtensions+":") }
 
 func (a *app) groupDelete() *cobra.Command {
 	return &cobra.Command{

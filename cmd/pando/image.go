@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -148,7 +149,11 @@ func (a *app) imageTag() *cobra.Command {
 			if was == "" {
 				was = "new"
 			}
-			a.printf("%s:%s: %s -> %s; the next boot of %d nodes differs\n", ch.Tag.Image, ch.Tag.Tag, was, ch.Tag.Version.Short(), len(ch.Nodes))
+			who := fmt.Sprintf("the next boot of %d nodes differs", len(ch.Nodes))
+			if len(ch.Follow) > 0 {
+				who = fmt.Sprintf("%d nodes have it as an extension: those that run follow at once", len(ch.Follow))
+			}
+			a.printf("%s:%s: %s -> %s; %s\n", ch.Tag.Image, ch.Tag.Tag, was, ch.Tag.Version.Short(), who)
 			if dryRun {
 				a.printf("nothing was done\n")
 			}

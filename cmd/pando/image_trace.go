@@ -105,7 +105,11 @@ func (a *app) printPack(t api.ImageTrace, p api.Pack) {
 	if p.Class != "" {
 		name += " of " + p.Class
 	}
-	if p.Boots == 0 {
+	switch {
+	case p.Boots > 0:
+	case p.From == "":
+		origin = "all that the extension has"
+	default:
 		origin = "carried over from version " + p.From.Short()
 	}
 	fields(a.out, name, fmt.Sprintf("%s in %d pieces; number %d, %s, %s", onWire(p.Stored, p.Raw), p.Pieces, p.Sequence, origin, ago(a.now(), p.Made)))

@@ -131,7 +131,7 @@ func (a *app) printNode(n api.Node) {
 			"elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
 	}
 	if s := n.Status; s != nil {
-		pairs = append(pairs, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "write layer", used(s.UpperUsed, s.UpperTotal), "files in it", filesUsed(s.FilesUsed, s.FilesTotal))
+		pairs = append(pairs, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "write layer", n.Writes().String(), "written", used(s.UpperUsed, s.UpperTotal), "files in it", filesUsed(s.FilesUsed, s.FilesTotal))
 		if s.Systemd != nil {
 			pairs = append(pairs, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
 		}

@@ -73,6 +73,7 @@ func (p *progress) show(s build.Progress) {
 var stepNames = map[string]string{
 	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepErofs: "writing the file system",
 	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",
+	build.StepPack: "packing what nodes give each other",
 }
 
 // text is the state of the step in one line.

@@ -73,7 +73,7 @@ func seedData(data string) error {
 		return err
 	}
 	_, err = r.Append(ctx, seedEvents(boots)...)
-	status, e := json.Marshal(api.NodeStatus{Version: old, Reads: 1526, Systemd: seedSystemd()})
+	status, e := json.Marshal(api.NodeStatus{Version: old, Reads: 1526, WriteLayer: "tmpfs", Systemd: seedSystemd()})
 	return errors.Join(err, e, r.PutStatus(ctx, "00000000000000a1", status, now))
 }
 

@@ -56,4 +56,6 @@ type TagChange struct {
 	Tag   fleet.Tag    `json:"tag"`
 	Was   fleet.Digest `json:"was,omitempty"`
 	Nodes []string     `json:"nodes"` // nodes whose next boot differs
+
+	Follow []string `json:"follow,omitempty"` // nodes that have it as an extension: those that run follow at once
 }

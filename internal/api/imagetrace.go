@@ -43,7 +43,7 @@ type Pack struct {
 	Sequence uint64       `json:"sequence"`
 	Object   string       `json:"object"` // its map
 	Made     time.Time    `json:"made"`
-	Boots    int          `json:"boots"`          // that it was made of; 0: it was carried over
+	Boots    int          `json:"boots"`          // that it was made of; 0: it was carried over, or is all of an extension
 	From     fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
 	Pieces   int          `json:"pieces"`
 	Raw      int64        `json:"raw"`    // what the pieces unpack to

@@ -117,7 +117,8 @@ type NodeStatus struct {
 	Fed        map[string]int64 `json:"fed,omitempty"` // bytes of the root by who sent them, once the boot is over: a peer's address, a server's base URL
 	Reads      int64            `json:"reads"`         // block device requests answered
 	Rejected   int64            `json:"rejected"`
-	Stalled    time.Duration    `json:"stalled"` // time that reads waited for a source
+	Stalled    time.Duration    `json:"stalled"`               // time that reads waited for a source
+	WriteLayer string           `json:"write_layer,omitempty"` // what takes its writes, as fleet.ParseWriteLayer reads it; "": it does not say
 	UpperUsed  int64            `json:"upper_used,omitempty"`
 	UpperTotal int64            `json:"upper_total,omitempty"`
 	FilesUsed  int64            `json:"files_used,omitempty"` // files of the write layer

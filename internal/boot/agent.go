@@ -251,10 +251,10 @@ func (a *agent) goodbye() {
 	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
 	switch {
 	case a.leaving.Load():
-		a.leaveSwarm() // the rest was said
+		a.leaveSwarms() // the rest was said
 		return
 	case goingDown(ask) || ask.Err() != nil:
-		a.leaveSwarm()
+		a.leaveSwarms()
 		a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine goes down"})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
@@ -264,11 +264,22 @@ func (a *agent) goodbye() {
 	}
 }
 
-// leaveSwarm lets peers know before they wait for this machine in vain.
-func (a *agent) leaveSwarm() {
+// leaveSwarms lets peers know before they wait for this machine in vain.
+func (a *agent) leaveSwarms() {
+	var all sync.WaitGroup
+	all.Go(func() { a.leaveSwarmOf(a.block) })
+	a.extensions.mu.Lock()
+	for _, x := range a.extensions.state.On {
+		all.Go(func() { a.leaveSwarmOf(x.client()) })
+	}
+	a.extensions.mu.Unlock()
+	all.Wait()
+}
+
+func (a *agent) leaveSwarmOf(c BlockClient) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.block.Leave(ctx); err != nil {
+	if err := c.Leave(ctx); err != nil {
 		a.logf("%v", err)
 	}
 }

@@ -118,8 +118,35 @@ func (a *agent) extendNow(ctx context.Context) (string, error) {
 	if len(gets)+len(loses) == 0 {
 		return "", nil
 	}
-	source := extensionSource{dir: a.dir, as: as, trust: image.Trust{Keys: self.TrustKeys, Revoked: as.RevokedKeys}, cgroup: initScope, running: self.Version}
-	return changeText(gets, loses), a.lay(ctx, source, gets, loses)
+	source := extensionSource{dir: a.dir, as: as, trust: image.Trust{Keys: self.TrustKeys, Revoked: as.RevokedKeys}, cgroup: initScope, running: self.Version,
+		tell: a.info}
+	var l lease
+	if readJSON(a.dir, leaseName, &l) == nil { // else it is not known which peers are near
+		source.network = l.network()
+	}
+	err = a.lay(ctx, source, gets, loses)
+	return changeText(gets, loses) + a.extensions.received(ctx, gets), err
+}
+
+// received says how many bytes came for extensions that were attached, and from whom.
+func (e *extender) received(ctx context.Context, list []fleet.Extension) string {
+	e.mu.Lock()
+	on := slices.Clone(e.state.On)
+	e.mu.Unlock()
+	var all, peers int64
+	for _, x := range on {
+		if !slices.Contains(list, x.Extension) {
+			continue
+		}
+		if s, err := x.client().Status(ctx, 0); err == nil { // it is only for people
+			peers += s.Bytes["peer"]
+			all += s.Bytes["peer"] + s.Bytes["server"] + s.Bytes["bucket"]
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.1f MB received, %.1f MB of it from peers)", float64(all)/1e6, float64(peers)/1e6)
 }
 
 func changeText(gets, loses []fleet.Extension) string {
@@ -159,6 +186,7 @@ func (a *agent) leave(x attached) {
 	a.extensions.state.Left = append(a.extensions.state.Left, formerRoot{x.Block, x.Device})
 	a.extensions.mu.Unlock()
 	a.keepExtensions()
+	go a.leaveSwarmOf(x.client())
 }
 
 func (a *agent) keepExtensions() {

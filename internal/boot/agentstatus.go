@@ -67,7 +67,7 @@ func (a *agent) later() {
 func (a *agent) read(ctx context.Context) api.NodeStatus {
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s := api.NodeStatus{Version: a.session.Version, Release: a.release, Bytes: map[string]int64{}}
+	s := api.NodeStatus{Version: a.session.Version, Release: a.release, WriteLayer: a.session.Writes, Bytes: map[string]int64{}}
 	b, err := a.block.Status(asked, a.progress.Incidents)
 	if err != nil {
 		a.logf("block daemon: %v", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,6 +38,10 @@ type attached struct {
 
 func (x attached) place() string { return filepath.Join(extensionsDir, x.Name) }
 
+func (x attached) client() BlockClient {
+	return BlockClient{Socket: filepath.Join(x.Block, BlockSocket)}
+}
+
 // extensionState is what the agent has to know of extensions, from boot on.
 type extensionState struct {
 	On   []attached   `json:"on,omitempty"`
@@ -59,11 +62,14 @@ type extensionSource struct {
 	trust   image.Trust
 	cgroup  string // of the daemons; "": this process's
 	running fleet.Digest
+	network Network // that peers are in; it is kept up by the root's daemon
+	idle    bool    // nothing is fetched ahead: the boot needs the link
+	tell    func(message, hint string)
 }
 
 // attach verifies an extension, attaches its device and mounts it, where systemd-sysext will find it with into as extensionsDir.
 func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into string) (x attached, err error) {
-	man, err := s.manifest(ctx, e)
+	begin, err := s.start(ctx, e)
 	if err != nil {
 		return x, err
 	}
@@ -75,13 +81,13 @@ func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into str
 	if err := linkProgram(s.dir, x.Block); err != nil {
 		return x, err
 	}
-	p, err := s.device(ctx, man, x)
+	p, err := s.device(ctx, begin, x)
 	if err != nil {
 		return x, err
 	}
 	place := filepath.Join(into, e.Name)
 	if err = mountPoint(place); err == nil {
-		err = unix.Mount(places{device: x.Device}.node(), place, man.Root.FileSystem, unix.MS_RDONLY|unix.MS_NODEV, "")
+		err = unix.Mount(places{device: x.Device}.node(), place, begin.manifest.Root.FileSystem, unix.MS_RDONLY|unix.MS_NODEV, "")
 	}
 	if err != nil {
 		p.Stop()
@@ -93,15 +99,13 @@ func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into str
 }
 
 // device starts the daemons behind an extension.
-func (s extensionSource) device(ctx context.Context, man image.Manifest, x attached) (*BlockProcess, error) {
+func (s extensionSource) device(ctx context.Context, begin extensionStart, x attached) (*BlockProcess, error) {
 	log, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	// The network is the matter of the root's daemon.
-	config := BlockConfig{Index: man.Root.Index, Size: man.Root.Size, ChunkSize: man.Root.ChunkSize, Servers: s.as.Servers, Stores: s.as.Stores, Device: x.Device}
-	p, err := BlockStart{Dir: x.Block, Binary: "/" + binaryName, Log: log, Config: config, Cgroup: s.cgroup}.Start()
+	p, err := BlockStart{Dir: x.Block, Binary: "/" + binaryName, Log: log, Config: s.config(begin, x.Device), Cgroup: s.cgroup}.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start the block daemon of extension %s: %w", x.Name, err)
 	}
@@ -113,20 +117,6 @@ func (s extensionSource) device(ctx context.Context, man image.Manifest, x attac
 	}
 	_ = os.WriteFile(timeoutFile(x.Device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
 	return p, nil
-}
-
-// manifest gets and verifies what an extension is. It must have been made on what runs.
-func (s extensionSource) manifest(ctx context.Context, e fleet.Extension) (image.Manifest, error) {
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	var errs []error
-	for _, server := range s.as.Servers {
-		man, _, _, err := signedManifest(ctx, client, server, e.Version, s.trust)
-		if err == nil {
-			return man, fitsHere(man, e, s.running)
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", server, err))
-	}
-	return image.Manifest{}, fmt.Errorf("extension %s: %w", e.Name, errors.Join(errs...))
 }
 
 // fitsHere refuses what cannot be laid over the version that runs on this machine.

@@ -59,6 +59,7 @@ type machine struct {
 	stale      []string     // files in /run of the boot before, which this one may not have
 	extensions extensionState
 	disks      *diskFinder               // nil: the group has nothing on a disk
+	writes     string                    // what takes the writes of this boot
 	zram       string                    // device of a write layer that was tried; "": none
 	begun      map[trace.Stage]time.Time // for the console
 }

@@ -17,7 +17,10 @@ func (m *machine) extend(ctx context.Context) error {
 	if len(list) == 0 || m.isOffline() || m.at.device > 0 {
 		return nil
 	}
-	source := extensionSource{dir: RunDir, as: m.assigned(), trust: m.trust(), cgroup: m.cgroup, running: m.assigned().Version}
+	source := extensionSource{dir: RunDir, as: m.assigned(), trust: m.trust(), cgroup: m.cgroup, running: m.assigned().Version, network: m.lease.network(), idle: true,
+		tell: func(message, hint string) {
+			m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: message, Hint: hint})
+		}}
 	for _, e := range list {
 		x, err := source.attach(ctx, e, extensionsDir)
 		if err != nil {

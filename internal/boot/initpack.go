@@ -26,7 +26,8 @@ func (m *machine) usePack(ctx context.Context, client *http.Client, sources []st
 	if ref == nil {
 		return ""
 	}
-	p, data, err := m.fetchPack(ctx, client, sources, *ref)
+	f := packFetch{ref: *ref, version: m.assigned().Version, keys: m.packKeys(m.manifest), failed: m.peerFailed}
+	p, data, err := f.from(ctx, client, sources)
 	if err != nil {
 		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "no boot pack: " + err.Error(),
 			Hint: "the boot goes on with chunks; `pando image trace` shows the state of the pack"})
@@ -36,11 +37,19 @@ func (m *machine) usePack(ctx context.Context, client *http.Client, sources []st
 	return fmt.Sprintf(", boot pack %d of %.1f MB", p.Sequence, float64(p.StoredSize())/1e6)
 }
 
-// fetchPack gets and verifies the map; anybody will do.
-func (m *machine) fetchPack(ctx context.Context, client *http.Client, sources []startSource, ref fleet.PackRef) (image.Pack, []byte, error) {
+// packFetch is a map that is to be had.
+type packFetch struct {
+	ref     fleet.PackRef
+	version fleet.Digest // that it has to be of
+	keys    []string     // one of which has to have signed it
+	failed  func(startSource, error)
+}
+
+// from gets and verifies the map; anybody will do.
+func (f packFetch) from(ctx context.Context, client *http.Client, sources []startSource) (image.Pack, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, packPatience)
 	defer cancel()
-	id, err := chunk.ParseID(ref.Object)
+	id, err := chunk.ParseID(f.ref.Object)
 	if err != nil {
 		return image.Pack{}, nil, fmt.Errorf("assigned boot pack: %w", err)
 	}
@@ -49,14 +58,14 @@ func (m *machine) fetchPack(ctx context.Context, client *http.Client, sources []
 		data, err := source.object(ctx, client, id)
 		switch {
 		case err != nil && source.peer:
-			m.peerFailed(source, err)
+			f.failed(source, err)
 			continue
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", source.url, err))
 			continue
 		}
 		// These are the bytes that were assigned: another server has no others.
-		p, err := image.VerifyPack(data, []byte(ref.Signature), m.assigned().Version, m.packKeys(m.manifest)...)
+		p, err := image.VerifyPack(data, []byte(f.ref.Signature), f.version, f.keys...)
 		return p, data, err
 	}
 	return image.Pack{}, nil, errors.Join(errs...)

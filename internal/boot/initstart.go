@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
+	"pando/internal/fleet"
 	"pando/internal/peer"
 	"pando/internal/trace"
 )
@@ -27,13 +28,18 @@ func (s startSource) bound(ctx context.Context) (context.Context, context.Cancel
 	return context.WithCancel(ctx)
 }
 
-// startSources are the servers, and before them peers that have it where the node shares a boot pack and the tracker names some.
-func (m *machine) startSources(ctx context.Context, client *http.Client) (out []startSource) {
-	a := m.assigned()
-	if a.Swarm != nil && a.Pack != nil && len(a.Servers) > 0 {
-		if id, err := chunk.ParseID(a.Pack.Object); err == nil { // usePack says what is wrong with it
-			n := m.lease.network()
-			for _, p := range peer.StartPeers(ctx, client, a.Servers[0], id, n.prefixLength(), a.Swarm.Place, a.Swarm.Near) {
+// startSources are where the root's start is asked for.
+func (m *machine) startSources(ctx context.Context, client *http.Client) []startSource {
+	n := m.lease.network()
+	return startSources(ctx, client, m.assigned(), m.assigned().Pack, n.prefixLength())
+}
+
+// startSources are the servers, and before them peers that have it where the node shares a boot pack and the tracker names some. prefix is the length of
+// the node's subnet.
+func startSources(ctx context.Context, client *http.Client, a fleet.Assignment, pack *fleet.PackRef, prefix int) (out []startSource) {
+	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
+		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
+			for _, p := range peer.StartPeers(ctx, client, a.Servers[0], id, prefix, a.Swarm.Place, a.Swarm.Near) {
 				out = append(out, startSource{p, true})
 			}
 		}

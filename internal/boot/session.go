@@ -32,6 +32,7 @@ type session struct {
 	RunFiles  []string       `json:"run_files,omitempty"`  // files in /run that came with the boot
 	Block     string         `json:"block,omitempty"`      // directory of the block daemon; "": RunDir
 	Device    int            `json:"device,omitempty"`     // N of the root's /dev/nbdN
+	Writes    string         `json:"writes,omitempty"`     // what takes the writes of this boot, as fleet.ParseWriteLayer reads it
 	Former    []formerRoot   `json:"former,omitempty"`     // roots before this one that are not detached yet
 }
 

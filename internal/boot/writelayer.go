@@ -35,6 +35,7 @@ func (m *machine) overlay(ctx context.Context) (string, error) {
 		}
 		switch {
 		case err == nil:
+			m.writes = used.WriteLayer.String()
 			return used.text, nil
 		case ctx.Err() != nil || l.Kind == fleet.LayerMemory:
 			return "", err

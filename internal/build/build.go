@@ -72,9 +72,10 @@ const (
 	StepKernel   = "kernel"   // kernel and drivers are stored
 	StepObjects  = "objects"  // chunks are packed and stored
 	StepManifest = "manifest" // the version is signed and published
+	StepPack     = "pack"     // of extensions: what nodes give each other is packed
 )
 
-// Steps lists the steps in order.
+// Steps lists the steps of an image in order.
 func Steps() []string {
 	return []string{StepTree, StepScan, StepErofs, StepKernel, StepObjects, StepManifest}
 }

@@ -114,7 +114,24 @@ func (e *extension) run(ctx context.Context) (result Result, err error) {
 	if result, err = e.build(ctx, tree); err != nil {
 		return result, err
 	}
+	if err := e.pack(ctx, result); err != nil {
+		return result, fullDisk(err, e.work.path)
+	}
 	return result, e.work.remove()
+}
+
+// pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has none: nodes would not take it.
+func (e *extension) pack(ctx context.Context, r Result) error {
+	has, err := e.Build.Store.Packs(r.Version)
+	if err != nil || len(e.Build.Keys) == 0 || len(has) > 0 && r.Existed {
+		return err
+	}
+	tell := func(done int64) {
+		e.Build.Progress(Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
+	}
+	tell(0)
+	_, err = WholePack(ctx, PackOptions{Store: e.Build.Store, Keys: e.Build.Keys, Version: r.Version, Manifest: r.Manifest, Done: tell, Log: e.Build.Log, Now: e.Build.Now})
+	return err
 }
 
 func (e *extension) check() error {

@@ -26,6 +26,7 @@ type PackOptions struct {
 	Order    Order
 	Boots    int              // read traces behind Order; 0: it was carried over
 	From     fleet.Digest     // the version that it was carried over from
+	Done     func(raw int64)  // told how many raw bytes are packed; nil: nobody is
 	Log      *slog.Logger     // nil: nothing is logged
 	Now      func() time.Time // nil: time.Now
 }
@@ -46,6 +47,9 @@ func Pack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
+	if opt.Done == nil {
+		opt.Done = func(int64) {}
+	}
 	b := &packBuilder{PackOptions: opt, known: map[[32]byte]chunk.Entry{}}
 	r, err := b.run(ctx)
 	if err != nil {
@@ -60,6 +64,7 @@ type packBuilder struct {
 	enc    *pieceEncoder
 	memory *memory // read only; see flush
 
+	raw    int64 // bytes that pieces hold so far
 	pieces []chunk.Entry
 	batch  [][]byte // stored bytes that wait for the store
 	bytes  int
@@ -80,6 +85,8 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 	c := &cutter{root: root, emit: func(raw []byte) (int, error) {
 		before := len(b.pieces)
 		err := b.piece(ctx, raw)
+		b.raw += int64(len(raw))
+		b.Done(b.raw)
 		return len(b.pieces) - before, err
 	}}
 	if err := c.cut(b.Order); err != nil {

@@ -33,7 +33,8 @@ type Assignment struct {
 
 	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
 
-	Extensions []Extension `json:"extensions,omitempty"` // laid over /usr and /opt
+	Extensions     []Extension        `json:"extensions,omitempty"`      // laid over /usr and /opt
+	ExtensionPacks map[Digest]PackRef `json:"extension_packs,omitempty"` // their boot packs, by version; one without comes as chunks
 
 	Problems []string `json:"problems,omitempty"` // what the server could not give: the node says so, and boots without
 }

@@ -39,6 +39,17 @@ func ParseWriteLayer(s string) (WriteLayer, error) {
 	return WriteLayer{}, fmt.Errorf("write layer %q: want tmpfs, zram, 'disk wipe' or 'disk keep'", s)
 }
 
+// String is the write layer as ParseWriteLayer reads it, always in the same words.
+func (l WriteLayer) String() string {
+	switch {
+	case l.Kind != LayerDisk:
+		return string(l.Kind)
+	case l.Keep:
+		return string(LayerDisk) + " keep"
+	}
+	return string(LayerDisk) + " wipe"
+}
+
 // WriteLayerText is what takes the writes of a node, as files have it; LayerMemory if nothing was said.
 func (k Keeping) WriteLayerText() string {
 	if s := said(k.WriteLayer); s != "" {

@@ -19,7 +19,7 @@ type PackRecord struct {
 	Size      int64        `json:"size"`      // bytes of the map
 	Signature string       `json:"signature"` // minisign, over the map
 	Made      time.Time    `json:"made"`
-	Boots     int          `json:"boots"`          // boots whose read traces it was made of; 0: it was carried over
+	Boots     int          `json:"boots"`          // boots whose read traces it was made of; 0: it was carried over, or is all of an extension
 	From      fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
 	Pieces    int          `json:"pieces"`
 	Raw       int64        `json:"raw"`    // bytes that the pieces unpack to

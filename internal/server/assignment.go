@@ -43,7 +43,7 @@ func (s *Server) assign(ctx context.Context, b registry.Boot, n nodeConfig, set 
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.WriteLayerText(), RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
-		Extensions: over, Problems: problems,
+		Extensions: over, ExtensionPacks: s.packs.ofExtensions(over), Problems: problems,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

@@ -19,8 +19,13 @@ import (
 // addExtension makes an extension of a version known.
 func (s *site) addExtension(c *api.Client, name string, base fleet.Digest) (fleet.Digest, error) {
 	s.t.Helper()
-	m := image.Manifest{Format: 1, Architecture: "amd64", Root: image.Root{FileSystem: "erofs", Index: chunk.Sum([]byte(name)), Size: 4096, ChunkSize: 65536},
-		Extends: &image.Extends{Name: name, Base: base}}
+	return s.addExtensionOf(c, name, base, image.Root{FileSystem: "erofs", Index: chunk.Sum([]byte(name)), Size: 4096, ChunkSize: 65536})
+}
+
+// addExtensionOf is addExtension with a root.
+func (s *site) addExtensionOf(c *api.Client, name string, base fleet.Digest, root image.Root) (fleet.Digest, error) {
+	s.t.Helper()
+	m := image.Manifest{Format: 1, Architecture: "amd64", Root: root, Extends: &image.Extends{Name: name, Base: base}}
 	data, err := m.Encode()
 	if err != nil {
 		s.t.Fatal(err)
@@ -105,6 +110,58 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	}
 	if status, body := n.postRaw("/v1/node/extensions", "Boot "+strings.Repeat("a", 26), api.NodeNext{Boot: boot}); status != 401 {
 		t.Errorf("without a session: %d %s", status, body)
+	}
+}
+
+// An extension that came without a boot pack gets one of all that it has, which is assigned with it; where peers are off, the pack is told all the same, and
+// no swarm.
+func TestExtensionsArePacked(t *testing.T) {
+	s := startSite(t)
+	base := s.withSystemd("252.1")
+	c, ctx := operatorOf(t, s), t.Context()
+	n := s.node(1)
+	boot, session := s.running(n)
+	tools, err := s.addExtensionOf(c, "tools", base, s.realRoot(map[string][]byte{"usr/bin/a": program(1, 400_000), "usr/bin/b": program(2, 100_000)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.packed(tools, "", func(image.PackRecord) bool { return true })
+	if r.Raw < 500_000 || r.Boots != 0 {
+		t.Errorf("packed as %+v", r)
+	}
+	assigned := func() (a fleet.Assignment) {
+		t.Helper()
+		var told api.StageResponse
+		if e := n.post("/v1/node/extensions", session, api.NodeNext{Boot: boot}, &told); e != nil {
+			t.Fatal(e)
+		}
+		if err := json.Unmarshal(told.Assignment, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	set := func(g api.GroupSet) {
+		t.Helper()
+		if _, err := c.SetGroup(ctx, fleet.DefaultGroup, g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(api.GroupSet{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}})
+	a := assigned()
+	ref := a.ExtensionPacks[tools]
+	s.verified(fleet.Assignment{Version: tools, Pack: &ref})
+	if len(a.ExtensionPacks) != 1 || a.Swarm == nil || a.Pack != nil {
+		t.Errorf("assigned is %+v", a)
+	}
+	off := fleet.PeersOff
+	set(api.GroupSet{Peers: &off})
+	if a := assigned(); a.Swarm != nil || len(a.ExtensionPacks) != 1 {
+		t.Errorf("without peers: %+v", a)
+	}
+	s.packs.look(tools)
+	s.packs.look(base)
+	if again := s.packed(tools, "", func(image.PackRecord) bool { return s.packs.waiting() == 0 }); again.Sequence != 1 {
+		t.Errorf("it was packed anew: %+v", again)
 	}
 }
 

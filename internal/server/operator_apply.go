@@ -73,10 +73,18 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var out api.Applied
+	var follow []string
 	at := o.now()
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		before, err := laid(tx)
+		if err != nil {
+			return err
+		}
 		a := application{o: o, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
 		if err := a.run(); err != nil {
+			return err
+		}
+		if follow, err = laidDiffers(tx, before); err != nil {
 			return err
 		}
 		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps)}
@@ -91,6 +99,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 				o.retireVolume(r.Context(), s.Name, at)
 			}
 		}
+		o.follow(r.Context(), follow)
 	}
 	return out, err
 }

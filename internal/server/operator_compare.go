@@ -165,9 +165,28 @@ func (o *operator) imageSBOM(r *http.Request) (any, error) {
 	}
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		c.Builder, c.Built = p.Builder, p.Built
+		if m.IsExtension() { // whose root has no list of packages
+			c.Packages = p.Packages
+		}
+	}
+	if m.IsExtension() {
+		c.System, c.Release = o.systemOf(r.Context(), m.Extends.Base)
 	}
 	b, err := c.SPDX()
 	return json.RawMessage(b), err
+}
+
+// systemOf is the distribution of a version, and its release; both are empty where the version is not here any more.
+func (o *operator) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
+	m, err := o.manifestIn(v)
+	if err != nil {
+		return "", ""
+	}
+	t, err := build.OpenTree(ctx, o.store, m)
+	if err != nil {
+		return "", ""
+	}
+	return t.System()
 }
 
 // imageHistory answers which versions an image had, of what, and how its tags moved.

@@ -172,7 +172,8 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err := o.checkVersion(r.Context(), req.Version); err != nil {
 		return nil, err
 	}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	var follow []string
+	err = o.reg.Update(r.Context(), func(tx *registry.Tx) (err error) {
 		if err := o.checkArchitecture(tx, name, req.Version); err != nil {
 			return err
 		}
@@ -191,12 +192,14 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 				return err
 			}
 		}
-		return nil
+		follow, err = laidBy(tx, name)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	o.packs.look(req.Version)
+	o.follow(r.Context(), follow)
 	return o.imageNamed(r.Context(), name)
 }
 
@@ -282,8 +285,14 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		if out.Nodes, err = differ(tx, before); err != nil {
 			return err
 		}
+		if out.Follow, err = laidBy(tx, name); err != nil {
+			return err
+		}
 		return orDryRun(req.DryRun)
 	})
+	if err == nil && !req.DryRun {
+		o.follow(r.Context(), out.Follow)
+	}
 	return out, err
 }
 

@@ -79,3 +79,18 @@ func (p *packs) assigned(v fleet.Digest, class string) *fleet.PackRef {
 	}
 	return &fleet.PackRef{Object: r.Object.String(), Size: r.Size, Signature: r.Signature}
 }
+
+// ofExtensions are the packs of extensions, by version.
+func (p *packs) ofExtensions(list []fleet.Extension) (out map[fleet.Digest]fleet.PackRef) {
+	for _, e := range list {
+		r := p.assigned(e.Version, "")
+		if r == nil {
+			continue
+		}
+		if out == nil {
+			out = map[fleet.Digest]fleet.PackRef{}
+		}
+		out[e.Version] = *r
+	}
+	return out
+}

@@ -132,6 +132,9 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 	if err != nil {
 		return err
 	}
+	if m.IsExtension() {
+		return p.whole(ctx, v, m, has)
+	}
 	traces, err := p.measured(ctx, v, m)
 	if err != nil {
 		return err
@@ -149,6 +152,19 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 		return p.lookAll(ctx)
 	}
 	return nil
+}
+
+// whole gives an extension that came without a pack one of all that it has.
+func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has map[string]packNow) error {
+	keys := p.ring.Signers()
+	if _, ok := has[""]; ok || len(keys) == 0 {
+		return nil
+	}
+	r, err := build.WholePack(ctx, build.PackOptions{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now})
+	if err == nil {
+		p.log.Info("extension packed", "version", v.Short(), "raw", r.Raw, "stored", r.Stored)
+	}
+	return err
 }
 
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob) error {

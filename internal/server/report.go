@@ -209,6 +209,11 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
 		st.Staged = ""
 	}
+	if l, err := fleet.ParseWriteLayer(clip(st.WriteLayer, 64)); err != nil || st.WriteLayer == "" {
+		st.WriteLayer = "" // of a node that knows more kinds, or does not say
+	} else {
+		st.WriteLayer = l.String()
+	}
 	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), clip(st.ExtensionError, maxMessage)
 	if st.Systemd != nil {
 		st.Systemd.State = clip(st.Systemd.State, 64)

@@ -33,6 +33,13 @@ func program(seed uint64, size int) []byte {
 // addRoot adds a version whose root is a real file system with these files.
 func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
 	s.t.Helper()
+	root := s.realRoot(files)
+	return s.addImage(func(m *image.Manifest) { m.Root = root })
+}
+
+// realRoot stores a file system with these files.
+func (s *site) realRoot(files map[string][]byte) image.Root {
+	s.t.Helper()
 	if _, err := exec.LookPath("mkfs.erofs"); err != nil {
 		s.t.Skip("mkfs.erofs is not installed (Debian package erofs-utils)")
 	}
@@ -53,10 +60,7 @@ func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	index := s.storeRoot(root)
-	return s.addImage(func(m *image.Manifest) {
-		m.Root.Index, m.Root.Size, m.Root.ChunkSize = index, int64(len(root)), chunk.DefaultChunkSize
-	})
+	return image.Root{FileSystem: "erofs", Index: s.storeRoot(root), Size: int64(len(root)), ChunkSize: chunk.DefaultChunkSize}
 }
 
 // storeRoot cuts a file system into chunks and returns the index.

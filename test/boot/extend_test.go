@@ -18,7 +18,7 @@ import (
 // was open before; it goes again while somebody runs it, and is there at the next boot before services start.
 func TestRealExtension(t *testing.T) {
 	needFull(t)
-	s := newSite(t, "own")
+	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
 	s.pin(bookworm)
 	s.command("image", "extend", bookworm, "--name", "tools", "--tree", toolsTree(t))
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 34, 0, 1}, firmware: testkit.BIOS, group: bookworm, memory: 1024}
@@ -51,6 +51,7 @@ func TestRealExtension(t *testing.T) {
 		t.Error("another kernel runs")
 	}
 
+	s.extendByPackages(n, m, open)
 	s.command("group", "set", bookworm, "--extend", "tools")
 	s.waitRun(open, "greet", "hello")
 	s.anew(n, m, fleet.MethodReboot)
@@ -63,6 +64,42 @@ func TestRealExtension(t *testing.T) {
 	s.waitExtensions(n, m, "tools")
 	s.refusesOthers(n, m)
 	s.powerOff(m)
+}
+
+// extendByPackages: a package of the distribution's archive, with what it depends on, becomes a program of a node that runs. A node that attaches it later has
+// it from the first.
+func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest) {
+	s.t.Helper()
+	const try, answer = `echo '{"n": 41}' | jq '.n + 1'`, "42"
+	s.run(open, "! command -v jq")
+	s.command("image", "extend", bookworm, "--name", "json", "--packages", "jq")
+	bill := s.command("image", "show", "json", "--sbom")
+	for _, name := range []string{`"jq"`, `"libjq1"`, `"libonig5"`} {
+		if !strings.Contains(bill, name) {
+			s.t.Errorf("package %s is not told of:\n%s", name, bill)
+		}
+	}
+	later := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 34, 0, 2}, firmware: testkit.BIOS, group: bookworm, memory: 1024}
+	other := s.boot(later)
+	g := s.shell(later)
+	s.command("node", "set", later.name, "--no-extend")
+	s.command("group", "set", bookworm, "--extend", "json")
+	s.waitRun(open, try, answer)
+	s.waitExtensions(n, m, "json")
+	s.run(g, "! command -v jq")
+	s.command("node", "set", later.name, "--extend", "json")
+	s.waitRun(g, try, answer)
+	e := s.waitEvent(later.name, other, func(e trace.Event) bool {
+		return strings.Contains(e.Message, "json") && strings.Contains(e.Message, "received")
+	})
+	s.t.Log(e.Message)
+	if strings.Contains(e.Message, " 0.0 MB of it from peers") {
+		s.t.Errorf("%s, which came later: %s", later.name, e.Message)
+	}
+	s.healthy(g)
+	s.powerOff(other)
+	s.command("group", "set", bookworm, "--no-extend")
+	s.waitExtensions(n, m)
 }
 
 // refusesOthers: another version of the image is refused beside an extension that was not made on it. A node that gets both all the same

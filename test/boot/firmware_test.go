@@ -63,7 +63,7 @@ func (s *site) knownNIC(n node) {
 }
 
 // A node reboots and powers off as any other machine does, says so, and is the same machine afterwards. Its config files are there
-// before its init starts.
+// before its init starts, those of its class of hardware too, and become others while it runs.
 func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
@@ -71,9 +71,13 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	s.declare("@"+bookworm, "/etc/lab/place", "{{.Name}} {{.IP}} {{label .Labels \"rack\" \"none\"}}\n", api.ConfigSet{ConfigFile: fleet.ConfigFile{Owner: "daemon:adm", Mode: 0o640}})
 	s.declare("@"+bookworm, "/etc/systemd/system/ssh.service.d/lab.conf", "[Service]\nEnvironment=LAB={{.Group}}\n", api.ConfigSet{})
 	s.declare("all", "/etc/motd", "line\n{{.Labels.row}}\n", api.ConfigSet{})
+	s.classes()
 	m := s.boot(n)
 	g := s.shell(n)
 	s.haveConfig(n, g)
+	s.haveClass(n, g)
+	s.syncs(n, g)
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Writes().String() == "tmpfs" })
 	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o 'inet [^ ]*'"
 	before := s.run(g, identity)
 	s.run(g, "touch /root/written")
@@ -96,6 +100,7 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	if out := s.run(g, "ls /root"); out != "" {
 		t.Errorf("what was written outlived the reboot: %s", out)
 	}
+	s.haveClass(n, g)
 	s.prove(n, g)
 
 	s.powerOff(m)

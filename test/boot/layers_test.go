@@ -48,6 +48,7 @@ func TestRealBootOnCompressedMemory(t *testing.T) {
 	m, g = s.layerBoot(n)
 	s.hasEvent(n, "the node writes to memory (tmpfs): ")
 	s.hasEvent(n, "writable up to 104m in memory")
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Writes().String() == "tmpfs, and its settings say zram" })
 	s.healthy(g)
 	s.powerOff(m)
 }

@@ -40,6 +40,9 @@ type fleet struct {
 	dir    string
 	raw    []byte
 	config boot.BlockConfig
+
+	above    string           // where the daemons of nodes are, below dir; "": there
+	elsewise boot.SwarmConfig // how they share; zero: as the daemon of a root does
 }
 
 // newFleet makes a fleet of so many nodes, none of which is switched on.
@@ -93,8 +96,14 @@ func (f *fleet) check(err error) {
 // fill puts a root and its boot pack into the store.
 func (f *fleet) fill(data string) {
 	f.t.Helper()
+	f.fillAs(data, 9)
+}
+
+// fillAs puts one of several roots and its boot pack into the store.
+func (f *fleet) fillAs(data string, seed byte) {
+	f.t.Helper()
 	f.raw = make([]byte, rootBlocks*chunk.BlockSize)
-	_, _ = rand.NewChaCha8([32]byte{9}).Read(f.raw) // never fails
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(f.raw) // never fails
 	dir, err := store.OpenDir(filepath.Join(data, "store"))
 	if err != nil {
 		f.t.Fatal(err)
@@ -131,10 +140,10 @@ func (f *fleet) fill(data string) {
 	for _, page := range index.Pages {
 		put(page)
 	}
-	p := image.Pack{Version: image.Version([]byte("v")), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
+	p := image.Pack{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
 		Extents: []image.Extent{{Start: 0, Blocks: rootBlocks}}}
 	p.Booted = len(p.Pieces)
-	f.config = boot.BlockConfig{Index: put(index.Root), Size: int64(len(f.raw)), ChunkSize: chunk.DefaultChunkSize}
+	f.config = boot.BlockConfig{Index: put(index.Root), Size: int64(len(f.raw)), ChunkSize: chunk.DefaultChunkSize, Servers: f.config.Servers}
 	if f.config.Pack, err = p.Encode(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -154,12 +163,12 @@ type node struct {
 // start switches node i on. change is what is special about it.
 func (f *fleet) start(i int, change ...func(*boot.BlockConfig)) (*node, error) {
 	c := f.config
-	c.Swarm = &boot.SwarmConfig{}
+	c.Swarm = &f.elsewise
 	for _, do := range change {
 		do(&c)
 	}
 	n := &node{f: f, name: "node " + strconv.Itoa(i)}
-	dir := filepath.Join(f.dir, strconv.Itoa(i))
+	dir := filepath.Join(f.dir, f.above, strconv.Itoa(i))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,73 @@
+package build
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// WholePack makes a boot pack of an extension's version, of all that it has: nobody has to boot for it, because what nodes read of an extension, and
+// in which order, is known.
+func WholePack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
+	order, err := wholeOrder(ctx, opt)
+	if err != nil {
+		return image.PackRecord{}, err
+	}
+	opt.Order, opt.Boots, opt.From, opt.Class = order, 0, "", ""
+	return Pack(ctx, opt)
+}
+
+// wholeOrder is all of a file system, as a node reads it ahead: what describes files first, then their bytes, directory by directory by their names.
+// A file system of a kind that is not understood comes as it lies.
+func wholeOrder(ctx context.Context, opt PackOptions) (Order, error) {
+	at, err := MapRoot(ctx, opt.Store, opt.Manifest)
+	if ctx.Err() != nil {
+		return Order{}, ctx.Err()
+	}
+	if err != nil {
+		at = newRootMap(opt.Manifest.Root.Size, nil)
+	}
+	return at.whole(), nil
+}
+
+func (m *RootMap) whole() Order {
+	var files []RootFile
+	taken := make([]bool, blockOf(m.Size+chunk.BlockSize-1))
+	for _, i := range m.data {
+		f := m.files[i]
+		if f.Mode&unix.S_IFMT != unix.S_IFREG || uint64(f.Start)+uint64(f.Blocks) > uint64(len(taken)) {
+			continue
+		}
+		files = append(files, f)
+		for b := range f.Blocks {
+			taken[f.Start+b] = true
+		}
+	}
+	var o Order
+	for b, is := range taken {
+		if !is {
+			o.add(uint32(b))
+		}
+	}
+	slices.SortStableFunc(files, func(a, b RootFile) int { return asWalked(a.Path, b.Path) })
+	for _, f := range files {
+		for b := range f.Blocks {
+			if taken[f.Start+b] { // else it is of a second name of a file
+				taken[f.Start+b] = false
+				o.add(f.Start + b)
+			}
+		}
+	}
+	o.Booted = o.Blocks()
+	return o
+}
+
+// asWalked compares paths in the order in which filepath.WalkDir comes to them.
+func asWalked(a, b string) int {
+	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
+}

@@ -1,0 +1,90 @@
+package swarm
+
+import (
+	"path/filepath"
+	"testing"
+
+	"pando/internal/boot"
+	"pando/internal/chunk"
+	"pando/internal/image"
+	"pando/internal/peer"
+)
+
+// extension is what runs beside the roots of a fleet: another device, with daemons of its own at ports of their own.
+func (f *fleet) extension(seed byte) *fleet {
+	f.t.Helper()
+	x := *f
+	x.fillAs(filepath.Join(f.dir, "data"), seed)
+	x.above, x.elsewise = "ext-8", boot.SwarmConfig{Port: peer.Port + 1}
+	x.config.Keep = 8 << 20
+	return &x
+}
+
+// Six nodes that run are told of an extension in the same moment. Their roots' daemons have peers of their own, at their own port, and know nothing of it. The
+// server sends it about once.
+func TestStormOfAnExtension(t *testing.T) {
+	const nodes = 6
+	f := newFleet(t, nodes+1)
+	f.together(numbers(nodes), nil)
+	x := f.extension(10)
+	before := f.sent()
+	on := x.together(numbers(nodes), nil)
+	link := float64(f.sent()-before) / float64(x.w())
+	var server, peers int64
+	for _, n := range on {
+		st := n.status(func(st boot.BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= x.w() })
+		server, peers = server+st.Bytes["server"], peers+st.Bytes["peer"]
+	}
+	got := float64(server) / float64(x.w())
+	t.Logf("the server sent %.2f copies, its link %.2f; peers %.2f", got, link, float64(peers)/float64(x.w()))
+	if got >= nodes/2 || link >= nodes/2 {
+		t.Errorf("the server sent %.2f copies to %d nodes, its link %.2f", got, nodes, link)
+	}
+	for _, n := range on[:nodes/2] { // where it is detached its daemon says goodbye, and ends
+		f.check(n.Client.Leave(t.Context()))
+		n.Close()
+	}
+	if late := x.together([]int{nodes}, nil)[0].now(); late.Bytes["peer"] < x.w()/2 { // which runs no root here: any daemon will do
+		t.Errorf("one that came late has %d bytes of peers, of %d", late.Bytes["peer"], x.w())
+	}
+}
+
+// An extension without a boot pack, or with one that is not its own, is read from the server; so is one where peers are off.
+func TestExtensionsThatAreNotShared(t *testing.T) {
+	f := newFleet(t, 2)
+	x := f.extension(10)
+	odd := func(change func(*image.Pack)) []byte {
+		p, err := image.DecodePack(x.config.Pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&p)
+		data, err := p.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	beyond := odd(func(p *image.Pack) { p.Extents = []image.Extent{{Start: 1 << 20, Blocks: rootBlocks}} })
+	gone := odd(func(p *image.Pack) {
+		for i := range p.Pieces {
+			p.Pieces[i].ID = chunk.Sum([]byte{byte(i)})
+		}
+	})
+	for name, change := range map[string]func(*boot.BlockConfig){
+		"no-pack":               func(c *boot.BlockConfig) { c.Pack = nil },
+		"peers-off":             func(c *boot.BlockConfig) { c.Swarm = nil },
+		"no-map":                func(c *boot.BlockConfig) { c.Pack = []byte("a map of nothing") },
+		"blocks-beyond-the-end": func(c *boot.BlockConfig) { c.Pack = beyond },
+		"pieces-nobody-has":     func(c *boot.BlockConfig) { c.Pack = gone },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range x.together(numbers(2), nil, change) {
+				if st := n.now(); st.Bytes["peer"]+st.Uploaded != 0 || st.Bytes["server"] < x.w() {
+					t.Errorf("%s: %+v", n.name, st)
+				}
+				n.Close()
+			}
+		})
+	}
+}
