@@ -1,0 +1,142 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+)
+
+// How much the program of TestRealSwapOnAVolume wants, of a machine's memory, and how long its server is away meanwhile.
+const (
+	swapMachine = 768 // MiB
+	swapProgram = 900
+	swapOutage  = 45 * time.Second
+)
+
+// A program that wants more memory than there is has the rest on the server. While that is away the system answers and people can log in; the program goes on
+// afterwards, and every page is what it was. What a server has lost is no page's content. The next boot begins with nothing.
+func TestRealSwapOnAVolume(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	for i, group := range []string{bookworm, trixie} {
+		swap := "volume 2GB"
+		if _, err := s.API.SetGroup(t.Context(), group, api.GroupSet{Keeping: fleet.Keeping{Swap: &swap}}); err != nil {
+			t.Fatal(err)
+		}
+		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 37, 0, byte(i + 1)}, firmware: testkit.BIOS, group: group, memory: swapMachine}
+		t.Run(group, func(t *testing.T) { s.in(t).swapOnAVolume(n) })
+	}
+}
+
+// in is the site for a test within a test.
+func (s *site) in(t *testing.T) *site {
+	c := *s
+	c.t = t
+	return &c
+}
+
+func (s *site) swapOnAVolume(n node) {
+	m := s.boot(n)
+	g := s.shell(n)
+	s.run(g, "until grep -q nbd4 /proc/swaps; do sleep 0.5; done")
+	s.run(g, "cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user.slice --unit=fill perl /run/fill.pl "+strconv.Itoa(swapProgram))
+	s.run(g, "until [ $(awk '$1 ~ /nbd4/ {print $4}' /proc/swaps) -gt 102400 ]; do sleep 0.5; done")
+	s.swapOutage(n, g)
+	begun := time.Now()
+	s.run(g, "until [ -e /run/fill.1 ] || ! systemctl -q is-active fill; do sleep 0.5; done")
+	s.t.Logf("%v after the server was back the program had gone through all of its memory; swap space: %s", time.Since(begun).Round(time.Second), s.swapped(g))
+	s.run(g, "until [ -e /run/fill.3 ] || ! systemctl -q is-active fill; do sleep 0.5; done")
+	if got := s.run(g, "cat /run/fill.3; systemctl is-active fill; journalctl -k -b --no-pager | grep -iE 'oom|nbd4.*(error|fail)|hung|blocked for' || true"); got != "whole\nactive" {
+		s.t.Errorf("the program after an outage: %s\n%s", got, s.run(g, "systemctl status --no-pager fill; dmesg | tail -50"))
+	}
+	_ = m
+}
+
+// swapped is how much of the swap space is used on the node, and on the server.
+func (s *site) swapped(g *testkit.Guest) string {
+	s.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(s.Config.Data, "swap", "*.swap"))
+	var blocks int64
+	for _, f := range files {
+		var st unix.Stat_t
+		if unix.Stat(f, &st) == nil {
+			blocks += st.Blocks * 512
+		}
+	}
+	return s.run(g, "awk '$1 ~ /nbd4/ {print int($4/1024) \" MiB\"}' /proc/swaps") + fmt.Sprintf(" on the node, %d MiB on the server", blocks>>20)
+}
+
+// swapOutage ends the server and what serves the swap space, looks at the node meanwhile, and starts the server again.
+func (s *site) swapOutage(n node, g *testkit.Guest) {
+	s.t.Helper()
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Logf("the server goes away: %s swapped", s.swapped(g))
+	s.killAll(n)
+	begun := time.Now()
+	for try := 1; time.Since(begun) < swapOutage; try++ {
+		since := time.Now()
+		state := s.run(g, "systemctl is-active fill pando-agent; cat /proc/sys/vm/swappiness; free -m | tail -2; cat /sys/fs/cgroup/user.slice/memory.current; grep -c . /proc/vmstat; ps axo state,comm | awk '$1 ~ /D/'")
+		old := time.Since(since)
+		since = time.Now()
+		fresh := s.shellAt(n, addr)
+		out := s.run(fresh, "systemctl show -p ActiveState --value ssh; ls /run/fill.1 2>&1 || true")
+		fresh.Close()
+		s.t.Logf("%v into the outage: answered in %v, a new login in %v: %s %s", time.Since(begun).Round(time.Second), old.Round(10*time.Millisecond),
+			time.Since(since).Round(10*time.Millisecond), strings.ReplaceAll(state, "\n", " | "), out)
+		if limit := 15 * time.Second; old > limit || time.Since(since) > limit {
+			s.t.Errorf("the node answers in %v, and lets somebody in within %v, while its server is away", old, time.Since(since))
+		}
+		time.Sleep(5 * time.Second)
+	}
+	if err := s.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// killAll ends the server, and the daemon that serves a node's swap space, without a word.
+func (s *site) killAll(n node) {
+	s.t.Helper()
+	if err := s.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(s.Config.Data, "swap", n.name+".pid"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err == nil {
+		err = unix.Kill(pid, unix.SIGKILL)
+	}
+	if err != nil && err != unix.ESRCH {
+		s.t.Fatal(err)
+	}
+}
+
+// fillScript fills MiB of memory with pages of which no two are the same, and looks at all of them for ever: after each time it leaves a file with what it found.
+const fillScript = `
+my $n = shift;
+sub mib { my $i = shift; join '', map { sprintf('%016d', $i * 256 + $_) x 256 } 0 .. 255 }
+my @m;
+push @m, mib($_) for 0 .. $n - 1;
+for (my $round = 1; ; $round++) {
+	my $bad = 0;
+	for my $i (0 .. $n - 1) { $bad++ if $m[$i] ne mib($i) }
+	open my $f, '>', "/run/fill.new" or die;
+	print $f $bad ? "$bad MiB are wrong\n" : "whole\n";
+	close $f;
+	rename '/run/fill.new', "/run/fill.$round";
+}
+`
