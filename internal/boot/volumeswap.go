@@ -137,24 +137,32 @@ func (s *swapKeeping) back() {
 	s.swappiness = ""
 }
 
-// lost gives swap space up that the server says is gone: who waits for a page of it is failed by the kernel, with a bus error and not with wrong
-// memory. The device is then free for a fresh one, which swap.sh finds.
+// lost gives swap space up that the server says is gone: the kernel fails who waits for a page of it, with a bus error and not with wrong memory.
 func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) error {
 	var r *refused
 	if s == nil || !attached || !errors.As(err, &r) || r.err == nil || r.err.Code != api.NotFound {
 		return err
 	}
 	s.log.Error("the swap space is lost: programs get a bus error for what was in it", "err", err)
-	if e := device.Disconnect(); e != nil {
-		return errors.Join(err, e)
+	return errors.Join(err, device.Disconnect())
+}
+
+// clear takes a device out of use that was lost, so that it is free for a fresh one, which swap.sh then puts into use.
+func (s *swapKeeping) clear(device string) error {
+	if s == nil {
+		return nil
 	}
-	path, e := unix.BytePtrFromString(fmt.Sprintf("/dev/nbd%d", device.Index))
-	if e != nil {
-		return e
+	path, err := unix.BytePtrFromString(device)
+	if err != nil {
+		return err
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
-		err = errors.Join(err, fmt.Errorf("swapoff: %w", errno))
+	switch _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno {
+	case 0:
+	case unix.EINVAL, unix.ENOENT: // it is not in use, or there is no such device yet
+		return nil
+	default:
+		return fmt.Errorf("swapoff %s: %w", device, errno)
 	}
-	_, e = systemctl(context.Background(), "restart", "--no-block", "pando-swap.service")
-	return errors.Join(err, e)
+	_, err = systemctl(context.Background(), "restart", "--no-block", "pando-swap.service")
+	return err
 }

@@ -59,7 +59,46 @@ func (s *site) swapOnAVolume(n node) {
 	if got := s.run(g, "cat /run/fill.3; systemctl is-active fill; journalctl -k -b --no-pager | grep -iE 'oom|nbd4.*(error|fail)|hung|blocked for' || true"); got != "whole\nactive" {
 		s.t.Errorf("the program after an outage: %s\n%s", got, s.run(g, "systemctl status --no-pager fill; dmesg | tail -50"))
 	}
-	_ = m
+	s.loseSwap(n, g)
+	s.cut(m)
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	booted()
+	g = s.shell(n)
+	s.run(g, "until grep -q nbd4 /proc/swaps; do sleep 0.5; done")
+	if got := s.run(g, "awk '$1 ~ /nbd4/ {print $4}' /proc/swaps; dd if=/dev/nbd4 bs=1M skip=1 status=none | tr -d '\\0' | wc -c; systemctl is-system-running --wait"); got != "0\n0\nrunning" {
+		s.t.Errorf("the next boot begins with %s\n%s", got, s.run(g, "systemctl list-units --failed; journalctl -b -p warning --no-pager | tail -30"))
+	}
+	if files, _ := filepath.Glob(filepath.Join(s.Config.Data, "swap", n.name+"@*.swap")); len(files) != 1 {
+		s.t.Errorf("swap space on the server: %v", files)
+	}
+	s.powerOff(m)
+}
+
+// loseSwap makes the server forget what was swapped out, as a restart of its machine does. The program is ended, before it sees another byte than its own; the
+// node gets fresh swap space.
+func (s *site) loseSwap(n node, g *testkit.Guest) {
+	s.t.Helper()
+	s.t.Logf("the server's machine is restarted: %s swapped", s.swapped(g))
+	s.killAll(n)
+	files, err := filepath.Glob(filepath.Join(s.Config.Data, "swap", n.name+"@*.swap"))
+	if err != nil || len(files) != 1 {
+		s.t.Fatalf("swap space on the server: %v, %v", files, err)
+	}
+	id := strings.Split(files[0], "@")
+	if err := os.Rename(files[0], id[0]+"@"+id[1]+"@another.swap"); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	begun := time.Now()
+	s.run(g, "while systemctl -q is-active fill; do sleep 0.5; done")
+	if got := s.run(g, "systemctl show -P ExecMainStatus fill; ! grep -l wrong /run/fill.*[0-9]"); got != "7" { // SIGBUS
+		s.t.Errorf("a program whose memory was lost ended with %s\n%s", got, s.run(g, "systemctl status --no-pager fill; dmesg | tail -30"))
+	}
+	s.run(g, "until awk '$1 ~ /nbd4/ && $4 < 1024' /proc/swaps | grep -q nbd4 && systemctl -q is-active pando-swap && [ $(cat /proc/sys/vm/swappiness) = 60 ]; do sleep 0.5; done; systemctl reset-failed fill")
+	s.t.Logf("%v after the server was back there is fresh swap space", time.Since(begun).Round(time.Second))
 }
 
 // swapped is how much of the swap space is used on the node, and on the server.
