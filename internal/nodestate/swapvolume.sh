@@ -42,7 +42,7 @@ setting "$(systemd-escape -p --suffix=swap "$device")" Unit "DefaultDependencies
 free=$((mem / 64))
 [ $free -ge 16384 ] || free=16384
 [ $free -le 131072 ] || free=131072
-read -r now </proc/sys/vm/min_free_kbytes
+now=$(cat /proc/sys/vm/min_free_kbytes) # read(1) reads single bytes, and gets one
 [ "$now" -ge $free ] || echo $free >/proc/sys/vm/min_free_kbytes
 
 # What systemd took before there were control groups belongs to none, and could be swapped out. Executed anew, it has its memory within its own.

@@ -48,7 +48,7 @@ func (s *site) in(t *testing.T) *site {
 func (s *site) swapOnAVolume(n node) {
 	m := s.boot(n)
 	g := s.shell(n)
-	s.run(g, "until grep -q nbd4 /proc/swaps; do sleep 0.5; done")
+	s.swapOn(g)
 	s.run(g, "cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user.slice --unit=fill perl /run/fill.pl "+strconv.Itoa(swapProgram))
 	s.run(g, "until [ $(awk '$1 ~ /nbd4/ {print $4}' /proc/swaps) -gt 102400 ]; do sleep 0.5; done")
 	s.swapOutage(n, g)
@@ -65,7 +65,7 @@ func (s *site) swapOnAVolume(n node) {
 	s.waitUp(n, m)
 	booted()
 	g = s.shell(n)
-	s.run(g, "until grep -q nbd4 /proc/swaps; do sleep 0.5; done")
+	s.swapOn(g)
 	if got := s.run(g, "awk '$1 ~ /nbd4/ {print $4}' /proc/swaps; dd if=/dev/nbd4 bs=1M skip=1 status=none | tr -d '\\0' | wc -c; systemctl is-system-running --wait"); got != "0\n0\nrunning" {
 		s.t.Errorf("the next boot begins with %s\n%s", got, s.run(g, "systemctl list-units --failed; journalctl -b -p warning --no-pager | tail -30"))
 	}
@@ -99,6 +99,14 @@ func (s *site) loseSwap(n node, g *testkit.Guest) {
 	}
 	s.run(g, "until awk '$1 ~ /nbd4/ && $4 < 1024' /proc/swaps | grep -q nbd4 && systemctl -q is-active pando-swap && [ $(cat /proc/sys/vm/swappiness) = 60 ]; do sleep 0.5; done; systemctl reset-failed fill")
 	s.t.Logf("%v after the server was back there is fresh swap space", time.Since(begun).Round(time.Second))
+}
+
+// swapOn waits until the swap space is in use.
+func (s *site) swapOn(g *testkit.Guest) {
+	s.t.Helper()
+	if got := s.run(g, "until grep -q nbd4 /proc/swaps || systemctl -q is-failed pando-swap; do sleep 0.5; done; systemctl status --no-pager pando-swap || true"); !strings.Contains(got, "status=0/SUCCESS") {
+		s.t.Fatalf("no swap space:\n%s", got)
+	}
 }
 
 // swapped is how much of the swap space is used on the node, and on the server.
