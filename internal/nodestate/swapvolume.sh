@@ -31,10 +31,11 @@ MemoryMin=24M"
 setting system.slice Slice "MemorySwapMax=0
 MemoryMin=$((reserve / 2))K"
 setting user-0.slice Slice "MemorySwapMax=0"
-# Who may be swapped out comes to a limit before the memory is full: else anybody who wants memory would have to write to the swap space.
-for slice in user machine; do
-	setting $slice.slice Slice "MemoryHigh=$((mem - reserve))K"
-done
+# Who may be swapped out comes to a limit before the memory is full: else anybody who wants memory would have to write to the swap space. That of all
+# users is higher than that of one: root's logins are below it.
+setting user-.slice Slice "MemoryHigh=$((mem - reserve))K"
+setting machine.slice Slice "MemoryHigh=$((mem - reserve))K"
+setting user.slice Slice "MemoryHigh=$((mem - reserve / 2))K"
 # At the end of a boot there is nothing in it that is worth being read again.
 setting "$(systemd-escape -p --suffix=swap "$device")" Unit "DefaultDependencies=no"
 

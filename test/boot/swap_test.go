@@ -49,14 +49,14 @@ func (s *site) swapOnAVolume(n node) {
 	m := s.boot(n)
 	g := s.shell(n)
 	s.swapOn(g)
-	s.run(g, "cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user.slice --unit=fill perl /run/fill.pl "+strconv.Itoa(swapProgram))
+	s.run(g, "cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user-1000.slice --unit=fill perl /run/fill.pl "+strconv.Itoa(swapProgram))
 	s.run(g, "until [ $(awk '$1 ~ /nbd4/ {print $4}' /proc/swaps) -gt 102400 ]; do sleep 0.5; done")
 	s.swapOutage(n, g)
 	begun := time.Now()
-	s.run(g, "until [ -e /run/fill.1 ] || ! systemctl -q is-active fill; do sleep 0.5; done")
+	s.filled(g, 1)
 	s.t.Logf("%v after the server was back the program had gone through all of its memory; swap space: %s", time.Since(begun).Round(time.Second), s.swapped(g))
-	s.run(g, "until [ -e /run/fill.3 ] || ! systemctl -q is-active fill; do sleep 0.5; done")
-	if got := s.run(g, "cat /run/fill.3; systemctl is-active fill; journalctl -k -b --no-pager | grep -iE 'oom|nbd4.*(error|fail)|hung|blocked for' || true"); got != "whole\nactive" {
+	s.filled(g, 3)
+	if got := s.run(g, "cat /run/fill.3; systemctl is-active fill; journalctl -k -b --no-pager | grep -iE 'oom|(I/O|read|write).error|blocked for' || true"); got != "whole\nactive" {
 		s.t.Errorf("the program after an outage: %s\n%s", got, s.run(g, "systemctl status --no-pager fill; dmesg | tail -50"))
 	}
 	s.loseSwap(n, g)
@@ -101,6 +101,18 @@ func (s *site) loseSwap(n node, g *testkit.Guest) {
 	s.t.Logf("%v after the server was back there is fresh swap space", time.Since(begun).Round(time.Second))
 }
 
+// filled waits until the program has looked at its memory so many times, or has ended.
+func (s *site) filled(g *testkit.Guest, round int) {
+	s.t.Helper()
+	for begun := time.Now(); time.Since(begun) < bootTimeout; {
+		if s.run(g, fmt.Sprintf("for i in $(seq 20); do [ ! -e /run/fill.%d ] && systemctl -q is-active fill || { echo over; break; }; sleep 0.5; done", round)) == "over" {
+			return
+		}
+	}
+	s.t.Fatalf("the program is not through its memory for time %d within %v; %s\n%s", round, bootTimeout, s.swapped(g),
+		s.run(g, "systemctl status --no-pager fill; grep -E 'Swap|Mem' /proc/meminfo; cat /proc/sys/vm/swappiness; dmesg | tail -20"))
+}
+
 // swapOn waits until the swap space is in use.
 func (s *site) swapOn(g *testkit.Guest) {
 	s.t.Helper()
@@ -130,12 +142,15 @@ func (s *site) swapOutage(n node, g *testkit.Guest) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Logf("the server goes away: %s swapped", s.swapped(g))
+	s.t.Logf("the server goes away: %s swapped; %s", s.swapped(g), strings.ReplaceAll(s.run(g, limitsScript), "\n", " | "))
+	if got := s.run(g, systemSwapped); got != "" {
+		s.t.Errorf("of the system is swapped out:\n%s", got)
+	}
 	s.killAll(n)
 	begun := time.Now()
 	for try := 1; time.Since(begun) < swapOutage; try++ {
 		since := time.Now()
-		state := s.run(g, "systemctl is-active fill pando-agent; cat /proc/sys/vm/swappiness; free -m | tail -2; cat /sys/fs/cgroup/user.slice/memory.current; grep -c . /proc/vmstat; ps axo state,comm | awk '$1 ~ /D/'")
+		state := s.run(g, "systemctl is-active fill pando-agent; cat /proc/sys/vm/swappiness; free -m | tail -2; cat /sys/fs/cgroup/user.slice/memory.current; ps axo state,comm | awk '$1 ~ /D/'")
 		old := time.Since(since)
 		since = time.Now()
 		fresh := s.shellAt(n, addr)
@@ -171,6 +186,17 @@ func (s *site) killAll(n node) {
 		s.t.Fatal(err)
 	}
 }
+
+// systemSwapped prints processes of the system with memory in swap space.
+const systemSwapped = `for p in /proc/[0-9]*; do
+	case $(cat $p/cgroup 2>/dev/null) in
+	*/system.slice* | */init.scope* | */user-0.slice*) awk -v n="$(tr '\\0' ' ' <$p/cmdline)" '/^VmSwap/ && $2 > 0 {print $2, n}' $p/status 2>/dev/null ;;
+	esac
+done; true`
+
+const limitsScript = `cd /sys/fs/cgroup; for f in init.scope/memory.min init.scope/memory.swap.max system.slice/memory.min system.slice/memory.swap.max system.slice/memory.current \
+	user.slice/memory.high user.slice/user-1000.slice/memory.high user.slice/user-1000.slice/memory.current user.slice/user-0.slice/memory.high user.slice/user-0.slice/memory.swap.max; do echo $f $(cat $f); done
+	free -m | tail -2; cat /proc/sys/vm/min_free_kbytes; chrt -p $(pgrep -f '^@pando-volume swap'); grep -E 'Vm(Lck|RSS)' /proc/$(pgrep -f '^@pando-volume swap')/status`
 
 // fillScript fills MiB of memory with pages of which no two are the same, and looks at all of them for ever: after each time it leaves a file with what it found.
 const fillScript = `
