@@ -190,7 +190,7 @@ func (s *site) killAll(n node) {
 // systemSwapped prints processes of the system with memory in swap space.
 const systemSwapped = `for p in /proc/[0-9]*; do
 	case $(cat $p/cgroup 2>/dev/null) in
-	*/system.slice* | */init.scope* | */user-0.slice*) awk -v n="$(tr '\\0' ' ' <$p/cmdline)" '/^VmSwap/ && $2 > 0 {print $2, n}' $p/status 2>/dev/null ;;
+	*/system.slice* | */init.scope* | */user-0.slice*) awk -v n="$(tr '\0' ' ' <$p/cmdline)" '/^VmSwap/ && $2 > 0 {print $2, n}' $p/status 2>/dev/null ;;
 	esac
 done; true`
 
