@@ -33,17 +33,17 @@ func (s *swapSite) at(boot string, used bool) (url string, ends chan error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
 	s.t.Cleanup(func() { l.Close() })
-	ends = make(chan error, 16)
+	over := make(chan error, 16)
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() { defer c.Close(); ends <- s.Swaps.Serve(s.t.Context(), "pc001", boot, 64*mib, used, c) }()
+			go func() { defer c.Close(); over <- s.Swaps.Serve(s.t.Context(), "pc001", boot, 64*mib, used, c) }()
 		}
 	}()
-	return "nbd://" + l.Addr().String() + "/volume", ends
+	return "nbd://" + l.Addr().String() + "/volume", over
 }
 
 // files are what is in the directory.
