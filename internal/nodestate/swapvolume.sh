@@ -15,8 +15,9 @@ while read -r key kb _; do
 	[ "$key" != MemTotal: ] || mem=$kb
 done </proc/meminfo
 
-# reserve KB: what programs that may be swapped out leave to the system: 128 MiB and a sixteenth of the memory, half of it at most.
-reserve=$((131072 + mem / 16))
+# reserve KB: what programs that may be swapped out leave to the system, for its memory and for what it has read of the root: 256 MiB and a sixteenth of
+# the memory, half of it at most.
+reserve=$((262144 + mem / 16))
 [ $reserve -le $((mem / 2)) ] || reserve=$((mem / 2))
 
 # setting UNIT SECTION LINES: comes before what the image says in a file of its own.

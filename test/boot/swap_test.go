@@ -49,6 +49,7 @@ func (s *site) swapOnAVolume(n node) {
 	m := s.boot(n)
 	g := s.shell(n)
 	s.swapOn(g)
+	s.run(g, askScript+"; "+limitsScript) // what is to answer later was used once: the root is away as well
 	s.run(g, "cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user-1000.slice --unit=fill perl /run/fill.pl "+strconv.Itoa(swapProgram))
 	s.run(g, "until [ $(awk '$1 ~ /nbd4/ {print $4}' /proc/swaps) -gt 102400 ]; do sleep 0.5; done")
 	s.swapOutage(n, g)
@@ -150,7 +151,7 @@ func (s *site) swapOutage(n node, g *testkit.Guest) {
 	begun := time.Now()
 	for try := 1; time.Since(begun) < swapOutage; try++ {
 		since := time.Now()
-		state := s.run(g, "systemctl is-active fill pando-agent; cat /proc/sys/vm/swappiness; free -m | tail -2; cat /sys/fs/cgroup/user.slice/memory.current; ps axo state,comm | awk '$1 ~ /D/'")
+		state := s.run(g, askScript)
 		old := time.Since(since)
 		since = time.Now()
 		fresh := s.shellAt(n, addr)
@@ -193,6 +194,8 @@ const systemSwapped = `for p in /proc/[0-9]*; do
 	*/system.slice* | */init.scope* | */user-0.slice*) awk -v n="$(tr '\0' ' ' <$p/cmdline)" '/^VmSwap/ && $2 > 0 {print $2, n}' $p/status 2>/dev/null ;;
 	esac
 done; true`
+
+const askScript = `systemctl is-active fill pando-agent; cat /proc/sys/vm/swappiness; free -m | tail -2; cat /sys/fs/cgroup/user.slice/memory.current; ps axo state,comm | awk '$1 ~ /D/'`
 
 const limitsScript = `cd /sys/fs/cgroup; for f in init.scope/memory.min init.scope/memory.swap.max system.slice/memory.min system.slice/memory.swap.max system.slice/memory.current \
 	user.slice/memory.high user.slice/user-1000.slice/memory.high user.slice/user-1000.slice/memory.current user.slice/user-0.slice/memory.high user.slice/user-0.slice/memory.swap.max; do echo $f $(cat $f); done
