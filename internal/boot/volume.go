@@ -76,11 +76,6 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !attached {
-		if err := v.swap.clear(places{device: v.kernel.Index}.node()); err != nil {
-			return err
-		}
-	}
 	sock, about, err := v.connect(ctx, attached)
 	if err != nil {
 		return v.swap.lost(v.kernel, attached, err)

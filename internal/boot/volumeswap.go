@@ -144,23 +144,16 @@ func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) er
 		return err
 	}
 	s.log.Error("the swap space is lost: programs get a bus error for what was in it", "err", err)
-	return errors.Join(err, device.Disconnect())
+	return errors.Join(err, device.Disconnect(), putOutOfUse(places{device: device.Index}.node()))
 }
 
-// clear takes a device out of use that was lost, so that it is free for a fresh one, which swap.sh then puts into use.
-func (s *swapKeeping) clear(device string) error {
-	if s == nil {
-		return nil
-	}
+// putOutOfUse ends swap space that was lost. The kernel has the device attached until then; afterwards it is free for a fresh one, which swap.sh waits for.
+func putOutOfUse(device string) error {
 	path, err := unix.BytePtrFromString(device)
 	if err != nil {
 		return err
 	}
-	switch _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno {
-	case 0:
-	case unix.EINVAL, unix.ENOENT: // it is not in use, or there is no such device yet
-		return nil
-	default:
+	if _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
 		return fmt.Errorf("swapoff %s: %w", device, errno)
 	}
 	_, err = systemctl(context.Background(), "restart", "--no-block", "pando-swap.service")
