@@ -93,6 +93,9 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 	_ = os.WriteFile(timeoutFile(v.kernel.Index), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
 	v.log.Info("volume attached", "device", v.kernel.Index, "bytes", about.Size)
 	v.swap.back()
+	if !attached {
+		v.swap.fresh(ctx)
+	}
 	defer v.swap.away()
 	return waitHangUp(sock)
 }

@@ -34,6 +34,7 @@ type swapKeeping struct {
 	log        *slog.Logger
 	server     string // who gave it; "": nobody yet
 	swappiness string // before the outage; "": there is none
+	replaces   bool   // what is attached next stands in the place of what was lost
 }
 
 // newSwapKeeping takes over what a process before this one knew.
@@ -58,15 +59,22 @@ func prepareForOutage(dir string, log *slog.Logger) {
 	if errno != 0 {
 		log.Warn("the way back to the swap space has no memory of its own", "err", errno)
 	}
-	for _, name := range []string{binaryName, sessionName} {
-		if err := lockFile(filepath.Join(dir, name)); err != nil {
-			log.Warn("the way back to the swap space may be swapped out itself", "err", err)
+	// What systemd and shells read of a file that was lost with the swap space is an error, or nothing.
+	for _, pattern := range []string{dir + "/*", "/run/systemd/system/*", "/run/systemd/system/*/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			if err := lockFile(f); err != nil {
+				log.Warn("the way back to the swap space may be swapped out itself", "err", err)
+			}
 		}
 	}
 }
 
 // lockFile keeps a file of a tmpfs in memory for as long as this process lives.
 func lockFile(path string) error {
+	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
+		return err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -144,18 +152,27 @@ func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) er
 		return err
 	}
 	s.log.Error("the swap space is lost: programs get a bus error for what was in it", "err", err)
-	return errors.Join(err, device.Disconnect(), putOutOfUse(places{device: device.Index}.node()))
+	err = errors.Join(err, device.Disconnect())
+	path, e := unix.BytePtrFromString(places{device: device.Index}.node())
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	// The kernel counts the device as attached for as long as it is in use; afterwards it is free for a fresh one.
+	if _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
+		return errors.Join(err, fmt.Errorf("swapoff /dev/nbd%d: %w", device.Index, errno))
+	}
+	s.replaces = true
+	return err
 }
 
-// putOutOfUse ends swap space that was lost. The kernel has the device attached until then; afterwards it is free for a fresh one, which swap.sh waits for.
-func putOutOfUse(device string) error {
-	path, err := unix.BytePtrFromString(device)
-	if err != nil {
-		return err
+// fresh has a device put into use that takes the place of one that was lost. The first one of a boot needs nobody for that.
+func (s *swapKeeping) fresh(ctx context.Context) {
+	if s == nil || !s.replaces {
+		return
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
-		return fmt.Errorf("swapoff %s: %w", device, errno)
+	if _, err := systemctl(ctx, "restart", "--no-block", "pando-swap.service"); err != nil {
+		s.log.Warn("use fresh swap space", "err", err)
+		return
 	}
-	_, err = systemctl(context.Background(), "restart", "--no-block", "pando-swap.service")
-	return err
+	s.replaces = false
 }

@@ -56,5 +56,7 @@ until [ -e "/sys/block/${device#/dev/}/pid" ]; do
 	[ $n != 30 ] || echo "Pando swap: the server has not given the swap space yet; waiting"
 	sleep 1
 done
+# systemd takes swap space out of use whose device it thinks is gone: it must have heard of this one.
+udevadm settle -t 30 || true
 mkswap "$device" >/dev/null
 swapon -p 50 --discard "$device"
