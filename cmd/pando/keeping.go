@@ -24,9 +24,10 @@ var keepingHelp = map[string]struct{ flag, help string }{
 		fleet.WritePartition},
 	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
 		"node called " + fleet.StatePartition + "; empty: nowhere"},
-	fleet.SettingPersist:    {"persist", "directory, or file:/PATH, that outlives reboots and image changes; one empty: none"},
-	fleet.SettingMounts:     {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
-	fleet.SettingSwap:       {"swap", "swap space: none, zram (compressed memory), or disk for a partition called " + fleet.SwapPartition},
+	fleet.SettingPersist: {"persist", "directory, or file:/PATH, that outlives reboots and image changes; one empty: none"},
+	fleet.SettingMounts:  {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
+	fleet.SettingSwap: {"swap", "swap space: none, zram (compressed memory), disk for a partition called " + fleet.SwapPartition +
+		", or 'volume SIZE' for one that the server has: while that is away, what was swapped out stands still"},
 	fleet.SettingUsers:      {"user", "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one empty: none"},
 	fleet.SettingUserKeys:   {"user-key", "ssh key of a user, 'NAME ssh-ed25519 AAAA...'; one empty: none"},
 	fleet.SettingExtensions: {"extend", "extension of /usr and /opt, NAME, NAME:TAG or NAME@sha256:..., which running nodes get at once; one empty: none"},
@@ -72,5 +73,13 @@ func keepingPairs(k fleet.Keeping) []string {
 	for _, f := range k.Fields() {
 		out = append(out, strings.ReplaceAll(f.Name, "_", " "), strings.ReplaceAll(f.String(), ", ", "\n\t"))
 	}
-	return out
+	return append(out, "note", swapNote(k.SwapText()))
+}
+
+// swapNote says what swap space costs that is on the server, "" for any other.
+func swapNote(text string) string {
+	if s, err := fleet.ParseSwap(text); err != nil || s.Kind != fleet.SwapVolume {
+		return ""
+	}
+	return "while the server is away, programs stand still whose memory is in its swap space"
 }

@@ -151,6 +151,11 @@ func (a *app) printEffective(values []fleet.Value) {
 		t.row(strings.ReplaceAll(v.Setting, "_", " "), v.Value, v.From, strings.Join(v.Over, ", "))
 	}
 	t.flush()
+	for _, v := range values {
+		if note := swapNote(v.Value); v.Setting == fleet.SettingSwap && note != "" {
+			fmt.Fprintln(a.out, "\nnote: "+note)
+		}
+	}
 }
 
 // extensionPairs tells what is laid over a node's root, and what should be where that is something else.

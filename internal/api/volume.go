@@ -8,9 +8,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// VolumeRequest asks for the way to the node's volume. POST /v1/node/volume, with the session as bearer.
+// VolumeRequest asks for the way to the node's volume, or to its swap space. POST /v1/node/volume, with the session as bearer. A server that has not, or
+// cannot trust, what a node has in its swap space answers NotFound.
 type VolumeRequest struct {
 	Boot fleet.BootID `json:"boot"`
+	Swap bool         `json:"swap,omitempty"` // the swap space
+	Used bool         `json:"used,omitempty"` // the node has it attached: it is to be as it was left
 }
 
 // VolumeTicket is the way: an HTTP request of Path at Address, upgraded to nbd, with the ticket, which works once and soon.

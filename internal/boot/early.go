@@ -13,6 +13,9 @@ import (
 // panicSeconds makes the kernel reboot if init dies in a way that Go cannot catch.
 const panicSeconds = "60"
 
+// runOptions are those of /run. What is in it is the system's, and where the kernel can, it is not swapped out: swap space may be on a server that is away.
+const runOptions = "mode=0755,size=20%"
+
 // early mounts what every phase needs and puts the program where it outlives the initramfs.
 func (m *machine) early() error {
 	unix.Umask(0)
@@ -25,13 +28,16 @@ func (m *machine) early() error {
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
 		{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
 		// As systemd would mount it; it keeps what it finds. Programs must run from it: ours do.
-		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=20%"},
+		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, runOptions + ",noswap"},
 	}
 	for _, x := range mounts {
 		if err := os.MkdirAll(x.target, 0o755); err != nil {
 			return err
 		}
 		err := unix.Mount(x.source, x.target, x.kind, x.flags, x.data)
+		if x.target == "/run" && errors.Is(err, unix.EINVAL) { // before Linux 6.4
+			err = unix.Mount(x.source, x.target, x.kind, x.flags, runOptions)
+		}
 		if err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", x.target, err)
 		}

@@ -29,7 +29,7 @@ func Main(args []string, release string, stdout, stderr io.Writer) int {
 	case AgentName:
 		return RunAgent(release, stderr)
 	case VolumeName:
-		return RunVolume()
+		return RunVolume(args[1:])
 	case "modprobe":
 		return runModprobe(args[1:], stderr)
 	}

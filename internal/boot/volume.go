@@ -18,12 +18,15 @@ import (
 	"pando/internal/nbd"
 )
 
-// VolumeName is the process that keeps the node's volume attached. Its '@' tells systemd to leave it alone when the machine
+// VolumeName is the process that keeps the node's volume, or its swap space, attached. Its '@' tells systemd to leave it alone when the machine
 // goes down: file systems are unmounted over it.
 const VolumeName = "@pando-volume"
 
-// volumeDevice is the kernel's NBD device of the volume; the root has 0.
-const volumeDevice = 1
+// The kernel's NBD devices: the root has 0, what is staged to follow it 2 or 3, extensions have those from firstExtension on.
+const (
+	volumeDevice = 1
+	swapDevice   = 4
+)
 
 // Timing of a volume's connection. A server that was switched off does not say so: the kernel finds out by asking.
 const (
@@ -40,16 +43,22 @@ type volumeKeeper struct {
 	dir    string
 	log    *slog.Logger
 	kernel nbd.KernelDevice
+	swap   *swapKeeping // nil: it is the volume of the node's state
 }
 
-// RunVolume is the role VolumeName; it returns the exit status.
-func RunVolume() int {
+// RunVolume is the role VolumeName; it returns the exit status. The argument says that it is about swap space.
+func RunVolume(args []string) int {
 	log := daemonLog(VolumeName)
 	if err := becomeRootDaemon(16 << 20); err != nil {
 		log.Error("volume", "err", err)
 		return 1
 	}
 	v := volumeKeeper{dir: RunDir, log: log, kernel: nbd.KernelDevice{Index: volumeDevice, DeadTimeout: deadTimeout, Backend: "pando-volume"}}
+	if len(args) > 0 && args[0] == swapArg {
+		v.kernel.Index, v.kernel.Backend = swapDevice, "pando-swap"
+		prepareForOutage(RunDir, log)
+		v.swap = newSwapKeeping(RunDir, swappinessFile, log)
+	}
 	last := ""
 	for {
 		err := v.once(context.Background())
@@ -63,16 +72,16 @@ func RunVolume() int {
 
 // once attaches the volume and returns why it is not attached any more.
 func (v *volumeKeeper) once(ctx context.Context) error {
-	sock, about, err := v.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer sock.Close()
-	v.kernel.Size, v.kernel.Flags, v.kernel.BlockSize = about.Size, about.Flags, 4096
 	attached, err := v.kernel.Connected()
 	if err != nil {
 		return err
 	}
+	sock, about, err := v.connect(ctx, attached)
+	if err != nil {
+		return v.swap.lost(v.kernel, attached, err)
+	}
+	defer sock.Close()
+	v.kernel.Size, v.kernel.Flags, v.kernel.BlockSize = about.Size, about.Flags, 4096
 	if attached {
 		err = v.again(sock)
 	} else {
@@ -81,9 +90,13 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	timeout := fmt.Sprintf("/sys/block/nbd%d/queue/io_timeout", volumeDevice)
-	_ = os.WriteFile(timeout, []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
-	v.log.Info("volume attached", "bytes", about.Size)
+	_ = os.WriteFile(timeoutFile(v.kernel.Index), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+	v.log.Info("volume attached", "device", v.kernel.Index, "bytes", about.Size)
+	v.swap.back()
+	if !attached {
+		v.swap.fresh(ctx)
+	}
+	defer v.swap.away()
 	return waitHangUp(sock)
 }
 
@@ -100,12 +113,12 @@ func (v *volumeKeeper) again(sock *os.File) error {
 }
 
 // connect asks the server for the volume, with the right of this boot, and returns a connection past its handshake.
-func (v *volumeKeeper) connect(ctx context.Context) (*os.File, nbd.Entered, error) {
+func (v *volumeKeeper) connect(ctx context.Context, attached bool) (*os.File, nbd.Entered, error) {
 	var s session
 	if err := readJSON(v.dir, sessionName, &s); err != nil {
 		return nil, nbd.Entered{}, err
 	}
-	control, err := newControl(s.Control, s.ServerKey)
+	control, err := newControl(v.swap.ask(s.Control, attached), s.ServerKey)
 	if err != nil {
 		return nil, nbd.Entered{}, err
 	}
@@ -113,9 +126,10 @@ func (v *volumeKeeper) connect(ctx context.Context) (*os.File, nbd.Entered, erro
 	ctx, cancel := context.WithTimeout(ctx, volumeTry)
 	defer cancel()
 	var t api.VolumeTicket
-	if err := control.call(ctx, "/v1/node/volume", "Bearer "+s.Session, api.VolumeRequest{Boot: s.Boot}, &t); err != nil {
+	if err := control.call(ctx, "/v1/node/volume", "Bearer "+s.Session, api.VolumeRequest{Boot: s.Boot, Swap: v.swap != nil, Used: attached}, &t); err != nil {
 		return nil, nbd.Entered{}, fmt.Errorf("ask for the volume: %w", err)
 	}
+	v.swap.asked(control.inOrder()[0])
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", t.Address)
 	if err != nil {
 		return nil, nbd.Entered{}, err

@@ -13,7 +13,7 @@ type Keeping struct {
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
 	Persist    *[]string `json:"persist,omitempty"`     // the directories, and files: see ParsePersist
 	Mounts     *[]string `json:"mounts,omitempty"`      // file systems to mount, as lines of fstab(5): see ParseMount
-	Swap       *string   `json:"swap,omitempty"`        // "zram", "disk", or "none"
+	Swap       *string   `json:"swap,omitempty"`        // swap space: see ParseSwap
 	Users      *[]string `json:"users,omitempty"`       // local users and groups: see ParseUser
 	UserKeys   *[]string `json:"user_keys,omitempty"`   // ssh keys of users, "NAME ssh-ed25519 AAAA..."
 	Sysctl     *[]string `json:"sysctl,omitempty"`      // "KEY=VALUE", after the defaults for nodes
@@ -140,24 +140,6 @@ func (k Keeping) PersistList() []string { return said(k.Persist) }
 // MountList are the lines of mounts.
 func (k Keeping) MountList() []string { return said(k.Mounts) }
 
-// The kinds of swap space.
-const (
-	SwapNone = "none"
-	SwapZram = "zram" // compressed memory, half as large as the memory
-	SwapDisk = "disk" // a partition that bears SwapPartition
-)
-
-// SwapPartition is the name in the partition table of what swap space may be on.
-const SwapPartition = "pando-swap"
-
-// SwapText is the swap space, SwapNone for none.
-func (k Keeping) SwapText() string {
-	if s := said(k.Swap); s != "" {
-		return s
-	}
-	return SwapNone
-}
-
 // SysctlList are the settings of the kernel.
 func (k Keeping) SysctlList() []string { return said(k.Sysctl) }
 
@@ -184,21 +166,10 @@ func (k Keeping) validate() error {
 	if err := validUsers(k); err != nil {
 		return err
 	}
-	if err := validSwap(k.SwapText()); err != nil {
+	if _, err := ParseSwap(k.SwapText()); err != nil {
 		return err
 	}
 	return errors.Join(validMounts(k), validSysctl(k.SysctlList()), validExtensions(k.ExtensionList()))
-}
-
-// validSwap refuses a volume by its name: docs/adr/0035-no-swap-on-volumes.md has all reasons.
-func validSwap(s string) error {
-	switch s {
-	case SwapNone, SwapZram, SwapDisk:
-		return nil
-	case string(StateVolume):
-		return errors.New("swap \"volume\": a node whose memory is on the server stops when the server is away, and may not find back: use zram or disk")
-	}
-	return fmt.Errorf("swap %q: want none, zram or disk", s)
 }
 
 // together says which values of a group cannot be used beside each other.

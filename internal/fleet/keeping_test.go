@@ -28,6 +28,20 @@ func TestParseState(t *testing.T) {
 	}
 }
 
+func TestParseSwap(t *testing.T) {
+	for text, want := range map[string]Swap{"": {Kind: SwapNone}, "none": {Kind: SwapNone}, "zram": {Kind: SwapZram}, "disk": {Kind: SwapDisk},
+		"volume 4GB": {Kind: SwapVolume, Size: 4_000_000_000 &^ 4095}, "volume 1GiB": {Kind: SwapVolume, Size: 1 << 30}} {
+		if got, err := ParseSwap(text); err != nil || got != want {
+			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"volume", "volume 1MB", "volume 2TB", "volume x", "volume 4GB ext4", "zram 4GB", "file", "volume -4GB"} {
+		if got, err := ParseSwap(text); err == nil {
+			t.Errorf("%q is %+v, want an error", text, got)
+		}
+	}
+}
+
 // What is kept and mounted cannot be the system's, or in one another, and cannot say something else to systemd or a shell.
 func TestKeepingIsRefused(t *testing.T) {
 	list := func(s ...string) *[]string { return &s }
@@ -56,7 +70,7 @@ func TestKeepingIsRefused(t *testing.T) {
 		{UserKeys: list("alice")},
 		{Sysctl: list("vm.swappiness")},
 		{Sysctl: list("a b=c")},
-		{Swap: &volume}, // docs/adr/0035-no-swap-on-volumes.md
+		{Swap: &volume}, // how large?
 		{StateOn: &state, Persist: list("file:/etc/shadow")},
 		{StateOn: &state, Persist: list("file:etc/app.conf")},
 		{StateOn: &state, Persist: list("/srv/a", "file:/srv/a/b")},

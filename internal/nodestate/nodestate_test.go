@@ -29,6 +29,7 @@ func TestFiles(t *testing.T) {
 		"users": {Users: &[]string{"group team gid=3000", "alice uid=2000 groups=team,video", "bob uid=2001 home=/srv/bob shell=/bin/sh"},
 			UserKeys: &[]string{"alice ssh-ed25519 AAAA a", "alice ssh-ed25519 BBBB b"}, Swap: ptr("zram"), Mounts: &[]string{"10.0.0.1:/srv /srv nfs"},
 			Sysctl: &[]string{"vm.swappiness=100"}},
+		"swap":    {Swap: ptr("volume 4GB")},
 		"nothing": {Swap: ptr("disk"), StateOn: ptr("disk"), Persist: &[]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +39,9 @@ func TestFiles(t *testing.T) {
 				if f.Path == ownDir+"kept.sh" {
 					checkScript(t, text)
 					text = text[:strings.Index(text, "\n#")] + "(the script)\n"
+				}
+				if f.Path == ownDir+"swap.sh" {
+					checkScript(t, text)
 				}
 				if f.Path == ownDir+"state.sh" {
 					checkScript(t, text)

@@ -75,7 +75,7 @@ func stateFiles(in Input) []fleet.File {
 		file(unitDir+stateUnit, service(st)),
 	}
 	if st.Kind == fleet.StateVolume {
-		files = append(files, file(unitDir+volumeUnit, volumeService))
+		files = append(files, file(unitDir+volumeUnit, volumeService("the node's volume", "")))
 	}
 	for _, k := range kept {
 		if !k.File {
@@ -165,19 +165,22 @@ const (
 )
 
 // volumeService is never stopped: nothing conflicts with it, and at the end systemd leaves processes alone whose name begins with '@'.
-const volumeService = `[Unit]
-Description=Pando: the node's volume
+func volumeService(what, argument string) string {
+	return `[Unit]
+Description=Pando: ` + what + `
 DefaultDependencies=no
 IgnoreOnIsolate=yes
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart=@/run/pando/pando-init @pando-volume
+ExecStart=@/run/pando/pando-init @pando-volume` + argument + `
 Restart=always
 RestartSec=1
 OOMScoreAdjust=-1000
 LimitMEMLOCK=infinity
+Environment=TZ=
 `
+}
 
 // bind puts a kept directory in its place, if it is one: a file of the image is copied.
 func bind(from, to string) string {

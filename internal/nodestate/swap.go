@@ -1,6 +1,7 @@
 package nodestate
 
 import (
+	_ "embed"
 	"strings"
 
 	"pando/internal/fleet"
@@ -8,31 +9,46 @@ import (
 
 // swapFiles make swap space.
 func swapFiles(k fleet.Keeping) []fleet.File {
-	kind := k.SwapText()
-	if kind == fleet.SwapNone {
-		return nil
+	switch k.SwapSpace().Kind {
+	case fleet.SwapZram:
+		return swapService("sysinit.target", zramSwap, "After=systemd-modules-load.service\nBefore=sysinit.target", "60")
+	case fleet.SwapDisk:
+		return swapService("sysinit.target", diskSwap, "After=systemd-udevd.service systemd-udev-trigger.service\nBefore=sysinit.target", "60")
+	case fleet.SwapVolume: // which holds up nobody
+		return append(swapService("multi-user.target", "device='"+swapDevice+"'\n"+volumeSwap, "Wants="+swapUnit+"\nAfter=multi-user.target", "infinity"), file(unitDir+swapUnit, volumeService(
+			"the way to the swap space", " swap")))
 	}
-	script, after := zramSwap, "systemd-modules-load.service"
-	if kind == fleet.SwapDisk {
-		script, after = diskSwap, "systemd-udevd.service systemd-udev-trigger.service"
-	}
-	return append(wanted("pando-swap.service", "sysinit.target", `[Unit]
+	return nil
+}
+
+func swapService(target, script, order, most string) []fleet.File {
+	return append(wanted("pando-swap.service", target, `[Unit]
 Description=Pando: swap space
 DefaultDependencies=no
-After=`+after+`
-Before=sysinit.target
+`+order+`
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-TimeoutStartSec=60
+TimeoutStartSec=`+most+`
 ExecStart=/bin/sh /run/pando/swap.sh
-`), file(ownDir+"swap.sh", "export PATH=/usr/sbin:/usr/bin:/sbin:/bin\nset -e\n"+script))
+`), file(ownDir+"swap.sh", script))
 }
+
+// The device of swap space on a volume, and who attaches it.
+const (
+	swapDevice = "/dev/nbd4"
+	swapUnit   = "pando-swap-volume.service"
+)
+
+//go:embed swapvolume.sh
+var volumeSwap string
+
+const swapHead = "export PATH=/usr/sbin:/usr/bin:/sbin:/bin\nset -e\n"
 
 // zramSwap takes a device of its own: another one may be the write layer. It is half as large as the memory, of which it takes about a third of
 // what is in it.
-const zramSwap = `[ -d /sys/class/zram-control ] || modprobe zram num_devices=0
+const zramSwap = swapHead + `[ -d /sys/class/zram-control ] || modprobe zram num_devices=0
 n=$(cat /sys/class/zram-control/hot_add)
 while read -r key kb _; do
 	[ "$key" != MemTotal: ] || echo $((kb / 2))K >"/sys/block/zram$n/disksize"
@@ -42,7 +58,7 @@ swapon -p 100 "/dev/zram$n"
 `
 
 // diskSwap makes swap space on a partition that a person gave the name to; what has another content is refused.
-const diskSwap = `disk=/dev/disk/by-partlabel/` + fleet.SwapPartition + `
+const diskSwap = swapHead + `disk=/dev/disk/by-partlabel/` + fleet.SwapPartition + `
 n=0
 until [ -b "$disk" ]; do
 	n=$((n + 1))

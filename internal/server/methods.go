@@ -87,7 +87,7 @@ func keptOf(g fleet.Group) string {
 		return "node state (" + kind + ")"
 	case g.Layer().Kind != fleet.LayerMemory:
 		return "a write layer on " + string(g.Layer().Kind)
-	case g.Swap != nil && *g.Swap != "" && *g.Swap != "none":
+	case g.SwapSpace().Kind != fleet.SwapNone:
 		return "swap space"
 	case len(g.ExtensionList()) > 0:
 		return "extensions"

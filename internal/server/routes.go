@@ -97,6 +97,7 @@ type operator struct {
 	errands    *errands
 	nudger     *nudger
 	volumes    *volume.Dir
+	swaps      *volume.Swaps
 	rollouts   *rollouts
 	powers     *powers
 	methods    *methods
@@ -111,6 +112,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }

@@ -51,6 +51,7 @@ type Server struct {
 	nudger      *nudger
 	tickets     tickets
 	volumes     *volume.Dir
+	swaps       *volume.Swaps
 	levels      levels
 	told        told
 	recordings  *recordings
@@ -138,6 +139,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.powers = newPowers(s)
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
+	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
+		return err
+	}
 	s.configs = newConfigs(s)
 	if s.journals, err = s.openJournals(); err != nil {
 		return err

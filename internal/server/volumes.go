@@ -41,6 +41,8 @@ type ticket struct {
 	boot registry.Boot
 	want volume.Want
 	ends time.Time
+
+	swap, used bool // it is to swap space; the node has something in it
 }
 
 func (t *tickets) give(x ticket, now time.Time) string {
@@ -81,33 +83,47 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	if b.Session.IsZero() {
 		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	want, err := s.wantedVolume(r.Context(), b.Node)
+	x := ticket{boot: b, swap: req.Swap, used: req.Used}
+	if req.Swap {
+		err = s.wantedSwap(r.Context(), &x)
+	} else {
+		err = s.wantedVolume(r.Context(), &x)
+	}
 	if err != nil {
 		return err
 	}
 	return reply(w, api.VolumeTicket{Address: netip.AddrPortFrom(localAddr(r), s.dataPort).String(), Path: volumePath, Export: volumeExport,
-		Ticket: s.tickets.give(ticket{boot: b, want: want}, s.now())})
+		Ticket: s.tickets.give(x, s.now())})
 }
 
 // wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs, and is when it connects again.
-func (s *Server) wantedVolume(ctx context.Context, name string) (volume.Want, error) {
-	var st fleet.State
-	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
+	g, err := s.settingsOf(ctx, x.boot.Node)
+	if err != nil {
+		return err
+	}
+	st, err := fleet.ParseState(g.StateText())
+	if err == nil && st.Kind != fleet.StateVolume {
+		err = api.NewError(api.Conflict, "node "+x.boot.Node+" keeps its state on no volume", "reboot it: its settings changed since it booted")
+	}
+	x.want = volume.Want{Size: st.Size, FileSystem: st.FileSystem}
+	return err
+}
+
+// settingsOf is a group with a node's own settings.
+func (s *Server) settingsOf(ctx context.Context, name string) (g fleet.Group, err error) {
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(name)
 		if err != nil {
 			return err
 		}
-		g, err := tx.Group(n.Group)
-		if err != nil {
+		if g, err = tx.Group(n.Group); err != nil {
 			return err
 		}
-		st, err = fleet.ParseState(n.Overrides.Of(g).StateText())
-		return err
+		g = n.Overrides.Of(g)
+		return nil
 	})
-	if err == nil && st.Kind != fleet.StateVolume {
-		err = api.NewError(api.Conflict, "node "+name+" keeps its state on no volume", "reboot it: its settings changed since it booted")
-	}
-	return volume.Want{Size: st.Size, FileSystem: st.FileSystem}, err
+	return g, err
 }
 
 // serveVolume answers GET /v1/volume: the connection is one to the volume from then on.
@@ -135,15 +151,23 @@ func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
 
 // attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the timeline, once for a boot.
 func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
+	if x.swap {
+		s.attachSwap(ctx, x, c)
+		return
+	}
 	s.log.Info("volume attached", "node", x.boot.Node)
 	err := s.volumes.Serve(ctx, x.boot.Node, x.want, c)
 	s.log.Info("volume detached", "node", x.boot.Node, "err", err)
 	if err == nil || errors.Is(err, volume.ErrTaken) || ctx.Err() != nil {
 		return
 	}
-	e := trace.Event{Time: s.now(), Boot: x.boot.ID, Node: x.boot.Node, MAC: x.boot.MAC, Stage: trace.SwitchRoot, Kind: trace.Info,
-		Message: "the node's volume: " + err.Error(), Hint: "its state waits until the server can give it: is there room, and are qemu-utils and e2fsprogs installed there?"}
+	s.tellOf(ctx, x.boot, "the node's volume: "+err.Error(), "its state waits until the server can give it: is there room, and are qemu-utils and e2fsprogs installed there?")
+}
+
+// tellOf puts a line on the timeline of a boot that is up, once for a boot.
+func (s *Server) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
+	e := trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: trace.SwitchRoot, Kind: trace.Info, Message: message, Hint: hint}
 	if _, err := s.registry.Append(ctx, e); err != nil {
-		s.log.Error("record what is wrong with a volume", "node", x.boot.Node, "err", err)
+		s.log.Error("record what is wrong with a volume", "node", b.Node, "err", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -76,6 +77,11 @@ func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) err
 	if err != nil {
 		return err
 	}
+	return v.pass(ctx, p, c)
+}
+
+// pass hands a connection to a daemon until either side ends it, and ends the daemon.
+func (v *volume) pass(ctx context.Context, p *process, c net.Conn) error {
 	defer p.stop()
 	up, err := p.dial(ctx)
 	if err != nil {
@@ -119,24 +125,27 @@ type process struct {
 // Every write is on the disk before it is answered (writethrough): a node does not write again what was answered, so what a killed daemon or
 // a power cut here took away would be missing in the middle of its file system.
 func (d *Dir) start(name string) (*process, error) {
-	p := &process{name: name, dir: d.path, ended: make(chan struct{}), socket: name + ".sock"}
-	pid := filepath.Join(d.path, name+".pid")
-	endStale(pid, p.socket)
-	_ = os.Remove(filepath.Join(d.path, p.socket))
-	file := strings.ReplaceAll(name, ",", ",,") + suffix
-	p.cmd = exec.Command("qemu-storage-daemon", "--pidfile", name+".pid",
-		"--blockdev", "driver=file,node-name=file,discard=unmap,filename="+file,
+	return startDaemon(d.path, name, d.log,
+		"--blockdev", "driver=file,node-name=file,discard=unmap,filename="+strings.ReplaceAll(name, ",", ",,")+suffix,
 		"--blockdev", "driver=qcow2,node-name=volume,file=file,discard=unmap",
-		"--nbd-server", "addr.type=unix,addr.path="+p.socket,
 		"--export", "type=nbd,id=export,node-name=volume,name=volume,writable=on,writethrough=on")
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = d.path, &p.said, &p.said
+}
+
+// startDaemon starts a daemon in a directory, for what its arguments say.
+func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, error) {
+	p := &process{name: name, dir: dir, ended: make(chan struct{}), socket: name + ".sock"}
+	endStale(filepath.Join(dir, name+".pid"), p.socket)
+	_ = os.Remove(filepath.Join(dir, p.socket))
+	args = append([]string{"--pidfile", name + ".pid", "--nbd-server", "addr.type=unix,addr.path=" + p.socket}, args...)
+	p.cmd = exec.Command("qemu-storage-daemon", args...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.said, &p.said
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("serve volume %s (the package qemu-system-common has qemu-storage-daemon): %w", name, err)
 	}
 	go func() {
 		defer close(p.ended)
 		if err := p.cmd.Wait(); err != nil {
-			d.log.Warn("qemu-storage-daemon ended", "volume", name, "err", err, "said", strings.TrimSpace(p.said.String()))
+			log.Warn("qemu-storage-daemon ended", "volume", name, "err", err, "said", strings.TrimSpace(p.said.String()))
 		}
 	}()
 	return p, nil

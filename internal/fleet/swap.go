@@ -1,0 +1,74 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The kinds of swap space.
+const (
+	SwapNone   = "none"
+	SwapZram   = "zram"   // compressed memory, half as large as the memory
+	SwapDisk   = "disk"   // a partition that bears SwapPartition
+	SwapVolume = "volume" // a block device that the server has for one boot: docs/adr/0037-swap-on-volumes.md
+)
+
+// SwapPartition is the name in the partition table of what swap space may be on.
+const SwapPartition = "pando-swap"
+
+// Bounds of swap space on a volume, in bytes.
+const (
+	MinSwap int64 = 64e6
+	MaxSwap int64 = 1e12
+)
+
+// Swap is where a node puts memory that it has no room for.
+type Swap struct {
+	Kind string
+	Size int64 // bytes of SwapVolume
+}
+
+// ParseSwap reads swap space: "none", "zram", "disk", "volume SIZE"; "" is none.
+func ParseSwap(s string) (Swap, error) {
+	f := strings.Fields(s)
+	switch {
+	case len(f) == 0:
+		return Swap{Kind: SwapNone}, nil
+	case f[0] == SwapVolume && len(f) <= 2:
+		return swapVolume(s, f[1:])
+	case len(f) == 1 && (f[0] == SwapNone || f[0] == SwapZram || f[0] == SwapDisk):
+		return Swap{Kind: f[0]}, nil
+	}
+	return Swap{}, fmt.Errorf("swap %q: want none, zram, disk or 'volume SIZE'", s)
+}
+
+func swapVolume(s string, f []string) (Swap, error) {
+	if len(f) == 0 {
+		return Swap{}, fmt.Errorf("swap %q: how large? 'volume 4GB'", s)
+	}
+	size, err := ParseSize(f[0])
+	if err != nil {
+		return Swap{}, fmt.Errorf("swap %q: %w", s, err)
+	}
+	if size < MinSwap || size > MaxSwap {
+		return Swap{}, fmt.Errorf("swap %q: use a volume of %s to %s", s, SizeText(MinSwap), SizeText(MaxSwap))
+	}
+	return Swap{Kind: SwapVolume, Size: size}, nil
+}
+
+// SwapText is the swap space as it was declared, SwapNone for none.
+func (k Keeping) SwapText() string {
+	if s := said(k.Swap); s != "" {
+		return s
+	}
+	return SwapNone
+}
+
+// SwapSpace is the swap space. One that cannot be read is none: it was refused when it was set.
+func (k Keeping) SwapSpace() Swap {
+	s, err := ParseSwap(k.SwapText())
+	if err != nil {
+		return Swap{Kind: SwapNone}
+	}
+	return s
+}
