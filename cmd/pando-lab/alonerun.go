@@ -19,7 +19,7 @@ import (
 // aloneTimeout is how long one boot may take.
 const aloneTimeout = 6 * time.Minute
 
-var aloneMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 2, 1}
+var aloneMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 4, 1}
 
 // bootPando boots by firmware; the node itself says how long it took since /init.
 func (a *alone) bootPando(ctx context.Context, _ *material) (seconds float64, err error) {
