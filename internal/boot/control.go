@@ -43,7 +43,7 @@ func newControl(urls []string, key string) (*control, error) {
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		IdleConnTimeout:     90 * time.Second,
 
-		ExpectContinueTimeout: 30 * time.Second,
+		ExpectContinueTimeout: 3 * time.Second,
 	}
 	c := &control{urls: append([]string(nil), urls...), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
 	return c, nil
