@@ -71,6 +71,7 @@ take() {
 fetch() {
 	id=$1 part=$own/$1.part
 	if ! finished "$id"; then
+		say "fetching from the server what $3 sent"
 		through unpacked "$1" "$2"
 		case $? in
 		0) ;;

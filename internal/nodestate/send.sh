@@ -25,9 +25,10 @@ through() {
 
 # send ID live|still: what is kept goes to the server.
 send() {
+	say "sending what is kept to the server, for another node"
 	through /run/pando/pando-init state-send "$1" "$base" "$2"
 	case $? in
-	0) say "sent to the server, for another node, as was asked for" ;;
+	0) say "sent, as was asked for" ;;
 	2)
 		say "not sent to the server: $why"
 		tell failed "$1" "$why"
