@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ func (a *app) nodeState() *cobra.Command {
 	c.Long = `What nodes keep across boots.
 
 It is kept where the settings of nodes and groups say (--state-on, --persist). A volume is the server's: it takes snapshots, resets and copies it while the node
-is off. What is on network file systems and disks only the node gets at: its next boot resets it, or makes it a copy, before anything else starts.`
+is off. What is on network file systems and disks only the node gets at: its next boot resets it, makes it a copy, or sends it to another node, before anything
+else starts.`
 	return c
 }
 
@@ -119,12 +121,25 @@ func stateNotes(now time.Time, s api.StateOf) []string {
 			out = append(out, "to be removed by the next node that boots and keeps its own there")
 			continue
 		}
-		out = append(out, "at its next boot: "+o.String())
+		out = append(out, "at its next boot: "+orderText(o))
 	}
 	if s.Last != nil && s.Last.Error != "" {
 		out = append(out, ago(now, s.Last.At)+" "+s.Last.Done())
 	}
 	return out
+}
+
+// orderText is an order, with how far the other node is with its part of it.
+func orderText(o fleet.StateOrder) string {
+	switch {
+	case o.Waits() && o.Bytes > 0:
+		return fmt.Sprintf("%s, which is sending (%s so far)", o, size(o.Bytes))
+	case o.Waits():
+		return fmt.Sprintf("%s, which has not sent it", o)
+	case o.Through:
+		return fmt.Sprintf("%s, which has sent it (%s)", o, size(o.Bytes))
+	}
+	return o.String()
 }
 
 func snapshotText(v *api.VolumeState) string {
@@ -198,6 +213,10 @@ func (a *app) printOrders(s api.StateOf, done string) {
 	switch {
 	case o.Kind == fleet.RemoveState:
 		a.printf("%s is removed by the next node that boots and keeps its state there\n", s.Node)
+	case o.Waits() && o.Force:
+		a.printf("%s sends its state now if it is on, else at its next boot. At the next boot of %s after that: %s\n", o.From, s.Node, o)
+	case o.Waits():
+		a.printf("%s sends its state at its next boot. At the next boot of %s after that: %s. Now: pando node reboot %s\n", o.From, s.Node, o, o.From)
 	case s.On:
 		a.printf("%s is on. At its next boot: %s. Now: pando node reboot %s\n", s.Node, o, s.Node)
 	default:
@@ -212,9 +231,12 @@ func (a *app) stateCopy() *cobra.Command {
 		Short: "Make a node's state a copy of another node's",
 		Long: `Make the state of TO a copy of what FROM has.
 
-A volume is copied at once: TO must be off; FROM may be on, and its writes wait meanwhile. On a network file system TO copies it at its next boot, before anything
-starts; both must keep their state in the same place, and FROM must be off until then, unless --force has it copied as its files are at that time. The state of
-a deleted node (NODE.deleted-TIME) can be copied as well. What is on a disk is in its machine, and cannot.`,
+From volume to volume it is copied at once: TO must be off; FROM may be on, and its writes wait meanwhile. On a network file system where both keep their state, TO
+copies it at its next boot, before anything starts; FROM must be off until then, unless --force has it copied as its files are at that time. The state of a deleted node
+(NODE.deleted-TIME) can be copied as well.
+
+Otherwise, as between disks, it goes through the server: FROM sends it at its next boot, before anything starts, or at once with --force, as its files are at that time;
+TO takes it over at its next boot after that. Both must be there for it, and keep state.`,
 		Example:           `  pando node state copy pc001 pc002`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeNodes,
@@ -228,7 +250,7 @@ a deleted node (NODE.deleted-TIME) can be copied as well. What is on a disk is i
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&ch.Force, "force", false, "on a network file system: also while FROM is on")
+	c.Flags().BoolVar(&ch.Force, "force", false, "also from a node that is on, as its files are at that time")
 	return c
 }
 

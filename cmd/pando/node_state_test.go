@@ -14,6 +14,9 @@ func TestStateTable(t *testing.T) {
 	const nfs = "nfs 10.0.0.1:/srv/state"
 	week, told := zero.Add(-7*24*time.Hour), zero.Add(-time.Hour)
 	reset := fleet.StateOrder{ID: "A", Kind: fleet.ResetState, Place: nfs, Paths: []string{"/var/log"}}
+	through := fleet.StateOrder{Kind: fleet.CopyState, From: "pc005", Through: true}
+	coming, sent, now := through, through, through
+	coming.Bytes, sent.Bytes, sent.Sent, now.Force = 412e6, 1.2e9, told, true
 	rows := newTable(a.out, "NODE", "KEPT ON", "PATH", "SIZE", "SINCE", "TOLD", "NOTE")
 	for _, s := range []api.StateOf{
 		{Node: "pc001", Kept: nfs, Place: nfs, Persist: []string{"/var/log", "file:/etc/app.lic", "/srv"}, Dir: "pc001", Orders: []fleet.StateOrder{reset}, Places: []fleet.StatePlace{
@@ -25,6 +28,11 @@ func TestStateTable(t *testing.T) {
 			Last: &fleet.StateResult{StateOrder: fleet.StateOrder{Kind: fleet.CopyState, From: "pc001"}, At: told, Error: "it could not be copied: is there room?"}},
 		{Node: "pc003.deleted-1795600000", Deleted: week, Dir: "pc003", Orders: []fleet.StateOrder{{Kind: fleet.RemoveState, Place: nfs, From: "pc003.deleted-1795600000"}},
 			Places: []fleet.StatePlace{{Place: nfs, On: nfs, Told: week, Paths: []fleet.KeptPath{{Path: "/srv", Bytes: 7}}}}},
+		{Node: "pc005", Kept: "disk", Place: "disk", Persist: []string{"/srv"}, Orders: []fleet.StateOrder{{Kind: fleet.SendState, To: "pc006"}}},
+		{Node: "pc006", Kept: "disk", Place: "disk", Persist: []string{"/srv"}, Orders: []fleet.StateOrder{through}},
+		{Node: "pc007", Kept: "disk", Place: "disk", Persist: []string{"/srv"}, Orders: []fleet.StateOrder{coming}},
+		{Node: "pc008", Kept: "disk", Place: "disk", Persist: []string{"/srv"}, Orders: []fleet.StateOrder{sent},
+			Last: &fleet.StateResult{StateOrder: fleet.StateOrder{Kind: fleet.SendState, To: "pc006"}, At: told, Error: "tar: exit status 2"}},
 		{Node: "pc004.deleted-1795600000", Volume: &api.VolumeState{Size: 20e9, Used: 1e9}},
 	} {
 		a.stateRows(rows, s)
@@ -32,6 +40,8 @@ func TestStateTable(t *testing.T) {
 	rows.flush()
 	a.printOrders(api.StateOf{Node: "pc001", On: true, Orders: []fleet.StateOrder{reset}}, "")
 	a.printOrders(api.StateOf{Node: "pc002", Orders: []fleet.StateOrder{{Kind: fleet.CopyState, From: "pc001"}}}, "")
+	a.printOrders(api.StateOf{Node: "pc006", Orders: []fleet.StateOrder{through}}, "")
+	a.printOrders(api.StateOf{Node: "pc006", On: true, Orders: []fleet.StateOrder{now}}, "")
 	a.printOrders(api.StateOf{Node: "pc003"}, "the state of pc003 is reset")
 	golden(t, "node-state.txt", out.String())
 }

@@ -21,6 +21,8 @@ const (
 	SoftRebootNode ErrandKind = "soft-reboot"
 	StageNode      ErrandKind = "stage"  // fetch what the next boot runs, and go on
 	SyncConfig     ErrandKind = "config" // make the config files what the server has for this boot
+	// SendState has a node send its state while it runs. The order has the errand's id.
+	SendState ErrandKind = "state"
 )
 
 // Errand is something that an operator wants a running node to do. It comes with the answer to a report.

@@ -24,6 +24,13 @@ type VolumeTicket struct {
 	Export  string `json:"export"`
 }
 
+// StateFetch asks for what another node sent of its state, for an order of the node that asks. POST /v1/node/state/fetch, with the session as bearer.
+// The answer is a tar archive. It was sent with the same two in the query: POST /v1/node/state/send?boot=...&order=..., the archive as body.
+type StateFetch struct {
+	Boot  fleet.BootID `json:"boot"`
+	Order string       `json:"order"`
+}
+
 // StateList answers GET /v1/state.
 type StateList struct {
 	Nodes []StateOf `json:"nodes"`
@@ -66,7 +73,7 @@ type StateChange struct {
 	From     string `json:"from,omitempty"`     // node whose state is copied
 
 	Paths  []string `json:"paths,omitempty"`  // that are reset; none: everything
-	Force  bool     `json:"force,omitempty"`  // copy from a node that is on
+	Force  bool     `json:"force,omitempty"`  // copy from a node that is on, as it is now
 	Forget bool     `json:"forget,omitempty"` // of the state of a deleted node: forget it, and leave it where it is
 }
 

@@ -90,6 +90,8 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.SyncConfig:
 		rep.Files, err = a.syncConfig(ctx, e.DryRun)
 		return err
+	case api.SendState:
+		return a.sendState(ctx, e.ID)
 	case api.SoftRebootNode, api.StageNode:
 		return nil // once it is reported
 	case api.KexecNode:

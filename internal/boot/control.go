@@ -42,6 +42,8 @@ func newControl(urls []string, key string) (*control, error) {
 		TLSHandshakeTimeout: 10 * time.Second,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		IdleConnTimeout:     90 * time.Second,
+
+		ExpectContinueTimeout: 3 * time.Second,
 	}
 	c := &control{urls: append([]string(nil), urls...), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
 	return c, nil

@@ -56,6 +56,8 @@ func runCommand(args []string, release string, stdout, stderr io.Writer) int {
 			return 1
 		}
 		return 0
+	case len(args) == 4 && (args[0] == "state-send" || args[0] == "state-fetch"):
+		return moveState(RunDir, args, stderr)
 	case len(args) == 2 && args[0] == "own-nic":
 		return ownNIC(RunDir, args[1], stderr)
 	case len(args) == 1 && args[0] == "ifupdown-env":

@@ -44,6 +44,7 @@ const (
 	ResetState  StateOrderKind = "reset"  // begin anew with what the image has
 	CopyState   StateOrderKind = "copy"   // become what another node has
 	RemoveState StateOrderKind = "remove" // of a node that was deleted, by any node that keeps its own in the same place
+	SendState   StateOrderKind = "send"   // give it to the server, for a node that gets at it in no other way
 )
 
 // StateOrder is something that a node's next boot does to its state, before anything starts, and once.
@@ -57,6 +58,12 @@ type StateOrder struct {
 	Force   bool           `json:"force,omitempty"`    // copy while that node is on
 	Asked   time.Time      `json:"asked"`
 	Who     string         `json:"who,omitempty"`
+
+	To      string    `json:"to,omitempty"`      // of a send: the node that it is for, whose copy has the same ID
+	Through bool      `json:"through,omitempty"` // of a copy: the other node sends its state to the server, and this one fetches it
+	Sent    time.Time `json:"sent,omitzero"`     // of such a copy: when the server had it; zero: not yet
+	Bytes   int64     `json:"bytes,omitempty"`   // and how much the server has
+	Digest  string    `json:"digest,omitempty"`  // and its SHA-256
 }
 
 // StateResult is how an order ended.
@@ -69,16 +76,24 @@ type StateResult struct {
 // StateReport is the file below the run directory in which a node finds what it keeps, for its server.
 const StateReport = "state-report"
 
+// StateSender is the template of units that send a node's state to the server; an order's id is behind its '@'.
+const StateSender = "pando-state-send"
+
 // String is the order in words.
 func (o StateOrder) String() string {
 	switch {
 	case o.Kind == CopyState:
 		return "copy of " + o.From
+	case o.Kind == SendState:
+		return "sending to " + o.To
 	case len(o.Paths) > 0:
 		return string(o.Kind) + " of " + strings.Join(o.Paths, " ")
 	}
 	return string(o.Kind)
 }
+
+// Waits tells whether it is a copy that another node has to send first.
+func (o StateOrder) Waits() bool { return o.Through && o.Sent.IsZero() }
 
 // In returns what is known of one place.
 func (r *StateRecord) In(place string) *StatePlace {
@@ -100,6 +115,8 @@ func (r StateResult) Done() string {
 		return "not done, the " + r.String() + " of node state: " + r.Error
 	case r.Kind == CopyState:
 		return "the node's state was made a copy of that of " + r.From
+	case r.Kind == SendState:
+		return "the node's state was sent to the server, for " + r.To
 	case r.Kind == RemoveState:
 		return "the state of " + r.From + " was removed"
 	case len(r.Paths) > 0:

@@ -14,11 +14,25 @@ var ordersScript string
 //go:embed report.sh
 var reportScript string
 
+//go:embed send.sh
+var sendScript string
+
+//go:embed sendnow.sh
+var sendNowScript string
+
 // What the scripts leave for each other and for the agent.
 const (
 	reportFile = ownDir + fleet.StateReport
 	toldFile   = ownDir + "state-orders"
 	reportUnit = "pando-state-report"
+
+	reportProgram = ownDir + "state-report.sh"
+)
+
+// The way by which a node sends its state while it runs; the agent starts the unit, with an order behind its '@'.
+const (
+	sendFile = ownDir + "state-send.sh"
+	sendUnit = fleet.StateSender + "@.service"
 )
 
 // Place names where a node keeps its state. Two nodes of which that is the same find each other's, if they have a directory each.
@@ -51,10 +65,35 @@ func orderCalls(orders []fleet.StateOrder) string {
 			}
 			b.WriteString("\n")
 		case fleet.CopyState:
-			fmt.Fprintf(&b, "take '%s' '%s'\n", o.ID, o.FromDir)
+			if o.Through {
+				fmt.Fprintf(&b, "fetch '%s' '%s' '%s'\n", o.ID, o.Digest, o.From)
+			} else {
+				fmt.Fprintf(&b, "take '%s' '%s'\n", o.ID, o.FromDir)
+			}
+		case fleet.SendState:
+			fmt.Fprintf(&b, "send '%s' still\n", o.ID)
 		}
 	}
 	return b.String() + "tidy\n"
+}
+
+// sendFiles send the state of a node that runs.
+func sendFiles(base string) []fleet.File {
+	script := fmt.Sprintf("base='%s'\ntold='%s'\n%s%s\nsend \"$1\" live\n/bin/sh %s\n", base, toldFile, sendNowScript, sendScript, reportProgram)
+	return []fleet.File{
+		file(sendFile, script),
+		file(unitDir+sendUnit, `[Unit]
+Description=Pando: this node's state is sent to the server, for another node
+After=`+stateUnit+`
+RequiresMountsFor=`+base+`
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh `+sendFile+` %i
+Nice=19
+IOSchedulingClass=idle
+`),
+	}
 }
 
 // reportFiles tell the server what is kept: when it is in place, when the boot is over, and once a day from then on. Its sizes take reading all directories, so
@@ -70,14 +109,14 @@ func reportFiles(in Input, base string) []fleet.File {
 	}
 	fmt.Fprintf(&b, "}\nall >%[1]s.new && mv -f %[1]s.new %[1]s\n", reportFile)
 	return []fleet.File{
-		file(ownDir+"state-report.sh", b.String()),
+		file(reportProgram, b.String()),
 		file(unitDir+reportUnit+".service", `[Unit]
 Description=Pando: tell the server what this node keeps
 After=`+stateUnit+` default.target
 RequiresMountsFor=`+base+`
 
 [Service]
-ExecStart=/bin/sh `+ownDir+`state-report.sh sizes
+ExecStart=/bin/sh `+reportProgram+` sizes
 TimeoutStopSec=10
 Nice=19
 IOSchedulingClass=idle

@@ -33,8 +33,6 @@ write() {
 	durable
 }
 
-tell() { (IFS='	' && echo "$*" >>"$told"); }
-
 # away NAME: from its place, at once; it is removed when the order is on record.
 away() {
 	[ -e "$base/$1" ] || [ -L "$base/$1" ] || return 0
@@ -59,19 +57,57 @@ take() {
 	if ! finished "$id"; then
 		rm -rf "$part"
 		if ! { [ -d "$from" ] && mkdir "$part" && each "$from" copied && sync -f "$base"; }; then
-			rm -rf "$part"
 			why="it could not be copied: is there room?"
 			[ -d "$from" ] || why="there is no $2 beside the state of this node"
-			say "not copied from $2: $why"
-			tell failed "$id" "$why"
+			gaveup "$2"
 			return
 		fi
-		mv -T "$part" "$own/$id.whole" || fail "$own/$id.whole cannot be made"
-		durable
-		settle
-		say "copied from $2, as was asked for"
+		become "$2"
 	fi
 	tell "done" "$id"
+}
+
+# fetch ID DIGEST FROM: the state becomes a copy of what another node sent to the server. What comes is whole, and as it was sent, before anything is moved.
+fetch() {
+	id=$1 part=$own/$1.part
+	if ! finished "$id"; then
+		say "fetching from the server what $3 sent"
+		through unpacked "$1" "$2"
+		case $? in
+		0) ;;
+		1)
+			rm -rf "$part"
+			return
+			;;
+		*)
+			gaveup "$3"
+			return
+			;;
+		esac
+		become "$3"
+	fi
+	tell "done" "$id"
+}
+
+unpacked() {
+	rm -rf "$part" && mkdir "$part" || return 2
+	/run/pando/pando-init state-fetch "$1" "$2" "$part" || return
+	sync -f "$base" || return 2
+}
+
+# gaveup FROM: nothing was changed.
+gaveup() {
+	rm -rf "$part"
+	say "not copied from $1: $why"
+	tell failed "$id" "$why"
+}
+
+# become FROM: what was copied takes the place of what there is.
+become() {
+	mv -T "$part" "$own/$id.whole" || fail "$own/$id.whole cannot be made"
+	durable
+	settle
+	say "copied from $1, as was asked for"
 }
 
 copied() {

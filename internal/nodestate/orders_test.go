@@ -76,6 +76,27 @@ cp() {
 	step
 }
 systemctl() { :; }
+sleep() { :; }
+`
+
+// messenger stands for pando-init: what the server has is a file, and comes in two parts. The power may be cut before, between and behind them. In the file answer
+// there may be another exit status.
+const messenger = `#!/bin/sh
+cd %s
+step() {
+	echo >>steps
+	[ "$(grep -c '' steps)" != "$(cat cut)" ] || kill -9 0
+}
+echo "$*" >>asked
+answer=$(cat answer 2>/dev/null)
+[ -z "$answer" ] || { echo "this is why"; exit "$answer"; }
+[ "$1" = state-fetch ] || exit 0
+step
+tar -x -f parcel -C "$4" --wildcards '*log*'
+step
+tar -x -p -f parcel -C "$4"
+step
+[ "$(sha256sum <parcel)" = "$3  -" ] || { echo "something else came"; exit 2; }
 `
 
 // boot does what pc001 does before anything starts, with the files that it is given. cut is the step at which the power is cut, 0 for none. It tells whether it was,
@@ -90,6 +111,11 @@ func (k *keeper) boot(cut int, orders ...fleet.StateOrder) (whole bool, said str
 	}
 	steps := k.run + "steps"
 	_ = os.Remove(steps)
+	k.write(k.run+"cut", fmt.Sprint(cut))
+	k.write(k.run+"pando-init", fmt.Sprintf(messenger, k.run))
+	if err := os.Chmod(k.run+"pando-init", 0o700); err != nil {
+		k.t.Fatal(err)
+	}
 	c := exec.Command("sh", "-c", fmt.Sprintf("steps=%s cut=%d\n%s\n. %sstate.sh", steps, cut, cutter, k.run))
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := c.CombinedOutput()
@@ -114,6 +140,9 @@ func TestOrdersSurvivePowerCuts(t *testing.T) {
 		}, "image mine"},
 		"copy": {func(*keeper) fleet.StateOrder {
 			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, FromDir: "pc002"}
+		}, "its its"},
+		"copy through the server": {func(k *keeper) fleet.StateOrder {
+			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, Through: true, From: "pc002", Digest: k.parcel("pc002")}
 		}, "its its"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,5 +227,81 @@ func TestReport(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(k.place + "/*"); !slices.Equal(left, []string{filepath.Join(k.place, "pc001")}) {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// parcel puts what a node keeps where the server would have it, and returns its digest.
+func (k *keeper) parcel(node string) string {
+	k.t.Helper()
+	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh", filepath.Join(k.place, node), k.run+"parcel").CombinedOutput()
+	if err != nil {
+		k.t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.Fields(string(out))[0]
+}
+
+// What cannot be fetched changes nothing: what the server refuses, or is not what was sent, is told; what another boot may get is left to that.
+func TestFetchFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer, digest string // of the courier; of what is fetched, where that is not its own
+		want           string // what is told
+		tries          int
+	}{
+		"refused":         {answer: "2", want: "failed\tA1\tthis is why\n", tries: 1},
+		"another content": {digest: "00", want: "failed\tA1\tsomething else came\n", tries: 1},
+		"server away":     {answer: "1", tries: 40},
+		"no server":       {answer: "3", tries: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKeeper(t)
+			for _, d := range []string{"log", "data"} {
+				k.write(k.file("pc001", d, "a"), "mine")
+				k.write(k.file("pc002", d, "a"), "its")
+			}
+			o := fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, Through: true, From: "pc002", Digest: k.parcel("pc002")}
+			o.Digest = o.Digest[:max(0, len(o.Digest)-len(c.digest))] + c.digest
+			k.write(k.run+"answer", c.answer)
+			_, said := k.boot(0, o)
+			if got := k.has("pc001"); got != "mine mine" || strings.Contains(said, "A1") != (c.want != "") || !strings.Contains(said, c.want) {
+				t.Errorf("the node has %q, and says\n%s", got, said)
+			}
+			if left, _ := filepath.Glob(k.own("A1*")); left != nil {
+				t.Errorf("left: %v", left)
+			}
+			if asked, _ := os.ReadFile(k.run + "asked"); strings.Count(string(asked), "\n") != c.tries {
+				t.Errorf("tried otherwise than %d times:\n%s", c.tries, asked)
+			}
+			k.write(k.run+"answer", "")
+			o.Digest = k.parcel("pc002")
+			if _, said = k.boot(0, o); k.has("pc001") != "its its" || !strings.Contains(said, "done\tA1\n") {
+				t.Errorf("later the node has %q, and says\n%s", k.has("pc001"), said)
+			}
+		})
+	}
+}
+
+// A node sends its state before anything may write to it, or while it runs. Only what the server will never take is told: what it has, it knows.
+func TestSend(t *testing.T) {
+	k := newKeeper(t)
+	base := filepath.Join(k.place, "pc001")
+	o := fleet.StateOrder{ID: "A1", Kind: fleet.SendState}
+	if _, said := k.boot(0, o); strings.Contains(said, "A1") {
+		t.Errorf("sent, it says\n%s", said)
+	}
+	k.write(k.run+"answer", "2")
+	if _, said := k.boot(0, o); !strings.Contains(said, "failed\tA1\tthis is why\n") {
+		t.Errorf("refused, it says\n%s", said)
+	}
+	if out, err := exec.Command("sh", k.run+"state-send.sh", "B2").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if said, _ := os.ReadFile(k.run + "state-report"); !strings.Contains(string(said), "failed\tB2\tthis is why\nkept\t") {
+		t.Errorf("refused while it runs, it says\n%s", said)
+	}
+	asked, _ := os.ReadFile(k.run + "asked")
+	still := "state-send A1 " + base + " still\n"
+	if want := still + still + "state-send B2 " + base + " live\n"; string(asked) != want {
+		t.Errorf("it asked\n%swant\n%s", asked, want)
 	}
 }

@@ -82,7 +82,7 @@ func stateFiles(in Input) []fleet.File {
 			files = append(files, wanted(unitName(k.Path, ".mount"), "local-fs.target", bind(base+"/"+KeptName(k.Path), k.Path))...)
 		}
 	}
-	return slices.Concat(files, reportFiles(in, base), keptFiles(base))
+	return slices.Concat(files, reportFiles(in, base), sendFiles(base), keptFiles(base))
 }
 
 // KeptName is the name of a directory or file where it is kept: /var/log is var+log. A '+' cannot be part of the directory's.
@@ -97,7 +97,7 @@ func script(in Input, st fleet.State, base string) string {
 	set("base", base)
 	set("list", keptList)
 	set("told", toldFile)
-	set("report", ownDir+"state-report.sh")
+	set("report", reportProgram)
 	switch st.Kind {
 	case fleet.StateNetwork:
 		m := fleet.Mount{What: st.What, Where: stateDir, Type: st.FileSystem, Options: st.Options}
@@ -120,7 +120,7 @@ func script(in Input, st fleet.State, base string) string {
 		set("type", st.FileSystem)
 		set("options", "noatime")
 	}
-	b.WriteString(stateScript + ordersScript + orderCalls(in.Orders))
+	b.WriteString(stateScript + sendScript + ordersScript + orderCalls(in.Orders))
 	for _, k := range in.Keeping.Kept() {
 		how := "seed"
 		if k.File {

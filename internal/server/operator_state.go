@@ -51,7 +51,7 @@ func (o *operator) listState(r *http.Request) (any, error) {
 			if err = errors.Join(err, e); err != nil {
 				return err
 			}
-			if s := stateOf(n.Overrides.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil || len(s.Places) > 0 {
+			if s := o.stateOf(n.Overrides.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil || len(s.Places) > 0 {
 				out.Nodes = append(out.Nodes, s)
 			}
 		}
@@ -59,7 +59,7 @@ func (o *operator) listState(r *http.Request) (any, error) {
 	})
 	if selection == "" && registry.LimitOf(r.Context()) == nil { // those of nodes that are gone are nobody's
 		for _, name := range goneStates(known, volumes, records) {
-			out.Nodes = append(out.Nodes, stateOf(fleet.Group{}, name, volumes, records))
+			out.Nodes = append(out.Nodes, o.stateOf(fleet.Group{}, name, volumes, records))
 		}
 	}
 	return out, err
@@ -84,10 +84,15 @@ func goneStates(known map[string]bool, volumes []volume.Info, records map[string
 	return out
 }
 
-func stateOf(g fleet.Group, node string, volumes []volume.Info, records map[string]fleet.StateRecord) api.StateOf {
+func (o *operator) stateOf(g fleet.Group, node string, volumes []volume.Info, records map[string]fleet.StateRecord) api.StateOf {
 	r := records[node]
 	s := api.StateOf{Node: node, Kept: g.StateText(), Persist: g.PersistList(), Place: nodestate.Place(g.Keeping),
 		Dir: r.Dir, Deleted: r.Deleted, Places: r.Places, Orders: r.Orders, Last: r.Last}
+	for i, x := range s.Orders {
+		if x.Waits() {
+			s.Orders[i].Bytes = o.parcels.arrived(x.ID)
+		}
+	}
 	if i := slices.IndexFunc(volumes, func(v volume.Info) bool { return v.Name == node }); i >= 0 {
 		v := volumes[i]
 		s.Volume = &api.VolumeState{Size: v.Size, Used: v.Used, Attached: v.Attached, Changed: v.Changed}
@@ -112,7 +117,7 @@ func (o *operator) stateNow(ctx context.Context, node string) (out api.StateOf, 
 		n, err := tx.Node(node)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
-			out = stateOf(fleet.Group{}, node, volumes, records)
+			out = o.stateOf(fleet.Group{}, node, volumes, records)
 			return nil
 		case err != nil:
 			return err
@@ -121,7 +126,7 @@ func (o *operator) stateNow(ctx context.Context, node string) (out api.StateOf, 
 		if err != nil {
 			return err
 		}
-		out = stateOf(n.Overrides.Of(g), node, volumes, records)
+		out = o.stateOf(n.Overrides.Of(g), node, volumes, records)
 		views, err := o.nodeViews(ctx, tx, []fleet.Node{n})
 		out.On = err == nil && o.runs(views[0])
 		return err
@@ -168,10 +173,13 @@ func (o *operator) copyState(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if of.st.Kind == fleet.StateVolume || of.place == "" {
-			return cmp.Or(o.volumes.Copy(ctx, req.From, node), o.voidOrders(ctx, node))
+		if of.place != "" {
+			from, err := o.statesOf(ctx, req.From)
+			if err != nil || of.st.Kind != fleet.StateVolume || from.place != "" && from.st.Kind != fleet.StateVolume {
+				return cmp.Or(err, o.orderCopy(ctx, of, req))
+			}
 		}
-		return o.orderCopy(ctx, of, req)
+		return cmp.Or(o.volumes.Copy(ctx, req.From, node), o.voidOrders(ctx, node))
 	})
 }
 
@@ -194,6 +202,9 @@ func (o *operator) withdrawState(r *http.Request) (any, error) {
 		rec.Orders = nil
 		return tx.PutStateRecord(rec)
 	})
+	if err == nil {
+		err = o.settleCopies(r.Context())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +232,11 @@ func (o *operator) changeState(r *http.Request, do func(context.Context, string,
 			return nil, err
 		}
 	}
-	switch err := do(r.Context(), node, req); {
+	err = do(r.Context(), node, req)
+	if err == nil {
+		err = o.settleCopies(r.Context()) // it may have replaced one
+	}
+	switch {
 	case errors.Is(err, volume.ErrAttached):
 		return nil, api.NewError(api.Conflict, fmt.Sprintf("%v: the node is on", err), "switch it off first: what it has in memory belongs to the state that it has now")
 	case errors.Is(err, volume.ErrNone):
@@ -244,10 +259,13 @@ func (o *operator) renamed(ctx context.Context, was, is string) {
 	}
 }
 
-// retireVolume puts the volume of a node that was deleted out of the way of the next node of that name.
+// retireVolume puts the volume of a node that was deleted out of the way of the next node of that name, and ends copies that it was to send or to get.
 func (o *operator) retireVolume(ctx context.Context, node string, at time.Time) {
 	err := o.volumes.Rename(ctx, node, registry.DeletedName(node, at))
 	if err != nil && !errors.Is(err, volume.ErrNone) {
 		o.log.Error("keep the volume of a deleted node apart", "node", node, "err", err)
+	}
+	if err := o.settleCopies(ctx); err != nil {
+		o.log.Error("after a node was deleted", "node", node, "err", err)
 	}
 }

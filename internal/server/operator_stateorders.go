@@ -75,14 +75,24 @@ func (o *operator) order(ctx context.Context, of keeps, x fleet.StateOrder) erro
 			return err
 		}
 		if len(x.Paths) == 0 {
-			r.Orders = nil
+			r.Orders = sendsOf(r)
 		}
-		if len(r.Orders) >= maxOrders {
-			return api.NewError(api.Conflict, fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), of.node), "reboot it, or withdraw them: pando node state cancel "+of.node)
-		}
-		r.Orders = append(r.Orders, x)
-		return tx.PutStateRecord(r)
+		return addOrder(tx, r, x)
 	})
+}
+
+// sendsOf are the orders that are not about the node's own state: whatever becomes of that, others wait for it.
+func sendsOf(r fleet.StateRecord) []fleet.StateOrder {
+	return slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool { return o.Kind != fleet.SendState })
+}
+
+// addOrder puts an order on record, if there are not too many.
+func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
+	if len(r.Orders) >= maxOrders {
+		return api.NewError(api.Conflict, fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), r.Node), "reboot it, or withdraw them: pando node state cancel "+r.Node)
+	}
+	r.Orders = append(r.Orders, x)
+	return tx.PutStateRecord(r)
 }
 
 // voidOrders forgets what was to be done to a state that is another one now.
@@ -95,7 +105,7 @@ func (o *operator) voidOrders(ctx context.Context, node string) error {
 		if err != nil {
 			return err
 		}
-		r.Orders = nil
+		r.Orders = sendsOf(r)
 		return tx.PutStateRecord(r)
 	})
 }
@@ -125,12 +135,8 @@ func (o *operator) keptBefore(ctx context.Context, of keeps, path string) (is bo
 	return err == nil && is
 }
 
-// orderCopy has the next boot of a node take over a copy of what another node keeps in the same place.
+// orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state, where it is, else through the server.
 func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
-	if of.st.Kind == fleet.StateDisk {
-		return api.NewError(api.Conflict, fmt.Sprintf("node %s keeps its state on a disk of its own, which only the node itself can read and write", of.node),
-			"copy files from node to node, with rsync; what is kept on a volume or a network file system is copied by this command")
-	}
 	if req.From == of.node {
 		return refused("node "+of.node+" has its own state already", "")
 	}
@@ -146,15 +152,28 @@ func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	if p := r.In(of.place); p == nil || p.Told.IsZero() {
-		return api.NewError(api.Conflict, fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()),
-			"a node copies what it finds beside its own state: both need the same --state-on, and "+req.From+" a boot with it")
+	if from.place != "" && (!of.st.Shared() || from.place != of.place) {
+		return o.orderThrough(ctx, of, from, r, req.Force)
+	}
+	if p := r.In(of.place); !of.st.Shared() || p == nil || p.Told.IsZero() {
+		return api.NewError(api.Conflict, fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()), keepsNothingHint(of, from))
 	}
 	if from.on && !req.Force {
 		return api.NewError(api.Conflict, fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
 			"switch it off until "+of.node+" has booted; --force copies it as it is")
 	}
 	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
+}
+
+// keepsNothingHint says what is missing for a copy.
+func keepsNothingHint(of, from keeps) string {
+	switch {
+	case from.gone && !of.st.Shared():
+		return "a deleted node sends nothing: what it kept on a disk is with its machine, and what it kept elsewhere is copied by nodes that keep their state there"
+	case !of.st.Shared():
+		return "it needs --state-on and --persist, and a boot with them; `pando node state list` shows what there is"
+	}
+	return "a node copies what it finds beside its own state: both need the same --state-on, and " + from.node + " a boot with it"
 }
 
 // removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots next.

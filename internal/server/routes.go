@@ -66,6 +66,8 @@ func (s *Server) nodeRoutes() map[string]handler {
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.takeJournal,
+		"state/send":     s.takeState,
+		"state/fetch":    s.giveState,
 	}
 }
 
@@ -97,6 +99,7 @@ type operator struct {
 	errands    *errands
 	nudger     *nudger
 	volumes    *volume.Dir
+	parcels    *parcels
 	swaps      *volume.Swaps
 	rollouts   *rollouts
 	powers     *powers
@@ -112,6 +115,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, swaps: s.swaps, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }

@@ -51,6 +51,7 @@ type Server struct {
 	nudger      *nudger
 	tickets     tickets
 	volumes     *volume.Dir
+	parcels     *parcels
 	swaps       *volume.Swaps
 	levels      levels
 	told        told
@@ -139,6 +140,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.powers = newPowers(s)
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
+	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
 	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, 
 	}
 	in.Dir = r.Dir
 	for _, o := range r.Orders {
-		if o.Place == place && !s.waitsFor(ctx, b, n, o) {
+		if o.Place == place && !s.waitsFor(ctx, b, n, g, o) {
 			in.Orders = append(in.Orders, o)
 		}
 	}
@@ -102,32 +102,37 @@ func knowState(tx *registry.Tx, n fleet.Node) error {
 	return err
 }
 
-// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is copied.
-func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, o fleet.StateOrder) bool {
-	if o.Kind != fleet.CopyState || o.Force {
+// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is copied, or has not sent it.
+func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
+	message, hint := "", ""
+	switch withheld := withheldState(b, n, g); {
+	case (o.Through || o.Kind == fleet.SendState) && withheld != "":
+		message, hint = withheld, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy a boot waits until it is approved"
+	case o.Waits():
+		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"
+	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.isOn(ctx, o.From):
+		message, hint = o.From+" is on", "switch it off, then reboot this node; or order it again with --force"
+	default:
 		return false
 	}
-	var on bool
-	err := s.registry.View(ctx, func(tx *registry.Tx) error {
-		from, err := tx.Node(o.From)
-		if err != nil {
-			return err
-		}
-		on, err = s.operator().isOn(ctx, tx, from)
-		return err
-	})
-	if errors.Is(err, registry.ErrNotFound) { // it was deleted; what it kept is there
-		return false
-	}
-	if err == nil && !on {
-		return false
-	}
-	_, e := s.registry.Append(ctx, trace.Event{Time: s.now(), Boot: b.ID, Node: n.Name, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
-		Message: fmt.Sprintf("the %s waits: %s is on", o, o.From), Hint: "switch it off, then reboot this node; or order it again with --force"})
-	if err = errors.Join(err, e); err != nil {
+	_, err := s.registry.Append(ctx, trace.Event{Time: s.now(), Boot: b.ID, Node: n.Name, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
+		Message: fmt.Sprintf("the %s waits: %s", o, message), Hint: hint})
+	if err != nil {
 		s.log.Error("copy of node state", "node", n.Name, "from", o.From, "err", err)
 	}
 	return true
+}
+
+// isOn tells whether a node runs, or may. One that was deleted does not; what it kept is there.
+func (s *Server) isOn(ctx context.Context, node string) (on bool) {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(node)
+		if err == nil {
+			on, err = s.operator().isOn(ctx, tx, n)
+		}
+		return err
+	})
+	return err == nil && on || err != nil && !errors.Is(err, registry.ErrNotFound)
 }
 
 // stateStage is the mark that a node makes when its state is in place.
@@ -189,13 +194,16 @@ func (s *Server) keepState(ctx context.Context, b registry.Boot, text string) er
 		})
 		gone, err := removedStates(tx, said.ended, s.now())
 		ended = append(ended, gone...)
-		return errors.Join(err, tx.PutStateRecord(r))
+		return errors.Join(err, tx.PutStateRecord(r), failCopies(tx, ended))
 	})
 	if err != nil {
 		return fmt.Errorf("keep what %s says of its state: %w", b.Node, err)
 	}
 	s.told.said(b, text)
-	return s.tellEnded(ctx, b, ended)
+	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
+		err = s.settleCopies(ctx)
+	}
+	return errors.Join(err, s.tellEnded(ctx, b, ended))
 }
 
 // removedStates forgets the states of deleted nodes that were removed everywhere.

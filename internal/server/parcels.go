@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+)
+
+// parcelsDir is where state is that one node has sent and another has not fetched yet, in the data directory.
+const parcelsDir = "parcels"
+
+// parcelsFree is what stays free on the disk of the data directory, in bytes: the registry must be able to write, whatever nodes send.
+const parcelsFree = 1 << 30
+
+// roomEvery is after how many bytes it is looked how much is free.
+const roomEvery = 16 << 20
+
+// parcels are files with the state of nodes, each called as the order by which it was sent. They are for nobody else on this machine: kept files have
+// keys in them.
+type parcels struct {
+	dir  string
+	free int64 // bytes that stay free
+
+	mu       sync.Mutex
+	arriving map[string]*atomic.Int64
+}
+
+func newParcels(dir string) *parcels {
+	return &parcels{dir: dir, free: parcelsFree, arriving: map[string]*atomic.Int64{}}
+}
+
+func (p *parcels) path(id string) string { return filepath.Join(p.dir, id) }
+
+// arrived is how much of a parcel has come so far, 0 when none is coming.
+func (p *parcels) arrived(id string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.arriving[id]; n != nil {
+		return n.Load()
+	}
+	return 0
+}
+
+// begin notes that a parcel is coming; only one at a time of a name may.
+func (p *parcels) begin(id string) (*atomic.Int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.arriving[id] != nil {
+		return nil, api.NewError(api.TooMany, "this state is being sent already", "")
+	}
+	n := new(atomic.Int64)
+	p.arriving[id] = n
+	return n, nil
+}
+
+func (p *parcels) end(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.arriving, id)
+}
+
+// take keeps what comes. It has its name when it is whole, and on the disk.
+func (p *parcels) take(id string, body io.Reader) (bytes int64, digest string, err error) {
+	count, err := p.begin(id)
+	if err != nil {
+		return 0, "", err
+	}
+	defer p.end(id)
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return 0, "", fmt.Errorf("keep what a node sends: %w", err)
+	}
+	part := p.path(id) + ".new"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, "", p.explain(err)
+	}
+	sum := sha256.New()
+	err = p.copy(io.MultiWriter(f, sum), body, count)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, p.path(id))
+	}
+	if err == nil {
+		err = syncPath(p.dir)
+	}
+	if err != nil {
+		return 0, "", errors.Join(p.explain(err), os.RemoveAll(part))
+	}
+	return count.Load(), hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// copy writes what comes as long as there is room.
+func (p *parcels) copy(to io.Writer, from io.Reader, count *atomic.Int64) error {
+	for {
+		if err := p.room(); err != nil {
+			return err
+		}
+		n, err := io.CopyN(to, from, roomEvery)
+		count.Add(n)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errNoRoom means that more would leave less free than has to stay so.
+var errNoRoom = errors.New("no room")
+
+func (p *parcels) room() error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(p.dir, &st); err != nil {
+		return fmt.Errorf("look for room in %s: %w", p.dir, err)
+	}
+	if int64(st.Bavail)*st.Bsize < p.free {
+		return errNoRoom
+	}
+	return nil
+}
+
+// explain tells a full disk from other errors. That is nothing that gets better while a node waits in its boot.
+func (p *parcels) explain(err error) error {
+	if !errors.Is(err, errNoRoom) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	var st unix.Statfs_t
+	_ = unix.Statfs(p.dir, &st) // 0 free is as good as any
+	return api.NewError(api.Conflict, fmt.Sprintf("the server has no room for it: %d MB are free where its data directory is, and %d MB have to stay free",
+		int64(st.Bavail)*st.Bsize/1e6, p.free/1e6), "make room there, then order the copy again")
+}
+
+// open opens a parcel that is whole.
+func (p *parcels) open(id string) (*os.File, error) { return os.Open(p.path(id)) }
+
+// sweep removes what is for nobody. wanted tells for which orders there may be something; it is asked after it was looked what is there.
+func (p *parcels) sweep(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
+	found, err := os.ReadDir(p.dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for what nodes sent: %w", err)
+	}
+	want, err := wanted(ctx)
+	for _, f := range found {
+		id, part := strings.CutSuffix(f.Name(), ".new")
+		p.mu.Lock()
+		coming := p.arriving[id] != nil
+		p.mu.Unlock()
+		if err == nil && !coming && (part || !want[id]) {
+			err = os.Remove(p.path(f.Name()))
+		}
+	}
+	return err
+}
+
+// syncPath makes names in a directory durable.
+func syncPath(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,100 @@
+package boot
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// Files such as a copy easily forgets something of: owners that the image does not know, a set-uid bit, an attribute, a capability, an ACL, links of both kinds, a
+// hole, a time. Debian's smallest image has no program for attributes; perl's syscall does it.
+const (
+	oddFiles = `cd /srv/data && echo text > plain && chown 1234:2345 plain && chmod 4751 plain && touch -d @1700000000 plain && ln plain hard && ln -s ../nowhere soft &&
+truncate -s 200M hole && echo end >> hole && mkdir -m 1777 "a dir" && echo -n x > "a dir/.hidden" && mkfifo pipe &&
+perl -e 'for (["user.pando", "kept"], ["security.capability", pack("V5", 0x02000001, 1<<10, 0, 0, 0)],
+  ["system.posix_acl_access", pack("V(vvV)5", 2, 1,6,-1, 2,4,1234, 4,4,-1, 16,4,-1, 32,0,-1)]) {
+  my ($name, $value) = @$_; my $path = $name =~ /^user/ ? "plain" : "a dir/.hidden"; syscall(188, $path, $name, $value, length $value, 0) == 0 or die "$name: $!" }' && sync`
+	showOdd = `cd /srv/data && find . -exec stat -c '%n %F %u:%g %a %h %Y %s' {} + | grep -v '^\. ' | sort | sed '/directory\|fifo\|symbolic/s/ [0-9]* [0-9]*$//' && cat plain && readlink soft &&
+[ plain -ef hard ] && tail -c 4 hole && [ $(du -m hole | cut -f1) -lt 10 ] &&
+perl -e 'for (["plain", "user.pando"], ["a dir/.hidden", "security.capability"], ["a dir/.hidden", "system.posix_acl_access"]) {
+  my ($path, $name) = @$_; my $v = "\0" x 100; my $n = syscall(191, $path, $name, $v, 100); print "$name ", unpack("H*", substr $v, 0, $n < 0 ? 0 : $n), "\n" }'`
+)
+
+// What one node keeps on its disk is copied to the disk of another, with all that files have: at once from one that runs, and by its next boot otherwise. What is on its way is on
+// the server for nobody else, and is gone when it has arrived.
+func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	state, persist := "disk", []string{"/srv/data", "file:/etc/app.lic"}
+	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
+		t.Fatal(err)
+	}
+	a := node{name: "pc007", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 7}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("a.img", fleet.StatePartition)}
+	b := node{name: "pc008", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 8}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("b.img", fleet.StatePartition)}
+	s.announce(a)
+	s.announce(b)
+	ma, ga := s.stateBoot(a)
+	s.run(ga, oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done")
+	want := s.run(ga, showOdd)
+	t.Logf("%s", want)
+	if _, err := s.API.CopyState(t.Context(), b.name, api.StateChange{From: a.name, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitEventFor(a.name, stepTimeout, ma, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+b.name })
+	parcels := filepath.Join(s.Config.Data, "parcels")
+	left, _ := os.ReadDir(parcels)
+	if len(left) != 1 {
+		t.Fatalf("on the server: %v", left)
+	}
+	if info, err := left[0].Info(); err != nil || info.Mode() != 0o600 || info.Size() > 5e6 {
+		t.Errorf("on the server: %v, %v", info, err)
+	}
+	s.healthy(ga)
+	s.cut(ma)
+
+	mb := s.hasCopy(b, a, want)
+	if left, _ := os.ReadDir(parcels); len(left) != 0 {
+		t.Errorf("fetched, it is still on the server: %v", left)
+	}
+	// Back, without haste: it is sent by a boot, before anything may write to it.
+	s.run(s.shell(b), "rm -r '/srv/data/a dir' && echo other > /srv/data/plain && sync")
+	out, err := s.API.CopyState(t.Context(), a.name, api.StateChange{From: b.name})
+	if err != nil || len(out.Orders) != 1 || !out.Orders[0].Waits() {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	s.cut(mb)
+	mb, gb := s.stateBoot(b)
+	s.waitEventFor(b.name, stepTimeout, mb, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+a.name })
+	want = s.run(gb, showSmall)
+	s.cut(mb)
+	ma, ga = s.stateBoot(a)
+	s.waitEventFor(a.name, stepTimeout, ma, func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+b.name })
+	if got := s.run(ga, showSmall); got != want || !strings.Contains(got, "other") {
+		t.Errorf("copied back:\n%s\nand not\n%s", got, want)
+	}
+	s.healthy(ga)
+	s.powerOff(ma)
+}
+
+const showSmall = "cd /srv/data && ls && cat plain /etc/app.lic"
+
+// hasCopy boots a node that gets the state of another one.
+func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
+	s.t.Helper()
+	m, g := s.stateBoot(n)
+	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+from.name })
+	if got := s.run(g, showOdd); got != want {
+		s.t.Errorf("copied:\n%s\nand not\n%s", got, want)
+	}
+	if got := strings.TrimSpace(s.run(g, "cat /etc/app.lic; ls -A /run/pando/state/+pando")); got != "licence\ndone\nsince" {
+		s.t.Errorf("a file that is kept, and what is left beside the state:\n%s", got)
+	}
+	s.healthy(g)
+	return m
+}
