@@ -23,7 +23,9 @@ type nodeView struct {
 	Console string         // its end
 	Journal journalView
 	Power   powerView
-	Slow    int64 // longest of Boots in nanoseconds: the scale of their bars
+	Keeps   []keptRow // what it keeps across boots
+	KeepsTo []string  // what its next boot does to that, and what the last one could not
+	Slow    int64     // longest of Boots in nanoseconds: the scale of their bars
 }
 
 // boots on a node's page.
@@ -58,6 +60,9 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	if v.Power, err = d.powerOf(ctx, n.Name); err != nil && n.State != fleet.Discovered {
+		return view{}, err
+	}
+	if v.Keeps, v.KeepsTo, err = d.keptBy(ctx, n); err != nil {
 		return view{}, err
 	}
 	v.Why = why(n, v.Groups)
