@@ -37,7 +37,7 @@ func TestDashboardKept(t *testing.T) {
 	}
 	look("/srv||"+on+"||", "/var/lib/containers||"+on, "from its next boot on")
 	say(onNFS + "kept\t/srv\t1795600000\t4096\nkept\t/var/lib/containers\t1795600000\t734003200\n")
-	look("/srv|4.1 kB|"+on, "/var/lib/containers|734.0 MB|"+on)
+	look("/srv|4.1\u00a0kB|"+on, "/var/lib/containers|734\u00a0MB|"+on)
 	set("/srv")
 	if _, err := s.c.ResetState(t.Context(), "node001", api.StateChange{Paths: []string{"/srv"}}); err != nil {
 		t.Fatal(err)
