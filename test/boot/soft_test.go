@@ -152,24 +152,37 @@ func (s *site) alone(n node, g *testkit.Guest) {
 	}
 }
 
-// watchSSH asks for the ssh server's first line again and again. away ends that, and tells the longest time without.
+// watchSSH asks for the ssh server's first line again and again. away waits until it answers, ends that, and tells the longest time without.
 func (s *site) watchSSH(addr netip.Addr) (away func() time.Duration) {
+	const every = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var all sync.WaitGroup
 	var longest time.Duration
+	last := time.Now()
+	answered := func(ctx context.Context) bool {
+		if !s.sshAnswers(ctx, addr) {
+			return false
+		}
+		longest, last = max(longest, time.Since(last)), time.Now()
+		return true
+	}
 	all.Go(func() {
-		last := time.Now()
 		for ctx.Err() == nil {
-			if s.sshAnswers(ctx, addr) {
-				longest, last = max(longest, time.Since(last)), time.Now()
-			}
+			answered(ctx)
 			select {
 			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(every):
 			}
 		}
 	})
-	return func() time.Duration { cancel(); all.Wait(); return longest.Round(100 * time.Millisecond) }
+	return func() time.Duration {
+		cancel()
+		all.Wait()
+		for until := time.Now().Add(bootTimeout); !answered(s.t.Context()) && time.Now().Before(until); {
+			time.Sleep(every)
+		}
+		return longest.Round(every)
+	}
 }
 
 func (s *site) sshAnswers(ctx context.Context, addr netip.Addr) bool {
