@@ -30,6 +30,11 @@ func (m *machine) prepareSwitch(context.Context) (string, error) {
 		}
 		f.Close()
 	}
+	if len(m.assigned().Extensions) == 0 { // what extensions bring may want what an update wants
+		if _, err := markUpdated(root); err != nil {
+			m.console.logf("switchroot: what boots looks like an update, which takes longer: %v", err)
+		}
+	}
 	return "to " + init, nil
 }
 

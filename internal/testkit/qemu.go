@@ -146,8 +146,9 @@ func accelArgs(c MachineConfig) []string {
 	if HasKVM() {
 		return []string{"-accel", "kvm", "-cpu", "host"}
 	}
-	// cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it.
-	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16"}
+	// cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without erms a kernel does not clear pages byte
+	// by byte, which the emulator does one by one: that was half of what the kernel took of a boot.
+	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-erms"}
 }
 
 // KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied upon. On
