@@ -97,7 +97,7 @@ func (s *site) both(test byte, memory int) []node {
 func (s *site) hang(nodes []booted) (wait []func() (string, error)) {
 	s.t.Helper()
 	for _, n := range nodes {
-		s.run(n.g, "echo 3 >/proc/sys/vm/drop_caches; find /usr -maxdepth 0 | xargs stat")
+		s.run(n.g, "echo 3 >/proc/sys/vm/drop_caches; find /usr -maxdepth 0 -size +0")
 	}
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
@@ -106,7 +106,7 @@ func (s *site) hang(nodes []booted) (wait []func() (string, error)) {
 	s.t.Cleanup(cancel)
 	for _, n := range nodes {
 		for range 2 {
-			wait = append(wait, n.g.Start(ctx, "find /usr/share /usr/lib -xdev | xargs stat >/dev/null"))
+			wait = append(wait, n.g.Start(ctx, "find /usr/share /usr/lib -xdev -size +0 >/dev/null"))
 		}
 	}
 	return wait
