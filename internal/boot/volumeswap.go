@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -48,17 +47,9 @@ func newSwapKeeping(dir, sysctl string, log *slog.Logger) *swapKeeping {
 	return s
 }
 
-// prepareForOutage gives this process what it needs to find the way back when nobody else gets memory.
-//
-// The kernel lets processes of the real-time class have a part of what it keeps free below the mark at which others begin to free memory themselves,
-// which may end in a wait for the swap space. The files that it and the block daemons need are locked: those who use them for the first time during an
-// outage would wait as well. To lock them here is enough, as all have the same pages.
+// prepareForOutage locks the files that this process and the block daemons need: those who use them for the first time during an outage would wait for the swap space
+// that they are in. To lock them here is enough, as all have the same pages.
 func prepareForOutage(dir string, log *slog.Logger) {
-	param := struct{ priority int32 }{1}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, unix.SCHED_RR, uintptr(unsafe.Pointer(&param)))
-	if errno != 0 {
-		log.Warn("the way back to the swap space has no memory of its own", "err", errno)
-	}
 	// What systemd and shells read of a file that was lost with the swap space is an error, or nothing.
 	for _, pattern := range []string{dir + "/*", "/run/systemd/system/*", "/run/systemd/system/*/*"} {
 		files, _ := filepath.Glob(pattern)

@@ -73,10 +73,9 @@ esac
 swapon "$disk"
 `
 
-// sysctls are what a node without a disk wants otherwise than the kernel's defaults; docs/write-layer.md has the reasons. What the image
+// sysctls are what a node without a disk wants otherwise than the kernel's defaults; docs/node-state.md has the reasons, and what was measured. What the image
 // says wins over them, and what the group says over all.
-const sysctls = `kernel.hung_task_panic=0
-vm.dirty_background_bytes=67108864
+const sysctls = `vm.dirty_background_bytes=67108864
 vm.dirty_bytes=268435456
 `
 

@@ -40,13 +40,6 @@ setting user.slice Slice "MemoryHigh=$((mem - reserve / 2))K"
 # At the end of a boot there is nothing in it that is worth being read again.
 setting "$(systemd-escape -p --suffix=swap "$device")" Unit "DefaultDependencies=no"
 
-# What is free for who frees memory: a 64th of the memory, 16 to 128 MiB, and not less than it is.
-free=$((mem / 64))
-[ $free -ge 16384 ] || free=16384
-[ $free -le 131072 ] || free=131072
-now=$(cat /proc/sys/vm/min_free_kbytes) # read(1) reads single bytes, and gets one
-[ "$now" -ge $free ] || echo $free >/proc/sys/vm/min_free_kbytes
-
 # What systemd took before there were control groups belongs to none, and could be swapped out. Executed anew, it has its memory within its own.
 systemctl daemon-reexec
 
@@ -59,4 +52,4 @@ done
 # systemd takes swap space out of use whose device it thinks is gone: it must have heard of this one.
 udevadm settle -t 30 || true
 mkswap "$device" >/dev/null
-swapon -p 50 --discard "$device"
+swapon --discard "$device"

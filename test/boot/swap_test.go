@@ -152,22 +152,24 @@ func (s *site) swapOutage(n node, g *testkit.Guest) {
 	}
 }
 
-// killAll ends the server, and the daemon that serves a node's swap space, without a word.
-func (s *site) killAll(n node) {
+// killAll ends the server, and the daemons that serve nodes' swap space, without a word.
+func (s *site) killAll(nodes ...node) {
 	s.t.Helper()
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(s.Config.Data, "swap", n.name+".pid"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err == nil {
-		err = unix.Kill(pid, unix.SIGKILL)
-	}
-	if err != nil && err != unix.ESRCH {
-		s.t.Fatal(err)
+	for _, n := range nodes {
+		b, err := os.ReadFile(filepath.Join(s.Config.Data, "swap", n.name+".pid"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err == nil {
+			err = unix.Kill(pid, unix.SIGKILL)
+		}
+		if err != nil && err != unix.ESRCH {
+			s.t.Fatal(err)
+		}
 	}
 }
 
@@ -180,7 +182,7 @@ done; true`
 
 const limitsScript = `cd /sys/fs/cgroup; for f in init.scope/memory.min init.scope/memory.swap.max system.slice/memory.min system.slice/memory.swap.max system.slice/memory.current \
 	user.slice/memory.high user.slice/user-1000.slice/memory.high user.slice/user-1000.slice/memory.current user.slice/user-0.slice/memory.high user.slice/user-0.slice/memory.swap.max; do echo $f $(cat $f); done
-	free -m | tail -2; cat /proc/sys/vm/min_free_kbytes; chrt -p $(pgrep -f '^@pando-volume swap'); grep -E 'Vm(Lck|RSS)' /proc/$(pgrep -f '^@pando-volume swap')/status`
+	free -m | tail -2; cat /proc/sys/vm/min_free_kbytes; grep -E 'Vm(Lck|RSS)' /proc/$(pgrep -f '^@pando-volume swap')/status`
 
 // fillScript fills MiB of memory with pages of which no two are the same, and looks at all of them for ever: after each time it leaves a file with what it found.
 const fillScript = `
