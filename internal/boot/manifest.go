@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -20,9 +19,11 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 	if m.isOffline() {
 		return m.offlineManifest(m.offline), nil
 	}
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := startClient()
+	defer client.CloseIdleConnections()
 	var errs []error
 	sources := m.startSources(ctx, client)
+	m.late = lateness(sources)
 	for i, source := range sources {
 		man, err := m.manifestFrom(ctx, client, source)
 		if err == nil {

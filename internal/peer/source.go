@@ -48,7 +48,7 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		v, err := n.looseFromPeer(ctx, p)
 		peer <- result{v, err}
 	}()
-	late := time.NewTimer(hedgeLeast)
+	late := time.NewTimer(n.looseTime())
 	defer late.Stop()
 	select {
 	case r := <-peer:
@@ -75,6 +75,9 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	}
 }
 
+// looseTime is how long a read waits for a peer, and for the tracker, before the origin is asked for a loose object too.
+func (n *Node) looseTime() time.Duration { return max(hedgeLeast, n.o.Slow.Least(0)/looseLate) }
+
 var errNobody = errors.New("no peer is named")
 
 func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, error) {
@@ -87,7 +90,7 @@ func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, erro
 	case <-ctx.Done():
 		return chunk.Verified{}, context.Cause(ctx)
 	}
-	if err := t.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, hedgeLeast); err != nil {
+	if err := t.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, n.looseTime()); err != nil {
 		return chunk.Verified{}, err
 	}
 	for _, from := range a.Peers {

@@ -145,7 +145,7 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 		t.Fatal("does not wait")
 	}
 	var got []Reply
-	for now := time.Duration(0); now < holdMost && len(got) == 0; now += 10 * ms {
+	for now := time.Duration(0); now < holdTime(0) && len(got) == 0; now += 10 * ms {
 		got, _ = tr.Step(now)
 	}
 	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 1 || !slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) {
