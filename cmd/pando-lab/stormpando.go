@@ -49,6 +49,11 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 		help := peer.StartPeers(ctx, client, n.server, n.m.pack.Object, n.net.Addr.Bits(), "", false)
 		sources = startSources{append(help.Peers, n.server), help.Late}
 		c.Swarm = &boot.SwarmConfig{Late: help.Late}
+		for _, p := range help.Peers {
+			if a, err := netip.ParseAddrPort(strings.TrimPrefix(p, "http://")); err == nil {
+				c.Swarm.Start = append(c.Swarm.Start, a)
+			}
+		}
 	}
 	man, err := n.manifest(ctx, client, sources, &c)
 	if err != nil {

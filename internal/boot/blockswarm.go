@@ -28,6 +28,8 @@ type SwarmConfig struct {
 	Place string `json:"place,omitempty"` // rack or switch; "": not declared
 	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
 
+	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
+
 	Late time.Duration `json:"late,omitempty"` // word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
 }
 
@@ -59,7 +61,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	warm := d.warm()
 	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || warm, Loose: blockLoose,
-		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Slow: slow, Log: d.log}
+		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Helpers: c.Start, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}

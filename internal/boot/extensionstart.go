@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -31,7 +30,7 @@ type extensionStart struct {
 	manifest        image.Manifest
 	data, signature []byte        // of the manifest
 	pack            []byte        // map of its boot pack; none: its blocks come as chunks, from servers
-	late            time.Duration // how long word may be on its way
+	sources         []startSource // who had it, first, and who else is said to
 }
 
 // start gets and verifies what an extension is. It must have been made on what runs.
@@ -44,11 +43,10 @@ func (s extensionSource) start(ctx context.Context, e fleet.Extension) (x extens
 		asked = &ref
 	}
 	sources := startSources(ctx, client, s.as, asked, s.network.prefixLength())
-	late := lateness(sources)
 	var errs []error
 	for i, source := range sources {
 		x, err = s.startFrom(ctx, client, source, e.Version)
-		x.late = late
+		x.sources = sources[i:]
 		if err != nil && source.peer {
 			s.peerFailed(e, source, err)
 			continue
@@ -94,7 +92,8 @@ func (s extensionSource) config(x extensionStart, device int) BlockConfig {
 	c := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Servers: s.as.Servers, Stores: s.as.Stores, Device: device,
 		Pack: x.pack, Idle: s.idle, Keep: extensionKeep(machineMemory()), Network: subnet}
 	if s.as.Swarm != nil && x.pack != nil {
-		c.Swarm = &SwarmConfig{Port: extensionPort(device), Place: s.as.Swarm.Place, Near: s.as.Swarm.Near, Late: x.late}
+		c.Swarm = swarmConfig(s.as.Swarm, x.sources)
+		c.Swarm.Port = extensionPort(device)
 		c.Manifest, c.Signature = x.data, x.signature
 	}
 	return c

@@ -52,7 +52,7 @@ type machine struct {
 	assignment atomic.Pointer[fleet.Assignment] // after hello
 	manifest   image.Manifest
 	pack       []byte        // the boot pack's map, verified; nil: none
-	late       time.Duration // how long word may be on its way in this network; 0: no longer than usual
+	sources    []startSource // of the manifest and the map: the first one had the manifest
 	device     *BlockProcess
 	lowered    bool         // the read-only root is mounted by itself
 	runFiles   []string     // that were put into /run

@@ -3,6 +3,8 @@ package boot
 import (
 	"context"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	"pando/internal/chunk"
@@ -65,6 +67,17 @@ func startSources(ctx context.Context, client *http.Client, a fleet.Assignment, 
 // startClient is for what a boot starts with: who is asked for one file is asked for the next as well, by the same connection. It closes when
 // there is nothing more to ask.
 func startClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
+
+// swarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
+func swarmConfig(s *fleet.Swarm, sources []startSource) *SwarmConfig {
+	c := &SwarmConfig{Place: s.Place, Near: s.Near, Late: lateness(sources)}
+	for _, x := range sources {
+		if a, err := netip.ParseAddrPort(strings.TrimPrefix(x.url, "http://")); err == nil && x.peer {
+			c.Start = append(c.Start, a)
+		}
+	}
+	return c
+}
 
 // lateness is how long word may be on its way, as a tracker told of these sources.
 func lateness(sources []startSource) time.Duration {

@@ -23,11 +23,10 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 	defer client.CloseIdleConnections()
 	var errs []error
 	sources := m.startSources(ctx, client)
-	m.late = lateness(sources)
 	for i, source := range sources {
 		man, err := m.manifestFrom(ctx, client, source)
 		if err == nil {
-			m.manifest = man
+			m.manifest, m.sources = man, sources[i:]
 			pack := m.usePack(ctx, client, sources[i:])
 			m.keepBoot(ctx)
 			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil

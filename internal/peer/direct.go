@@ -210,7 +210,7 @@ func (t *Tracker) pickAgain(now time.Duration, x *waiting, taken []int) int {
 
 // patience is how long the first copy of a piece may take to come round before there is a second.
 func (t *Tracker) patience(x *waiting) time.Duration {
-	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
+	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.late(len(x.swarm.all))
 }
 
 // again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer

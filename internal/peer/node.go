@@ -41,15 +41,16 @@ type NodeOptions struct {
 	Pack     chunk.ID // names the swarm
 	Pieces   []Piece  // in the pack's order
 	Origin   Origin
-	Trackers []string   // base URLs of servers' data paths, preferred first; none: everything comes from the origin
-	Port     uint16     // at which Handler is served
-	Self     netip.Addr // address to speak from; zero: any
-	Prefix   int        // length of the subnet's prefix; 0: not known
-	Place    string     // rack or switch; "": not known
-	Near     bool       // peers of the same place or subnet only
-	Idle     bool       // fetch what reads wait for and nothing ahead
-	Loose    int        // bytes of loose objects kept for peers
-	Start    StartFiles // for those who boot after it
+	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port     uint16           // at which Handler is served
+	Self     netip.Addr       // address to speak from; zero: any
+	Prefix   int              // length of the subnet's prefix; 0: not known
+	Place    string           // rack or switch; "": not known
+	Near     bool             // peers of the same place or subnet only
+	Idle     bool             // fetch what reads wait for and nothing ahead
+	Loose    int              // bytes of loose objects kept for peers
+	Start    StartFiles       // for those who boot after it
+	Helpers  []netip.AddrPort // who gave this node what it started with: they have what is read next, until the tracker names others
 
 	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up to date, for who else waits
 	// for the network. nil: nothing is known, and nobody else wants to.

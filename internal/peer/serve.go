@@ -55,7 +55,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	places := &n.uploads
-	if id == n.o.Pack {
+	if id == n.o.Pack || len(v.Stored()) <= startSmall {
 		places = &n.starts
 	}
 	n.upload(w, r, v.Stored(), places)

@@ -39,6 +39,9 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		return v, nil
 	}
 	if !n.sociable.Load() {
+		if v, ok := n.fromHelper(ctx, p); ok {
+			return n.keepLoose(v, nil)
+		}
 		return n.keepLoose(n.o.Origin.Get(ctx, p.ID, p.Size))
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -77,6 +80,22 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 
 // looseTime is how long a read waits for a peer, and for the tracker, before the origin is asked for a loose object too.
 func (n *Node) looseTime() time.Duration { return max(hedgeLeast, n.o.Slow.Least(0)/looseLate) }
+
+// helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
+const helperTime = time.Second
+
+// fromHelper asks those who gave this node what it started with. A crowd that boots reads the same first, and all at once.
+func (n *Node) fromHelper(ctx context.Context, p Piece) (chunk.Verified, bool) {
+	for _, a := range n.o.Helpers[:min(len(n.o.Helpers), startNames)] {
+		soon, cancel := context.WithTimeout(ctx, n.o.Slow.Least(helperTime))
+		v, err := n.fromPeer(soon, a, p)
+		cancel()
+		if err == nil {
+			return v, true
+		}
+	}
+	return chunk.Verified{}, false
+}
 
 var errNobody = errors.New("no peer is named")
 

@@ -16,13 +16,14 @@ import (
 const (
 	startNames = 2 // nodes that are named
 	startTries = 64
-	startHold  = 2 * time.Second // a start waits so long for room, or a node that has the files, until its node is told to ask again
+	startHold  = 2 * time.Second // a start waits so long for room, or a node that has the files, where its node does not say how long it waits itself
 	startMost  = 2 * time.Minute // and the node asks again for so long, until it turns to the server anyway
 	startPause = startHold / 4   // but not at once where the tracker did not make it wait
 	startLook  = 20 * time.Millisecond
-	startFiles = 8 << 10 // bytes of manifest and signature, about, compressed
-	startPiece = 128     // and of the map for each piece: its digest, and about twenty extents
-	startTime  = startHold + 3*time.Second
+	startFiles = 8 << 10  // bytes of manifest and signature, about, compressed
+	startPiece = 128      // and of the map for each piece: its digest, and about twenty extents
+	startSmall = 16 << 10 // bytes of an object that is as small as what boots start with, such as a part of the index
+	startTime  = 12 * time.Second // a node waits so long for the first answer
 )
 
 // StartFiles are what a boot starts with, for those who boot after this node.
@@ -72,17 +73,13 @@ func (t *Tracker) Start(now time.Duration, s Start) (peers []netip.AddrPort, wai
 	return peers, len(peers) == 0
 }
 
-// startTimes are how long a node waits for an answer to its start, and how long the tracker holds that: longer where word is late, so that
-// a crowd that waits does not fill the link with questions.
-func startTimes(late time.Duration) (patience, hold time.Duration) {
-	late = bounded(late)
-	return startTime + 2*late, startHold + late
-}
+// startPatience is how long a node waits for an answer to its start. Where word is late that is longer, so that a crowd that waits does not fill
+// the link with questions.
+func startPatience(late time.Duration) time.Duration { return startTime + 2*bounded(late) }
 
-// startHoldFor is how long a start is held for a node that waits for so long; 0: it did not say, and has no word of being late.
+// startHoldFor is how long a start is held for a node that waits for so long; 0: it did not say.
 func startHoldFor(patience time.Duration) time.Duration {
-	_, hold := startTimes((patience - startTime) / 2)
-	return hold
+	return max(startHold, min(patience, startPatience(LateMost))/2)
 }
 
 // startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be asked again. Boots stand in
@@ -96,7 +93,7 @@ func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply,
 		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near}
 	s.crowd(1)
 	defer s.crowd(-1)
-	held := time.NewTimer(startHoldFor(milliseconds(q.Patience, answerTime(LateMost))))
+	held := time.NewTimer(startHoldFor(milliseconds(q.Patience, startPatience(LateMost))))
 	defer held.Stop()
 	select {
 	case s.line <- struct{}{}:
@@ -109,7 +106,7 @@ func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply,
 	look := time.NewTicker(startLook)
 	defer look.Stop()
 	for {
-		if a, ok := s.startNow(start); ok {
+		if a, ok := s.startNow(start, asker(r, 1).Addr()); ok {
 			return a, true
 		}
 		select {
@@ -130,10 +127,13 @@ func (s *TrackerServer) crowd(n int) {
 }
 
 // startNow is the answer to a start if there is one now.
-func (s *TrackerServer) startNow(start Start) (startReply, bool) {
+func (s *TrackerServer) startNow(start Start, from netip.Addr) (startReply, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	peers, wait := s.tracker.Start(s.now(), start)
+	if id, err := chunk.ParseID(start.Swarm); err == nil && !wait { // the server may have to send the map, too
+		s.granted[grant{from, id}] = granted{waiter{pack: start.Swarm}, -1, s.now()}
+	}
 	return startReply{Peers: peers, Late: s.tracker.Late(start.Swarm, s.starting).Milliseconds()}, !wait
 }
 
@@ -155,9 +155,10 @@ type StartHelp struct {
 func StartPeers(ctx context.Context, client *http.Client, tracker string, pack chunk.ID, prefix int, place string, near bool) (h StartHelp) {
 	q := startMessage{Pack: pack.String(), Prefix: prefix, Place: place, Near: near}
 	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
-	patience := startTime
+	patience := startPatience(0)
 	for begin := time.Now(); ; {
 		var a startReply
+		q.Patience = patience.Milliseconds()
 		asked := time.Now()
 		if t.post(ctx, "start", q, &a, patience) != nil {
 			return h
@@ -171,8 +172,7 @@ func StartPeers(ctx context.Context, client *http.Client, tracker string, pack c
 		if !a.Again || len(h.Peers) > 0 || time.Since(begin) > startMost {
 			return h
 		}
-		patience, _ = startTimes(h.Late)
-		q.Patience = patience.Milliseconds()
+		patience = startPatience(h.Late)
 		select {
 		case <-time.After(startPause - time.Since(asked)):
 		case <-ctx.Done():

@@ -36,6 +36,8 @@ type TrackerServer struct {
 
 	starting int           // boots that wait for what they start with
 	line     chan struct{} // in which they stand: who may send into it is the first
+	small    chan struct{} // the line of small objects that were not granted
+	large    chan struct{} // and that of others
 }
 
 // Packs tells the pieces of the pack whose map has this id, in the pack's order; nil: there is no such pack here. A tracker
@@ -63,7 +65,8 @@ type waiter struct {
 
 // NewTrackerServer returns a server over a tracker of its own.
 func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
-	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}, line: make(chan struct{}, 1)}
+	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}, line: make(chan struct{}, 1),
+		small: make(chan struct{}, 1), large: make(chan struct{}, 1)}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -233,6 +236,9 @@ func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 		return
 	}
 	delete(s.granted, g)
+	if x.piece < 0 { // the map, with which a boot starts
+		return
+	}
 	s.tracker.Sent(x.pack, x.node, x.piece)
 	s.step()
 }

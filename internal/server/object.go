@@ -48,6 +48,9 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	if kernel {
 		return s.sendK(w, r, c, trace.Kernel, f)
 	}
+	if size, ok := s.store.Stat(id); ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), asker(r), id, size) {
+		return nil // it asks no more
+	}
 	http.ServeContent(w, r, "", time.Time{}, f)
 	if r.Method == http.MethodGet {
 		s.swarm.Sent(asker(r), id)

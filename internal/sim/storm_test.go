@@ -77,6 +77,25 @@ func TestStormIsTheSameOnAnyLink(t *testing.T) {
 	}
 }
 
+// On links so slow that word takes seconds, because it waits behind pieces, all is as it is elsewhere: nodes do not take for lost what is late.
+func TestStormWhereWordIsLate(t *testing.T) {
+	for _, x := range []struct {
+		nodes int
+		rate  int64
+		delay time.Duration
+		most  float64
+	}{{40, 300e3, time.Second, 1.4}, {200, 300e3, time.Second, 1.4}, {1000, 300e3, time.Second, 1.5}} {
+		c := set(x.nodes, 237)
+		c.NodeLink, c.ServerLink, c.Delay, c.Reads = x.rate, x.rate, x.delay, true
+		r := run(t, c)
+		times(t, c, "last", r.Last, x.most)
+		amplification(t, c, r, 1.3)
+		if control := r.Control / int64(c.Nodes); control > 20_000 {
+			t.Errorf("%d nodes: %d bytes of control for each", c.Nodes, control)
+		}
+	}
+}
+
 // A boot that the network holds up waits for one piece after the other, as all others do for the same ones. When each of them
 // asked the server for what did not come at once, 200 nodes took 4 times one boot, and 40 in the slow links of a lab 3.2 times.
 func TestReadsThatWaitDoNotStorm(t *testing.T) {
