@@ -18,24 +18,39 @@ const (
 	admitPiece = 64 << 10              // bytes of a usual piece
 )
 
-// Body decides about a transfer that nobody granted, and has waited for so long: after 0 it may go out now, else it is to be asked about again so
-// much later.
-func (t *Tracker) Body(now time.Duration, size int64, waited time.Duration) (after time.Duration) {
+// Body decides about a transfer to a node that nobody granted, and that has waited for so long: after 0 it goes out now, and BodySent ends it; else it
+// is to be asked about again so much later. Questions that wait come first: what they are granted goes round.
+func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited time.Duration) (after time.Duration) {
 	u := &t.uplink
 	takes := u.time(size)
 	if takes < admitQuick {
 		return 0
 	}
 	t.over(now, size)
-	free := now >= u.until-max(burst, takes) && (u.deaf() || len(u.open) < u.most(size))
+	free := len(t.queue) == 0 && u.free(now, size)
 	if size <= startSmall {
 		free = now >= u.until-admitAhead*u.time(admitPiece)
 	}
 	if !free && waited < admitLong*takes {
 		return min(max(time.Millisecond, takes/4), time.Second)
 	}
-	u.pass(now, size)
+	if size <= startSmall {
+		u.pass(now, size)
+	} else {
+		u.spend(sending{node: netip.AddrPortFrom(node, 1), piece: bodyPiece, since: now}, size)
+	}
 	return 0
+}
+
+// bodyPiece stands for an object that nobody granted, among the transfers that are under way; mapPiece for the map that a boot starts with.
+const (
+	bodyPiece = -2
+	mapPiece  = -1
+)
+
+// BodySent says that such a transfer has ended.
+func (t *Tracker) BodySent(node netip.Addr) {
+	t.uplink.sent(nil, netip.AddrPortFrom(node, 1), bodyPiece)
 }
 
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
@@ -60,7 +75,10 @@ func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk
 	}
 	for {
 		s.mu.Lock()
-		after := s.tracker.Body(s.now(), size, s.now()-begin)
+		after := s.tracker.Body(s.now(), node, size, s.now()-begin)
+		if after == 0 && size > startSmall {
+			s.granted[grant{node, object}] = granted{piece: bodyPiece, since: s.now()}
+		}
 		s.mu.Unlock()
 		if after == 0 {
 			return true

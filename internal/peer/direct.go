@@ -271,6 +271,9 @@ func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
 // over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.
 func (t *Tracker) over(now time.Duration, size int64) {
 	for _, x := range t.uplink.over(now, size) {
+		if x.swarm == nil { // nobody granted it
+			continue
+		}
 		if s := &x.swarm.pieces[x.piece]; s.held == 0 && s.copies > 0 {
 			s.copies--
 			x.swarm.first = min(x.swarm.first, x.piece)

@@ -79,7 +79,7 @@ func (s *Swarm) patience() time.Duration {
 	case s.coming == 0 && s.learned < learnLeast: // too little is known of this network yet
 		return answerTime(s.late)
 	}
-	return max(hedgeMost, calmFactor*s.typical, 2*s.coming)
+	return max(hedgeMost, calmFactor*s.typical, 2*s.coming, lateCalm*s.late)
 }
 
 // demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the origin, once for

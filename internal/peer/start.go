@@ -20,9 +20,9 @@ const (
 	startMost  = 2 * time.Minute // and the node asks again for so long, until it turns to the server anyway
 	startPause = startHold / 4   // but not at once where the tracker did not make it wait
 	startLook  = 20 * time.Millisecond
-	startFiles = 8 << 10  // bytes of manifest and signature, about, compressed
-	startPiece = 128      // and of the map for each piece: its digest, and about twenty extents
-	startSmall = 16 << 10 // bytes of an object that is as small as what boots start with, such as a part of the index
+	startFiles = 8 << 10          // bytes of manifest and signature, about, compressed
+	startPiece = 128              // and of the map for each piece: its digest, and about twenty extents
+	startSmall = 16 << 10         // bytes of an object that is as small as what boots start with, such as a part of the index
 	startTime  = 12 * time.Second // a node waits so long for the first answer
 )
 
@@ -132,7 +132,7 @@ func (s *TrackerServer) startNow(start Start, from netip.Addr) (startReply, bool
 	defer s.mu.Unlock()
 	peers, wait := s.tracker.Start(s.now(), start)
 	if id, err := chunk.ParseID(start.Swarm); err == nil && !wait { // the server may have to send the map, too
-		s.granted[grant{from, id}] = granted{waiter{pack: start.Swarm}, -1, s.now()}
+		s.granted[grant{from, id}] = granted{waiter{pack: start.Swarm}, mapPiece, s.now()}
 	}
 	return startReply{Peers: peers, Late: s.tracker.Late(start.Swarm, s.starting).Milliseconds()}, !wait
 }

@@ -29,6 +29,7 @@ const (
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second
 	maxLeft    = 16          // peers that a question names as left
+	lateCalm   = 8           // and so many times as long as word may be on its way
 	looseLate  = 4           // the part of how long word may be on its way that a read waits for a loose object of a peer
 	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )

@@ -195,7 +195,7 @@ func TestBusyUplinkSendsNothingFreely(t *testing.T) {
 }
 
 func TestSilentNodesAreForgotten(t *testing.T) {
-	tr := newTracker()
+	tr := NewTracker(TrackerOptions{Random: chance()})
 	join(t, tr, 0, 1)
 	join(t, tr, 20*time.Second, 2)
 	if out := join(t, tr, 40*time.Second, 3); !slices.Equal(out.Peers, []netip.AddrPort{at(2)}) || tr.Nodes() != 2 {

@@ -236,7 +236,12 @@ func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 		return
 	}
 	delete(s.granted, g)
-	if x.piece < 0 { // the map, with which a boot starts
+	switch x.piece {
+	case mapPiece:
+		return
+	case bodyPiece:
+		s.tracker.BodySent(node)
+		s.step()
 		return
 	}
 	s.tracker.Sent(x.pack, x.node, x.piece)
