@@ -56,10 +56,10 @@ func (t *Tracker) BodySent(node netip.Addr) {
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
 	s.mu.Lock()
-	_, granted := s.granted[grant{node, object}]
+	_, allowed := s.granted[grant{node, object}]
 	quick := s.tracker.uplink.time(size) < admitQuick
 	s.mu.Unlock()
-	if granted || quick {
+	if allowed || quick {
 		return true
 	}
 	line := s.large
