@@ -37,7 +37,7 @@ func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited ti
 	if size <= startSmall {
 		u.pass(now, size)
 	} else {
-		u.spend(sending{node: netip.AddrPortFrom(node, 1), piece: bodyPiece, since: now}, size)
+		u.spend(sending{node: netip.AddrPortFrom(node, 1), piece: bodyPiece, since: now, begun: true}, size)
 	}
 	return 0
 }
@@ -56,7 +56,10 @@ func (t *Tracker) BodySent(node netip.Addr) {
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
 	s.mu.Lock()
-	_, allowed := s.granted[grant{node, object}]
+	x, allowed := s.granted[grant{node, object}]
+	if allowed && x.piece >= 0 {
+		s.tracker.Begin(s.now(), x.pack, x.node, x.piece)
+	}
 	quick := s.tracker.uplink.time(size) < admitQuick
 	s.mu.Unlock()
 	if allowed || quick {

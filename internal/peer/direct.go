@@ -268,6 +268,11 @@ func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
 	t.uplink.sent(t.swarms[key], node, piece)
 }
 
+// Begin says that a node has asked for what it was granted.
+func (t *Tracker) Begin(now time.Duration, key string, node netip.AddrPort, piece int) {
+	t.uplink.begin(now, t.swarms[key], node, piece)
+}
+
 // over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.
 func (t *Tracker) over(now time.Duration, size int64) {
 	for _, x := range t.uplink.over(now, size) {
