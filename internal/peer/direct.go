@@ -155,7 +155,7 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		if !x.node.shunned { // what it has is no help to others
 			x.swarm.pieces[p].give(x.node.addr, now)
 		}
-		t.uplink.spend(sending{x.swarm, x.node.addr, p, now}, x.size)
+		t.uplink.spend(sending{swarm: x.swarm, node: x.node.addr, piece: p, since: now}, x.size)
 		out = append(out, p)
 		if len(t.queue) > 1 { // others wait too: one each
 			break
