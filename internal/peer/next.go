@@ -311,7 +311,7 @@ func (s *Swarm) alive(now time.Duration) {
 	case now < due:
 		s.wake(due)
 	default:
-		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now)}
+		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now), Patience: answerTime(s.late)}
 	}
 }
 
