@@ -245,6 +245,9 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	if err != nil {
 		return err
 	}
+	if err := s.star.Acquaint(); err != nil {
+		return err
+	}
 	p := newPace(m.bootSet)
 	for _, j := range s.plan() {
 		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {

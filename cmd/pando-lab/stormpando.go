@@ -42,11 +42,18 @@ func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
 
 // blockConfig fetches what a boot starts with, from peers if they share and the tracker names some.
 func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockConfig, err error) {
-	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, DisableKeepAlives: true}}
-	sources := []string{n.server}
+	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial}}
+	defer client.CloseIdleConnections()
+	sources := startSources{urls: []string{n.server}}
 	if step.peers {
-		sources = append(peer.StartPeers(ctx, client, n.server, n.m.pack.Object, n.net.Addr.Bits(), "", false), n.server)
-		c.Swarm = &boot.SwarmConfig{}
+		help := peer.StartPeers(ctx, client, n.server, n.m.pack.Object, n.net.Addr.Bits(), "", false)
+		sources = startSources{append(help.Peers, n.server), help.Late}
+		c.Swarm = &boot.SwarmConfig{Late: help.Late}
+		for _, p := range help.Peers {
+			if a, err := netip.ParseAddrPort(strings.TrimPrefix(p, "http://")); err == nil {
+				c.Swarm.Start = append(c.Swarm.Start, a)
+			}
+		}
 	}
 	man, err := n.manifest(ctx, client, sources, &c)
 	if err != nil {
@@ -64,7 +71,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	return c, err
 }
 
-func (n *node) manifest(ctx context.Context, client *http.Client, sources []string, c *boot.BlockConfig) (m image.Manifest, err error) {
+func (n *node) manifest(ctx context.Context, client *http.Client, sources startSources, c *boot.BlockConfig) (m image.Manifest, err error) {
 	path := "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
 	data, err := getAny(ctx, client, sources, path, func(data []byte) error {
 		if got := image.Version(data); got != n.m.version {
@@ -85,18 +92,24 @@ func (n *node) manifest(ctx context.Context, client *http.Client, sources []stri
 	return m, err
 }
 
-// startPatience is how long a peer may take, as in a node.
+// startPatience is how long a peer may take, as in a node: unless the tracker says that word is late.
 const startPatience = 2 * time.Second
+
+// startSources are who has what a boot starts with, base URLs, the server last.
+type startSources struct {
+	urls []string
+	late time.Duration
+}
 
 // startAgain is how long a node waits before it asks servers again that did not answer: on links this slow the kernel gives up connections that on
 // faster ones last.
 const startAgain = time.Second
 
 // getAny fetches a small file from the first source that has it. The last is the server, which is asked again as nodes do, for as long as a boot may take.
-func getAny(ctx context.Context, client *http.Client, sources []string, path string, good func([]byte) error) ([]byte, error) {
-	peers, server := sources[:len(sources)-1], sources[len(sources)-1]
+func getAny(ctx context.Context, client *http.Client, sources startSources, path string, good func([]byte) error) ([]byte, error) {
+	peers, server := sources.urls[:len(sources.urls)-1], sources.urls[len(sources.urls)-1]
 	for _, p := range peers {
-		if data, err := getGood(ctx, client, p+path, startPatience, good); err == nil {
+		if data, err := getGood(ctx, client, p+path, max(startPatience, sources.late), good); err == nil {
 			return data, nil
 		}
 	}

@@ -61,7 +61,7 @@ func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.Second, erro
 	if len(targets) == 0 {
 		return nil, api.NewError(api.NotFound, "--from node:"+set+": none of these nodes is up", "`pando node list` shows which are; or mend from another store")
 	}
-	client := store.NewClient(1)
+	client := store.NewClient(1, nil)
 	var out []store.Second
 	for _, t := range targets {
 		out = append(out, &nodeSecond{HTTP: store.HTTP{URL: "http://" + t.Targets[0], Client: client}, node: t.Labels["node"]})

@@ -181,7 +181,8 @@ func (d *blockDaemon) run(ctx context.Context) error {
 
 // open waits for the index root.
 func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
-	client := store.NewClient(blockConns)
+	slow := d.slow()
+	client := store.NewClient(blockConns, slow)
 	var sources []store.Source
 	for _, url := range d.cfg.sources() {
 		sources = append(sources, &store.HTTP{URL: url, Client: client, Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) }})
@@ -190,6 +191,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	failover.Slow = slow
 	cache := d.cfg.Cache
 	if cache == 0 {
 		cache = blockCache
@@ -197,7 +199,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)
 	pack, from := d.pack(retry), blockdev.Source(retry)
-	node := d.joinSwarm(ctx, retry, pack)
+	node := d.joinSwarm(ctx, retry, slow, pack)
 	if node != nil {
 		from = node
 	}
@@ -211,6 +213,16 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		d.watch.broken(err)
 	}
 	return dev, err
+}
+
+// slow is how late word may be: what the start of this boot was told, and later what the tracker says. A daemon that takes over in mid-life begins
+// with usual links, because reads wait for it.
+func (d *blockDaemon) slow() *store.Slow {
+	s := &store.Slow{}
+	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
+		s.Tell(min(d.cfg.Swarm.Late, peer.LateMost))
+	}
+	return s
 }
 
 // served counts what was answered without a fetch.

@@ -27,6 +27,10 @@ type SwarmConfig struct {
 	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: peer.Port
 	Place string `json:"place,omitempty"` // rack or switch; "": not declared
 	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
+
+	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
+
+	Late time.Duration `json:"late,omitempty"` // word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
 }
 
 // What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
@@ -44,7 +48,7 @@ const maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
 
 // joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. Without a
 // pack, or when the group does not want it, everything comes from servers, by origin.
-func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, pack *blockdev.Pack) *peer.Node {
+func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *store.Slow, pack *blockdev.Pack) *peer.Node {
 	c := d.cfg.Swarm
 	if c == nil || pack == nil {
 		return nil
@@ -57,7 +61,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, pack *
 	warm := d.warm()
 	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || warm, Loose: blockLoose,
-		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Log: d.log}
+		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Helpers: c.Start, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
@@ -112,7 +116,7 @@ func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 
 // servePeers answers peers until ctx is done.
 func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4 << 10, ConnContext: peer.ConnContext,
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4 << 10, ConnContext: peer.ConnContext,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	context.AfterFunc(ctx, func() { srv.Close() })
 	go srv.Serve(l)

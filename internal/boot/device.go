@@ -51,7 +51,7 @@ func (m *machine) swarm() *SwarmConfig {
 	if s == nil {
 		return nil
 	}
-	return &SwarmConfig{Place: s.Place, Near: s.Near}
+	return swarmConfig(s, m.sources)
 }
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -29,13 +28,15 @@ func extensionPort(device int) uint16 { return uint16(peer.Port + 1 + device - f
 // extensionStart is what a node knows of an extension before it has a device. Peers that attach it later get it from this node.
 type extensionStart struct {
 	manifest        image.Manifest
-	data, signature []byte // of the manifest
-	pack            []byte // map of its boot pack; none: its blocks come as chunks, from servers
+	data, signature []byte        // of the manifest
+	pack            []byte        // map of its boot pack; none: its blocks come as chunks, from servers
+	sources         []startSource // who had it, first, and who else is said to
 }
 
 // start gets and verifies what an extension is. It must have been made on what runs.
 func (s extensionSource) start(ctx context.Context, e fleet.Extension) (x extensionStart, err error) {
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := startClient()
+	defer client.CloseIdleConnections()
 	ref, packed := s.as.ExtensionPacks[e.Version]
 	var asked *fleet.PackRef
 	if packed {
@@ -45,6 +46,7 @@ func (s extensionSource) start(ctx context.Context, e fleet.Extension) (x extens
 	var errs []error
 	for i, source := range sources {
 		x, err = s.startFrom(ctx, client, source, e.Version)
+		x.sources = sources[i:]
 		if err != nil && source.peer {
 			s.peerFailed(e, source, err)
 			continue
@@ -90,7 +92,8 @@ func (s extensionSource) config(x extensionStart, device int) BlockConfig {
 	c := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Servers: s.as.Servers, Stores: s.as.Stores, Device: device,
 		Pack: x.pack, Idle: s.idle, Keep: extensionKeep(machineMemory()), Network: subnet}
 	if s.as.Swarm != nil && x.pack != nil {
-		c.Swarm = &SwarmConfig{Port: extensionPort(device), Place: s.as.Swarm.Place, Near: s.as.Swarm.Near}
+		c.Swarm = swarmConfig(s.as.Swarm, x.sources)
+		c.Swarm.Port = extensionPort(device)
 		c.Manifest, c.Signature = x.data, x.signature
 	}
 	return c

@@ -3,6 +3,7 @@ package boot
 import (
 	"bytes"
 	"net/netip"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func TestExtensionShares(t *testing.T) {
 	begin := extensionStart{manifest: image.Manifest{Root: image.Root{Index: chunk.Sum([]byte("i")), Size: 4096, ChunkSize: 65536}},
 		data: []byte("m"), signature: []byte("s"), pack: []byte("map")}
 	c := s.config(begin, firstExtension+2)
-	if c.Swarm == nil || *c.Swarm != (SwarmConfig{Port: peer.Port + 3, Place: "r1", Near: true}) || !bytes.Equal(c.Manifest, begin.data) || !bytes.Equal(c.Signature, begin.signature) {
+	if c.Swarm == nil || !reflect.DeepEqual(*c.Swarm, SwarmConfig{Port: peer.Port + 3, Place: "r1", Near: true}) || !bytes.Equal(c.Manifest, begin.data) || !bytes.Equal(c.Signature, begin.signature) {
 		t.Errorf("shares as %+v", c)
 	}
 	if c.Network.Interface != 0 || c.Network.prefixLength() != 22 {

@@ -51,7 +51,8 @@ type machine struct {
 	lease      lease
 	assignment atomic.Pointer[fleet.Assignment] // after hello
 	manifest   image.Manifest
-	pack       []byte // the boot pack's map, verified; nil: none
+	pack       []byte        // the boot pack's map, verified; nil: none
+	sources    []startSource // of the manifest and the map: the first one had the manifest
 	device     *BlockProcess
 	lowered    bool         // the read-only root is mounted by itself
 	runFiles   []string     // that were put into /run

@@ -15,7 +15,7 @@ import (
 )
 
 // packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. Without it the boot takes more
-// bytes, and as long as a boot took before there were packs.
+// bytes, and as long as a boot took before there were packs. Where word is late it waits longer.
 const packPatience = 5 * time.Second
 
 // usePack gets the map of the assigned boot pack and returns what to say of it, "" when none was assigned. A boot
@@ -47,7 +47,7 @@ type packFetch struct {
 
 // from gets and verifies the map; anybody will do.
 func (f packFetch) from(ctx context.Context, client *http.Client, sources []startSource) (image.Pack, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, packPatience)
+	ctx, cancel := context.WithTimeout(ctx, max(packPatience, 4*lateness(sources)))
 	defer cancel()
 	id, err := chunk.ParseID(f.ref.Object)
 	if err != nil {

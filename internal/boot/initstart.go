@@ -3,6 +3,8 @@ package boot
 import (
 	"context"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	"pando/internal/chunk"
@@ -11,21 +13,30 @@ import (
 	"pando/internal/trace"
 )
 
-// startPatience is how long a peer may take for each file that a boot starts with. They are small, and servers have them too.
-const startPatience = 2 * time.Second
+// How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a server has them too. Where
+// the tracker says that word is late, both may take longer.
+const (
+	startPatience  = 2 * time.Second
+	serverPatience = 20 * time.Second
+)
 
 // startSource is who is asked for what a boot starts with: manifest, signature, map of the boot pack.
 type startSource struct {
 	url  string
 	peer bool
+	late time.Duration // how long word may be on its way; 0: no longer than usual
 }
 
-// bound gives a peer less time than a server.
-func (s startSource) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// patience is how long it may take. What a server sends waits behind what it sends others, too.
+func (s startSource) patience() time.Duration {
 	if s.peer {
-		return context.WithTimeout(ctx, startPatience)
+		return max(startPatience, s.late)
 	}
-	return context.WithCancel(ctx)
+	return max(serverPatience, 4*s.late)
+}
+
+func (s startSource) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.patience())
 }
 
 // startSources are where the root's start is asked for.
@@ -37,17 +48,43 @@ func (m *machine) startSources(ctx context.Context, client *http.Client) []start
 // startSources are the servers, and before them peers that have it where the node shares a boot pack and the tracker names some. prefix is the length of
 // the node's subnet.
 func startSources(ctx context.Context, client *http.Client, a fleet.Assignment, pack *fleet.PackRef, prefix int) (out []startSource) {
+	var late time.Duration
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
-			for _, p := range peer.StartPeers(ctx, client, a.Servers[0], id, prefix, a.Swarm.Place, a.Swarm.Near) {
-				out = append(out, startSource{p, true})
+			help := peer.StartPeers(ctx, client, a.Servers[0], id, prefix, a.Swarm.Place, a.Swarm.Near)
+			late = help.Late
+			for _, p := range help.Peers {
+				out = append(out, startSource{p, true, late})
 			}
 		}
 	}
 	for _, s := range a.Servers {
-		out = append(out, startSource{s, false})
+		out = append(out, startSource{s, false, late})
 	}
 	return out
+}
+
+// startClient is for what a boot starts with: who is asked for one file is asked for the next as well, by the same connection. It closes when
+// there is nothing more to ask.
+func startClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
+
+// swarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
+func swarmConfig(s *fleet.Swarm, sources []startSource) *SwarmConfig {
+	c := &SwarmConfig{Place: s.Place, Near: s.Near, Late: lateness(sources)}
+	for _, x := range sources {
+		if a, err := netip.ParseAddrPort(strings.TrimPrefix(x.url, "http://")); err == nil && x.peer {
+			c.Start = append(c.Start, a)
+		}
+	}
+	return c
+}
+
+// lateness is how long word may be on its way, as a tracker told of these sources.
+func lateness(sources []startSource) time.Duration {
+	if len(sources) == 0 {
+		return 0
+	}
+	return sources[0].late
 }
 
 // peerFailed tells that a peer did not send what it should have: somebody else is asked.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -20,13 +19,14 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 	if m.isOffline() {
 		return m.offlineManifest(m.offline), nil
 	}
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := startClient()
+	defer client.CloseIdleConnections()
 	var errs []error
 	sources := m.startSources(ctx, client)
 	for i, source := range sources {
 		man, err := m.manifestFrom(ctx, client, source)
 		if err == nil {
-			m.manifest = man
+			m.manifest, m.sources = man, sources[i:]
 			pack := m.usePack(ctx, client, sources[i:])
 			m.keepBoot(ctx)
 			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil

@@ -34,7 +34,7 @@ func readAsNode(t *testing.T, b *Bucket, id chunk.ID) {
 		defer front.Close()
 		url = front.URL
 	}
-	source := &store.HTTP{URL: url, Client: store.NewClient(1)}
+	source := &store.HTTP{URL: url, Client: store.NewClient(1, nil)}
 	v, err := source.Get(t.Context(), store.Request{ID: id})
 	if err != nil || chunk.Sum(v.Stored()) != id {
 		t.Errorf("%s: %v", url, err)

@@ -14,12 +14,11 @@ const (
 	maxGrant   = 8                      // pieces of an answer
 	grantAlone = 16                     // to one who is alone: it shall not ask all the time
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
-	holdSent   = 32
-	holdMost   = 4 * time.Second // below what a node takes for a tracker that is lost
-	asksMost   = 10000           // questions a second that are answered; with more nodes, each waits longer
-	lostFactor = 16              // times the patience for a second copy
-	restGrows  = 8               // doublings of the patience for copies beyond Copies
-	lead       = 32              // pieces that the server runs ahead of what nodes ask for
+	holdSent   = 32                     // but never so long that its node takes the tracker for lost
+	asksMost   = 10000                  // questions a second that are answered; with more nodes, each waits longer
+	lostFactor = 16                     // times the patience for a second copy
+	restGrows  = 8                      // doublings of the patience for copies beyond Copies
+	lead       = 32                     // pieces that the server runs ahead of what nodes ask for
 )
 
 // waiting is a question that waits for room.
@@ -29,7 +28,8 @@ type waiting struct {
 	want  []int
 	max   int
 	size  int64
-	upto  int // no piece from here on
+	upto  int           // no piece from here on
+	most  time.Duration // that its node waits for
 	until time.Duration
 	gone  bool
 }
@@ -66,7 +66,7 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 		return a, false, true // it only says that it lives, and what it has
 	}
 	w.top = max(w.top, slices.Max(want))
-	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces)}
+	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
 	if q.Upto > 0 {
 		x.upto = min(x.upto, q.Upto)
 	}
@@ -86,7 +86,7 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 }
 
 func (t *Tracker) hold(x *waiting) time.Duration {
-	return min(max(holdLeast, holdSent*t.uplink.time(x.size), time.Duration(len(t.queue))*time.Second/asksMost), holdMost)
+	return min(max(holdLeast, holdSent*t.uplink.time(x.size), time.Duration(len(t.queue))*time.Second/asksMost), x.most)
 }
 
 // Cancel forgets the question of a node that does not wait any longer.
@@ -155,7 +155,7 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		if !x.node.shunned { // what it has is no help to others
 			x.swarm.pieces[p].give(x.node.addr, now)
 		}
-		t.uplink.spend(sending{x.swarm, x.node.addr, p, now}, x.size)
+		t.uplink.spend(sending{swarm: x.swarm, node: x.node.addr, piece: p, since: now}, x.size)
 		out = append(out, p)
 		if len(t.queue) > 1 { // others wait too: one each
 			break
@@ -210,7 +210,7 @@ func (t *Tracker) pickAgain(now time.Duration, x *waiting, taken []int) int {
 
 // patience is how long the first copy of a piece may take to come round before there is a second.
 func (t *Tracker) patience(x *waiting) time.Duration {
-	return max(20*time.Millisecond, 16*t.uplink.time(x.size))
+	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.late(len(x.swarm.all))
 }
 
 // again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer
@@ -236,7 +236,7 @@ func (w *swarm) unseeded(p int) bool { return w.pieces[p].copies == 0 && w.piece
 
 // answer says what was granted, and of the rest who has it or is getting it.
 func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
-	a := Answer{Grant: grant, Wait: t.patience(x)}
+	a := Answer{Grant: grant, Wait: t.patience(x), Late: t.late(len(x.swarm.all))}
 	for _, p := range x.want {
 		if slices.Contains(grant, p) {
 			continue
@@ -268,9 +268,17 @@ func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
 	t.uplink.sent(t.swarms[key], node, piece)
 }
 
+// Begin says that a node has asked for what it was granted.
+func (t *Tracker) Begin(now time.Duration, key string, node netip.AddrPort, piece int) {
+	t.uplink.begin(now, t.swarms[key], node, piece)
+}
+
 // over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.
 func (t *Tracker) over(now time.Duration, size int64) {
 	for _, x := range t.uplink.over(now, size) {
+		if x.swarm == nil { // nobody granted it
+			continue
+		}
 		if s := &x.swarm.pieces[x.piece]; s.held == 0 && s.copies > 0 {
 			s.copies--
 			x.swarm.first = min(x.swarm.first, x.piece)

@@ -53,7 +53,7 @@ func (s *Swarm) slow(now time.Duration) {
 
 // slowest is how long a transfer from a peer may take. What the server needs bounds it too: a node's only peer may be the slow one.
 func (s *Swarm) slowest() time.Duration {
-	limit := max(slowFirst, s.coming)
+	limit := max(slowFirst, s.coming, s.late)
 	if s.learned >= learnLeast {
 		limit = max(slowLeast, slowFactor*s.typical, s.coming)
 	}
@@ -65,7 +65,9 @@ func (s *Swarm) slowest() time.Duration {
 
 // hedge is how long a demand waits for a peer. Where a transfer takes long, patience must be longer: a storm of demands
 // that all give up would be plain unicast.
-func (s *Swarm) hedge() time.Duration { return min(max(hedgeLeast, 4*s.typical), hedgeMost) }
+func (s *Swarm) hedge() time.Duration {
+	return min(max(hedgeLeast, 4*s.typical), max(hedgeMost, s.late))
+}
 
 // patience is how long a demand waits before the origin is asked, which sends the piece once more. While the tracker says who
 // fetches what, and peers are as fast as ever, a piece that does not come is one that others wait for too: a storm of boots
@@ -75,9 +77,9 @@ func (s *Swarm) patience() time.Duration {
 	case !s.tracker:
 		return s.hedge()
 	case s.coming == 0 && s.learned < learnLeast: // too little is known of this network yet
-		return askLost
+		return answerTime(s.late)
 	}
-	return max(hedgeMost, calmFactor*s.typical, 2*s.coming)
+	return max(hedgeMost, calmFactor*s.typical, 2*s.coming, lateCalm*s.late)
 }
 
 // demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the origin, once for
@@ -172,11 +174,12 @@ func (s *Swarm) choose(now time.Duration, p int) *known {
 
 // fromServer asks the tracker for what no known peer has, or the origin when there is no tracker.
 func (s *Swarm) fromServer(now time.Duration) {
-	if s.asking && now >= s.asked+askLost {
+	lost := s.asked + answerTime(s.late)
+	if s.asking && now >= lost {
 		s.Lost(now)
 	}
 	if s.asking {
-		s.wake(s.asked + askLost)
+		s.wake(lost)
 	}
 	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is alone would
 	// ask hundreds of times.
@@ -205,7 +208,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		}
 	}
 	if len(a.Want) > 0 {
-		a.Have, a.Left = s.have, s.leftNow(now)
+		a.Have, a.Left, a.Patience = s.have, s.leftNow(now), answerTime(s.late)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }
@@ -255,12 +258,14 @@ type Answer struct {
 	Grant []int         // fetch these from the server now
 	Named []Named       // these are on their way to others, or there already
 	Wait  time.Duration // ask for the named ones again after so long
+	Late  time.Duration // see Tracker.Late
 }
 
 // Answer takes the tracker's answer to the question that is open. It returns who is to be met beside the peers that are
 // known: those that have, or will have, what a read waits for.
 func (s *Swarm) Answer(now time.Duration, a Answer) (meet []netip.AddrPort) {
 	s.asking, s.coming = false, a.Wait
+	s.Bear(a.Late)
 	s.granted = append(s.granted, a.Grant...)
 	for _, n := range a.Named {
 		if n.Piece < 0 || n.Piece >= s.o.Pieces {
@@ -306,7 +311,7 @@ func (s *Swarm) alive(now time.Duration) {
 	case now < due:
 		s.wake(due)
 	default:
-		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now)}
+		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now), Patience: answerTime(s.late)}
 	}
 }
 
@@ -329,7 +334,7 @@ func (s *Swarm) meetMore(now time.Duration) {
 	if s.missing == 0 {
 		most = joinSeldom
 	}
-	s.joinWait = min(max(joinAgain, 2*s.joinWait), most)
+	s.joinWait = max(min(max(joinAgain, 2*s.joinWait), most), s.late/2)
 	s.joinAt = now + s.joinWait
 	s.step.Join, s.forgotten = true, false
 }

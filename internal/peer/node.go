@@ -41,15 +41,20 @@ type NodeOptions struct {
 	Pack     chunk.ID // names the swarm
 	Pieces   []Piece  // in the pack's order
 	Origin   Origin
-	Trackers []string   // base URLs of servers' data paths, preferred first; none: everything comes from the origin
-	Port     uint16     // at which Handler is served
-	Self     netip.Addr // address to speak from; zero: any
-	Prefix   int        // length of the subnet's prefix; 0: not known
-	Place    string     // rack or switch; "": not known
-	Near     bool       // peers of the same place or subnet only
-	Idle     bool       // fetch what reads wait for and nothing ahead
-	Loose    int        // bytes of loose objects kept for peers
-	Start    StartFiles // for those who boot after it
+	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port     uint16           // at which Handler is served
+	Self     netip.Addr       // address to speak from; zero: any
+	Prefix   int              // length of the subnet's prefix; 0: not known
+	Place    string           // rack or switch; "": not known
+	Near     bool             // peers of the same place or subnet only
+	Idle     bool             // fetch what reads wait for and nothing ahead
+	Loose    int              // bytes of loose objects kept for peers
+	Start    StartFiles       // for those who boot after it
+	Helpers  []netip.AddrPort // who gave this node what it started with: they have what is read next, until the tracker names others
+
+	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up to date, for who else waits
+	// for the network. nil: nothing is known, and nobody else wants to.
+	Slow *store.Slow
 
 	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
 	Cached func(ctx context.Context, p Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error)
@@ -58,9 +63,6 @@ type NodeOptions struct {
 	clock    time.Time // from which moments are counted; zero: now
 	Log      *slog.Logger
 }
-
-// dialTime is how long a connection to a peer may take to come about.
-const dialTime = 3 * time.Second
 
 // joinTime is how long a node waits for its first answer of the tracker before it begins without.
 const joinTime = 300 * time.Millisecond
@@ -86,6 +88,7 @@ type Node struct {
 	changed chan struct{} // closed and replaced when holds changed
 	drops   []int         // told by Dropped
 	uploads Uploads
+	starts  Uploads // of what boots start with: they do not wait for pieces
 	watched int
 	closed  bool // nothing is given to anybody any more
 	banned  map[netip.Addr]bool
@@ -115,9 +118,12 @@ type result struct {
 
 // NewNode returns a node; Run makes it live, and Use gives it the shelf without which it fetches nothing ahead.
 func NewNode(o NodeOptions) *Node {
-	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2), watches: client(o.Self, 1), index: map[chunk.ID]int{},
+	if o.Slow == nil {
+		o.Slow = new(store.Slow)
+	}
+	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2, o.Slow), watches: client(o.Self, 1, o.Slow), index: map[chunk.ID]int{},
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
-		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, patience: joinTime, flights: map[Fetch]context.CancelFunc{},
+		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, patience: o.Slow.Least(joinTime), flights: map[Fetch]context.CancelFunc{},
 		waits: map[int][]chan result{}, lost: map[int]error{}}
 	if !o.clock.IsZero() {
 		n.start = o.clock
@@ -126,22 +132,23 @@ func NewNode(o NodeOptions) *Node {
 		n.o.Observer = nobody{}
 	}
 	n.loose.most = o.Loose
-	n.tracker = trackerClient{"", client(o.Self, 4), &n.control, &n.calls}
+	n.tracker = trackerClient{"", client(o.Self, 4, o.Slow), &n.control, &n.calls}
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i
 	}
 	n.swarm = NewSwarm(Options{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))})
 	n.swarm.Reach(0)
+	n.swarm.Bear(o.Slow.Least(0))
 	return n
 }
 
 // client is for peers and trackers. It follows no redirect: a peer has no say in what this node asks of others.
-func client(self netip.Addr, conns int) *http.Client {
-	c := store.NewClient(conns)
+func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
+	c := store.NewClient(conns, slow)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {
-		d := &net.Dialer{Timeout: dialTime, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
-		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr) }
+		d := &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
+		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr, slow) }
 	}
 	return c
 }

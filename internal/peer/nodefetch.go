@@ -61,10 +61,13 @@ func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 	return fetch()
 }
 
+// byteTime is how long a peer may take for the next byte, on usual links.
+const byteTime = 10 * time.Second
+
 // fromPeer makes one attempt at a peer.
 func (n *Node) fromPeer(ctx context.Context, a netip.AddrPort, p Piece) (chunk.Verified, error) {
 	src := store.HTTP{URL: "http://" + a.String(), Client: n.objects}
-	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size})
+	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size, Patience: n.o.Slow.Least(byteTime)})
 	if err == nil {
 		n.o.Observer.Received(a, len(v.Stored()))
 	}

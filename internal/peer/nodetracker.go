@@ -19,10 +19,11 @@ func (n *Node) at() trackerClient {
 func (n *Node) join() {
 	q := joinMessage{Pack: n.o.Pack.String(), Pieces: len(n.o.Pieces), Port: n.o.Port, Prefix: n.o.Prefix, Place: n.o.Place, Near: n.o.Near,
 		Have: slices.Clone(n.swarm.Have())}
-	t := n.at()
+	t, patience := n.at(), n.answerTime()
 	n.work.Go(func() {
-		var a joinReply
-		err := t.post(n.ctx, "join", q, &a, askLost)
+		var r joinReply
+		err := t.post(n.ctx, "join", q, &r, patience)
+		a := r.joined()
 		n.post(n.ctx, func(now time.Duration) {
 			if n.quit {
 				return
@@ -35,6 +36,7 @@ func (n *Node) join() {
 				return
 			}
 			n.swarm.Tracking(now, true)
+			n.bear(a.Late)
 			for _, b := range a.Banned {
 				n.swarm.Ban(b)
 				n.ban(b)
@@ -47,13 +49,13 @@ func (n *Node) join() {
 // ask puts a question to the tracker. The answer may be held.
 func (n *Node) ask(a Ask) {
 	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Upto: a.Upto, Max: a.Max, Have: slices.Clone(a.Have),
-		Left: a.Left}
+		Left: a.Left, Patience: wirePatience(a.Patience)}
 	t := n.at()
 	n.asks++
 	number := n.asks
 	n.work.Go(func() {
 		var r askReply
-		err := t.post(n.ctx, "ask", q, &r, askLost)
+		err := t.post(n.ctx, "ask", q, &r, a.Patience)
 		n.post(n.ctx, func(now time.Duration) {
 			switch {
 			case n.quit || number != n.asks: // nobody waits for this answer any more
@@ -64,11 +66,22 @@ func (n *Node) ask(a Ask) {
 				n.heardOf(t.url, err)
 				n.swarm.Lost(now)
 			default:
-				n.watchAll(n.swarm.MeetMore(now, n.swarm.Answer(now, r.answer())...))
+				a := r.answer()
+				n.bear(a.Late)
+				n.watchAll(n.swarm.MeetMore(now, n.swarm.Answer(now, a)...))
 			}
 		})
 	})
 }
+
+// bear takes how long word may be on its way: for what the swarm decides, and for the connections.
+func (n *Node) bear(late time.Duration) {
+	n.swarm.Bear(late)
+	n.o.Slow.Tell(bounded(late))
+}
+
+// answerTime is how long the tracker's answer is waited for.
+func (n *Node) answerTime() time.Duration { return answerTime(n.o.Slow.Least(0)) }
 
 // pieceSize is that of a usual piece.
 func (n *Node) pieceSize() int64 {
@@ -84,10 +97,10 @@ func (n *Node) report(a netip.AddrPort) {
 	if len(n.o.Trackers) == 0 {
 		return
 	}
-	t := n.at()
+	t, patience := n.at(), n.answerTime()
 	n.work.Go(func() {
 		// The tracker may be gone; this node has banned the peer in any case.
-		_ = t.post(n.ctx, "wrong", wrongMessage{a}, &struct{}{}, askLost)
+		_ = t.post(n.ctx, "wrong", wrongMessage{a}, &struct{}{}, patience)
 	})
 }
 

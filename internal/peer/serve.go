@@ -54,7 +54,11 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	n.upload(w, r, v.Stored())
+	places := &n.uploads
+	if id == n.o.Pack || len(v.Stored()) <= startSmall {
+		places = &n.starts
+	}
+	n.upload(w, r, v.Stored(), places)
 }
 
 // refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times for each piece.

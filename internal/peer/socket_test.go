@@ -198,7 +198,7 @@ func (s *site) start(t *testing.T, i int, change ...func(*NodeOptions)) *live {
 	}
 	n := &live{t: t, site: s, all: make(chan struct{}), ended: make(chan struct{}), from: map[string]int{},
 		kept: map[int]chunk.Verified{}, came: map[int]bool{}, reach: len(s.pieces)}
-	failover, err := store.NewFailover(origin{n}, &store.HTTP{URL: s.URL, Client: store.NewClient(8)})
+	failover, err := store.NewFailover(origin{n}, &store.HTTP{URL: s.URL, Client: store.NewClient(8, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

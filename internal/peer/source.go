@@ -39,6 +39,9 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		return v, nil
 	}
 	if !n.sociable.Load() {
+		if v, ok := n.fromHelper(ctx, p); ok {
+			return n.keepLoose(v, nil)
+		}
 		return n.keepLoose(n.o.Origin.Get(ctx, p.ID, p.Size))
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -48,7 +51,7 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		v, err := n.looseFromPeer(ctx, p)
 		peer <- result{v, err}
 	}()
-	late := time.NewTimer(hedgeLeast)
+	late := time.NewTimer(n.looseTime())
 	defer late.Stop()
 	select {
 	case r := <-peer:
@@ -75,6 +78,25 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	}
 }
 
+// looseTime is how long a read waits for a peer, and for the tracker, before the origin is asked for a loose object too.
+func (n *Node) looseTime() time.Duration { return max(hedgeLeast, n.o.Slow.Least(0)/looseLate) }
+
+// helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
+const helperTime = time.Second
+
+// fromHelper asks those who gave this node what it started with. A crowd that boots reads the same first, and all at once.
+func (n *Node) fromHelper(ctx context.Context, p Piece) (chunk.Verified, bool) {
+	for _, a := range n.o.Helpers[:min(len(n.o.Helpers), startNames)] {
+		soon, cancel := context.WithTimeout(ctx, n.o.Slow.Least(helperTime))
+		v, err := n.fromPeer(soon, a, p)
+		cancel()
+		if err == nil {
+			return v, true
+		}
+	}
+	return chunk.Verified{}, false
+}
+
 var errNobody = errors.New("no peer is named")
 
 func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, error) {
@@ -87,7 +109,7 @@ func (n *Node) looseFromPeer(ctx context.Context, p Piece) (chunk.Verified, erro
 	case <-ctx.Done():
 		return chunk.Verified{}, context.Cause(ctx)
 	}
-	if err := t.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, hedgeLeast); err != nil {
+	if err := t.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, n.looseTime()); err != nil {
 		return chunk.Verified{}, err
 	}
 	for _, from := range a.Peers {

@@ -16,11 +16,14 @@ import (
 const (
 	startNames = 2 // nodes that are named
 	startTries = 64
-	startHold  = 2 * time.Second // a start waits so long for room, or a node that has the files
+	startHold  = 2 * time.Second // a start waits so long for room, or a node that has the files, where its node does not say how long it waits itself
+	startMost  = 2 * time.Minute // and the node asks again for so long, until it turns to the server anyway
+	startPause = startHold / 4   // but not at once where the tracker did not make it wait
 	startLook  = 20 * time.Millisecond
-	startFiles = 8 << 10 // bytes of manifest and signature, about, compressed
-	startPiece = 128     // and of the map for each piece: its digest, and about twenty extents
-	startTime  = startHold + 3*time.Second
+	startFiles = 8 << 10          // bytes of manifest and signature, about, compressed
+	startPiece = 128              // and of the map for each piece: its digest, and about twenty extents
+	startSmall = 16 << 10         // bytes of an object that is as small as what boots start with, such as a part of the index
+	startTime  = 12 * time.Second // a node waits so long for the first answer
 )
 
 // StartFiles are what a boot starts with, for those who boot after this node.
@@ -70,7 +73,17 @@ func (t *Tracker) Start(now time.Duration, s Start) (peers []netip.AddrPort, wai
 	return peers, len(peers) == 0
 }
 
-// startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it.
+// startPatience is how long a node waits for an answer to its start. Where word is late that is longer, so that a crowd that waits does not fill
+// the link with questions.
+func startPatience(late time.Duration) time.Duration { return startTime + 2*bounded(late) }
+
+// startHoldFor is how long a start is held for a node that waits for so long; 0: it did not say.
+func startHoldFor(patience time.Duration) time.Duration {
+	return max(startHold, min(patience, startPatience(LateMost))/2)
+}
+
+// startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be asked again. Boots stand in
+// line, and the first of them gets what there is: a hundred that all had a part of the link would all wait for as long as the last.
 func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply, bool) {
 	pieces := len(s.pieces(q.Pack))
 	if s.packs != nil && pieces == 0 {
@@ -78,37 +91,92 @@ func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply,
 	}
 	start := Start{Swarm: q.Pack, Size: startFiles + int64(pieces)*startPiece, Subnet: subnet(asker(r, 1).Addr(), q.Prefix),
 		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near}
-	until := s.now() + startHold
+	s.crowd(1)
+	defer s.crowd(-1)
+	held := time.NewTimer(startHoldFor(milliseconds(q.Patience, startPatience(LateMost))))
+	defer held.Stop()
+	select {
+	case s.line <- struct{}{}:
+		defer func() { <-s.line }()
+	case <-held.C:
+		return s.startNone(q.Pack), true
+	case <-r.Context().Done():
+		return startReply{}, false
+	}
 	look := time.NewTicker(startLook)
 	defer look.Stop()
 	for {
-		s.mu.Lock()
-		peers, wait := s.tracker.Start(s.now(), start)
-		s.mu.Unlock()
-		if !wait || s.now() > until {
-			return startReply{peers}, true
+		if a, ok := s.startNow(start, asker(r, 1).Addr()); ok {
+			return a, true
 		}
 		select {
 		case <-look.C:
+		case <-held.C:
+			return s.startNone(q.Pack), true
 		case <-r.Context().Done():
 			return startReply{}, false
 		}
 	}
 }
 
-// StartPeers asks a tracker who has what a boot starts with, and returns base URLs: manifest, signature and map are there as in a
-// server's data path. None, also when the tracker is not there: a server has them. Whoever sends them, they have to be verified.
-func StartPeers(ctx context.Context, client *http.Client, tracker string, pack chunk.ID, prefix int, place string, near bool) []string {
-	var a startReply
-	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
-	if t.post(ctx, "start", startMessage{pack.String(), prefix, place, near}, &a, startTime) != nil {
-		return nil
+// crowd counts the boots that wait for what they start with.
+func (s *TrackerServer) crowd(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting += n
+}
+
+// startNow is the answer to a start if there is one now.
+func (s *TrackerServer) startNow(start Start, from netip.Addr) (startReply, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	peers, wait := s.tracker.Start(s.now(), start)
+	if id, err := chunk.ParseID(start.Swarm); err == nil && !wait { // the server may have to send the map, too
+		s.granted[grant{from, id}] = granted{waiter{pack: start.Swarm}, mapPiece, s.now()}
 	}
-	var out []string
-	for _, p := range a.Peers[:min(len(a.Peers), startNames)] {
-		if p.IsValid() {
-			out = append(out, "http://"+p.String())
+	return startReply{Peers: peers, Late: s.tracker.Late(start.Swarm, s.starting).Milliseconds()}, !wait
+}
+
+// startNone is the answer to a start for which there was no room, and nobody to name. A node that does not know Again turns to the server.
+func (s *TrackerServer) startNone(pack string) startReply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return startReply{Again: true, Late: s.tracker.Late(pack, s.starting).Milliseconds()}
+}
+
+// StartHelp is what a tracker says to a boot that starts.
+type StartHelp struct {
+	Peers []string      // base URLs: manifest, signature and map are there as in a server's data path; none: a server has them
+	Late  time.Duration // word may be on its way for so long; 0: no longer than usual
+}
+
+// StartPeers asks a tracker who has what a boot starts with. It waits while the tracker says so, for startMost at most, and not for one that is
+// not there. Whoever sends the files, they have to be verified.
+func StartPeers(ctx context.Context, client *http.Client, tracker string, pack chunk.ID, prefix int, place string, near bool) (h StartHelp) {
+	q := startMessage{Pack: pack.String(), Prefix: prefix, Place: place, Near: near}
+	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
+	patience := startPatience(0)
+	for begin := time.Now(); ; {
+		var a startReply
+		q.Patience = patience.Milliseconds()
+		asked := time.Now()
+		if t.post(ctx, "start", q, &a, patience) != nil {
+			return h
+		}
+		h.Late = milliseconds(a.Late, LateMost)
+		for _, p := range a.Peers[:min(len(a.Peers), startNames)] {
+			if p.IsValid() {
+				h.Peers = append(h.Peers, "http://"+p.String())
+			}
+		}
+		if !a.Again || len(h.Peers) > 0 || time.Since(begin) > startMost {
+			return h
+		}
+		patience = startPatience(h.Late)
+		select {
+		case <-time.After(startPause - time.Since(asked)):
+		case <-ctx.Done():
+			return h
 		}
 	}
-	return out
 }

@@ -28,13 +28,13 @@ func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	n.upload(w, r, data)
+	n.upload(w, r, data, &n.starts)
 }
 
 // upload sends bytes to a peer, if there is a place for one more.
-func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte) {
+func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, places *Uploads) {
 	n.mu.Lock()
-	admitted := n.uploads.Start()
+	admitted := places.Start()
 	n.mu.Unlock()
 	if !admitted {
 		refuse(w)
@@ -43,7 +43,7 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte) {
 	defer func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.uploads.Done()
+		places.Done()
 	}()
 	writer := http.NewResponseController(w)
 	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines

@@ -29,6 +29,8 @@ const (
 	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
 	joinMost   = 10 * time.Second
 	maxLeft    = 16          // peers that a question names as left
+	lateCalm   = 8           // and so many times as long as word may be on its way
+	looseLate  = 4           // the part of how long word may be on its way that a read waits for a loose object of a peer
 	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
 
@@ -61,6 +63,8 @@ type Ask struct {
 	Max  int              // transfers from the server that this node has room for
 	Have Bitmap           // what it has
 	Left []netip.AddrPort // peers that it left: what they have is no help to it; at most maxLeft
+
+	Patience time.Duration // it waits so long for the answer
 }
 
 // Step is what shall be done now. Its slices are valid until the next call of Next.
@@ -129,6 +133,7 @@ type Swarm struct {
 	learned                    int           // transfers that it was learned from, at most learnLeast
 	direct                     time.Duration // of a transfer from the origin; 0: not known
 	coming                     time.Duration // how long the tracker says that pieces take to come round; 0: not known
+	late                       time.Duration // how long it says that word may be on its way; 0: no longer than usual
 
 	used   slots
 	silent slots                  // of the first peers, those that have not said yet what they have
@@ -187,6 +192,9 @@ func (s *Swarm) Tracking(now time.Duration, there bool) {
 		s.pieces[p].coming = 0
 	}
 }
+
+// Bear takes how long word may be on its way. A tracker that says more than can be is not believed.
+func (s *Swarm) Bear(late time.Duration) { s.late = bounded(late) }
 
 // Have is what this node has; it changes with Done.
 func (s *Swarm) Have() Bitmap { return s.have }

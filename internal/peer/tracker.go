@@ -9,11 +9,12 @@ import (
 
 // TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
 type TrackerOptions struct {
-	Uplink int64         // bytes a second that the server can send; 0: not known, then transfers are counted
-	Peers  int           // named to a node that joins; default 10
-	Copies int           // of a piece from the server once the uplink is spent; default 2
-	Forget time.Duration // a node that was silent for so long is forgotten; default 30 s
-	Proofs int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
+	Uplink   int64         // bytes a second that the server can send; 0: not known, then transfers are counted
+	NodeLink int64         // the same of a node; 0: as the server
+	Peers    int           // named to a node that joins; default 10
+	Copies   int           // of a piece from the server once the uplink is spent; default 2
+	Forget   time.Duration // a node that was silent for so long is forgotten; default 30 s
+	Proofs   int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
 
 	Random *rand.Rand // required
 }
@@ -131,6 +132,7 @@ type Join struct {
 type Joined struct {
 	Peers  []netip.AddrPort
 	Banned []netip.Addr
+	Late   time.Duration // see Tracker.Late
 }
 
 // Join adds a node to a swarm and names peers. ok is false when there is no room or the question makes no sense.
@@ -151,7 +153,7 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 	m.seen = now
 	w.haves(m, j.Have)
 	m.idle = m.have.Count() == j.Pieces
-	out.Peers = w.choose(t.o.Random, m, t.o.Peers)
+	out.Peers, out.Late = w.choose(t.o.Random, m, t.o.Peers), t.late(len(w.all))
 	for a := range t.banned {
 		out.Banned = append(out.Banned, a)
 	}
@@ -202,7 +204,7 @@ func (t *Tracker) sweep(now time.Duration) {
 	for _, w := range t.swarms {
 		for i := len(w.all) - 1; i >= 0; i-- {
 			m := w.all[i]
-			patience := t.o.Forget
+			patience := t.o.Forget + 2*t.late(len(w.all))
 			if m.idle { // it has nothing to ask, and says seldom that it lives
 				patience = max(patience, 5*joinSeldom/2)
 			}

@@ -145,7 +145,7 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 		t.Fatal("does not wait")
 	}
 	var got []Reply
-	for now := time.Duration(0); now < holdMost && len(got) == 0; now += 10 * ms {
+	for now := time.Duration(0); now < holdTime(0) && len(got) == 0; now += 10 * ms {
 		got, _ = tr.Step(now)
 	}
 	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 1 || !slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) {
@@ -195,7 +195,7 @@ func TestBusyUplinkSendsNothingFreely(t *testing.T) {
 }
 
 func TestSilentNodesAreForgotten(t *testing.T) {
-	tr := newTracker()
+	tr := NewTracker(TrackerOptions{Random: chance()})
 	join(t, tr, 0, 1)
 	join(t, tr, 20*time.Second, 2)
 	if out := join(t, tr, 40*time.Second, 3); !slices.Equal(out.Peers, []netip.AddrPort{at(2)}) || tr.Nodes() != 2 {

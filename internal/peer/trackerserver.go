@@ -11,7 +11,7 @@ import (
 )
 
 // Time limits of a request to the tracker: for its body to arrive.
-const messageTime = 5 * time.Second
+const messageTime = 20 * time.Second
 
 // noteLost is after how long a grant that was never fetched may be forgotten.
 const noteLost = time.Minute
@@ -33,6 +33,11 @@ type TrackerServer struct {
 	granted map[grant]granted // transfers that are to come or under way
 	noted   time.Duration     // when old ones were last looked for
 	timer   *time.Timer
+
+	starting int           // boots that wait for what they start with
+	line     chan struct{} // in which they stand: who may send into it is the first
+	small    chan struct{} // the line of small objects that were not granted
+	large    chan struct{} // and that of others
 }
 
 // Packs tells the pieces of the pack whose map has this id, in the pack's order; nil: there is no such pack here. A tracker
@@ -60,7 +65,8 @@ type waiter struct {
 
 // NewTrackerServer returns a server over a tracker of its own.
 func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
-	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}}
+	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}, line: make(chan struct{}, 1),
+		small: make(chan struct{}, 1), large: make(chan struct{}, 1)}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -116,7 +122,7 @@ func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
 	defer s.mu.Unlock()
 	out, ok := s.tracker.Join(s.now(), Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
 		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: q.Have})
-	return joinReply(out), ok
+	return wireJoined(out), ok
 }
 
 // subnet is that of an address, as far as it is known.
@@ -140,7 +146,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	pieces := s.pieces(q.Pack)
 	s.mu.Lock()
 	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: q.Pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left}})
+		Ask: Ask{Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)
@@ -230,6 +236,14 @@ func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 		return
 	}
 	delete(s.granted, g)
+	switch x.piece {
+	case mapPiece:
+		return
+	case bodyPiece:
+		s.tracker.BodySent(node)
+		s.step()
+		return
+	}
 	s.tracker.Sent(x.pack, x.node, x.piece)
 	s.step()
 }

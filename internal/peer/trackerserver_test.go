@@ -150,7 +150,7 @@ func TestHeaderBytes(t *testing.T) {
 			t.Errorf("%s: %d bytes on the wire, taken for %d", what, got, want)
 		}
 	}
-	near("join", JoinBytes(Join{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, Joined(joined)))
+	near("join", JoinBytes(Join{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, joined.joined()))
 	want := []int{0, 1, 2, 3}
 	var answer askReply
 	if err := client.post(t.Context(), "ask", askMessage{Pack: s.pack.String(), Port: 8481, Size: 20_000, Want: want, Upto: 40, Max: 4, Have: have}, &answer, time.Minute); err != nil {

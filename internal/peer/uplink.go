@@ -19,6 +19,7 @@ const (
 	grantLost  = 2 * time.Second // where the rate is not known
 	grantLeast = 100 * time.Millisecond
 	grantTimes = 4 * openMost // usual transfers
+	begunTimes = 8            // and so many times as long for one that was seen to begin: it shares the link with others
 )
 
 // deafAfter is how many grants in a row may end without a word before the count of those under way means nothing: what this
@@ -39,7 +40,8 @@ type sending struct {
 	swarm *swarm
 	node  netip.AddrPort
 	piece int
-	since time.Duration
+	since time.Duration // it was granted, or its node asked for it
+	begun bool          // its node asked for it: it is under way, however slow it is
 }
 
 // free tells whether one more piece of so many bytes would be sent at once.
@@ -52,13 +54,37 @@ func (u *uplink) free(now time.Duration, size int64) bool {
 
 // over ends the transfers that nothing was heard of for too long, and returns them if that means that they never began.
 func (u *uplink) over(now time.Duration, size int64) (lost []sending) {
-	for len(u.open) > 0 && now > u.open[0].since+u.lost(size) {
-		if u.mute++; !u.deaf() {
-			lost = append(lost, u.open[0])
+	kept := u.open[:0]
+	for _, x := range u.open {
+		switch {
+		case now <= u.expires(x, size):
+			kept = append(kept, x)
+		case x.begun:
+		default:
+			if u.mute++; !u.deaf() {
+				lost = append(lost, x)
+			}
 		}
-		u.open = u.open[1:]
 	}
+	u.open = kept
 	return lost
+}
+
+// expires is when a transfer counts as over although nobody said so.
+func (u *uplink) expires(x sending, size int64) time.Duration {
+	if x.begun {
+		return x.since + begunTimes*u.lost(size)
+	}
+	return x.since + u.lost(size)
+}
+
+// begin notes that a node asked for what it was granted.
+func (u *uplink) begin(now time.Duration, w *swarm, node netip.AddrPort, piece int) {
+	for i, x := range u.open {
+		if x.swarm == w && x.node == node && x.piece == piece {
+			u.open[i].since, u.open[i].begun = now, true
+		}
+	}
 }
 
 func (u *uplink) deaf() bool { return u.mute >= deafAfter }
@@ -90,7 +116,7 @@ func (u *uplink) at(size int64) (at time.Duration) {
 		at = u.until - max(burst, u.time(size))
 	}
 	if i := len(u.open) - u.most(size); i >= 0 && (u.rate == 0 || !u.deaf()) {
-		at = max(at, u.open[i].since+u.lost(size)+1)
+		at = max(at, u.expires(u.open[i], size)+1)
 	}
 	return at
 }

@@ -30,9 +30,13 @@ type (
 		Prefix int    `json:"prefix,omitempty"`
 		Place  string `json:"place,omitempty"`
 		Near   bool   `json:"near,omitempty"`
+
+		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for startTime
 	}
 	startReply struct {
 		Peers []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
+		Again bool             `json:"again,omitempty"` // but ask here once more before: it has no room
+		Late  int64            `json:"late_ms,omitempty"`
 	}
 	joinMessage struct {
 		Pack   string `json:"pack"`
@@ -46,6 +50,7 @@ type (
 	joinReply struct {
 		Peers  []netip.AddrPort `json:"peers"`
 		Banned []netip.Addr     `json:"banned,omitempty"`
+		Late   int64            `json:"late_ms,omitempty"` // word may be on its way for so long
 	}
 	askMessage struct {
 		Pack string           `json:"pack"`
@@ -56,11 +61,14 @@ type (
 		Max  int              `json:"max"`
 		Have Bitmap           `json:"have,omitempty"`
 		Left []netip.AddrPort `json:"left,omitempty"`
+
+		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
 	}
 	askReply struct {
 		Grant []int       `json:"grant,omitempty"`
 		Named []namedPart `json:"named,omitempty"`
 		Wait  int64       `json:"wait_ms"`
+		Late  int64       `json:"late_ms,omitempty"`
 	}
 	namedPart struct {
 		Piece int              `json:"piece"`
@@ -83,8 +91,37 @@ type (
 	}
 )
 
+// waitMost bounds how long a tracker may have a node not ask for a piece again.
+const waitMost = time.Minute
+
+// milliseconds is a time of a message, within its bounds.
+func milliseconds(n int64, most time.Duration) time.Duration {
+	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
+}
+
+// wirePatience says how long an answer is waited for, if that is longer than usual.
+func wirePatience(d time.Duration) int64 {
+	if d <= askLost {
+		return 0
+	}
+	return d.Milliseconds()
+}
+
+func wireJoined(j Joined) joinReply {
+	return joinReply{Peers: j.Peers, Banned: j.Banned, Late: j.Late.Milliseconds()}
+}
+
+func (r joinReply) joined() Joined {
+	return Joined{Peers: r.Peers, Banned: r.Banned, Late: milliseconds(r.Late, LateMost)}
+}
+
+func wireAsk(q Question) askMessage {
+	return askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left,
+		Patience: wirePatience(q.Patience)}
+}
+
 func wireAnswer(a Answer) askReply {
-	r := askReply{Grant: a.Grant, Wait: a.Wait.Milliseconds()}
+	r := askReply{Grant: a.Grant, Wait: a.Wait.Milliseconds(), Late: a.Late.Milliseconds()}
 	for _, n := range a.Named {
 		r.Named = append(r.Named, namedPart(n))
 	}
@@ -92,7 +129,7 @@ func wireAnswer(a Answer) askReply {
 }
 
 func (r askReply) answer() Answer {
-	a := Answer{Grant: r.Grant, Wait: time.Duration(min(max(r.Wait, 0), 60_000)) * time.Millisecond}
+	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost)}
 	for _, n := range r.Named {
 		a.Named = append(a.Named, Named(n))
 	}

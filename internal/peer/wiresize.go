@@ -7,12 +7,12 @@ const headerBytes = 285
 
 // JoinBytes is what a join and its answer have on the wire, for whoever counts without one.
 func JoinBytes(j Join, out Joined) int64 {
-	return headerBytes + encoded(joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: 24, Place: j.Place, Near: j.Near, Have: j.Have}) + encoded(joinReply(out))
+	return headerBytes + encoded(joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: 24, Place: j.Place, Near: j.Near, Have: j.Have}) + encoded(wireJoined(out))
 }
 
 // AskBytes is what a question has on the wire, with what HTTP adds to its answer.
 func AskBytes(q Question) int64 {
-	return headerBytes + encoded(askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left})
+	return headerBytes + encoded(wireAsk(q))
 }
 
 // AnswerBytes is what an answer itself has.

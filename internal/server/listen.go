@@ -21,7 +21,7 @@ import (
 // Time limits of connections. There is none for writing an answer: an object on a slow link takes as long as
 // it takes. A peer that is gone is noticed by TCP.
 const (
-	headerTime = 10 * time.Second
+	headerTime = 20 * time.Second // a header that is lost on a full link is sent again after seconds
 	idleTime   = 2 * time.Minute
 	goneTime   = 2 * time.Minute // unacknowledged data, or unanswered probes
 	maxHeader  = 16 << 10

@@ -48,6 +48,9 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	if kernel {
 		return s.sendK(w, r, c, trace.Kernel, f)
 	}
+	if size, ok := s.store.Stat(id); ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), asker(r), id, size) {
+		return nil // it asks no more
+	}
 	http.ServeContent(w, r, "", time.Time{}, f)
 	if r.Method == http.MethodGet {
 		s.swarm.Sent(asker(r), id)
@@ -90,7 +93,8 @@ func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
-	if !signature { // a version may be signed again with another key
+	peer.Bulk(r.Context()) // forty manifests at a time are in the way of answers, too
+	if !signature {        // a version may be signed again with another key
 		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 		w.Header().Set("Cache-Control", forEver)
 		w.Header().Set("Vary", "Accept-Encoding")

@@ -23,7 +23,7 @@ func newSwarm(c Config, dir *store.Dir) *peer.TrackerServer {
 		uplink = interfaceRate(sysNet, c.DHCP.Interfaces)
 	}
 	packs := &packPieces{store: dir}
-	return peer.NewTrackerServer(peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput),
+	return peer.NewTrackerServer(peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}, packs.of)
 }
 

@@ -71,6 +71,7 @@ func (f *storm) joined(n *node) {
 	}
 	f.deliver(func() {
 		n.swarm.Tracking(f.now, true)
+		n.swarm.Bear(out.Late)
 		for _, a := range out.Banned {
 			n.swarm.Ban(a)
 		}

@@ -19,6 +19,8 @@ type Source interface {
 // Failover asks several sources in turn until one of them gives the object. It starts with the one that
 // answered last, so a source that is down costs one failed attempt and not one for each object.
 type Failover struct {
+	Slow *Slow // how long word may be on its way; nil: usual links
+
 	sources  []Source
 	observer Observer
 	last     atomic.Int32 // index of the source that answered last
@@ -55,7 +57,7 @@ func patience(sources, attempt int) time.Duration {
 // the way, or be in a cache that stands between. The error is the errors of all of them.
 func (f *Failover) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 	if r.Patience == 0 {
-		r.Patience = patience(len(f.sources), r.Attempt)
+		r.Patience = f.Slow.Least(patience(len(f.sources), r.Attempt))
 	}
 	var errs []error
 	first := int(f.last.Load())

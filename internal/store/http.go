@@ -46,22 +46,29 @@ type HTTP struct {
 	Elsewhere func(bytes int)
 }
 
+// dialTime is how long a connection may take to come about on usual links.
+const dialTime = 3 * time.Second
+
+// connIdle is how long a connection is kept that nothing is asked of. On a slow link a new one takes seconds, and many peers are asked in turn; a
+// node's server keeps it for as long.
+const connIdle = time.Minute
+
 // NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
 // connections to each server. What it dials and where it is redirected to is given by IP address, because a
 // resolver would read files of the file system that is being served.
-func NewClient(conns int) *http.Client {
-	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}
+func NewClient(conns int, slow *Slow) *http.Client {
+	dialer := &net.Dialer{KeepAlive: 10 * time.Second}
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if _, err := netip.ParseAddrPort(addr); err != nil {
 					return nil, fmt.Errorf("dial %s: not an IP address with a port", addr)
 				}
-				return Dial(ctx, dialer, addr)
+				return Dial(ctx, dialer, addr, slow)
 			},
 			MaxIdleConnsPerHost: conns,
 			MaxConnsPerHost:     conns,
-			IdleConnTimeout:     30 * time.Second,
+			IdleConnTimeout:     connIdle,
 			DisableCompression:  true,
 		},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
@@ -74,12 +81,21 @@ func NewClient(conns int) *http.Client {
 }
 
 // Dial connects by TCP for the transfer of objects.
-func Dial(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
-	c, err := d.DialContext(ctx, "tcp", addr)
+func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn, error) {
+	c, err := slow.dial(func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) })(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return Gather(c), nil
+}
+
+// dial bounds the time that a connection may take to come about.
+func (s *Slow) dial(connect func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.Least(dialTime))
+		defer cancel()
+		return connect(ctx)
+	}
 }
 
 // Name is the base URL.

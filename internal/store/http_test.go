@@ -55,7 +55,7 @@ func newOrigin(t *testing.T, objects ...[]byte) *origin {
 func (o *origin) misbehave(h http.HandlerFunc) { o.handle.Store(&h) }
 
 func (o *origin) source(t *testing.T) *HTTP {
-	c := NewClient(4)
+	c := NewClient(4, nil)
 	t.Cleanup(c.CloseIdleConnections)
 	return &HTTP{URL: o.URL, Client: c}
 }
@@ -153,7 +153,7 @@ func TestGatherWakesSeldom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := Dial(t.Context(), &net.Dialer{}, l.Addr().String())
+	c, err := Dial(t.Context(), &net.Dialer{}, l.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

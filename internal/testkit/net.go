@@ -63,8 +63,11 @@ func (n *Net) setUp() error {
 
 // bridgeMAC is the bridge's, made of its address. One without takes the lowest of its ports': with another tap it has another,
 // and machines that know the one before talk to nobody for a minute or two; firmware gives up in that time.
-func (n *Net) bridgeMAC() string {
-	a := n.Addr.Addr().As16()
+func (n *Net) bridgeMAC() string { return madeMAC(n.Addr.Addr()) }
+
+// madeMAC is a MAC that is made of an address.
+func madeMAC(addr netip.Addr) string {
+	a := addr.As16()
 	return fmt.Sprintf("02:70:%02x:%02x:%02x:%02x", a[12], a[13], a[14], a[15])
 }
 

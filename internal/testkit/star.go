@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Rate is the speed of a link, in bits per second.
@@ -108,7 +109,7 @@ func (s *Star) build(ctx context.Context) (err error) {
 		if err := s.join(n, nodePort(i)); err != nil {
 			return err
 		}
-		if err := errors.Join(n.batch("ip", "link set lo up\naddr add "+n.Addr.String()+" dev "+LinkName), n.cubic()); err != nil {
+		if err := errors.Join(n.batch("ip", fmt.Sprintf("link set lo up\nlink set %[1]s address %[2]s\naddr add %[3]s dev %[1]s", LinkName, madeMAC(n.Addr.Addr()), n.Addr)), n.cubic()); err != nil {
 			return err
 		}
 	}
@@ -152,6 +153,29 @@ link set %[1]s master %[2]s
 link set %[2]s up`, LinkName, BridgeName))
 }
 
+// Acquaint tells the server and all nodes each other's MACs, for good. Machines have a table of neighbours each, and need not be told; here all share
+// the one of this kernel, which has room for 1,024: with fifty nodes, each of which speaks to thirty, it is full, and from then on packets are dropped
+// before they are sent. What is in it for good takes no room that counts.
+func (s *Star) Acquaint() error {
+	all := append([]*Net{s.Server}, s.Nodes...)
+	for _, n := range all {
+		device := LinkName
+		if n == s.Server {
+			device = BridgeName
+		}
+		var lines strings.Builder
+		for _, o := range all {
+			if o != n {
+				fmt.Fprintf(&lines, "neigh replace %s lladdr %s nud permanent dev %s\n", o.Addr.Addr(), madeMAC(o.Addr.Addr()), device)
+			}
+		}
+		if err := n.batch("ip", lines.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // NodeAddr is the address of node i: the ones after the server's.
 func (s *Star) NodeAddr(i int) netip.Addr {
 	a := s.config.Server.Addr()
@@ -168,11 +192,32 @@ func (s *Star) Limit(server, node Rate) error {
 	for i := range s.Nodes {
 		fmt.Fprintln(&hub, limit(nodePort(i), node))
 	}
-	err := errors.Join(s.hub.batch("tc", hub.String()), s.Server.limitHost(server))
+	err := errors.Join(s.hub.batch("tc", hub.String()), s.Server.limitHost(server), s.Server.retransmit(min(server, node)))
 	for _, n := range s.Nodes {
-		err = errors.Join(err, n.limitHost(node))
+		err = errors.Join(err, n.limitHost(node), n.retransmit(min(server, node)))
 	}
 	return err
+}
+
+// usualRetransmit is how soon TCP sends again what was not acknowledged, at the earliest.
+const usualRetransmit = 200 * time.Millisecond
+
+// retransmitAfter is that where links are so slow that a full queue takes longer. On the links that these stand for it is many times as long as a
+// queue; here, TCP would take what waits for lost and send it again and again, until half of what a link carries is that.
+func retransmitAfter(slowest Rate) time.Duration {
+	full := time.Duration(float64(queue(slowest)*8) / float64(slowest) * float64(time.Second))
+	return max(usualRetransmit, 2*full)
+}
+
+// retransmit sets it. Kernels before 6.11 have no such setting.
+func (n *Net) retransmit(slowest Rate) error {
+	return n.Do(func() error {
+		err := os.WriteFile("/proc/sys/net/ipv4/tcp_rto_min_us", []byte(strconv.FormatInt(retransmitAfter(slowest).Microseconds(), 10)), 0o644)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
 }
 
 // A bucket's depth, and the queue before it, in bytes. The queue holds 50 ms of what the link can send, but never less

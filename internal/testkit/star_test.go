@@ -217,3 +217,19 @@ func TestStarHost(t *testing.T) {
 		t.Errorf("the link's counter went from %d to %d, %v", before, after, err)
 	}
 }
+
+// All know each other for good, and still talk: no packet waits for an answer of ARP, and the kernel's table, which all share, has room.
+func TestStarAcquainted(t *testing.T) {
+	s := newTestStar(t, 3)
+	if err := s.Acquaint(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range append([]*Net{s.Server}, s.Nodes...) {
+		out, err := n.Command(t.Context(), "ip", "-4", "neigh", "show", "nud", "permanent").CombinedOutput()
+		if got := strings.Count(string(out), "lladdr"); err != nil || got != 3 {
+			t.Errorf("%s knows %d neighbours for good, of 3: %s, %v", n.Name, got, out, err)
+		}
+	}
+	transfer(t, s.Server, s.config.Server.Addr(), s.Nodes[0], 100_000)
+	transfer(t, s.Nodes[2], s.NodeAddr(2), s.Nodes[1], 100_000)
+}
