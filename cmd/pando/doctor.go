@@ -62,6 +62,7 @@ func (a *app) checks() []check {
 		{"disk", checkDisk},
 		{"clock", checkClock},
 		{"nics", a.checkNICs},
+		{"neighbours", a.checkNeighbours},
 	}
 }
 

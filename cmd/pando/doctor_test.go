@@ -138,6 +138,32 @@ func TestNICFindings(t *testing.T) {
 	}
 }
 
+// TestNeighbours: a server whose kernel has no room for its nodes as neighbours is told how to make some.
+func TestNeighbours(t *testing.T) {
+	for _, k := range []struct {
+		room, nodes int
+		level       level
+	}{{1024, 30, fine}, {1024, 768, fine}, {1024, 769, warning}, {16384, 10000, fine}, {0, 1, warning}} {
+		got := neighbourFindings(k.room, k.nodes)
+		if len(got) != 1 || got[0].Level != k.level {
+			t.Errorf("room for %d, %d nodes: %s", k.room, k.nodes, texts(got))
+		}
+	}
+	proc := t.TempDir()
+	file := filepath.Join(proc, neighbourBound)
+	for text, level := range map[string]level{"": note, "many\n": note, "1024\n": fine} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := new(app).checkNeighbours(t.Context(), doctorOptions{proc: proc, data: t.TempDir()}); len(got) != 1 || got[0].Level != level {
+			t.Errorf("%q: %s", text, texts(got))
+		}
+	}
+}
+
 func TestBootFilesAndClock(t *testing.T) {
 	dir := t.TempDir()
 	o := doctorOptions{bootFiles: dir, data: dir}
@@ -177,6 +203,7 @@ func TestEveryProblemSaysHowToMendIt(t *testing.T) {
 	all = append(all, checkTools(t.Context(), doctorOptions{agent: "/nosuch"})...)
 	all = append(all, firewallFindings("iptables", serverPorts[:])...)
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
+	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {
 		if rank(f.Level) >= rank(warning) && f.Mend == "" {
 			t.Errorf("%s: %s: no advice", f.Level, f.Message)
