@@ -13,7 +13,8 @@ import (
 
 const (
 	hungAfter  = "10"             // seconds, where the kernel has 120
-	hungOutage = 45 * time.Second // so that a wait is noticed several times
+	hungOutage = 75 * time.Second // so that a wait is noticed several times
+	hungBefore = 8 * time.Second  // for the shells to begin
 )
 
 // A kernel that finds programs which wait too long for a server that is away says so, and they go on when it is back. Told to panic it does that, so nodes are not:
@@ -92,22 +93,19 @@ func (s *site) both(test byte, memory int) []node {
 	return nodes
 }
 
-// hang ends the server and has each node read its root by two programs that are in each other's way: who waits for the server alone can be killed, and so does not count
-// as hung; who waits for another program's look at a directory does.
+// hang ends the server and has each node look into a directory of its root by two shells that are in each other's way: who waits for the server alone can be killed, and so
+// does not count as hung; who waits for another program's look does. The shells run before the server ends, and do the rest without another program.
 func (s *site) hang(nodes []booted) (wait []func() (string, error)) {
 	s.t.Helper()
-	for _, n := range nodes {
-		s.run(n.g, "echo 3 >/proc/sys/vm/drop_caches; find /usr -maxdepth 0 -size +0")
-	}
-	if err := s.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), hungOutage+bootTimeout)
 	s.t.Cleanup(cancel)
 	for _, n := range nodes {
-		for range 2 {
-			wait = append(wait, n.g.Start(ctx, "find /usr/share /usr/lib -xdev -size +0 >/dev/null"))
-		}
+		wait = append(wait, n.g.Start(ctx, "echo 3 >/proc/sys/vm/drop_caches; while ((SECONDS < 20)); do :; done; echo /usr/share/doc/* >/dev/null"),
+			n.g.Start(ctx, "while ((SECONDS < 23)); do :; done; : >/usr/share/doc/here.$RANDOM"))
+	}
+	time.Sleep(hungBefore)
+	if err := s.Kill(); err != nil {
+		s.t.Fatal(err)
 	}
 	return wait
 }
