@@ -411,7 +411,12 @@ func TestStormPage(t *testing.T) {
 	if err := r.save(filepath.Join(dir, "storm.json")); err != nil {
 		t.Fatal(err)
 	}
-	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", filepath.Join(dir, "page.md")}, io.Discard, io.Discard)
+	r.Until = "browser"
+	if err := r.save(filepath.Join(dir, "desktop.json")); err != nil {
+		t.Fatal(err)
+	}
+	from := filepath.Join(dir, "storm.json") + "," + filepath.Join(dir, "desktop.json")
+	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", filepath.Join(dir, "page.md"), "--from", from}, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,12 +427,12 @@ func TestStormPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## The image lab", "![", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00"} {
+	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the page does not have %q:\n%s", want, b)
 		}
 	}
-	for _, name := range []string{"lab-time.svg", "lab-time.png", "lab-server.svg", "lab-server.png"} {
+	for _, name := range []string{"lab-time.svg", "lab-time.png", "lab-server.svg", "lab-server.png", "lab-browser-time.svg", "lab-browser-server.svg"} {
 		if st, err := os.Stat(filepath.Join(dir, "page", name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

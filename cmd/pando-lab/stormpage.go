@@ -30,7 +30,7 @@ func (s *storm) writePage(ctx context.Context) error {
 			return err
 		}
 		r.Modelled = r.model()
-		if err := r.draw(ctx, dir, r.Image+"-", false); err != nil {
+		if err := r.draw(ctx, dir, r.called()+"-", false); err != nil {
 			return err
 		}
 		alone, err := readBeside[aloneResult](file, "alone.json")
@@ -109,9 +109,17 @@ initramfs, K, come before, to each node from the server, whatever serves the roo
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `
 
+// called is the image's name on the page and in the names of its diagrams. Images are called alike whose boots end elsewhere: that tells them apart.
+func (r *report) called() string {
+	if r.Until == "" {
+		return r.Image
+	}
+	return r.Image + "-" + string(r.Until)
+}
+
 // section is one image's part of the page.
 func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
-	fmt.Fprintf(out, "\n## The image %s\n\n", r.Image)
+	fmt.Fprintf(out, "\n## The image %s\n\n", r.called())
 	until := ""
 	if r.Until != "" {
 		until = ", until its mark `" + r.Until + "`,"
@@ -121,7 +129,7 @@ func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown.\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.Command)
 	for _, name := range slices.Sorted(maps.Keys(plots)) {
 		if svg := r.svg(plots[name], false); svg != "" {
-			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.Image, name)
+			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.called(), name)
 		}
 	}
 	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)))
