@@ -47,8 +47,9 @@ type rooms struct {
 	everything string // a token for the whole site
 }
 
-// Names of the group, node and more that the token is not for. Nothing that it is answered may have them.
-const hidden = "zz"
+// hidden begins the names of the group, node and more that the token is not for. Nothing that it is answered may have it; it is so long
+// that no random key spells it.
+const hidden = "unseen"
 
 func startRooms(t *testing.T) *rooms {
 	t.Helper()
@@ -146,44 +147,44 @@ func (s *rooms) filled(path string, its bool) string {
 
 // attempts are what is asked of the other group, by route: further addresses and bodies.
 var attempts = map[string][]string{
-	"GET /v1/nodes": {"?select=zznode", "?select=@zzroom", "?select=52:54:00:00:00:02", "?select=*"},
-	"POST /v1/nodes": {`{"name":"new","group":"zzroom","macs":["52:54:00:00:00:77"]}`, `{"name":"new","group":"default","macs":["52:54:00:00:00:77"]}`,
+	"GET /v1/nodes": {"?select=unseennode", "?select=@unseenroom", "?select=52:54:00:00:00:02", "?select=*"},
+	"POST /v1/nodes": {`{"name":"new","group":"unseenroom","macs":["52:54:00:00:00:77"]}`, `{"name":"new","group":"default","macs":["52:54:00:00:00:77"]}`,
 		`{"name":"new","group":"mine","macs":["52:54:00:00:00:02"]}`, `{"name":"new","group":"mine","macs":["52:54:00:00:00:03"]}`,
 		`{"name":"new","macs":["52:54:00:00:00:77"]}`},
-	"PATCH /v1/nodes": {`{"select":"zznode","labels":{"a":"b"}}`, `{"select":"@zzroom","labels":{"a":"b"}}`, `{"select":"own","group":"zzroom"}`,
-		`{"select":"own","group":"default"}`, `{"select":"own","add_macs":["52:54:00:00:00:02"]}`, `{"select":"own,zznode","kernel_args":["x"]}`,
-		`{"select":"52:54:00:00:00:02","group":"mine"}`, `{"select":"zznode","group":"mine"}`},
-	"DELETE /v1/nodes":               {"?select=zznode", "?select=@zzroom", "?select=own,zznode"},
-	"POST /v1/nodes/adopt":           {`{"select":"zznode","group":"mine"}`, `{"select":"52:54:00:00:00:03","group":"mine"}`},
-	"POST /v1/nodes/sync":            {`{"select":"zznode"}`, `{"select":"@zzroom"}`},
-	"POST /v1/nodes/approve":         {`{"select":"zznode"}`},
-	"POST /v1/nodes/reset":           {`{"select":"zznode"}`},
+	"PATCH /v1/nodes": {`{"select":"unseennode","labels":{"a":"b"}}`, `{"select":"@unseenroom","labels":{"a":"b"}}`, `{"select":"own","group":"unseenroom"}`,
+		`{"select":"own","group":"default"}`, `{"select":"own","add_macs":["52:54:00:00:00:02"]}`, `{"select":"own,unseennode","kernel_args":["x"]}`,
+		`{"select":"52:54:00:00:00:02","group":"mine"}`, `{"select":"unseennode","group":"mine"}`},
+	"DELETE /v1/nodes":               {"?select=unseennode", "?select=@unseenroom", "?select=own,unseennode"},
+	"POST /v1/nodes/adopt":           {`{"select":"unseennode","group":"mine"}`, `{"select":"52:54:00:00:00:03","group":"mine"}`},
+	"POST /v1/nodes/sync":            {`{"select":"unseennode"}`, `{"select":"@unseenroom"}`},
+	"POST /v1/nodes/approve":         {`{"select":"unseennode"}`},
+	"POST /v1/nodes/reset":           {`{"select":"unseennode"}`},
 	"POST /v1/nodes/{name}/cache":    {`{"device":"/dev/vda","erase":"/dev/vda"}`},
 	"POST /v1/nodes/{name}/power":    {`{"action":"reboot"}`, `{"action":"off"}`},
 	"PUT /v1/nodes/{name}/password":  {`{"password":"taken over"}`},
 	"PUT /v1/nodes/{name}/recording": {`{"until":"other"}`},
-	"GET /v1/power":                  {"?select=zznode"},
-	"GET /v1/diff":                   {"?select=zznode"},
-	"GET /v1/sd":                     {"?select=@zzroom"},
+	"GET /v1/power":                  {"?select=unseennode"},
+	"GET /v1/diff":                   {"?select=unseennode"},
+	"GET /v1/sd":                     {"?select=@unseenroom"},
 	"PATCH /v1/groups/{name}":        {`{"image":"lab"}`, `{"kernel_args":["x"]}`},
 	"PUT /v1/groups/{name}/password": {`{"password":"taken over"}`},
-	"GET /v1/rollouts":               {"?group=zzroom"},
-	"POST /v1/rollouts":              {`{"group":"zzroom","image":"lab"}`, `{"group":"default","image":"lab"}`},
+	"GET /v1/rollouts":               {"?group=unseenroom"},
+	"POST /v1/rollouts":              {`{"group":"unseenroom","image":"lab"}`, `{"group":"default","image":"lab"}`},
 	"POST /v1/rollouts/{id}/pause":   {`{}`},
 	"POST /v1/rollouts/{id}/resume":  {`{}`},
 	"POST /v1/rollouts/{id}/abort":   {`{}`},
-	"GET /v1/boots":                  {"?select=zznode", "?select=@zzroom"},
-	"GET /v1/boots/failed":           {"?select=zznode"},
-	"GET /v1/history":                {"?select=zznode", "?group=zzroom"},
-	"GET /v1/history/figures":        {"?by=node", "?by=group&group=zzroom"},
-	"GET /v1/history/compare":        {"?before=lab&after=lab&group=zzroom"},
+	"GET /v1/boots":                  {"?select=unseennode", "?select=@unseenroom"},
+	"GET /v1/boots/failed":           {"?select=unseennode"},
+	"GET /v1/history":                {"?select=unseennode", "?group=unseenroom"},
+	"GET /v1/history/figures":        {"?by=node", "?by=group&group=unseenroom"},
+	"GET /v1/history/compare":        {"?before=lab&after=lab&group=unseenroom"},
 	"GET /v1/events":                 {"?after=0&limit=10000", "?after=-1&limit=10000"},
 	"GET /v1/events/stream":          {"?after=0"},
-	"GET /v1/config/file":            {"?for=group:zzroom&path=/etc/zzroom"},
-	"PUT /v1/config": {`{"for":"group:zzroom","path":"/etc/x","content":"eA=="}`, `{"for":"node:zznode","path":"/etc/x","content":"eA=="}`,
+	"GET /v1/config/file":            {"?for=group:unseenroom&path=/etc/unseenroom"},
+	"PUT /v1/config": {`{"for":"group:unseenroom","path":"/etc/x","content":"eA=="}`, `{"for":"node:unseennode","path":"/etc/x","content":"eA=="}`,
 		`{"for":"all","path":"/etc/x","content":"eA=="}`},
-	"DELETE /v1/config":              {`{"for":"group:zzroom","path":"/etc/zzroom"}`},
-	"GET /v1/state":                  {"?select=zznode"},
+	"DELETE /v1/config":              {`{"for":"group:unseenroom","path":"/etc/unseenroom"}`},
+	"GET /v1/state":                  {"?select=unseennode"},
 	"POST /v1/state/{name}/snapshot": {`{"snapshot":"a"}`},
 	"POST /v1/state/{name}/reset":    {`{}`},
 	"POST /v1/state/{name}/copy":     {`{"from":"own"}`},
@@ -252,7 +253,7 @@ func named(path, body, answer string) string {
 func (s *rooms) other() string {
 	s.t.Helper()
 	var out strings.Builder
-	for _, path := range []string{"/v1/fleet", "/v1/nodes/zznode/config", "/v1/rollouts/zzroom-1", "/v1/recordings", "/v1/power?select=zznode", "/v1/images", "/v1/classes",
+	for _, path := range []string{"/v1/fleet", "/v1/nodes/unseennode/config", "/v1/rollouts/unseenroom-1", "/v1/recordings", "/v1/power?select=unseennode", "/v1/images", "/v1/classes",
 		"/v1/policy", "/v1/keys", "/v1/secrets", "/v1/boots/" + string(s.its)} {
 		status, answer := s.do(s.everything, "GET", path, "")
 		if status != http.StatusOK {
