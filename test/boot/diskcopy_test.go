@@ -73,12 +73,10 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	s.waitEventFor(b.name, stepTimeout, mb, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+a.name })
 	want = s.run(gb, showSmall)
 	s.cut(mb)
-	ma, ga = s.stateBoot(a)
-	s.waitEventFor(a.name, stepTimeout, ma, func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+b.name })
+	ma, ga = s.arrives(a, b)
 	if got := s.run(ga, showSmall); got != want || !strings.Contains(got, "other") {
 		t.Errorf("copied back:\n%s\nand not\n%s", got, want)
 	}
-	s.healthy(ga)
 	s.powerOff(ma)
 }
 
@@ -87,14 +85,81 @@ const showSmall = "cd /srv/data && ls && cat plain /etc/app.lic"
 // hasCopy boots a node that gets the state of another one.
 func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
 	s.t.Helper()
-	m, g := s.stateBoot(n)
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+from.name })
+	m, g := s.arrives(n, from)
 	if got := s.run(g, showOdd); got != want {
 		s.t.Errorf("copied:\n%s\nand not\n%s", got, want)
 	}
 	if got := strings.TrimSpace(s.run(g, "cat /etc/app.lic; ls -A /run/pando/state/+pando")); got != "licence\ndone\nsince" {
 		s.t.Errorf("a file that is kept, and what is left beside the state:\n%s", got)
 	}
-	s.healthy(g)
 	return m
+}
+
+// From a disk to a volume, from there to an NFS server, and back to the disk: each is fetched by a boot of a node that keeps its state elsewhere. Volumes have all that disks have; NFS has neither
+// attributes nor capabilities, and that keeps nothing else from arriving.
+func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	nfs, err := testkit.StartNFS(t.Context(), s.net, filepath.Join(s.dir, "export"), filepath.Join(s.dir, "nfs"))
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { logError(t, nfs.Close()) })
+	state, persist := "disk", []string{"/srv/data", "file:/etc/app.lic"}
+	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
+		t.Fatal(err)
+	}
+	disk := node{name: "pc017", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 17}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("a.img", fleet.StatePartition)}
+	volume := node{name: "pc018", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 18}, firmware: testkit.BIOS, group: trixie}
+	onNFS := node{name: "pc019", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 19}, firmware: testkit.BIOS, group: trixie}
+	for _, n := range []node{disk, volume, onNFS} {
+		s.announce(n)
+	}
+	for n, on := range map[string]string{volume.name: "volume 1GB", onNFS.name: "nfs " + nfs.Export} {
+		if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n, Overrides: fleet.Overrides{Keeping: fleet.Keeping{StateOn: &on}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, g := s.stateBoot(disk)
+	s.run(g, oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done")
+	want, small := s.run(g, showOdd), s.run(g, showUsual)
+	s.sentNow(disk, volume, m)
+	m = s.hasCopy(volume, disk, want)
+	s.sentNow(volume, onNFS, m)
+
+	m, g = s.arrives(onNFS, volume)
+	if got := s.run(g, showUsual); got != small {
+		t.Errorf("from a volume to NFS:\n%s\nand not\n%s", got, small)
+	}
+	s.run(g, "echo other > /srv/data/plain && sync")
+	small = s.run(g, showUsual)
+	s.sentNow(onNFS, disk, m)
+	m, g = s.arrives(disk, onNFS)
+	if got := s.run(g, showUsual); got != small || !strings.Contains(got, "other") {
+		t.Errorf("from NFS to a disk:\n%s\nand not\n%s", got, small)
+	}
+	s.powerOff(m)
+}
+
+// showUsual is of showOdd what every file system has.
+const showUsual = `cd /srv/data && find . -exec stat -c '%n %F %u:%g %a %h %Y %s' {} + | grep -v '^\. ' | sort | sed '/directory\|fifo\|symbolic/s/ [0-9]* [0-9]*$//' &&
+cat plain /etc/app.lic && readlink soft && [ plain -ef hard ] && tail -c 4 hole`
+
+// sentNow has a node send its state for another one while it runs, and cuts its power.
+func (s *site) sentNow(from, to node, m *testkit.Machine) {
+	s.t.Helper()
+	if _, err := s.API.CopyState(s.t.Context(), to.name, api.StateChange{From: from.name, Force: true}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.waitEventFor(from.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+to.name })
+	s.cut(m)
+}
+
+// arrives boots a node that gets the state of another one.
+func (s *site) arrives(n, from node) (*testkit.Machine, *testkit.Guest) {
+	s.t.Helper()
+	m, g := s.stateBoot(n)
+	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+from.name })
+	s.healthy(g)
+	return m, g
 }
