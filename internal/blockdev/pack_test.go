@@ -339,6 +339,11 @@ func TestSlowPieces(t *testing.T) {
 		if took := time.Since(begun); took != pieceMost || len(r.lost) != 0 {
 			t.Errorf("the read took %s, want %s; lost %v", took, pieceMost, r.lost)
 		}
+		d.pack.Patience = func() time.Duration { return 2 * pieceMost } // word is late
+		begun = time.Now()
+		if err := d.ReadAt(t.Context(), p, 60*chunk.BlockSize); err != nil || time.Since(begun) != 2*pieceMost {
+			t.Errorf("where word is late the read took %s: %v", time.Since(begun), err)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package blockdev
 
 import (
 	"sync"
+	"time"
 
 	"pando/internal/chunk"
 	"pando/internal/image"
@@ -28,6 +29,8 @@ type Pack struct {
 	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change;
 	// late: of pieces that come after those until booted.
 	Unread func(change int64, late bool)
+	// Patience, when set, is how long a read waits for a piece at least: where word is late, pieces are later.
+	Patience func() time.Duration
 	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
 	Complete func()
 }
@@ -51,6 +54,9 @@ func (p *Pack) defaults() {
 	}
 	if p.Keep == 0 {
 		p.Keep = 24 << 20
+	}
+	if p.Patience == nil {
+		p.Patience = func() time.Duration { return 0 }
 	}
 	if p.Lost == nil {
 		p.Lost = func(chunk.ID, error) {}

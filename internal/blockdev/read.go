@@ -84,7 +84,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 			d.opts.Served("zero", len(x.dst))
 			continue
 		}
-		raw, err := x.wait(ctx)
+		raw, err := d.wait(ctx, x)
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
@@ -110,18 +110,19 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// pieceMost is how long a read waits for a piece. A source that has trouble with that object alone shall not hold up
+// pieceMost is how long a read waits for a piece on usual links. A source that has trouble with that object alone shall not hold up
 // what chunks can answer for ever. But on a slow link, in a storm, a piece may well take ten seconds, and nodes that then all
-// turn to the server for chunks make it slower for everybody: forty on links of 3 Mb/s took six times as long.
+// turn to the server for chunks make it slower for everybody: forty on links of 3 Mb/s took six times as long, and two hundred on links of 0.3 Mb/s had not come to an end
+// after 2.4 times of what one takes.
 const pieceMost = 30 * time.Second
 
 var errSlow = errors.New("the piece takes too long")
 
-// wait returns the raw bytes that the part is in.
-func (x part) wait(ctx context.Context) ([]byte, error) {
+// wait returns the raw bytes that a part is in.
+func (d *Device) wait(ctx context.Context, x part) ([]byte, error) {
 	if x.piece >= 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, pieceMost, errSlow)
+		ctx, cancel = context.WithTimeoutCause(ctx, max(pieceMost, d.pack.Patience()), errSlow)
 		defer cancel()
 	}
 	return x.call.wait(ctx)

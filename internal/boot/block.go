@@ -198,7 +198,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)
-	pack, from := d.pack(retry), blockdev.Source(retry)
+	pack, from := d.pack(retry, slow), blockdev.Source(retry)
 	node := d.joinSwarm(ctx, retry, slow, pack)
 	if node != nil {
 		from = node

@@ -50,9 +50,12 @@ func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verifie
 	return f.Find(ctx, id, size)
 }
 
+// pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to chunks: no shorter than the swarm waits for it.
+const pieceLate = 8
+
 // pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
 // ask for: its boot is over, or has most of it.
-func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
+func (d *blockDaemon) pack(retry *store.Retry, slow *store.Slow) *blockdev.Pack {
 	if len(d.cfg.Pack) == 0 {
 		return nil
 	}
@@ -66,7 +69,8 @@ func (d *blockDaemon) pack(retry *store.Retry) *blockdev.Pack {
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
 	debug.SetMemoryLimit(blockPackHeap + keep + d.cfg.heap())
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete}
+		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete,
+		Patience: func() time.Duration { return pieceLate * slow.Least(0) }}
 }
 
 func (d *blockDaemon) lostPiece(id chunk.ID, err error) {

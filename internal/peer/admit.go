@@ -18,8 +18,8 @@ const (
 	admitPiece = 64 << 10              // bytes of a usual piece
 )
 
-// Body decides about a transfer to a node that nobody granted, and that has waited for so long: after 0 it goes out now, and BodySent ends it; else it
-// is to be asked about again so much later. Questions that wait come first: what they are granted goes round.
+// Body decides about a transfer to a node that nobody granted, and that has been the first in line for so long: after 0 it goes out now, and BodySent ends it; else it
+// is to be asked about again so much later. Questions come first, as what they are granted goes round: call Step before.
 func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited time.Duration) (after time.Duration) {
 	u := &t.uplink
 	takes := u.time(size)
@@ -27,7 +27,7 @@ func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited ti
 		return 0
 	}
 	t.over(now, size)
-	free := len(t.queue) == 0 && u.free(now, size)
+	free := u.free(now, size)
 	if size <= startSmall {
 		free = now >= u.until-admitAhead*u.time(admitPiece)
 	}
@@ -37,7 +37,7 @@ func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited ti
 	if size <= startSmall {
 		u.pass(now, size)
 	} else {
-		u.spend(sending{node: netip.AddrPortFrom(node, 1), piece: bodyPiece, since: now, begun: true}, size)
+		u.spend(sending{node: sender(node), piece: bodyPiece, since: now, begun: true}, size)
 	}
 	return 0
 }
@@ -48,10 +48,11 @@ const (
 	mapPiece  = -1
 )
 
-// BodySent says that such a transfer has ended.
-func (t *Tracker) BodySent(node netip.Addr) {
-	t.uplink.sent(nil, netip.AddrPortFrom(node, 1), bodyPiece)
-}
+// sender stands for a node whose port does not matter.
+func sender(node netip.Addr) netip.AddrPort { return netip.AddrPortFrom(node, 1) }
+
+// BodySent says that such a transfer has ended, or one of a loose object.
+func (t *Tracker) BodySent(node netip.Addr) { t.uplink.sent(nil, sender(node), bodyPiece) }
 
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
@@ -69,15 +70,16 @@ func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk
 	if size <= startSmall {
 		line = s.small
 	}
-	begin := s.now()
 	select {
 	case line <- struct{}{}:
 		defer func() { <-line }()
 	case <-ctx.Done():
 		return false
 	}
+	begin := s.now() // of being the first: were it that of standing in line, all of a long one would go out together
 	for {
 		s.mu.Lock()
+		s.step()
 		after := s.tracker.Body(s.now(), node, size, s.now()-begin)
 		if after == 0 && size > startSmall {
 			s.granted[grant{node, object}] = granted{piece: bodyPiece, since: s.now()}

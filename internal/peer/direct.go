@@ -62,11 +62,11 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
+	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
 	if len(want) == 0 {
-		return a, false, true // it only says that it lives, and what it has
+		return t.answer(now, x, nil), false, true // it only says that it lives, and what it has
 	}
 	w.top = max(w.top, slices.Max(want))
-	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
 	if q.Upto > 0 {
 		x.upto = min(x.upto, q.Upto)
 	}

@@ -119,6 +119,18 @@ func TestStartIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A sign of life is answered with what all answers say: a node that took its silence for usual links would give up what is only late.
+func TestSignOfLifeIsTold(t *testing.T) {
+	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
+	join(t, tr, 0, 1)
+	q := question(1)
+	q.Size = 64 << 10
+	a, wait, known := tr.Ask(0, q)
+	if want := tr.late(1); wait || !known || a.Late != want || want == 0 || a.Wait < 2*want {
+		t.Errorf("%+v, %v, %v; word is late by %s", a, wait, known, want)
+	}
+}
+
 // Boots that start stand in line: each has its turn, none is sent away while it waits for its own time, and one that does not know how to ask again
 // is told within the time that it waits.
 func TestStartsStandInLine(t *testing.T) {
@@ -198,6 +210,35 @@ func TestAdmission(t *testing.T) {
 		if usual := NewTrackerServer(TrackerOptions{Uplink: 125e6, Random: chance()}, nil); !usual.Admit(t.Context(), node, chunk.ID{}, 1<<20) || time.Since(at) > 0 {
 			t.Error("on a usual link something waits")
 		}
+	})
+}
+
+// A long line goes on one by one, however long who is in it has stood there: one that all leave together is what a line is there to prevent.
+func TestLongLineGoesOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := slowSite()
+		s.start = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var out atomic.Int64
+		for i := range 200 {
+			to := at(byte(i)).Addr()
+			go func() {
+				if s.Admit(ctx, to, chunk.Sum([]byte("piece")), 64<<10) {
+					out.Add(1)
+					time.Sleep(2 * time.Second)
+					s.Sent(to, chunk.Sum([]byte("piece")))
+				}
+			}()
+		}
+		for minute := int64(1); minute <= 5; minute++ {
+			time.Sleep(time.Minute)
+			if n := out.Load(); n > 30*minute+openMost || n < 20*minute {
+				t.Errorf("%d of 64 KiB have gone out in %d minutes, of 32 KiB a second", n, minute)
+			}
+		}
+		cancel()
+		time.Sleep(time.Minute) // what is under way ends
 	})
 }
 

@@ -8,78 +8,96 @@ import (
 	"pando/internal/chunk"
 )
 
-// Bounds of what is remembered of loose objects: 32,768 of them take about 6 MB.
+// Loose objects go round as a tree: who asks is named one who fetches the object or has it, and is named to others himself. Who does not have it yet lets those
+// wait that ask him for it. So a crowd that reads the same at the same moment costs the server one copy, as pieces do.
 const (
-	maxLoose    = 32768
-	maxFetchers = 4
+	maxLoose    = 32768           // objects that are remembered
+	maxFetchers = 16              // of each
 	looseFor    = 2 * time.Minute // a node may have let go of it after that
+	looseNamed  = 3               // how often a node is named first: so many times it sends the object
+	looseNames  = 3               // in an answer; the others are for when the first fails
+	looseRound  = 64              // times what an object takes to send is how long it may take to come round
 )
 
-// fetched is a loose object and who fetched it last.
-type fetched struct {
-	who  [maxFetchers]netip.AddrPort
-	when [maxFetchers]time.Duration
-	next int
+// fetcher is one who fetches a loose object, or has it.
+type fetcher struct {
+	node  netip.AddrPort
+	when  time.Duration
+	named int // first
 }
 
-// loose remembers the recent fetchers of objects outside of packs. The oldest object goes when there are too many.
+// loose remembers the recent fetchers of objects outside of packs, the oldest first; those that were named often enough are forgotten. The oldest object goes
+// when there are too many.
 type loose struct {
-	objects map[chunk.ID]*fetched
+	objects map[chunk.ID][]fetcher
 	order   []chunk.ID
 }
 
-// Loose decides about an object outside of any pack: nil means send it; otherwise these have it, the one that fetched it
-// last first. Once the uplink is spent, whoever can be named is named.
-func (t *Tracker) Loose(now time.Duration, id chunk.ID, node netip.AddrPort, size int64) []netip.AddrPort {
-	f := t.loose.objects[id]
-	if f != nil && !t.uplink.free(now, size) {
-		if names := t.fetchers(now, f, node); len(names) > 0 {
-			f.add(now, node) // it will have it soon
-			return names
-		}
+// Loose decides about an object outside of any pack: no names mean that the server sends it, and BodySent ends that. Otherwise these have it or will have it, and
+// wait is how long the node may wait for them. Once the uplink is spent, whoever can be named is named.
+func (t *Tracker) Loose(now time.Duration, id chunk.ID, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
+	t.over(now, size)
+	if !t.uplink.free(now, size) {
+		names = t.fetchers(now, id, node)
 	}
-	t.uplink.pass(now, size)
-	if f == nil {
-		f = t.loose.put(id)
+	t.loose.add(now, id, node)
+	if len(names) > 0 {
+		return names, looseRound*t.uplink.time(size) + 2*t.late(t.Nodes())
 	}
-	f.add(now, node)
-	return nil
+	t.uplink.spend(sending{node: sender(node.Addr()), piece: bodyPiece, since: now}, size)
+	return nil, 0
 }
 
-func (t *Tracker) fetchers(now time.Duration, f *fetched, node netip.AddrPort) []netip.AddrPort {
-	var out []netip.AddrPort
-	asks := t.member(node)
-	for i := range maxFetchers {
-		at := (f.next - 1 - i + 2*maxFetchers) % maxFetchers
-		a := f.who[at]
-		if !a.IsValid() || a == node || now > f.when[at]+looseFor || t.banned[a.Addr()] || slices.Contains(out, a) {
+// fetchers are those to name to a node, the first of which is to send.
+func (t *Tracker) fetchers(now time.Duration, id chunk.ID, node netip.AddrPort) (names []netip.AddrPort) {
+	asks, all := t.member(node), t.loose.objects[id]
+	for i := range all {
+		x := &all[i]
+		if x.node == node || x.named >= looseNamed || now > x.when+looseFor || t.banned[x.node.Addr()] {
 			continue
 		}
 		// Who is in no swarm now may be gone, and nobody knows where it stands.
-		if has := t.member(a); has != nil && asks != nil && asks.mayMeet(has) {
-			out = append(out, a)
+		if has := t.member(x.node); has == nil || asks == nil || !asks.mayMeet(has) {
+			continue
+		}
+		if len(names) == 0 {
+			x.named++
+		}
+		if names = append(names, x.node); len(names) == looseNames {
+			break
 		}
 	}
-	return out
+	return names
 }
 
-func (f *fetched) add(now time.Duration, node netip.AddrPort) {
-	if node.IsValid() && !slices.Contains(f.who[:], node) {
-		f.who[f.next], f.when[f.next] = node, now
-		f.next = (f.next + 1) % maxFetchers
+// add notes that a node will have an object, if there is room.
+func (l *loose) add(now time.Duration, id chunk.ID, node netip.AddrPort) {
+	if !node.IsValid() {
+		return
 	}
+	all, known := l.objects[id]
+	if !known {
+		l.room(id)
+	}
+	useless := func(x fetcher) bool { return x.named >= looseNamed || now > x.when+looseFor }
+	if slices.ContainsFunc(all, func(x fetcher) bool { return x.node == node && now <= x.when+looseFor }) {
+		return
+	}
+	all = slices.DeleteFunc(all, func(x fetcher) bool { return x.node == node || len(all) >= maxFetchers && useless(x) })
+	if len(all) < maxFetchers {
+		all = append(all, fetcher{node: node, when: now})
+	}
+	l.objects[id] = all
 }
 
-func (l *loose) put(id chunk.ID) *fetched {
+// room makes room for one more object.
+func (l *loose) room(id chunk.ID) {
 	if l.objects == nil {
-		l.objects = map[chunk.ID]*fetched{}
+		l.objects = map[chunk.ID][]fetcher{}
 	}
 	if len(l.order) >= maxLoose {
 		delete(l.objects, l.order[0])
 		l.order = l.order[1:]
 	}
-	f := &fetched{}
-	l.objects[id] = f
 	l.order = append(l.order, id)
-	return f
 }

@@ -94,6 +94,8 @@ type Node struct {
 	banned  map[netip.Addr]bool
 	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
+	feeds   Uploads             // of loose objects: a read waits for each
+	awaited map[chunk.ID]*await // loose objects that are on their way
 
 	// Of the goroutine that runs.
 	swarm    *Swarm
@@ -124,7 +126,7 @@ func NewNode(o NodeOptions) *Node {
 	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2, o.Slow), watches: client(o.Self, 1, o.Slow), index: map[chunk.ID]int{},
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
 		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, patience: o.Slow.Least(joinTime), flights: map[Fetch]context.CancelFunc{},
-		waits: map[int][]chan result{}, lost: map[int]error{}}
+		waits: map[int][]chan result{}, lost: map[int]error{}, awaited: map[chunk.ID]*await{}}
 	if !o.clock.IsZero() {
 		n.start = o.clock
 	}

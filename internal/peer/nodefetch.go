@@ -53,7 +53,7 @@ func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 		if f.Origin() {
 			return n.o.Origin.Find(ctx, p.ID, p.Size)
 		}
-		return n.fromPeer(ctx, f.Peer, p)
+		return n.fromPeer(ctx, f.Peer, p, 0)
 	}
 	if n.o.Cached != nil {
 		return n.o.Cached(ctx, p, fetch)
@@ -64,10 +64,10 @@ func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 // byteTime is how long a peer may take for the next byte, on usual links.
 const byteTime = 10 * time.Second
 
-// fromPeer makes one attempt at a peer.
-func (n *Node) fromPeer(ctx context.Context, a netip.AddrPort, p Piece) (chunk.Verified, error) {
+// fromPeer makes one attempt at a peer, which may be silent for as long as is usual, or for patience if that is more.
+func (n *Node) fromPeer(ctx context.Context, a netip.AddrPort, p Piece, patience time.Duration) (chunk.Verified, error) {
 	src := store.HTTP{URL: "http://" + a.String(), Client: n.objects}
-	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size, Patience: n.o.Slow.Least(byteTime)})
+	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size, Patience: max(patience, n.o.Slow.Least(byteTime))})
 	if err == nil {
 		n.o.Observer.Received(a, len(v.Stored()))
 	}

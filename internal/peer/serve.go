@@ -49,16 +49,20 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, err := chunk.ParseID(r.PathValue("id"))
-	v, ok := n.held(id)
+	v, ok := n.heldSoon(r.Context(), id)
 	if err != nil || !ok {
 		http.NotFound(w, r)
 		return
 	}
-	places := &n.uploads
-	if id == n.o.Pack || len(v.Stored()) <= startSmall {
-		places = &n.starts
+	_, piece := n.index[id]
+	switch {
+	case id == n.o.Pack || len(v.Stored()) <= startSmall:
+		n.upload(w, r, v.Stored(), &n.starts)
+	case piece:
+		n.upload(w, r, v.Stored(), &n.uploads)
+	default:
+		n.upload(w, r, v.Stored(), &n.feeds)
 	}
-	n.upload(w, r, v.Stored(), places)
 }
 
 // refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times for each piece.

