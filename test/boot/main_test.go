@@ -42,12 +42,33 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run()) // every test says why it is skipped
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := prepare(ctx)
+	lock, err := alone()
+	if err == nil {
+		err = prepare(ctx)
+	}
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	lock.Close()
+	os.Exit(code)
+}
+
+// alone waits until no other run uses this checkout's directories: each removes what it takes for left from one before.
+func alone() (*os.File, error) {
+	if err := os.MkdirAll(workDir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(workDir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		log.Printf("another run of these tests has %s: this one waits for it", f.Name())
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	}
+	return f, err
 }
 
 // needBoot skips a test where real machines are not wanted.

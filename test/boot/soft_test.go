@@ -63,6 +63,7 @@ func TestRealSoftReboot(t *testing.T) {
 			t.Errorf("round %d: %s", round, out)
 		}
 	}
+	s.byItself(n)
 	s.anew(n, m, fleet.MethodKexec) // for comparison
 	s.powerOff(m)
 }
@@ -138,6 +139,27 @@ func (s *site) anew(n node, m *testkit.Machine, method fleet.BootMethod) {
 		if e.Stage == trace.BootFile || e.Stage == trace.DHCP || e.Stage == trace.Kernel {
 			s.t.Errorf("firmware had a part in boot %s: %s %s", after.ID, e.Stage, e.Message)
 		}
+	}
+}
+
+// byItself has systemd make its own soft reboot, to the root that runs and with nothing of Pando's in it, and tells how long ssh was away: what that takes on this machine is what
+// any soft reboot takes. The node is well afterwards.
+func (s *site) byItself(n node) {
+	s.t.Helper()
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g := s.shell(n)
+	away := s.watchSSH(addr)
+	s.run(g, "systemctl --no-block soft-reboot")
+	time.Sleep(2 * time.Second) // it goes on for a moment
+	s.t.Logf("systemctl soft-reboot, by hand: ssh was away for %s", away())
+	g = s.shell(n)
+	s.healthy(g)
+	s.alone(n, g)
+	if got := s.run(g, "systemctl show -P SoftRebootsCount"); strings.TrimSpace(got) != "3" {
+		s.t.Errorf("%s soft reboots", got)
 	}
 }
 
