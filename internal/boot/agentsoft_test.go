@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -138,5 +139,33 @@ func TestMappedFiles(t *testing.T) {
 	}
 	if got := mappedFiles(proc); !slices.Equal(got, []string{"/usr/lib/systemd/systemd", "/usr/lib/libc.so.6"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// What is read ahead of the next root has a bound, and a pipe or a link in it holds nobody up.
+func TestWarmIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int{"usr/lib/systemd/a": 10, "usr/lib/systemd/system/b": 20, "usr/lib/systemd/boot/c": 1000} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	systemd := filepath.Join(dir, "usr/lib/systemd")
+	if err := errors.Join(os.Symlink("..", filepath.Join(systemd, "up")), unix.Mkfifo(filepath.Join(systemd, "pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	root, err := openRootDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.close()
+	for _, c := range []struct{ left, want int64 }{{100, 70}, {25, 0}} {
+		left := c.left
+		for _, name := range append([]string{"/usr/bin/nothing", "/usr/lib/systemd/pipe"}, warmTrees...) {
+			root.warm(name, &left)
+		}
+		if left != c.want {
+			t.Errorf("of %d bytes %d are left, want %d", c.left, left, c.want)
+		}
 	}
 }

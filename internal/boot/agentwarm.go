@@ -3,7 +3,9 @@ package boot
 import (
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -12,8 +14,15 @@ import (
 // warmPart is the part of the memory that is filled with files of the next root before it is gone to.
 const warmPart = 8
 
-// warm mounts the next root by itself, and reads of it what programs that run now have mapped: most of them are started again in a moment, and
-// nobody waits yet.
+// warmTrees are directories of which a start of systemd reads most, and programs in /usr/bin that it runs for a moment each.
+var (
+	warmTrees    = []string{"/usr/lib/systemd", "/usr/lib/udev", "/usr/lib/tmpfiles.d", "/usr/lib/sysusers.d", "/usr/lib/modprobe.d", "/usr/share/dbus-1", "/etc"}
+	warmPrograms = []string{"/usr/bin/systemd-tmpfiles", "/usr/bin/systemd-sysusers", "/usr/bin/udevadm", "/usr/bin/kmod", "/usr/bin/mount", "/usr/bin/sh"}
+	warmNot      = []string{"/usr/lib/systemd/boot", "/usr/lib/systemd/catalog", "/usr/lib/udev/hwdb.d"}
+)
+
+// warm mounts the next root by itself, and reads of it what programs that run now have mapped, and what systemd reads before: all that is
+// started again in a moment, and nobody waits yet.
 func (m *machine) warm() error {
 	if err := m.mountLower(); err != nil {
 		return err
@@ -28,18 +37,37 @@ func (m *machine) warm() error {
 		return err
 	}
 	left := machineMemory() / warmPart
-	for _, name := range mappedFiles("/proc") {
-		f, err := root.open(name, unix.O_RDONLY, 0)
-		if err != nil {
-			continue // the next root has none of this name
-		}
-		n, _ := io.CopyN(io.Discard, f, left) // what cannot be read now is read later
-		f.Close()
-		if left -= n; left <= 0 {
-			break
-		}
+	for _, name := range slices.Concat(mappedFiles("/proc"), warmPrograms, warmTrees) {
+		root.warm(name, &left)
 	}
 	return nil
+}
+
+// warm reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what cannot be read now, is none of
+// its business.
+func (r *rootDir) warm(name string, left *int64) {
+	if *left <= 0 || slices.Contains(warmNot, name) {
+		return
+	}
+	f, err := r.open(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Mode().IsRegular():
+		n, _ := io.CopyN(io.Discard, f, *left)
+		*left -= n
+	case info.IsDir():
+		below, _ := f.ReadDir(-1)
+		for _, e := range below {
+			if e.IsDir() || e.Type().IsRegular() { // a link leads to what is read by another name, or out of the tree
+				r.warm(path.Join(name, e.Name()), left)
+			}
+		}
+	}
 }
 
 // mappedFiles are the files that processes have mapped, each once, in the order of the processes' numbers' text.

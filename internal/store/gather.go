@@ -12,9 +12,10 @@ import (
 // How many bytes of a body shall be there before its reader is woken. Without it a node is woken for each frame, and on a link of
 // 100 Mb/s or less that costs it more than what it does with the bytes.
 const (
-	mostGathered = 32 << 10
-	longGather   = time.Second // a reader that waited for so long gets what is there
-	smallRead    = 4 << 10     // net/http reads headers, and the ends of bodies, with a buffer of so many bytes
+	mostGathered  = 32 << 10
+	leastGathered = 8 << 10     // however slow a sender is
+	longGather    = time.Second // a reader that waited for so long gets what is there
+	smallRead     = 4 << 10     // net/http reads headers, and the ends of bodies, with a buffer of so many bytes
 )
 
 // gathering is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT (socket(7)).
@@ -64,12 +65,13 @@ func (g *gathering) ask(n int) int {
 	return g.level
 }
 
-// relax wakes the reader with whatever is there: a slow sender is not a dead one, and from now on less is waited for.
+// relax wakes the reader with whatever is there: a slow sender is not a dead one, and from now on less is waited for. It is still more than a
+// frame: one who is as slow as that is looked at once in longGather, and wakes his reader no more often.
 func (g *gathering) relax() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.level > 1 {
-		g.most = max(g.most/4, 1)
+		g.most = max(g.most/4, leastGathered)
 		g.set(1)
 	}
 }

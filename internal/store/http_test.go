@@ -206,6 +206,12 @@ func TestGatherWakesSeldom(t *testing.T) {
 	if before || !look(100) || g.ask(1<<20) != mostGathered/4 {
 		t.Errorf("a slow sender: woken for its bytes %v, after a while %v, then for %d", before, look(100), g.ask(1<<20))
 	}
+	for range 5 {
+		g.relax()
+		if !look(100) || g.ask(1<<20) != leastGathered || look(100) {
+			t.Errorf("a very slow sender: woken for its bytes after a while %v, then for %d", look(100), g.ask(1<<20))
+		}
+	}
 }
 
 type zeros struct{}
