@@ -137,7 +137,7 @@ func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
 	out.WriteString("\n" + r.systemsText())
-	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone)))
+	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone)) + "\nWhy some of it was missed: [benchmarks-why.md](benchmarks-why.md).\n")
 	if alone != nil {
 		fmt.Fprintf(out, "\n### One machine alone\n\n`make bench-alone`, %s:\n\n```\n%s```\n", alone.Date.Format(time.DateOnly), alone.table())
 	}
