@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"strings"
@@ -146,5 +147,24 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 		if len(n.awaited) != 0 {
 			t.Error("a node believes that something is on its way")
 		}
+	}
+}
+
+// A node that has stopped to take part, because it goes down, still reads.
+func TestLooseObjectOfANodeThatStopped(t *testing.T) {
+	s := newSite(t, 2, 0)
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	a, b := s.start(t, 1), s.start(t, 2)
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() })
+	}
+	a.cancel()
+	<-a.ended
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := a.Get(ctx, chunk.Sum(extra), int64(len(extra))); err != nil {
+		t.Error(err)
 	}
 }

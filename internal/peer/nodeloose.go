@@ -55,14 +55,16 @@ func (n *Node) looseTime() time.Duration { return max(hedgeLeast, n.o.Slow.Least
 // whoHas asks the tracker for a loose object: who has it or will have it, and how long they may take.
 func (n *Node) whoHas(ctx context.Context, p Piece) (names []netip.AddrPort, wait time.Duration) {
 	url := make(chan trackerClient, 1)
-	n.post(ctx, func(time.Duration) { url <- n.at() })
+	soon, cancel := context.WithTimeout(ctx, n.looseTime()) // a node that goes down answers no more
+	defer cancel()
+	n.post(soon, func(time.Duration) { url <- n.at() })
 	select {
 	case t := <-url:
 		var a looseReply
-		if t.post(ctx, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, n.looseTime()) == nil {
+		if t.post(soon, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, n.looseTime()) == nil {
 			names, wait = a.Peers, milliseconds(a.Wait, looseMost)
 		}
-	case <-ctx.Done():
+	case <-soon.Done():
 	}
 	return names, max(wait, n.looseTime())
 }
