@@ -66,6 +66,16 @@ func (g *group[K, V]) finish(k K, c *call[V], v V, cost int64, err error) {
 	close(c.done)
 }
 
+// ended tells whether wait does not wait.
+func (c *call[V]) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // wait returns the value, or gives up when ctx is done; the making goes on for others.
 func (c *call[V]) wait(ctx context.Context) (V, error) {
 	select {

@@ -10,7 +10,7 @@ import (
 
 // chunk returns a call for the raw bytes of e.
 func (d *Device) chunk(e chunk.Entry) *call[[]byte] {
-	return d.raw(rawKey{e.ID, false}, func() ([]byte, error) {
+	return d.raw(rawKey{e.ID, false}, false, func() ([]byte, error) {
 		v, err := get(d.ctx, d.src, e.ID, int64(e.StoredSize))
 		if err != nil {
 			return nil, err
@@ -19,16 +19,23 @@ func (d *Device) chunk(e chunk.Entry) *call[[]byte] {
 	})
 }
 
-// raw returns a call for raw bytes, joining one that runs and starting one if there is none.
-func (d *Device) raw(k rawKey, load func() ([]byte, error)) *call[[]byte] {
+// raw returns a call for raw bytes, joining one that runs and starting one if there is none. What is here already, and only has to be unpacked,
+// is loaded by the read itself: it has nothing else to do.
+func (d *Device) raw(k rawKey, here bool, load func() ([]byte, error)) *call[[]byte] {
 	c, mine := d.raws.join(k)
-	if mine {
-		d.demand.begin()
-		d.work.Go(func() {
-			defer d.demand.end()
-			raw, err := load()
-			d.raws.finish(k, c, raw, int64(len(raw)), err)
-		})
+	if !mine {
+		return c
+	}
+	d.demand.begin()
+	run := func() {
+		defer d.demand.end()
+		raw, err := load()
+		d.raws.finish(k, c, raw, int64(len(raw)), err)
+	}
+	if here {
+		run()
+	} else {
+		d.work.Go(run)
 	}
 	return c
 }

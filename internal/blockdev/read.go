@@ -120,7 +120,7 @@ var errSlow = errors.New("the piece takes too long")
 
 // wait returns the raw bytes that a part is in.
 func (d *Device) wait(ctx context.Context, x part) ([]byte, error) {
-	if x.piece >= 0 {
+	if x.piece >= 0 && !x.call.ended() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, max(pieceMost, d.pack.Patience()), errSlow)
 		defer cancel()

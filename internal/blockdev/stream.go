@@ -90,10 +90,14 @@ func (d *Device) piece(i int) *call[[]byte] {
 		return nil
 	}
 	e := d.pack.pieces[i]
-	return d.raw(rawKey{e.ID, true}, func() ([]byte, error) {
-		v, err := d.sent(i)
-		if err != nil {
-			return nil, err
+	held, here := d.pack.get(i)
+	return d.raw(rawKey{e.ID, true}, here, func() ([]byte, error) {
+		v := held
+		if !here {
+			var err error
+			if v, err = d.sent(i); err != nil {
+				return nil, err
+			}
 		}
 		raw, err := unpack(e, v)
 		if err != nil {

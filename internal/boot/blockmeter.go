@@ -13,6 +13,7 @@ import (
 type reader interface {
 	Size() int64
 	ReadAt(ctx context.Context, p []byte, off int64) error
+	ReadNow(p []byte, off int64) bool
 }
 
 // meteredDevice counts what the kernel reads and how long it waits.
@@ -41,6 +42,17 @@ func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 		}
 	}
 	return err
+}
+
+// ReadNow is the kernel's read of what is in memory already.
+func (d *meteredDevice) ReadNow(p []byte, off int64) bool {
+	if !d.reader.ReadNow(p, off) {
+		return false
+	}
+	d.reads.note(off, len(p))
+	d.ledger.add(countReads, 1)
+	d.ledger.add(countReadBytes, int64(len(p)))
+	return true
 }
 
 // stallAfter is how long a read may take before its time counts as stalled. A boot's reads take milliseconds;
@@ -123,6 +135,16 @@ func (d *lateDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 		return d.dev.ReadAt(ctx, p, off)
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// ReadNow reads what is in memory, once the device is there.
+func (d *lateDevice) ReadNow(p []byte, off int64) bool {
+	select {
+	case <-d.there:
+		return d.dev.ReadNow(p, off)
+	default:
+		return false
 	}
 }
 

@@ -21,6 +21,12 @@ type Device interface {
 	ReadAt(ctx context.Context, p []byte, off int64) error
 }
 
+// Prompt is a Device that can answer some reads without waiting. ReadNow fills the whole of p from offset off and returns true, or it
+// does nothing and returns false; ReadAt is asked then. It is called by one goroutine for each connection, which reads no other request until it returns.
+type Prompt interface {
+	ReadNow(p []byte, off int64) bool
+}
+
 // Export is one device as clients see it.
 type Export struct {
 	Name        string // "" is what a client gets that asks for no name

@@ -14,6 +14,7 @@ import (
 type transmission struct {
 	conn   net.Conn
 	dev    Device
+	prompt Prompt // dev, if it is one
 	size   uint64
 	budget *budget
 	cancel context.CancelCauseFunc
@@ -50,6 +51,7 @@ func (s *Server) transmit(ctx context.Context, c net.Conn, dev Device) error {
 	}
 	t := &transmission{conn: c, dev: dev, size: uint64(dev.Size()), cancel: cancel,
 		budget: newBudget(requests, buffer)}
+	t.prompt, _ = dev.(Prompt)
 	err := t.loop(ctx)
 	if err != nil {
 		// Nobody is there to take the answers of the reads that still run.
@@ -130,10 +132,13 @@ func (t *transmission) check(r request) Errno {
 	return 0
 }
 
-// startRead waits for room and reads in the background.
+// startRead answers at once what needs no waiting; for anything else it waits for room and reads in the background.
 func (t *transmission) startRead(ctx context.Context, r request) error {
 	if e := t.check(r); e != 0 {
 		return t.answer(r.Handle, e, nil)
+	}
+	if done, err := t.readNow(r); done || err != nil {
+		return err
 	}
 	if err := t.budget.take(ctx, int64(r.Length)); err != nil {
 		return err
@@ -156,6 +161,20 @@ func (t *transmission) startRead(ctx context.Context, r request) error {
 		}
 	})
 	return nil
+}
+
+// readNow answers a read if its device can do so without waiting. To hand it to a goroutine of its own would wake another thread, on a machine
+// that boots, for what is a copy of some pages.
+func (t *transmission) readNow(r request) (answered bool, err error) {
+	if t.prompt == nil || r.Length > pooled {
+		return false, nil
+	}
+	p, done := t.buffer(r.Length)
+	defer done()
+	if !t.prompt.ReadNow(p, int64(r.Offset)) {
+		return false, nil
+	}
+	return true, t.answer(r.Handle, 0, p)
 }
 
 func errno(err error) Errno {

@@ -12,7 +12,8 @@ import (
 const (
 	maxWant    = 16                     // pieces of a question
 	maxGrant   = 8                      // pieces of an answer
-	grantAlone = 16                     // to one who is alone: it shall not ask all the time
+	grantAlone = 16                     // to one who is alone: it shall not ask all the time,
+	aloneLeast = 8                      // once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 32                     // but never so long that its node takes the tracker for lost
 	asksMost   = 10000                  // questions a second that are answered; with more nodes, each waits longer
@@ -143,7 +144,7 @@ func earlier(a, b time.Duration) time.Duration {
 func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 	t.over(now, x.size)
 	var out []int
-	most, alone := x.max, len(x.swarm.all) == 1 // there is nobody to leave room for
+	most, alone := x.max, len(x.swarm.all) == 1 && x.node.have.Count() >= aloneLeast // there is nobody to leave room for
 	if alone {
 		most = grantAlone
 	}

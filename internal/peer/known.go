@@ -29,6 +29,7 @@ type known struct {
 	slot    slots         // its own
 	flights int           // transfers from it that run
 	rest    time.Duration // it is not asked before this moment: it was busy
+	calm    time.Duration // nor before this one for what no read waits for
 	busy    int           // how often in a row it was
 	strikes int           // how often it was slow or failed
 }
@@ -152,6 +153,7 @@ func (s *Swarm) Gone(a netip.AddrPort, piece int) {
 func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 	k.strikes++
 	k.rest = now + max(restLeast, s.typical)
+	k.calm = k.rest
 	if k.strikes >= strikesOut {
 		s.left[k.addr] = now + leftFor
 		s.step.Left = append(s.step.Left, Left{k.addr, slow})

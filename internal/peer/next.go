@@ -99,7 +99,7 @@ func (s *Swarm) demandFirst(now time.Duration) {
 			}
 			continue
 		case st.flights == 0:
-			if k := s.choose(now, p); k != nil {
+			if k := s.choose(now, p, true); k != nil {
 				s.take(now, Fetch{p, k.addr})
 			}
 		}
@@ -135,7 +135,7 @@ func (s *Swarm) fromPeers(now time.Duration) {
 			if n == 0 || at >= 0 && (n > best || n == best && s.o.Random.Uint32()&1 == 0) {
 				continue
 			}
-			if k := s.choose(now, p); k != nil {
+			if k := s.choose(now, p, false); k != nil {
 				at, best, from = i, n, k
 			}
 		}
@@ -147,8 +147,9 @@ func (s *Swarm) fromPeers(now time.Duration) {
 	}
 }
 
-// choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and strikes.
-func (s *Swarm) choose(now time.Duration, p int) *known {
+// choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and strikes. If a read waits for the
+// piece, one that was busy is asked again sooner.
+func (s *Swarm) choose(now time.Duration, p int, waits bool) *known {
 	var best *known
 	n := uint32(0)
 	for have := s.pieces[p].holders; have != 0; {
@@ -156,8 +157,12 @@ func (s *Swarm) choose(now time.Duration, p int) *known {
 		if k.flights >= 2 {
 			continue
 		}
-		if k.rest > now {
-			s.wake(k.rest)
+		rest := k.calm
+		if waits {
+			rest = k.rest
+		}
+		if rest > now {
+			s.wake(rest)
 			continue
 		}
 		switch {

@@ -17,6 +17,7 @@ const (
 	leftFor    = 30 * time.Second // and not met again for so long
 	restLeast  = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
 	restMost   = 500 * time.Millisecond
+	calmPart   = 2                      // or that part of a usual transfer, for what no read waits for: its places are free no sooner
 	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
 	slowLeast  = 20 * time.Millisecond  // but not before this
 	slowFirst  = 2 * time.Second        // before enough is known of this network
@@ -334,7 +335,8 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	switch {
 	case k == nil:
 	case why == Busy:
-		k.rest = now + min(max(restLeast<<min(k.busy, 8), s.typical), restMost)
+		pause := max(restLeast<<min(k.busy, 8), s.typical)
+		k.rest, k.calm = now+min(pause, restMost), now+min(pause, max(restMost, s.typical/calmPart))
 		k.busy++
 	case why == Missing:
 		s.pieces[f.Piece].holders &^= k.slot

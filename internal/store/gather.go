@@ -13,9 +13,9 @@ import (
 // 100 Mb/s or less that costs it more than what it does with the bytes.
 const (
 	mostGathered  = 32 << 10
-	leastGathered = 8 << 10     // however slow a sender is
-	longGather    = time.Second // a reader that waited for so long gets what is there
-	smallRead     = 4 << 10     // net/http reads headers, and the ends of bodies, with a buffer of so many bytes
+	leastGathered = 16 << 10        // however slow a sender is
+	longGather    = 2 * time.Second // a reader that waited for so long gets what is there
+	smallRead     = 4 << 10         // net/http reads headers, and the ends of bodies, with a buffer of so many bytes
 )
 
 // gathering is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT (socket(7)).
@@ -71,7 +71,7 @@ func (g *gathering) relax() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.level > 1 {
-		g.most = max(g.most/4, leastGathered)
+		g.most = max(g.most/2, leastGathered)
 		g.set(1)
 	}
 }

@@ -1,0 +1,29 @@
+package blockdev
+
+// ReadNow fills p from off, as ReadAt does, if all of it is in memory as raw bytes of the boot pack. Otherwise it does nothing and returns
+// false. It never waits: who answers one read after the other can answer these at once, and of a boot's reads they are most.
+func (d *Device) ReadNow(p []byte, off int64) bool {
+	if d.pack == nil || off < 0 || off > d.Size() || int64(len(p)) > d.Size()-off {
+		return false // ReadAt says what is wrong
+	}
+	spans := d.layout().split(off, int64(len(p)))
+	raws := make([][]byte, len(spans))
+	for i, s := range spans {
+		if s.piece < 0 {
+			return false
+		}
+		raw, ok := d.raws.peek(rawKey{d.pack.pieces[s.piece].ID, true})
+		if !ok {
+			return false
+		}
+		raws[i] = raw
+	}
+	for i, s := range spans {
+		dst := p[s.off-off:][:s.n]
+		copy(dst, raws[i][s.at:])
+		d.pack.note(s.piece, s.at, s.n)
+		d.opts.Served("pack", len(dst))
+	}
+	d.readAhead(off, int64(len(p)))
+	return true
+}
