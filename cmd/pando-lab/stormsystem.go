@@ -62,7 +62,7 @@ func own() []system {
 		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, attach: pandoStep{}.attach},
 		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, attach: pandoStep{pack: true, idle: true}.attach},
 		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, attach: pandoStep{pack: true}.attach},
-		{name: "peers", what: "Pando: and from each other", cost: 2.2, shared: true, serve: serveSwarm, attach: pandoStep{pack: true, peers: true}.attach},
+		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, serve: serveSwarm, attach: pandoStep{pack: true, peers: true}.attach},
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"pando/internal/testkit"
 )
 
 // bestName is all of Pando that there is.
@@ -111,9 +113,16 @@ func (r *report) nodeTargets(alone *aloneResult) []target {
 	}
 	kept := float64(min(r.BootSet, mostKept))
 	return append(out,
-		target{"processor time of the block daemon for one boot, in s", 0.5, one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok},
+		r.processorTarget("prefetch"), r.processorTarget(bestName()),
 		target{"memory of the block daemon beside the boot pack that it keeps, in MB", 24,
 			(one.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }) - kept) / 1e6, ok})
+}
+
+// processorTarget is about the block daemon of one node, which works the more the slower its link is: each frame that comes by itself wakes it.
+func (r *report) processorTarget(system string) target {
+	one, ok := r.typical(kind{1, system}, false)
+	return target{fmt.Sprintf("processor time of the block daemon for one boot, `%s`, link of %s, in s", system, testkit.Rate(one.NodeRate)), 0.5,
+		one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok}
 }
 
 // mostKept is what a node of 4 GB or more keeps of a boot pack in its memory, in bytes: docs/node.md.

@@ -87,8 +87,10 @@ func TestReadAtAnyPack(t *testing.T) {
 		for range rapid.IntRange(1, 20).Draw(rt, "reads") {
 			off := rapid.IntRange(0, len(img.raw)-1).Draw(rt, "off")
 			p := make([]byte, rapid.IntRange(0, min(300_000, len(img.raw)-off)).Draw(rt, "len"))
-			if err := d.ReadAt(t.Context(), p, int64(off)); err != nil {
-				rt.Fatal(err)
+			if !d.ReadNow(p, int64(off)) {
+				if err := d.ReadAt(t.Context(), p, int64(off)); err != nil {
+					rt.Fatal(err)
+				}
 			}
 			if !bytes.Equal(p, img.raw[off:off+len(p)]) {
 				rt.Fatalf("%d bytes at %d differ", len(p), off)
@@ -270,6 +272,32 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 			t.Errorf("complete %d times", complete.Load())
 		}
 	})
+}
+
+// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in the pack, is left to ReadAt.
+func TestReadNow(t *testing.T) {
+	img := randomImage(t, 160)
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
+	o.Pack.Idle = true
+	d := open(t, src, o)
+	p := make([]byte, 2*chunk.BlockSize)
+	if d.ReadNow(p, 0) {
+		t.Error("read before anything came")
+	}
+	if err := d.ReadAt(t.Context(), make([]byte, 1), 0); err != nil {
+		t.Fatal(err)
+	}
+	had := r.served["pack"]
+	if !d.ReadNow(p, 3*chunk.BlockSize) || !bytes.Equal(p, img.raw[3*chunk.BlockSize:][:len(p)]) || r.served["pack"] != had+len(p) {
+		t.Errorf("of a piece that is there: other bytes, or not at once; %d bytes counted, %d before", r.served["pack"], had)
+	}
+	for what, off := range map[string]int64{"half of it is in the next piece": 7 * chunk.BlockSize, "not in the pack": 100 * chunk.BlockSize, "before the root": -1,
+		"over its end": d.Size() - 1} {
+		if clear(p); d.ReadNow(p, off) || !bytes.Equal(p, make([]byte, len(p))) {
+			t.Errorf("%s: read at once", what)
+		}
+	}
 }
 
 // An idle pack brings what reads ask for and nothing else.

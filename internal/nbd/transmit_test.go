@@ -103,6 +103,37 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	c.recv(4096)
 }
 
+// quick is a device that can answer everything but its first page at once, and nothing otherwise.
+type quick struct{ memory }
+
+func (q *quick) ReadNow(p []byte, off int64) bool {
+	if off == 0 {
+		return false
+	}
+	copy(p, q.data[off:])
+	return true
+}
+
+// A read that waits for nothing is answered at once, also while another one waits.
+func TestPromptAnswers(t *testing.T) {
+	dev := &quick{memory{data: randomBytes(8192), before: func(ctx context.Context, off int64) error {
+		if off != 0 {
+			return errors.New("asked for what it has")
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}}}
+	c := dial(t, listen(t, &Server{Exports: []Export{{Device: dev}}, Requests: 1}))
+	c.enter("")
+	c.request(cmdRead, 1, 0, 4096)
+	for h := range uint64(3) {
+		c.request(cmdRead, 2+h, 4096, 4096)
+		if got, e := c.reply(); got != 2+h || e != 0 || !bytes.Equal(c.recv(4096), dev.data[4096:]) {
+			t.Fatalf("handle %d, error %d, want %d, 0, or other bytes", got, e, 2+h)
+		}
+	}
+}
+
 func TestDeviceErrors(t *testing.T) {
 	dev := &memory{data: make([]byte, 8192), before: func(_ context.Context, off int64) error {
 		if off == 0 {

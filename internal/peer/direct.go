@@ -27,6 +27,7 @@ type waiting struct {
 	swarm *swarm
 	node  *member
 	want  []int
+	read  []int // those of them whose holders are named
 	max   int
 	size  int64
 	upto  int           // no piece from here on
@@ -63,7 +64,7 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
-	x := &waiting{swarm: w, node: m, want: want, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
+	x := &waiting{swarm: w, node: m, want: want, read: q.Read, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
 	if len(want) == 0 {
 		return t.answer(now, x, nil), false, true // it only says that it lives, and what it has
 	}
@@ -244,10 +245,8 @@ func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
 		}
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
 			n := Named{Piece: p}
-			for _, to := range s.to[:min(s.copies, len(s.to))] {
-				if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
-					n.Peers = append(n.Peers, to)
-				}
+			if slices.Contains(x.read, p) {
+				n.Peers = x.holders(&s)
 			}
 			a.Named = append(a.Named, n)
 		}
@@ -255,10 +254,20 @@ func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
 	return a
 }
 
-// Named is a piece, and who has it or is getting it from the server.
+// holders are those who have a piece from the server, or are getting it, and may be met.
+func (x *waiting) holders(s *seeded) (out []netip.AddrPort) {
+	for _, to := range s.to[:min(s.copies, len(s.to))] {
+		if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// Named is a piece, which others have or are getting.
 type Named struct {
 	Piece int
-	Peers []netip.AddrPort
+	Peers []netip.AddrPort // who, if a read waits for it
 }
 
 // Busy says whether the uplink is full of something else, such as K: then no piece is sent freely.

@@ -213,7 +213,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		}
 	}
 	if len(a.Want) > 0 {
-		a.Have, a.Left, a.Patience = s.have, s.leftNow(now), answerTime(s.late)
+		a.Have, a.Left, a.Patience, a.Read = s.have, s.leftNow(now), answerTime(s.late), s.soonRead(a.Want)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }
@@ -238,6 +238,16 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 			a.Want = append(a.Want, d.piece)
 		}
 	}
+}
+
+// soonRead are those of some pieces that reads wait for, and the next ones: an answer may be held until reads wait for them.
+func (s *Swarm) soonRead(want []int) (out []int) {
+	for i, p := range want {
+		if i < readSoon || slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p }) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers take

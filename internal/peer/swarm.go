@@ -31,6 +31,7 @@ const (
 	joinMost   = 10 * time.Second
 	maxLeft    = 16          // peers that a question names as left
 	lateCalm   = 8           // and so many times as long as word may be on its way
+	readSoon   = 4           // pieces of a question, the first ones, that reads may wait for when it is answered
 	looseLate  = 4           // the part of how long word may be on its way that a read waits for a loose object of a peer
 	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
@@ -60,6 +61,7 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 // Ask is a question to the tracker: which of these pieces may I fetch from the server?
 type Ask struct {
 	Want []int            // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
+	Read []int            // those of them that reads wait for, or soon will: who has them is named
 	Upto int              // pieces from here on are not wanted yet; 0: all are
 	Max  int              // transfers from the server that this node has room for
 	Have Bitmap           // what it has

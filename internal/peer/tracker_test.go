@@ -166,14 +166,16 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 	for p := range 40 {
 		tr.swarms["p"].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
 	}
-	if _, wait, _ := tr.Ask(0, question(3, 5)); !wait {
+	q := question(3, 5, 6)
+	q.Read = []int{5} // nobody reads 6 yet
+	if _, wait, _ := tr.Ask(0, q); !wait {
 		t.Fatal("does not wait")
 	}
 	var got []Reply
 	for now := time.Duration(0); now < holdTime(0) && len(got) == 0; now += 10 * ms {
 		got, _ = tr.Step(now)
 	}
-	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 1 || !slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) {
+	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 2 || !slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) || got[0].Named[1].Peers != nil {
 		t.Errorf("reply %+v", got)
 	}
 }

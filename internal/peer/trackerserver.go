@@ -146,7 +146,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	pieces := s.pieces(q.Pack)
 	s.mu.Lock()
 	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: q.Pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
+		Ask: Ask{Want: q.Want, Read: q.Read[:min(len(q.Read), maxWant)], Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)

@@ -57,6 +57,7 @@ type (
 		Port uint16           `json:"port"`
 		Size int64            `json:"size"`
 		Want []int            `json:"want,omitempty"`
+		Read []int            `json:"read,omitempty"`
 		Upto int              `json:"upto,omitempty"`
 		Max  int              `json:"max"`
 		Have Bitmap           `json:"have,omitempty"`
@@ -117,7 +118,7 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	return askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left,
+	return askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left,
 		Patience: wirePatience(q.Patience)}
 }
 
