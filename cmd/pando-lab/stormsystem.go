@@ -59,15 +59,16 @@ func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
 	return []system{
-		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, attach: pandoStep{}.attach},
-		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, attach: pandoStep{pack: true, idle: true}.attach},
-		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, attach: pandoStep{pack: true}.attach},
-		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, serve: serveSwarm, attach: pandoStep{pack: true, peers: true}.attach},
+		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, serve: serveLink, attach: pandoStep{}.attach},
+		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, serve: serveLink, attach: pandoStep{pack: true, idle: true}.attach},
+		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, serve: serveLink, attach: pandoStep{pack: true}.attach},
+		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, serve: serveLink, attach: pandoStep{pack: true, peers: true}.attach},
 	}
 }
 
-// serveSwarm starts the server anew: its tracker forgets the storm before, and is told what the server's link is.
-func serveSwarm(ctx context.Context, s *storm, _ *material) (stop func(), err error) {
+// serveLink starts the server anew: its tracker forgets the storm before, and it is told what its link is. One that still believed in the link of a run
+// before would have nodes stand in line for it.
+func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err error) {
 	if err := s.site.Close(); err != nil {
 		return nil, err
 	}
