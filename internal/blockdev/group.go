@@ -47,6 +47,13 @@ func (g *group[K, V]) peek(k K) (V, bool) {
 	return g.kept.get(k)
 }
 
+// forget lets go of the value of k.
+func (g *group[K, V]) forget(k K) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kept.drop(k)
+}
+
 // busy is how many values are being made.
 func (g *group[K, V]) busy() int {
 	g.mu.Lock()

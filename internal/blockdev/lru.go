@@ -40,8 +40,13 @@ func (l *lru[K, V]) put(k K, v V, cost int64) {
 	}
 	l.items[k] = l.order.PushFront(&item[K, V]{k, v, cost})
 	for l.cost += cost; l.cost > l.limit; {
-		last := l.order.Remove(l.order.Back()).(*item[K, V])
-		delete(l.items, last.key)
-		l.cost -= last.cost
+		l.drop(l.order.Back().Value.(*item[K, V]).key)
+	}
+}
+
+func (l *lru[K, V]) drop(k K) {
+	if e, ok := l.items[k]; ok {
+		l.cost -= l.order.Remove(e).(*item[K, V]).cost
+		delete(l.items, k)
 	}
 }

@@ -21,7 +21,7 @@ func (d *Device) ReadNow(p []byte, off int64) bool {
 	for i, s := range spans {
 		dst := p[s.off-off:][:s.n]
 		copy(dst, raws[i][s.at:])
-		d.pack.note(s.piece, s.at, s.n)
+		d.noteRead(s.piece, s.at, s.n)
 		d.opts.Served("pack", len(dst))
 	}
 	d.readAhead(off, int64(len(p)))

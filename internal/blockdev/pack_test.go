@@ -300,6 +300,35 @@ func TestReadNow(t *testing.T) {
 	}
 }
 
+// Raw bytes of which all was read give way to others, however they were read: the kernel keeps what it has read. Those of which some was not stay.
+func TestWhatWasReadMakesRoom(t *testing.T) {
+	img := randomImage(t, 160)
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
+	o.Pack.Idle = true
+	d := open(t, src, o)
+	there := func(piece int) bool {
+		_, ok := d.raws.peek(rawKey{d.pack.pieces[piece].ID, true})
+		return ok
+	}
+	all, most := make([]byte, 8*chunk.BlockSize), make([]byte, 7*chunk.BlockSize)
+	for piece, last := range []func(p []byte, off int64){
+		func(p []byte, off int64) { d.ReadNow(p, off) },
+		func(p []byte, off int64) { _ = d.ReadAt(t.Context(), p, off) },
+	} {
+		begin := int64(piece) * 8 * chunk.BlockSize
+		if err := d.ReadAt(t.Context(), most, begin); err != nil || !there(piece) {
+			t.Errorf("piece %d, all but a block of it was read: %v, there: %v", piece, err, there(piece))
+		}
+		if last(all[:chunk.BlockSize], begin+7*chunk.BlockSize); there(piece) {
+			t.Errorf("piece %d is still there as raw bytes, and all of it was read", piece)
+		}
+		if err := d.ReadAt(t.Context(), all, begin); err != nil || !bytes.Equal(all, img.raw[begin:][:len(all)]) || !there(piece) {
+			t.Errorf("piece %d, read again: %v; it is wanted more than once, and kept: %v", piece, err, there(piece))
+		}
+	}
+}
+
 // An idle pack brings what reads ask for and nothing else.
 func TestIdlePack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

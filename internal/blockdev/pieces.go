@@ -190,8 +190,8 @@ func (p *pieces) lose(i int, err error) {
 	}
 }
 
-// note marks n bytes at offset at of piece i as read.
-func (p *pieces) note(i int, at, n int64) {
+// note marks n bytes at offset at of piece i as read, and tells whether that were the last ones of it that nobody had read.
+func (p *pieces) note(i int, at, n int64) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state[i]
@@ -212,6 +212,7 @@ func (p *pieces) note(i int, at, n int64) {
 	if fresh > 0 {
 		p.Unread(-fresh*chunk.BlockSize, i >= p.Map.Booted)
 	}
+	return fresh > 0 && s.left == 0
 }
 
 // stir wakes the streams that wait for room. Callers hold mu.

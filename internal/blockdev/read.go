@@ -101,13 +101,20 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		copy(x.dst, raw[x.at:])
 		switch {
 		case x.piece >= 0:
-			d.pack.note(x.piece, x.at, int64(len(x.dst)))
+			d.noteRead(x.piece, x.at, int64(len(x.dst)))
 			d.opts.Served("pack", len(x.dst))
 		case x.call.kept:
 			d.opts.Served("cache", len(x.dst))
 		}
 	}
 	return nil
+}
+
+// noteRead notes what was read of a piece. The kernel keeps what it has read: raw bytes that were all read make room for others.
+func (d *Device) noteRead(piece int, at, n int64) {
+	if d.pack.note(piece, at, n) {
+		d.raws.forget(rawKey{d.pack.pieces[piece].ID, true})
+	}
 }
 
 // pieceMost is how long a read waits for a piece on usual links. A source that has trouble with that object alone shall not hold up

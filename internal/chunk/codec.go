@@ -126,15 +126,24 @@ func unpackZstd(dst, stored []byte) error {
 	if err != nil {
 		return fmt.Errorf("unpack object: %w", err)
 	}
-	out, err := d.DecodeAll(stored, dst[:0:len(dst)])
+	room := roomy.Get().(*[]byte)
+	defer roomy.Put(room)
+	if need := len(dst) + spare; cap(*room) < need {
+		*room = make([]byte, 0, need)
+	}
+	out, err := d.DecodeAll(stored, (*room)[:0:len(dst)+spare])
 	switch {
 	case err != nil && !errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return fmt.Errorf("unpack object: %w", err)
 	case err != nil || len(out) != len(dst):
 		return fmt.Errorf("unpack object: it holds %d raw bytes, the index says %d", len(out), len(dst))
 	}
-	if len(out) > 0 && &out[0] != &dst[0] {
-		copy(dst, out) // the decoder grew a buffer of its own
-	}
+	copy(dst, out)
 	return nil
 }
+
+// spare is by how many bytes the buffer to unpack into is longer than what comes: the decoder then never has to look whether it writes
+// beyond the end, which it does for the last block of each frame, of at most 128 KiB, where there is less. roomy has such buffers.
+const spare = 128<<10 + 16
+
+var roomy = sync.Pool{New: func() any { return new([]byte) }}
