@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"strings"
 	"testing"
+
+	"pando/internal/testkit"
 )
 
 // What the whole machine did in a round falls out of the ratios of that round.
@@ -12,14 +16,37 @@ func TestAloneRatiosArePaired(t *testing.T) {
 	if got := paired(r.Seconds["pando"], r.Seconds["disk"]); got != 1 {
 		t.Errorf("against a disk: %g, want the median of 1, 1 and 1.1", got)
 	}
+	r.Clock = byWall
 	table := r.table()
-	for _, want := range []string{"nbd-squashfs            20.00      20.00      60.00          0.500", "Emulated processors"} {
+	for _, want := range []string{"nbd-squashfs            20.00      20.00      60.00          0.500", "Its clock is the wall's"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
 	if strings.Contains(table, "nbd-squashfs-1024") {
 		t.Errorf("a way that was not measured is in\n%s", table)
+	}
+}
+
+// Each clock has results of its own, and targets that tell them apart.
+func TestAloneClocks(t *testing.T) {
+	seconds := map[string][]float64{"pando": {10}, "disk": {10}}
+	counted, wall := &aloneResult{Clock: byInstructions, Seconds: seconds}, &aloneResult{Clock: byWall, Seconds: seconds}
+	if counted.file() == wall.file() || counted.command() == wall.command() || counted.table() == wall.table() {
+		t.Errorf("%s and %s, %q", counted.file(), wall.file(), wall.command())
+	}
+	for _, r := range []*aloneResult{counted, wall} {
+		of := r.targets()
+		if got := strings.Contains(of[1].what, "by the wall's clock"); got != (r == wall) || !of[1].ok || of[0].ok || of[1].got != 1 {
+			t.Errorf("by %s: %+v", r.Clock, of)
+		}
+	}
+	a, err := newAlone([]string{"--wall"}, io.Discard, io.Discard)
+	if err != nil || slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) != testkit.HasKVM() {
+		t.Errorf("--wall: the kernel is told %q, %v", a.kernelArgs(), err)
+	}
+	if a, err = newAlone(nil, io.Discard, io.Discard); err != nil || !slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) {
+		t.Errorf("the kernel is told %q, %v", a.kernelArgs(), err)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ var rivalModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "nbd", "sq
 // rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
 func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
 	base := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:"))
-	kernel, initrd = base+".vmlinuz", base+".initrd"
+	recipe := sha256.Sum256([]byte(rivalInit + rivalScript + strings.Join(rivalModules, " ")))
+	kernel, initrd = base+".vmlinuz", fmt.Sprintf("%s.%x.initrd", base, recipe[:4])
 	err = once(kernel, func(tmp string) error {
 		b, err := m.store.Get(ctx, m.manifest.Kernel.Object)
 		if err != nil {
@@ -64,20 +66,23 @@ func rivalModulesTo(ctx context.Context, raw, dir string) error {
 	return command(ctx, "sh", append([]string{"-c", script, "sh", raw, filepath.Join(dir, "modules"), tree}, rivalModules...)...)
 }
 
-// rivalPrograms copies busybox, and nbd-client with its libraries.
+// rivalPrograms copies busybox, and nbd-client with its libraries, and makes the host key that the image has none of: who boots it in another way
+// gives it one, too, and sshd without one ends at once, and is started again and again.
 func rivalPrograms(ctx context.Context, dir string) error {
 	nbd, err := exec.LookPath("nbd-client")
 	if err != nil {
 		return fmt.Errorf("%w (scripts/install-packages rivals)", err)
 	}
-	const script = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up new
-		cp /bin/busybox bin/; cp "$2" sbin/nbd-client; mknod dev/console c 5 1
-		ldd "$2" | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".$(dirname "$lib")"; cp -L "$lib" ".$lib"; done`
-	if err := command(ctx, "sh", "-c", script, "sh", dir, nbd); err != nil {
+	if err := command(ctx, "sh", "-c", rivalScript, "sh", dir, nbd); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "init"), []byte(rivalInit), 0o755)
 }
+
+const rivalScript = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up new
+		ssh-keygen -q -t ed25519 -N '' -f ssh_host_ed25519_key
+		cp /bin/busybox bin/; cp "$2" sbin/nbd-client; mknod dev/console c 5 1
+		ldd "$2" | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".$(dirname "$lib")"; cp -L "$lib" ".$lib"; done`
 
 func packRival(ctx context.Context, dir, out string) error {
 	return command(ctx, "sh", "-c", `cd "$1" && find . | cpio --quiet -o -H newc | zstd -q -19 -o "$2"`, "sh", dir, out)

@@ -14,15 +14,42 @@ type aloneResult struct {
 	Date    time.Time            `json:"date"`
 	Machine string               `json:"machine"`
 	KVM     bool                 `json:"kvm"`
+	Clock   string               `json:"clock"` // of an emulated machine
 	Image   string               `json:"image"`
 	Version string               `json:"version"`
 	BootSet int64                `json:"boot_set"` // bytes
 	Seconds map[string][]float64 `json:"seconds"`
 }
 
-func newAloneResult(m *material, image string) *aloneResult {
-	return &aloneResult{Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image,
+// What the clock of an emulated machine goes by.
+const (
+	byInstructions = "instructions" // 1 ns for each, and real time while the machine waits
+	byWall         = "wall"
+)
+
+func newAloneResult(m *material, image string, wall bool) *aloneResult {
+	clock := byInstructions
+	if wall {
+		clock = byWall
+	}
+	return &aloneResult{Clock: clock, Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image,
 		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}}
+}
+
+// file is its name, beside the results of storms.
+func (r *aloneResult) file() string {
+	if r.Clock == byInstructions {
+		return "alone.json"
+	}
+	return "alone-" + r.Clock + ".json"
+}
+
+// command is what measures it.
+func (r *aloneResult) command() string {
+	if r.Clock == byInstructions {
+		return "make bench-alone"
+	}
+	return "make bench-alone ALONE=--" + r.Clock
 }
 
 // paired is the median of the ratios of one round each: what else the machine did in a round falls out.
@@ -49,8 +76,34 @@ func (r *aloneResult) table() string {
 			paired(r.Seconds["pando"], s), w.what)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
-	if !r.KVM {
-		b.WriteString("Emulated processors: the processor's part of a boot is some ten times as long as on a real machine, so ratios are nearer to 1.\n")
+	switch {
+	case r.KVM:
+	case r.Clock == byInstructions:
+		b.WriteString("Emulated, one processor. Its clock goes on by 1 ns with each instruction, and with real time while it waits.\n")
+	default:
+		b.WriteString("Emulated, one processor. Its clock is the wall's, so what the emulator is slow at counts for more than on a real machine.\n")
 	}
 	return b.String()
+}
+
+// aloneTargets are what is aimed at.
+var aloneTargets = []struct {
+	way, what string
+	limit     float64
+}{{"nbd-squashfs", "squashfs-zstd over NBD", 1}, {"disk", "the same file system on a local disk", 1.05}}
+
+func (r *aloneResult) targets() (out []target) {
+	by := ""
+	if r.Clock == byWall && !r.KVM {
+		by = ", emulated, by the wall's clock"
+	}
+	for _, x := range aloneTargets {
+		pairs := min(len(r.Seconds["pando"]), len(r.Seconds[x.way]))
+		t := target{what: fmt.Sprintf("one machine alone on a fast link, from /init to booted, to %s%s (median of %d pairs)", x.what, by, pairs), limit: x.limit, ok: pairs > 0}
+		if t.ok {
+			t.got = paired(r.Seconds["pando"], r.Seconds[x.way])
+		}
+		out = append(out, t)
+	}
+	return out
 }

@@ -113,7 +113,7 @@ func (a *alone) bootRival(ctx context.Context, m *material, disk string, args ..
 		return 0, err
 	}
 	d := testkit.Direct{Kernel: kernel, Initrd: initrd, Disk: disk,
-		Args: slices.Concat(m.manifest.CommandLine, testkit.KernelArgs(), args)}
+		Args: slices.Concat(m.manifest.CommandLine, a.kernelArgs(), args)}
 	err = a.guest(ctx, d, func(ctx context.Context, g *testkit.Machine) error {
 		line, err := g.Console.Wait(ctx, "LAB booted [0-9.]+ [0-9.]+")
 		if err != nil {
@@ -131,7 +131,7 @@ func (a *alone) bootRival(ctx context.Context, m *material, disk string, args ..
 
 // guest runs a machine until wait returns, and turns it off.
 func (a *alone) guest(ctx context.Context, d testkit.Direct, wait func(context.Context, *testkit.Machine) error) error {
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: a.memory,
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: a.memory, Counted: !a.wall,
 		Net: a.star.Server, Dir: filepath.Join(a.dir, "alone"), Direct: d})
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ esac
 $B mount -t tmpfs -o mode=755,size=50% up /up
 $B mkdir /up/upper /up/work
 $B mount -t overlay -o lowerdir=/low,upperdir=/up/upper,workdir=/up/work overlay /new
+$B cp -p /ssh_host_ed25519_key /ssh_host_ed25519_key.pub /new/etc/ssh/
 units=/run/systemd/system
 $B mkdir -p $units/multi-user.target.wants
 $B cat >$units/lab-booted.service <<UNIT

@@ -47,7 +47,7 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 	if err := s.serve(ctx, "own"); err != nil {
 		return err
 	}
-	if err := s.welcome(ctx); err != nil {
+	if err := s.welcome(ctx, testkit.KernelArgs()); err != nil {
 		return err
 	}
 	for i := range s.guests {

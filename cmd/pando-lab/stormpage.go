@@ -33,12 +33,9 @@ func (s *storm) writePage(ctx context.Context) error {
 		if err := r.draw(ctx, dir, r.called()+"-", false); err != nil {
 			return err
 		}
-		alone, err := readBeside[aloneResult](file, "alone.json")
+		alone, err := readAlone(file, r.Version)
 		if err != nil {
 			return err
-		}
-		if alone != nil && alone.Version != r.Version {
-			alone = nil
 		}
 		r.section(&out, filepath.Base(dir), alone)
 	}
@@ -66,6 +63,20 @@ func readBeside[T any](results, name string) (*T, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return out, nil
+}
+
+// readAlone reads what was measured of one machine alone with a version, by each clock.
+func readAlone(results, version string) (out []*aloneResult, err error) {
+	for _, clock := range []string{byInstructions, byWall} {
+		a, err := readBeside[aloneResult](results, (&aloneResult{Clock: clock}).file())
+		if err != nil {
+			return nil, err
+		}
+		if a != nil && a.Version == version {
+			out = append(out, a)
+		}
 	}
 	return out, nil
 }
@@ -118,7 +129,7 @@ func (r *report) called() string {
 }
 
 // section is one image's part of the page.
-func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
+func (r *report) section(out *strings.Builder, dir string, alone []*aloneResult) {
 	fmt.Fprintf(out, "\n## The image %s\n\n", r.called())
 	until := ""
 	if r.Until != "" {
@@ -137,9 +148,12 @@ func (r *report) section(out *strings.Builder, dir string, alone *aloneResult) {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
 	out.WriteString("\n" + r.systemsText())
-	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone)) + "\nWhy some of it was missed: [benchmarks-why.md](benchmarks-why.md).\n")
-	if alone != nil {
-		fmt.Fprintf(out, "\n### One machine alone\n\n`make bench-alone`, %s:\n\n```\n%s```\n", alone.Date.Format(time.DateOnly), alone.table())
+	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone...)) + "\nWhy some of it was missed: [benchmarks-why.md](benchmarks-why.md).\n")
+	for i, a := range alone {
+		if i == 0 {
+			out.WriteString("\n### One machine alone\n")
+		}
+		fmt.Fprintf(out, "\n`%s`, %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), a.table())
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses())
 	if rows := r.guestRows(); len(rows) > 0 {

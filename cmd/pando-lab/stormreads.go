@@ -40,6 +40,7 @@ func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 
 // keptBoot is a read trace as the server keeps it.
 type keptBoot struct {
+	Node     string    `json:"node"`
 	Received time.Time `json:"received"`
 	Reads    []byte    `json:"reads"`
 	Moments  []struct {
@@ -48,8 +49,9 @@ type keptBoot struct {
 	} `json:"moments"`
 }
 
-// keptBoots reads the traces that a server keeps of a version, newest first, of boots that reached a stage. One that says
-// nothing of it is taken whole, unless the stage is a mark that the image makes.
+// keptBoots reads the traces that a server keeps of a version, of boots that reached a stage. One that says nothing of it is taken whole,
+// unless the stage is a mark that the image makes. First are those of the node that was recorded first, the newest in front: boots that were
+// made with other things in mind, as those of one machine alone, do not change the storms after them.
 func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -71,6 +73,10 @@ func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 		kept = append(kept, k)
 	}
 	slices.SortStableFunc(kept, func(a, b keptBoot) int { return b.Received.Compare(a.Received) })
+	if len(kept) > 0 {
+		recorded := kept[len(kept)-1].Node
+		slices.SortStableFunc(kept, func(a, b keptBoot) int { return cmp.Compare(side(a.Node == recorded), side(b.Node == recorded)) })
+	}
 	var out []build.Recording
 	for _, k := range kept {
 		r := build.Recording{}
@@ -87,6 +93,14 @@ func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 		}
 	}
 	return out, nil
+}
+
+// side orders what is first before the others.
+func side(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
 }
 
 // script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of them

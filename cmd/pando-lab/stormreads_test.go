@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +46,31 @@ func TestBootsUntilAMark(t *testing.T) {
 	}
 	if _, err := newStorm([]string{"--systems", "chunks", "--until", "browser", "--reads", "file"}, io.Discard, io.Discard); err == nil {
 		t.Error("a trace in a file was said to know marks")
+	}
+}
+
+// The node that was recorded first is replayed, its newest boot, whoever boots later.
+func TestBootsInTheirOrder(t *testing.T) {
+	dir := t.TempDir()
+	for i, node := range []string{"recorder", "other", "recorder", "other"} {
+		b, err := json.Marshal(map[string]any{"node": node, "received": time.Unix(int64(i), 0), "reads": trace.EncodeReads([]trace.Read{{Start: uint32(i), Blocks: 1}})})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprint(i)+".json"), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	boots, err := keptBoots(dir, trace.Booted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	for _, b := range boots {
+		got = append(got, b.Reads[0].Start)
+	}
+	if !slices.Equal(got, []uint32{2, 0, 3, 1}) {
+		t.Errorf("in the order %v, want 2, 0 of the first node, then 3, 1", got)
 	}
 }
 

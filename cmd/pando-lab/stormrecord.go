@@ -44,7 +44,7 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 	if err := s.serve(ctx, "own"); err != nil {
 		return err
 	}
-	if err := s.welcome(ctx); err != nil {
+	if err := s.welcome(ctx, testkit.KernelArgs()); err != nil {
 		return err
 	}
 	for n := range recordBoots {
@@ -89,8 +89,8 @@ func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 }
 
 // welcome lets any machine boot the image.
-func (s *storm) welcome(ctx context.Context) error {
-	ref, args := fleet.Ref(s.image), testkit.KernelArgs()
+func (s *storm) welcome(ctx context.Context, args []string) error {
+	ref := fleet.Ref(s.image)
 	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", begins, got, want)
 		}
 	}
-	empty := (&report{}).targets(nil)
+	empty := (&report{}).targets()
 	if len(empty) < len(faults())+8 {
 		t.Errorf("of nothing that was measured: %q", empty)
 	}

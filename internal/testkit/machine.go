@@ -35,6 +35,7 @@ type MachineConfig struct {
 	Memory   int           // MiB; 0: 768
 	Stick    string        // image of a USB stick that it boots from; "": it boots from the network
 	CPUs     int           // 0: 1
+	Counted  bool          // emulated, its clock goes on by 1 ns with each instruction, and with real time while it waits; see CountedKernelArgs
 	Clock    time.Duration // how far its clock is ahead when it is switched on; below zero: behind
 	Screen   bool          // it has a graphics card, for Screenshot
 	Direct   Direct        // a kernel that starts without firmware's help; zero: it boots by its firmware

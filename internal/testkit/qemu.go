@@ -146,10 +146,15 @@ func accelArgs(c MachineConfig) []string {
 	if HasKVM() {
 		return []string{"-accel", "kvm", "-cpu", "host"}
 	}
-	// cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without erms a kernel does not clear pages byte
-	// by byte, which the emulator does one by one: that was half of what the kernel took of a boot.
-	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-erms"}
+	if c.Counted {
+		return []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", emulated}
+	}
+	return []string{"-accel", "tcg,thread=multi", "-cpu", emulated}
 }
+
+// emulated is the processor. cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without erms a kernel does not clear
+// pages byte by byte, which the emulator does one by one: that was half of what the kernel took of a boot.
+const emulated = "max,-cx16,-erms"
 
 // KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied upon. On
 // a busy host the calibration of the emulated time stamp counter is now and then wrong by a factor of fifty, and time-outs
@@ -165,6 +170,17 @@ func KernelArgs() []string {
 	}
 	return append(args, "tsc=unstable", "clocksource=hpet")
 }
+
+// CountedKernelArgs are those for a machine whose clock counts instructions.
+func CountedKernelArgs() []string {
+	if HasKVM() {
+		return KernelArgs()
+	}
+	return []string{"console=ttyS0", "tsc=reliable", "tsc_early_khz=" + strconv.Itoa(countedKHz)}
+}
+
+// countedKHz is the rate of the time stamp counter where the clock counts instructions, of which each takes 1 ns.
+const countedKHz = 1_000_000
 
 // HasKVM reports whether guests run at full speed here.
 func HasKVM() bool {
