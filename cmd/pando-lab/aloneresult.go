@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type aloneResult struct {
 	Machine string               `json:"machine"`
 	KVM     bool                 `json:"kvm"`
 	Clock   string               `json:"clock"` // of an emulated machine
+	QEMU    string               `json:"qemu"`  // its release; "": not known
 	Image   string               `json:"image"`
 	Version string               `json:"version"`
 	BootSet int64                `json:"boot_set"` // bytes
@@ -32,8 +34,19 @@ func newAloneResult(m *material, image string, wall bool) *aloneResult {
 	if wall {
 		clock = byWall
 	}
-	return &aloneResult{Clock: clock, Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image,
+	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image,
 		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}}
+}
+
+// qemuRelease is that of the emulator, "" where it does not tell.
+func qemuRelease() string {
+	out, err := exec.Command("qemu-system-x86_64", "--version").Output()
+	line, _, _ := strings.Cut(string(out), " (")
+	release, ok := strings.CutPrefix(line, "QEMU emulator version ")
+	if err != nil || !ok {
+		return ""
+	}
+	return strings.TrimSpace(release)
 }
 
 // file is its name, beside the results of storms.
@@ -76,12 +89,16 @@ func (r *aloneResult) table() string {
 			paired(r.Seconds["pando"], s), w.what)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
+	by := ""
+	if r.QEMU != "" {
+		by = " by QEMU " + r.QEMU
+	}
 	switch {
 	case r.KVM:
 	case r.Clock == byInstructions:
-		b.WriteString("Emulated, one processor. Its clock goes on by 1 ns with each instruction, and with real time while it waits.\n")
+		b.WriteString("Emulated" + by + ", one processor. Its clock goes on by 1 ns with each instruction, and with real time while it waits.\n")
 	default:
-		b.WriteString("Emulated, one processor. Its clock is the wall's, so what the emulator is slow at counts for more than on a real machine.\n")
+		b.WriteString("Emulated" + by + ", one processor. Its clock is the wall's, so what the emulator is slow at counts for more than on a real machine.\n")
 	}
 	return b.String()
 }

@@ -147,7 +147,7 @@ func accelArgs(c MachineConfig) []string {
 		return []string{"-accel", "kvm", "-cpu", "host"}
 	}
 	if c.Counted {
-		return []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", emulated}
+		return []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", counted}
 	}
 	return []string{"-accel", "tcg,thread=multi", "-cpu", emulated}
 }
@@ -155,6 +155,10 @@ func accelArgs(c MachineConfig) []string {
 // emulated is the processor. cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without erms a kernel does not clear
 // pages byte by byte, which the emulator does one by one: that was half of what the kernel took of a boot.
 const emulated = "max,-cx16,-erms"
+
+// counted is the processor where the clock counts instructions: of 2017, with as much of it as the emulator has. QEMU 10 has its instructions for SHA-256, QEMU 7.2
+// has not. With "max" a kernel hangs there when instructions are counted.
+const counted = "EPYC-v1,-cx16,-erms"
 
 // KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied upon. On
 // a busy host the calibration of the emulated time stamp counter is now and then wrong by a factor of fifty, and time-outs
