@@ -37,7 +37,7 @@ const (
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
-	blockCache    = 5 << 20
+	blockCache    = 4 << 20
 	blockHeap     = 16 << 20 // the garbage collector's aim
 	blockConns    = 8        // connections to each server
 )
