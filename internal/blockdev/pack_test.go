@@ -274,13 +274,19 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 	})
 }
 
-// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in the pack, is left to ReadAt.
-func TestReadNow(t *testing.T) {
+// openIdle opens half of an image with an idle pack, of pieces of eight blocks.
+func openIdle(t *testing.T) (*testImage, *record, *Device) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
 	o.Pack.Idle = true
 	d := open(t, src, o)
+	return img, r, d
+}
+
+// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in the pack, is left to ReadAt.
+func TestReadNow(t *testing.T) {
+	img, r, d := openIdle(t)
 	p := make([]byte, 2*chunk.BlockSize)
 	if d.ReadNow(p, 0) {
 		t.Error("read before anything came")
@@ -302,11 +308,7 @@ func TestReadNow(t *testing.T) {
 
 // Raw bytes of which all was read give way to others, however they were read: the kernel keeps what it has read. Those of which some was not stay.
 func TestWhatWasReadMakesRoom(t *testing.T) {
-	img := randomImage(t, 160)
-	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
-	o.Pack.Idle = true
-	d := open(t, src, o)
+	img, _, d := openIdle(t)
 	there := func(piece int) bool {
 		_, ok := d.raws.peek(rawKey{d.pack.pieces[piece].ID, true})
 		return ok
