@@ -349,7 +349,7 @@ func (s *storm) results(m *material) (*report, error) {
 		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
-	rep.Date, rep.K, rep.Pieces = now.Date, now.K, now.Pieces
+	rep.Date, rep.K, rep.Pieces, rep.Pack = now.Date, now.K, now.Pieces, now.Pack
 	return rep, nil
 }
 

@@ -25,6 +25,7 @@ type material struct {
 	keys     identity.Keys
 	pack     image.PackRecord
 	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	whole    int64    // bytes that all of it has
 	pieces   int      // that these are
 	beyond   bool     // they are more than those until booted, of which a node tells that it has them
 	boot     script   // what a boot reads, and when
@@ -132,6 +133,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 	if err != nil {
 		return err
 	}
+	m.whole = p.StoredSize()
 	if m.bootSet, m.pieces = bootSet(p); until != trace.Booted {
 		m.bootSet, m.pieces = readSet(p, m.boot.reads)
 		m.beyond = true

@@ -35,6 +35,7 @@ type report struct {
 	Until    string     `json:"until,omitempty"` // mark that ends a boot; "": booted
 	BootSet  int64      `json:"boot_set"`        // W, bytes
 	Pieces   int        `json:"pieces"`          // of the boot pack that W is
+	Pack     int64      `json:"pack,omitempty"`  // bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
 	Read     int64      `json:"read"`            // bytes that a boot reads
 	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
@@ -188,7 +189,7 @@ func newReport(m *material, s *storm) *report {
 		until = string(s.until)
 	}
 	return &report{Date: time.Now().UTC(), Until: until, Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
-		BootSet: m.bootSet, Pieces: m.pieces, Read: m.read, K: m.k}
+		BootSet: m.bootSet, Pieces: m.pieces, Pack: m.whole, Read: m.read, K: m.k}
 }
 
 // machine says where it was measured.

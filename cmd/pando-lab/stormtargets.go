@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -109,7 +110,7 @@ func (r *report) nodeTargets(alone []*aloneResult) []target {
 	for _, a := range alone {
 		out = append(out, a.targets()...)
 	}
-	kept := float64(min(r.BootSet, mostKept))
+	kept := float64(min(cmp.Or(r.Pack, r.BootSet), mostKept))
 	return append(out,
 		r.processorTarget("prefetch"), r.processorTarget(bestName()),
 		target{"memory of the block daemon beside the boot pack that it keeps, in MB", 24,

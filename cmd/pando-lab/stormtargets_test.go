@@ -91,6 +91,10 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", begins, got, want)
 		}
 	}
+	r.Pack = 3e6 // all of it is kept, and not only what is read until booted
+	if got := find(t, r.targets(), "memory"); got != "≤ 24.00|23.00|met" {
+		t.Errorf("memory beside a pack of 3 MB: %q", got)
+	}
 	empty := (&report{}).targets()
 	if len(empty) < len(faults())+8 {
 		t.Errorf("of nothing that was measured: %q", empty)
