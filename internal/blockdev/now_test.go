@@ -1,0 +1,66 @@
+package blockdev
+
+import (
+	"bytes"
+	"testing"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// openIdle opens half of an image with an idle pack, of pieces of eight blocks.
+func openIdle(t *testing.T) (*testImage, *record, *Device) {
+	img := randomImage(t, 160)
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
+	o.Pack.Idle = true
+	d := open(t, src, o)
+	return img, r, d
+}
+
+// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in the pack, is left to ReadAt.
+func TestReadNow(t *testing.T) {
+	img, r, d := openIdle(t)
+	p := make([]byte, 2*chunk.BlockSize)
+	if d.ReadNow(p, 0) {
+		t.Error("read before anything came")
+	}
+	if err := d.ReadAt(t.Context(), make([]byte, 1), 0); err != nil {
+		t.Fatal(err)
+	}
+	had := r.served["pack"]
+	if !d.ReadNow(p, 3*chunk.BlockSize) || !bytes.Equal(p, img.raw[3*chunk.BlockSize:][:len(p)]) || r.served["pack"] != had+len(p) {
+		t.Errorf("of a piece that is there: other bytes, or not at once; %d bytes counted, %d before", r.served["pack"], had)
+	}
+	for what, off := range map[string]int64{"half of it is in the next piece": 7 * chunk.BlockSize, "not in the pack": 100 * chunk.BlockSize, "before the root": -1,
+		"over its end": d.Size() - 1} {
+		if clear(p); d.ReadNow(p, off) || !bytes.Equal(p, make([]byte, len(p))) {
+			t.Errorf("%s: read at once", what)
+		}
+	}
+}
+
+// Raw bytes of which all was read give way to others, however they were read: the kernel keeps what it has read. Those of which some was not stay.
+func TestWhatWasReadMakesRoom(t *testing.T) {
+	img, _, d := openIdle(t)
+	there := func(piece int) bool {
+		_, ok := d.raws.peek(rawKey{d.pack.pieces[piece].ID, true})
+		return ok
+	}
+	all, most := make([]byte, 8*chunk.BlockSize), make([]byte, 7*chunk.BlockSize)
+	for piece, last := range []func(p []byte, off int64){
+		func(p []byte, off int64) { d.ReadNow(p, off) },
+		func(p []byte, off int64) { _ = d.ReadAt(t.Context(), p, off) },
+	} {
+		begin := int64(piece) * 8 * chunk.BlockSize
+		if err := d.ReadAt(t.Context(), most, begin); err != nil || !there(piece) {
+			t.Errorf("piece %d, all but a block of it was read: %v, there: %v", piece, err, there(piece))
+		}
+		if last(all[:chunk.BlockSize], begin+7*chunk.BlockSize); there(piece) {
+			t.Errorf("piece %d is still there as raw bytes, and all of it was read", piece)
+		}
+		if err := d.ReadAt(t.Context(), all, begin); err != nil || !bytes.Equal(all, img.raw[begin:][:len(all)]) || !there(piece) {
+			t.Errorf("piece %d, read again: %v; it is wanted more than once, and kept: %v", piece, err, there(piece))
+		}
+	}
+}
