@@ -57,14 +57,16 @@ func (d *Device) readAhead(off, n int64) {
 		}
 		i, base := d.root.Find(from)
 		// A page that is not there yet is left to the read that needs it.
-		p, ok := d.pages.peek(i)
+		page, ok := d.pages.peek(i)
 		if !ok {
 			return
 		}
+		p := page.value
 		j, start := p.Find(from - base)
 		e := p.Entries[j]
 		if e.Codec != chunk.Zero {
-			d.chunk(e)
+			c, _ := d.chunk(e)
+			d.raws.leave(c)
 		}
 		from = base + start + int64(e.RawSize)
 	}

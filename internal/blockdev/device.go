@@ -68,6 +68,7 @@ type Device struct {
 	work   sync.WaitGroup
 
 	raws   group[rawKey, []byte]
+	bufs   buffers // for raws
 	pages  group[int, *chunk.Page]
 	ahead  readAhead
 	demand demand
@@ -87,6 +88,7 @@ func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.raws.kept.limit = o.Cache
 	d.pages.kept.limit = o.Pages
+	d.raws.freed = func(raw []byte) { d.bufs.put(raw, o.Cache-d.raws.kept.cost) }
 	early := o.Size > 0
 	if early {
 		d.begin(o.Size)

@@ -12,7 +12,8 @@
 // A boot pack answers the reads of the blocks that it has: its pieces hold what boots read, in the order in which
 // they do, several files' blocks in one. They are streamed in that order as soon as the device is open, giving way
 // to fetches that reads wait for; or a Feeder brings them in the order that suits a swarm, as far as there is room. A piece is verified when it comes, kept as it was sent, and unpacked when a read
-// needs it. Nothing depends on a piece: the blocks of one that is lost come from chunks.
+// needs it. Where all of them may be kept they lie in one piece of memory (shelf), and raw bytes are used again (buffers), so that a boot makes little
+// garbage. Nothing depends on a piece: the blocks of one that is lost come from chunks.
 //
 // Chunks that several reads want at a time are fetched once. When a file is read in order, the next few
 // chunks are fetched before they are asked for, but only with fetches that no read is waiting for.

@@ -9,49 +9,98 @@ import (
 type group[K comparable, V any] struct {
 	mu      sync.Mutex
 	running map[K]*call[V]
-	kept    lru[K, V]
+	kept    lru[K, *call[V]]
+
+	// freed, when set, is given each value that is kept no longer and that nobody uses, by join or peek, who has not said leave. It is
+	// called with mu held. Who never leaves keeps a value from being freed, and does no other harm.
+	freed func(V)
 }
 
 // call is one value that is there or is being made.
 type call[V any] struct {
 	done  chan struct{}
-	kept  bool // was there when it was asked for
 	value V
 	err   error
+
+	// Of the group, under its mu.
+	users int
+	kept  bool
 }
 
-// join returns the call for k. When mine is true nobody makes it yet, and the caller must, with finish.
-func (g *group[K, V]) join(k K) (c *call[V], mine bool) {
+// found says what join found.
+type found int
+
+const (
+	nothing found = iota // nobody makes the value yet, and the caller must, with finish
+	coming               // somebody does
+	there
+)
+
+// join returns the call for k, which the caller uses until it says leave.
+func (g *group[K, V]) join(k K) (*call[V], found) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if v, ok := g.kept.get(k); ok {
-		c := &call[V]{done: make(chan struct{}), kept: true, value: v}
-		close(c.done)
-		return c, false
+	if c, ok := g.kept.get(k); ok {
+		c.users++
+		return c, there
 	}
 	if c, ok := g.running[k]; ok {
-		return c, false
+		c.users++
+		return c, coming
 	}
-	c = &call[V]{done: make(chan struct{})}
+	c := &call[V]{done: make(chan struct{}), users: 1}
 	if g.running == nil {
 		g.running = map[K]*call[V]{}
 	}
 	g.running[k] = c
-	return c, true
+	return c, nothing
 }
 
-// peek returns the value of k if it is kept.
-func (g *group[K, V]) peek(k K) (V, bool) {
+// peek returns the call of k if its value is kept, as join does.
+func (g *group[K, V]) peek(k K) (c *call[V], ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.kept.get(k)
+	if c, ok = g.kept.get(k); ok {
+		c.users++
+	}
+	return c, ok
+}
+
+// leave ends the use of a call.
+func (g *group[K, V]) leave(c *call[V]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.users--
+	g.free(c)
+}
+
+// free frees a value that nobody has. Callers hold mu.
+func (g *group[K, V]) free(c *call[V]) {
+	if g.freed != nil && c.users == 0 && !c.kept && c.ended() && c.err == nil {
+		g.freed(c.value)
+	}
 }
 
 // forget lets go of the value of k.
 func (g *group[K, V]) forget(k K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.kept.drop(k)
+	g.drop(g.kept.drop(k))
+}
+
+// makeRoom lets go of what was not used for longest, until there is room for a value of that cost.
+func (g *group[K, V]) makeRoom(cost int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.drop(g.kept.shrink(g.kept.limit - cost))
+}
+
+// drop notes that calls are not kept any more. Callers hold mu.
+func (g *group[K, V]) drop(gone []*call[V]) {
+	for _, c := range gone {
+		c.kept = false
+		g.free(c)
+	}
 }
 
 // busy is how many values are being made.
@@ -66,11 +115,12 @@ func (g *group[K, V]) finish(k K, c *call[V], v V, cost int64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.value, c.err = v, err
-	if err == nil {
-		g.kept.put(k, v, cost)
-	}
 	delete(g.running, k)
 	close(c.done)
+	if err == nil {
+		c.kept = true
+		g.drop(g.kept.put(k, c, cost))
+	}
 }
 
 // ended tells whether wait does not wait.

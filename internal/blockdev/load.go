@@ -8,43 +8,42 @@ import (
 	"pando/internal/chunk"
 )
 
-// chunk returns a call for the raw bytes of e.
-func (d *Device) chunk(e chunk.Entry) *call[[]byte] {
+// chunk returns a call for the raw bytes of e, of which the caller says leave, and whether they are kept.
+func (d *Device) chunk(e chunk.Entry) (c *call[[]byte], kept bool) {
 	return d.raw(rawKey{e.ID, false}, false, func() ([]byte, error) {
 		v, err := get(d.ctx, d.src, e.ID, int64(e.StoredSize))
 		if err != nil {
 			return nil, err
 		}
-		return unpack(e, v)
+		return d.unpack(e, v)
 	})
 }
 
 // raw returns a call for raw bytes, joining one that runs and starting one if there is none. What is here already, and only has to be unpacked,
 // is loaded by the read itself: it has nothing else to do.
-func (d *Device) raw(k rawKey, here bool, load func() ([]byte, error)) *call[[]byte] {
-	c, mine := d.raws.join(k)
-	if !mine {
-		return c
+func (d *Device) raw(k rawKey, here bool, load func() ([]byte, error)) (c *call[[]byte], kept bool) {
+	c, was := d.raws.join(k)
+	if was != nothing {
+		return c, was == there
 	}
 	d.demand.begin()
 	run := func() {
 		defer d.demand.end()
 		raw, err := load()
-		d.raws.finish(k, c, raw, int64(len(raw)), err)
+		d.raws.finish(k, c, raw, int64(cap(raw)), err)
 	}
 	if here {
 		run()
 	} else {
 		d.work.Go(run)
 	}
-	return c
+	return c, false
 }
 
-func unpack(e chunk.Entry, v chunk.Verified) ([]byte, error) {
-	if e.Codec == chunk.Stored && len(v.Stored()) == e.RawSize {
-		return v.Stored(), nil
-	}
-	raw := make([]byte, e.RawSize)
+// unpack returns raw bytes of their own, which are used again once they are not kept.
+func (d *Device) unpack(e chunk.Entry, v chunk.Verified) ([]byte, error) {
+	d.raws.makeRoom(int64(e.RawSize))
+	raw := d.bufs.get(e.RawSize)
 	if err := chunk.Decode(raw, v.Stored(), e.Codec); err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrBroken, e.ID, err)
 	}
@@ -65,8 +64,8 @@ func get(ctx context.Context, src Source, id chunk.ID, size int64) (chunk.Verifi
 
 // page returns page i of the index.
 func (d *Device) page(ctx context.Context, i int) (*chunk.Page, error) {
-	c, mine := d.pages.join(i)
-	if mine {
+	c, was := d.pages.join(i)
+	if was == nothing {
 		d.demand.begin()
 		d.work.Go(func() {
 			defer d.demand.end()

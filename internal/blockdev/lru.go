@@ -29,24 +29,35 @@ func (l *lru[K, V]) has(k K) bool {
 	return ok
 }
 
-// put adds k, which is not in l yet, and lets go of what was not used for longest. What costs more than the
-// limit is not kept.
-func (l *lru[K, V]) put(k K, v V, cost int64) {
+// put adds k, which is not in l yet, and lets go of what was not used for longest, which it returns. What costs more than the
+// limit is not kept itself.
+func (l *lru[K, V]) put(k K, v V, cost int64) (gone []V) {
 	if cost > l.limit || l.has(k) {
-		return
+		return []V{v}
 	}
 	if l.items == nil {
 		l.items = map[K]*list.Element{}
 	}
 	l.items[k] = l.order.PushFront(&item[K, V]{k, v, cost})
-	for l.cost += cost; l.cost > l.limit; {
-		l.drop(l.order.Back().Value.(*item[K, V]).key)
-	}
+	l.cost += cost
+	return l.shrink(l.limit)
 }
 
-func (l *lru[K, V]) drop(k K) {
-	if e, ok := l.items[k]; ok {
-		l.cost -= l.order.Remove(e).(*item[K, V]).cost
-		delete(l.items, k)
+// shrink lets go of what was not used for longest until the rest costs no more than limit, and returns it.
+func (l *lru[K, V]) shrink(limit int64) (gone []V) {
+	for l.cost > max(0, limit) {
+		gone = append(gone, l.drop(l.order.Back().Value.(*item[K, V]).key)...)
 	}
+	return gone
+}
+
+// drop lets go of k, and returns it if it was there.
+func (l *lru[K, V]) drop(k K) (gone []V) {
+	if e, ok := l.items[k]; ok {
+		x := l.order.Remove(e).(*item[K, V])
+		l.cost -= x.cost
+		delete(l.items, k)
+		return []V{x.value}
+	}
+	return nil
 }

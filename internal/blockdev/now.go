@@ -7,7 +7,8 @@ func (d *Device) ReadNow(p []byte, off int64) bool {
 		return false // ReadAt says what is wrong
 	}
 	spans := d.layout().split(off, int64(len(p)))
-	raws := make([][]byte, len(spans))
+	raws := make([]*call[[]byte], len(spans))
+	defer d.leaveAll(raws)
 	for i, s := range spans {
 		if s.piece < 0 {
 			return false
@@ -20,10 +21,19 @@ func (d *Device) ReadNow(p []byte, off int64) bool {
 	}
 	for i, s := range spans {
 		dst := p[s.off-off:][:s.n]
-		copy(dst, raws[i][s.at:])
+		copy(dst, raws[i].value[s.at:])
 		d.noteRead(s.piece, s.at, s.n)
 		d.opts.Served("pack", len(dst))
 	}
 	d.readAhead(off, int64(len(p)))
 	return true
+}
+
+// leaveAll leaves the calls that are there.
+func (d *Device) leaveAll(calls []*call[[]byte]) {
+	for _, c := range calls {
+		if c != nil {
+			d.raws.leave(c)
+		}
+	}
 }

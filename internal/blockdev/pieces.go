@@ -86,6 +86,8 @@ type pieces struct {
 	Pack
 	running group[int, chunk.Verified] // fetches; keeps nothing itself
 
+	shelf shelf
+
 	mu    sync.Mutex
 	state []piece
 	cost  int64         // stored bytes that are kept or on their way
@@ -117,7 +119,7 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 	blocks := l.ends[len(l.ends)-1] / chunk.BlockSize
 	s := &pieces{layout: l, Pack: p, state: make([]piece, len(l.pieces)), moved: make(chan struct{}),
 		read: make([]uint64, (blocks+63)/64), late: int(p.Keep * int64(len(l.pieces)) / p.Map.StoredSize()),
-		due: min(p.Map.Booted, len(l.pieces))}
+		due: min(p.Map.Booted, len(l.pieces)), shelf: newShelf(p.Map.Pieces, p.Keep)}
 	for i := range s.state {
 		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
 	}
@@ -145,7 +147,7 @@ func (p *pieces) keep(i int, v chunk.Verified) {
 	s := &p.state[i]
 	p.arrived(i)
 	if !s.kept && (s.coming || p.room(i, true)) {
-		s.held, s.kept, s.coming = v, true, false
+		s.held, s.kept, s.coming = p.shelf.put(i, v), true, false
 	}
 }
 
@@ -156,7 +158,7 @@ func (p *pieces) put(i int, v chunk.Verified) bool {
 	s := &p.state[i]
 	p.arrived(i)
 	if !s.kept && !s.lost && (s.coming || p.room(i, false)) {
-		s.held, s.kept, s.coming = v, true, false
+		s.held, s.kept, s.coming = p.shelf.put(i, v), true, false
 	}
 	return s.kept
 }

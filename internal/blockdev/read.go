@@ -28,6 +28,7 @@ type part struct {
 	off   int64         // of dst, in the root
 	call  *call[[]byte] // nil: zeros
 	at    int64         // where dst starts in what call gives
+	kept  bool          // what it gives was there
 	piece int           // of the boot pack, -1 for a chunk
 }
 
@@ -45,7 +46,7 @@ func (d *Device) read(ctx context.Context, p []byte, off int64) error {
 	for i, s := range spans {
 		dst := p[s.off-off:][:s.n]
 		if calls[i] != nil {
-			parts = append(parts, part{dst, s.off, calls[i], s.at, s.piece})
+			parts = append(parts, part{dst: dst, off: s.off, call: calls[i], at: s.at, piece: s.piece})
 			continue
 		}
 		if s.piece >= 0 && d.pack.isSpared(s.piece) {
@@ -67,9 +68,9 @@ func (d *Device) fromChunks(ctx context.Context, parts []part, p []byte, off int
 	}
 	for _, e := range extents {
 		from := max(0, e.start-off)
-		x := part{p[from:min(int64(len(p)), e.start+int64(e.RawSize)-off)], off + from, nil, off + from - e.start, -1}
+		x := part{dst: p[from:min(int64(len(p)), e.start+int64(e.RawSize)-off)], off: off + from, at: off + from - e.start, piece: -1}
 		if e.Codec != chunk.Zero {
-			x.call = d.chunk(e.Entry)
+			x.call, x.kept = d.chunk(e.Entry)
 		}
 		parts = append(parts, x)
 	}
@@ -84,7 +85,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 			d.opts.Served("zero", len(x.dst))
 			continue
 		}
-		raw, err := d.wait(ctx, x)
+		err := d.copy(ctx, x)
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
@@ -98,12 +99,11 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		default:
 			return err
 		}
-		copy(x.dst, raw[x.at:])
 		switch {
 		case x.piece >= 0:
 			d.noteRead(x.piece, x.at, int64(len(x.dst)))
 			d.opts.Served("pack", len(x.dst))
-		case x.call.kept:
+		case x.kept:
 			d.opts.Served("cache", len(x.dst))
 		}
 	}
@@ -125,14 +125,19 @@ const pieceMost = 30 * time.Second
 
 var errSlow = errors.New("the piece takes too long")
 
-// wait returns the raw bytes that a part is in.
-func (d *Device) wait(ctx context.Context, x part) ([]byte, error) {
+// copy waits for the raw bytes that a part is in, takes those of the part, and leaves the rest.
+func (d *Device) copy(ctx context.Context, x part) error {
+	defer d.raws.leave(x.call)
 	if x.piece >= 0 && !x.call.ended() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, max(pieceMost, d.pack.Patience()), errSlow)
 		defer cancel()
 	}
-	return x.call.wait(ctx)
+	raw, err := x.call.wait(ctx)
+	if err == nil {
+		copy(x.dst, raw[x.at:])
+	}
+	return err
 }
 
 // readChunks fills p without the boot pack.

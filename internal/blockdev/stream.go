@@ -56,8 +56,8 @@ func (d *Device) sent(i int) (chunk.Verified, error) {
 	if v, ok := d.pack.get(i); ok {
 		return v, nil
 	}
-	c, mine := d.pack.running.join(i)
-	if mine {
+	c, was := d.pack.running.join(i)
+	if was == nothing {
 		v, err := d.fetchPiece(i)
 		d.pack.running.finish(i, c, v, 1, err)
 	}
@@ -84,14 +84,14 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	return v, err
 }
 
-// piece returns a call for the raw bytes of piece i, nil when its blocks have to come from chunks.
+// piece returns a call for the raw bytes of piece i, of which the caller says leave; nil when its blocks have to come from chunks.
 func (d *Device) piece(i int) *call[[]byte] {
 	if !d.pack.usable(i) {
 		return nil
 	}
 	e := d.pack.pieces[i]
 	held, here := d.pack.get(i)
-	return d.raw(rawKey{e.ID, true}, here, func() ([]byte, error) {
+	c, _ := d.raw(rawKey{e.ID, true}, here, func() ([]byte, error) {
 		v := held
 		if !here {
 			var err error
@@ -99,13 +99,14 @@ func (d *Device) piece(i int) *call[[]byte] {
 				return nil, err
 			}
 		}
-		raw, err := unpack(e, v)
+		raw, err := d.unpack(e, v)
 		if err != nil {
 			d.pack.lose(i, err)
 			return nil, fmt.Errorf("piece %d: %w", i, err)
 		}
 		return raw, nil
 	})
+	return c
 }
 
 // Piece returns piece i of the boot pack as it was sent, if it is kept: what a peer may have.

@@ -82,7 +82,7 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 	if err != nil {
 		return r, err
 	}
-	c := &cutter{root: root, emit: func(raw []byte) (int, error) {
+	c := &cutter{grain: b.Order.grain(), root: root, emit: func(raw []byte) (int, error) {
 		before := len(b.pieces)
 		err := b.piece(ctx, raw)
 		b.raw += int64(len(raw))
@@ -115,7 +115,7 @@ func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
 			return err
 		}
 	}
-	if n := parts(len(raw), e.StoredSize); n > 1 {
+	if n := b.Order.grain().parts(len(raw), e.StoredSize); n > 1 {
 		blocks := len(raw) / chunk.BlockSize
 		for part := range slices.Chunk(raw, (blocks+n-1)/n*chunk.BlockSize) {
 			if err := b.piece(ctx, part); err != nil {

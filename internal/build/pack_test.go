@@ -138,8 +138,8 @@ func TestPack(t *testing.T) {
 		t.Errorf("%d blocks of zeros are in the pack", fit.Hits)
 	}
 	for i, e := range p.Pieces {
-		whole := i == 0 || i == len(p.Pieces)-1 || e.RawSize >= minPiece || e.StoredSize >= maxStored/2
-		if e.RawSize > maxPiece || e.StoredSize > maxStored || !whole {
+		whole := i == 0 || i == len(p.Pieces)-1 || e.RawSize >= fine.least || e.StoredSize >= fine.stored/2
+		if e.RawSize > fine.most || e.StoredSize > fine.stored || !whole {
 			t.Errorf("piece %d has %d bytes, %d as it is sent", i, e.RawSize, e.StoredSize)
 		}
 	}
@@ -271,8 +271,15 @@ func TestPackOfVeryMuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, g := range []grain{fine, coarse} {
+		testFull(t, g, root, file)
+	}
+}
+
+func testFull(t *testing.T, g grain, root *rootReader, file RootFile) {
+	t.Helper()
 	var pieces []chunk.Entry
-	c := &cutter{root: root, emit: func(raw []byte) (int, error) {
+	c := &cutter{grain: g, root: root, emit: func(raw []byte) (int, error) {
 		pieces = append(pieces, chunk.Entry{RawSize: len(raw), StoredSize: 1, Codec: chunk.Zstd, ID: chunk.Sum(nil)})
 		return 1, nil
 	}}
@@ -286,6 +293,20 @@ func TestPackOfVeryMuch(t *testing.T) {
 	n := 64 + 63 + chunk.EntrySize*len(pieces) + 10*len(c.extents.Extents)
 	if !c.full() || n > image.MaxPack || n < image.MaxPack-2000 {
 		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(c.extents.Extents), n)
+	}
+	for i, e := range pieces[:len(pieces)-1] {
+		if e.RawSize < g.least || e.RawSize > g.most {
+			t.Errorf("piece %d has %d bytes, want %d to %d", i, e.RawSize, g.least, g.most)
+		}
+	}
+}
+
+// The pack of a server has pieces as they always were, and that of a desktop, whose boot reads ten times as much, fewer for it.
+func TestGrain(t *testing.T) {
+	for mega, want := range map[int]grain{62: fine, 191: fine, 192: coarse, 400: coarse} {
+		if got := (Order{Extents: []image.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
+			t.Errorf("%d MiB: %+v", mega, got)
+		}
 	}
 }
 
@@ -301,8 +322,8 @@ func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
 	order := Order{Extents: []image.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
 	p := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for i, e := range p.Pieces {
-		if e.StoredSize > maxStored {
-			t.Errorf("piece %d has %d bytes as it is sent, want at most %d", i, e.StoredSize, maxStored)
+		if e.StoredSize > fine.stored {
+			t.Errorf("piece %d has %d bytes as it is sent, want at most %d", i, e.StoredSize, fine.stored)
 		}
 	}
 	if got := OrderOf(p); got.Booted != 300 || !slices.Equal(got.Extents, order.Extents) {

@@ -8,27 +8,43 @@ import (
 	"pando/internal/image"
 )
 
-// Where a piece ends: before a block whose digest starts with five zero bits, once it has minPiece, so that a recording
-// that differs in one place shares what follows; at maxPiece in any case. That makes 256 KiB on average. Measured on a
-// server's boot: 1 MiB would save 3 % of the bytes, and a read that waits for a piece would wait four times as long.
-const (
-	minPiece    = 128 << 10
-	maxPiece    = 512 << 10
-	pieceBorder = 0xf8
+// grain says where a piece ends: once it has as many bytes as least, before a block whose digest begins with a byte that has no bit in common with
+// border, so that a recording that differs in one place shares what follows; at most bytes in any case. That makes about twice as many bytes as
+// least on average. A piece of several blocks that has more than stored bytes as it is sent is cut into equal parts.
+type grain struct {
+	least, most int
+	border      byte
+	stored      int
+}
+
+// A storm is as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots, which need it in its
+// turn: see docs/adr/0017-pieces-of-even-size.md. Pieces of 256 KiB raw serve a server, whose boot reads 60 MB: 1 MiB would save 3 % of the
+// bytes, and a read that waits for a piece would wait four times as long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve
+// what nodes tell each other and the tracker, and the storm still has four times as many as a server's.
+var (
+	fine   = grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 96 << 10}
+	coarse = grain{least: 256 << 10, most: chunk.MaxRaw, border: 0xfc, stored: 192 << 10}
 )
 
-// maxStored is the most that a piece of several blocks has as it is sent; one that has more is cut into equal parts. A storm is
-// as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots, which need it in its turn:
-// see docs/adr/0017-pieces-of-even-size.md.
-const maxStored = 96 << 10
+// coarseFrom is from how many raw bytes on a pack has coarse pieces.
+const coarseFrom = 192 << 20
+
+// grain is how an order is cut.
+func (o Order) grain() grain {
+	if o.Blocks()*chunk.BlockSize < coarseFrom {
+		return fine
+	}
+	return coarse
+}
 
 // parts is how many parts a piece is cut into because of what it has as it is sent.
-func parts(raw, stored int) int {
-	return min((stored+maxStored-1)/maxStored, raw/chunk.BlockSize)
+func (g grain) parts(raw, stored int) int {
+	return min((stored+g.stored-1)/g.stored, raw/chunk.BlockSize)
 }
 
 // cutter gathers blocks into pieces.
 type cutter struct {
+	grain
 	root    *rootReader
 	emit    func(raw []byte) (pieces int, err error) // makes pieces, mostly one; raw is used again after it
 	raw     []byte
@@ -65,7 +81,7 @@ func (c *cutter) cut(order Order) error {
 
 // full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
 func (c *cutter) full() bool {
-	return mapRoom-chunk.EntrySize*(c.pieces+2*maxPiece/maxStored)-10*(len(c.extents.Extents)+1) < 0
+	return mapRoom-chunk.EntrySize*(c.pieces+2*c.most/c.stored)-10*(len(c.extents.Extents)+1) < 0
 }
 
 // mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.
@@ -89,8 +105,8 @@ func (c *cutter) take(b uint32, block []byte) error {
 	if _, err := c.root.ReadAt(block, off); err != nil {
 		return err
 	}
-	border := len(c.raw) >= minPiece && sha256.Sum256(block)[0]&pieceBorder == 0
-	if border || len(c.raw) >= maxPiece {
+	border := len(c.raw) >= c.least && sha256.Sum256(block)[0]&c.border == 0
+	if border || len(c.raw) >= c.most {
 		if err := c.end(); err != nil {
 			return err
 		}

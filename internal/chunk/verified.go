@@ -17,6 +17,11 @@ func Check(id ID, stored []byte) (Verified, error) {
 	return Verified{id: id, stored: stored}, nil
 }
 
+// Copied is v with a copy of its stored bytes, in dst if that has room for them. The caller must not change dst afterwards.
+func (v Verified) Copied(dst []byte) Verified {
+	return Verified{id: v.id, stored: append(dst[:0], v.stored...)}
+}
+
 // ID is the object's name.
 func (v Verified) ID() ID { return v.id }
 
