@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"pando/internal/peer"
 	"pando/internal/testkit"
 )
 
@@ -86,7 +87,7 @@ func (r *report) serverTargets() []target {
 	n, w := float64(most.Nodes), float64(r.BootSet)
 	objects := most.total("server")
 	messages := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Messages) })
-	control := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Control + n.Taken.Messages*httpBytes) })
+	control := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Control + n.Taken.Messages*peer.HeaderBytes) })
 	out := []target{
 		{fmt.Sprintf("objects that left the server for %d nodes, in W", most.Nodes), 1.3, objects / w, true},
 		{"messages with the tracker, for each node, in KB", 20, control / 1000, messages > 0},
@@ -96,9 +97,6 @@ func (r *report) serverTargets() []target {
 	}
 	return append(out, r.K.beside(most)...)
 }
-
-// httpBytes is about what HTTP adds to a message to the tracker and its answer.
-const httpBytes = 285
 
 // nodeTargets are about one node.
 func (r *report) nodeTargets(alone []*aloneResult) []target {

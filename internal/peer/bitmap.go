@@ -1,6 +1,9 @@
 package peer
 
-import "math/bits"
+import (
+	"bytes"
+	"math/bits"
+)
 
 // Bitmap says which pieces somebody has: piece 0 is the lowest bit of the first byte.
 type Bitmap []byte
@@ -26,6 +29,28 @@ func (b Bitmap) Count() int {
 		n += bits.OnesCount8(x)
 	}
 	return n
+}
+
+// Brief is what a message has of b: nodes fetch in about one order, so that b begins with bytes of which all bits are set, of which the
+// message has the number, and ends with those of which none is, which are left out.
+func (b Bitmap) Brief() (full int, rest Bitmap) {
+	for full < len(b) && b[full] == 0xff {
+		full++
+	}
+	return full, Bitmap(bytes.TrimRight(b[full:], "\x00"))
+}
+
+// Whole is the bitmap for so many pieces that is brief as full and rest; nil when there is none.
+func Whole(full int, rest Bitmap, pieces int) Bitmap {
+	b := NewBitmap(pieces)
+	if full < 0 || full > len(b) || len(rest) > len(b)-full {
+		return nil
+	}
+	for i := range full {
+		b[i] = 0xff
+	}
+	copy(b[full:], rest)
+	return b
 }
 
 // fits tells whether b is a bitmap of exactly so many pieces.

@@ -17,8 +17,8 @@ func (n *Node) at() trackerClient {
 
 // join tells the tracker that this node is here.
 func (n *Node) join() {
-	q := joinMessage{Pack: n.o.Pack.String(), Pieces: len(n.o.Pieces), Port: n.o.Port, Prefix: n.o.Prefix, Place: n.o.Place, Near: n.o.Near,
-		Have: slices.Clone(n.swarm.Have())}
+	q := joinMessage{Pack: n.o.Pack.String(), Pieces: len(n.o.Pieces), Port: n.o.Port, Prefix: n.o.Prefix, Place: n.o.Place, Near: n.o.Near}
+	q.Full, q.Have = slices.Clone(n.swarm.Have()).Brief()
 	t, patience := n.at(), n.answerTime()
 	n.work.Go(func() {
 		var r joinReply
@@ -48,8 +48,8 @@ func (n *Node) join() {
 
 // ask puts a question to the tracker. The answer may be held.
 func (n *Node) ask(a Ask) {
-	q := askMessage{Pack: n.o.Pack.String(), Port: n.o.Port, Size: n.pieceSize(), Want: a.Want, Upto: a.Upto, Max: a.Max, Have: slices.Clone(a.Have),
-		Left: a.Left, Patience: wirePatience(a.Patience)}
+	a.Have = slices.Clone(a.Have)
+	q := wireAsk(Question{Swarm: n.o.Pack.String(), Node: netip.AddrPortFrom(netip.Addr{}, n.o.Port), Size: n.pieceSize(), Ask: a})
 	t := n.at()
 	n.asks++
 	number := n.asks

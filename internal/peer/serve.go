@@ -65,9 +65,12 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// plain leaves out of an answer what HTTP can do without.
+func plain(w http.ResponseWriter) { w.Header()["Content-Type"], w.Header()["Date"] = nil, nil }
+
 // refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times for each piece.
 func refuse(w http.ResponseWriter) {
-	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
+	plain(w)
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusServiceUnavailable)
 }

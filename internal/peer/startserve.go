@@ -47,7 +47,7 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 	}()
 	writer := http.NewResponseController(w)
 	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
-	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
+	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	Bulk(r.Context())
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone

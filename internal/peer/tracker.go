@@ -234,6 +234,14 @@ func (t *Tracker) Nodes() int {
 	return n
 }
 
+// Pieces is how many pieces the pack of a swarm has, 0 when there is no such swarm.
+func (t *Tracker) Pieces(key string) int {
+	if w := t.swarms[key]; w != nil {
+		return len(w.pieces)
+	}
+	return 0
+}
+
 // Wrong takes a report of wrong bytes. It tells whether the accused is banned for all with it. One node's word counts
 // once, and that of a banned one not at all.
 func (t *Tracker) Wrong(from, accused netip.Addr) bool {

@@ -36,7 +36,7 @@ func (c trackerClient) post(ctx context.Context, path string, q, a any, patience
 	if err != nil {
 		return fmt.Errorf("tracker: %w", err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "") // none
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("tracker: %w", err)

@@ -108,7 +108,7 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
+		plain(w)
 		_, _ = w.Write(append(b, '\n')) // the node is gone when this fails
 	}
 }
@@ -121,7 +121,7 @@ func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, ok := s.tracker.Join(s.now(), Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
-		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: q.Have})
+		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: Whole(q.Full, q.Have, min(max(q.Pieces, 0), maxPieces))})
 	return wireJoined(out), ok
 }
 
@@ -146,7 +146,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	pieces := s.pieces(q.Pack)
 	s.mu.Lock()
 	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: q.Pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Read: q.Read[:min(len(q.Read), maxWant)], Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
+		Ask: Ask{Want: q.Want, Read: q.Read[:min(len(q.Read), maxWant)], Upto: q.Upto, Max: q.Max, Have: Whole(q.Full, q.Have, s.tracker.Pieces(q.Pack)), Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)

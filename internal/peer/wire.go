@@ -45,6 +45,7 @@ type (
 		Prefix int    `json:"prefix,omitempty"` // length of its subnet's prefix
 		Place  string `json:"place,omitempty"`
 		Near   bool   `json:"near,omitempty"`
+		Full   int    `json:"full,omitempty"` // see Bitmap.Brief
 		Have   Bitmap `json:"have,omitempty"`
 	}
 	joinReply struct {
@@ -60,6 +61,7 @@ type (
 		Read []int            `json:"read,omitempty"`
 		Upto int              `json:"upto,omitempty"`
 		Max  int              `json:"max"`
+		Full int              `json:"full,omitempty"` // see Bitmap.Brief
 		Have Bitmap           `json:"have,omitempty"`
 		Left []netip.AddrPort `json:"left,omitempty"`
 
@@ -67,7 +69,8 @@ type (
 	}
 	askReply struct {
 		Grant []int       `json:"grant,omitempty"`
-		Named []namedPart `json:"named,omitempty"`
+		Named []namedPart `json:"named,omitempty"` // with who has them
+		Other []int       `json:"other,omitempty"` // and without
 		Wait  int64       `json:"wait_ms"`
 		Late  int64       `json:"late_ms,omitempty"`
 	}
@@ -109,6 +112,12 @@ func wirePatience(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
+func wireJoin(j Join) joinMessage {
+	m := joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: j.Subnet.Bits(), Place: j.Place, Near: j.Near}
+	m.Full, m.Have = j.Have.Brief()
+	return m
+}
+
 func wireJoined(j Joined) joinReply {
 	return joinReply{Peers: j.Peers, Banned: j.Banned, Late: j.Late.Milliseconds()}
 }
@@ -118,13 +127,19 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	return askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Have: q.Have, Left: q.Left,
+	m := askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Left: q.Left,
 		Patience: wirePatience(q.Patience)}
+	m.Full, m.Have = q.Have.Brief()
+	return m
 }
 
 func wireAnswer(a Answer) askReply {
 	r := askReply{Grant: a.Grant, Wait: a.Wait.Milliseconds(), Late: a.Late.Milliseconds()}
 	for _, n := range a.Named {
+		if len(n.Peers) == 0 {
+			r.Other = append(r.Other, n.Piece)
+			continue
+		}
 		r.Named = append(r.Named, namedPart(n))
 	}
 	return r
@@ -134,6 +149,9 @@ func (r askReply) answer() Answer {
 	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost)}
 	for _, n := range r.Named {
 		a.Named = append(a.Named, Named(n))
+	}
+	for _, p := range r.Other {
+		a.Named = append(a.Named, Named{Piece: p})
 	}
 	return a
 }

@@ -2,17 +2,17 @@ package peer
 
 import "encoding/json"
 
-// headerBytes is about what HTTP adds to a message to the tracker and its answer: see TestHeaderBytes.
-const headerBytes = 285
+// HeaderBytes is about what HTTP adds to a message to the tracker and its answer: see TestHeaderBytes.
+const HeaderBytes = 115
 
 // JoinBytes is what a join and its answer have on the wire, for whoever counts without one.
 func JoinBytes(j Join, out Joined) int64 {
-	return headerBytes + encoded(joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: 24, Place: j.Place, Near: j.Near, Have: j.Have}) + encoded(wireJoined(out))
+	return HeaderBytes + encoded(wireJoin(j)) + encoded(wireJoined(out))
 }
 
 // AskBytes is what a question has on the wire, with what HTTP adds to its answer.
 func AskBytes(q Question) int64 {
-	return headerBytes + encoded(wireAsk(q))
+	return HeaderBytes + encoded(wireAsk(q))
 }
 
 // AnswerBytes is what an answer itself has.

@@ -1,0 +1,58 @@
+package peer
+
+import (
+	"bytes"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What a message says somebody has is what he has, with no more bytes than there are between the first piece that he lacks and the last
+// that he has.
+func TestBitmapInBrief(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pieces := rapid.IntRange(1, 200).Draw(rt, "pieces")
+		b := NewBitmap(pieces)
+		lacks, has := pieces, -1
+		for p := range pieces {
+			if rapid.IntRange(0, 9).Draw(rt, "has") < 8 {
+				b.Set(p)
+				has = p
+			} else {
+				lacks = min(lacks, p)
+			}
+		}
+		full, rest := b.Brief()
+		if back := Whole(full, rest, pieces); !bytes.Equal(back, b) {
+			rt.Fatalf("%x came back as %x", b, back)
+		}
+		if most := max(0, has/8-lacks/8+1); len(rest) > most {
+			rt.Fatalf("%d bytes of %x are sent, %d are enough", len(rest), b, most)
+		}
+	})
+	for name, b := range map[string]Bitmap{"less than none": Whole(-1, nil, 20), "more than all": Whole(4, nil, 20), "longer than the rest": Whole(2, make(Bitmap, 2), 20)} {
+		if b != nil {
+			t.Errorf("%s: %x", name, b)
+		}
+	}
+}
+
+// Each part of a question has its place in the message, and an answer is the same after its way.
+func TestMessagesHaveAllOfIt(t *testing.T) {
+	to := netip.MustParseAddrPort("10.0.0.1:80")
+	m := wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Read: []int{20}, Upto: 30, Max: 1, Have: Bitmap{0xff, 1}, Left: []netip.AddrPort{to},
+		Patience: time.Hour}})
+	v := reflect.ValueOf(m)
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			t.Errorf("nothing of the question is in %s", v.Type().Field(i).Name)
+		}
+	}
+	a := Answer{Grant: []int{1}, Named: []Named{{Piece: 2, Peers: []netip.AddrPort{to}}, {Piece: 3}}, Wait: time.Second, Late: time.Second}
+	if got := wireAnswer(a).answer(); !reflect.DeepEqual(got, a) {
+		t.Errorf("%+v came as %+v", a, got)
+	}
+}
