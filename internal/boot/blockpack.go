@@ -37,13 +37,6 @@ func keepOf(size, memory, share int64) int64 {
 	return min(keep, size)
 }
 
-// blockPackHeap is the garbage collector's aim beside what is kept. BenchmarkBootPack, 62 MB read with a pack of 20 MB:
-// 16 MB takes 44.1 MB of memory and 0.29 s of one processor, 15 MB 43.2 and 0.31, 14 MB 42.5 and 0.43, 12 MB 42.8 and
-// 0.78; with chunks alone it is 24.0 MB and 0.8 s. Since then what was read makes room. Boots of the lab
-// that read 41 MB with a pack of 15 MB, four runs and more of each: by `prefetch` at 100 Mb/s 34.1 MB and 0.45 s with 15 MB, 33.1 and 0.43 with 14,
-// 32.5 and 0.57 with 13; by `peers` at 70 Mb/s 39.6, 39.4 and 38.8 MB.
-const blockPackHeap = 14 << 20
-
 // finder is the source of pieces: it waits for servers, but not for what they do not have.
 type finder struct{ *store.Retry }
 
@@ -69,7 +62,7 @@ func (d *blockDaemon) pack(retry *store.Retry, slow *store.Slow) *blockdev.Pack 
 	keep := keepOf(m.StoredSize(), machineMemory(), d.cfg.Keep)
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
 	// What is kept comes on top: collecting garbage more often would not make it smaller.
-	debug.SetMemoryLimit(blockPackHeap + keep + d.cfg.heap())
+	debug.SetMemoryLimit(blockHeap + keep + d.cfg.heap())
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
 		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete,
 		Patience: func() time.Duration { return pieceLate * slow.Least(0) }}
