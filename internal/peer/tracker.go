@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -232,6 +233,16 @@ func (t *Tracker) Nodes() int {
 		n += len(w.all)
 	}
 	return n
+}
+
+// Key is that of the swarm that a node is in whose key begins so; "" when there is none.
+func (t *Tracker) Key(begin string, node netip.AddrPort) string {
+	for key, w := range t.swarms {
+		if begin != "" && strings.HasPrefix(key, begin) && w.members[node] != nil {
+			return key
+		}
+	}
+	return ""
 }
 
 // Pieces is how many pieces the pack of a swarm has, 0 when there is no such swarm.

@@ -142,11 +142,14 @@ func subnet(a netip.Addr, bits int) netip.Prefix {
 }
 
 func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
-	key := waiter{q.Pack, asker(r, q.Port)}
-	pieces := s.pieces(q.Pack)
+	key := waiter{node: asker(r, q.Port)}
 	s.mu.Lock()
-	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: q.Pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Read: q.Read[:min(len(q.Read), maxWant)], Upto: q.Upto, Max: q.Max, Have: Whole(q.Full, q.Have, s.tracker.Pieces(q.Pack)), Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
+	key.pack = s.tracker.Key(q.Pack, key.node)
+	s.mu.Unlock()
+	pieces := s.pieces(key.pack)
+	s.mu.Lock()
+	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: key.pack, Node: key.node, Size: q.Size,
+		Ask: Ask{Want: q.Want, Read: q.Read[:min(len(q.Read), maxWant)], Upto: q.Upto, Max: q.Max, Have: Whole(q.Full, q.Have, s.tracker.Pieces(key.pack)), Left: q.Left, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)

@@ -49,6 +49,11 @@ func TestTrackerMessages(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &a); err != nil || fmt.Sprint(a.Peers) != "[127.0.0.1:80]" {
 		t.Errorf("joined: %s, %v", text, err)
 	}
+	for pack, status := range map[string]int{s.pack.String(): 200, s.pack.String()[:shortKey]: 200, "": 404, s.pack.String()[:shortKey] + "x": 404, "sha256:x": 404} {
+		if code, text := send("ask", `{"pack":"`+pack+`","port":81,"want":[0],"max":1}`); code != status {
+			t.Errorf("a question about pack %q: status %d %s", pack, code, text)
+		}
+	}
 }
 
 // Only a transfer that was granted, and is over, makes room where the uplink's rate is not known.
@@ -153,9 +158,9 @@ func TestHeaderBytes(t *testing.T) {
 	near("join", JoinBytes(Join{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, joined.joined()))
 	want := []int{0, 1, 2, 3}
 	var answer askReply
-	if err := client.post(t.Context(), "ask", askMessage{Pack: s.pack.String(), Port: 8481, Size: 20_000, Want: want, Upto: 40, Max: 4, Have: have}, &answer, time.Minute); err != nil {
+	q := Question{Swarm: s.pack.String(), Node: node, Size: 20_000, Ask: Ask{Want: want, Upto: 40, Max: 4, Have: have}}
+	if err := client.post(t.Context(), "ask", wireAsk(q), &answer, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	q := Question{Swarm: s.pack.String(), Node: node, Size: 20_000, Ask: Ask{Want: want, Upto: 40, Max: 4, Have: have}}
 	near("ask", AskBytes(q)+AnswerBytes(answer.answer()))
 }

@@ -96,6 +96,9 @@ type (
 	}
 )
 
+// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 64 bits. The tracker knows in which swarms a node is.
+const shortKey = 7 + 16
+
 // waitMost bounds how long a tracker may have a node not ask for a piece again.
 const waitMost = time.Minute
 
@@ -127,7 +130,7 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	m := askMessage{Pack: q.Swarm, Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Left: q.Left,
+	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Left: q.Left,
 		Patience: wirePatience(q.Patience)}
 	m.Full, m.Have = q.Have.Brief()
 	return m
