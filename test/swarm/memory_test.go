@@ -25,7 +25,7 @@ const (
 )
 
 // What a daemon may take beside the pieces that it keeps, in bytes. The aim is 24 MB. Measured, on a busy machine with two processors, it
-// is 18 to 21 without peers, and 24 to 26 in a swarm, for which it has 7 MB more. The garbage collector does not aim exactly.
+// is 18 to 21 without peers, and 31 to 32 in a swarm, for which it may have 13 MB more. The garbage collector does not aim exactly.
 const (
 	mostAlone = 28e6
 	mostSwarm = 34e6
