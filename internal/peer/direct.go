@@ -15,10 +15,13 @@ const (
 	grantAlone = 16                     // to one who is alone: it shall not ask all the time,
 	aloneLeast = 8                      // once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
-	holdSent   = 32                     // but never so long that its node takes the tracker for lost
+	holdSent   = 32                     // but never so long that its node takes the tracker for lost,
+	holdPart   = 15                     // or for that part of a pack of many pieces: nobody shall be sent away much more often than so
 	asksMost   = 10000                  // questions a second that are answered; with more nodes, each waits longer
 	lostFactor = 16                     // times the patience for a second copy
 	restGrows  = 8                      // doublings of the patience for copies beyond Copies
+	questions  = 50                     // that a node shall have about, if it takes no more than
+	maxBatch   = 4                      // pieces for each: simulated, ten nodes are done after 1.17 W/B with so many, 1.08 with two, 1.05 with one
 	lead       = 32                     // pieces that the server runs ahead of what nodes ask for
 )
 
@@ -88,7 +91,8 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 }
 
 func (t *Tracker) hold(x *waiting) time.Duration {
-	return min(max(holdLeast, holdSent*t.uplink.time(x.size), time.Duration(len(t.queue))*time.Second/asksMost), x.most)
+	pieces := max(holdSent, len(x.swarm.pieces)/holdPart)
+	return min(max(holdLeast, t.uplink.time(x.size*int64(pieces)), time.Duration(len(t.queue))*time.Second/asksMost), x.most)
 }
 
 // Cancel forgets the question of a node that does not wait any longer.
@@ -149,7 +153,8 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 	if alone {
 		most = grantAlone
 	}
-	for len(out) < most && (alone || t.uplink.free(now, x.size)) {
+	batch := x.batch()
+	for len(out) < most && (alone || len(out)%batch > 0 || t.uplink.free(now, x.size)) {
 		p := t.pick(now, x, out)
 		if p < 0 {
 			break
@@ -159,11 +164,21 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		}
 		t.uplink.spend(sending{swarm: x.swarm, node: x.node.addr, piece: p, since: now}, x.size)
 		out = append(out, p)
-		if len(t.queue) > 1 { // others wait too: one each
+		if len(t.queue) > 1 && len(out) >= batch { // others wait too
 			break
 		}
 	}
 	return out
+}
+
+// batch is how many pieces are granted together where others wait as well. One each is quickest, but of a pack of many pieces a node in a small crowd
+// would ask for hundreds.
+func (x *waiting) batch() int {
+	nodes := len(x.swarm.all)
+	if x.node.have.Count() < aloneLeast {
+		return 1
+	}
+	return min(max(1, (len(x.swarm.pieces)/questions+nodes/2)/nodes), maxBatch)
 }
 
 // pick is the piece that does most for the swarm: one that nobody has, as near to the front as can be.

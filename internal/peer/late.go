@@ -11,6 +11,8 @@ const (
 	lateWord  = 1 << 10                // bytes that a node and the tracker say to each other at a time, with all headers
 	lateTimes = 2                      // what gets lost is sent again
 	lateLeast = 200 * time.Millisecond // what is less makes no time-out longer
+	heldTimes = 8                      // times as long as word may be late that an answer may be held besides
+	heldMost  = 20 * time.Second       // and no longer
 )
 
 // LateMost bounds what a tracker can make a node wait.
@@ -43,8 +45,14 @@ func (t *Tracker) Late(key string, more int) time.Duration {
 // bounded is how late word may be for a node, whatever it was told.
 func bounded(late time.Duration) time.Duration { return min(max(late, 0), LateMost) }
 
-// answerTime is how long a node waits for the tracker's answer: that is held while the uplink has no room.
-func answerTime(late time.Duration) time.Duration { return askLost + 2*bounded(late) }
+// wordTime is how long a node waits for the tracker's answer to a message that is answered at once.
+func wordTime(late time.Duration) time.Duration { return askLost + 2*bounded(late) }
+
+// answerTime is the same for a question, whose answer is held while the uplink has no room. Where pieces take long a node's turn comes
+// seldom, and who waits for it asks less often than who is sent away and comes again.
+func answerTime(late time.Duration) time.Duration {
+	return max(wordTime(late), askLost+min(heldTimes*bounded(late), heldMost))
+}
 
 // holdTime is how long the tracker may hold its answer for a node that waits for so long; 0: it did not say.
 func holdTime(patience time.Duration) time.Duration {

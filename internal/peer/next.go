@@ -77,7 +77,7 @@ func (s *Swarm) patience() time.Duration {
 	case !s.tracker:
 		return s.hedge()
 	case s.coming == 0 && s.learned < learnLeast: // too little is known of this network yet
-		return answerTime(s.late)
+		return wordTime(s.late)
 	}
 	return max(hedgeMost, calmFactor*s.typical, 2*s.coming, lateCalm*s.late)
 }
@@ -200,7 +200,10 @@ func (s *Swarm) fromServer(now time.Duration) {
 		s.wake(s.hear)
 		return
 	}
-	a := Ask{Max: s.o.ServerFetches - s.originFlights, Upto: s.reach}
+	a := Ask{Max: s.o.ServerFetches - s.originFlights}
+	if s.reach < s.o.Pieces {
+		a.Upto = s.reach
+	}
 	s.overdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]

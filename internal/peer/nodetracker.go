@@ -17,9 +17,9 @@ func (n *Node) at() trackerClient {
 
 // join tells the tracker that this node is here.
 func (n *Node) join() {
-	q := joinMessage{Pack: n.o.Pack.String(), Pieces: len(n.o.Pieces), Port: n.o.Port, Prefix: n.o.Prefix, Place: n.o.Place, Near: n.o.Near}
-	q.Full, q.Have = slices.Clone(n.swarm.Have()).Brief()
-	t, patience := n.at(), n.answerTime()
+	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix) // its length is what the tracker does not know
+	q := wireJoin(Join{Swarm: n.o.Pack.String(), Pieces: len(n.o.Pieces), Node: n.self(), Subnet: subnet, Place: n.o.Place, Near: n.o.Near, Have: slices.Clone(n.swarm.Have())})
+	t, patience := n.at(), n.wordTime()
 	n.work.Go(func() {
 		var r joinReply
 		err := t.post(n.ctx, "join", q, &r, patience)
@@ -49,7 +49,7 @@ func (n *Node) join() {
 // ask puts a question to the tracker. The answer may be held.
 func (n *Node) ask(a Ask) {
 	a.Have = slices.Clone(a.Have)
-	q := wireAsk(Question{Swarm: n.o.Pack.String(), Node: netip.AddrPortFrom(netip.Addr{}, n.o.Port), Size: n.pieceSize(), Ask: a})
+	q := wireAsk(Question{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Ask: a})
 	t := n.at()
 	n.asks++
 	number := n.asks
@@ -74,14 +74,17 @@ func (n *Node) ask(a Ask) {
 	})
 }
 
+// self is where the node serves; the tracker sees its address.
+func (n *Node) self() netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, n.o.Port) }
+
 // bear takes how long word may be on its way: for what the swarm decides, and for the connections.
 func (n *Node) bear(late time.Duration) {
 	n.swarm.Bear(late)
 	n.o.Slow.Tell(bounded(late))
 }
 
-// answerTime is how long the tracker's answer is waited for.
-func (n *Node) answerTime() time.Duration { return answerTime(n.o.Slow.Least(0)) }
+// wordTime is how long the tracker's answer to a message is waited for.
+func (n *Node) wordTime() time.Duration { return wordTime(n.o.Slow.Least(0)) }
 
 // pieceSize is that of a usual piece.
 func (n *Node) pieceSize() int64 {
@@ -97,7 +100,7 @@ func (n *Node) report(a netip.AddrPort) {
 	if len(n.o.Trackers) == 0 {
 		return
 	}
-	t, patience := n.at(), n.answerTime()
+	t, patience := n.at(), n.wordTime()
 	n.work.Go(func() {
 		// The tracker may be gone; this node has banned the peer in any case.
 		_ = t.post(n.ctx, "wrong", wrongMessage{a}, &struct{}{}, patience)

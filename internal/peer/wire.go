@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/chunk"
@@ -68,15 +70,11 @@ type (
 		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
 	}
 	askReply struct {
-		Grant []int       `json:"grant,omitempty"`
-		Named []namedPart `json:"named,omitempty"` // with who has them
-		Other []int       `json:"other,omitempty"` // and without
-		Wait  int64       `json:"wait_ms"`
-		Late  int64       `json:"late_ms,omitempty"`
-	}
-	namedPart struct {
-		Piece int              `json:"piece"`
-		Peers []netip.AddrPort `json:"peers,omitempty"`
+		Grant []int                    `json:"grant,omitempty"`
+		Who   map[int][]netip.AddrPort `json:"who,omitempty"`   // has pieces that reads wait for
+		Other []int                    `json:"other,omitempty"` // pieces that somebody has
+		Wait  int64                    `json:"wait_ms"`
+		Late  int64                    `json:"late_ms,omitempty"`
 	}
 	looseMessage struct {
 		Object chunk.ID `json:"object"`
@@ -116,7 +114,7 @@ func wirePatience(d time.Duration) int64 {
 }
 
 func wireJoin(j Join) joinMessage {
-	m := joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: j.Subnet.Bits(), Place: j.Place, Near: j.Near}
+	m := joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: max(0, j.Subnet.Bits()), Place: j.Place, Near: j.Near}
 	m.Full, m.Have = j.Have.Brief()
 	return m
 }
@@ -143,15 +141,18 @@ func wireAnswer(a Answer) askReply {
 			r.Other = append(r.Other, n.Piece)
 			continue
 		}
-		r.Named = append(r.Named, namedPart(n))
+		if r.Who == nil {
+			r.Who = map[int][]netip.AddrPort{}
+		}
+		r.Who[n.Piece] = n.Peers
 	}
 	return r
 }
 
 func (r askReply) answer() Answer {
 	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost)}
-	for _, n := range r.Named {
-		a.Named = append(a.Named, Named(n))
+	for _, p := range slices.Sorted(maps.Keys(r.Who)) {
+		a.Named = append(a.Named, Named{p, r.Who[p]})
 	}
 	for _, p := range r.Other {
 		a.Named = append(a.Named, Named{Piece: p})

@@ -40,15 +40,20 @@ func TestBitmapInBrief(t *testing.T) {
 	}
 }
 
-// Each part of a question has its place in the message, and an answer is the same after its way.
+// Each part of a join and of a question has its place in the message, and an answer is the same after its way.
 func TestMessagesHaveAllOfIt(t *testing.T) {
 	to := netip.MustParseAddrPort("10.0.0.1:80")
-	m := wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Read: []int{20}, Upto: 30, Max: 1, Have: Bitmap{0xff, 1}, Left: []netip.AddrPort{to},
-		Patience: time.Hour}})
-	v := reflect.ValueOf(m)
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Errorf("nothing of the question is in %s", v.Type().Field(i).Name)
+	have := Bitmap{0xff, 1}
+	for _, m := range []any{
+		wireJoin(Join{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Place: "r1", Near: true, Have: have}),
+		wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Read: []int{20}, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to},
+			Patience: time.Hour}}),
+	} {
+		v := reflect.ValueOf(m)
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s: nothing of it is in %s", v.Type(), v.Type().Field(i).Name)
+			}
 		}
 	}
 	a := Answer{Grant: []int{1}, Named: []Named{{Piece: 2, Peers: []netip.AddrPort{to}}, {Piece: 3}}, Wait: time.Second, Late: time.Second}
