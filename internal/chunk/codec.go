@@ -126,11 +126,8 @@ func unpackZstd(dst, stored []byte) error {
 	if err != nil {
 		return fmt.Errorf("unpack object: %w", err)
 	}
-	room := <-rooms
-	defer func() { rooms <- room }()
-	if need := len(dst) + spare; cap(room) < need {
-		room = make([]byte, 0, need)
-	}
+	room := rooms.take(len(dst) + spare)
+	defer rooms.give(room)
 	out, err := d.DecodeAll(stored, room[:0:len(dst)+spare])
 	switch {
 	case err != nil && !errors.Is(err, zstd.ErrDecoderSizeExceeded):
@@ -145,11 +142,3 @@ func unpackZstd(dst, stored []byte) error {
 // spare is by how many bytes the buffer to unpack into is longer than what comes: the decoder then never has to look whether it writes
 // beyond the end, which it does for the last block of each frame, of at most 128 KiB, where there is less.
 const spare = 128<<10 + 16
-
-// rooms has such buffers, as large as was wanted so far: two, and whoever unpacks more at a time waits for one, so that memory stays small.
-var rooms = func() chan []byte {
-	c := make(chan []byte, 2)
-	c <- nil
-	c <- nil
-	return c
-}()
