@@ -90,7 +90,7 @@ type pieces struct {
 
 	mu    sync.Mutex
 	state []piece
-	cost  int64         // stored bytes that are kept or on their way
+	cost  int64         // memory of those that are kept or on their way
 	front int           // pieces that were read from
 	late  int           // how far behind front the place of a piece is that nobody waits for any more
 	lost  int           // pieces

@@ -39,7 +39,7 @@ func (p *pieces) past(s *piece) bool { return s.place < p.front-p.late }
 // past. A piece that a read waits for takes, when all that is kept is still to be read, the room of the one that is read
 // last. Callers hold mu.
 func (p *pieces) room(i int, readWaits bool) bool {
-	size := int64(p.pieces[i].StoredSize)
+	size := p.size(i)
 	for p.cost+size > p.Keep {
 		done, lowest, highest := p.extremes()
 		switch {
@@ -55,6 +55,21 @@ func (p *pieces) room(i int, readWaits bool) bool {
 	}
 	p.cost += size
 	return true
+}
+
+// What the heap gives for more than 32 KiB is whole pages of 8 KiB, as of Go 1.25.
+const (
+	heapPage  = 8 << 10
+	heapLarge = 32 << 10
+)
+
+// size is how much memory piece i takes: on the shelf its bytes, in the heap some more.
+func (p *pieces) size(i int) int64 {
+	size := int64(p.pieces[i].StoredSize)
+	if p.shelf.memory == nil && size > heapLarge {
+		size = (size + heapPage - 1) / heapPage * heapPage
+	}
+	return size
 }
 
 // nearly is the part of the pieces until booted that a boot has read from when those for later are fetched ahead. Before that they
@@ -75,7 +90,7 @@ func (p *pieces) reach() int {
 		if s.lost || s.kept && (p.done(s) || p.past(s)) || !s.kept && !p.wanting(i) {
 			continue
 		}
-		if left -= int64(p.pieces[i].StoredSize); left < 0 {
+		if left -= p.size(i); left < 0 {
 			return i
 		}
 	}
@@ -109,7 +124,7 @@ func (p *pieces) extremes() (done, lowest, highest int) {
 func (p *pieces) drop(i int) {
 	s := &p.state[i]
 	if s.kept || s.coming {
-		p.cost -= int64(p.pieces[i].StoredSize)
+		p.cost -= p.size(i)
 	}
 	if s.kept {
 		p.Feeder.Dropped(i)

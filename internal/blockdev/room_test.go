@@ -47,6 +47,26 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 	})
 }
 
+// What may be kept counts as the memory that it takes: the heap gives a piece of 36 KiB 40.
+func TestRoomIsOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 144)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 144}}, 9)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep = 4 * 9 * chunk.BlockSize
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		synctest.Wait()
+		if came := src.total() - 1; came != 3 {
+			t.Errorf("%d pieces of 36 KiB came into %d KiB, want 3", came, o.Pack.Keep>>10)
+		}
+	})
+}
+
 // What is read completely makes room, but for the piece that was read last. A piece that is read again takes the room of
 // the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A piece that was not
 // read is let go of when as many were read since its place as there is room for.

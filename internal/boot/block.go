@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +40,7 @@ const (
 	blockBuffers  = 4 << 20
 	blockCache    = 6 << 20
 	blockHeap     = 16 << 20 // of the heap, beside what is kept of the boot pack
-	blockGarbage  = 20       // percent of what is in use
+	blockGarbage  = 20       // percent of what is in use beside that
 	blockConns    = 8        // connections to each server
 )
 
@@ -108,7 +107,6 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 	if err := becomeRootDaemon(blockHeap); err != nil {
 		return nil, err
 	}
-	debug.SetGCPercent(blockGarbage)
 	d := &blockDaemon{log: log, start: time.Now(), threads: newThreads(), memory: os.NewFile(blockLedgerFD, "ledger")}
 	if len(os.Args) > 1 {
 		d.binary = os.Args[1]
@@ -119,7 +117,7 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 		return nil, err
 	}
 	d.cfg.takeFiles(blockDiskFD)
-	debug.SetMemoryLimit(blockHeap + d.cfg.heap())
+	d.boundHeap(0)
 	if d.ledger, err = openLedger(d.memory); err != nil {
 		return nil, err
 	}

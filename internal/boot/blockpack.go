@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -63,7 +62,7 @@ func (d *blockDaemon) pack(retry *store.Retry, slow *store.Slow) *blockdev.Pack 
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
 	// What is kept in the heap, because it may have to make room, comes on top: collecting garbage more often would not make it smaller.
 	if keep < m.StoredSize() {
-		debug.SetMemoryLimit(blockHeap + keep + d.cfg.heap())
+		d.boundHeap(keep)
 	}
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
 		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete,

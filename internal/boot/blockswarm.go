@@ -38,7 +38,7 @@ type SwarmConfig struct {
 // had as much in use as the bound allows, took 27 s of a processor to collect garbage again and again.
 const (
 	blockLoose = 4 << 20
-	blockPeers = 9 << 20
+	blockPeers = 6 << 20
 )
 
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
