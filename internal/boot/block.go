@@ -29,19 +29,13 @@ const (
 	blockDiskFD    = 6 // the cache's disk, if there is one
 )
 
-// Bounds of the block daemon's memory, in bytes. The kernel has up to 128 requests in flight; they wait for
-// their turn in the socket when the buffers are taken. Measured over 1,500 reads of 62 MB, with 4 MiB of raw chunks: an aim of 16 MB for
-// the heap takes 12 MB beside the program and 0.55 s of one processor, 14 MB takes 10 and 0.75 s, 12 MB
-// takes 8 and 1.6 s, nearly all of it garbage collection. So the heap is a bound that it does not come near: garbage is collected when there is
-// a fifth as much of it as there is in use. The boot of a desktop that read 384 MB with a boot pack of 124 MB, a run each: with a fifth 24.8 MB beside
-// the pack and 3.8 s, with a half 28.2 MB and 2.8 s; among ten nodes with a fifth 26.8 MB and 5.2 s, where it was 26.6 MB and 7.8 s with a bound alone.
+// Bounds of the block daemon's memory, in bytes; see blockHeap too. The kernel has up to 128 requests in flight; they wait for
+// their turn in the socket when the buffers are taken.
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
 	blockCache    = 6 << 20
-	blockHeap     = 16 << 20 // of the heap, beside what is kept of the boot pack
-	blockGarbage  = 20       // percent of what is in use beside that
-	blockConns    = 8        // connections to each server
+	blockConns    = 8 // connections to each server
 )
 
 // blockDaemon is the role BlockName: it answers the kernel's reads.
@@ -56,6 +50,7 @@ type blockDaemon struct {
 	keeper  *netKeeper
 	reads   *readRecorder
 	threads *threads
+	garbage garbage
 	through *cache.Through // nil: no cache beside what blockdev has
 	start   time.Time
 
@@ -117,7 +112,8 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 		return nil, err
 	}
 	d.cfg.takeFiles(blockDiskFD)
-	d.boundHeap(0)
+	d.garbage.keep(d.cfg.heap())
+	d.garbage.watch()
 	if d.ledger, err = openLedger(d.memory); err != nil {
 		return nil, err
 	}

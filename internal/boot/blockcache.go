@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,14 +52,6 @@ func (c BlockConfig) heap() int64 {
 		return c.RAM + cacheHeap
 	}
 	return c.RAM
-}
-
-// boundHeap says what the heap may take when it keeps so many bytes of a boot pack, and when garbage is collected. What it keeps, here and in a cache,
-// makes no garbage by itself: if it counted as what is in use, a daemon that keeps 48 MiB would have 12 MB of garbage.
-func (d *blockDaemon) boundHeap(keep int64) {
-	kept := keep + d.cfg.heap()
-	debug.SetMemoryLimit(blockHeap + kept)
-	debug.SetGCPercent(int(max(1, blockGarbage*blockHeap/(blockHeap+kept))))
 }
 
 // cacheOpens is how long a boot waits for the tables of its cache, some megabytes. After that it begins without, and

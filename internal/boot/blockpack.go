@@ -60,9 +60,9 @@ func (d *blockDaemon) pack(retry *store.Retry, slow *store.Slow) *blockdev.Pack 
 	}
 	keep := keepOf(m.StoredSize(), machineMemory(), d.cfg.Keep)
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
-	// What is kept in the heap, because it may have to make room, comes on top: collecting garbage more often would not make it smaller.
+	// What is kept in the heap, because it may have to make room, comes on top.
 	if keep < m.StoredSize() {
-		d.boundHeap(keep)
+		d.garbage.keep(keep + d.cfg.heap())
 	}
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
 		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete,

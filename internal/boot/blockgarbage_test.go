@@ -1,0 +1,53 @@
+package boot
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestGarbagePercent(t *testing.T) {
+	const mib = 1 << 20
+	for _, x := range []struct {
+		live, kept int64
+		goal       int64 // to which the heap grows before garbage is collected again
+	}{
+		{0, 0, 0},
+		{1 * mib, 0, 3*mib + mib/2}, // the least that Go collects is more
+		{5 * mib, 0, blockEasy},
+		{10 * mib, 0, 12 * mib},
+		{15 * mib, 0, 18 * mib},
+		{5 * mib, 48 * mib, 17*mib + mib/2}, // it does not keep yet what it may
+		{55 * mib, 48 * mib, 48*mib + blockEasy},
+		{60 * mib, 48 * mib, 62*mib + 4*mib/10},
+		{300 * mib, 300 * mib, 310 * mib},
+	} {
+		p := garbagePercent(x.live, x.kept)
+		if goal := x.live + x.live*int64(p)/100; goal > x.goal || goal < x.goal-x.live/100-1 {
+			t.Errorf("%d MiB in use, %d of it kept: %d %%, to %.1f MiB, want %.1f", x.live>>20, x.kept>>20, p, float64(goal)/mib, float64(x.goal)/mib)
+		}
+	}
+}
+
+// Each collection decides about the next one.
+func TestGarbageIsWatched(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	g := &garbage{}
+	g.keep(0)
+	g.watch()
+	for range 3 {
+		const other = 77
+		debug.SetGCPercent(other)
+		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+			runtime.GC()
+			if p := debug.SetGCPercent(other); p != other {
+				break
+			}
+			if time.Since(begin) > 10*time.Second {
+				t.Fatal("garbage was collected, and nothing was decided")
+			}
+		}
+	}
+}
