@@ -57,7 +57,7 @@ func (p *pieces) room(i int, readWaits bool) bool {
 	return true
 }
 
-// What the heap gives for more than 32 KiB is whole pages of 8 KiB, as of Go 1.25.
+// What the heap gives for more than 32 KiB is whole pages of 8 KiB, as of Go 1.26.
 const (
 	heapPage  = 8 << 10
 	heapLarge = 32 << 10
