@@ -42,7 +42,7 @@ bench-storm: build ## many nodes boot at once on slow links (root, an idle machi
 	@$(if $(FULL),build/bin/pando-lab storm --dir build/storm-desktop --recipe debian-desktop --until browser --memory 3072 $(STORM))
 
 .PHONY: bench-alone
-bench-alone: build ## one node boots alone: Pando, squashfs over NBD, a local disk, in turns (root, an idle machine); ALONE="..." for flags
+bench-alone: build ## one node boots alone: Pando, squashfs over NBD, NFS, a local disk, in turns (root, an idle machine); ALONE="..." for flags
 	@scripts/install-packages rivals
 	@build/bin/pando-lab alone $(ALONE)
 

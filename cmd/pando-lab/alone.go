@@ -26,21 +26,17 @@ type alone struct {
 
 // way is one way to boot. Its answer is the time from /init to the default target.
 type way struct {
-	name string
-	what string
-	boot func(*alone, context.Context, *material) (float64, error)
+	name, what string
+	boot       func(context.Context, *alone, *material) (float64, error)
 }
 
 // ways are those that can be measured. Others follow Pando's in each round.
 func ways() []way {
-	return []way{
-		{"pando", "Pando with a boot pack, from its own firmware boot", (*alone).bootPando},
-		{"nbd-squashfs", "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead",
-			func(a *alone, ctx context.Context, m *material) (float64, error) { return a.bootNBD(ctx, m, "128") }},
-		{"nbd-squashfs-1024", "the same with 1024 KiB read-ahead",
-			func(a *alone, ctx context.Context, m *material) (float64, error) { return a.bootNBD(ctx, m, "1024") }},
-		{"disk", "a local disk (virtio) with the same file system, no network", (*alone).bootDisk},
+	out := []way{{pandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
+	for _, r := range kernelRivals() {
+		out = append(out, way{r.name, r.what, r.boot})
 	}
+	return out
 }
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
@@ -107,7 +103,11 @@ func (a *alone) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(a.site.Close())) }()
-	m, err := a.material(ctx)
+	ready := a.imageMaterial // only Pando asks what a boot reads
+	if slices.Contains(a.ways, pandoWay) {
+		ready = a.material
+	}
+	m, err := ready(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *alone) rounds(ctx context.Context, m *material) error {
 			if !slices.Contains(a.ways, w.name) {
 				continue
 			}
-			seconds, err := w.boot(a, ctx, m)
+			seconds, err := w.boot(ctx, a, m)
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", w.name, round+1, err)
 			}

@@ -23,6 +23,10 @@ func TestAloneRatiosArePaired(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
+	without := (&aloneResult{Seconds: map[string][]float64{"nfs": {6}}}).table()
+	if !strings.Contains(without, "6.00              -  nfs-ganesha") {
+		t.Errorf("without Pando there is no ratio:\n%s", without)
+	}
 	if strings.Contains(table, "nbd-squashfs-1024") {
 		t.Errorf("a way that was not measured is in\n%s", table)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,13 +18,16 @@ import (
 //go:embed rivalinit.sh
 var rivalInit string
 
-// rivalModules are the modules that rivals need; those that a kernel has built in are left out.
-var rivalModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "nbd", "squashfs", "erofs", "overlay"}
+// rivalModules are the modules that rivals need; those that a kernel has built in are left out. NFS has many, which only its own machines load.
+var (
+	rivalModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "nbd", "squashfs", "erofs", "overlay"}
+	nfsModules   = []string{"nfsv4", "loop"}
+)
 
 // rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
 func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
 	base := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:"))
-	recipe := sha256.Sum256([]byte(rivalInit + rivalScript + strings.Join(rivalModules, " ")))
+	recipe := sha256.Sum256([]byte(rivalInit + rivalScript + strings.Join(slices.Concat(rivalModules, nfsModules), " ")))
 	kernel, initrd = base+".vmlinuz", fmt.Sprintf("%s.%x.initrd", base, recipe[:4])
 	err = once(kernel, func(tmp string) error {
 		b, err := m.store.Get(ctx, m.manifest.Kernel.Object)
@@ -42,20 +46,18 @@ func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err er
 	return kernel, initrd, once(initrd, func(tmp string) error {
 		dir := tmp + ".d"
 		defer os.RemoveAll(dir)
-		if err := os.MkdirAll(filepath.Join(dir, "modules"), 0o755); err != nil {
-			return err
-		}
-		return errors.Join(rivalModulesTo(ctx, raw, dir), rivalPrograms(ctx, dir), packRival(ctx, dir, tmp))
+		return errors.Join(rivalModulesTo(ctx, raw, filepath.Join(dir, "modules"), rivalModules), rivalModulesTo(ctx, raw, filepath.Join(dir, "nfs"), nfsModules),
+			rivalPrograms(ctx, dir), packRival(ctx, dir, tmp))
 	})
 }
 
 // rivalModulesTo copies the modules out of the image, unpacked, with numbers in the order in which they are loaded.
-func rivalModulesTo(ctx context.Context, raw, dir string) error {
-	tree := dir + ".image"
-	if err := os.MkdirAll(tree, 0o755); err != nil {
+func rivalModulesTo(ctx context.Context, raw, dir string, modules []string) error {
+	tree := raw + ".mount"
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(tree, 0o755)); err != nil {
 		return err
 	}
-	defer os.RemoveAll(tree)
+	defer os.Remove(tree)
 	const script = `set -eu
 		raw=$1 out=$2 tree=$3; shift 3
 		mount -t erofs -o loop,ro "$raw" "$tree"; trap 'umount "$tree"' EXIT
@@ -63,7 +65,7 @@ func rivalModulesTo(ctx context.Context, raw, dir string) error {
 		n=100
 		for m in "$@"; do modprobe -d "$tree/usr" -S "$kernel" --show-depends "$m"; done | sed -n 's/^insmod //p' | awk '!seen[$1]++ {print $1}' |
 		while read -r f; do n=$((n + 1)); case $f in *.xz) xz -dc "$f" >"$out/$n.ko" ;; *) cp "$f" "$out/$n.ko" ;; esac; done`
-	return command(ctx, "sh", append([]string{"-c", script, "sh", raw, filepath.Join(dir, "modules"), tree}, rivalModules...)...)
+	return command(ctx, "sh", append([]string{"-c", script, "sh", raw, dir, tree}, modules...)...)
 }
 
 // rivalPrograms copies busybox, and nbd-client with its libraries, and makes the host key that the image has none of: who boots it in another way
@@ -79,7 +81,7 @@ func rivalPrograms(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "init"), []byte(rivalInit), 0o755)
 }
 
-const rivalScript = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up new
+const rivalScript = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up new export
 		ssh-keygen -q -t ed25519 -N '' -f ssh_host_ed25519_key
 		cp /bin/busybox bin/; cp "$2" sbin/nbd-client; mknod dev/console c 5 1
 		ldd "$2" | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".$(dirname "$lib")"; cp -L "$lib" ".$lib"; done`

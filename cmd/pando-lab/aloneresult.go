@@ -85,8 +85,11 @@ func (r *aloneResult) table() string {
 		if len(s) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "%-18s %10.2f %10.2f %10.2f %14.3f  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s),
-			paired(r.Seconds["pando"], s), w.what)
+		ratio := "-"
+		if len(r.Seconds[pandoWay]) > 0 {
+			ratio = fmt.Sprintf("%.3f", paired(r.Seconds[pandoWay], s))
+		}
+		fmt.Fprintf(&b, "%-18s %10.2f %10.2f %10.2f %14s  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s), ratio, w.what)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
 	by := ""
@@ -115,10 +118,10 @@ func (r *aloneResult) targets() (out []target) {
 		by = ", emulated, by the wall's clock"
 	}
 	for _, x := range aloneTargets {
-		pairs := min(len(r.Seconds["pando"]), len(r.Seconds[x.way]))
+		pairs := min(len(r.Seconds[pandoWay]), len(r.Seconds[x.way]))
 		t := target{what: fmt.Sprintf("one machine alone on a fast link, from /init to booted, to %s%s (median of %d pairs)", x.what, by, pairs), limit: x.limit, ok: pairs > 0}
 		if t.ok {
-			t.got = paired(r.Seconds["pando"], r.Seconds[x.way])
+			t.got = paired(r.Seconds[pandoWay], r.Seconds[x.way])
 		}
 		out = append(out, t)
 	}

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -22,7 +19,7 @@ const aloneTimeout = 6 * time.Minute
 var aloneMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 4, 1}
 
 // bootPando boots by firmware; the node itself says how long it took since /init.
-func (a *alone) bootPando(ctx context.Context, _ *material) (seconds float64, err error) {
+func bootPando(ctx context.Context, a *alone, _ *material) (seconds float64, err error) {
 	before, err := a.lastBoot(ctx)
 	if err != nil {
 		return 0, err
@@ -63,68 +60,33 @@ func (a *alone) booted(ctx context.Context, before fleet.BootID) (float64, error
 	if err != nil {
 		return 0, err
 	}
+	e := bootedEvent(b)
+	if e.Offset > 0 && e.Bytes["pack"] == 0 && b.Bytes["pack"] == 0 {
+		return 0, errors.New("the boot had no boot pack")
+	}
+	return e.Offset.Seconds(), nil
+}
+
+// bootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has not come so far.
+func bootedEvent(b api.BootDetail) trace.Event {
 	for _, e := range b.Events {
-		switch {
-		case e.Stage != trace.Booted || e.Offset == 0:
-		case e.Bytes["pack"] == 0 && b.Bytes["pack"] == 0:
-			return 0, errors.New("the boot had no boot pack")
-		default:
-			return e.Offset.Seconds(), nil
+		if e.Stage == trace.Booted && e.Offset > 0 {
+			return e
 		}
 	}
-	return 0, nil
+	return trace.Event{}
 }
 
-// bootNBD boots a squashfs over the network's block device.
-func (a *alone) bootNBD(ctx context.Context, m *material, readAhead string) (float64, error) {
-	file, err := m.squashfs(ctx)
+// boot starts what serves the rival, and boots by its initramfs.
+func (r kernelRival) boot(ctx context.Context, a *alone, m *material) (seconds float64, err error) {
+	d, stop, err := r.start(ctx, &a.storm, m, a.kernelArgs())
 	if err != nil {
 		return 0, err
 	}
-	c := a.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", file)
-	address := net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort))
-	p, err := startProgram(ctx, c, filepath.Join(a.dir, "nbdkit.log"), func() bool {
-		conn, err := a.star.Server.Dial(ctx, "tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer p.stop()
-	return a.bootRival(ctx, m, "", "lab.root=nbd", "lab.server="+stormNet.Addr().String(), "lab.ahead="+readAhead)
-}
-
-// bootDisk boots the same file system from a disk.
-func (a *alone) bootDisk(ctx context.Context, m *material) (float64, error) {
-	file, err := m.rawFile(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return a.bootRival(ctx, m, file, "lab.root=disk")
-}
-
-// bootRival boots with the rivals' initramfs, which writes two times on the console.
-func (a *alone) bootRival(ctx context.Context, m *material, disk string, args ...string) (seconds float64, err error) {
-	kernel, initrd, err := m.rivalBoot(ctx)
-	if err != nil {
-		return 0, err
-	}
-	d := testkit.Direct{Kernel: kernel, Initrd: initrd, Disk: disk,
-		Args: slices.Concat(m.manifest.CommandLine, a.kernelArgs(), args)}
-	err = a.guest(ctx, d, func(ctx context.Context, g *testkit.Machine) error {
-		line, err := g.Console.Wait(ctx, "LAB booted [0-9.]+ [0-9.]+")
-		if err != nil {
-			return err
-		}
-		var from, to float64
-		if _, err := fmt.Sscanf(line[strings.Index(line, "LAB"):], "LAB booted %f %f", &from, &to); err != nil || to <= from {
-			return fmt.Errorf("the console says %q: %w", line, err)
-		}
-		seconds = to - from
-		return nil
+	defer stop()
+	err = a.guest(ctx, d, func(ctx context.Context, g *testkit.Machine) (err error) {
+		seconds, err = bootedRival(ctx, g)
+		return err
 	})
 	return seconds, err
 }

@@ -10,11 +10,8 @@ for m in /modules/*.ko; do $B insmod "$m"; done
 for word in $($B cat /proc/cmdline); do
 	case $word in lab.*) eval "lab_${word#lab.}" ;; esac
 done
-case $lab_root in
-disk)
-	$B mount -t erofs -o ro /dev/vda /low
-	;;
-nbd)
+
+network() {
 	$B ip link set lo up
 	$B ip link set eth0 up
 	until [ "$($B cat /sys/class/net/eth0/carrier)" = 1 ]; do $B sleep 0.01; done
@@ -25,11 +22,35 @@ exit 0
 LEASE
 	$B chmod 755 /run/lease
 	$B udhcpc -i eth0 -n -q -f -s /run/lease
+}
+
+# mount_nfs mounts what the server exports on a directory. Without mount.nfs the kernel is told the addresses of both.
+mount_nfs() {
+	network
+	for m in /nfs/*.ko; do $B insmod "$m"; done
+	own=$($B ip -4 -o addr show dev eth0 | $B sed 's/.* inet \([0-9.]*\).*/\1/')
+	$B mount -i -t nfs4 -o "$lab_mount,addr=$lab_server,clientaddr=$own" "$lab_server:/root" "$1"
+}
+
+case $lab_root in
+disk)
+	$B mount -t erofs -o ro /dev/vda /low
+	;;
+nbd)
+	network
 	/sbin/nbd-client "$lab_server" 10809 /dev/nbd0 -name '' -connections 2 -timeout 60
 	echo "$lab_ahead" >/sys/block/nbd0/queue/read_ahead_kb
 	$B mount -t squashfs -o ro /dev/nbd0 /low
 	;;
+nfs)
+	mount_nfs /low
+	;;
+nfs-squashfs)
+	mount_nfs /export
+	$B mount -t squashfs -o ro,loop /export/root.squashfs /low
+	;;
 esac
+echo "LAB root $($B grep ' /low ' /proc/mounts)" >/dev/console
 $B mount -t tmpfs -o mode=755,size=50% up /up
 $B mkdir /up/upper /up/work
 $B mount -t overlay -o lowerdir=/low,upperdir=/up/upper,workdir=/up/work overlay /new

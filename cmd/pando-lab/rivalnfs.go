@@ -21,9 +21,9 @@ const nfsPort = 2049
 const nfsClients = 4
 
 // ganeshaConfig exports a directory to all, as /root, by NFS 4 and nothing else. Reads are of up to 1 MiB unless a server
-// says otherwise, and this one does not.
+// says otherwise, and this one does not. Owners are numbers: the nodes of a boot know no names.
 const ganeshaConfig = `NFS_CORE_PARAM { NFS_Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; NFS_Port = %d; }
-NFSv4 { Graceless = true; RecoveryRoot = "%s"; }
+NFSv4 { Graceless = true; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
 LOG { Default_Log_Level = WARN; }
 EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /root; Access_Type = RO; Squash = No_root_squash; SecType = sys; Protocols = 4; Transports = TCP;
 	FSAL { Name = VFS; } }
@@ -31,7 +31,12 @@ EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /root; Access_Type = RO; Squash = 
 
 // serveNFS starts nfs-ganesha over the tree.
 func serveNFS(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	tree, err := m.tree(ctx)
+	return s.serveNFSOf(ctx, func() (string, error) { return m.tree(ctx) })
+}
+
+// serveNFSOf starts nfs-ganesha over a directory.
+func (s *storm) serveNFSOf(ctx context.Context, of func() (string, error)) (stop func(), err error) {
+	export, err := of()
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +45,7 @@ func serveNFS(ctx context.Context, s *storm, m *material) (stop func(), err erro
 		return nil, err
 	}
 	config := filepath.Join(dir, "ganesha.conf")
-	if err := os.WriteFile(config, fmt.Appendf(nil, ganeshaConfig, nfsPort, dir, tree), 0o644); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, ganeshaConfig, nfsPort, dir, export), 0o644); err != nil {
 		return nil, err
 	}
 	c := s.star.Server.Command(context.Background(), "ganesha.nfsd", "-F", "-f", config, "-L", filepath.Join(dir, "log"), "-p", filepath.Join(dir, "pid"))

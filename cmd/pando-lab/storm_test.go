@@ -408,33 +408,61 @@ func TestStormPage(t *testing.T) {
 	better := r.Runs[0]
 	better.System, better.Last = "nbd", 10
 	r.Runs = append(r.Runs, better)
-	if err := r.save(filepath.Join(dir, "storm.json")); err != nil {
+	one, desktop := filepath.Join(dir, "one", "storm.json"), filepath.Join(dir, "desktop", "storm.json")
+	alone, err := json.Marshal(aloneResult{Clock: byInstructions, Version: r.Version, Seconds: map[string][]float64{pandoWay: {5}, "nfs": {6}, "disk": {4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(file string, data []byte) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(filepath.Join(dir, "one", "alone.json"), alone)
+	put(filepath.Join(dir, "desktop", screenName), []byte("a picture"))
+	if err := r.save(one); err != nil {
 		t.Fatal(err)
 	}
 	r.Until = "browser"
-	if err := r.save(filepath.Join(dir, "desktop.json")); err != nil {
+	if err := r.save(desktop); err != nil {
 		t.Fatal(err)
 	}
-	from := filepath.Join(dir, "storm.json") + "," + filepath.Join(dir, "desktop.json")
-	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", filepath.Join(dir, "page.md"), "--from", from}, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.measure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "page.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00"} {
-		if !strings.Contains(string(b), want) {
+	from := one + "," + desktop
+	b := pageFrom(t, dir, from)
+	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00",
+		"(page/lab-browser-screen.png)", "with `disk` 4.00 s", "nfs                      6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client"} {
+		if !strings.Contains(b, want) {
 			t.Errorf("the page does not have %q:\n%s", want, b)
 		}
+	}
+	if strings.Contains(b, "(page/lab-screen.png)") || strings.Contains(b, "with `nfs`") {
+		t.Errorf("the page has a picture of no screen, or a rival that is slower is said to be better:\n%s", b)
+	}
+	raw := filepath.Join(dir, "page", rawDir)
+	if again := pageFrom(t, dir, filepath.Join(raw, "lab", "storm.json")+","+filepath.Join(raw, "lab-browser", "storm.json")); again != b {
+		t.Errorf("the page is another one from the raw data beside it:\n%s", again)
 	}
 	for _, name := range []string{"lab-time.svg", "lab-time.png", "lab-server.svg", "lab-server.png", "lab-browser-time.svg", "lab-browser-server.svg"} {
 		if st, err := os.Stat(filepath.Join(dir, "page", name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// pageFrom writes the page from results, and returns its text.
+func pageFrom(t *testing.T, dir, from string) string {
+	t.Helper()
+	file := filepath.Join(dir, "page.md")
+	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", file, "--from", from}, io.Discard, io.Discard)
+	if err == nil {
+		err = s.measure(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

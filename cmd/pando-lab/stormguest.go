@@ -26,14 +26,26 @@ const (
 
 // guestRun is some emulated machines that were switched on at once.
 type guestRun struct {
+	System     string    `json:"system"` // pandoWay, or a rival's name
 	Guests     int       `json:"guests"`
 	Rate       int64     `json:"rate"`           // of all links
 	Skew       float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
 	Began      time.Time `json:"began"`
 	Booted     []float64 `json:"booted"`      // seconds from power-on to the default target, quickest first
-	ServerSent int64     `json:"server_sent"` // with kernel and initramfs
+	SinceInit  []float64 `json:"since_init"`  // of that, from /init, by the machines' own clocks, quickest first
+	ServerSent int64     `json:"server_sent"` // all frames, with kernel and initramfs, which a rival's machines get from the emulator
+	RootSent   int64     `json:"root_sent"`   // bytes of the root, without headers
 	Load       load      `json:"load"`
 }
+
+// guest is one machine of a run, in seconds and bytes.
+type guest struct {
+	booted, sinceInit float64
+	received          int64 // from the server, of the root; 0: not known
+}
+
+// guestRivals are measured beside them: the drivers of the kernel that the lab's host does not have.
+var guestRivals = []string{"nbd-squashfs", "nfs"}
 
 // bootGuests boots whole machines on the links of the storm, and again on links without limit.
 func (s *storm) bootGuests(ctx context.Context, m *material) error {
@@ -41,13 +53,44 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 	if err != nil {
 		return err
 	}
+	if err := s.readyForGuests(ctx); err != nil {
+		return err
+	}
+	rate := s.rate
+	if rate == 0 {
+		rate = guestLink
+	}
+	for _, rate := range []testkit.Rate{rate, freeLink} {
+		for _, system := range s.guestSystems() {
+			r, err := s.bootGuestsAt(ctx, m, rate, system)
+			if err != nil {
+				return fmt.Errorf("%s, %d guests: %w", system, s.guests, err)
+			}
+			rep.Guests = append(rep.Guests, r)
+			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
+				return err
+			}
+			s.say("%s, %d guests, links of %s: booted after %.0f s, since /init %.0f s", system, r.Guests, rate, r.Booted, r.SinceInit)
+		}
+	}
+	s.say("\n%s\nRaw data: %s", aligned(append([]row{guestHeads}, rep.guestRows()...)), filepath.Join(s.dir, "storm.json"))
+	return nil
+}
+
+// guestSystems are what is measured. Only Pando has certificates and signatures that a wrong clock could trouble.
+func (s *storm) guestSystems() []string {
+	if s.skew != 0 {
+		return []string{pandoWay}
+	}
+	return append([]string{pandoWay}, guestRivals...)
+}
+
+// readyForGuests starts the server anew, with DHCP, and the guests' networks.
+func (s *storm) readyForGuests(ctx context.Context) error {
 	if err := s.site.Close(); err != nil {
 		return err
 	}
 	if err := s.serve(ctx, "own"); err != nil {
-		return err
-	}
-	if err := s.welcome(ctx, testkit.KernelArgs()); err != nil {
 		return err
 	}
 	for i := range s.guests {
@@ -55,75 +98,109 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 			return err
 		}
 	}
-	rate := s.rate
-	if rate == 0 {
-		rate = guestLink
-	}
-	for _, rate := range []testkit.Rate{rate, freeLink} {
-		r, err := s.bootGuestsAt(ctx, rate)
-		if err != nil {
-			return err
-		}
-		rep.Guests = append(rep.Guests, r)
-		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
-			return err
-		}
-		s.say("%d guests, links of %s: booted after %.0f s", r.Guests, rate, r.Booted)
-	}
-	s.say("\n%s\nRaw data: %s", aligned(append([]row{guestHeads}, rep.guestRows()...)), filepath.Join(s.dir, "storm.json"))
-	return nil
+	return s.welcome(ctx, testkit.KernelArgs())
 }
 
 func guestName(i int) string { return fmt.Sprintf("guest%d", i+1) }
 
-func (s *storm) bootGuestsAt(ctx context.Context, rate testkit.Rate) (r guestRun, err error) {
+func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i)} }
+
+func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate, system string) (r guestRun, err error) {
 	if err := s.star.Limit(rate, rate); err != nil {
 		return r, err
 	}
+	boot, stop, err := s.guestBootOf(ctx, m, system)
+	if err != nil {
+		return r, err
+	}
+	defer stop()
 	before, err := s.look()
 	if err != nil {
 		return r, err
 	}
-	r = guestRun{Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC(), Booted: make([]float64, s.guests)}
-	errs := make([]error, s.guests)
+	r = guestRun{System: system, Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
+	guests, errs := make([]guest, s.guests), make([]error, s.guests)
 	var all sync.WaitGroup
 	for i := range s.guests {
-		all.Go(func() { errs[i] = s.bootGuest(ctx, i, r.Began, &r.Booted[i]) })
+		all.Go(func() { errs[i] = s.bootGuest(ctx, i, r.Began, boot, &guests[i]) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return r, err
 	}
-	slices.Sort(r.Booted)
 	after, err := s.look()
 	r.ServerSent = after.sent - before.sent
 	r.Load = before.ticks.load(after.ticks, after.own-before.own)
+	r.add(guests)
 	return r, err
 }
 
+// add sums up what the machines have told. Of one that cannot tell, all that the server sent was its root.
+func (r *guestRun) add(guests []guest) {
+	for _, g := range guests {
+		r.Booted, r.SinceInit, r.RootSent = append(r.Booted, g.booted), append(r.SinceInit, g.sinceInit), r.RootSent+g.received
+	}
+	if r.RootSent == 0 {
+		r.RootSent = int64(float64(r.ServerSent) * eta)
+	}
+	slices.Sort(r.Booted)
+	slices.Sort(r.SinceInit)
+}
+
+// guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
+func (s *storm) guestBootOf(ctx context.Context, m *material, system string) (b guestBoot, stop func(), err error) {
+	for _, r := range kernelRivals() {
+		if r.name == system {
+			b.wait = func(ctx context.Context, _ string, m *testkit.Machine) (g guest, err error) {
+				g.sinceInit, err = bootedRival(ctx, m)
+				return g, err
+			}
+			b.direct, stop, err = r.start(ctx, s, m, testkit.KernelArgs())
+			return b, stop, err
+		}
+	}
+	return guestBoot{wait: s.pandoGuest}, func() {}, nil
+}
+
+// guestBoot is how a machine starts, and what waits until it is up.
+type guestBoot struct {
+	direct testkit.Direct
+	wait   func(ctx context.Context, name string, m *testkit.Machine) (guest, error)
+}
+
+// pandoGuest waits until the server says that the node is up.
+func (s *storm) pandoGuest(ctx context.Context, name string, _ *testkit.Machine) (g guest, err error) {
+	if _, err := s.site.WaitNode(ctx, name, up); err != nil {
+		return g, err
+	}
+	b, err := s.site.API.NodeBoot(ctx, name)
+	e := bootedEvent(b)
+	return guest{sinceInit: e.Offset.Seconds(), received: max(e.Bytes["server"], b.Bytes["server"])}, err
+}
+
 // bootGuest makes the node anew, so that no earlier boot is taken for this one, and cuts the power when it is up.
-func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, booted *float64) (err error) {
-	name, mac := guestName(i), fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i)}
+func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, boot guestBoot, g *guest) (err error) {
+	name := guestName(i)
 	if _, err := s.site.API.Node(ctx, name); err == nil {
 		if _, err := s.site.API.DeleteNodes(ctx, name, false); err != nil {
 			return err
 		}
 	}
-	if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}}); err != nil {
+	if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{guestMAC(i)}}); err != nil {
 		return err
 	}
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: mac, Net: s.star.Nodes[i], Memory: s.memory, Clock: skewOf(s.skew, i),
-		Dir: filepath.Join(s.dir, "guests")})
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: guestMAC(i), Net: s.star.Nodes[i], Memory: s.memory,
+		Clock: skewOf(s.skew, i), Dir: filepath.Join(s.dir, "guests"), Direct: boot.direct})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("not booted after %s", recordTimeout))
 	defer cancel()
-	if _, err := s.site.WaitNode(ctx, name, up); err != nil {
+	if *g, err = boot.wait(ctx, name, m); err != nil {
 		return fmt.Errorf("%w; the console ends with:\n%s", err, m.Console.Tail(12))
 	}
-	*booted = time.Since(began).Seconds()
+	g.booted = time.Since(began).Seconds()
 	return nil
 }
 
@@ -135,12 +212,37 @@ func skewOf(skew time.Duration, i int) time.Duration {
 	return skew
 }
 
-var guestHeads = row{"guests", "links", "clocks wrong by", "first booted", "last booted", "server sent, with K", "machine"}
+var guestHeads = row{"system", "guests", "links", "clocks wrong by", "last booted, since /init", "to Pando", "last booted, since power-on", "server sent, of the root", "in W", "with K", "machine"}
 
+// guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they did not load kernel and initramfs
+// over the link.
 func (r *report) guestRows() (out []row) {
 	for _, g := range r.Guests {
-		out = append(out, row{fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), fmt.Sprintf("%.0f s", g.Booted[0]),
-			fmt.Sprintf("%.0f s", g.Booted[len(g.Booted)-1]), fmt.Sprintf("%.1f MB", mega(g.ServerSent)), fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
+		power, k := "-", "-"
+		if g.System == pandoWay {
+			power, k = fmt.Sprintf("%.0f s", last(g.Booted)), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
+		}
+		out = append(out, row{g.System, fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), fmt.Sprintf("%.1f s", last(g.SinceInit)),
+			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.RootSent)), fmt.Sprintf("%.2f", float64(g.RootSent)/float64(r.BootSet)), k,
+			fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
 	}
 	return out
+}
+
+// besidePando is how long the last machine of a run took since /init, to Pando's on the same links, the latest such run before it; 0: there is none.
+func (r *report) besidePando(g guestRun) (ratio float64) {
+	for _, p := range r.Guests {
+		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && !p.Began.After(g.Began) {
+			ratio = last(g.SinceInit) / last(p.SinceInit)
+		}
+	}
+	return ratio
+}
+
+// last of sorted values; 0 of none.
+func last(sorted []float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)-1]
 }

@@ -44,6 +44,28 @@ type material struct {
 
 // material makes image, read traces and boot pack ready.
 func (s *storm) material(ctx context.Context) (*material, error) {
+	m, err := s.imageMaterial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	boots, err := s.recorded(ctx, m.version)
+	if err != nil {
+		return nil, err
+	}
+	m.boot = newScript(boots[0])
+	if err := m.packed(ctx, s.until, boots); err != nil {
+		return nil, err
+	}
+	if err := m.open(ctx); err != nil {
+		return nil, err
+	}
+	s.say("Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W", len(m.want), mega(m.read),
+		m.boot.length.Seconds(), len(boots), mega(m.bootSet))
+	return m, nil
+}
+
+// imageMaterial makes the image ready, which is all that a rival's machine boots from.
+func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 	m := &material{scratch: filepath.Join(s.dir, "rivals")}
 	var err error
 	if m.version, err = s.version(ctx); err != nil {
@@ -68,21 +90,8 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	}
 	k := kOf(m.manifest, string(m.version), agent)
 	m.k = &k
-	boots, err := s.recorded(ctx, m.version)
-	if err != nil {
-		return nil, err
-	}
-	m.boot = newScript(boots[0])
-	if err := m.packed(ctx, s.until, boots); err != nil {
-		return nil, err
-	}
-	if err := m.open(ctx); err != nil {
-		return nil, err
-	}
 	s.say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), mega(m.manifest.Root.Size))
 	s.say("K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s", mega(k.Every), mega(k.Known), k.NIC)
-	s.say("Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W", len(m.want), mega(m.read),
-		m.boot.length.Seconds(), len(boots), mega(m.bootSet))
 	return m, nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// losses are the figures in which a rival is better than all of Pando, at the same number of nodes.
-func (r *report) losses() string {
+// losses are the figures in which a rival is better than all of Pando, at the same number of nodes, or with one machine alone.
+func (r *report) losses(alone ...*aloneResult) string {
 	var out strings.Builder
 	best, compared := bestName(), false
 	for _, k := range r.kinds() {
@@ -24,6 +24,9 @@ func (r *report) losses() string {
 			}
 		}
 	}
+	for _, a := range alone {
+		out.WriteString(a.losses())
+	}
 	switch {
 	case !compared:
 		return "Nothing was compared: no run of `" + best + "` with as many nodes as one of a rival counts.\n"
@@ -32,6 +35,21 @@ func (r *report) losses() string {
 	}
 	return out.String()
 }
+
+// losses are the ways in which a machine by itself boots in less time.
+func (r *aloneResult) losses() string {
+	var out strings.Builder
+	ours := r.Seconds[pandoWay]
+	for _, w := range ways() {
+		if theirs := r.Seconds[w.name]; len(ours) > 0 && len(theirs) > 0 && paired(ours, theirs) > 1 {
+			fmt.Fprintf(&out, "- one machine alone, by the clock of %s: %.2f s, with `%s` %.2f s\n", clockNames[r.Clock], middle(ours), w.name, middle(theirs))
+		}
+	}
+	return out.String()
+}
+
+// clockNames are for people.
+var clockNames = map[string]string{byInstructions: "instructions", byWall: "the wall"}
 
 // figures are what is compared.
 var figures = []struct {

@@ -37,7 +37,11 @@ func (s *storm) writePage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.section(&out, filepath.Base(dir), alone)
+		screen, err := keepRaw(file, dir, r.called())
+		if err != nil {
+			return err
+		}
+		r.section(&out, filepath.Base(dir), screen, alone)
 	}
 	if err := otherSection(&out, s.from[0]); err != nil {
 		return err
@@ -47,8 +51,9 @@ func (s *storm) writePage(ctx context.Context) error {
 }
 
 // guestText goes before the table of guests.
-const guestText = "Whole machines, from power-on: firmware, kernel and initramfs by HTTP, and the root. They are emulated, and their processors are " +
-	"what most of the time goes to: a link without limit, for comparison, shows how much.\n\n"
+const guestText = "Whole machines, switched on at once. They are emulated, and their processors are what most of the time goes to: a link without limit, " +
+	"for comparison, shows how much. Of rivals it is the drivers of the kernel that are measured here, which the lab cannot use otherwise. Their machines get kernel and " +
+	"initramfs from the emulator; Pando's load them over the link before /init runs, which is in the time since power-on and in what was sent with K.\n\n"
 
 // readBeside reads what another measurement left beside the results; nil: nothing.
 func readBeside[T any](results, name string) (*T, error) {
@@ -129,7 +134,7 @@ func (r *report) called() string {
 }
 
 // section is one image's part of the page.
-func (r *report) section(out *strings.Builder, dir string, alone []*aloneResult) {
+func (r *report) section(out *strings.Builder, dir, screen string, alone []*aloneResult) {
 	fmt.Fprintf(out, "\n## The image %s\n\n", r.called())
 	until := ""
 	if r.Until != "" {
@@ -138,6 +143,9 @@ func (r *report) section(out *strings.Builder, dir string, alone []*aloneResult)
 	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
 		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
 	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown.\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.Command)
+	if screen != "" {
+		fmt.Fprintf(out, "![what a machine showed when a boot of it was recorded until there](%s/%s)\n\n", dir, screen)
+	}
 	for _, name := range slices.Sorted(maps.Keys(plots)) {
 		if svg := r.svg(plots[name], false); svg != "" {
 			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.called(), name)
@@ -155,7 +163,7 @@ func (r *report) section(out *strings.Builder, dir string, alone []*aloneResult)
 		}
 		fmt.Fprintf(out, "\n`%s`, %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), a.table())
 	}
-	out.WriteString("\n### Where Pando loses\n\n" + r.losses())
+	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
 	if rows := r.guestRows(); len(rows) > 0 {
 		out.WriteString("\n### Emulated machines\n\n" + guestText + markdown(append([]row{guestHeads}, rows...)))
 	}
@@ -239,6 +247,6 @@ On an idle machine, as root:
     make bench-update          # bytes of an update
     build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
 
-The raw data of each run and node is in storm.json. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
+The raw data of each run and node is in [benchmarks/raw](benchmarks/raw), a directory for each image, and the last command can be given those files as well. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
 programs are named with ` + "`--dnbd3-server` and `--dnbd3-client`" + `: Debian does not have them.
 `

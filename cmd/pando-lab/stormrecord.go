@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image/png"
 	"path/filepath"
 	"time"
 
@@ -134,8 +136,11 @@ func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err er
 	defer tick.Stop()
 	for {
 		boots, err := s.recordings(v)
-		if err != nil || len(boots) >= want {
+		if err != nil {
 			return err
+		}
+		if len(boots) >= want {
+			return s.keepScreen(ctx, m)
 		}
 		select {
 		case <-tick.C:
@@ -143,6 +148,25 @@ func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err er
 			return fmt.Errorf("%w; the machine's console ends with:\n%s", context.Cause(ctx), m.Console.Tail(12))
 		}
 	}
+}
+
+// screenName is what the screen showed when a boot had come to its mark, beside the results.
+const screenName = "screen.png"
+
+// keepScreen keeps what a machine shows, if it has a screen.
+func (s *storm) keepScreen(ctx context.Context, m *testkit.Machine) error {
+	if !m.Config.Screen {
+		return nil
+	}
+	shot, err := m.Screenshot(ctx)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, shot); err != nil {
+		return err
+	}
+	return store.WriteFile(filepath.Join(s.dir, screenName), out.Bytes(), 0o644)
 }
 
 // serve starts the server. Where no machine boots it needs no TFTP, and this machine no boot loaders.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A run of rivals is compared with Pando's on the same links, and what only Pando's machines load over them is not held against rivals.
+func TestGuestRows(t *testing.T) {
+	run := func(system string, rate int64, sinceInit float64) guestRun {
+		g := guestRun{System: system, Guests: 2, Rate: rate, ServerSent: 10e6}
+		received := int64(0)
+		if system == pandoWay {
+			received = 2e6
+		}
+		g.add([]guest{{booted: 50, sinceInit: sinceInit, received: received}, {booted: 40, sinceInit: sinceInit / 2, received: received}})
+		return g
+	}
+	r := &report{BootSet: 2e6, Guests: []guestRun{run(pandoWay, 20e6, 10), run("nfs", 20e6, 30), run(pandoWay, 10e9, 10), run("nfs", 10e9, 11), run("nfs", 5e6, 11)}}
+	for i, want := range []string{
+		"pando|2|20mbit|-|10.0 s|1.00|50 s|4.0 MB|2.00|10.0 MB|0 %",
+		"nfs|2|20mbit|-|30.0 s|3.00|-|9.4 MB|4.70|-|0 %",
+		"pando|2|10gbit|-|10.0 s|1.00|50 s|4.0 MB|2.00|10.0 MB|0 %",
+		"nfs|2|10gbit|-|11.0 s|1.10|-|9.4 MB|4.70|-|0 %",
+		"nfs|2|5mbit|-|11.0 s|-|-|9.4 MB|4.70|-|0 %",
+	} {
+		if got := strings.Join(r.guestRows()[i], "|"); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != pandoWay {
+		t.Errorf("clocks are right: %v", got)
+	}
+	if got := (&storm{skew: 1}).guestSystems(); len(got) != 1 {
+		t.Errorf("clocks are wrong: %v", got)
+	}
+}
+
+// What a rival's machine is told is what its initramfs knows, and every rival of the guests is one of those.
+func TestKernelRivals(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range kernelRivals() {
+		known[r.name] = true
+		if r.serve == nil && r.disk == nil {
+			t.Errorf("%s: nothing has its root", r.name)
+		}
+		for _, arg := range r.args {
+			name, value, _ := strings.Cut(strings.TrimPrefix(arg, "lab."), "=")
+			if !strings.Contains(rivalInit, "$lab_"+name) || name == "root" && !strings.Contains(rivalInit, "\n"+value+")\n") {
+				t.Errorf("%s: its initramfs does not know %s", r.name, arg)
+			}
+		}
+	}
+	for _, name := range guestRivals {
+		if !known[name] {
+			t.Errorf("%s: there is no such rival", name)
+		}
+	}
+	if !strings.Contains(rivalInit, "/export/"+squashName+" ") {
+		t.Errorf("its initramfs does not know the file %s", squashName)
+	}
+	if !strings.Contains(mountOptions, "vers=4.1") {
+		t.Errorf("NFS is mounted with %s", mountOptions)
+	}
+}
