@@ -24,9 +24,11 @@ LEASE
 	$B udhcpc -i eth0 -n -q -f -s /run/lease
 }
 
-# mount_nfs mounts what the server exports on a directory. Without mount.nfs the kernel is told the addresses of both.
+# mount_nfs mounts what the server exports on a directory. Without mount.nfs the kernel is told the addresses of both. A client is known to its server
+# by its name: of two that are called alike each takes the other one's session away, again and again.
 mount_nfs() {
 	network
+	$B hostname "lab-$($B tr -d : </sys/class/net/eth0/address)"
 	for m in /nfs/*.ko; do $B insmod "$m"; done
 	own=$($B ip -4 -o addr show dev eth0 | $B sed 's/.* inet \([0-9.]*\).*/\1/')
 	$B mount -i -t nfs4 -o "$lab_mount,addr=$lab_server,clientaddr=$own" "$lab_server:/root" "$1"
