@@ -53,7 +53,7 @@ func (s *storm) writePage(ctx context.Context) error {
 // guestText goes before the table of guests.
 const guestText = "Whole machines, switched on at once. They are emulated, and their processors are what most of the time goes to: a link without limit, " +
 	"for comparison, shows how much. Of rivals it is the drivers of the kernel that are measured here, which the lab cannot use otherwise. Their machines get kernel and " +
-	"initramfs from the emulator; Pando's load them over the link before /init runs, which is in the time since power-on and in what was sent with K.\n\n"
+	"initramfs from the emulator; Pando's load them over the link before /init runs, which is in the time since power-on and in what was sent with K. W is that of the boot pack they had, %.1f MB.\n\n"
 
 // readBeside reads what another measurement left beside the results; nil: nothing.
 func readBeside[T any](results, name string) (*T, error) {
@@ -165,7 +165,8 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
 	if rows := r.guestRows(); len(rows) > 0 {
-		out.WriteString("\n### Emulated machines\n\n" + guestText + markdown(append([]row{guestHeads}, rows...)))
+		fmt.Fprintf(out, "\n### Emulated machines\n\n"+guestText, mega(r.BootSet))
+		out.WriteString(markdown(append([]row{guestHeads}, rows...)))
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
 		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))
@@ -247,6 +248,6 @@ On an idle machine, as root:
     make bench-update          # bytes of an update
     build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
 
-The raw data of each run and node is in [benchmarks/raw](benchmarks/raw), a directory for each image, and the last command can be given those files as well. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
+The raw data of each run and node is in [benchmarks/raw](benchmarks/raw), of the images that have a directory there; the last command can be given those files as well. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
 programs are named with ` + "`--dnbd3-server` and `--dnbd3-client`" + `: Debian does not have them.
 `
