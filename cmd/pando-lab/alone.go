@@ -20,8 +20,9 @@ import (
 // Pando and with others, in turns, so that what else the machine does meets all of them.
 type alone struct {
 	storm
-	ways []string
-	wall bool // an emulated machine's clock is the wall's
+	ways   []string
+	wall   bool // an emulated machine's clock is the wall's
+	screen bool // it has a graphics card
 }
 
 // way is one way to boot. Its answer is the time from /init to the default target.
@@ -40,7 +41,7 @@ func ways() []way {
 }
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
-	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())}}
+	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own()), command: commandLine("alone", args)}}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
@@ -50,6 +51,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
 	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
 	f.BoolVar(&a.wall, "wall", false, "the clock of an emulated machine is the wall's, and does not count its instructions")
+	f.BoolVar(&a.screen, "screen", false, "the machine has a graphics card, as a desktop wants")
 	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func (a *alone) kernelArgs() []string {
 
 // rounds boots every way once in each round and keeps what was measured after each boot.
 func (a *alone) rounds(ctx context.Context, m *material) error {
-	res := newAloneResult(m, a.image, a.wall)
+	res := newAloneResult(m, a.image, a.command, a.wall)
 	file := filepath.Join(a.dir, res.file())
 	for round := range a.runs {
 		for _, w := range ways() {

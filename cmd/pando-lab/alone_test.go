@@ -61,8 +61,8 @@ func TestAloneFlags(t *testing.T) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
-	a, err := newAlone([]string{"--runs", "3", "--ways", "pando,disk"}, &out, &out)
-	if err != nil || a.runs != 3 || len(a.ways) != 2 {
+	a, err := newAlone([]string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
+	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen || a.command != "pando-lab alone --runs 3 --screen --ways pando,disk" {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

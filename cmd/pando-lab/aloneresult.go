@@ -15,8 +15,9 @@ type aloneResult struct {
 	Date    time.Time            `json:"date"`
 	Machine string               `json:"machine"`
 	KVM     bool                 `json:"kvm"`
-	Clock   string               `json:"clock"` // of an emulated machine
-	QEMU    string               `json:"qemu"`  // its release; "": not known
+	Clock   string               `json:"clock"`             // of an emulated machine
+	QEMU    string               `json:"qemu"`              // its release; "": not known
+	Command string               `json:"command,omitempty"` // as it was given; "": not known
 	Image   string               `json:"image"`
 	Version string               `json:"version"`
 	BootSet int64                `json:"boot_set"` // bytes
@@ -29,12 +30,12 @@ const (
 	byWall         = "wall"
 )
 
-func newAloneResult(m *material, image string, wall bool) *aloneResult {
+func newAloneResult(m *material, image, command string, wall bool) *aloneResult {
 	clock := byInstructions
 	if wall {
 		clock = byWall
 	}
-	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image,
+	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image, Command: command,
 		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}}
 }
 
@@ -59,6 +60,9 @@ func (r *aloneResult) file() string {
 
 // command is what measures it.
 func (r *aloneResult) command() string {
+	if r.Command != "" {
+		return r.Command
+	}
 	if r.Clock == byInstructions {
 		return "make bench-alone"
 	}

@@ -93,7 +93,7 @@ func (r kernelRival) boot(ctx context.Context, a *alone, m *material) (seconds f
 
 // guest runs a machine until wait returns, and turns it off.
 func (a *alone) guest(ctx context.Context, d testkit.Direct, wait func(context.Context, *testkit.Machine) error) error {
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: a.memory, Counted: !a.wall,
+	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: a.memory, Counted: !a.wall, Screen: a.screen,
 		Net: a.star.Server, Dir: filepath.Join(a.dir, "alone"), Direct: d})
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{lab: lab{out: stdout, err: stderr}, command: commandLine(args)}
+	s := &storm{lab: lab{out: stdout, err: stderr}, command: commandLine("storm", args)}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
@@ -110,8 +110,8 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 }
 
 // commandLine is the command without what says only where files are.
-func commandLine(args []string) string {
-	out := []string{"pando-lab storm"}
+func commandLine(name string, args []string) string {
+	out := []string{"pando-lab " + name}
 	for i := 0; i < len(args); i++ {
 		switch name, _, whole := strings.Cut(args[i], "="); strings.TrimLeft(name, "-") {
 		case "dir", "data", "reads", "tree":
