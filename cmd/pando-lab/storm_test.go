@@ -467,3 +467,14 @@ func pageFrom(t *testing.T, dir, from string) string {
 	}
 	return string(b)
 }
+
+// Where only one machine alone was compared, its losses stand all the same.
+func TestLossesAlone(t *testing.T) {
+	alone := &aloneResult{Clock: byInstructions, Seconds: map[string][]float64{pandoWay: {5}, "disk": {4}, "nfs": {6}}}
+	if got, want := (&report{}).losses(alone), "- one machine alone, by the clock of instructions: 5.00 s, with `disk` 4.00 s\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (&report{}).losses(); !strings.HasPrefix(got, "Nothing was compared") {
+		t.Errorf("of nothing: %q", got)
+	}
+}

@@ -28,7 +28,7 @@ func (r *report) losses(alone ...*aloneResult) string {
 		out.WriteString(a.losses())
 	}
 	switch {
-	case !compared:
+	case !compared && out.Len() == 0:
 		return "Nothing was compared: no run of `" + best + "` with as many nodes as one of a rival counts.\n"
 	case out.Len() == 0:
 		return "In no figure that was measured.\n"
