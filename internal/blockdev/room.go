@@ -3,7 +3,7 @@ package blockdev
 import "pando/internal/chunk"
 
 // next returns the first piece below upto that is to be streamed, and holds room for it. Without one it returns
-// -1, and a channel that is closed when there may be room, or nil when nothing is left to stream.
+// -1, and a channel that is closed when there may be room or time, or nil when nothing is left to stream.
 func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -14,7 +14,7 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 		if !p.wanting(i) {
 			continue
 		}
-		if !p.room(i, false) {
+		if i >= p.Map.Booted && p.held() || !p.room(i, false) {
 			return -1, p.moved
 		}
 		p.state[i].coming = true
@@ -82,7 +82,7 @@ func (p *pieces) reach() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left, upto := p.Keep, len(p.state)
-	if float64(p.front) < nearly*float64(p.Map.Booted) {
+	if later := p.Map.Booted < upto; later && (p.held() || float64(p.front) < nearly*float64(p.Map.Booted)) {
 		upto = p.Map.Booted
 	}
 	for i := range upto {

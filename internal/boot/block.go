@@ -26,7 +26,7 @@ const (
 	blockSocketFD  = 3 // its end of the kernel's NBD connection
 	blockLedgerFD  = 4
 	blockControlFD = 5 // its end of the control socket
-	blockDiskFD    = 6 // the cache's disk, if there is one
+	blockDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
 )
 
 // Bounds of the block daemon's memory, in bytes; see blockHeap too. The kernel has up to 128 requests in flight; they wait for

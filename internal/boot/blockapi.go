@@ -44,6 +44,8 @@ type BlockConfig struct {
 
 	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
 	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
+
+	Times *Times `json:"times,omitempty"` // what the processors do; nil: nobody says
 }
 
 // Validate returns an error that says which field cannot be used.

@@ -27,11 +27,14 @@ type CacheDisk struct {
 }
 
 // files are the descriptors that a daemon of this configuration gets beside its own.
-func (c BlockConfig) files() []*os.File {
-	if c.Disk == nil {
-		return nil
+func (c BlockConfig) files() (out []*os.File) {
+	if c.Disk != nil {
+		out = append(out, c.Disk.File)
 	}
-	return []*os.File{c.Disk.File}
+	if c.Times != nil {
+		out = append(out, c.Times.File)
+	}
+	return out
 }
 
 // takeFiles is the other end of files: they begin at descriptor fd.
@@ -39,6 +42,11 @@ func (c *BlockConfig) takeFiles(fd int) {
 	if c.Disk != nil {
 		unix.CloseOnExec(fd)
 		c.Disk.File = os.NewFile(uintptr(fd), c.Disk.Name)
+		fd++
+	}
+	if c.Times != nil {
+		unix.CloseOnExec(fd)
+		c.Times.File = os.NewFile(uintptr(fd), timesFile)
 	}
 }
 

@@ -65,7 +65,7 @@ func (d *blockDaemon) pack(retry *store.Retry, slow *store.Slow) *blockdev.Pack 
 		d.garbage.keep(keep + d.cfg.heap())
 	}
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete,
+		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete, Busy: newSpareTime(d.cfg.Times).none,
 		Patience: func() time.Duration { return pieceLate * slow.Least(0) }}
 }
 

@@ -34,7 +34,7 @@ type BlockStart struct {
 const (
 	superReadyFD   = 3 // it writes one line when the kernel has its device, or why it gave up
 	superTimeoutFD = 4 // /sys/block/nbdN/queue/io_timeout, open for writing
-	superDiskFD    = 5 // the cache's disk, if there is one
+	superDiskFD    = 5 // and on: the cache's disk, and what tells the processors' times, if there are
 )
 
 // rootDaemonEnv is the whole environment of both daemons. An empty TZ is UTC; without it Go would look for

@@ -73,7 +73,7 @@ const (
 	adoptControlFD = 3 // its end of the control socket
 	adoptLedgerFD  = 4
 	adoptPidFD     = 5 // pidfd of the daemon, which is not its child
-	adoptDiskFD    = 6 // the cache's disk, if there is one
+	adoptDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
 )
 
 // adopt takes over the daemon that started this supervisor.

@@ -221,7 +221,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 	}
 }
 
-// overdue adds the pieces that reads wait for to a question: those that were not to be fetched ahead, and those that peers have and
+// overdue adds the pieces that reads wait for to a question: those that are not among the next ones, and those that peers have and
 // are late with. A server that has room sends them, and one that has none says who else has them.
 func (s *Swarm) overdue(now time.Duration, a *Ask) {
 	for _, d := range s.demands {
@@ -231,7 +231,7 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 			late = now
 		}
 		switch {
-		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.flights > 0 || !s.idle.Has(d.piece)):
+		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.flights > 0 || slices.Contains(s.window, d.piece)):
 		case d.hedged:
 		case st.holders != 0 && now < late:
 			s.wake(late)

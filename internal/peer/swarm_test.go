@@ -103,6 +103,24 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	}
 }
 
+// A read that waits for a piece far ahead, or beyond what there is room for, is asked for at once: it is in nobody's window.
+func TestReadFarAheadIsAskedFor(t *testing.T) {
+	for _, reach := range []int{40, 4} {
+		s := newSwarm(40, 0)
+		s.Reach(reach)
+		s.Demand(0, 30)
+		s.Demand(0, 2)
+		step := s.Next(0)
+		if step.Ask == nil || step.Ask.Want[0] != 30 || !slices.Contains(step.Ask.Read, 30) || !slices.Contains(step.Ask.Read, 2) {
+			t.Fatalf("reach %d: %+v", reach, step.Ask)
+		}
+		want := slices.Sorted(slices.Values(step.Ask.Want))
+		if len(slices.Compact(want)) != len(step.Ask.Want) {
+			t.Errorf("reach %d: %v asks twice for a piece", reach, step.Ask.Want)
+		}
+	}
+}
+
 // A node whose only peer is slow has the server to compare it with.
 func TestOnlyPeerIsSlow(t *testing.T) {
 	s := newSwarm(40, 1)
