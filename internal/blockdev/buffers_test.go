@@ -10,12 +10,17 @@ import (
 	"pando/internal/chunk"
 )
 
-// Raw bytes are used again, and never while a read still takes from them: with room for two pieces, readers that each want others get what
-// they ask for.
+// Raw bytes are used again, and never while a read still takes from them: with room for two pieces, readers that each want others, now and then
+// what was read and let go of, get what they ask for.
 func TestBuffersAreUsedAgain(t *testing.T) {
+	t.Run("a piece is a segment", func(t *testing.T) { usedAgain(t, 8) })
+	t.Run("of three", func(t *testing.T) { usedAgain(t, 20) })
+}
+
+func usedAgain(t *testing.T, blocks int) {
 	img := newImage(t, 150, 40)
-	m := img.everyOther(t, 8)
-	d, err := Open(t.Context(), &source{img: img}, Options{Index: img.index, Cache: 2 * 8 * chunk.BlockSize, Pack: &Pack{Map: m, Source: &source{img: img}}})
+	m := img.everyOther(t, blocks)
+	d, err := Open(t.Context(), &source{img: img}, Options{Index: img.index, Cache: 2 * rawCost(blocks*chunk.BlockSize), Pack: &Pack{Map: m, Source: &source{img: img}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,30 +46,28 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if d.bufs.size > d.opts.Cache || d.raws.kept.cost > d.opts.Cache {
-		t.Errorf("%d bytes kept and %d free, the bound is %d", d.raws.kept.cost, d.bufs.size, d.opts.Cache)
+	if d.bufs.size() > d.opts.Cache || d.raws.kept.cost > d.opts.Cache {
+		t.Errorf("%d bytes kept and %d free, the bound is %d", d.raws.kept.cost, d.bufs.size(), d.opts.Cache)
 	}
 	kept := d.raws.kept.cost
 	d.raws.makeRoom(d.opts.Cache)
-	if kept == 0 || d.bufs.size < kept || d.raws.kept.cost != 0 {
-		t.Errorf("%d bytes were kept, and of those that are not kept any more %d are there to be used again", kept, d.bufs.size)
+	if kept == 0 || d.bufs.size() < kept || d.raws.kept.cost != 0 {
+		t.Errorf("%d bytes were kept, and of those that are not kept any more %d are there to be used again", kept, d.bufs.size())
 	}
 }
 
 func TestBuffers(t *testing.T) {
 	var b buffers
-	for _, n := range []int{100, 60, 300} {
-		b.put(make([]byte, n), 1000)
+	one, two := b.get(), b.get()
+	b.put(one[:5])
+	b.put(two)
+	if x := b.get(); len(x) != segment || unsafe.SliceData(x) != unsafe.SliceData(two) || b.size() != segment {
+		t.Errorf("%d bytes, and %d are free; want the segment that was put last", len(x), b.size())
 	}
-	if x := b.get(55); len(x) != 55 || cap(x) != 60 {
-		t.Errorf("%d of %d bytes, want 55 of the smallest that is long enough", len(x), cap(x))
-	}
-	if x := b.get(30); cap(x) != 30 {
-		t.Errorf("30 bytes are in %d", cap(x))
-	}
-	b.put(make([]byte, 700), 1000)
-	if len(b.free) != 2 || b.size != 1000 {
-		t.Errorf("%d free, of %d bytes; the one that was put first has to go", len(b.free), b.size)
+	b.put(two)
+	b.limit(2*segment - 1)
+	if x := b.get(); b.size() != 0 || len(x) != segment || unsafe.SliceData(x) != unsafe.SliceData(one) {
+		t.Errorf("%d bytes are free where there was room for one segment", b.size())
 	}
 }
 

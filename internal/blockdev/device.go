@@ -67,7 +67,7 @@ type Device struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	raws   group[rawKey, []byte]
+	raws   group[rawKey, *raw]
 	bufs   buffers // for raws
 	pages  group[int, *chunk.Page]
 	ahead  readAhead
@@ -88,7 +88,10 @@ func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.raws.kept.limit = o.Cache
 	d.pages.kept.limit = o.Pages
-	d.raws.freed = func(raw []byte) { d.bufs.put(raw, o.Cache-d.raws.kept.cost) }
+	d.raws.freed = func(r *raw) {
+		d.shed(r, func(int) bool { return false })
+		d.bufs.limit(o.Cache - d.raws.kept.cost)
+	}
 	early := o.Size > 0
 	if early {
 		d.begin(o.Size)

@@ -88,6 +88,15 @@ func (g *group[K, V]) forget(k K) {
 	g.drop(g.kept.drop(k))
 }
 
+// trim has a part let go of the value of k, if it is kept and nobody uses it. part returns what the rest of it costs.
+func (g *group[K, V]) trim(k K, part func(V) (cost int64)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c, ok := g.kept.peek(k); ok && c.users == 0 {
+		g.kept.recost(k, part(c.value))
+	}
+}
+
 // makeRoom lets go of what was not used for longest, until there is room for a value of that cost.
 func (g *group[K, V]) makeRoom(cost int64) {
 	g.mu.Lock()

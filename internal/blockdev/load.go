@@ -9,8 +9,8 @@ import (
 )
 
 // chunk returns a call for the raw bytes of e, of which the caller says leave, and whether they are kept.
-func (d *Device) chunk(e chunk.Entry) (c *call[[]byte], kept bool) {
-	return d.raw(rawKey{e.ID, false}, false, func() ([]byte, error) {
+func (d *Device) chunk(e chunk.Entry) (c *call[*raw], kept bool) {
+	return d.raw(rawKey{e.ID, false}, false, func() (*raw, error) {
 		v, err := get(d.ctx, d.src, e.ID, int64(e.StoredSize))
 		if err != nil {
 			return nil, err
@@ -21,7 +21,7 @@ func (d *Device) chunk(e chunk.Entry) (c *call[[]byte], kept bool) {
 
 // raw returns a call for raw bytes, joining one that runs and starting one if there is none. What is here already, and only has to be unpacked,
 // is loaded by the read itself: it has nothing else to do.
-func (d *Device) raw(k rawKey, here bool, load func() ([]byte, error)) (c *call[[]byte], kept bool) {
+func (d *Device) raw(k rawKey, here bool, load func() (*raw, error)) (c *call[*raw], kept bool) {
 	c, was := d.raws.join(k)
 	if was != nothing {
 		return c, was == there
@@ -29,8 +29,12 @@ func (d *Device) raw(k rawKey, here bool, load func() ([]byte, error)) (c *call[
 	d.demand.begin()
 	run := func() {
 		defer d.demand.end()
-		raw, err := load()
-		d.raws.finish(k, c, raw, int64(cap(raw)), err)
+		r, err := load()
+		if err != nil {
+			d.raws.finish(k, c, nil, 0, err)
+			return
+		}
+		d.raws.finish(k, c, r, r.cost(), nil)
 	}
 	if here {
 		run()
@@ -41,13 +45,13 @@ func (d *Device) raw(k rawKey, here bool, load func() ([]byte, error)) (c *call[
 }
 
 // unpack returns raw bytes of their own, which are used again once they are not kept.
-func (d *Device) unpack(e chunk.Entry, v chunk.Verified) ([]byte, error) {
-	d.raws.makeRoom(int64(e.RawSize))
-	raw := d.bufs.get(e.RawSize)
-	if err := chunk.Decode(raw, v.Stored(), e.Codec); err != nil {
+func (d *Device) unpack(e chunk.Entry, v chunk.Verified) (*raw, error) {
+	d.raws.makeRoom(rawCost(e.RawSize))
+	r := d.newRaw(e.RawSize)
+	if err := chunk.DecodeParts(r.segments, v.Stored(), e.Codec); err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrBroken, e.ID, err)
 	}
-	return raw, nil
+	return r, nil
 }
 
 // get fetches an object and sees that it is the one that was asked for.

@@ -24,6 +24,22 @@ func (l *lru[K, V]) get(k K) (v V, ok bool) {
 	return e.Value.(*item[K, V]).value, true
 }
 
+// peek is get that is not counted as a use.
+func (l *lru[K, V]) peek(k K) (v V, ok bool) {
+	e, ok := l.items[k]
+	if !ok {
+		return v, false
+	}
+	return e.Value.(*item[K, V]).value, true
+}
+
+// recost says what k costs by now.
+func (l *lru[K, V]) recost(k K, cost int64) {
+	x := l.items[k].Value.(*item[K, V])
+	l.cost += cost - x.cost
+	x.cost = cost
+}
+
 func (l *lru[K, V]) has(k K) bool {
 	_, ok := l.items[k]
 	return ok

@@ -7,30 +7,41 @@ func (d *Device) ReadNow(p []byte, off int64) bool {
 		return false // ReadAt says what is wrong
 	}
 	spans := d.layout().split(off, int64(len(p)))
-	raws := make([]*call[[]byte], len(spans))
-	defer d.leaveAll(raws)
-	for i, s := range spans {
-		if s.piece < 0 {
-			return false
-		}
-		raw, ok := d.raws.peek(rawKey{d.pack.pieces[s.piece].ID, true})
-		if !ok {
-			return false
-		}
-		raws[i] = raw
+	if !d.readNow(p, off, spans) {
+		return false
 	}
-	for i, s := range spans {
-		dst := p[s.off-off:][:s.n]
-		copy(dst, raws[i].value[s.at:])
+	for _, s := range spans {
 		d.noteRead(s.piece, s.at, s.n)
-		d.opts.Served("pack", len(dst))
+		d.opts.Served("pack", int(s.n))
 	}
 	d.readAhead(off, int64(len(p)))
 	return true
 }
 
+// readNow copies the spans of p, which begins at off, if all of them are there.
+func (d *Device) readNow(p []byte, off int64, spans []span) bool {
+	raws := make([]*call[*raw], len(spans))
+	defer d.leaveAll(raws)
+	for i, s := range spans {
+		if s.piece < 0 {
+			return false
+		}
+		c, ok := d.raws.peek(rawKey{d.pack.pieces[s.piece].ID, true})
+		if !ok {
+			return false
+		}
+		if raws[i] = c; !c.value.has(s.at, s.n) {
+			return false
+		}
+	}
+	for i, s := range spans {
+		raws[i].value.read(p[s.off-off:][:s.n], s.at)
+	}
+	return true
+}
+
 // leaveAll leaves the calls that are there.
-func (d *Device) leaveAll(calls []*call[[]byte]) {
+func (d *Device) leaveAll(calls []*call[*raw]) {
 	for _, c := range calls {
 		if c != nil {
 			d.raws.leave(c)

@@ -200,8 +200,8 @@ func (p *pieces) lose(i int, err error) {
 	}
 }
 
-// note marks n bytes at offset at of piece i as read, and tells whether that were the last ones of it that nobody had read.
-func (p *pieces) note(i int, at, n int64) (last bool) {
+// note marks n bytes at offset at of piece i as read. fresh: nobody had read some of them; last: nothing is left of it that nobody read.
+func (p *pieces) note(i int, at, n int64) (fresh, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state[i]
@@ -211,18 +211,31 @@ func (p *pieces) note(i int, at, n int64) (last bool) {
 		p.stir()
 	}
 	s.place = p.front
-	fresh := int64(0)
+	count := int64(0)
 	for b := (p.begin(i) + at) / chunk.BlockSize; b*chunk.BlockSize < p.begin(i)+at+n; b++ {
 		if bit := uint64(1) << (b % 64); p.read[b/64]&bit == 0 {
 			p.read[b/64] |= bit
-			fresh++
+			count++
 		}
 	}
-	s.left -= int(fresh)
-	if fresh > 0 {
-		p.Unread(-fresh*chunk.BlockSize, i >= p.Map.Booted)
+	s.left -= int(count)
+	if count > 0 {
+		p.Unread(-count*chunk.BlockSize, i >= p.Map.Booted)
 	}
-	return fresh > 0 && s.left == 0
+	return count > 0, count > 0 && s.left == 0
+}
+
+// unread tells whether there is anything in a segment of piece i that nobody read.
+func (p *pieces) unread(i, of int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := (p.begin(i) + int64(of)*segment) / chunk.BlockSize
+	for b := first; b < min(first+segment/chunk.BlockSize, p.ends[i]/chunk.BlockSize); b++ {
+		if p.read[b/64]&(1<<(b%64)) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // stir wakes the streams that wait for room. Callers hold mu.

@@ -25,18 +25,18 @@ func (d *Device) ReadAt(ctx context.Context, p []byte, off int64) error {
 // part is a part of what a read wants.
 type part struct {
 	dst   []byte
-	off   int64         // of dst, in the root
-	call  *call[[]byte] // nil: zeros
-	at    int64         // where dst starts in what call gives
-	kept  bool          // what it gives was there
-	piece int           // of the boot pack, -1 for a chunk
+	off   int64       // of dst, in the root
+	call  *call[*raw] // nil: zeros
+	at    int64       // where dst starts in what call gives
+	kept  bool        // what it gives was there
+	piece int         // of the boot pack, -1 for a chunk
 }
 
 // read fills p from the boot pack where that has the blocks, and from chunks elsewhere. It starts what is missing
 // before it waits for any of it: a request of 128 KiB spans two or three chunks.
 func (d *Device) read(ctx context.Context, p []byte, off int64) error {
 	spans := d.layout().split(off, int64(len(p)))
-	calls := make([]*call[[]byte], len(spans))
+	calls := make([]*call[*raw], len(spans))
 	for i, s := range spans {
 		if s.piece >= 0 {
 			calls[i] = d.piece(s.piece)
@@ -86,6 +86,13 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 			continue
 		}
 		err := d.copy(ctx, x)
+		for errors.Is(err, errShed) { // the kernel did not keep it
+			d.raws.forget(rawKey{d.pack.pieces[x.piece].ID, true})
+			if x.call = d.piece(x.piece); x.call == nil {
+				break
+			}
+			err = d.copy(ctx, x)
+		}
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
@@ -110,10 +117,15 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// noteRead notes what was read of a piece. The kernel keeps what it has read: raw bytes that were all read make room for others.
+// noteRead notes what was read of a piece, and is not used any more. The kernel keeps what it has read: raw bytes that were all read make room for
+// others. Where it reads again it did not keep it, and may read the rest again too.
 func (d *Device) noteRead(piece int, at, n int64) {
-	if d.pack.note(piece, at, n) {
-		d.raws.forget(rawKey{d.pack.pieces[piece].ID, true})
+	fresh, last := d.pack.note(piece, at, n)
+	switch k := (rawKey{d.pack.pieces[piece].ID, true}); {
+	case last:
+		d.raws.forget(k)
+	case fresh:
+		d.raws.trim(k, func(r *raw) int64 { return d.shed(r, func(i int) bool { return d.pack.unread(piece, i) }) })
 	}
 }
 
@@ -133,11 +145,15 @@ func (d *Device) copy(ctx context.Context, x part) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, max(pieceMost, d.pack.Patience()), errSlow)
 		defer cancel()
 	}
-	raw, err := x.call.wait(ctx)
-	if err == nil {
-		copy(x.dst, raw[x.at:])
+	r, err := x.call.wait(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	if !r.has(x.at, int64(len(x.dst))) {
+		return errShed
+	}
+	r.read(x.dst, x.at)
+	return nil
 }
 
 // readChunks fills p without the boot pack.

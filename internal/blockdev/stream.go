@@ -85,13 +85,13 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 }
 
 // piece returns a call for the raw bytes of piece i, of which the caller says leave; nil when its blocks have to come from chunks.
-func (d *Device) piece(i int) *call[[]byte] {
+func (d *Device) piece(i int) *call[*raw] {
 	if !d.pack.usable(i) {
 		return nil
 	}
 	e := d.pack.pieces[i]
 	held, here := d.pack.get(i)
-	c, _ := d.raw(rawKey{e.ID, true}, here, func() ([]byte, error) {
+	c, _ := d.raw(rawKey{e.ID, true}, here, func() (*raw, error) {
 		v := held
 		if !here {
 			var err error
@@ -99,12 +99,12 @@ func (d *Device) piece(i int) *call[[]byte] {
 				return nil, err
 			}
 		}
-		raw, err := d.unpack(e, v)
+		r, err := d.unpack(e, v)
 		if err != nil {
 			d.pack.lose(i, err)
 			return nil, fmt.Errorf("piece %d: %w", i, err)
 		}
-		return raw, nil
+		return r, nil
 	})
 	return c
 }

@@ -102,15 +102,22 @@ var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 // Decode unpacks stored into dst, whose length is the raw size that the index states; any other outcome is
 // an error. It is called after ID.Verify, never before, and it may be called by several goroutines at once.
 func Decode(dst, stored []byte, codec Codec) error {
+	return DecodeParts([][]byte{dst}, stored, codec)
+}
+
+// DecodeParts is Decode into several parts, one after the other.
+func DecodeParts(dst [][]byte, stored []byte, codec Codec) error {
 	switch codec {
 	case Zero:
-		clear(dst)
+		for _, part := range dst {
+			clear(part)
+		}
 		return nil
 	case Stored:
-		if len(stored) != len(dst) {
-			return fmt.Errorf("unpack object: %d stored bytes, the index says %d", len(stored), len(dst))
+		if n := total(dst); len(stored) != n {
+			return fmt.Errorf("unpack object: %d stored bytes, the index says %d", len(stored), n)
 		}
-		copy(dst, stored)
+		spread(dst, stored)
 		return nil
 	case Zstd:
 		return unpackZstd(dst, stored)
@@ -118,24 +125,39 @@ func Decode(dst, stored []byte, codec Codec) error {
 	return fmt.Errorf("unpack object: unknown %s", codec)
 }
 
-func unpackZstd(dst, stored []byte) error {
-	if len(dst) > MaxRaw {
-		return fmt.Errorf("unpack object: %d raw bytes, more than %d", len(dst), MaxRaw)
+func total(parts [][]byte) (n int) {
+	for _, part := range parts {
+		n += len(part)
+	}
+	return n
+}
+
+// spread copies as many bytes as the parts have to them.
+func spread(dst [][]byte, raw []byte) {
+	for _, part := range dst {
+		raw = raw[copy(part, raw):]
+	}
+}
+
+func unpackZstd(dst [][]byte, stored []byte) error {
+	size := total(dst)
+	if size > MaxRaw {
+		return fmt.Errorf("unpack object: %d raw bytes, more than %d", size, MaxRaw)
 	}
 	d, err := decoder()
 	if err != nil {
 		return fmt.Errorf("unpack object: %w", err)
 	}
-	room := rooms.take(len(dst) + spare)
+	room := rooms.take(size + spare)
 	defer rooms.give(room)
-	out, err := d.DecodeAll(stored, room[:0:len(dst)+spare])
+	out, err := d.DecodeAll(stored, room[:0:size+spare])
 	switch {
 	case err != nil && !errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return fmt.Errorf("unpack object: %w", err)
-	case err != nil || len(out) != len(dst):
-		return fmt.Errorf("unpack object: it holds %d raw bytes, the index says %d", len(out), len(dst))
+	case err != nil || len(out) != size:
+		return fmt.Errorf("unpack object: it holds %d raw bytes, the index says %d", len(out), size)
 	}
-	copy(dst, out)
+	spread(dst, out)
 	return nil
 }
 

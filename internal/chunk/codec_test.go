@@ -62,6 +62,11 @@ func TestEncoderOutputIsPinned(t *testing.T) {
 		if err := Decode(raw, stored, codec); err != nil || !bytes.Equal(raw, all[name]) {
 			t.Errorf("%s does not come back: %v", name, err)
 		}
+		clear(raw)
+		cut := len(raw) / 3
+		if err := DecodeParts([][]byte{raw[:cut], nil, raw[cut:]}, stored, codec); err != nil || !bytes.Equal(raw, all[name]) {
+			t.Errorf("%s does not come back in parts: %v", name, err)
+		}
 	}
 	const golden = "testdata/codec.golden"
 	if *update {

@@ -1,0 +1,64 @@
+package blockdev
+
+import (
+	"bytes"
+	"testing"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// Of a piece of four segments and a half, the segments that were read make room while the rest stays. What is read again is unpacked again, and then
+// kept: who reads again has no memory to keep it.
+func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
+	img := randomImage(t, 80)
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 72}}, 36))
+	o.Pack.Idle = true
+	d := open(t, src, o)
+	defer d.Close()
+	read := func(block, blocks int64) {
+		t.Helper()
+		p := make([]byte, blocks*chunk.BlockSize)
+		if err := d.ReadAt(t.Context(), p, block*chunk.BlockSize); err != nil || !bytes.Equal(p, img.raw[block*chunk.BlockSize:][:len(p)]) {
+			t.Errorf("blocks %d to %d: other bytes, or %v", block, block+blocks-1, err)
+		}
+	}
+	kept := func(want int64) {
+		t.Helper()
+		if got := d.raws.kept.cost; got != want*segment {
+			t.Errorf("%d segments are kept, want %d", got/segment, want)
+		}
+	}
+	read(0, 1)
+	kept(5)
+	read(1, 6)
+	kept(5)
+	read(7, 1)
+	kept(4)
+	read(10, 13)
+	kept(4)
+	read(8, 2)
+	kept(3)
+	read(23, 1)
+	kept(2)
+	for range 3 {
+		read(4, 2) // nobody has it any more
+		kept(5)
+	}
+	read(30, 1) // a fresh one: the boot goes on
+	kept(2)
+	read(20, 5) // some of it was read, and some was not
+	kept(2)
+	read(25, 5)
+	read(31, 1)
+	kept(1)
+	read(32, 4)
+	kept(0)
+	if n := src.total() - 1; n != 1 {
+		t.Errorf("%d pieces fetched", n)
+	}
+	if d.bufs.size() > d.opts.Cache {
+		t.Errorf("%d bytes are free", d.bufs.size())
+	}
+}
