@@ -10,11 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The tracker's port, and that of all clients.
@@ -53,6 +53,14 @@ func newTorrent(name string, size int64, content io.Reader, announce string) (to
 	return torrent{fmt.Appendf(nil, "d8:announce%d:%s4:info%se", len(announce), announce, info), sha1.Sum([]byte(info))}, nil
 }
 
+// escaped is the hash in a tracker's URL: a tracker takes no + for a space, as others do.
+func (t torrent) escaped() string {
+	return strings.ReplaceAll(fmt.Sprintf(" % x", t.hash[:]), " ", "%")
+}
+
+// seedPatience is how long a tracker may take to hear of the first seeder.
+const seedPatience = time.Minute
+
 // aria2 are the options of all its runs: nothing but what the tracker says and the nodes tell each other, no pause between
 // announcements longer than the tracker's, and no end of giving.
 func aria2(dir string, more ...string) []string {
@@ -86,8 +94,10 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 		return nil, err
 	}
 	argv := aria2(m.scratch, "--bt-seed-unverified=true", m.torrentFile)
-	seeder, err := startProgram(ctx, s.star.Server.Command(context.Background(), argv[0], argv[1:]...), filepath.Join(s.dir, "seeder.log"),
-		func() bool { return seeded(ctx, s, announce, t) })
+	soon, cancel := context.WithTimeoutCause(ctx, seedPatience, fmt.Errorf("the tracker does not know of the seeder after %s", seedPatience))
+	defer cancel()
+	seeder, err := startProgram(soon, s.star.Server.Command(context.Background(), argv[0], argv[1:]...), filepath.Join(s.dir, "seeder.log"),
+		func() bool { return seeded(soon, s, announce, t) })
 	if err != nil {
 		stopTracker()
 		return nil, err
@@ -99,7 +109,7 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 // seeded tells whether the tracker knows of somebody who has all.
 func seeded(ctx context.Context, s *storm, tracker string, t torrent) bool {
 	client := &http.Client{Transport: &http.Transport{DialContext: s.star.Server.Dial, DisableKeepAlives: true}}
-	b, err := get(ctx, client, tracker+"/scrape?info_hash="+url.QueryEscape(string(t.hash[:])), mostSmall)
+	b, err := get(ctx, client, tracker+"/scrape?info_hash="+t.escaped(), mostSmall)
 	return err == nil && strings.Contains(string(b), "8:completei1e")
 }
 

@@ -53,7 +53,8 @@ type storm struct {
 
 	star    *testkit.Star
 	site    *testkit.Site
-	job     job      // that runs
+	job     job // that runs
+	disks   *cacheDisks
 	rival   *program // what serves a rival's nodes, while it runs
 	account *account
 	ready   func()                          // is called before a run, when all is ready; nil: nothing is to do

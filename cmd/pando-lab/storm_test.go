@@ -378,6 +378,9 @@ func TestTorrent(t *testing.T) {
 	if want := "d8:announce17:http://t/announce4:info" + info + "e"; string(got.file) != want || got.hash != sha1.Sum([]byte(info)) {
 		t.Errorf("got %q", got.file)
 	}
+	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).escaped(); got != "%51%20%2b%26%ff"+strings.Repeat("%00", 15) {
+		t.Errorf("a hash in a URL: got %s", got)
+	}
 }
 
 func TestSessionOf(t *testing.T) {

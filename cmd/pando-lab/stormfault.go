@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/boot"
 )
 
 // fault is something that goes wrong in mid-storm.
@@ -20,6 +22,9 @@ type fault struct {
 	what   string
 	bad    string                                                   // what some more peers do with what they send; "": there are none
 	strike func(ctx context.Context, s *storm, nodes []*node) error // nil: nothing happens at a certain time
+	early  bool                                                     // it happens after a tenth of W/(eta B), and not after half of it
+	cache  cacheState                                               // of the nodes' disks
+	tells  []boot.IncidentKind                                      // one of them is on a timeline
 }
 
 // noFault is the storm that others are compared with.
@@ -34,15 +39,25 @@ const faultShare = 0.2
 func faults() []fault {
 	return []fault{
 		{name: noFault, what: "nothing goes wrong"},
-		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers},
+		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}},
 		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
-			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) }},
+			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) },
+			tells:  []boot.IncidentKind{boot.ServerDown}},
 		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
-			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) }},
-		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt"},
-		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short"},
-		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless"},
-		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow"},
+			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) },
+			tells:  []boot.IncidentKind{boot.TrackerLost}},
+		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt", tells: []boot.IncidentKind{boot.PeerBanned}},
+		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: []boot.IncidentKind{boot.PeerLeft}},
+		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless", tells: []boot.IncidentKind{boot.PeerBanned}},
+		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow", tells: []boot.IncidentKind{boot.PeerLeft}},
+		{name: "cache-empty", what: "each node has a cache disk, an empty one", cache: cacheEmpty},
+		{name: "cache-warm", what: "each node's cache disk has what it booted before", cache: cacheWarm},
+		{name: "cache-read-only", what: "cache disks, empty, to which no write succeeds", cache: cacheReadOnly, tells: []boot.IncidentKind{boot.CacheFailed}},
+		{name: "cache-full", what: "cache disks, empty, with room for half of W", cache: cacheFull, tells: []boot.IncidentKind{boot.CacheFailed}},
+		{name: "cache-corrupt", what: "warm cache disks with wrong bytes at random places, one in 32 KiB", cache: cacheCorrupt,
+			tells: []boot.IncidentKind{boot.CacheDamaged, boot.CacheFailed}},
+		{name: "cache-removed", what: "warm cache disks are taken away while the nodes read them", cache: cacheLoop, early: true,
+			strike: func(_ context.Context, s *storm, _ []*node) error { return s.disks.remove() }, tells: []boot.IncidentKind{boot.CacheFailed, boot.CacheDamaged}},
 	}
 }
 
@@ -86,15 +101,19 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 	return s.site.Start(ctx)
 }
 
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old. The answer waits until it did.
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or a tenth of it. The answer waits until it did.
 func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
 		return func() error { return nil }
 	}
+	age := r.Unit / 2
+	if f.early {
+		age = r.Unit / 10
+	}
 	done := make(chan error, 1)
 	go func() {
-		err := pause(ctx, time.Duration(r.Unit/2*float64(time.Second)))
+		err := pause(ctx, time.Duration(age*float64(time.Second)))
 		if err == nil {
 			err = f.strike(ctx, s, nodes)
 		}
@@ -169,37 +188,58 @@ func (r stormRun) booted() (booted, killed int) {
 
 var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told"}
 
-// faultRows is a line for each fault.
+// faultRows is a line for the newest run of each fault.
 func (r *report) faultRows() (out []row) {
-	for _, x := range r.Faults {
+	newest := map[string]int{}
+	for i, x := range r.Faults {
+		newest[x.Fault] = i
+	}
+	for i, x := range r.Faults {
+		if newest[x.Fault] != i {
+			continue
+		}
 		booted, killed := x.booted()
 		nodes := fmt.Sprint(len(x.Each))
 		if killed > 0 {
 			nodes += fmt.Sprintf(", %d of them killed", killed)
 		}
-		rejected, told := int64(0), map[string]int{}
+		rejected := int64(0)
 		for _, n := range x.Each {
 			rejected += n.Taken.Rejected
-			for kind, count := range n.Taken.Incidents {
-				told[kind] += count
-			}
 		}
 		ratio := "-"
-		if none, ok := r.faultless(x.Nodes); ok {
+		if none, ok := r.faultless(x); ok {
 			ratio = fmt.Sprintf("%.2f", x.units()/none.units())
 		}
 		if x.Discarded {
 			ratio = "discarded: " + x.Load.tooBusy()
 		}
-		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, tellAll(told)})
+		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, tellAll(x.told())})
 	}
 	return out
 }
 
-// faultless is the run that others are compared with, the newest.
-func (r *report) faultless(nodes int) (out stormRun, ok bool) {
+// told is what the nodes put on their timelines, by kind.
+func (r stormRun) told() map[string]int {
+	told := map[string]int{}
+	for _, n := range r.Each {
+		for kind, count := range n.Taken.Incidents {
+			told[kind] += count
+		}
+	}
+	return told
+}
+
+// seen tells whether the fault of a run is on a timeline, if it has to be.
+func (r stormRun) seen() bool {
+	f, told := findFault(r.Fault), r.told()
+	return len(f.tells) == 0 || slices.ContainsFunc(f.tells, func(k boot.IncidentKind) bool { return told[string(k)] > 0 })
+}
+
+// faultless is what a run is compared with: the last one without a fault that began before it, or with it.
+func (r *report) faultless(of stormRun) (out stormRun, ok bool) {
 	for _, x := range r.Faults {
-		if x.Fault == noFault && x.Nodes == nodes && !x.Discarded {
+		if x.Fault == noFault && x.Nodes == of.Nodes && !x.Discarded && !x.Began.After(of.Began) {
 			out, ok = x, true
 		}
 	}

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"pando/internal/cache"
+	"pando/internal/chunk"
 	"pando/internal/testkit"
 )
 
@@ -47,6 +52,17 @@ func TestFaultRows(t *testing.T) {
 		if x[0] == "peers-killed" && (x[2] != "2, 1 of them killed" || x[3] != "1" || x[4] != "2" || x[5] != "2.00" || x[6] != "peer-banned 2, peer-left 1") {
 			t.Errorf("got %q", x)
 		}
+	}
+	// A later run takes the place of one before, and is compared with what was measured with it.
+	for _, last := range []float64{60, 15} {
+		x := r.Faults[0]
+		x.Fault, x.Last, x.Began = noFault, last, time.Unix(int64(100-last), 0)
+		r.add(x)
+		x.Fault, x.Last = "peers-killed", 2*last
+		r.add(x)
+	}
+	if rows := r.faultRows(); rows[1][0] != "peers-killed" || rows[1][5] != "2.00" {
+		t.Errorf("got %q", rows)
 	}
 	if len(r.Runs) != 0 || len(r.faultRows()) != 2 {
 		t.Errorf("%d storms, %d faults", len(r.Runs), len(r.faultRows()))
@@ -92,4 +108,84 @@ func TestSkew(t *testing.T) {
 	if a, b, c := skewOf(time.Hour, 0), skewOf(time.Hour, 1), skewOf(0, 1); a != time.Hour || b != -time.Hour || c != 0 {
 		t.Errorf("got %v, %v, %v", a, b, c)
 	}
+}
+
+// Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
+func TestCacheDisks(t *testing.T) {
+	s, m, nodes := &storm{lab: lab{dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
+	if _, err := s.cacheDisks(t.Context(), m, job{Fault: "cache-warm"}, nodes); err == nil || !strings.Contains(err.Error(), "cache-empty") {
+		t.Errorf("nothing was booted before: %v", err)
+	}
+	var objects []chunk.Verified
+	for i := range 8 {
+		b := make([]byte, 120_000)
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(b) // it has no end
+		v, err := chunk.Check(chunk.Sum(b), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, v)
+	}
+	for _, x := range []struct {
+		fault          string
+		least, most    int // objects that a disk has at first
+		has            int // at most, after more were put there
+		fails, removed bool
+	}{
+		{"cache-empty", 0, 0, 8, false, false}, {"cache-warm", 8, 8, 8, false, false}, {"cache-read-only", 0, 0, 8, true, false},
+		{"cache-full", 0, 0, 8, true, false}, {"cache-corrupt", 0, 7, 8, false, false}, {"cache-removed", 8, 8, 0, true, true},
+		{"cache-warm", 8, 8, 8, false, false},
+	} {
+		stop, err := s.cacheDisks(t.Context(), m, job{Fault: x.fault}, nodes)
+		if err != nil {
+			t.Fatalf("%s: %v", x.fault, err)
+		}
+		failed := 0
+		for i, n := range nodes {
+			had, has, err := fill(n, objects, x.removed, s.disks)
+			if had < x.least || had > x.most || has > x.has || err != nil && !x.fails && x.fault != "cache-corrupt" {
+				t.Errorf("%s, disk %d: it had %d objects, and has %d; %v", x.fault, i, had, has, err)
+			}
+			if err != nil {
+				failed++
+			}
+			if x.removed {
+				break // so are all others
+			}
+		}
+		if x.fails && failed == 0 {
+			t.Errorf("%s: nothing failed", x.fault)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("%s: %v", x.fault, err)
+		}
+	}
+}
+
+// fill puts objects on a node's disk that are not there, and counts those that were and those that can be read after that.
+func fill(n *node, objects []chunk.Verified, remove bool, d *cacheDisks) (had, has int, err error) {
+	var failed error
+	c, err := cache.Open(n.disk.File, n.disk.Size, cache.Options{Failed: func(err error) { failed = errors.Join(failed, err) }})
+	if err != nil {
+		return 0, 0, err
+	}
+	count := func() (has int) {
+		for _, v := range objects {
+			if _, ok := c.Get(v.ID(), 0); ok {
+				has++
+			}
+		}
+		return has
+	}
+	had = count()
+	if remove {
+		failed = errors.Join(failed, d.remove())
+	}
+	for _, v := range objects {
+		if c.Wants(v.ID()) {
+			failed = errors.Join(failed, c.Put(v))
+		}
+	}
+	failed = errors.Join(failed, c.Sync())
+	return had, count(), failed
 }

@@ -34,7 +34,7 @@ type guestRun struct {
 	Booted     []float64 `json:"booted"`      // seconds from power-on to the default target, quickest first
 	SinceInit  []float64 `json:"since_init"`  // of that, from /init, by the machines' own clocks, quickest first
 	ServerSent int64     `json:"server_sent"` // all frames, with kernel and initramfs, which a rival's machines get from the emulator
-	RootSent   int64     `json:"root_sent"`   // bytes of the root, without headers
+	RootSent   int64     `json:"root_sent"`   // bytes of the root, without headers, that Pando's machines told
 	Load       load      `json:"load"`
 }
 
@@ -135,16 +135,21 @@ func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate
 	return r, err
 }
 
-// add sums up what the machines have told. Of one that cannot tell, all that the server sent was its root.
+// add sums up what the machines have told.
 func (r *guestRun) add(guests []guest) {
 	for _, g := range guests {
 		r.Booted, r.SinceInit, r.RootSent = append(r.Booted, g.booted), append(r.SinceInit, g.sinceInit), r.RootSent+g.received
 	}
-	if r.RootSent == 0 {
-		r.RootSent = int64(float64(r.ServerSent) * eta)
-	}
 	slices.Sort(r.Booted)
 	slices.Sort(r.SinceInit)
+}
+
+// rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that the server sent.
+func (r guestRun) rootSent() int64 {
+	if r.System == pandoWay {
+		return r.RootSent
+	}
+	return int64(float64(r.ServerSent) * ofCounted)
 }
 
 // guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
@@ -223,7 +228,7 @@ func (r *report) guestRows() (out []row) {
 			power, k = fmt.Sprintf("%.0f s", last(g.Booted)), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
 		}
 		out = append(out, row{g.System, fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), fmt.Sprintf("%.1f s", last(g.SinceInit)),
-			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.RootSent)), fmt.Sprintf("%.2f", float64(g.RootSent)/float64(r.BootSet)), k,
+			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.rootSent())), fmt.Sprintf("%.2f", float64(g.rootSent())/float64(r.BootSet)), k,
 			fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
 	}
 	return out

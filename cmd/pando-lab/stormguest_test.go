@@ -19,10 +19,10 @@ func TestGuestRows(t *testing.T) {
 	r := &report{BootSet: 2e6, Guests: []guestRun{run(pandoWay, 20e6, 10), run("nfs", 20e6, 30), run(pandoWay, 10e9, 10), run("nfs", 10e9, 11), run("nfs", 5e6, 11)}}
 	for i, want := range []string{
 		"pando|2|20mbit|-|10.0 s|1.00|50 s|4.0 MB|2.00|10.0 MB|0 %",
-		"nfs|2|20mbit|-|30.0 s|3.00|-|9.4 MB|4.70|-|0 %",
+		"nfs|2|20mbit|-|30.0 s|3.00|-|9.6 MB|4.78|-|0 %",
 		"pando|2|10gbit|-|10.0 s|1.00|50 s|4.0 MB|2.00|10.0 MB|0 %",
-		"nfs|2|10gbit|-|11.0 s|1.10|-|9.4 MB|4.70|-|0 %",
-		"nfs|2|5mbit|-|11.0 s|-|-|9.4 MB|4.70|-|0 %",
+		"nfs|2|10gbit|-|11.0 s|1.10|-|9.6 MB|4.78|-|0 %",
+		"nfs|2|5mbit|-|11.0 s|-|-|9.6 MB|4.78|-|0 %",
 	} {
 		if got := strings.Join(r.guestRows()[i], "|"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -28,6 +28,7 @@ func (n *node) pando(ctx context.Context, step pandoStep) (root, error) {
 		return nil, err
 	}
 	defer log.Close()
+	c.Disk = n.disk
 	p := &pandoRoot{began: time.Now()}
 	err = n.net.Do(func() (err error) {
 		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)

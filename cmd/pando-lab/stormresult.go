@@ -19,6 +19,9 @@ import (
 // eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with timestamps has 1,448.
 const eta = 0.94
 
+// ofCounted is the part that data are of the bytes that the kernel counts on a link, which are frames without what is around them: 1,514.
+const ofCounted = 1448.0 / 1514
+
 // unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
 func unit(w int64, rate testkit.Rate) time.Duration {
 	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))

@@ -13,12 +13,12 @@ import (
 )
 
 // run does one run: all nodes power on at once, and stay up until the last one has booted.
-func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
+func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err error) {
 	s.job = j
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
-		return stormRun{}, err
+		return r, err
 	}
-	r := stormRun{Fault: j.Fault, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r = stormRun{Fault: j.Fault, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
@@ -38,6 +38,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (stormRun, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
 	defer cancel()
+	stopDisks, err := s.cacheDisks(ctx, m, j, nodes)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, stopDisks()) }()
 	stopBad, err := s.badPeers(ctx, m, j)
 	if err != nil {
 		return r, err

@@ -108,7 +108,8 @@ type node struct {
 	server string       // base URL of the data path
 	bin    string
 	m      *material
-	tells  bool // the server knows it, and hears how far it is
+	disk   *boot.CacheDisk // nil: none
+	tells  bool            // the server knows it, and hears how far it is
 }
 
 // pandoRoot is a root that a block daemon serves.

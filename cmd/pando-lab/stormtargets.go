@@ -93,7 +93,7 @@ func (r *report) serverTargets() []target {
 		{"messages with the tracker, for each node, in KB", 20, control / 1000, messages > 0},
 		{"such messages in a second, of all nodes", 0, messages * n / most.Last, messages > 0},
 		{"all else that left the server, for each node, in KB: manifest, map of the boot pack, index, what was broken off", 0,
-			(float64(most.ServerSent)*eta - objects - n*control) / n / 1000, true},
+			(float64(most.ServerSent)*ofCounted - objects - n*control) / n / 1000, true},
 	}
 	return append(out, r.K.beside(most)...)
 }
@@ -109,10 +109,16 @@ func (r *report) nodeTargets(alone []*aloneResult) []target {
 		out = append(out, a.targets()...)
 	}
 	kept := float64(min(cmp.Or(r.Pack, r.BootSet), mostKept))
-	return append(out,
+	memory := func(n nodeRun) float64 { return float64(n.Taken.Memory) }
+	out = append(out,
 		r.processorTarget("prefetch"), r.processorTarget(bestName()),
-		target{"memory of the block daemon beside the boot pack that it keeps, in MB", 24,
-			(one.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }) - kept) / 1e6, ok})
+		target{"memory of the block daemon beside the boot pack that it keeps, in MB", 24, (one.most(memory) - kept) / 1e6, ok})
+	if most, ok := r.largest(bestName()); ok {
+		out = append(out,
+			target{fmt.Sprintf("processor time of a block daemon in a storm of %d, on average, in s", most.Nodes), 0, most.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true},
+			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, (most.most(memory) - kept) / 1e6, true})
+	}
+	return out
 }
 
 // processorTarget is about the block daemon of one node, which works the more the slower its link is: each frame that comes by itself wakes it.
@@ -136,6 +142,9 @@ func (r *report) faultTargets() (out []row) {
 		for _, x := range r.Faults {
 			if booted, killed := x.booted(); x.Fault == f.name {
 				line = row{line[0], "all", fmt.Sprintf("%d of %d", booted, len(x.Each)-killed), "met"}
+				if !x.seen() {
+					line[3] = "**on no timeline**"
+				}
 			}
 		}
 		out = append(out, line)

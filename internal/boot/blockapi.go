@@ -163,6 +163,7 @@ const (
 	LostPiece    IncidentKind = "lost-piece"    // a piece of the boot pack cannot be had or used: chunks instead
 	PeerBanned   IncidentKind = "peer-banned"   // a peer sent wrong bytes
 	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed
+	PeersGone    IncidentKind = "peers-gone"    // peers are gone without a goodbye, while their pieces are wanted
 	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what
 	TrackerUp    IncidentKind = "tracker-up"    // one does again
 	BrokenImage  IncidentKind = "broken-image"  // verified bytes that cannot be used: the image was built wrong

@@ -203,6 +203,29 @@ func (w swarmWatch) Left(l peer.Left) {
 	w.report(Incident{Kind: PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
 }
 
+// goneWait is for how long peers that vanish are told of together: half a room may lose its power at once.
+const goneWait = 2 * time.Second
+
+// Vanished reports peers that are gone without a goodbye.
+func (w swarmWatch) Vanished(p netip.AddrPort) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone = append(w.gone, p.String()); len(w.gone) == 1 {
+		time.AfterFunc(goneWait, w.tellGone)
+	}
+}
+
+func (w swarmWatch) tellGone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := "it is gone without a goodbye"
+	if more := len(w.gone) - 1; more > 0 {
+		text = fmt.Sprintf("it and %d more are gone without a goodbye", more)
+	}
+	w.ledger.report(Incident{Kind: PeersGone, Source: w.gone[0], Message: text + "; what they had comes from others"})
+	w.gone = nil
+}
+
 // Tracker reports one that is lost, and one that is back after that.
 func (w swarmWatch) Tracker(url string, err error) {
 	if err != nil {

@@ -24,6 +24,8 @@ type sourceWatch struct {
 
 	trackerLost bool // it was told once that there is none
 
+	gone []string // peers that vanished, and of which nothing was told yet
+
 	fed map[string]int64 // bytes by who sent them: a peer's address, a server's or bucket's base URL
 }
 

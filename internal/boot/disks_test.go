@@ -156,6 +156,12 @@ func TestCacheDevice(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(sys, "devices/sdb/uevent"), []byte("DEVTYPE=partition\nPARTNAME=pando-cache\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if got := cacheDevice(sys, dev, names); got != "sda2" {
+		t.Errorf("a new one hides one that is full: %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dev, "sda2"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if got := cacheDevice(sys, dev, names); got != "sdb" {
 		t.Errorf("by its name: %q", got)
 	}

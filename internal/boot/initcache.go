@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,13 +118,17 @@ func hasPrefix(s string, prefixes []string) bool {
 	return false
 }
 
-// cacheDevice picks the partition that bears the cache's name, or else a partition or
-// whole disk that begins as one does.
+// cacheDevice picks the partition that bears the cache's name and begins as a cache does, or else a partition or
+// whole disk that begins so, or else one that only bears the name: it is new, and is made a cache.
 func cacheDevice(sys, dev string, names []string) string {
 	parts := map[string]bool{} // disks that have partitions
+	named := ""
 	for _, n := range names {
 		if partitionName(sys, n) == cache.PartitionName {
-			return n
+			if isCache(filepath.Join(dev, n)) {
+				return n
+			}
+			named = cmp.Or(named, n) // it is new, or another disk's cache is worth more
 		}
 		if disk := diskOf(sys, n); disk != "" {
 			parts[disk] = true
@@ -134,7 +139,7 @@ func cacheDevice(sys, dev string, names []string) string {
 			return n
 		}
 	}
-	return ""
+	return named
 }
 
 // partitionName is what the kernel read in the partition table, "" for none.

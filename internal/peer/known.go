@@ -32,6 +32,8 @@ type known struct {
 	calm    time.Duration // nor before this one for what no read waits for
 	busy    int           // how often in a row it was
 	strikes int           // how often it was slow or failed
+	took    time.Duration // what its transfers usually take
+	came    int           // how many of them there were, at most lagLeast
 }
 
 // find returns a peer by its address, nil when it is not known.
@@ -116,6 +118,12 @@ func (s *Swarm) Got(a netip.AddrPort, piece int) bool {
 	return s.peerFlights < s.o.PeerFetches && st.flights == 0 && !s.have.Has(piece)
 }
 
+// Wanting tells whether there is anything that is still to come.
+func (s *Swarm) Wanting() bool {
+	s.look()
+	return len(s.window)+len(s.flights)+len(s.demands) > 0
+}
+
 // Left forgets a peer that went away. Its transfers fail by themselves.
 func (s *Swarm) Left(a netip.AddrPort) {
 	if k := s.find(a); k != nil {
@@ -155,10 +163,24 @@ func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 	k.rest = now + max(restLeast, s.typical)
 	k.calm = k.rest
 	if k.strikes >= strikesOut {
-		s.left[k.addr] = now + leftFor
-		s.step.Left = append(s.step.Left, Left{k.addr, slow})
-		s.forget(k)
+		s.leave(now, k, slow)
 	}
+}
+
+// lag takes the time of a transfer from a peer. One whose transfers all take much longer than those of others is left: its pieces would
+// be waited for as long as it is the only one that is known to have them.
+func (s *Swarm) lag(now time.Duration, k *known, took time.Duration) {
+	k.took, k.came = smooth(k.took, took), min(k.came+1, lagLeast)
+	if k.came == lagLeast && s.learned >= learnLeast && k.took > max(slowLeast, lagFactor*s.typical) {
+		s.leave(now, k, true)
+	}
+}
+
+// leave asks nothing of a peer for a while.
+func (s *Swarm) leave(now time.Duration, k *known, slow bool) {
+	s.left[k.addr] = now + leftFor
+	s.step.Left = append(s.step.Left, Left{k.addr, slow})
+	s.forget(k)
 }
 
 // leftNow are the peers that are left at this moment; of many, the last ones.

@@ -107,6 +107,7 @@ type live struct {
 	from  map[string]int // bytes by source
 	bad   []netip.AddrPort
 	left  []Left
+	gone  []netip.AddrPort
 	heard []bool // whether a tracker answers, as it was told
 }
 
@@ -174,6 +175,12 @@ func (n *live) Left(l Left) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.left = append(n.left, l)
+}
+
+func (n *live) Vanished(a netip.AddrPort) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gone = append(n.gone, a)
 }
 
 func (n *live) Tracker(_ string, err error) {

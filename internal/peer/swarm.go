@@ -20,6 +20,8 @@ const (
 	calmPart   = 2                      // or that part of a usual transfer, for what no read waits for: its places are free no sooner
 	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
 	slowLeast  = 20 * time.Millisecond  // but not before this
+	lagFactor  = 4                      // a peer whose transfers usually take so many times the usual one is left
+	lagLeast   = 4                      // when it is so for so many of them
 	slowFirst  = 2 * time.Second        // before enough is known of this network
 	learnLeast = 8                      // transfers: the first ones have links that nobody shares yet
 	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
@@ -265,6 +267,7 @@ func (s *Swarm) Done(now time.Duration, f Fetch) {
 	}
 	if k := s.find(f.Peer); k != nil {
 		k.strikes, k.busy = 0, 0
+		s.lag(now, k, now-start)
 	}
 	if f.Origin() {
 		s.outrun(now, f.Piece, now-start)

@@ -276,6 +276,45 @@ func TestSlowPeerIsLeft(t *testing.T) {
 	}
 }
 
+// A peer whose transfers never take so long that they are given up, but always much longer than others', is left; one that is not much slower is not.
+func TestLaggardIsLeft(t *testing.T) {
+	for _, x := range []struct {
+		takes time.Duration
+		left  bool
+	}{{60 * ms, true}, {25 * ms, false}} {
+		s := newSwarm(400, 2)
+		s.Haves(at(1), upTo(400, 400))
+		s.Haves(at(2), upTo(400, 400))
+		ends, slow := map[Fetch]time.Duration{}, 0
+		for now := time.Duration(0); now < 4*time.Second; now += ms {
+			step := s.Next(now)
+			for _, l := range step.Left {
+				if l.Peer != at(2) || !l.Slow {
+					t.Errorf("takes %v: left %+v", x.takes, l)
+				}
+				slow++
+			}
+			for _, f := range step.Fetch {
+				if ends[f] = now + 10*ms; f.Peer == at(2) {
+					ends[f] = now + x.takes
+				}
+			}
+			for f, end := range ends {
+				if now >= end {
+					delete(ends, f)
+					s.Done(now, f)
+				}
+			}
+		}
+		if (slow > 0) != x.left || slow > 1 {
+			t.Errorf("a peer that takes %v, where others take 10 ms, was left %d times", x.takes, slow)
+		}
+		if got := s.Have().Count(); got != 400 {
+			t.Errorf("%d pieces came", got)
+		}
+	}
+}
+
 func TestLostTracker(t *testing.T) {
 	s := newSwarm(40, 0)
 	if step := s.Next(0); step.Ask == nil || len(step.Fetch) > 0 {

@@ -35,10 +35,18 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 		n.work.Go(func() {
 			err := n.watch(a)
 			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)
-			n.post(n.ctx, func(time.Duration) { n.swarm.Left(a) })
+			n.post(n.ctx, func(time.Duration) {
+				n.swarm.Left(a)
+				if errors.Is(err, errVanished) && n.swarm.Wanting() {
+					n.o.Observer.Vanished(a)
+				}
+			})
 		})
 	}
 }
+
+// errVanished is the end of a peer that did not say goodbye: it was killed, or its power or link was cut.
+var errVanished = errors.New("it vanished")
 
 // watch reads what a peer has until it goes away.
 func (n *Node) watch(a netip.AddrPort) error {
@@ -70,7 +78,10 @@ func (n *Node) watch(a netip.AddrPort) error {
 	for {
 		var b [2]byte
 		if _, err := io.ReadFull(in, b[:]); err != nil {
-			return errors.Join(context.Cause(ctx), err)
+			if !errors.Is(err, io.EOF) {
+				err = errors.Join(errVanished, context.Cause(ctx), err)
+			}
+			return err
 		}
 		silent.Reset(beatLost)
 		switch piece := int(binary.LittleEndian.Uint16(b[:])); {

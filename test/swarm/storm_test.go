@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -254,6 +255,12 @@ func TestPeersDieInAStorm(t *testing.T) {
 		server += n.now().Bytes["server"]
 	}
 	t.Logf("the server sent %.2f W of objects", float64(server)/float64(f.w()))
+	gone := func(n *node) bool { return told(n.now(), boot.PeersGone, "") }
+	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(nodes, gone); time.Sleep(100 * time.Millisecond) { // for the processors' sake
+		if time.Now().After(end) {
+			t.Fatal("no node tells that peers are gone")
+		}
+	}
 	if server > 2*f.w() {
 		t.Errorf("the server sent %d bytes, W is %d", server, f.w())
 	}
