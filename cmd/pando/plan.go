@@ -40,7 +40,7 @@ nodes at a time as fill its link twice, and the others wait for their turn. Then
 each byte from a server about once and else from each other; with --peers off everything from the servers.
 
 The time is that of the network. Firmware, and what a node's processor does, come on top and are the same for one node
-as for a thousand. Storms of 1 to 40 real nodes on slow links took %.2f to %.2f times what is simulated.`, sim.LabLeast, sim.LabMost),
+as for a thousand. Storms of 1 to 200 real nodes on slow links took %.2f to %.2f times what is simulated, and up to %s more.`, sim.LabLeast, sim.LabMost, span(sim.LabStart)),
 		Example: `  pando plan --nodes 200 --node-link 100mbit --server-link 1gbit
   pando plan --nodes 1000 --server-link 10gbit --servers 2 --image lab`,
 		GroupID: "daily",
@@ -76,7 +76,7 @@ as for a thousand. Storms of 1 to 40 real nodes on slow links took %.2f to %.2f 
 // planConfig makes a storm of the flags, and of an image where one is named.
 func (a *app) planConfig(ctx context.Context, f planFlags, changed func(string) bool) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, Servers: f.servers, NodeLink: f.nodeLink.n, ServerLink: f.serverLink.n,
-		W: f.workingSet.n, K: f.k.n, Unicast: f.peers == "off", Seed: 1}
+		W: f.workingSet.n, K: f.k.n, Unicast: f.peers == "off", Reads: true, Seed: 1}
 	if c.ServerLink == 0 {
 		c.ServerLink = c.NodeLink
 	}
