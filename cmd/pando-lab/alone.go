@@ -146,7 +146,7 @@ func (a *alone) rounds(ctx context.Context, m *material) error {
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", w.name, round+1, err)
 			}
-			a.say("%d  %-18s %6.2f s", round+1, w.name, seconds)
+			a.say("%d  %-20s %6.2f s", round+1, w.name, seconds)
 			res.Seconds[w.name] = append(res.Seconds[w.name], seconds)
 			b, err := json.MarshalIndent(res, "", "  ")
 			if err != nil {

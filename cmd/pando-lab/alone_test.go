@@ -18,7 +18,7 @@ func TestAloneRatiosArePaired(t *testing.T) {
 	}
 	r.Clock = byWall
 	table := r.table()
-	for _, want := range []string{"nbd-squashfs            20.00      20.00      60.00          0.500", "Its clock is the wall's"} {
+	for _, want := range []string{"nbd-squashfs              20.00      20.00      60.00          0.500", "Its clock is the wall's"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}

@@ -83,7 +83,7 @@ func middle(of []float64) float64 { return median(slices.Sorted(slices.Values(of
 // table has a line for each way, with Pando's time as a ratio to it.
 func (r *aloneResult) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-18s %10s %10s %10s %14s  %s\n", "way", "median s", "min s", "max s", "Pando / it", "what")
+	fmt.Fprintf(&b, "%-20s %10s %10s %10s %14s  %s\n", "way", "median s", "min s", "max s", "Pando / it", "what")
 	for _, w := range ways() {
 		s := r.Seconds[w.name]
 		if len(s) == 0 {
@@ -93,7 +93,7 @@ func (r *aloneResult) table() string {
 		if len(r.Seconds[pandoWay]) > 0 {
 			ratio = fmt.Sprintf("%.3f", paired(r.Seconds[pandoWay], s))
 		}
-		fmt.Fprintf(&b, "%-18s %10.2f %10.2f %10.2f %14s  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s), ratio, w.what)
+		fmt.Fprintf(&b, "%-20s %10.2f %10.2f %10.2f %14s  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s), ratio, w.what)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
 	by := ""

@@ -26,11 +26,15 @@ const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
 
 // kernelRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has no network at all.
 func kernelRivals() []kernelRival {
-	nbd := func(readAhead string) []string { return []string{"lab.root=nbd", "lab.ahead=" + readAhead} }
+	nbd := func(fileSystem, readAhead string) []string {
+		return []string{"lab.root=nbd", "lab.fs=" + fileSystem, "lab.ahead=" + readAhead}
+	}
 	nfs := func(root string) []string { return []string{"lab.root=" + root, "lab.mount=" + mountOptions} }
 	return []kernelRival{
-		{name: "nbd-squashfs", what: "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead", serve: serveSquashNBD, args: nbd("128")},
-		{name: "nbd-squashfs-1024", what: "the same with 1024 KiB read-ahead", serve: serveSquashNBD, args: nbd("1024")},
+		{name: "nbd-squashfs", what: "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead", serve: serveSquashNBD, args: nbd("squashfs", "128")},
+		{name: "nbd-squashfs-1024", what: "the same with 1024 KiB read-ahead", serve: serveSquashNBD, args: nbd("squashfs", "1024")},
+		{name: "nbd-squashfs-filters", what: "the same with 128 KiB, and nbdkit's filters readahead and cache", serve: serveFilteredNBD, args: nbd("squashfs", "128")},
+		{name: "nbd-erofs", what: "nbdkit and nbd-client, raw EROFS, 2 connections, 128 KiB read-ahead", serve: serveRawNBD, args: nbd("erofs", "128")},
 		{name: "nfs", what: "nfs-ganesha and the kernel's client, NFS 4.1, files, 4 connections, 128 KiB read-ahead", serve: serveNFS, args: nfs("nfs")},
 		{name: "nfs-squashfs", what: "the same, a squashfs-zstd on it, by a loop device (LTSP)", serve: serveSquashNFS,
 			args: nfs("nfs-squashfs")},

@@ -42,7 +42,7 @@ nbd)
 	network
 	/sbin/nbd-client "$lab_server" 10809 /dev/nbd0 -name '' -connections 2 -timeout 60
 	echo "$lab_ahead" >/sys/block/nbd0/queue/read_ahead_kb
-	$B mount -t squashfs -o ro /dev/nbd0 /low
+	$B mount -t "$lab_fs" -o ro /dev/nbd0 /low
 	;;
 nfs)
 	mount_nfs /low

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -19,17 +20,20 @@ const nbdConnections = 2
 
 // serveRawNBD starts nbdkit over the raw image.
 func serveRawNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return serveNBD(ctx, s, m, m.rawFile)
+	return serveNBD(ctx, s, m.rawFile)
 }
 
+// aheadFilters have nbdkit read on, into a cache of its own, where it is read from in order: the second is what the first reads into.
+var aheadFilters = []string{"--filter=readahead", "--filter=cache"}
+
 // serveNBD starts nbdkit over a file, beside the server.
-func serveNBD(ctx context.Context, s *storm, _ *material, file func(context.Context) (string, error)) (stop func(), err error) {
+func serveNBD(ctx context.Context, s *storm, file func(context.Context) (string, error), filters ...string) (stop func(), err error) {
 	path, err := file(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := s.star.Server.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--port", strconv.Itoa(nbdPort), "file", path)
-	return s.startServer(ctx, c, "nbdkit", nbdPort)
+	args := slices.Concat([]string{"--foreground", "--readonly", "--port", strconv.Itoa(nbdPort)}, filters, []string{"file", path})
+	return s.startServer(ctx, s.star.Server.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
 }
 
 // nbd attaches the root as the kernel's client does. That client's own processor time is not there.
@@ -48,10 +52,10 @@ func (n *node) nbd(ctx context.Context) (root, error) {
 }
 
 // ranges attaches the root by a program on the node that asks a web server for ranges of the image.
-func (n *node) ranges(ctx context.Context) (root, error) {
+func (n *node) ranges(ctx context.Context, filters ...string) (root, error) {
 	socket := filepath.Join(n.dir, "nbd.sock")
-	c := n.net.Command(context.Background(), "nbdkit", "--foreground", "--readonly", "--unix", socket, "curl",
-		"url="+n.m.served)
+	args := slices.Concat([]string{"--foreground", "--readonly", "--unix", socket}, filters, []string{"curl", "url=" + n.m.served})
+	c := n.net.Command(context.Background(), "nbdkit", args...)
 	r := &nbdRoot{}
 	var err error
 	var conn net.Conn

@@ -13,7 +13,12 @@ import (
 
 // serveSquashNBD starts nbdkit over the squashfs.
 func serveSquashNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return serveNBD(ctx, s, m, m.squashfs)
+	return serveNBD(ctx, s, m.squashfs)
+}
+
+// serveFilteredNBD starts it with read-ahead and a cache on the server.
+func serveFilteredNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+	return serveNBD(ctx, s, m.squashfs, aheadFilters...)
 }
 
 // squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the export,

@@ -44,6 +44,7 @@ type storm struct {
 	guests int           // emulated machines that boot instead
 	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
 	faults []string      // what goes wrong, a run each
+	change change        // that each run is made without, and then with
 	tell   bool          // nodes are known to the server, and tell it of their boots
 	page   string        // file to write from results, instead of measuring
 	sim    string        // file to write from results for the simulator, instead of measuring
@@ -90,6 +91,8 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
 	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
 	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
+	f.DurationVar(&s.change.Delay, "delay", 0, "make each run twice, the second time with a round trip that is so much longer; the lab carries all packets then")
+	f.BoolVar(&s.change.Cold, "cold", false, "make each run twice, the second time when this machine has forgotten all that it has in memory of files")
 	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(guestRivals, ", "))
 	f.DurationVar(&s.skew, "skew", 0, "with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind")
 	f.BoolVar(&s.tell, "tell", false, "nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is on its dashboard; it takes longer by that")
@@ -150,7 +153,7 @@ func (s *storm) check() error {
 			return err
 		}
 	}
-	if err := s.checkFaults(); err != nil {
+	if err := errors.Join(s.checkFaults(), s.checkChange()); err != nil {
 		return err
 	}
 	switch {
@@ -217,7 +220,8 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
 		return err
 	}
-	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes) + affected(slices.Max(s.nodes))})
+	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
+		Wired: s.change.Delay > 0})
 	if err != nil {
 		return err
 	}
@@ -257,6 +261,10 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	}
 	if len(s.faults) > 0 {
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), filepath.Join(s.dir, "storm.json"))
+		return nil
+	}
+	if s.change != (change{}) {
+		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), filepath.Join(s.dir, "storm.json"))
 		return nil
 	}
 	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
@@ -311,6 +319,8 @@ type job struct {
 	Node   testkit.Rate // of a node's link
 	Server testkit.Rate
 	Fault  string
+	Pair   bool // it is one of two
+	Change change
 	Again  int // how often this was done before
 }
 
@@ -354,13 +364,19 @@ func (s *storm) results(m *material) (*report, error) {
 	return rep, nil
 }
 
-// plan lists the runs: of each number of nodes, the largest first, all systems in turn, so that what changes on the
-// machine meanwhile meets all of them. Rates are chosen when it comes to it.
+// plan lists the runs. Rates are chosen when it comes to it.
 func (s *storm) plan() []job {
 	if len(s.faults) > 0 {
 		return s.planFaults()
 	}
-	var out []job
+	if s.change != (change{}) {
+		return s.planPairs()
+	}
+	return s.planStorms()
+}
+
+// planStorms lists, of each number of nodes, the largest first, all systems in turn, so that what changes on the machine meanwhile meets all of them.
+func (s *storm) planStorms() (out []job) {
 	for again := range s.runs {
 		for _, n := range descending(s.nodes) {
 			for _, name := range s.wanted {

@@ -280,7 +280,7 @@ func TestStormFigures(t *testing.T) {
 		}
 	}
 	// 12 s are 2.4 units of 5 s, 20 s were 2 units of 10 s.
-	if got := r.ratio(two, false); math.Abs(got-1.2) > 1e-9 {
+	if got := two.units() / r.alone("pack", false); math.Abs(got-1.2) > 1e-9 {
 		t.Errorf("storm ratio: got %g, want 1.20", got)
 	}
 	if err := (&stormRun{}).finish(); err == nil {
@@ -300,6 +300,16 @@ func TestStormTable(t *testing.T) {
 	}
 	if text := r.table(true); strings.Contains(text, "discarded") || !strings.Contains(text, "chunks*") {
 		t.Errorf("with --busy: got\n%s", text)
+	}
+	again := r.Runs[1]
+	again.Last *= 1.5
+	again.Each = []nodeRun{{Booted: 12, Wait99: 0.25, Taken: taken{Hits: 9e5, Misses: 1e5, Wasted: 5e4}}}
+	r.Runs = append(r.Runs, again)
+	if text := r.table(false); !strings.Contains(text, "2.40 (2.40 to 3.60)") || !strings.Contains(text, "10.0 s") {
+		t.Errorf("two runs: want both, and that one alone takes 10 s on these links; got\n%s", text)
+	}
+	if got := strings.Join(again.costRow(), "|"); got != "pack|2|0.0 s|250 ms|0.00|90.0 %|0.05 MB|-|-|0.00 s|0 MB" {
+		t.Errorf("what it took: got %s", got)
 	}
 	if line := r.Runs[2].line(); !strings.Contains(line, "DISCARDED") {
 		t.Errorf("got %s", line)

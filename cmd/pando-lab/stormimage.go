@@ -143,23 +143,11 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 		return err
 	}
 	m.whole = p.StoredSize()
-	if m.bootSet, m.pieces = bootSet(p); until != trace.Booted {
+	if m.bootSet, m.pieces = p.BootSet(); until != trace.Booted {
 		m.bootSet, m.pieces = readSet(p, m.boot.reads)
 		m.beyond = true
 	}
 	return nil
-}
-
-// bootSet is what of a pack a boot needs, in bytes on the wire and in pieces.
-func bootSet(p image.Pack) (bytes int64, pieces int) {
-	pieces = p.Booted
-	if pieces == 0 {
-		pieces = len(p.Pieces)
-	}
-	for _, e := range p.Pieces[:pieces] {
-		bytes += int64(e.StoredSize)
-	}
-	return bytes, pieces
 }
 
 // readSet is what of a pack has something that a boot reads, in bytes on the wire and in pieces.

@@ -115,12 +115,13 @@ kernel's block device or mount: the lab makes the reads that a real boot was rec
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
 discarded. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
 TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
-t_last is when the last node has booted, with the pauses that a boot makes between its reads; "set" is when the last one had its
-boot set, which it may have before it has read it. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
+t_one is how long one node takes by itself, t_p50 when half of the nodes have booted and t_last when the last one has, with the pauses that a boot makes between its reads; the storm
+ratio is t_last to t_one. "set" is when the last one had its boot set, which it may have before it has read it. Server amplification is what left the server's
+link, frames as they are, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
-and NBD. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Kernel and
+and NBD. "Longer round trips" below shows how good. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Kernel and
 initramfs, K, come before, to each node from the server, whatever serves the root; their time is not part of it, and their bytes
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `
@@ -156,6 +157,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
 	out.WriteString("\n" + r.systemsText())
+	out.WriteString("\n### What it took\n\n" + costText + markdown(append([]row{costHeads}, r.costRows(false)...)))
 	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone...)) + "\nWhy some of it was missed: [benchmarks-why.md](benchmarks-why.md).\n")
 	for i, a := range alone {
 		if i == 0 {
@@ -167,6 +169,9 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	if rows := r.guestRows(); len(rows) > 0 {
 		fmt.Fprintf(out, "\n### Emulated machines\n\n"+guestText, mega(r.BootSet))
 		out.WriteString(markdown(append([]row{guestHeads}, rows...)))
+	}
+	if rows := r.pairRows(); len(rows) > 0 {
+		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)))
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
 		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))

@@ -43,6 +43,7 @@ type report struct {
 	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
 	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
+	Pairs    []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
 	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
 	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
 }
@@ -50,6 +51,8 @@ type report struct {
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
 	Fault      string    `json:"fault,omitempty"`
+	Pair       bool      `json:"-"` // it is one of two, and no run like others
+	Change     change    `json:"change,omitzero"`
 	System     string    `json:"system"`
 	Nodes      int       `json:"nodes"`
 	NodeRate   int64     `json:"node_rate"`
@@ -224,9 +227,12 @@ func readReport(file string) (*report, error) {
 
 // add keeps a run.
 func (r *report) add(x stormRun) {
-	if x.Fault != "" {
+	switch {
+	case x.Fault != "":
 		r.Faults = append(r.Faults, x)
-	} else {
+	case x.Pair:
+		r.Pairs = append(r.Pairs, x)
+	default:
 		r.Runs = append(r.Runs, x)
 	}
 }

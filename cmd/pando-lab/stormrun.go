@@ -18,7 +18,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return r, err
 	}
-	r = stormRun{Fault: j.Fault, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r = stormRun{Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
@@ -48,6 +48,9 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	defer stopBad()
+	if err := s.alter(ctx, j.Change); err != nil {
+		return r, err
+	}
 	if s.ready != nil {
 		s.ready()
 	}

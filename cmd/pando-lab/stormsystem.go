@@ -49,6 +49,9 @@ type taken struct {
 	Messages  int64            `json:"messages"`            // to the tracker
 	Control   int64            `json:"control"`             // bytes of those and their answers, without HTTP's headers
 	Incidents map[string]int   `json:"incidents,omitempty"` // what it told, by kind
+	Hits      int64            `json:"hits,omitempty"`      // bytes read that the boot pack had, when it had booted
+	Misses    int64            `json:"misses,omitempty"`    // bytes read that it did not have
+	Wasted    int64            `json:"wasted,omitempty"`    // bytes of it until booted that were fetched and not read
 	CPU       float64          `json:"cpu"`                 // seconds of the node's processes
 	Memory    int64            `json:"memory"`              // most bytes resident of them
 }
@@ -143,7 +146,11 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	if st.Errors > 0 {
 		return t, fmt.Errorf("%d reads were answered with an error", st.Errors)
 	}
-	t.CPU, t.Memory, err = processCost(p.PID())
+	if t.CPU, t.Memory, err = processCost(p.PID()); err != nil {
+		return t, err
+	}
+	r, err := p.Client.EndReads(ctx)
+	t.Hits, t.Misses, t.Wasted = r.Hits, r.Misses, r.Wasted
 	return t, err
 }
 

@@ -54,20 +54,19 @@ func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 // units is how long the last node took, in W/(eta B).
 func (r stormRun) units() float64 { return r.Last / r.Unit }
 
-// ratio is the storm ratio: how much longer the last of N takes than one alone, each in its own unit. 0: not known.
-func (r *report) ratio(m stormRun, busy bool) float64 {
-	alone, ok := r.typical(kind{1, m.System}, busy)
+// alone is t_one, how long one node takes by itself, in W/(eta B): systems are run on links of one rate, but a rate may be given. 0: not known.
+func (r *report) alone(system string, busy bool) float64 {
+	one, ok := r.typical(kind{1, system}, busy)
 	if !ok {
 		return 0
 	}
-	return m.units() / alone.units()
+	return one.units()
 }
 
 // row is a line of the table.
 type row []string
 
-var heads = row{"system", "N", "B", "runs", "t_p50", "t_last", "W/(eta B)", "set", "storm ratio", "server/W", "with K", "wire/read", "peers", "stall", "client CPU", "client memory",
-	"server CPU", "machine"}
+var heads = row{"system", "N", "B", "runs", "t_one", "t_p50", "t_last", "W/(eta B)", "set", "storm ratio", "server amplification", "with K", "peer share", "machine"}
 
 // rows are the median run of each system and number of nodes, and what is modelled. busy: discarded runs, too, with a mark.
 func (r *report) rows(busy bool) (out []row) {
@@ -84,29 +83,30 @@ func (r *report) rows(busy bool) (out []row) {
 				"discarded: " + all[0].Load.tooBusy()})
 			continue
 		}
-		out = append(out, r.row(m, fmt.Sprintf("%d of %d", len(r.of(k, busy)), len(all)), busy))
+		out = append(out, r.row(m, r.of(k, busy), len(all), busy))
 	}
 	return append(out, r.modelledRows(last)...)
 }
 
-func (r *report) row(m stormRun, runs string, busy bool) row {
-	name, ratio := m.System, "-"
+// row is the line of a kind: its median run, and how far the others that count are from it.
+func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
+	name, one, ratio, units := m.System, "-", "-", fmt.Sprintf("%.2f", m.units())
 	if m.Discarded {
 		name += "*"
 	}
-	if v := r.ratio(m, busy); v > 0 {
-		ratio = fmt.Sprintf("%.2f", v)
+	if len(good) > 1 {
+		units += fmt.Sprintf(" (%.2f to %.2f)", good[0].units(), good[len(good)-1].units())
 	}
-	all := "-"
+	if alone := r.alone(m.System, busy); alone > 0 {
+		one, ratio = fmt.Sprintf("%.1f s", alone*m.Unit), fmt.Sprintf("%.2f", m.units()/alone)
+	}
+	withK := "-"
 	if v, ok := r.K.withK(m); ok {
-		all = fmt.Sprintf("%.1f", v)
+		withK = fmt.Sprintf("%.1f", v)
 	}
-	cpu := m.mean(func(n nodeRun) float64 { return n.Taken.CPU })
-	memory := m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })
-	return row{name, fmt.Sprint(m.Nodes), testkit.Rate(m.NodeRate).String(), runs, fmt.Sprintf("%.1f s", m.Median), fmt.Sprintf("%.1f s", m.Last),
-		fmt.Sprintf("%.2f", m.units()), orDash(m.Complete, "%.2f", 1/m.Unit), ratio, fmt.Sprintf("%.2f", m.amplification()), all, fmt.Sprintf("%.2f", m.wire()), m.share(),
-		fmt.Sprintf("%.1f s", m.mean(func(n nodeRun) float64 { return n.Stalled })), orDash(cpu, "%.2f s", 1), orDash(memory, "%.0f MB", 1e-6),
-		fmt.Sprintf("%.2f s", m.ServerCPU), fmt.Sprintf("%.0f %%", m.Load.Busy*100)}
+	return row{name, fmt.Sprint(m.Nodes), testkit.Rate(m.NodeRate).String(), fmt.Sprintf("%d of %d", len(good), all), one, fmt.Sprintf("%.1f s", m.Median),
+		fmt.Sprintf("%.1f s", m.Last), units, orDash(m.Complete, "%.2f", 1/m.Unit), ratio, fmt.Sprintf("%.2f", m.amplification()), withK, m.share(),
+		fmt.Sprintf("%.0f %%", m.Load.Busy*100)}
 }
 
 // orDash writes a figure; a client that is part of this program has none.
@@ -121,7 +121,7 @@ func orDash(v float64, format string, scale float64) string {
 func (r *report) modelledRows(system string) (out []row) {
 	for _, e := range r.Modelled {
 		if e.System == system {
-			out = append(out, row{system, fmt.Sprint(e.Nodes), "", "modelled", "", "", fmt.Sprintf("%.2f", e.Units), "", fmt.Sprintf("%.2f", e.Ratio),
+			out = append(out, row{system, fmt.Sprint(e.Nodes), "", "modelled", "", "", "", fmt.Sprintf("%.2f", e.Units), "", fmt.Sprintf("%.2f", e.Ratio),
 				fmt.Sprintf("%.2f", e.Server)})
 		}
 	}
@@ -131,7 +131,7 @@ func (r *report) modelledRows(system string) (out []row) {
 // table is for the terminal.
 func (r *report) table(busy bool) string {
 	var out strings.Builder
-	out.WriteString(aligned(append([]row{heads}, r.rows(busy)...)))
+	out.WriteString(aligned(append([]row{heads}, r.rows(busy)...)) + "\n" + aligned(append([]row{costHeads}, r.costRows(busy)...)))
 	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(&out, "modelled: %s.\n", modelText)

@@ -112,7 +112,11 @@ func (a *app) printPack(t api.ImageTrace, p api.Pack) {
 	default:
 		origin = "carried over from version " + p.From.Short()
 	}
-	fields(a.out, name, fmt.Sprintf("%s in %d pieces; number %d, %s, %s", onWire(p.Stored, p.Raw), p.Pieces, p.Sequence, origin, ago(a.now(), p.Made)))
+	until := ""
+	if p.BootSet < p.Stored {
+		until = fmt.Sprintf(", %s of it until booted", size(p.BootSet))
+	}
+	fields(a.out, name, fmt.Sprintf("%s in %d pieces%s; number %d, %s, %s", onWire(p.Stored, p.Raw), p.Pieces, until, p.Sequence, origin, ago(a.now(), p.Made)))
 	for _, b := range t.Boots {
 		if b.Pack == p.Object && b.Hits+b.Misses > 0 {
 			later := ""

@@ -20,8 +20,8 @@ func testTrace() api.ImageTrace {
 			{Boot: "a", Node: "pc001", Received: zero.Add(-time.Hour), Requests: 849, Read: 40e6},
 		},
 		Packs: []api.Pack{
-			{Sequence: 2, Object: "one", Made: zero.Add(-5 * time.Minute), Boots: 2, Pieces: 154, Raw: 40e6, Stored: 12e6},
-			{Class: "lap-2", Sequence: 1, Object: "two", Made: zero.Add(-time.Hour), From: from, Pieces: 9, Raw: 2e6, Stored: 1e6},
+			{Sequence: 2, Object: "one", Made: zero.Add(-5 * time.Minute), Boots: 2, Pieces: 154, Raw: 40e6, Stored: 12e6, BootSet: 9e6, BootPieces: 120},
+			{Class: "lap-2", Sequence: 1, Object: "two", Made: zero.Add(-time.Hour), From: from, Pieces: 9, Raw: 2e6, Stored: 1e6, BootSet: 1e6, BootPieces: 9},
 		},
 		Stages: []api.TraceStage{{Stage: trace.Root, Requests: 3, Read: 12288}, {Stage: trace.Booted, Requests: 556, Read: 22.7e6}, {Stage: api.Later, Requests: 284, Read: 17.1e6}},
 		Files: []api.TraceFile{

@@ -115,7 +115,7 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 	}
 	switch {
 	case len(t.Packs) > 0:
-		c.W, c.Pieces = t.Packs[0].Stored, t.Packs[0].Pieces
+		c.W, c.Pieces = t.Packs[0].BootSet, t.Packs[0].BootPieces
 	case t.Chunks > 0:
 		c.W = t.Chunks
 		c.Pieces = int(max(1, c.W/usualPiece))

@@ -29,8 +29,8 @@ type ptyRun struct {
 	err     error
 }
 
-// runOnPTY starts a program on a new terminal.
-func runOnPTY(t *testing.T, width, height int, name string, args ...string) *ptyRun {
+// openPTY makes a terminal: what is written to one end is typed at the other.
+func openPTY(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -44,10 +44,17 @@ func runOnPTY(t *testing.T, width, height int, name string, args ...string) *pty
 	if err != nil {
 		t.Fatal(err)
 	}
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return master, slave
+}
+
+// runOnPTY starts a program on a new terminal.
+func runOnPTY(t *testing.T, width, height int, name string, args ...string) *ptyRun {
+	t.Helper()
+	master, slave := openPTY(t)
 	defer slave.Close()
 	p := &ptyRun{t: t, master: master, done: make(chan struct{}), screen: newPTYScreen(width, height)}
 	p.resize(width, height)

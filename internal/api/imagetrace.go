@@ -39,15 +39,17 @@ type TraceBoot struct {
 
 // Pack is a boot pack of a version.
 type Pack struct {
-	Class    string       `json:"class,omitempty"` // hardware class; "": for all
-	Sequence uint64       `json:"sequence"`
-	Object   string       `json:"object"` // its map
-	Made     time.Time    `json:"made"`
-	Boots    int          `json:"boots"`          // that it was made of; 0: it was carried over, or is all of an extension
-	From     fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
-	Pieces   int          `json:"pieces"`
-	Raw      int64        `json:"raw"`    // what the pieces unpack to
-	Stored   int64        `json:"stored"` // what they are on the wire
+	Class      string       `json:"class,omitempty"` // hardware class; "": for all
+	Sequence   uint64       `json:"sequence"`
+	Object     string       `json:"object"` // its map
+	Made       time.Time    `json:"made"`
+	Boots      int          `json:"boots"`          // that it was made of; 0: it was carried over, or is all of an extension
+	From       fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
+	Pieces     int          `json:"pieces"`
+	Raw        int64        `json:"raw"`         // what the pieces unpack to
+	Stored     int64        `json:"stored"`      // what they are on the wire
+	BootSet    int64        `json:"boot_set"`    // of that, what a boot needs until it has booted
+	BootPieces int          `json:"boot_pieces"` // in so many pieces
 }
 
 // TraceStage is what the newest boot read on the way to a stage.

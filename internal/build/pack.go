@@ -204,9 +204,11 @@ func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRe
 	if err := b.flush(ctx); err != nil {
 		return r, err
 	}
+	bootSet, bootPieces := p.BootSet()
 	r = image.PackRecord{
 		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.RenewPack(data, nil, nil, b.Keys...)),
 		Made: b.Now().UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
+		BootSet: bootSet, BootPieces: bootPieces,
 	}
 	return r, b.Store.PutPack(b.Version, r)
 }

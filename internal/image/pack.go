@@ -54,6 +54,18 @@ func (p Pack) StoredSize() int64 {
 	return sum
 }
 
+// BootSet is what a boot needs of the pack until it has booted: bytes on the wire, and pieces. A pack that does not say which those are is needed whole.
+func (p Pack) BootSet() (stored int64, pieces int) {
+	pieces = p.Booted
+	if pieces == 0 {
+		pieces = len(p.Pieces)
+	}
+	for _, e := range p.Pieces[:pieces] {
+		stored += int64(e.StoredSize)
+	}
+	return stored, pieces
+}
+
 // Validate says what is wrong with a pack.
 func (p Pack) Validate() error {
 	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {

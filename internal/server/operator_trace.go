@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -100,7 +101,7 @@ func packViews(records []image.PackRecord) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
 		out = append(out, api.Pack{Class: r.Class, Sequence: r.Sequence, Object: r.Object.String(), Made: r.Made, Boots: r.Boots, From: r.From,
-			Pieces: r.Pieces, Raw: r.Raw, Stored: r.Stored})
+			Pieces: r.Pieces, Raw: r.Raw, Stored: r.Stored, BootSet: cmp.Or(r.BootSet, r.Stored), BootPieces: cmp.Or(r.BootPieces, r.Pieces)})
 	}
 	return out
 }

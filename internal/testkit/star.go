@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,6 +60,8 @@ type Star struct {
 
 	config StarConfig
 	hub    *Net
+	wires  []*wire
+	delay  atomic.Int64 // of each wire, in nanoseconds
 }
 
 // LinkName is the interface of a node in a Star.
@@ -69,6 +72,7 @@ type StarConfig struct {
 	Prefix string       // of the names of the namespaces
 	Server netip.Prefix // address of the server, and the subnet that the nodes get theirs from
 	Nodes  int
+	Wired  bool // Delay can be called: each link is carried by this program, which takes processor time for each packet
 }
 
 // NewStar makes the namespaces and links, without limits. Close it.
@@ -138,12 +142,37 @@ func nodePort(i int) string { return "node" + strconv.Itoa(i) }
 // join links a namespace to the switch. more is said of its end of the link.
 func (s *Star) join(n *Net, port string, more ...string) error {
 	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs 1 type veth peer name %[2]s netns %[3]s
-link set %[1]s gso_max_segs 1 master %[4]s up`, port, LinkName, n.Name, BridgeName))
+link set %[1]s gso_max_segs 1 up`, port, LinkName, n.Name))
+	if err == nil {
+		err = s.plug(port)
+	}
 	if err != nil {
 		return err
 	}
 	return n.IP(append([]string{"link", "set", LinkName, "gso_max_segs", "1", "up"}, more...)...)
 }
+
+// plug connects a port with the switch: by a wire, where there are wires.
+func (s *Star) plug(port string) error {
+	if !s.config.Wired {
+		return s.hub.IP("link", "set", port, "master", BridgeName)
+	}
+	near, far := "w"+port, "s"+port
+	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs 1 type veth peer name %[2]s
+link set %[1]s gso_max_segs 1 up
+link set %[2]s gso_max_segs 1 master %[3]s up`, near, far, BridgeName))
+	if err != nil {
+		return err
+	}
+	w, err := newWire(s.hub, port, near, &s.delay)
+	if err == nil {
+		s.wires = append(s.wires, w)
+	}
+	return err
+}
+
+// Delay makes each way between two hosts of a wired star half of d longer, and their round trip d.
+func (s *Star) Delay(d time.Duration) { s.delay.Store(int64(d / 2)) }
 
 // Host makes the end of node i's link a bridge, for machines: they have the link, and the node has no address any more.
 func (s *Star) Host(i int) error {
@@ -311,6 +340,9 @@ func (n *Net) batch(program, lines string) error {
 // Close removes all namespaces. Programs in them keep running without a network.
 func (s *Star) Close() error {
 	var err error
+	for _, w := range s.wires {
+		err = errors.Join(err, w.Close())
+	}
 	for _, n := range append(s.Nodes, s.Server, s.hub) {
 		if n != nil {
 			err = errors.Join(err, n.Close())

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseRate(t *testing.T) {
@@ -45,10 +46,16 @@ func TestDeviceCounter(t *testing.T) {
 // newTestStar makes a star, or skips where that is not possible.
 func newTestStar(t *testing.T, nodes int) *Star {
 	t.Helper()
+	return newTestStarOf(t, StarConfig{Nodes: nodes})
+}
+
+func newTestStarOf(t *testing.T, c StarConfig) *Star {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
-	s, err := NewStar(t.Context(), StarConfig{Prefix: "kit", Server: netip.MustParsePrefix("10.78.0.1/24"), Nodes: nodes})
+	c.Prefix, c.Server = "kit", netip.MustParsePrefix("10.78.0.1/24")
+	s, err := NewStar(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,4 +239,41 @@ func TestStarAcquainted(t *testing.T) {
 	}
 	transfer(t, s.Server, s.config.Server.Addr(), s.Nodes[0], 100_000)
 	transfer(t, s.Nodes[2], s.NodeAddr(2), s.Nodes[1], 100_000)
+}
+
+// On a wired star a round trip takes as much longer as it is told, from the server as from another node, and what is carried is not harmed.
+func TestStarDelays(t *testing.T) {
+	s := newTestStarOf(t, StarConfig{Nodes: 2, Wired: true})
+	if err := s.Limit(100*Mbit, 100*Mbit); err != nil {
+		t.Fatal(err)
+	}
+	const more = 40 * time.Millisecond
+	for _, from := range []struct {
+		net  *Net
+		addr netip.Addr
+	}{{s.Server, s.config.Server.Addr()}, {s.Nodes[1], s.NodeAddr(1)}} {
+		s.Delay(more)
+		transfer(t, from.net, from.addr, s.Nodes[0], 1<<20)
+		if took := roundTrip(t, from.net, from.addr, s.Nodes[0]); took < more {
+			t.Errorf("%s: a round trip of %s, want %s and more", from.addr, took, more)
+		}
+		s.Delay(0)
+		if took := roundTrip(t, from.net, from.addr, s.Nodes[0]); took >= more {
+			t.Errorf("%s: a round trip of %s, without a delay", from.addr, took)
+		}
+	}
+}
+
+// roundTrip is how long it takes to be refused by a port that nobody listens on: the least of a few.
+func roundTrip(t *testing.T, host *Net, addr netip.Addr, from *Net) time.Duration {
+	t.Helper()
+	least := time.Hour
+	for range 5 {
+		began := time.Now()
+		if c, err := from.Dial(t.Context(), "tcp", netip.AddrPortFrom(addr, 9).String()); err == nil {
+			t.Fatalf("%s of %s accepts %s", addr, host.Name, c.RemoteAddr())
+		}
+		least = min(least, time.Since(began))
+	}
+	return least
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/testkit"
+)
+
+// change is what a storm is made twice for: as all are, and with it. Of zero nothing is changed.
+type change struct {
+	Delay time.Duration `json:"delay,omitempty"` // of a round trip more, between any two
+	Cold  bool          `json:"cold,omitempty"`  // what the server sends is on its disk, and not in its memory
+}
+
+// String is for people.
+func (c change) String() string {
+	var out []string
+	if c.Delay > 0 {
+		out = append(out, "a round trip is "+c.Delay.String()+" longer")
+	}
+	if c.Cold {
+		out = append(out, "the server's files are not in its memory")
+	}
+	return strings.Join(out, "; ")
+}
+
+// checkChange says what is wrong with --delay and --cold.
+func (s *storm) checkChange() error {
+	switch {
+	case s.change.Delay < 0 || s.change.Delay > time.Second:
+		return fmt.Errorf("--delay %s: want up to 1s", s.change.Delay)
+	case s.change != change{} && (len(s.faults) > 0 || s.guests > 0 || s.tell):
+		return errors.New("--delay and --cold change storms, without --fault, --guests or --tell")
+	}
+	return nil
+}
+
+// planPairs lists the runs when something is changed: each without it and then with it, on links that are made alike.
+func (s *storm) planPairs() (out []job) {
+	for _, j := range s.planStorms() {
+		j.Pair = true
+		changed := j
+		changed.Change = s.change
+		out = append(out, j, changed)
+	}
+	return out
+}
+
+// alter makes the change of a run, when all that serves it is started.
+func (s *storm) alter(ctx context.Context, c change) error {
+	if s.change.Delay > 0 {
+		s.star.Delay(c.Delay)
+	}
+	if !c.Cold {
+		return nil
+	}
+	return forgetFiles(ctx)
+}
+
+// forgetFiles has the kernel forget what it has in memory of any file: whatever serves a storm, and through whatever mounts. Written data come to disk
+// first, since only what is there is forgotten.
+func forgetFiles(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	unix.Sync()
+	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o200)
+}
+
+var pairHeads = row{"system", "N", "B", "changed", "t_last, W/(eta B)", "without", "ratio"}
+
+// pairRows is a line for each run with a change, beside the one without that went before.
+func (r *report) pairRows() (out []row) {
+	plain := map[kind]stormRun{}
+	for _, x := range r.Pairs {
+		k := kind{x.Nodes, x.System}
+		if x.Change == (change{}) {
+			plain[k] = x
+			continue
+		}
+		line := row{x.System, fmt.Sprint(x.Nodes), testkit.Rate(x.NodeRate).String(), x.Change.String(), fmt.Sprintf("%.2f", x.units()), "-", "-"}
+		switch one, ok := plain[k]; {
+		case x.Discarded:
+			line[4] = "discarded: " + x.Load.tooBusy()
+		case ok && !one.Discarded && one.NodeRate == x.NodeRate:
+			line[5], line[6] = fmt.Sprintf("%.2f", one.units()), fmt.Sprintf("%.2f", x.units()/one.units())
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+const pairText = "Each was run twice, one after the other, without the change and with it, on links that the lab carries by itself. Slow links stand for fast ones: a round trip " +
+	"that is 1.5 ms longer on a link of 10 Mb/s is to it what 150 µs are to 100 Mb/s, and 15 µs to 1 Gb/s.\n\n"
