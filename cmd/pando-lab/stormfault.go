@@ -22,7 +22,7 @@ type fault struct {
 	what   string
 	bad    string                                                   // what some more peers do with what they send; "": there are none
 	strike func(ctx context.Context, s *storm, nodes []*node) error // nil: nothing happens at a certain time
-	early  bool                                                     // it happens after a tenth of W/(eta B), and not after half of it
+	early  bool                                                     // it happens after earlyStrike, and not after half of W/(eta B)
 	cache  cacheState                                               // of the nodes' disks
 	tells  []boot.IncidentKind                                      // one of them is on a timeline
 }
@@ -101,7 +101,10 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 	return s.site.Start(ctx)
 }
 
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or a tenth of it. The answer waits until it did.
+// earlyStrike is when what is over soon has begun and not ended: a node reads a warm cache as fast as its disk gives it.
+const earlyStrike = 700 * time.Millisecond
+
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or at its beginning. The answer waits until it did.
 func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
@@ -109,7 +112,7 @@ func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wa
 	}
 	age := r.Unit / 2
 	if f.early {
-		age = r.Unit / 10
+		age = min(age, earlyStrike.Seconds())
 	}
 	done := make(chan error, 1)
 	go func() {

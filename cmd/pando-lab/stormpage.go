@@ -201,7 +201,7 @@ func otherSection(out *strings.Builder, results string) error {
 const otherText = "By `make bench-k` and `make bench-update`. K is the kernel and the initramfs, as they are sent. The update is that from a " +
 	"point release of Debian to the packages of today.\n\n"
 
-const faultText = "It happens when the storm is half of W/(eta B) old, or a tenth of it where cache disks are taken away; bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
+const faultText = "It happens when the storm is half of W/(eta B) old, or 0.7 s where cache disks are taken away; bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
 	"compared with the image: a run in which one is wrong, or in which a node does not boot, fails and has no line here.\n\n"
 
 // systemsText says what the systems are.

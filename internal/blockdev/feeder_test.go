@@ -2,8 +2,10 @@ package blockdev
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"pando/internal/chunk"
 	"pando/internal/image"
@@ -13,7 +15,14 @@ import (
 type feeder struct {
 	mu      sync.Mutex
 	dropped []int
+	ahead   []int
 	moved   int
+}
+
+func (f *feeder) Ahead(p int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ahead = append(f.ahead, p)
 }
 
 func (f *feeder) Dropped(p int) {
@@ -99,6 +108,57 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 	if err := d.ReadAt(t.Context(), make([]byte, 4096), 40*chunk.BlockSize); err != nil || asked != 1 {
 		t.Errorf("%d fetches, %v", asked, err)
 	}
+}
+
+// A device that keeps pieces across boots streams those. What it does not have any more is left to the feeder, once, without waiting for it; a read of it
+// is not.
+func TestFeederBringsWhatIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+		src, r, f := &source{img: img}, &record{}, &feeder{}
+		o := r.options(img, src, m)
+		o.Pack.Feeder = f
+		damaged := map[chunk.ID]int{}
+		for _, i := range []int{2, 3, 7} {
+			damaged[m.Pieces[i].ID] = i
+		}
+		piece := func(id chunk.ID) chunk.Verified {
+			v, err := chunk.Check(id, img.objects[id])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		o.Pack.Kept = func(_ context.Context, id chunk.ID, _ int64) (chunk.Verified, bool) {
+			if _, bad := damaged[id]; bad {
+				return chunk.Verified{}, false
+			}
+			return piece(id), true
+		}
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		synctest.Wait()
+		slices.Sort(f.ahead)
+		if n := src.total(); !slices.Equal(f.ahead, []int{2, 3, 7}) || n != 1 || d.Reach() != 10 {
+			t.Fatalf("left to the feeder: %v; %d objects were fetched, want the index root alone; a reach of %d", f.ahead, n, d.Reach())
+		}
+		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 3*16*chunk.BlockSize); err != nil || src.total() != 2 {
+			t.Errorf("a read of what is left to the feeder: %v, %d objects fetched", err, src.total())
+		}
+		for id, i := range damaged {
+			if !d.Put(i, piece(id)) {
+				t.Errorf("piece %d was not taken", i)
+			}
+		}
+		readAll(t, d, img)
+		if n := src.total(); n != 2 || len(f.ahead) != 3 {
+			t.Errorf("%d objects fetched in the end; the feeder was told of %v", n, f.ahead)
+		}
+	})
 }
 
 // What came and was not read of the pieces after booted is counted apart.

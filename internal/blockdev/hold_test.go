@@ -1,6 +1,7 @@
 package blockdev
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,11 @@ func TestBusyMachineFetchesNothingForLater(t *testing.T) {
 			busy.Store(true)
 			o.Pack.Busy = busy.Load
 			if fed {
-				o.Pack.Feeder, o.Pack.Streams = f, true
+				o.Pack.Feeder = f
+				o.Pack.Kept = func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool) {
+					v, err := src.Get(ctx, id, size)
+					return v, err == nil
+				}
 			}
 			d, err := Open(t.Context(), src, o)
 			if err != nil {

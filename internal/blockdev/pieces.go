@@ -1,6 +1,7 @@
 package blockdev
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -16,8 +17,9 @@ type Pack struct {
 
 	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches them in the
 	// pack's order.
-	Feeder  Feeder
-	Streams bool // the device fetches them though there is a Feeder, which is told what happens
+	Feeder Feeder
+	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a Feeder, to which it leaves the rest.
+	Kept func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool)
 
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
 	// blocks then come from chunks.
@@ -43,6 +45,7 @@ type Pack struct {
 type Feeder interface {
 	Dropped(piece int) // the device let go of a piece that it had
 	Moved()            // reads went on, so Device.Reach may be another
+	Ahead(piece int)   // the node does not keep a piece that the device would have streamed: it is to be brought
 }
 
 // unfed is the Feeder of a pack that has none.
@@ -50,6 +53,7 @@ type unfed struct{}
 
 func (unfed) Dropped(int) {}
 func (unfed) Moved()      {}
+func (unfed) Ahead(int)   {}
 
 func (p *Pack) defaults() {
 	if p.Feeder == nil {
@@ -111,6 +115,7 @@ type piece struct {
 	held   chunk.Verified // as it was sent
 	kept   bool           // held is there, and its bytes are counted in cost
 	coming bool           // it is streamed now, and its bytes are counted in cost
+	fed    bool           // it is left to the feeder, and not streamed
 	came   bool           // it was received, now or before
 	lost   bool
 	spared bool // lost, but only because its blocks are there already

@@ -11,7 +11,7 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 		return -1, nil
 	}
 	for i := range p.state[:upto] {
-		if !p.wanting(i) {
+		if !p.wanting(i) || p.state[i].fed {
 			continue
 		}
 		if i >= p.Map.Booted && p.held() || !p.room(i, false) {
@@ -21,6 +21,20 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 		return i, nil
 	}
 	return -1, nil
+}
+
+// leave leaves piece i, which was to be streamed, to the feeder.
+func (p *pieces) leave(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.state[i]
+	if s.coming {
+		s.coming = false
+		p.cost -= p.size(i)
+	}
+	if s.fed = true; !s.kept && !s.lost {
+		p.Feeder.Ahead(i)
+	}
 }
 
 // wanting tells whether piece i has to come yet: it never did, or it had to make room and is still to be read.

@@ -2,6 +2,7 @@ package blockdev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ const yieldMost = 200 * time.Millisecond
 // startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
 func (d *Device) startStreams() {
 	_, alone := d.pack.Feeder.(unfed)
-	if !alone && !d.pack.Streams || d.pack.Idle {
+	if !alone && d.pack.Kept == nil || d.pack.Idle {
 		return
 	}
 	for n := range streams {
@@ -39,7 +40,7 @@ func (d *Device) stream(upto int) {
 		switch {
 		case i >= 0:
 			d.demand.yield(d.ctx)
-			_, _ = d.sent(i) // an error was reported where it was met
+			d.bring(i)
 		case wait == nil:
 			return
 		default:
@@ -51,17 +52,51 @@ func (d *Device) stream(upto int) {
 	}
 }
 
-// sent returns piece i as it was sent: kept, on its way, or fetched now.
-func (d *Device) sent(i int) (chunk.Verified, error) {
-	if v, ok := d.pack.get(i); ok {
-		return v, nil
+// bring streams piece i. Where there is a feeder, what the node does not keep is not waited for here: a feeder has many under way, in the order that suits
+// a swarm, while here one piece after the other would be fetched, by all nodes the same.
+func (d *Device) bring(i int) {
+	e := d.pack.pieces[i]
+	if d.pack.Kept == nil {
+		_, _ = d.sent(i) // an error was reported where it was met
+		return
+	}
+	if d.spared(i) {
+		d.pack.spare(i)
+		return
 	}
 	c, was := d.pack.running.join(i)
-	if was == nothing {
-		v, err := d.fetchPiece(i)
-		d.pack.running.finish(i, c, v, 1, err)
+	if was != nothing {
+		return // a read fetches it
 	}
-	return c.wait(d.ctx)
+	v, ok := d.pack.Kept(d.ctx, e.ID, int64(e.StoredSize))
+	if ok {
+		d.pack.keep(i, v)
+		d.pack.Feeder.Moved()
+		d.pack.running.finish(i, c, v, 1, nil)
+		return
+	}
+	d.pack.running.finish(i, c, v, 1, errLeft)
+	d.pack.leave(i)
+}
+
+// errLeft says that a piece is not kept, and left to the feeder.
+var errLeft = errors.New("the node does not keep the piece")
+
+// sent returns piece i as it was sent: kept, on its way, or fetched now.
+func (d *Device) sent(i int) (chunk.Verified, error) {
+	for {
+		if v, ok := d.pack.get(i); ok {
+			return v, nil
+		}
+		c, was := d.pack.running.join(i)
+		if was == nothing {
+			v, err := d.fetchPiece(i)
+			d.pack.running.finish(i, c, v, 1, err)
+		}
+		if v, err := c.wait(d.ctx); !errors.Is(err, errLeft) { // who waited for a stream fetches it now
+			return v, err
+		}
+	}
 }
 
 func (d *Device) fetchPiece(i int) (chunk.Verified, error) {

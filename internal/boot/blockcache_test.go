@@ -204,4 +204,28 @@ func TestWarmCacheInASwarm(t *testing.T) {
 	if st.Bytes["peer"] == 0 {
 		t.Errorf("its peer: %v", st.Bytes)
 	}
+	for _, a := range []*BlockAlone{warm, other} {
+		if err := a.Client.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+		a.Close()
+	}
+
+	// All of it damaged: the boot set comes from the swarm before anything is read.
+	junk := make([]byte, 16<<10)
+	for at := int64(8 << 20); at < size-8<<20; at += int64(len(junk)) { // not its tables
+		if _, err := f.WriteAt(junk, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged, err := startAlone(t.Context(), t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer damaged.Close()
+	st = statusWhen(t, damaged, func(st BlockStatus) bool { return st.Complete > 0 })
+	if st.Bytes["server"] == 0 || st.Reads > 0 || !slices.Contains(kinds(st), CacheDamaged) {
+		t.Errorf("with a damaged cache: %v after %d reads, incidents %v", st.Bytes, st.Reads, st.Incidents)
+	}
+	o.readAll(t, damaged)
 }

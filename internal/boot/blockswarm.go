@@ -77,8 +77,8 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	}
 	n := peer.NewNode(o)
 	if warm {
-		// In the pack's order, which suits a disk; little has to be fetched.
-		pack.Source, pack.Feeder, pack.Streams = d.kept(n), n, true
+		// In the pack's order, which suits a disk. What turns out not to be there, because it is damaged or newer, is for the swarm.
+		pack.Source, pack.Feeder, pack.Kept = d.kept(n), n, d.through.Look
 	} else {
 		pack.Source, pack.Feeder = n, n
 	}

@@ -64,7 +64,7 @@ func (s throughSource) Get(ctx context.Context, id chunk.ID, size int64) (chunk.
 
 // Get returns an object that the keeper has, or what fetch fetches.
 func (t *Through) Get(ctx context.Context, id chunk.ID, size int64, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
-	if v, ok := t.look(ctx, id, size); ok {
+	if v, ok := t.Look(ctx, id, size); ok {
 		return v, nil
 	}
 	v, err := fetch()
@@ -74,8 +74,8 @@ func (t *Through) Get(ctx context.Context, id chunk.ID, size int64, fetch func()
 	return v, err
 }
 
-// look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than none.
-func (t *Through) look(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool) {
+// Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than none.
+func (t *Through) Look(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool) {
 	if t.late.Load() >= mostLate {
 		return chunk.Verified{}, false
 	}

@@ -87,6 +87,7 @@ type Node struct {
 	holds   Bitmap
 	changed chan struct{} // closed and replaced when holds changed
 	drops   []int         // told by Dropped
+	aheads  []int         // told by Ahead
 	uploads Uploads
 	starts  Uploads // of what boots start with: they do not wait for pieces
 	watched int

@@ -22,6 +22,14 @@ func (n *Node) Dropped(piece int) {
 	n.Moved()
 }
 
+// Ahead says that a piece is to be fetched ahead, which was not, because this node seemed to keep it. It does not block, as Dropped does not.
+func (n *Node) Ahead(piece int) {
+	n.mu.Lock()
+	n.aheads = append(n.aheads, piece)
+	n.mu.Unlock()
+	n.Moved()
+}
+
 // Moved says that the reach of the shelf may be another. It does not block.
 func (n *Node) Moved() {
 	select {
@@ -39,8 +47,8 @@ func (n *Node) onShelf() Shelf {
 // news takes what the shelf told.
 func (n *Node) news() {
 	n.mu.Lock()
-	s, drops := n.shelf, n.drops
-	n.drops = nil
+	s, drops, aheads := n.shelf, n.drops, n.aheads
+	n.drops, n.aheads = nil, nil
 	n.mu.Unlock()
 	if s == nil {
 		return
@@ -49,6 +57,11 @@ func (n *Node) news() {
 		if _, kept := s.Piece(p); !kept { // it may have come again
 			n.swarm.Drop(p)
 			n.hold(p, false)
+		}
+	}
+	for _, p := range aheads {
+		if _, kept := s.Piece(p); !kept && n.lost[p] == nil { // a read may have had it fetched
+			n.swarm.Ahead(p)
 		}
 	}
 	if n.o.Cached != nil { // pieces also come without this node's doing

@@ -217,6 +217,15 @@ func (s *Swarm) Hold(p int) {
 	s.answered(p)
 }
 
+// Ahead has a piece fetched ahead after all, which was believed to be had without a transfer.
+func (s *Swarm) Ahead(p int) {
+	if s.idle.Has(p) && !s.have.Has(p) {
+		s.idle[p>>3] &^= 1 << (p & 7)
+		s.missing++
+		s.first = min(s.first, p)
+	}
+}
+
 // Drop notes that a piece that was here was let go of. It is fetched again when a read waits for it.
 func (s *Swarm) Drop(p int) {
 	if s.have.Has(p) {

@@ -34,6 +34,31 @@ func upTo(pieces, n int) Bitmap {
 	return b
 }
 
+// A piece that was passed over is fetched ahead when it is wanted after all, and no other; twice is once.
+func TestAheadAfterAll(t *testing.T) {
+	s := NewSwarm(Options{Self: at(200), Pieces: 6, Idle: true, Random: chance()})
+	if step := s.Next(0); len(step.Fetch) > 0 || s.Missing() != 0 {
+		t.Fatalf("an idle node began with %v, %d missing", step.Fetch, s.Missing())
+	}
+	for _, p := range []int{4, 2, 2} {
+		s.Ahead(p)
+	}
+	if s.Missing() != 2 {
+		t.Errorf("%d missing, want 2", s.Missing())
+	}
+	var got []int
+	for step := s.Next(0); len(step.Fetch) > 0; step = s.Next(ms) {
+		for _, f := range slices.Clone(step.Fetch) {
+			got = append(got, f.Piece)
+			s.Done(ms, f)
+		}
+	}
+	s.Ahead(2) // it came
+	if step := s.Next(2 * ms); !slices.Equal(got, []int{2, 4}) || len(step.Fetch) > 0 || s.Missing() != 0 {
+		t.Errorf("pieces %v, then %v; %d missing", got, step.Fetch, s.Missing())
+	}
+}
+
 // Nobody to ask means not to wait: pieces come from the origin, in order, a few at a time.
 func TestAloneIsPlainUnicast(t *testing.T) {
 	s := NewSwarm(Options{Self: at(200), Pieces: 6, Random: chance()})
