@@ -444,7 +444,7 @@ func TestStormPage(t *testing.T) {
 	from := one + "," + desktop
 	b := pageFrom(t, dir, from)
 	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "N=1: the time of the last node, in W/(eta B), is 2.00, with `nbd` 1.00",
-		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", " MB.\n\n| system | guests |", "with `disk` 4.00 s", "nfs                      6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client"} {
+		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", " MB.\n\n| system | guests |", "with `disk` 4.00 s", "nfs                        6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client"} {
 		if !strings.Contains(b, want) {
 			t.Errorf("the page does not have %q:\n%s", want, b)
 		}

@@ -57,9 +57,10 @@ func (o *Options) defaults() {
 
 // Device is a root file system that can be read. It is safe for use by several goroutines.
 type Device struct {
-	opts Options
-	src  Source
-	root *chunk.Root
+	opts   Options
+	src    Source
+	root   *chunk.Root
+	rooted chan struct{} // closed when root is there: the boot pack comes before it
 
 	pack *pieces // nil: none
 
@@ -84,7 +85,7 @@ type rawKey struct {
 // as src does.
 func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 	o.defaults()
-	d := &Device{opts: o, src: src}
+	d := &Device{opts: o, src: src, rooted: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.raws.kept.limit = o.Cache
 	d.pages.kept.limit = o.Pages
@@ -102,6 +103,7 @@ func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 		return nil, fmt.Errorf("open index %s: %w", o.Index, err)
 	}
 	d.root = root
+	close(d.rooted)
 	if !early {
 		d.begin(root.RawSize())
 	}

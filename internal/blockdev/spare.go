@@ -48,6 +48,11 @@ func (d *Device) spared(i int) bool {
 
 // knows tells whether the node has the index pages that cover n bytes from off.
 func (d *Device) knows(off, n int64) bool {
+	select {
+	case <-d.rooted:
+	default:
+		return false
+	}
 	for end := off + n; off < end; {
 		i, base := d.root.Find(off)
 		if _, ok := d.pages.peek(i); !ok && !d.pack.Has(d.root.Pages[i].ID) {

@@ -2,8 +2,10 @@ package blockdev
 
 import (
 	"bytes"
+	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"pando/internal/chunk"
 	"pando/internal/image"
@@ -71,4 +73,38 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The boot pack comes before the index root is there. Whether a piece's blocks are there already is not known then, and it is fetched.
+func TestPiecesBeforeTheIndexRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 64)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		late := make(chan struct{})
+		src.before = func(_ context.Context, id chunk.ID) error {
+			if id == o.Index {
+				<-late
+			}
+			return nil
+		}
+		o.Size, o.Pack.Has = int64(len(img.raw)), func(chunk.ID) bool { return false }
+		opened := make(chan *Device)
+		go func() {
+			d, err := Open(t.Context(), src, o)
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- d
+		}()
+		synctest.Wait()
+		if n := src.total(); n != 1+len(m.Pieces) {
+			t.Errorf("%d objects were asked for before the index root was there, want it and %d pieces", n, len(m.Pieces))
+		}
+		close(late)
+		d := <-opened
+		readAll(t, d, img)
+		d.Close()
+	})
 }

@@ -68,15 +68,18 @@ func (d *Device) bring(i int) {
 	if was != nothing {
 		return // a read fetches it
 	}
-	v, ok := d.pack.Kept(d.ctx, e.ID, int64(e.StoredSize))
-	if ok {
+	v, came := d.pack.get(i) // between the look and the call
+	if !came {
+		var ok bool
+		if v, ok = d.pack.Kept(d.ctx, e.ID, int64(e.StoredSize)); !ok {
+			d.pack.running.finish(i, c, v, 1, errLeft)
+			d.pack.leave(i)
+			return
+		}
 		d.pack.keep(i, v)
 		d.pack.Feeder.Moved()
-		d.pack.running.finish(i, c, v, 1, nil)
-		return
 	}
-	d.pack.running.finish(i, c, v, 1, errLeft)
-	d.pack.leave(i)
+	d.pack.running.finish(i, c, v, 1, nil)
 }
 
 // errLeft says that a piece is not kept, and left to the feeder.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/cache"
+	"pando/internal/image"
 )
 
 // readAlone runs a daemon of its own, reads the whole root with it, and returns what it says of itself at the end.
@@ -98,6 +99,22 @@ func TestBlockDaemonWithACacheDisk(t *testing.T) {
 	}
 	if st := readAlone(t, o, c); st.Bytes["disk"] != 0 || !slices.Equal(kinds(st), []IncidentKind{CacheFailed}) {
 		t.Errorf("no cache: %v, incidents %v", st.Bytes, st.Incidents)
+	}
+}
+
+// A cache that has nothing of the boot pack yet, and no peers: the pack comes, in one life of the daemon.
+func TestBootPackWithAnEmptyCache(t *testing.T) {
+	o, c := aloneConfig(t, 400)
+	o.putPack(t, 10, image.Extent{Start: 0, Blocks: 400})
+	c.Pack, c.RAM = o.pack, 64<<20
+	a, err := startAlone(t.Context(), t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	st := statusWhen(t, a, func(st BlockStatus) bool { return st.Complete > 0 })
+	if st.Bytes["server"] < int64(len(o.raw)) || st.Restarts != 0 || st.Reads != 0 {
+		t.Errorf("%v after %d restarts and %d reads", st.Bytes, st.Restarts, st.Reads)
 	}
 }
 
