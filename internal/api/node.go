@@ -161,7 +161,7 @@ type TraceRequest struct {
 	Boot    fleet.BootID  `json:"boot"`
 	Version fleet.Digest  `json:"version"`
 	Reads   []byte        `json:"reads"`             // a read trace, see trace.EncodeReads
-	Partial bool          `json:"partial,omitempty"` // reads are missing: nobody recorded the beginning, or all of it
+	Partial bool          `json:"partial,omitempty"` // nobody recorded the beginning
 	Uptime  time.Duration `json:"uptime"`            // node's monotonic time since Init when the recording ended
 
 	Pack   string `json:"pack,omitempty"`   // object of the boot pack's map that this boot had; the rest is about it

@@ -39,7 +39,9 @@ func (d *Device) stream(upto int) {
 		i, wait := d.pack.next(upto)
 		switch {
 		case i >= 0:
-			d.demand.yield(d.ctx)
+			if d.pack.Kept == nil { // what is kept comes over no link that a read waits for
+				d.demand.yield(d.ctx)
+			}
 			d.bring(i)
 		case wait == nil:
 			return

@@ -128,7 +128,7 @@ type BlockStatus struct {
 type Recording struct {
 	Reads    []byte `json:"reads"`          // see trace.EncodeReads
 	Count    int    `json:"count"`          // of them
-	Partial  bool   `json:"partial"`        // there were more: before this block daemon, or after its memory was full
+	Partial  bool   `json:"partial"`        // there were more, before this block daemon
 	Read     int64  `json:"read"`           // bytes read; zeros, which nobody sends, do not count
 	Received int64  `json:"received"`       // bytes of objects that came for them
 	Peers    int64  `json:"peers"`          // of these, from peers

@@ -141,9 +141,17 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	return d.through.Keeper.Has
 }
 
-// warm tells whether the node booted the version before, and so has most of what it reads.
-func (d *blockDaemon) warm() bool {
-	return d.through != nil && d.through.Keeper.Has(d.cfg.Index)
+// keepsSomething tells whether the node's cache has anything, of whatever version: blocks of the version before are in this one's pack as well.
+func (d *blockDaemon) keepsSomething() bool {
+	if d.through == nil {
+		return false
+	}
+	late, ok := d.through.Keeper.(*lateKeeper)
+	if !ok {
+		return false // memory is empty when a boot begins
+	}
+	disk := late.Load()
+	return disk != nil && disk.Stats().Objects > 0
 }
 
 // lowPriority keeps the goroutine on a thread of its own whose writes come after everybody's reads.

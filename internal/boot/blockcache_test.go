@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/cache"
+	"pando/internal/chunk"
 	"pando/internal/image"
 )
 
@@ -182,6 +183,41 @@ func TestSupervisorPassesTheCacheOn(t *testing.T) {
 	if err != nil || st.Restarts != 2 || st.Bytes["server"] != 0 || st.Bytes["disk"] == 0 {
 		t.Errorf("after %d restarts: %v, %v", st.Restarts, st.Bytes, err)
 	}
+}
+
+// A node that kept the version before fetches of the next one what is new, with the whole boot set there before anything is read.
+func TestNextVersionWithACacheInASwarm(t *testing.T) {
+	o, c := newTrackedOrigin(t, 400)
+	const size = 80 << 20
+	path := filepath.Join(t.TempDir(), "disk")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
+		t.Fatal(err)
+	}
+	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	readAlone(t, o.testOrigin, c)
+
+	const changed = 3 // pieces of ten blocks
+	for i := range changed {
+		o.raw[i*100*chunk.BlockSize] ^= 1
+	}
+	o.cut(t)
+	o.putPack(t, 10, image.Extent{Start: 0, Blocks: 400})
+	c.Index, c.Pack = o.index, o.pack
+	next, err := startAlone(t.Context(), t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	st := statusWhen(t, next, func(st BlockStatus) bool { return st.Complete > 0 })
+	if index, got := int64(64<<10), st.Bytes["server"]; got < changed*10*chunk.BlockSize || got > changed*10*chunk.BlockSize+index || st.Reads > 0 {
+		t.Errorf("%d bytes came for %d pieces of ten blocks that are new, and the index, in %d reads", got, changed, st.Reads)
+	}
+	o.readAll(t, next)
 }
 
 // In a swarm a node with a warm cache fetches nothing, and its peers get from it what it has.

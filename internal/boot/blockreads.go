@@ -43,12 +43,8 @@ func (r *readRecorder) begin() {
 func (r *readRecorder) note(off int64, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended != nil || n <= 0 {
-		return
-	}
-	if len(r.reads) == maxRecorded {
-		r.partial = true
-		return
+	if r.ended != nil || n <= 0 || len(r.reads) == maxRecorded {
+		return // what comes after so many is no loss: a boot pack is for the beginning
 	}
 	at := time.Duration(0)
 	if !r.start.IsZero() {

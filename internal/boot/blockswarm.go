@@ -59,12 +59,15 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		d.log.Warn("nothing is shared with peers", "err", err)
 		return nil
 	}
-	warm := d.warm()
+	keeps := d.keepsSomething()
 	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
-		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || warm, Loose: blockLoose,
+		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || keeps, Loose: blockLoose,
 		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Helpers: c.Start, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
+	}
+	if d.ledger.get(countRestarts) > 0 { // they helped long ago
+		o.Helpers = nil
 	}
 	for _, e := range pack.Map.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
@@ -76,8 +79,8 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		}
 	}
 	n := peer.NewNode(o)
-	if warm {
-		// In the pack's order, which suits a disk. What turns out not to be there, because it is damaged or newer, is for the swarm.
+	if keeps {
+		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or damaged, is for the swarm.
 		pack.Source, pack.Feeder, pack.Kept = d.kept(n), n, d.through.Look
 	} else {
 		pack.Source, pack.Feeder = n, n

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -291,7 +292,43 @@ func TestHelpers(t *testing.T) {
 	if _, ok := second.fromHelper(t.Context(), Piece{chunk.Sum([]byte("other")), 5}); ok {
 		t.Error("got what nobody has")
 	}
+	if left := second.helping(); len(left) != 1 || left[0] == gone {
+		t.Errorf("helpers that are left: %v, want the one that answers", left)
+	}
 }
+
+// A helper that says nothing costs one wait, and one that sends something else is accused: neither is asked again.
+func TestHelpersThatDoNotHelp(t *testing.T) {
+	s := newSite(t, 4, 0)
+	var asked atomic.Int32
+	end := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1); <-end }))
+	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); io.WriteString(w, "a lie") }))
+	t.Cleanup(func() { close(end); silent.Close(); wrong.Close() })
+	watch := &accusations{}
+	n := s.start(t, 1, func(o *NodeOptions) {
+		for _, h := range []*httptest.Server{silent, wrong} {
+			o.Helpers = append(o.Helpers, netip.MustParseAddrPort(h.Listener.Addr().String()))
+		}
+		o.Slow, o.Observer = &store.Slow{}, watch
+	})
+	for range 3 {
+		if _, ok := n.fromHelper(t.Context(), Piece{chunk.Sum([]byte("truth")), 5}); ok {
+			t.Fatal("took what is not the object")
+		}
+	}
+	if asked.Load() != 2 || watch.n.Load() != 1 {
+		t.Errorf("helpers were asked %d times, want once each; %d accusations", asked.Load(), watch.n.Load())
+	}
+}
+
+// accusations counts them.
+type accusations struct {
+	nobody
+	n atomic.Int32
+}
+
+func (a *accusations) Accused(netip.AddrPort, chunk.ID) { a.n.Add(1) }
 
 // A grant that was asked for is under way as long as it takes: only one of which nothing is seen is given to another.
 func TestGrantThatBegan(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,9 +86,10 @@ type Node struct {
 	mu      sync.Mutex
 	shelf   Shelf // nil until Use
 	holds   Bitmap
-	changed chan struct{} // closed and replaced when holds changed
-	drops   []int         // told by Dropped
-	aheads  []int         // told by Ahead
+	changed chan struct{}    // closed and replaced when holds changed
+	drops   []int            // told by Dropped
+	aheads  []int            // told by Ahead
+	helpers []netip.AddrPort // that are asked still
 	uploads Uploads
 	starts  Uploads // of what boots start with: they do not wait for pieces
 	watched int
@@ -135,6 +137,7 @@ func NewNode(o NodeOptions) *Node {
 		n.o.Observer = nobody{}
 	}
 	n.loose.most = o.Loose
+	n.helpers = slices.Clone(o.Helpers[:min(len(o.Helpers), startNames)])
 	n.tracker = trackerClient{"", client(o.Self, 4, o.Slow), &n.control, &n.calls}
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i

@@ -90,8 +90,7 @@ func (n *Node) looseFromPeers(ctx context.Context, names []netip.AddrPort, p Pie
 		}
 		last.err = err
 		if failure(err) == Wrong {
-			n.o.Observer.Accused(from, p.ID)
-			n.post(ctx, func(time.Duration) { n.swarm.ban(from) })
+			n.accuse(ctx, from, p.ID)
 		}
 	}
 	return last

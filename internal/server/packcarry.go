@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"pando/internal/build"
@@ -10,7 +11,8 @@ import (
 	"pando/internal/registry"
 )
 
-// carry gives a version that nobody has booted the pack of its predecessor, by file path and offset.
+// carry gives a version that nobody has booted the packs of its predecessor, those of hardware classes too, by file path and offset. That for all is
+// the first: the others wait for it.
 func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	before, err := p.predecessors(ctx, v)
 	if err != nil {
@@ -21,9 +23,15 @@ func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) err
 		if err != nil {
 			return err
 		}
-		if now, ok := has[""]; ok {
-			return p.carryFrom(ctx, v, m, from, now.PackRecord)
+		if _, ok := has[""]; !ok {
+			continue
 		}
+		for _, class := range slices.Sorted(maps.Keys(has)) {
+			if err := p.carryFrom(ctx, v, m, from, has[class].PackRecord); err != nil {
+				return err
+			}
+		}
+		return p.lookAll(ctx) // the version after this one may start from it
 	}
 	return nil
 }
@@ -49,12 +57,13 @@ func (p *packs) carryFrom(ctx context.Context, v fleet.Digest, m image.Manifest,
 	if len(order.Extents) == 0 {
 		return nil // two images of one name that have nothing in common
 	}
-	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Order: order, From: from, Log: p.log, Now: p.now})
+	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: r.Class, Order: order, From: from,
+		Log: p.log, Now: p.now})
 	if err != nil {
 		return err
 	}
-	p.log.Info("boot pack carried over", "version", v.Short(), "from", from.Short(), "raw", made.Raw, "of", r.Raw, "stored", made.Stored)
-	return p.lookAll(ctx) // the version after this one may start from it
+	p.log.Info("boot pack carried over", "version", v.Short(), "class", r.Class, "from", from.Short(), "raw", made.Raw, "of", r.Raw, "stored", made.Stored)
+	return nil
 }
 
 // predecessors lists the versions that came before one under the same image's name, the nearest first.

@@ -148,6 +148,17 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	if fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 || fit.Wasted != 0 {
 		t.Errorf("the pack of a class: %+v", fit)
 	}
+
+	s.clock.add(time.Hour)
+	files["a/first"] = program(99, 500_000)
+	m, next := s.addRoot(files)
+	s.packs.look(next)
+	r := s.packed(next, "qemu-lap-2", func(image.PackRecord) bool { return true })
+	lap, _ = s.boot(202, "Lap (2)")
+	fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
+	if r.From != version || lap.Version != next || fit.Misses != 0 || fit.Wasted != 0 {
+		t.Errorf("the next version starts with %+v for the class: %+v", r, fit)
+	}
 }
 
 func TestPackOfAnotherKeyIsNotMadeHere(t *testing.T) {
