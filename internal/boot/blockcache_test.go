@@ -205,7 +205,7 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	for i := range changed {
 		o.raw[i*100*chunk.BlockSize] ^= 1
 	}
-	o.cut(t)
+	o.publish(t)
 	o.putPack(t, 10, image.Extent{Start: 0, Blocks: 400})
 	c.Index, c.Pack = o.index, o.pack
 	next, err := startAlone(t.Context(), t, c)

@@ -45,15 +45,15 @@ func newTestOrigin(t *testing.T, blocks int) *testOrigin {
 	t.Helper()
 	o := &testOrigin{raw: make([]byte, blocks*chunk.BlockSize), objects: map[string][]byte{}}
 	rand.NewChaCha8([32]byte{5}).Read(o.raw)
-	o.cut(t)
+	o.publish(t)
 	s := httptest.NewServer(o)
 	t.Cleanup(s.Close)
 	o.url = s.URL
 	return o
 }
 
-// cut makes chunks and an index of the root as it is.
-func (o *testOrigin) cut(t *testing.T) {
+// publish makes chunks and an index of the root as it is.
+func (o *testOrigin) publish(t *testing.T) {
 	t.Helper()
 	var entries []chunk.Entry
 	for off := 0; off < len(o.raw); off += chunk.BlockSize {
