@@ -248,6 +248,7 @@ On an idle machine, as root:
 
     make bench-storm           # up to 40 nodes
     make bench-storm FULL=1    # up to 200 nodes
+    make bench-storm STORM="--add --nodes 1 --rate 10mbit --delay 15ms"   # longer round trips; --cold: a server with nothing in memory
     make bench-alone           # one emulated machine by itself
     make bench-k               # kernel and initramfs of Debian 12 and 13
     make bench-update          # bytes of an update
