@@ -145,20 +145,26 @@ func TestBlockDaemonWithACacheInMemory(t *testing.T) {
 	}
 }
 
-// A daemon that takes over has the cache as well.
-func TestSupervisorPassesTheCacheOn(t *testing.T) {
-	o, c := aloneConfig(t, 200)
+// newCacheDisk is an empty cache on a disk.
+func newCacheDisk(t *testing.T) *CacheDisk {
+	t.Helper()
 	const size = 80 << 20
-	path := filepath.Join(t.TempDir(), "disk")
-	f, err := os.Create(path)
+	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
+	if err == nil {
+		t.Cleanup(func() { f.Close() })
+		err = errors.Join(f.Truncate(size), cache.Format(f, size))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
-		t.Fatal(err)
-	}
-	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	return &CacheDisk{Name: f.Name(), Size: size, File: f}
+}
+
+// A daemon that takes over has the cache as well.
+func TestSupervisorPassesTheCacheOn(t *testing.T) {
+	o, c := aloneConfig(t, 200)
+	disk := newCacheDisk(t)
+	c.Disk = disk
 	readAlone(t, o, c)
 	k, client, ready, stop := supervise(t, o, BlockConfig{ChunkSize: c.ChunkSize, Disk: c.Disk})
 	defer stop()
@@ -188,17 +194,8 @@ func TestSupervisorPassesTheCacheOn(t *testing.T) {
 // A node that kept the version before fetches of the next one what is new, with the whole boot set there before anything is read.
 func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
-	const size = 80 << 20
-	path := filepath.Join(t.TempDir(), "disk")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
-		t.Fatal(err)
-	}
-	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	disk := newCacheDisk(t)
+	c.Disk = disk
 	readAlone(t, o.testOrigin, c)
 
 	const changed = 3 // pieces of ten blocks
@@ -223,18 +220,9 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 // In a swarm a node with a warm cache fetches nothing, and its peers get from it what it has.
 func TestWarmCacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
-	const size = 80 << 20
-	path := filepath.Join(t.TempDir(), "disk")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := errors.Join(f.Truncate(size), cache.Format(f, size)); err != nil {
-		t.Fatal(err)
-	}
+	disk := newCacheDisk(t)
 	cold := c
-	c.Disk = &CacheDisk{Name: path, Size: size, File: f}
+	c.Disk = disk
 	readAlone(t, o.testOrigin, c)
 	sent := o.sent.Load()
 	warm, err := startAlone(t.Context(), t, c)
@@ -266,8 +254,8 @@ func TestWarmCacheInASwarm(t *testing.T) {
 
 	// All of it damaged: the boot set comes from the swarm before anything is read.
 	junk := make([]byte, 16<<10)
-	for at := int64(8 << 20); at < size-8<<20; at += int64(len(junk)) { // not its tables
-		if _, err := f.WriteAt(junk, at); err != nil {
+	for at := int64(8 << 20); at < disk.Size-8<<20; at += int64(len(junk)) { // not its tables
+		if _, err := disk.File.WriteAt(junk, at); err != nil {
 			t.Fatal(err)
 		}
 	}
