@@ -16,6 +16,7 @@ import (
 
 	"pando/internal/blockdev"
 	"pando/internal/cache"
+	"pando/internal/chunk"
 	"pando/internal/nbd"
 	"pando/internal/peer"
 	"pando/internal/store"
@@ -53,6 +54,7 @@ type blockDaemon struct {
 	garbage garbage
 	through *cache.Through // nil: no cache beside what blockdev has
 	start   time.Time
+	proofs  chunk.Proofs // of the boot pack's pieces
 
 	swarm atomic.Pointer[peer.Node] // nil: it is in none
 
@@ -180,11 +182,12 @@ func (d *blockDaemon) run(ctx context.Context) error {
 
 // open waits for the index root.
 func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
-	slow := d.slow()
+	slow, packed := d.slow(), d.packMap()
+	d.proofs = packed.ProofsOf()
 	client := store.NewClient(blockConns, slow)
 	var sources []store.Source
 	for _, url := range d.cfg.sources() {
-		sources = append(sources, &store.HTTP{URL: url, Client: client, Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) }})
+		sources = append(sources, &store.HTTP{URL: url, Client: client, Proofs: d.proofs, Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) }})
 	}
 	failover, err := store.NewFailover(d.watch, sources...)
 	if err != nil {
@@ -197,7 +200,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)
-	pack, from := d.pack(retry, slow), blockdev.Source(retry)
+	pack, from := d.pack(packed, retry, slow), blockdev.Source(retry)
 	node := d.joinSwarm(ctx, retry, slow, pack)
 	if node != nil {
 		from = node

@@ -101,7 +101,7 @@ func (d *blockDaemon) openDisk(c *CacheDisk) (*cache.Disk, error) {
 		return nil, err
 	}
 	var told sync.Once
-	return cache.Open(c.File, size, cache.Options{Size: c.Size, ReadOnly: c.ReadOnly, Failed: d.cacheFailed,
+	return cache.Open(c.File, size, cache.Options{Size: c.Size, ReadOnly: c.ReadOnly, Proofs: d.proofs, Failed: d.cacheFailed,
 		Damaged: func(id chunk.ID) {
 			told.Do(func() {
 				d.ledger.report(Incident{Kind: CacheDamaged, Source: c.Name, Object: id.Name(),

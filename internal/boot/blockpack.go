@@ -47,15 +47,22 @@ func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verifie
 // pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to chunks: no shorter than the swarm waits for it.
 const pieceLate = 8
 
-// pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
-// ask for: its boot is over, or has most of it.
-func (d *blockDaemon) pack(retry *store.Retry, slow *store.Slow) *blockdev.Pack {
+// packMap is the map of the boot pack, of no pieces without one: init has verified it.
+func (d *blockDaemon) packMap() image.Pack {
 	if len(d.cfg.Pack) == 0 {
-		return nil
+		return image.Pack{}
 	}
 	m, err := image.DecodePack(d.cfg.Pack)
 	if err != nil {
 		d.lostPiece(chunk.ID{}, err)
+	}
+	return m
+}
+
+// pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
+// ask for: its boot is over, or has most of it.
+func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
+	if len(m.Pieces) == 0 {
 		return nil
 	}
 	keep := keepOf(m.StoredSize(), machineMemory(), d.cfg.Keep)

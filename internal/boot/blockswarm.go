@@ -60,7 +60,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		return nil
 	}
 	keeps := d.keepsSomething()
-	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
+	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || keeps, Loose: blockLoose,
 		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Helpers: c.Start, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes

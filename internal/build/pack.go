@@ -50,7 +50,7 @@ func Pack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
 	if opt.Done == nil {
 		opt.Done = func(int64) {}
 	}
-	b := &packBuilder{PackOptions: opt, known: map[[32]byte]chunk.Entry{}}
+	b := &packBuilder{PackOptions: opt, known: map[[32]byte]chunk.Entry{}, proofs: chunk.Proofs{}}
 	r, err := b.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("make boot pack of version %s: %w", opt.Version.Short(), err)
@@ -66,6 +66,7 @@ type packBuilder struct {
 
 	raw    int64 // bytes that pieces hold so far
 	pieces []chunk.Entry
+	proofs chunk.Proofs
 	batch  [][]byte // stored bytes that wait for the store
 	bytes  int
 	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
@@ -96,7 +97,7 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 		return r, errNothing
 	}
 	return b.publish(ctx, image.Pack{
-		Version: b.Version, Class: b.Class, Booted: c.booted, Pieces: b.pieces, Extents: c.extents.Extents,
+		Version: b.Version, Class: b.Class, Booted: c.booted, Pieces: b.pieces, Proofs: b.proofs.Of(b.pieces), Extents: c.extents.Extents,
 	})
 }
 
@@ -128,6 +129,9 @@ func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
 		b.batch, b.known[digest] = append(b.batch, stored), e
 		b.bytes += len(stored)
 	}
+	if err := b.prove(ctx, e.ID, stored); err != nil {
+		return err
+	}
 	b.pieces = append(b.pieces, e)
 	if b.bytes < batchBytes {
 		return nil
@@ -138,6 +142,20 @@ func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
 	}
 	defer unlock()
 	return b.flush(ctx)
+}
+
+// prove notes the proof of a piece, which stored is the bytes of, unless the store has them already.
+func (b *packBuilder) prove(ctx context.Context, id chunk.ID, stored []byte) (err error) {
+	if _, ok := b.proofs[id]; ok {
+		return nil
+	}
+	if stored == nil {
+		if stored, err = b.Store.Get(ctx, id); err != nil {
+			return err
+		}
+	}
+	b.proofs[id] = chunk.Prove(stored)
+	return nil
 }
 
 // waiting tells whether a piece is among those that wait for the store.

@@ -284,13 +284,13 @@ func testFull(t *testing.T, g grain, root *rootReader, file RootFile) {
 		return 1, nil
 	}}
 	var order Order
-	for i := range uint32(30_000) { // the same blocks again and again, never two that follow one another
+	for i := range uint32(45_000) { // the same blocks again and again, never two that follow one another
 		order.Extents = append(order.Extents, image.Extent{Start: file.Start + i%2*2, Blocks: 1})
 	}
 	if err := c.cut(order); err != nil {
 		t.Fatal(err)
 	}
-	n := 64 + 63 + chunk.EntrySize*len(pieces) + 10*len(c.extents.Extents)
+	n := 64 + 63 + image.PieceSize*len(pieces) + 10*len(c.extents.Extents)
 	if !c.full() || n > image.MaxPack || n < image.MaxPack-2000 {
 		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(c.extents.Extents), n)
 	}

@@ -81,7 +81,7 @@ func (c *cutter) cut(order Order) error {
 
 // full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
 func (c *cutter) full() bool {
-	return mapRoom-chunk.EntrySize*(c.pieces+2*c.most/c.stored)-10*(len(c.extents.Extents)+1) < 0
+	return mapRoom-image.PieceSize*(c.pieces+2*c.most/c.stored)-10*(len(c.extents.Extents)+1) < 0
 }
 
 // mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.

@@ -25,6 +25,7 @@ type Options struct {
 	Size     int64             // bytes of the area that are written; 0: all. What is beyond stays readable
 	ReadOnly bool              // nothing is written
 	Failed   func(err error)   // called when the disk is written no more, and when it is read no more
+	Proofs   chunk.Proofs      // of objects that may be asked for
 	Damaged  func(id chunk.ID) // called with each object that is not what its name says
 }
 
@@ -201,7 +202,7 @@ func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 		}
 		return chunk.Verified{}, false
 	}
-	v, err := chunk.Check(id, b)
+	v, err := d.opts.Proofs.Check(id, b)
 	if err == nil {
 		return v, true
 	}

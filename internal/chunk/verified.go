@@ -1,6 +1,6 @@
 package chunk
 
-// Verified is the stored bytes of an object that were checked against its ID. Only Check makes one, so what
+// Verified is the stored bytes of an object that were checked against its ID, or its Proof. Only Check and Proofs make one, so what
 // takes a Verified cannot be handed bytes that nobody checked: a source returns it, and what unpacks chunks
 // for the kernel takes nothing else. The zero value holds no object.
 type Verified struct {

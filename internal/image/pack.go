@@ -10,8 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// MaxPack is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 130 KB.
-const MaxPack = 256 << 10
+// MaxPack is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
+const MaxPack = 384 << 10
 
 // Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an
 // object; unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of
@@ -22,6 +22,7 @@ type Pack struct {
 	Class    string        // hardware class, "" for all
 	Booted   int           // pieces that a boot needs until it has booted; the others may come later
 	Pieces   []chunk.Entry // in order; none is Zero
+	Proofs   []chunk.Proof // of the pieces, in their order; none: a map of format 1
 	Extents  []Extent      // in the order in which they lie in the pieces
 }
 
@@ -66,6 +67,18 @@ func (p Pack) BootSet() (stored int64, pieces int) {
 	return stored, pieces
 }
 
+// ProofsOf are the proofs of its pieces by their names, nil without any.
+func (p Pack) ProofsOf() chunk.Proofs {
+	if len(p.Proofs) != len(p.Pieces) {
+		return nil
+	}
+	out := make(chunk.Proofs, len(p.Pieces))
+	for i, e := range p.Pieces {
+		out[e.ID] = p.Proofs[i]
+	}
+	return out
+}
+
 // Validate says what is wrong with a pack.
 func (p Pack) Validate() error {
 	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {
@@ -92,6 +105,9 @@ func (p Pack) checkHead() error {
 }
 
 func (p Pack) checkPieces() error {
+	if len(p.Proofs) > 0 && len(p.Proofs) != len(p.Pieces) {
+		return fmt.Errorf("%d proofs of %d pieces", len(p.Proofs), len(p.Pieces))
+	}
 	for i, e := range p.Pieces {
 		if err := e.Check(); err != nil {
 			return fmt.Errorf("piece %d: %w", i, err)

@@ -27,8 +27,16 @@ func testPack() Pack {
 		Pieces: []chunk.Entry{
 			piece("a", 64, 100_000, chunk.Zstd), piece("b", 40, 40*chunk.BlockSize, chunk.Stored), piece("c", 3, 77, chunk.Zstd),
 		},
+		Proofs:  []chunk.Proof{chunk.Prove([]byte("a")), chunk.Prove([]byte("b")), chunk.Prove([]byte("c"))},
 		Extents: []Extent{{Start: 0, Blocks: 1}, {Start: 5000, Blocks: 90}, {Start: 4990, Blocks: 10}, {Start: 170_000, Blocks: 6}},
 	}
+}
+
+// plainPack is a pack as its map was before there were proofs.
+func plainPack() Pack {
+	p := testPack()
+	p.Proofs = nil
+	return p
 }
 
 // encoded is what Encode makes of a pack that must be good.
@@ -42,8 +50,13 @@ func encoded(t testing.TB, p Pack) []byte {
 }
 
 func TestPackBytes(t *testing.T) {
-	got := encoded(t, testPack())
-	const golden = "testdata/pack.golden.hex"
+	testPackBytes(t, plainPack(), "testdata/pack.golden.hex")
+	testPackBytes(t, testPack(), "testdata/packproved.golden.hex")
+}
+
+func testPackBytes(t *testing.T, p Pack, golden string) {
+	t.Helper()
+	got := encoded(t, p)
 	if *update {
 		if err := os.WriteFile(golden, []byte(hex.Dump(got)), 0o644); err != nil {
 			t.Fatal(err)
@@ -57,7 +70,7 @@ func TestPackBytes(t *testing.T) {
 		t.Errorf("the bytes of a pack's map changed:\n%s", hex.Dump(got))
 	}
 	back, err := DecodePack(got)
-	if err != nil || !reflect.DeepEqual(back, testPack()) {
+	if err != nil || !reflect.DeepEqual(back, p) {
 		t.Errorf("decoded: %+v, %v", back, err)
 	}
 	if back.RawSize() != 107*chunk.BlockSize || back.StoredSize() != 100_077+40*chunk.BlockSize {
@@ -67,9 +80,9 @@ func TestPackBytes(t *testing.T) {
 
 // A boot of the measured kind (1,256 extents) has a small map, and one of ten times that still fits.
 func TestPackIsSmall(t *testing.T) {
-	for extents, most := range map[int]int{1256: 16 << 10, 12560: 150 << 10} {
+	for extents, most := range map[int]int{1256: 24 << 10, 12560: 230 << 10} {
 		p := testPack()
-		p.Pieces, p.Extents = nil, nil
+		p.Pieces, p.Proofs, p.Extents = nil, nil, nil
 		for i := range extents {
 			start := uint32(i*7919) % 180_000 * 16
 			p.Extents = append(p.Extents, Extent{Start: start, Blocks: 12})
@@ -78,6 +91,7 @@ func TestPackIsSmall(t *testing.T) {
 				p.Pieces = append(p.Pieces, chunk.Entry{
 					RawSize: n * chunk.BlockSize, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(fmt.Append(nil, i)),
 				})
+				p.Proofs = append(p.Proofs, chunk.Prove(fmt.Append(nil, i)))
 			}
 		}
 		if n := len(encoded(t, p)); n > most {
@@ -93,7 +107,8 @@ func TestPackRefuses(t *testing.T) {
 	}{
 		"version":      {func(p *Pack) { p.Version = "sha256:12" }, "digest"},
 		"class":        {func(p *Pack) { p.Class = "a/b" }, "hardware class"},
-		"no pieces":    {func(p *Pack) { p.Pieces, p.Extents, p.Booted = nil, nil, 0 }, "no pieces"},
+		"no pieces":    {func(p *Pack) { p.Pieces, p.Proofs, p.Extents, p.Booted = nil, nil, nil, 0 }, "no pieces"},
+		"few proofs":   {func(p *Pack) { p.Proofs = p.Proofs[:2] }, "2 proofs of 3"},
 		"booted":       {func(p *Pack) { p.Booted = 4 }, "4 of 3"},
 		"zeros":        {func(p *Pack) { p.Pieces[1] = chunk.Entry{RawSize: 40 * chunk.BlockSize} }, "piece 1"},
 		"large piece":  {func(p *Pack) { p.Pieces[0].RawSize = chunk.MaxRaw + chunk.BlockSize }, "piece 0"},
@@ -125,8 +140,9 @@ func TestDecodePackRefuses(t *testing.T) {
 		"cut off":         good[:len(good)-1],
 		"something after": append(bytes.Clone(good), 0),
 		"magic":           append([]byte("PNDX"), good[4:]...),
-		"format":          put32(4, 2),
-		"algorithm":       put32(4, packFormat|2<<8|uint32(good[6])<<16),
+		"format":          put32(4, 3|uint32(good[5])<<8|uint32(good[6])<<16),
+		"plain":           put32(4, packPlain|uint32(good[5])<<8|uint32(good[6])<<16),
+		"algorithm":       put32(4, packProved|2<<8|uint32(good[6])<<16),
 		"many pieces":     put32(16, 1<<31),
 		"many extents":    put32(20, 1<<31),
 		"fewer extents":   put32(20, 3),
@@ -178,6 +194,7 @@ func TestVerifyPack(t *testing.T) {
 
 func FuzzDecodePack(f *testing.F) {
 	f.Add(encoded(f, testPack()))
+	f.Add(encoded(f, plainPack()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := DecodePack(b)
 		if err != nil {

@@ -11,11 +11,15 @@ import (
 
 const (
 	packMagic  = "PNDB"
-	packFormat = 1
+	packPlain  = 1 // without proofs
+	packProved = 2
 	// magic (4), format (1), algorithm of the version (1), length of the class (1), zero (1), sequence (8),
 	// pieces (4), extents (4), pieces until booted (4), zero (4), digest of the version (32)
 	packHeader = 64
 )
+
+// PieceSize is what a piece takes in a map, in bytes: its entry and its proof.
+const PieceSize = chunk.EntrySize + len(chunk.Proof{})
 
 // Encode returns the bytes of the map, which are then signed and stored as an object.
 func (p Pack) Encode() ([]byte, error) {
@@ -26,7 +30,7 @@ func (p Pack) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("boot pack: %w", err)
 	}
-	b := append([]byte(packMagic), packFormat, byte(version.Algorithm), byte(len(p.Class)), 0)
+	b := append([]byte(packMagic), p.format(), byte(version.Algorithm), byte(len(p.Class)), 0)
 	b = binary.LittleEndian.AppendUint64(b, p.Sequence)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.Pieces)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.Extents)))
@@ -36,6 +40,9 @@ func (p Pack) Encode() ([]byte, error) {
 	b = append(b, p.Class...)
 	for _, e := range p.Pieces {
 		b = e.Append(b)
+	}
+	for _, proof := range p.Proofs {
+		b = append(b, proof[:]...)
 	}
 	end := int64(0)
 	for _, e := range p.Extents {
@@ -47,6 +54,13 @@ func (p Pack) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("boot pack: its map has %d bytes, more than %d", len(b), MaxPack)
 	}
 	return b, nil
+}
+
+func (p Pack) format() byte {
+	if len(p.Proofs) > 0 {
+		return packProved
+	}
+	return packPlain
 }
 
 // DecodePack is the inverse of Encode. Every byte it accepts is one that Encode would write. On a node use
@@ -76,7 +90,7 @@ func decodePack(data []byte) (Pack, error) {
 	}
 	pieces, extents := int(binary.LittleEndian.Uint32(data[16:])), int(binary.LittleEndian.Uint32(data[20:]))
 	class, rest := int(data[6]), data[packHeader:]
-	if len(rest) < class || (len(rest)-class)/chunk.EntrySize < pieces || len(rest)/2 < extents {
+	if len(rest) < class || (len(rest)-class)/pieceSize(data[4]) < pieces || len(rest)/2 < extents {
 		return Pack{}, fmt.Errorf("%d bytes do not hold %d pieces and %d extents", len(data), pieces, extents)
 	}
 	p := Pack{
@@ -88,8 +102,22 @@ func decodePack(data []byte) (Pack, error) {
 		p.Pieces[i] = chunk.ReadEntry(rest)
 		rest = rest[chunk.EntrySize:]
 	}
+	if data[4] == packProved {
+		p.Proofs = make([]chunk.Proof, pieces)
+		for i := range p.Proofs {
+			rest = rest[copy(p.Proofs[i][:], rest):]
+		}
+	}
 	p.Extents, err = decodeExtents(rest, extents)
 	return p, err
+}
+
+// pieceSize is the encoded size of a piece, in bytes.
+func pieceSize(format byte) int {
+	if format == packProved {
+		return PieceSize
+	}
+	return chunk.EntrySize
 }
 
 // packHead reads what the signature's comment repeats.
@@ -97,8 +125,8 @@ func packHead(data []byte) (fleet.Digest, uint64, error) {
 	switch {
 	case len(data) < packHeader || string(data[:4]) != packMagic:
 		return "", 0, fmt.Errorf("%d bytes that do not start with %q", len(data), packMagic)
-	case data[4] != packFormat:
-		return "", 0, fmt.Errorf("format %d, this Pando knows %d", data[4], packFormat)
+	case data[4] != packPlain && data[4] != packProved:
+		return "", 0, fmt.Errorf("format %d, this Pando knows %d and %d", data[4], packPlain, packProved)
 	}
 	version := chunk.ID{Algorithm: chunk.SHA256, Sum: [32]byte(data[32:])}
 	return fleet.Digest(version.String()), binary.LittleEndian.Uint64(data[8:]), nil

@@ -39,8 +39,9 @@ type Piece struct {
 
 // NodeOptions are the settings of a Node.
 type NodeOptions struct {
-	Pack     chunk.ID // names the swarm
-	Pieces   []Piece  // in the pack's order
+	Pack     chunk.ID     // names the swarm
+	Pieces   []Piece      // in the pack's order
+	Proofs   chunk.Proofs // of these
 	Origin   Origin
 	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin
 	Port     uint16           // at which Handler is served

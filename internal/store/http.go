@@ -40,6 +40,7 @@ var ErrBusy = errors.New("the source is busy")
 type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
+	Proofs chunk.Proofs // of objects that it is asked for
 
 	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the server sent
 	// whoever asked on to it. nil: nobody wants to know.
@@ -108,7 +109,7 @@ func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get %s from %s: %w", r.ID, h.URL, err)
 	}
-	v, err := chunk.Check(r.ID, stored)
+	v, err := h.Proofs.Check(r.ID, stored)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get from %s: %w", h.URL, err)
 	}
