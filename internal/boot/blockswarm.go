@@ -200,8 +200,11 @@ func (w swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
 // Left reports a peer that was slow or failed.
 func (w swarmWatch) Left(l peer.Left) {
 	why := "it failed, or broke off"
-	if l.Slow {
+	switch {
+	case l.Slow:
 		why = "it is much slower than others"
+	case l.Unreached:
+		why = "it cannot be reached (is it off, or its port closed by a firewall?)"
 	}
 	w.report(Incident{Kind: PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
 }

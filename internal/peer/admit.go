@@ -52,7 +52,7 @@ const (
 func sender(node netip.Addr) netip.AddrPort { return netip.AddrPortFrom(node, 1) }
 
 // BodySent says that such a transfer has ended, or one of a loose object.
-func (t *Tracker) BodySent(node netip.Addr) { t.uplink.sent(nil, sender(node), bodyPiece) }
+func (t *Tracker) BodySent(node netip.Addr) { t.uplink.sent("", sender(node), bodyPiece) }
 
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {

@@ -22,6 +22,7 @@ const (
 	restGrows  = 8                      // doublings of the patience for copies beyond Copies
 	questions  = 50                     // that a node shall have about, if it takes no more than
 	maxBatch   = 4                      // pieces for each: simulated, ten nodes are done after 1.17 W/B with so many, 1.08 with two, 1.05 with one
+	lookMost   = 64                     // questions that are looked at for which there is nothing
 	lead       = 32                     // pieces that the server runs ahead of what nodes ask for
 )
 
@@ -57,13 +58,14 @@ type Reply struct {
 // Ask answers a question. When wait is true the answer comes from Step later; a node has one question at a time, and a
 // new one takes the place of the old one. A node that is not in the swarm is not known, and must join.
 func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool) {
-	w := t.swarms[q.Swarm]
-	if w == nil || w.members[q.Node] == nil {
+	w := t.of(q.Swarm, q.Node)
+	if w == nil {
 		return a, false, false
 	}
 	m := w.members[q.Node]
 	m.seen = now
 	w.haves(m, q.Have)
+	m.feeds(q.Fed)
 	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
@@ -97,7 +99,7 @@ func (t *Tracker) hold(x *waiting) time.Duration {
 
 // Cancel forgets the question of a node that does not wait any longer.
 func (t *Tracker) Cancel(key string, node netip.AddrPort) {
-	if w := t.swarms[key]; w != nil && w.members[node] != nil && w.members[node].waiting != nil {
+	if w := t.of(key, node); w != nil && w.members[node].waiting != nil {
 		w.members[node].waiting.gone = true
 		w.members[node].waiting = nil
 	}
@@ -105,7 +107,7 @@ func (t *Tracker) Cancel(key string, node netip.AddrPort) {
 
 // Step returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits.
 func (t *Tracker) Step(now time.Duration) (replies []Reply, wake time.Duration) {
-	i := 0
+	i, looked := 0, 0
 	for ; i < len(t.queue); i++ {
 		x := t.queue[i]
 		if x.gone {
@@ -118,14 +120,16 @@ func (t *Tracker) Step(now time.Duration) (replies []Reply, wake time.Duration) 
 			}
 			// Nothing for this one; perhaps there is for those behind it.
 			wake = earlier(wake, x.until)
-			t.queue[i] = x
-			if i >= 64 {
+			if looked++; looked > lookMost || i > lookMost*lookMost {
 				break
+			}
+			if x.node.shunned { // it gets little, and shall not hide who helps the others
+				looked--
 			}
 			continue
 		}
 		x.gone, x.node.waiting = true, nil
-		replies = append(replies, Reply{x.swarm.key, x.node.addr, t.answer(now, x, grant)})
+		replies = append(replies, Reply{x.swarm.pack, x.node.addr, t.answer(now, x, grant)})
 	}
 	t.queue = slices.DeleteFunc(t.queue, func(x *waiting) bool { return x.gone })
 	if len(t.queue) > 0 {
@@ -159,7 +163,7 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 		if p < 0 {
 			break
 		}
-		if !x.node.shunned { // what it has is no help to others
+		if !x.node.shunned && !x.node.stranded { // what it has is no help to others
 			x.swarm.pieces[p].give(x.node.addr, now)
 		}
 		t.uplink.spend(sending{swarm: x.swarm, node: x.node.addr, piece: p, since: now}, x.size)
@@ -184,6 +188,9 @@ func (x *waiting) batch() int {
 // pick is the piece that does most for the swarm: one that nobody has, as near to the front as can be.
 func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	w := x.swarm
+	if x.node.strand(now, t.patience(x)+t.hold(x)) {
+		return x.next(taken)
+	}
 	if x.node.shunned {
 		return t.pickAgain(now, x, taken)
 	}
@@ -203,6 +210,16 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	}
 	if w.first < x.upto && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
 		return w.first
+	}
+	return -1
+}
+
+// next is the first piece that is wanted.
+func (x *waiting) next(taken []int) int {
+	for _, p := range x.want {
+		if !x.node.have.Has(p) && !slices.Contains(taken, p) {
+			return p
+		}
 	}
 	return -1
 }
@@ -227,7 +244,7 @@ func (t *Tracker) pickAgain(now time.Duration, x *waiting, taken []int) int {
 
 // patience is how long the first copy of a piece may take to come round before there is a second.
 func (t *Tracker) patience(x *waiting) time.Duration {
-	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.late(len(x.swarm.all))
+	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.late(t.crowds[x.swarm.pack])
 }
 
 // again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer
@@ -253,9 +270,12 @@ func (w *swarm) unseeded(p int) bool { return w.pieces[p].copies == 0 && w.piece
 
 // answer says what was granted, and of the rest who has it or is getting it.
 func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
-	a := Answer{Grant: grant, Wait: t.patience(x), Late: t.late(len(x.swarm.all))}
+	if len(grant) == 0 && len(x.want) > 0 {
+		x.node.sendAway(now)
+	}
+	a := Answer{Grant: grant, Wait: t.patience(x), Late: t.late(t.crowds[x.swarm.pack]), Banned: t.bannedSince(x.node)}
 	for _, p := range x.want {
-		if slices.Contains(grant, p) {
+		if slices.Contains(grant, p) || x.node.stranded { // who has it is no help to that node
 			continue
 		}
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
@@ -290,12 +310,12 @@ func (t *Tracker) Busy(busy bool) { t.busy = busy }
 
 // Sent says that a transfer from the server that was granted has ended, well or not.
 func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
-	t.uplink.sent(t.swarms[key], node, piece)
+	t.uplink.sent(key, node, piece)
 }
 
 // Begin says that a node has asked for what it was granted.
 func (t *Tracker) Begin(now time.Duration, key string, node netip.AddrPort, piece int) {
-	t.uplink.begin(now, t.swarms[key], node, piece)
+	t.uplink.begin(now, key, node, piece)
 }
 
 // over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.

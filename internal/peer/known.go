@@ -131,6 +131,13 @@ func (s *Swarm) Left(a netip.AddrPort) {
 	}
 }
 
+// Unreached leaves a peer that could not be reached: what it has is no help, and the tracker shall know.
+func (s *Swarm) Unreached(now time.Duration, a netip.AddrPort) {
+	if k := s.find(a); k != nil {
+		s.leave(now, k, Left{Peer: a, Unreached: true})
+	}
+}
+
 func (s *Swarm) forget(k *known) {
 	for p := range s.pieces {
 		s.pieces[p].holders &^= k.slot
@@ -163,7 +170,7 @@ func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 	k.rest = now + max(restLeast, s.typical)
 	k.calm = k.rest
 	if k.strikes >= strikesOut {
-		s.leave(now, k, slow)
+		s.leave(now, k, Left{Peer: k.addr, Slow: slow})
 	}
 }
 
@@ -172,14 +179,14 @@ func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 func (s *Swarm) lag(now time.Duration, k *known, took time.Duration) {
 	k.took, k.came = smooth(k.took, took), min(k.came+1, lagLeast)
 	if k.came == lagLeast && s.learned >= learnLeast && k.took > max(slowLeast, lagFactor*s.typical) {
-		s.leave(now, k, true)
+		s.leave(now, k, Left{Peer: k.addr, Slow: true})
 	}
 }
 
 // leave asks nothing of a peer for a while.
-func (s *Swarm) leave(now time.Duration, k *known, slow bool) {
+func (s *Swarm) leave(now time.Duration, k *known, why Left) {
 	s.left[k.addr] = now + leftFor
-	s.step.Left = append(s.step.Left, Left{k.addr, slow})
+	s.step.Left = append(s.step.Left, why)
 	s.forget(k)
 }
 

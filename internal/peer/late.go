@@ -36,10 +36,7 @@ func (t *Tracker) late(nodes int) time.Duration {
 
 // Late is what a node of a swarm is told, where more come that are in no swarm yet.
 func (t *Tracker) Late(key string, more int) time.Duration {
-	if w := t.swarms[key]; w != nil {
-		more += len(w.all)
-	}
-	return t.late(more)
+	return t.late(t.crowds[key] + more)
 }
 
 // bounded is how late word may be for a node, whatever it was told.

@@ -335,7 +335,7 @@ func TestGrantThatBegan(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)
-	w := tr.swarms["p"]
+	w := tr.swarms[area{pack: "p"}]
 	const size = 64 << 10
 	lost := tr.uplink.lost(size)
 	for n := byte(1); n <= 2; n++ {

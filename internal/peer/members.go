@@ -76,6 +76,9 @@ func (w *swarm) count(m *member, n int) {
 // leaves takes which peers a member has left: all of them, whatever it said before.
 func (w *swarm) leaves(m *member, left []netip.AddrPort) {
 	left = left[:min(len(left), maxLeft)]
+	if m.shunned { // perhaps it is the one that nobody reaches
+		left = nil
+	}
 	old := m.left
 	m.left = nil
 	for _, a := range left {

@@ -204,6 +204,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 	if s.reach < s.o.Pieces {
 		a.Upto = s.reach
 	}
+	s.demanded()
 	s.overdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]
@@ -216,8 +217,19 @@ func (s *Swarm) fromServer(now time.Duration) {
 		}
 	}
 	if len(a.Want) > 0 {
-		a.Have, a.Left, a.Patience, a.Read = s.have, s.leftNow(now), answerTime(s.late), s.soonRead(a.Want)
+		a.Have, a.Left, a.Fed, a.Patience, a.Read = s.have, s.leftNow(now), s.fed, answerTime(s.late), s.soonRead(a.Want)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
+	}
+}
+
+// demanded moves those pieces of the window to its front that reads wait for, the oldest read first.
+func (s *Swarm) demanded() {
+	front := 0
+	for _, d := range s.demands {
+		if i := slices.Index(s.window[front:], d.piece); i >= 0 {
+			s.window = slices.Insert(slices.Delete(s.window, front+i, front+i+1), front, d.piece)
+			front++
+		}
 	}
 }
 
@@ -277,6 +289,8 @@ type Answer struct {
 	Named []Named       // these are on their way to others, or there already
 	Wait  time.Duration // ask for the named ones again after so long
 	Late  time.Duration // see Tracker.Late
+
+	Banned []netip.Addr // for all, since the node was last told
 }
 
 // Answer takes the tracker's answer to the question that is open. It returns who is to be met beside the peers that are
@@ -284,6 +298,9 @@ type Answer struct {
 func (s *Swarm) Answer(now time.Duration, a Answer) (meet []netip.AddrPort) {
 	s.asking, s.coming = false, a.Wait
 	s.Bear(a.Late)
+	for _, b := range a.Banned {
+		s.Ban(b)
+	}
 	s.granted = append(s.granted, a.Grant...)
 	for _, n := range a.Named {
 		if n.Piece < 0 || n.Piece >= s.o.Pieces {
@@ -329,7 +346,7 @@ func (s *Swarm) alive(now time.Duration) {
 	case now < due:
 		s.wake(due)
 	default:
-		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now), Patience: answerTime(s.late)}
+		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now), Fed: s.fed, Patience: answerTime(s.late)}
 	}
 }
 

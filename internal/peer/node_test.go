@@ -151,7 +151,7 @@ func TestTrackerForgetsOverSockets(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.tracker.mu.Lock()
-	s.tracker.tracker.swarms = map[string]*swarm{}
+	s.tracker.tracker.swarms, s.tracker.tracker.homes = map[area]*swarm{}, map[inPack]*swarm{}
 	s.tracker.mu.Unlock()
 	close(s.gate)
 	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {

@@ -68,6 +68,9 @@ func (n *Node) ask(a Ask) {
 			default:
 				a := r.answer()
 				n.bear(a.Late)
+				for _, b := range a.Banned {
+					n.ban(b)
+				}
 				n.watchAll(n.swarm.MeetMore(now, n.swarm.Answer(now, a)...))
 			}
 		})

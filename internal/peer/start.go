@@ -49,7 +49,7 @@ func (t *Tracker) Start(now time.Duration, s Start) (peers []netip.AddrPort, wai
 		t.uplink.pass(now, s.Size)
 		return nil, false
 	}
-	w := t.swarms[s.Swarm]
+	w := t.swarms[areaOf(s.Swarm, s.Place, s.Subnet, s.Near)]
 	if w == nil || len(w.all) == 0 {
 		return nil, true
 	}

@@ -68,6 +68,7 @@ type Ask struct {
 	Max  int              // transfers from the server that this node has room for
 	Have Bitmap           // what it has
 	Left []netip.AddrPort // peers that it left: what they have is no help to it; at most maxLeft
+	Fed  int              // pieces that peers gave it
 
 	Patience time.Duration // it waits so long for the answer
 }
@@ -83,10 +84,11 @@ type Step struct {
 	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
 }
 
-// Left is a peer that was slow, or failed, too often.
+// Left is a peer that was slow, or failed, too often, or that was not to be reached.
 type Left struct {
-	Peer netip.AddrPort
-	Slow bool
+	Peer      netip.AddrPort
+	Slow      bool
+	Unreached bool
 }
 
 // Failure is why a transfer brought nothing.
@@ -148,6 +150,7 @@ type Swarm struct {
 	banned map[netip.Addr]bool
 	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 
+	fed       int // pieces that came from peers
 	tracker   bool
 	asked     time.Duration // when the last question was asked, or a join answered
 	asking    bool
@@ -283,6 +286,7 @@ func (s *Swarm) Done(now time.Duration, f Fetch) {
 		s.direct = smooth(s.direct, now-start)
 	} else {
 		s.learn(now - start)
+		s.fed++
 	}
 	s.Hold(f.Piece)
 	s.cancelAll(f.Piece)

@@ -38,8 +38,8 @@ func (o *TrackerOptions) defaults() {
 // Bounds of what a tracker remembers, so that no node can make it grow.
 const (
 	maxMembers = 65536 // of a swarm
-	maxSwarms  = 256
-	maxPieces  = 8192 // of a pack: 2 GiB raw in pieces of 256 KiB
+	maxSwarms  = 1024  // with each place whose nodes keep to themselves
+	maxPieces  = 8192  // of a pack: 2 GiB raw in pieces of 256 KiB
 )
 
 // member is a node in a swarm.
@@ -57,11 +57,18 @@ type member struct {
 	starts  time.Duration    // it sends what boots start with until then
 	left    []netip.AddrPort // peers that it has left
 	shunned bool             // left by so many that what it has does not count
+
+	given    int           // pieces that peers gave it
+	away     time.Duration // when it was first sent to its peers since they gave it one; 0: it was not
+	stranded bool          // it was given nothing for so long that it is served as if there were nobody else
+	bans     int           // how many of those banned for all it was told of
 }
 
-// swarm is what the tracker knows of the nodes of one pack.
+// swarm is what the tracker knows of the nodes of one pack that may be peers of each other: of all that do not keep to their place, or of
+// those of one place that do.
 type swarm struct {
-	key     string
+	pack    string
+	area    area
 	members map[netip.AddrPort]*member
 	all     []*member // in no order, for choosing by chance
 	near    map[netip.Prefix][]*member
@@ -101,20 +108,23 @@ func (s *seeded) lack(from netip.AddrPort) {
 // ask. It is not safe for use by several goroutines.
 type Tracker struct {
 	o      TrackerOptions
-	swarms map[string]*swarm
+	swarms map[area]*swarm
+	homes  map[inPack]*swarm // in which each node is
+	crowds map[string]int    // nodes of each pack
 	uplink uplink
 	queue  []*waiting
 	busy   bool
 	loose  loose
 	proofs map[netip.Addr][]netip.Addr // who sent wrong bytes, to whom
 	banned map[netip.Addr]bool
+	bans   []netip.Addr // in the order in which they were banned
 	swept  time.Duration
 }
 
 // NewTracker returns a tracker that knows nobody.
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
-	return &Tracker{o: o, swarms: map[string]*swarm{}, uplink: uplink{rate: o.Uplink},
+	return &Tracker{o: o, swarms: map[area]*swarm{}, homes: map[inPack]*swarm{}, crowds: map[string]int{}, uplink: uplink{rate: o.Uplink},
 		proofs: map[netip.Addr][]netip.Addr{}, banned: map[netip.Addr]bool{}}
 }
 
@@ -139,8 +149,14 @@ type Joined struct {
 // Join adds a node to a swarm and names peers. ok is false when there is no room or the question makes no sense.
 func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 	t.sweep(now)
-	w := t.swarm(j.Swarm, j.Pieces)
-	if w == nil || !j.Node.IsValid() || t.banned[j.Node.Addr()] {
+	if !j.Node.IsValid() || t.banned[j.Node.Addr()] {
+		return out, false
+	}
+	w := t.of(j.Swarm, j.Node)
+	if w == nil {
+		w = t.swarm(areaOf(j.Swarm, j.Place, j.Subnet, j.Near), j.Pieces)
+	}
+	if w == nil || len(w.pieces) != j.Pieces {
 		return out, false
 	}
 	m := w.members[j.Node]
@@ -149,27 +165,25 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 			return out, false
 		}
 		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, near: j.Near, have: NewBitmap(j.Pieces)}
-		w.add(m)
+		t.add(w, m)
 	}
 	m.seen = now
 	w.haves(m, j.Have)
 	m.idle = m.have.Count() == j.Pieces
-	out.Peers, out.Late = w.choose(t.o.Random, m, t.o.Peers), t.late(len(w.all))
-	for a := range t.banned {
-		out.Banned = append(out.Banned, a)
-	}
-	slices.SortFunc(out.Banned, netip.Addr.Compare)
+	out.Peers, out.Late = w.choose(t.o.Random, m, t.o.Peers), t.late(t.crowds[w.pack])
+	m.bans = 0 // its node may have begun anew
+	out.Banned = t.bannedSince(m)
 	return out, true
 }
 
 // swarm returns a swarm, made if it is new; nil when there are too many, or the number of pieces is another.
-func (t *Tracker) swarm(key string, pieces int) *swarm {
+func (t *Tracker) swarm(key area, pieces int) *swarm {
 	w := t.swarms[key]
 	if w == nil {
 		if len(t.swarms) >= maxSwarms || pieces <= 0 || pieces > maxPieces {
 			return nil
 		}
-		w = &swarm{key: key, members: map[netip.AddrPort]*member{}, near: map[netip.Prefix][]*member{},
+		w = &swarm{pack: key.pack, area: key, members: map[netip.AddrPort]*member{}, near: map[netip.Prefix][]*member{},
 			places: map[string][]*member{}, leavers: map[netip.AddrPort]int{}, pieces: make([]seeded, pieces)}
 		t.swarms[key] = w
 	}
@@ -181,9 +195,16 @@ func (t *Tracker) swarm(key string, pieces int) *swarm {
 
 // Leave forgets a node that says goodbye.
 func (t *Tracker) Leave(key string, node netip.AddrPort) {
-	if w := t.swarms[key]; w != nil && w.members[node] != nil {
+	if w := t.of(key, node); w != nil {
 		t.drop(w, w.members[node])
 	}
+}
+
+// add puts a member into a swarm.
+func (t *Tracker) add(w *swarm, m *member) {
+	w.add(m)
+	t.homes[inPack{w.pack, m.addr}] = w
+	t.crowds[w.pack]++
 }
 
 func (t *Tracker) drop(w *swarm, m *member) {
@@ -191,8 +212,12 @@ func (t *Tracker) drop(w *swarm, m *member) {
 		m.waiting.gone = true
 	}
 	w.remove(m)
+	delete(t.homes, inPack{w.pack, m.addr})
+	if t.crowds[w.pack]--; t.crowds[w.pack] == 0 {
+		delete(t.crowds, w.pack)
+	}
 	if len(w.all) == 0 {
-		delete(t.swarms, w.key)
+		delete(t.swarms, w.area)
 	}
 }
 
@@ -205,7 +230,7 @@ func (t *Tracker) sweep(now time.Duration) {
 	for _, w := range t.swarms {
 		for i := len(w.all) - 1; i >= 0; i-- {
 			m := w.all[i]
-			patience := t.o.Forget + 2*t.late(len(w.all))
+			patience := t.o.Forget + 2*t.late(t.crowds[w.pack])
 			if m.idle { // it has nothing to ask, and says seldom that it lives
 				patience = max(patience, 5*joinSeldom/2)
 			}
@@ -237,17 +262,17 @@ func (t *Tracker) Nodes() int {
 
 // Key is that of the swarm that a node is in whose key begins so; "" when there is none.
 func (t *Tracker) Key(begin string, node netip.AddrPort) string {
-	for key, w := range t.swarms {
-		if begin != "" && strings.HasPrefix(key, begin) && w.members[node] != nil {
-			return key
+	for _, w := range t.swarms {
+		if begin != "" && strings.HasPrefix(w.pack, begin) && w.members[node] != nil {
+			return w.pack
 		}
 	}
 	return ""
 }
 
-// Pieces is how many pieces the pack of a swarm has, 0 when there is no such swarm.
-func (t *Tracker) Pieces(key string) int {
-	if w := t.swarms[key]; w != nil {
+// Pieces is how many pieces the pack of a swarm has that a node is in, 0 when it is in none such.
+func (t *Tracker) Pieces(key string, node netip.AddrPort) int {
+	if w := t.of(key, node); w != nil {
 		return len(w.pieces)
 	}
 	return 0
@@ -266,6 +291,7 @@ func (t *Tracker) Wrong(from, accused netip.Addr) bool {
 		return false
 	}
 	t.banned[accused] = true
+	t.bans = append(t.bans, accused)
 	delete(t.proofs, accused)
 	for _, w := range t.swarms {
 		for i := len(w.all) - 1; i >= 0; i-- {
@@ -275,4 +301,11 @@ func (t *Tracker) Wrong(from, accused netip.Addr) bool {
 		}
 	}
 	return true
+}
+
+// bannedSince are those banned for all that a member was not told of.
+func (t *Tracker) bannedSince(m *member) []netip.Addr {
+	out := slices.Clone(t.bans[min(m.bans, len(t.bans)):])
+	m.bans = len(t.bans)
+	return out
 }

@@ -162,9 +162,9 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 		join(t, tr, 0, n)
 	}
 	tr.uplink.pass(0, 3000)
-	tr.swarms["p"].pieces = tr.swarms["p"].pieces[:40]
+	tr.swarms[area{pack: "p"}].pieces = tr.swarms[area{pack: "p"}].pieces[:40]
 	for p := range 40 {
-		tr.swarms["p"].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
+		tr.swarms[area{pack: "p"}].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
 	}
 	q := question(3, 5, 6)
 	q.Read = []int{5} // nobody reads 6 yet
@@ -363,12 +363,12 @@ func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 	now := time.Second
 	tr.Ask(now, Question{Swarm: "p", Node: at(1), Size: 1000, Ask: Ask{Have: gotAll(40, a.Grant...)}})
 	for n := byte(2); n <= 4; n++ {
-		if w := tr.swarms["p"]; w.members[at(1)].shunned || w.unseeded(first) {
+		if w := tr.swarms[area{pack: "p"}]; w.members[at(1)].shunned || w.unseeded(first) {
 			t.Fatalf("shunned, and what it has does not count, because %d nodes say so", n-2)
 		}
 		tr.Ask(now, Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(1)}}})
 	}
-	w := tr.swarms["p"]
+	w := tr.swarms[area{pack: "p"}]
 	if !w.members[at(1)].shunned || !w.unseeded(first) {
 		t.Fatal("three nodes have left it, and the only copy is still its own")
 	}
@@ -396,7 +396,7 @@ func TestLeaversAreCountedOnce(t *testing.T) {
 	for n := byte(1); n <= 20; n++ {
 		join(t, tr, 0, n)
 	}
-	w := tr.swarms["p"]
+	w := tr.swarms[area{pack: "p"}]
 	for range 3 {
 		tr.Ask(0, Question{Swarm: "p", Node: at(2), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(1), at(1), at(2), at(200)}}})
 	}

@@ -61,7 +61,7 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 	s := newSite(t, 20, 0)
 	node := netip.MustParseAddrPort("10.0.0.1:80")
 	for range openMost {
-		s.tracker.tracker.uplink.spend(sending{node: node, piece: 3, since: s.tracker.now()}, 1)
+		s.tracker.tracker.uplink.spend(sending{swarm: &swarm{pack: s.pack.String()}, node: node, piece: 3, since: s.tracker.now()}, 1)
 	}
 	s.tracker.note(waiter{s.pack.String(), node}, []int{3}, s.ids(s.pack))
 	open := func() int { return len(s.tracker.tracker.uplink.open) }

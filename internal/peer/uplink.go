@@ -44,6 +44,11 @@ type sending struct {
 	begun bool          // its node asked for it: it is under way, however slow it is
 }
 
+// is tells whether it is that of a piece to a node; what nobody granted has no pack.
+func (x sending) is(pack string, node netip.AddrPort, piece int) bool {
+	return x.node == node && x.piece == piece && (x.swarm == nil && pack == "" || x.swarm != nil && x.swarm.pack == pack)
+}
+
 // free tells whether one more piece of so many bytes would be sent at once.
 func (u *uplink) free(now time.Duration, size int64) bool {
 	if u.rate == 0 {
@@ -79,9 +84,9 @@ func (u *uplink) expires(x sending, size int64) time.Duration {
 }
 
 // begin notes that a node asked for what it was granted.
-func (u *uplink) begin(now time.Duration, w *swarm, node netip.AddrPort, piece int) {
+func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piece int) {
 	for i, x := range u.open {
-		if x.swarm == w && x.node == node && x.piece == piece {
+		if x.is(pack, node, piece) {
 			u.open[i].since, u.open[i].begun = now, true
 		}
 	}
@@ -135,10 +140,9 @@ func (u *uplink) pass(now time.Duration, size int64) {
 }
 
 // sent ends a transfer.
-func (u *uplink) sent(w *swarm, node netip.AddrPort, piece int) {
+func (u *uplink) sent(pack string, node netip.AddrPort, piece int) {
 	u.mute = 0
-	is := func(x sending) bool { return x.swarm == w && x.node == node && x.piece == piece }
-	if i := slices.IndexFunc(u.open, is); i >= 0 {
+	if i := slices.IndexFunc(u.open, func(x sending) bool { return x.is(pack, node, piece) }); i >= 0 {
 		u.open = slices.Delete(u.open, i, i+1)
 	}
 }

@@ -35,7 +35,11 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 		n.work.Go(func() {
 			err := n.watch(a)
 			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)
-			n.post(n.ctx, func(time.Duration) {
+			n.post(n.ctx, func(now time.Duration) {
+				if errors.Is(err, errUnreached) {
+					n.swarm.Unreached(now, a)
+					return
+				}
 				n.swarm.Left(a)
 				if errors.Is(err, errVanished) && n.swarm.Wanting() {
 					n.o.Observer.Vanished(a)
@@ -47,6 +51,9 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 
 // errVanished is the end of a peer that did not say goodbye: it was killed, or its power or link was cut.
 var errVanished = errors.New("it vanished")
+
+// errUnreached is a peer with which no connection came about: it is off, or something is between.
+var errUnreached = errors.New("it was not reached")
 
 // watch reads what a peer has until it goes away.
 func (n *Node) watch(a netip.AddrPort) error {
@@ -61,7 +68,7 @@ func (n *Node) watch(a netip.AddrPort) error {
 	req.Header.Set(headerPort, strconv.Itoa(int(n.o.Port)))
 	resp, err := n.watches.Do(req)
 	if err != nil {
-		return err
+		return errors.Join(errUnreached, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get(headerPack) != n.o.Pack.String() {

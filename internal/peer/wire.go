@@ -66,6 +66,7 @@ type (
 		Full int              `json:"full,omitempty"` // see Bitmap.Brief
 		Have Bitmap           `json:"have,omitempty"`
 		Left []netip.AddrPort `json:"left,omitempty"`
+		Fed  int              `json:"fed,omitempty"`
 
 		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
 	}
@@ -75,6 +76,8 @@ type (
 		Other []int                    `json:"other,omitempty"` // pieces that somebody has
 		Wait  int64                    `json:"wait_ms"`
 		Late  int64                    `json:"late_ms,omitempty"`
+
+		Banned []netip.Addr `json:"banned,omitempty"`
 	}
 	looseMessage struct {
 		Object chunk.ID `json:"object"`
@@ -128,14 +131,14 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Left: q.Left,
+	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Left: q.Left, Fed: q.Fed,
 		Patience: wirePatience(q.Patience)}
 	m.Full, m.Have = q.Have.Brief()
 	return m
 }
 
 func wireAnswer(a Answer) askReply {
-	r := askReply{Grant: a.Grant, Wait: a.Wait.Milliseconds(), Late: a.Late.Milliseconds()}
+	r := askReply{Grant: a.Grant, Wait: a.Wait.Milliseconds(), Late: a.Late.Milliseconds(), Banned: a.Banned}
 	for _, n := range a.Named {
 		if len(n.Peers) == 0 {
 			r.Other = append(r.Other, n.Piece)
@@ -150,7 +153,7 @@ func wireAnswer(a Answer) askReply {
 }
 
 func (r askReply) answer() Answer {
-	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost)}
+	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost), Banned: r.Banned}
 	for _, p := range slices.Sorted(maps.Keys(r.Who)) {
 		a.Named = append(a.Named, Named{p, r.Who[p]})
 	}

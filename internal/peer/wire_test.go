@@ -46,7 +46,7 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	have := Bitmap{0xff, 1}
 	for _, m := range []any{
 		wireJoin(Join{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Place: "r1", Near: true, Have: have}),
-		wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Read: []int{20}, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to},
+		wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Read: []int{20}, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to}, Fed: 1,
 			Patience: time.Hour}}),
 	} {
 		v := reflect.ValueOf(m)
@@ -56,7 +56,7 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 			}
 		}
 	}
-	a := Answer{Grant: []int{1}, Named: []Named{{Piece: 2, Peers: []netip.AddrPort{to}}, {Piece: 3}}, Wait: time.Second, Late: time.Second}
+	a := Answer{Grant: []int{1}, Named: []Named{{Piece: 2, Peers: []netip.AddrPort{to}}, {Piece: 3}}, Wait: time.Second, Late: time.Second, Banned: []netip.Addr{to.Addr()}}
 	if got := wireAnswer(a).answer(); !reflect.DeepEqual(got, a) {
 		t.Errorf("%+v came as %+v", a, got)
 	}

@@ -29,6 +29,8 @@ type node struct {
 	wrong   bool
 	short   bool
 	slow    bool
+	closed  bool          // others do not reach it
+	alone   bool          // nor it others
 	reads   int           // piece that a read waits for, with Config.Reads
 	ready   time.Duration // when the boot has thought and reads it
 	load    uint64        // number of its transfer of K
@@ -118,8 +120,8 @@ func (f *storm) watch(n *node, fresh []netip.AddrPort) {
 
 // watched is a watch that arrived at b.
 func (f *storm) watched(a, b *node) {
-	if b.dead {
-		f.after(f.Delay, gone, a.id, b.id)
+	if b.dead || b.closed || a.alone {
+		f.after(f.Delay, unreached, a.id, b.id)
 		return
 	}
 	if len(b.watch) >= peer.MaxWatchers {

@@ -27,6 +27,7 @@ type Config struct {
 	Reads   bool          // each node always waits for the first piece that it misses, as a boot does that the network holds up
 	Think   time.Duration // that each boot spends between its reads, in all; a node is done when it has read the last piece. For Reads
 	Subnet  int           // nodes in a subnet; 0: all in one
+	Places  int           // racks, which nodes are in by turns and keep to; 0: nodes share with all
 	Delay   time.Duration // one way; default 0.1 ms
 	Seed    uint64
 
@@ -45,6 +46,8 @@ type Faults struct {
 	Short   int           // nodes that come first, and break off all that they send
 	Late    int           // nodes that come when LateAt has passed
 	LateAt  time.Duration
+	Closed  int // nodes that others cannot reach
+	Alone   int // nodes that others cannot reach, and that reach no other
 }
 
 // Result is what happened.
@@ -101,7 +104,7 @@ func (c *Config) defaults() error {
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
 		return errors.New("only a boot that reads thinks")
-	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
+	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
 	}
 	return nil

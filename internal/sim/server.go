@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"pando/internal/netboot"
@@ -62,7 +63,7 @@ func (f *storm) joined(n *node) {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	j := peer.Join{Swarm: swarmKey, Pieces: f.Pieces, Node: n.addr, Subnet: f.subnet(int(n.id)), Have: n.swarm.Have()}
+	j := peer.Join{Swarm: swarmKey, Pieces: f.Pieces, Node: n.addr, Subnet: f.subnet(int(n.id)), Place: f.place(n), Near: f.Places > 0, Have: n.swarm.Have()}
 	out, ok := s.tracker.Join(f.now, j)
 	f.count(peer.JoinBytes(j, out))
 	if !ok {
@@ -78,6 +79,14 @@ func (f *storm) joined(n *node) {
 		f.meet(n, out.Peers...)
 		f.act(n)
 	})
+}
+
+// place is the rack of a node.
+func (f *storm) place(n *node) string {
+	if f.Places == 0 {
+		return ""
+	}
+	return "rack" + strconv.Itoa(int(n.id)%f.Places)
 }
 
 // ask sends a question to the tracker.

@@ -16,6 +16,7 @@ const (
 	watch                   // node, node: the first watches the second
 	haves                   // node, node: the first learns all that the second has
 	gone                    // node, node: the first learns that the second is gone
+	unreached               // node, node: the first cannot reach the second
 	tell                    // node, piece: those who watch it learn that it has the piece
 	wake                    // node, number of the timer
 	trackerWake             // server, number of the timer
@@ -48,6 +49,10 @@ func (f *storm) begin() {
 	short := order[f.Faults.Late+f.Faults.Slow+f.Faults.Wrong:][:f.Faults.Short]
 	for _, i := range short {
 		f.nodes[i].short = true
+	}
+	closed := order[f.Faults.Late+f.Faults.Slow+f.Faults.Wrong+f.Faults.Short:]
+	for x, i := range closed[:f.Faults.Closed+f.Faults.Alone] {
+		f.nodes[i].closed, f.nodes[i].alone = true, x >= f.Faults.Closed
 	}
 	for _, i := range order {
 		var at time.Duration
@@ -104,6 +109,10 @@ func (f *storm) handle(e event) {
 	case gone:
 		a := f.nodes[e.a]
 		a.swarm.Left(f.nodes[e.b].addr)
+		f.act(a)
+	case unreached:
+		a := f.nodes[e.a]
+		a.swarm.Unreached(f.now, f.nodes[e.b].addr)
 		f.act(a)
 	case tell:
 		f.tellAll(f.nodes[e.a], int(e.b))
