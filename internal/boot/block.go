@@ -207,7 +207,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
 		Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
-			if node != nil {
+			if node != nil && pack != nil {
 				node.Use(dev)
 			}
 		}})

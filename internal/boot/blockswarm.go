@@ -39,6 +39,7 @@ type SwarmConfig struct {
 const (
 	blockLoose = 4 << 20
 	blockPeers = 6 << 20
+	blockAlone = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
 )
 
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
@@ -47,11 +48,12 @@ const unsentMost = 32 << 10
 // maxPeerConns is how many connections of peers there are at a time: each watches, and some fetch.
 const maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
 
-// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. Without a
-// pack, or when the group does not want it, everything comes from servers, by origin.
+// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A version that has no pack yet has a
+// swarm too, in which the chunks go round that its boots read at the same time. When the group does not want it, everything comes from servers, by origin.
 func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *store.Slow, pack *blockdev.Pack) *peer.Node {
 	c := d.cfg.Swarm
-	if c == nil || pack == nil {
+	name, pieces := d.swarmOf(pack)
+	if c == nil || name.IsZero() {
 		return nil
 	}
 	l, err := listenPeers(ctx, c.Port)
@@ -60,35 +62,51 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		return nil
 	}
 	keeps := d.keepsSomething()
-	o := peer.NodeOptions{Pack: chunk.Sum(d.cfg.Pack), Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
-		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack.Idle || keeps, Loose: blockLoose,
+	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
+		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack == nil || pack.Idle || keeps, Loose: blockLoose,
 		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Helpers: c.Start, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
+	if pack == nil {
+		o.Loose = blockAlone
+	}
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
 		o.Helpers = nil
 	}
-	for _, e := range pack.Map.Pieces {
-		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
-	}
-	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + blockLoose + blockPeers)
+	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + int64(o.Loose) + blockPeers)
 	if d.through != nil {
 		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
 			return d.through.Get(ctx, p.ID, p.Size, fetch)
 		}
 	}
 	n := peer.NewNode(o)
-	if keeps {
+	switch {
+	case pack == nil:
+	case keeps:
 		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or damaged, is for the swarm.
 		pack.Source, pack.Feeder, pack.Kept = d.kept(n), n, d.through.Look
-	} else {
+	default:
 		pack.Source, pack.Feeder = n, n
 	}
 	d.swarm.Store(n)
 	go n.Run(ctx)
 	servePeers(ctx, l, n.Handler(), d.log)
 	return n
+}
+
+// swarmOf is the name of the swarm to join, and what goes round there beside loose objects; the zero name: there is none.
+func (d *blockDaemon) swarmOf(pack *blockdev.Pack) (name chunk.ID, pieces []peer.Piece) {
+	switch {
+	case pack != nil:
+		for _, e := range pack.Map.Pieces {
+			pieces = append(pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
+		}
+		return chunk.Sum(d.cfg.Pack), pieces
+	case len(d.cfg.Manifest) > 0:
+		return chunk.Sum(d.cfg.Manifest), nil
+	}
+	return chunk.ID{}, nil
 }
 
 func (n Network) prefixLength() int {

@@ -39,8 +39,8 @@ type Piece struct {
 
 // NodeOptions are the settings of a Node.
 type NodeOptions struct {
-	Pack     chunk.ID     // names the swarm
-	Pieces   []Piece      // in the pack's order
+	Pack     chunk.ID     // names the swarm: the map of the pack, or the version where that has none
+	Pieces   []Piece      // in the pack's order; none: only loose objects go round
 	Proofs   chunk.Proofs // of these
 	Origin   Origin
 	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin

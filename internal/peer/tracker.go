@@ -40,6 +40,7 @@ const (
 	maxMembers = 65536 // of a swarm
 	maxSwarms  = 1024  // with each place whose nodes keep to themselves
 	maxPieces  = 8192  // of a pack: 2 GiB raw in pieces of 256 KiB
+	maxPorts   = 32    // members with one address: a node serves its root and its extensions
 )
 
 // member is a node in a swarm.
@@ -111,6 +112,7 @@ type Tracker struct {
 	swarms map[area]*swarm
 	homes  map[inPack]*swarm // in which each node is
 	crowds map[string]int    // nodes of each pack
+	ports  map[netip.Addr]int
 	uplink uplink
 	queue  []*waiting
 	busy   bool
@@ -124,14 +126,14 @@ type Tracker struct {
 // NewTracker returns a tracker that knows nobody.
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
-	return &Tracker{o: o, swarms: map[area]*swarm{}, homes: map[inPack]*swarm{}, crowds: map[string]int{}, uplink: uplink{rate: o.Uplink},
+	return &Tracker{o: o, swarms: map[area]*swarm{}, homes: map[inPack]*swarm{}, crowds: map[string]int{}, ports: map[netip.Addr]int{}, uplink: uplink{rate: o.Uplink},
 		proofs: map[netip.Addr][]netip.Addr{}, banned: map[netip.Addr]bool{}}
 }
 
 // Join is a node that comes, or comes again.
 type Join struct {
-	Swarm  string         // names the pack
-	Pieces int            // of the pack
+	Swarm  string         // names the pack, or the version where that has none
+	Pieces int            // of the pack; 0: there is none, and only loose objects go round
 	Node   netip.AddrPort // where it serves
 	Subnet netip.Prefix   // that it is in; zero: not known
 	Place  string         // its rack or switch; "": not known
@@ -161,7 +163,7 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 	}
 	m := w.members[j.Node]
 	if m == nil {
-		if len(w.all) >= maxMembers {
+		if len(w.all) >= maxMembers || t.ports[j.Node.Addr()] >= maxPorts {
 			return out, false
 		}
 		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, near: j.Near, have: NewBitmap(j.Pieces)}
@@ -180,7 +182,7 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 func (t *Tracker) swarm(key area, pieces int) *swarm {
 	w := t.swarms[key]
 	if w == nil {
-		if len(t.swarms) >= maxSwarms || pieces <= 0 || pieces > maxPieces {
+		if len(t.swarms) >= maxSwarms || pieces < 0 || pieces > maxPieces {
 			return nil
 		}
 		w = &swarm{pack: key.pack, area: key, members: map[netip.AddrPort]*member{}, near: map[netip.Prefix][]*member{},
@@ -205,6 +207,7 @@ func (t *Tracker) add(w *swarm, m *member) {
 	w.add(m)
 	t.homes[inPack{w.pack, m.addr}] = w
 	t.crowds[w.pack]++
+	t.ports[m.addr.Addr()]++
 }
 
 func (t *Tracker) drop(w *swarm, m *member) {
@@ -215,6 +218,11 @@ func (t *Tracker) drop(w *swarm, m *member) {
 	delete(t.homes, inPack{w.pack, m.addr})
 	if t.crowds[w.pack]--; t.crowds[w.pack] == 0 {
 		delete(t.crowds, w.pack)
+	}
+	if a := m.addr.Addr(); t.ports[a] <= 1 {
+		delete(t.ports, a)
+	} else {
+		t.ports[a]--
 	}
 	if len(w.all) == 0 {
 		delete(t.swarms, w.area)

@@ -40,7 +40,7 @@ type TrackerServer struct {
 	large    chan struct{} // and that of others
 }
 
-// Packs tells the pieces of the pack whose map has this id, in the pack's order; nil: there is no such pack here. A tracker
+// Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a pack; nil: there is no such thing here. A tracker
 // that is given it keeps no swarm of a pack that nobody can fetch, and knows which transfers it has granted.
 type Packs func(pack chunk.ID) []chunk.ID
 
@@ -115,7 +115,7 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 
 func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
 	node := asker(r, q.Port)
-	if s.packs != nil && len(s.pieces(q.Pack)) != q.Pieces {
+	if ids := s.pieces(q.Pack); s.packs != nil && (ids == nil || len(ids) != q.Pieces) {
 		return joinReply{}, false
 	}
 	s.mu.Lock()

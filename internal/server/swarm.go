@@ -45,6 +45,22 @@ func (p *packPieces) of(pack chunk.ID) []chunk.ID {
 	if ids, ok := p.known[pack]; ok {
 		return ids
 	}
+	ids := p.read(pack)
+	if ids == nil {
+		return nil
+	}
+	if p.known == nil || len(p.known) >= packsKnown {
+		p.known = map[chunk.ID][]chunk.ID{}
+	}
+	p.known[pack] = ids
+	return ids
+}
+
+// read looks into the store. A version may have no pack yet: its nodes share what they read, in a swarm of its name.
+func (p *packPieces) read(pack chunk.ID) []chunk.ID {
+	if _, err := p.store.ManifestBytes(fleet.Digest(pack.String())); err == nil {
+		return []chunk.ID{}
+	}
 	size, ok := p.store.Stat(pack)
 	if !ok || size > image.MaxPack {
 		return nil
@@ -61,10 +77,6 @@ func (p *packPieces) of(pack chunk.ID) []chunk.ID {
 	for i, e := range m.Pieces {
 		ids[i] = e.ID
 	}
-	if p.known == nil || len(p.known) >= packsKnown {
-		p.known = map[chunk.ID][]chunk.ID{}
-	}
-	p.known[pack] = ids
 	return ids
 }
 
