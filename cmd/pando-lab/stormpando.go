@@ -47,7 +47,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	defer client.CloseIdleConnections()
 	sources := startSources{urls: []string{n.server}}
 	if step.peers {
-		help := peer.StartPeers(ctx, client, n.server, n.m.pack.Object, n.net.Addr.Bits(), "", false)
+		help := peer.StartPeers(ctx, client, []string{n.server}, peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()})
 		sources = startSources{append(help.Peers, n.server), help.Late}
 		c.Swarm = &boot.SwarmConfig{Late: help.Late}
 		for _, p := range help.Peers {

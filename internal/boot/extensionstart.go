@@ -82,6 +82,7 @@ func (s extensionSource) pack(ctx context.Context, client *http.Client, sources 
 }
 
 func (s extensionSource) peerFailed(e fleet.Extension, from startSource, err error) {
+	accuse(s.as.Servers, from, err)
 	s.tell("extension "+e.Name+": peer "+from.url+": "+err.Error(), "another source is asked")
 }
 

@@ -2,8 +2,10 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,16 +51,17 @@ func (m *machine) startSources(ctx context.Context, client *http.Client) []start
 // the node's subnet.
 func startSources(ctx context.Context, client *http.Client, a fleet.Assignment, pack *fleet.PackRef, prefix int) (out []startSource) {
 	var late time.Duration
+	first := 0
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
-			help := peer.StartPeers(ctx, client, a.Servers[0], id, prefix, a.Swarm.Place, a.Swarm.Near)
-			late = help.Late
+			help := peer.StartPeers(ctx, client, a.Servers, peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near})
+			late, first = help.Late, help.Tracker
 			for _, p := range help.Peers {
 				out = append(out, startSource{p, true, late})
 			}
 		}
 	}
-	for _, s := range a.Servers {
+	for _, s := range slices.Concat(a.Servers[first:], a.Servers[:first]) { // the one whose tracker answered lives
 		out = append(out, startSource{s, false, late})
 	}
 	return out
@@ -89,5 +92,24 @@ func lateness(sources []startSource) time.Duration {
 
 // peerFailed tells that a peer did not send what it should have: somebody else is asked.
 func (m *machine) peerFailed(s startSource, err error) {
+	m.sources = slices.DeleteFunc(slices.Clone(m.sources), func(x startSource) bool { return x == s }) // nor is it asked for what is read next
+	accuse(m.assigned().Servers, s, err)
 	m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "peer " + s.url + ": " + err.Error(), Hint: "the boot goes on with another source"})
+}
+
+// accuse tells the trackers of a peer that sent something else than it was asked for; it is nothing to wait for.
+func accuse(servers []string, s startSource, err error) {
+	var file *wrongFileError
+	var object *chunk.WrongBytesError
+	a, parse := netip.ParseAddrPort(strings.TrimPrefix(s.url, "http://"))
+	if !errors.As(err, &file) && !errors.As(err, &object) || parse != nil {
+		return
+	}
+	for _, tracker := range servers {
+		go func() {
+			client := startClient()
+			defer client.CloseIdleConnections()
+			_ = peer.Accuse(context.Background(), client, tracker, a) // three others will say so if this one is not heard
+		}()
+	}
 }

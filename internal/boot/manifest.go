@@ -93,13 +93,20 @@ func signedManifest(ctx context.Context, client *http.Client, server string, ver
 		return man, nil, nil, err
 	}
 	if got := image.Version(data); got != version {
-		return man, nil, nil, fmt.Errorf("manifest has digest %s, assigned is %s", got.Short(), version.Short())
+		return man, nil, nil, &wrongFileError{got, version}
 	}
 	if signature, err = get(ctx, client, url+".minisig", image.MaxSignature); err != nil {
 		return man, nil, nil, fmt.Errorf("signature: %w", err)
 	}
 	man, err = trust.Verify(data, signature)
 	return man, data, signature, err
+}
+
+// wrongFileError is a manifest that is not of the version that was asked for.
+type wrongFileError struct{ got, want fleet.Digest }
+
+func (e *wrongFileError) Error() string {
+	return fmt.Sprintf("manifest has digest %s, assigned is %s", e.got.Short(), e.want.Short())
 }
 
 // statusError is an answer that is not the file.

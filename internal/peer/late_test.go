@@ -114,7 +114,7 @@ func TestStartIsAskedAgain(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*startPause-startPause/2)
 	defer cancel()
-	h := StartPeers(ctx, http.DefaultClient, srv.URL, chunk.Sum([]byte("x")), 24, "", false)
+	h := StartPeers(ctx, http.DefaultClient, []string{srv.URL}, StartAsk{Pack: chunk.Sum([]byte("x")), Prefix: 24})
 	if n := asked.Load(); n != 3 || h.Late != LateMost || h.Peers != nil {
 		t.Errorf("asked %d times, %+v", n, h)
 	}

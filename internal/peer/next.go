@@ -13,7 +13,9 @@ func (s *Swarm) Next(now time.Duration) Step {
 		s.slow(now)
 		s.demandFirst(now)
 		s.grants(now)
-		s.fromPeers(now)
+		if ahead := !s.pressed(now); ahead {
+			s.fromPeers(now)
+		}
 		s.fromServer(now)
 	}
 	s.alive(now)
@@ -80,6 +82,30 @@ func (s *Swarm) patience() time.Duration {
 		return wordTime(s.late)
 	}
 	return max(hedgeMost, calmFactor*s.typical, 2*s.coming, lateCalm*s.late)
+}
+
+// Loose says how many loose objects reads wait for. While they do, nothing more is fetched ahead on the same link; but not for long: one that does not
+// come shall not hold up all others.
+func (s *Swarm) Loose(now time.Duration, waiting int) {
+	if s.loose == 0 && waiting > 0 {
+		s.looseAt = now
+	}
+	s.loose = waiting
+}
+
+// pressed tells whether the link is to be left to a loose object.
+func (s *Swarm) pressed(now time.Duration) bool {
+	until := s.looseAt + s.hedge()
+	if s.loose == 0 || now >= until {
+		return false
+	}
+	s.wake(until)
+	return true
+}
+
+// waitedFor tells whether a read waits for a piece.
+func (s *Swarm) waitedFor(p int) bool {
+	return slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p })
 }
 
 // demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the origin, once for
@@ -193,7 +219,9 @@ func (s *Swarm) fromServer(now time.Duration) {
 	}
 	s.look()
 	if !s.tracker {
-		s.untracked(now)
+		if !s.pressed(now) {
+			s.untracked(now)
+		}
 		return
 	}
 	if s.silent != 0 && now < s.hear { // who comes late need not ask the server for what all others have
@@ -205,6 +233,9 @@ func (s *Swarm) fromServer(now time.Duration) {
 		a.Upto = s.reach
 	}
 	s.demanded()
+	if s.pressed(now) { // what no read waits for stays out of the way
+		s.window = slices.DeleteFunc(s.window, func(p int) bool { return !s.waitedFor(p) })
+	}
 	s.overdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]
@@ -258,7 +289,7 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 // soonRead are those of some pieces that reads wait for, and the next ones: an answer may be held until reads wait for them.
 func (s *Swarm) soonRead(want []int) (out []int) {
 	for i, p := range want {
-		if i < readSoon || slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p }) {
+		if i < readSoon || s.waitedFor(p) {
 			out = append(out, p)
 		}
 	}
@@ -307,7 +338,7 @@ func (s *Swarm) Answer(now time.Duration, a Answer) (meet []netip.AddrPort) {
 			continue
 		}
 		s.pieces[n.Piece].coming = now + a.Wait
-		if slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == n.Piece }) {
+		if s.waitedFor(n.Piece) {
 			meet = append(meet, n.Peers...)
 		}
 	}

@@ -82,7 +82,8 @@ type Node struct {
 	kicked  chan struct{} // the shelf has news
 
 	calls, control atomic.Int64
-	sociable       atomic.Bool // there are others, and a tracker that knows what they have
+	pressing       atomic.Int32 // loose objects that reads wait for
+	sociable       atomic.Bool  // there are others, and a tracker that knows what they have
 
 	mu      sync.Mutex
 	shelf   Shelf // nil until Use
@@ -205,7 +206,9 @@ func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
 
 // act does what the swarm decides.
 func (n *Node) act(wake *time.Timer) {
-	step := n.swarm.Next(n.now())
+	now := n.now()
+	n.swarm.Loose(now, int(n.pressing.Load()))
+	step := n.swarm.Next(now)
 	n.met = n.met || n.swarm.Peers() > 0
 	n.sociable.Store(n.met && n.swarm.tracker)
 	for _, f := range step.Cancel {

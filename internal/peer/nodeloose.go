@@ -15,6 +15,7 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		return v, nil
 	}
 	defer n.awaiting(p.ID)()
+	defer n.press()()
 	if !n.sociable.Load() {
 		if v, ok := n.fromHelper(ctx, p); ok {
 			return n.keepLoose(v, nil)
@@ -46,6 +47,16 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 				origin <- result{v, err}
 			}()
 		}
+	}
+}
+
+// press keeps what is fetched ahead out of the way of a loose object, until the function that it returns is called.
+func (n *Node) press() (end func()) {
+	n.pressing.Add(1)
+	n.Moved()
+	return func() {
+		n.pressing.Add(-1)
+		n.Moved()
 	}
 }
 

@@ -1,10 +1,8 @@
 package peer
 
 import (
-	"context"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"pando/internal/chunk"
@@ -142,41 +140,4 @@ func (s *TrackerServer) startNone(pack string) startReply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return startReply{Again: true, Late: s.tracker.Late(pack, s.starting).Milliseconds()}
-}
-
-// StartHelp is what a tracker says to a boot that starts.
-type StartHelp struct {
-	Peers []string      // base URLs: manifest, signature and map are there as in a server's data path; none: a server has them
-	Late  time.Duration // word may be on its way for so long; 0: no longer than usual
-}
-
-// StartPeers asks a tracker who has what a boot starts with. It waits while the tracker says so, for startMost at most, and not for one that is
-// not there. Whoever sends the files, they have to be verified.
-func StartPeers(ctx context.Context, client *http.Client, tracker string, pack chunk.ID, prefix int, place string, near bool) (h StartHelp) {
-	q := startMessage{Pack: pack.String(), Prefix: prefix, Place: place, Near: near}
-	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
-	patience := startPatience(0)
-	for begin := time.Now(); ; {
-		var a startReply
-		q.Patience = patience.Milliseconds()
-		asked := time.Now()
-		if t.post(ctx, "start", q, &a, patience) != nil {
-			return h
-		}
-		h.Late = milliseconds(a.Late, LateMost)
-		for _, p := range a.Peers[:min(len(a.Peers), startNames)] {
-			if p.IsValid() {
-				h.Peers = append(h.Peers, "http://"+p.String())
-			}
-		}
-		if !a.Again || len(h.Peers) > 0 || time.Since(begin) > startMost {
-			return h
-		}
-		patience = startPatience(h.Late)
-		select {
-		case <-time.After(startPause - time.Since(asked)):
-		case <-ctx.Done():
-			return h
-		}
-	}
 }

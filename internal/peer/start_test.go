@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 func TestStartOverSockets(t *testing.T) {
 	s := newSite(t, 4, 0)
 	client := &http.Client{Timeout: 10 * time.Second}
-	if got := StartPeers(t.Context(), client, s.URL, s.pack, 24, "", false); got.Peers != nil {
+	if got := StartPeers(t.Context(), client, []string{s.URL}, StartAsk{Pack: s.pack, Prefix: 24}); got.Peers != nil {
 		t.Errorf("with room: %v", got)
 	}
 	manifest := []byte("a manifest")
@@ -29,7 +31,7 @@ func TestStartOverSockets(t *testing.T) {
 		s.tracker.tracker.uplink.spend(sending{since: s.tracker.now()}, 1)
 	}
 	s.tracker.mu.Unlock()
-	peers := StartPeers(t.Context(), client, s.URL, s.pack, 24, "", false).Peers
+	peers := StartPeers(t.Context(), client, []string{s.URL}, StartAsk{Pack: s.pack, Prefix: 24}).Peers
 	if len(peers) != 1 {
 		t.Fatalf("the server has no room, and one node has it: %v", peers)
 	}
@@ -47,7 +49,7 @@ func TestStartOverSockets(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %v", path, resp.StatusCode, b, err)
 		}
 	}
-	if got := StartPeers(t.Context(), client, s.URL, chunk.Sum([]byte("another")), 24, "", false); got.Peers != nil {
+	if got := StartPeers(t.Context(), client, []string{s.URL}, StartAsk{Pack: chunk.Sum([]byte("another")), Prefix: 24}); got.Peers != nil {
 		t.Errorf("of a pack that the server has not: %v", got)
 	}
 }
@@ -62,10 +64,46 @@ func TestStartNeverHangs(t *testing.T) {
 	s.tracker.mu.Unlock()
 	begin := time.Now()
 	time.AfterFunc(time.Second, s.CloseClientConnections)
-	if got := StartPeers(t.Context(), &http.Client{}, s.URL, s.pack, 24, "", false); got.Peers != nil {
+	if got := StartPeers(t.Context(), &http.Client{}, []string{s.URL}, StartAsk{Pack: s.pack, Prefix: 24}); got.Peers != nil {
 		t.Errorf("named: %v", got)
 	}
 	if took := time.Since(begin); took < time.Second || took > startTime/2 {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// A boot asks the next server's tracker when the first one hangs, is gone, or does not know the pack.
+func TestStartAsksTheNextTracker(t *testing.T) {
+	s := newSite(t, 4, 0)
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client is gone
+		<-r.Context().Done()
+	}))
+	defer hangs.Close()
+	unknown := httptest.NewServer(http.NotFoundHandler())
+	defer unknown.Close()
+	for name, first := range map[string]string{"hangs": hangs.URL, "is gone": "http://127.0.0.1:1", "does not know": unknown.URL} {
+		begin := time.Now()
+		h := StartPeers(t.Context(), &http.Client{}, []string{first, s.URL}, StartAsk{Pack: s.pack, Prefix: 24})
+		if took := time.Since(begin); h.Tracker != 1 || took > startTime/2 {
+			t.Errorf("the first one %s: %+v after %s", name, h, took)
+		}
+	}
+	if h := StartPeers(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"}, StartAsk{Pack: s.pack}); h.Peers != nil || h.Tracker != 0 {
+		t.Errorf("nobody is there: %+v", h)
+	}
+}
+
+// A boot that got wrong bytes tells the tracker.
+func TestAccuse(t *testing.T) {
+	s := newSite(t, 4, 0)
+	bad := netip.MustParseAddrPort("10.0.0.9:8481")
+	if err := Accuse(t.Context(), &http.Client{}, s.URL, bad); err != nil {
+		t.Fatal(err)
+	}
+	s.tracker.mu.Lock()
+	defer s.tracker.mu.Unlock()
+	if len(s.tracker.tracker.proofs[bad.Addr()]) != 1 {
+		t.Errorf("the tracker knows %v", s.tracker.tracker.proofs)
 	}
 }

@@ -150,7 +150,9 @@ type Swarm struct {
 	banned map[netip.Addr]bool
 	left   map[netip.AddrPort]time.Duration // peers that were left, until when
 
-	fed       int // pieces that came from peers
+	fed       int           // pieces that came from peers
+	loose     int           // loose objects that reads wait for
+	looseAt   time.Duration // since when they do
 	tracker   bool
 	asked     time.Duration // when the last question was asked, or a join answered
 	asking    bool
@@ -265,7 +267,7 @@ func (s *Swarm) Reach(pieces int) { s.reach = min(pieces, s.o.Pieces) }
 
 // Demand says that a read waits for a piece.
 func (s *Swarm) Demand(now time.Duration, p int) {
-	if !s.have.Has(p) && !slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p }) {
+	if !s.have.Has(p) && !s.waitedFor(p) {
 		s.pieces[p].failed = 0
 		s.demands = append(s.demands, demand{piece: p, since: now})
 	}

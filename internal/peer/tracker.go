@@ -156,6 +156,9 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 	}
 	w := t.of(j.Swarm, j.Node)
 	if w == nil {
+		if t.ports[j.Node.Addr()] >= maxPorts {
+			return out, false
+		}
 		w = t.swarm(areaOf(j.Swarm, j.Place, j.Subnet, j.Near), j.Pieces)
 	}
 	if w == nil || len(w.pieces) != j.Pieces {
@@ -163,7 +166,7 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 	}
 	m := w.members[j.Node]
 	if m == nil {
-		if len(w.all) >= maxMembers || t.ports[j.Node.Addr()] >= maxPorts {
+		if len(w.all) >= maxMembers {
 			return out, false
 		}
 		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, near: j.Near, have: NewBitmap(j.Pieces)}

@@ -329,7 +329,7 @@ func TestBanNeedsIndependentProofs(t *testing.T) {
 func TestTrackerRefusesNonsense(t *testing.T) {
 	tr := newTracker()
 	for name, j := range map[string]Join{
-		"no pieces": {Swarm: "x", Node: at(1)}, "too many pieces": {Swarm: "x", Pieces: 1 << 20, Node: at(1)}, "no address": {Swarm: "x", Pieces: 4},
+		"less than no pieces": {Swarm: "x", Pieces: -1, Node: at(1)}, "too many pieces": {Swarm: "x", Pieces: 1 << 20, Node: at(1)}, "no address": {Swarm: "x", Pieces: 4},
 	} {
 		if _, ok := tr.Join(0, j); ok {
 			t.Error(name)
