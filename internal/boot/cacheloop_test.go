@@ -76,7 +76,7 @@ func TestCacheOnALoopDevice(t *testing.T) {
 				t.Fatalf("blockdev: %v: %s", err, out)
 			}
 		}
-		if c.Disk, err = m.openCacheDisk(t.Context(), 80e6); err != nil {
+		if c.Disk, err = m.openCacheDisk(t.Context(), sysfs, 80e6); err != nil {
 			t.Fatal(err)
 		}
 		if c.Disk.ReadOnly != (boot == 2) {
