@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/trace"
 )
@@ -27,14 +28,21 @@ func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) stri
 		return ""
 	}
 	disk, err := m.openCacheDisk(ctx, sys, a.Size)
+	made := ""
+	if err == nil {
+		made, err = disk.makeNew(ctx, sys)
+	}
 	if err != nil {
 		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
 			Hint: cmp.Or(hintOf(err), "the boot goes on without; `pando node cache` shows the node's disks and prepares one")})
 		return ""
 	}
 	c.Disk = disk
-	if disk.ReadOnly {
+	switch {
+	case disk.ReadOnly:
 		return ", cache on " + disk.Name + ", which is read-only"
+	case made != "":
+		return ", " + made
 	}
 	return ", cache on " + disk.Name
 }
@@ -90,4 +98,17 @@ func (c *CacheDisk) open(sys string) (err error) {
 		c.File, err = os.OpenFile(c.Name, os.O_RDONLY|unix.O_EXCL, 0)
 	}
 	return err
+}
+
+// makeNew makes a cache of a partition that bears the name of one and is none yet, and returns what to say of that. Whoever gave it
+// the name meant it; what bears no name is left as it is. When it fails the disk is closed.
+func (c *CacheDisk) makeNew(ctx context.Context, sys string) (string, error) {
+	if c.ReadOnly || partitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
+		return "", nil
+	}
+	made, err := within(ctx, c.Name, func() (string, error) { return newCache(c.File, c.Name) })
+	if err != nil {
+		c.File.Close()
+	}
+	return made, err
 }
