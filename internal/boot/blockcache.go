@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,12 +67,15 @@ func (c BlockConfig) heap() int64 {
 // asks the cache when it is there.
 const cacheOpens = 2 * time.Second
 
+var errCacheHangs = errors.New("it answers too late, and is not asked any more until its answers come")
+
 // openCache begins to use the cache that the configuration names.
 func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
 	case d.cfg.Disk != nil:
 		late := &lateKeeper{}
-		d.through = &cache.Through{Keeper: late, Begin: lowPriority, Hit: func(n int) { d.ledger.add(bytesDisk, int64(n)) }}
+		d.through = &cache.Through{Keeper: late, Begin: lowPriority, Hit: func(n int) { d.ledger.add(bytesDisk, int64(n)) },
+			Hangs: func() { d.cacheFailed(errCacheHangs) }}
 		opened := make(chan struct{})
 		go func() {
 			defer close(opened)

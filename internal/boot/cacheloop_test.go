@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/cache"
 )
 
 // loopDisk is a disk of the kernel's in a file, which is taken for a disk of the machine as long as the test runs.
@@ -40,31 +44,46 @@ func loopDisk(t *testing.T, size int64) string {
 	return device
 }
 
+// devicesOf are a disk and its partitions.
+func devicesOf(device string) (names []string) {
+	for _, n := range blockDevices(sysfs) {
+		if strings.HasPrefix(n, filepath.Base(device)) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// readTable has the kernel read a disk's partition table.
+func readTable(t *testing.T, device string) {
+	t.Helper()
+	if out, err := exec.Command("partx", "--update", device).CombinedOutput(); err != nil {
+		t.Logf("partx: %v: %s", err, out) // the kernel may know of the partitions already
+	}
+}
+
+func setDevice(t *testing.T, what, name string) {
+	t.Helper()
+	if out, err := exec.Command("blockdev", what, "/dev/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("blockdev %s: %v: %s", what, err, out)
+	}
+}
+
 // A real disk becomes a cache: the kernel finds its partition, refuses it to others while a daemon has it, and the
 // daemon after that fetches nothing.
 func TestCacheOnALoopDevice(t *testing.T) {
 	device := loopDisk(t, 100<<20)
 	name := filepath.Base(device)
-	ours := func() (names []string) {
-		for _, n := range blockDevices(sysfs) {
-			if strings.HasPrefix(n, name) {
-				names = append(names, n)
-			}
-		}
-		return names
-	}
-	if got := cacheDevice(sysfs, "/dev", ours()); got != "" {
+	if got := cacheDevice(sysfs, "/dev", devicesOf(device)); got != "" {
 		t.Fatalf("an empty disk is a cache: %s", got)
 	}
 	if err := prepareCache(sysfs, "/dev", "/proc", device, false); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("partx", "--update", device).CombinedOutput(); err != nil {
-		t.Logf("partx: %v: %s", err, out) // the kernel may know of the partition already
-	}
-	part := cacheDevice(sysfs, "/dev", ours())
+	readTable(t, device)
+	part := cacheDevice(sysfs, "/dev", devicesOf(device))
 	if part != name+"p1" {
-		t.Fatalf("the cache is %q; the devices are %v", part, ours())
+		t.Fatalf("the cache is %q; the devices are %v", part, devicesOf(device))
 	}
 	m := &machine{disks: &diskFinder{done: make(chan struct{}), name: part}}
 	close(m.disks.done)
@@ -72,11 +91,9 @@ func TestCacheOnALoopDevice(t *testing.T) {
 	for boot := range 3 {
 		var err error
 		if boot == 2 {
-			if out, err := exec.Command("blockdev", "--setro", "/dev/"+part).CombinedOutput(); err != nil {
-				t.Fatalf("blockdev: %v: %s", err, out)
-			}
+			setDevice(t, "--setro", part)
 		}
-		if c.Disk, err = m.openCacheDisk(t.Context(), 80e6); err != nil {
+		if c.Disk, err = m.openCacheDisk(t.Context(), sysfs, 80e6); err != nil {
 			t.Fatal(err)
 		}
 		if c.Disk.ReadOnly != (boot == 2) {
@@ -91,6 +108,112 @@ func TestCacheOnALoopDevice(t *testing.T) {
 		c.Disk.File.Close()
 		if (st.Bytes["server"] == 0) != (boot > 0) || (st.Bytes["disk"] > 0) != (boot > 0) || len(st.Incidents) > 0 {
 			t.Errorf("boot %d: %v, incidents %v", boot, st.Bytes, st.Incidents)
+		}
+	}
+}
+
+// namedDisk is a disk with partitions that have something on them: one that is called as a cache, a small one that is, too, and
+// another one.
+func namedDisk(t *testing.T) (device string, f *os.File, parts []cache.Partition) {
+	t.Helper()
+	const size = 200 << 20
+	device = loopDisk(t, size)
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	parts = []cache.Partition{{Type: cache.TypeCache, Name: cache.PartitionName, Start: 1 << 20, Size: 80 << 20},
+		{Type: cache.TypeCache, Name: cache.PartitionName, Start: 81 << 20, Size: 20 << 20},
+		{Type: cache.TypeCache, Name: "data", Start: 101 << 20, Size: 80 << 20}}
+	err = cache.WritePartitions(f, size, 512, parts)
+	for _, p := range parts {
+		_, e := f.WriteAt([]byte("XFSB"), p.Start)
+		err = errors.Join(err, e)
+	}
+	if err := errors.Join(err, f.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	readTable(t, device)
+	return device, f, parts
+}
+
+// A partition that only bears the name is made a cache by the boot, which uses it at once. What is held, read-only, too small or called
+// otherwise stays as it was.
+func TestNewCacheOnALoopDevice(t *testing.T) {
+	device, disk, parts := namedDisk(t)
+	sys := namesOf(t, device, parts)
+	part := cacheDevice(sys, "/dev", devicesOf(device))
+	if part != filepath.Base(device)+"p1" {
+		t.Fatalf("the cache is %q; the devices are %v", part, devicesOf(device))
+	}
+	o, c := aloneConfig(t, 300)
+	m := cacheMachine(part)
+	held, err := os.OpenFile("/dev/"+part, os.O_RDONLY|unix.O_EXCL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := m.useCache(t.Context(), sys, &c); text != "" {
+		t.Errorf("held by another: %q", text)
+	}
+	wantNoCache(t, m, "busy")
+	held.Close()
+	setDevice(t, "--setro", part)
+	if text := m.useCache(t.Context(), sys, &c); text != "" {
+		t.Errorf("read-only, and sysfs does not say so: %q", text)
+	}
+	wantNoCache(t, m, "not permitted")
+	ro := filepath.Join(sys, "class/block", part, "ro")
+	if err := os.WriteFile(ro, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text := m.useCache(t.Context(), sys, &c); text != ", cache on /dev/"+part+", which is read-only" {
+		t.Errorf("read-only: %q", text)
+	}
+	c.Disk.File.Close()
+	setDevice(t, "--setrw", part)
+	os.Remove(ro)
+	small := cacheMachine(filepath.Base(device) + "p2")
+	if text := small.useCache(t.Context(), sys, &c); text != "" {
+		t.Errorf("a small one: %q", text)
+	}
+	wantNoCache(t, small, "20 MB")
+	other := filepath.Base(device) + "p3"
+	if text := cacheMachine(other).useCache(t.Context(), sys, &c); text != ", cache on /dev/"+other {
+		t.Errorf("one that is called otherwise: %q", text)
+	}
+	c.Disk.File.Close()
+	wantXFS(t, disk, parts)
+	for boot, want := range []string{", new cache on /dev/" + part + ", which had XFS", ", cache on /dev/" + part} {
+		if text := m.useCache(t.Context(), sys, &c); text != want {
+			t.Errorf("boot %d: %q, want %q", boot, text, want)
+		}
+		st := readAlone(t, o, c)
+		c.Disk.File.Close()
+		if (st.Bytes["server"] == 0) != (boot > 0) || (st.Bytes["disk"] > 0) != (boot > 0) || len(st.Incidents) > 0 {
+			t.Errorf("boot %d: %v, incidents %v", boot, st.Bytes, st.Incidents)
+		}
+	}
+	wantXFS(t, disk, parts[1:])
+}
+
+// namesOf is what a kernel tells of a disk's partitions. This machine's may read no names, or none that partx told it of.
+func namesOf(t *testing.T, device string, parts []cache.Partition) string {
+	t.Helper()
+	files := map[string]string{}
+	for i, p := range parts {
+		files[fmt.Sprintf("class/block/%sp%d/uevent", filepath.Base(device), i+1)] = "DEVTYPE=partition\nPARTNAME=" + p.Name
+	}
+	return sysTree(t, files)
+}
+
+// wantXFS wants partitions to begin as they did.
+func wantXFS(t *testing.T, disk *os.File, parts []cache.Partition) {
+	t.Helper()
+	for _, p := range parts {
+		b := make([]byte, 4)
+		if _, err := disk.ReadAt(b, p.Start); err != nil || string(b) != "XFSB" {
+			t.Errorf("%s at %d begins with %q, %v", p.Name, p.Start, b, err)
 		}
 	}
 }

@@ -2,28 +2,36 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"pando/internal/cache"
 )
 
-// cacheRecords opens the node's cache for what is kept beside objects; done closes it. It is nil when the server sent
-// no drivers of disks, because the group keeps no cache on them.
-func (m *machine) cacheRecords(ctx context.Context) (records *cache.Disk, done func(), err error) {
+// errNoRecords says that the server sent no drivers of disks, because the group keeps no cache on them.
+var errNoRecords = errors.New("there is no cache")
+
+// withRecords opens the node's cache for what is kept beside objects, and has do read and write that. A disk that stops answering is
+// left behind with do: what that uses must not change any more.
+func withRecords[T any](ctx context.Context, m *machine, do func(bootRecords) (T, error)) (T, error) {
+	var none T
 	if m.disks == nil {
-		return nil, nil, nil
+		return none, errNoRecords
 	}
-	c, err := m.openCacheDisk(ctx, 0)
+	c, err := m.openCacheDisk(ctx, sysfs, 0)
 	if err != nil {
-		return nil, nil, err
+		return none, err
 	}
-	size, err := c.File.Seek(0, io.SeekEnd)
-	if err == nil {
-		records, err = cache.Open(c.File, size, cache.Options{ReadOnly: c.ReadOnly})
-	}
-	if err != nil {
-		c.File.Close()
-		return nil, nil, err
-	}
-	return records, func() { c.File.Close() }, nil
+	return within(ctx, c.Name, func() (T, error) {
+		defer c.File.Close()
+		size, err := c.File.Seek(0, io.SeekEnd)
+		if err != nil {
+			return none, err
+		}
+		records, err := cache.Open(c.File, size, cache.Options{ReadOnly: c.ReadOnly})
+		if err != nil {
+			return none, err
+		}
+		return do(records)
+	})
 }

@@ -26,7 +26,7 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	if config.Swarm != nil {
 		config.Manifest, config.Signature = m.manifestBytes, m.manifestSignature
 	}
-	cached := m.useCache(ctx, &config)
+	cached := m.useCache(ctx, sysfs, &config)
 	if config.Disk != nil {
 		defer config.Disk.File.Close() // the daemons have their own
 	}

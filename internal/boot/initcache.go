@@ -3,7 +3,6 @@ package boot
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,11 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pando/internal/cache"
-	"pando/internal/fleet"
-	"pando/internal/trace"
 )
 
 // diskSet is the driver set that a node is sent when its group has its cache or its write layer on a disk.
@@ -27,8 +22,11 @@ const (
 	diskPoll  = 50 * time.Millisecond
 	diskQuiet = 3 * time.Second  // without a new device: there is none. USB takes two
 	diskFor   = 15 * time.Second // altogether
-	diskWait  = 5 * time.Second  // more, once the boot needs it
 )
+
+// diskWait is how much longer a boot waits for a disk once it needs it: for it to be found, and then for each thing that it is asked.
+// It is changed by tests only.
+var diskWait = 5 * time.Second
 
 // diskFinder looks for the disk that was prepared as the node's cache.
 type diskFinder struct {
@@ -54,11 +52,18 @@ func (m *machine) findDisk(ctx context.Context) {
 			close(f.done)
 			return
 		}
-		go func() {
-			defer close(f.done)
-			f.name, f.err = look(ctx, loader, func() string { return cacheDevice(sysfs, "/dev", blockDevices(sysfs)) })
-		}()
+		f.begin(func() (string, error) {
+			return look(ctx, loader, func() string { return cacheDevice(sysfs, "/dev", blockDevices(sysfs)) })
+		})
 	})
+}
+
+// begin looks beside the boot: a disk that is broken keeps whoever opens it, for minutes or for ever.
+func (f *diskFinder) begin(look func() (string, error)) {
+	go func() {
+		defer close(f.done)
+		f.name, f.err = look()
+	}()
 }
 
 // diskLoader loads drivers of disks beside those that are loaded.
@@ -175,30 +180,6 @@ func isCache(device string) bool {
 	return cache.Probe(f)
 }
 
-// useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A cache that
-// cannot be used is a fact on the timeline and nothing else.
-func (m *machine) useCache(ctx context.Context, c *BlockConfig) string {
-	a := m.assigned().Cache
-	switch {
-	case a == nil:
-		return ""
-	case a.Kind == fleet.CacheRAM:
-		c.RAM = a.Size
-		return ""
-	}
-	disk, err := m.openCacheDisk(ctx, a.Size)
-	if err != nil {
-		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
-			Hint: "the boot goes on without; `pando node cache` shows the node's disks and prepares one"})
-		return ""
-	}
-	c.Disk = disk
-	if disk.ReadOnly {
-		return ", cache on " + disk.Name + ", which is read-only"
-	}
-	return ", cache on " + disk.Name
-}
-
 // wait waits until it was looked everywhere, for a while.
 func (f *diskFinder) wait(ctx context.Context) error {
 	enough := time.NewTimer(diskWait)
@@ -211,30 +192,4 @@ func (f *diskFinder) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func (m *machine) openCacheDisk(ctx context.Context, size int64) (*CacheDisk, error) {
-	if m.disks == nil {
-		return nil, errors.New("the server sent no drivers of disks")
-	}
-	if err := m.disks.wait(ctx); err != nil {
-		return nil, err
-	}
-	if m.disks.name == "" {
-		return nil, errors.Join(errors.New("none is prepared for it"), m.disks.err)
-	}
-	c := &CacheDisk{Name: "/dev/" + m.disks.name, Size: size}
-	if sysValue(filepath.Join(sysfs, "class/block", m.disks.name), "ro") == "1" {
-		c.ReadOnly = true
-	}
-	var err error
-	// Exclusively: what the image mounts or formats later is refused by the kernel.
-	if !c.ReadOnly {
-		c.File, err = os.OpenFile(c.Name, os.O_RDWR|unix.O_EXCL, 0)
-		c.ReadOnly = errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
-	}
-	if c.ReadOnly {
-		c.File, err = os.OpenFile(c.Name, os.O_RDONLY|unix.O_EXCL, 0)
-	}
-	return c, err
 }

@@ -77,31 +77,37 @@ func readLastBoot(record []byte, cfg api.BootConfig, kernel string) (*lastBoot, 
 
 // keepBoot keeps this boot for one without a server, or forgets the last one when the group does not allow that.
 func (m *machine) keepBoot(ctx context.Context) {
-	records, done, err := m.cacheRecords(ctx)
-	if err != nil || records == nil {
-		return // without a cache there is nothing to boot from
-	}
-	defer done()
-	if err := m.keepIn(records); err != nil {
-		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "not kept for a boot without a server: " + err.Error()})
+	b := m.thisBoot()
+	why, err := withRecords(ctx, m, func(records bootRecords) (string, error) {
+		if err := b.keepIn(records); err != nil {
+			return err.Error(), nil
+		}
+		return "", nil
+	})
+	if err == nil && why != "" { // without a cache there is nothing to boot from
+		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "not kept for a boot without a server: " + why})
 	}
 }
 
-func (m *machine) keepIn(records bootRecords) error {
+// thisBoot is what this boot was told to run.
+func (m *machine) thisBoot() lastBoot {
+	return lastBoot{Assignment: m.answer.Assignment, Signature: m.answer.Signature, Manifest: m.manifestBytes,
+		ManifestSignature: m.manifestSignature, Pack: m.pack, Lease: m.lease, assignment: m.assigned(), manifest: m.manifest}
+}
+
+func (b lastBoot) keepIn(records bootRecords) error {
 	old, err := records.Record(lastBootRecord)
 	if err != nil {
 		return err
 	}
-	if !m.assigned().Offline {
+	if !b.assignment.Offline {
 		return forgetBoots(records)
 	}
-	b := lastBoot{Assignment: m.answer.Assignment, Signature: m.answer.Signature, Manifest: m.manifestBytes,
-		ManifestSignature: m.manifestSignature, Pack: m.pack, Lease: m.lease}
 	data, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
-	if was := kernelOf(old); was != "" && was != m.manifest.Kernel.Release {
+	if was := kernelOf(old); was != "" && was != b.manifest.Kernel.Release {
 		if err := records.SetRecord(beforeBootRecord, old); err != nil {
 			return err
 		}
@@ -153,19 +159,14 @@ func (m *machine) offlineBoot(ctx context.Context) *lastBoot {
 }
 
 func (m *machine) findLastBoot(ctx context.Context) (*lastBoot, error) {
-	records, done, err := m.cacheRecords(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if records == nil {
-		return nil, errors.New("there is no cache")
-	}
-	defer done()
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
 		return nil, err
 	}
-	b, err := pickLastBoot(records, m.config, unix.ByteSliceToString(uts.Release[:]))
+	cfg := m.config
+	b, err := withRecords(ctx, m, func(records bootRecords) (*lastBoot, error) {
+		return pickLastBoot(records, cfg, unix.ByteSliceToString(uts.Release[:]))
+	})
 	if err == nil && m.nicOf(b.Lease.MAC) < 0 {
 		err = fmt.Errorf("adapter %s of the last boot is not there", b.Lease.MAC)
 	}

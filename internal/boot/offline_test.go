@@ -98,7 +98,7 @@ func TestLastBootOfTheKernelAtHand(t *testing.T) {
 		}
 		m.assignment.Store(&a)
 		m.manifest.Kernel.Release = kernel
-		if err := m.keepIn(records); err != nil {
+		if err := m.thisBoot().keepIn(records); err != nil {
 			t.Fatal(err)
 		}
 		cfg.TrustKeys = []string{p.key}

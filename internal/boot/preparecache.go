@@ -3,6 +3,7 @@ package boot
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -75,14 +76,11 @@ func diskNamed(disks []api.Disk, device string) (api.Disk, error) {
 
 // writeCache writes the cache: into a partition as it is, or into a new one that takes the whole disk.
 func writeCache(f *os.File, d api.Disk, sector int) error {
-	zeros := make([]byte, cacheClear)
-	for _, at := range []int64{0, d.Size - cacheClear} {
-		if _, err := f.WriteAt(zeros, at); err != nil {
-			return err
-		}
-	}
 	if d.Of != "" {
-		return errors.Join(cache.Format(f, d.Size), f.Sync())
+		return formatCache(f, d.Size)
+	}
+	if err := clearEnds(f, d.Size); err != nil {
+		return err
 	}
 	_, end := cache.Usable(d.Size, sector)
 	p := cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: cacheStart, Size: end - cacheStart}
@@ -91,4 +89,53 @@ func writeCache(f *os.File, d api.Disk, sector int) error {
 		return err
 	}
 	return cache.WritePartitions(f, d.Size, sector, []cache.Partition{p})
+}
+
+// formatCache makes a partition an empty cache.
+func formatCache(f *os.File, size int64) error {
+	if err := clearEnds(f, size); err != nil {
+		return err
+	}
+	return errors.Join(cache.Format(f, size), f.Sync())
+}
+
+// clearEnds makes nothing take a disk or partition for what it was.
+func clearEnds(f *os.File, size int64) error {
+	zeros := make([]byte, cacheClear)
+	for _, at := range []int64{0, size - cacheClear} {
+		if _, err := f.WriteAt(zeros, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newCache makes a partition a cache, unless there is one at either of its ends, and returns what to say of it.
+func newCache(f *os.File, device string) (made string, err error) {
+	if cache.Probe(f) {
+		return "", nil
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", fmt.Errorf("make %s a cache: %w", device, err)
+	}
+	if size < cache.MinSize {
+		return "", &Problem{Err: fmt.Errorf("make %s a cache: it has %d MB, a cache needs %d", device, size/1e6, int64(cache.MinSize)/1e6+1),
+			Hint: "make the partition larger, or name another " + cache.PartitionName + "; nothing was written"}
+	}
+	blank, err := cache.Blank(f, size)
+	if err != nil {
+		return "", fmt.Errorf("make %s a cache: %w", device, err)
+	}
+	if !blank {
+		return "", nil // its first block is damaged, and the other end says what it has
+	}
+	made = "new cache on " + device
+	if had := contentOf(f); had != "" {
+		made += ", which had " + had
+	}
+	if err := formatCache(f, size); err != nil {
+		return "", &Problem{Err: fmt.Errorf("make %s a cache: %w", device, err), Hint: "is the disk broken? the boot goes on without"}
+	}
+	return made, nil
 }

@@ -108,16 +108,6 @@ func Open(a Area, size int64, o Options) (*Disk, error) {
 	return d, nil
 }
 
-// Probe tells whether an area begins as a cache does.
-func Probe(a io.ReaderAt) bool {
-	b := make([]byte, superSize)
-	if _, err := a.ReadAt(b, 0); err != nil {
-		return false
-	}
-	_, err := decodeSuper(b, MaxSize)
-	return err == nil
-}
-
 // readSuper returns the newer of the two superblocks.
 func readSuper(a Area, size int64) (super, error) {
 	var best super

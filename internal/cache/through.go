@@ -37,8 +37,10 @@ type Through struct {
 	Keeper Keeper
 	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is
 	Begin  func()          // called by the goroutine that writes, before it does; nil: nothing
+	Hangs  func()          // told once, when the keeper is not asked any more because it does not answer; nil: nobody is
 
 	late atomic.Int32 // answers of the keeper that nobody waits for any more
+	told sync.Once    // that it hangs
 
 	mu      sync.Mutex
 	queue   []chunk.Verified
@@ -108,9 +110,19 @@ func (t *Through) Look(ctx context.Context, id chunk.ID, size int64) (chunk.Veri
 	case <-enough.C:
 	case <-ctx.Done():
 	}
-	t.late.Add(1)
+	if t.late.Add(1) == mostLate {
+		// Not at once: readers that left did not wait for it.
+		time.AfterFunc(patience, t.tell)
+	}
 	close(gone)
 	return chunk.Verified{}, false
+}
+
+// tell says that the keeper hangs, if it still does.
+func (t *Through) tell() {
+	if t.Hangs != nil && t.late.Load() >= mostLate {
+		t.told.Do(t.Hangs)
+	}
 }
 
 // offer queues an object for writing, if the keeper wants it and there is room.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,11 +78,12 @@ func newGate() *gate {
 	return &gate{Memory: Memory{limit: 1 << 30, items: NewMemory(0).items}, open: make(chan struct{})}
 }
 
-// A keeper that does not answer costs each of the first reads its patience, and the others nothing.
+// A keeper that does not answer costs each of the first reads its patience, and the others nothing. It is told of once.
 func TestKeeperThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, from := newGate(), &origin{}
-		th := &Through{Keeper: g}
+		var told atomic.Int32
+		th := &Through{Keeper: g, Hangs: func() { told.Add(1) }}
 		s := th.Before(from)
 		begun := time.Now()
 		for n := range 20 {
@@ -92,6 +94,11 @@ func TestKeeperThatHangs(t *testing.T) {
 		if took := time.Since(begun); took != mostLate*patience {
 			t.Errorf("twenty reads took %s", took)
 		}
+		time.Sleep(patience)
+		synctest.Wait()
+		if n := told.Load(); n != 1 {
+			t.Errorf("that it hangs is told %d times", n)
+		}
 		close(g.open)
 		th.Close(t.Context())
 		synctest.Wait()
@@ -100,6 +107,33 @@ func TestKeeperThatHangs(t *testing.T) {
 		}
 		if _, err := s.Get(t.Context(), object(3).ID(), 0); err != nil || from.asked != 20 {
 			t.Errorf("the keeper is not asked any more: %v", err)
+		}
+		if n := told.Load(); n != 1 {
+			t.Errorf("the keeper came back: that it hangs is told %d times", n)
+		}
+	})
+}
+
+// Readers that leave do not make a keeper one that hangs.
+func TestReadersThatLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		th := &Through{Keeper: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
+		ctx, cancel := context.WithCancel(t.Context())
+		for n := range 2 * mostLate {
+			go th.Look(ctx, object(n).ID(), 0)
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if n := th.late.Load(); n != 2*mostLate {
+			t.Errorf("%d answers are late", n)
+		}
+		time.Sleep(patience / 2)
+		close(g.open)
+		time.Sleep(patience)
+		if n := th.late.Load(); n != 0 {
+			t.Errorf("the keeper came back: %d answers are late", n)
 		}
 	})
 }

@@ -44,6 +44,7 @@ type MachineConfig struct {
 	Cache         string // image of a disk that it does not boot from; "": none
 	CacheReadOnly bool
 	CacheBoots    bool // it does boot from that disk
+	CacheUSB      bool // that disk is a stick, which PullCache takes out
 
 	TPM string // directory with the seeds of its TPM, made if missing; "": it has none
 

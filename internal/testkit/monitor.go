@@ -31,6 +31,11 @@ func (m *Machine) SetLink(ctx context.Context, up bool) error {
 	return m.command(ctx, "set_link", map[string]any{"name": "lan", "up": up})
 }
 
+// PullCache takes the stick out that has the node's cache, without a word to the guest.
+func (m *Machine) PullCache(ctx context.Context) error {
+	return m.command(ctx, "device_del", map[string]any{"id": "cache"})
+}
+
 // monitorTimeout bounds one command; QEMU answers at once unless it hangs.
 const monitorTimeout = 20 * time.Second
 

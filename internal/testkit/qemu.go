@@ -79,7 +79,7 @@ func stickArgs(c MachineConfig) []string {
 		"-device", "usb-storage,drive=stick,bootindex=1"}
 }
 
-// cacheArgs are a SATA disk that no firmware boots from, unless it is told to.
+// cacheArgs are a SATA disk, or a stick, that no firmware boots from, unless it is told to.
 func cacheArgs(c MachineConfig) []string {
 	if c.Cache == "" {
 		return nil
@@ -87,6 +87,9 @@ func cacheArgs(c MachineConfig) []string {
 	drive := "file=" + c.Cache + ",format=raw,if=none,id=cache,cache=writeback"
 	if c.CacheReadOnly { // QEMU's SATA disks cannot be
 		return []string{"-drive", drive + ",readonly=on", "-device", "virtio-blk-pci,drive=cache"}
+	}
+	if c.CacheUSB {
+		return []string{"-drive", drive, "-device", "qemu-xhci,id=cacheport", "-device", "usb-storage,drive=cache,id=cache,bus=cacheport.0"}
 	}
 	device := "ide-hd,drive=cache,bus=ide.0,model=TESTDISK"
 	if c.CacheBoots {

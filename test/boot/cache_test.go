@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"pando/internal/api"
+	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -19,8 +21,9 @@ import (
 const mostWarm = 1_000_000
 
 // A node with an empty disk boots as one without. Prepared by the command, the disk is filled by the next boot, and the
-// one after that takes next to nothing from the network, though the power was cut. Damaged, read-only or gone, the disk
-// makes no boot fail, and the timeline says what was wrong.
+// one after that takes next to nothing from the network, though the power was cut. Pulled out in the middle of a boot, damaged,
+// read-only or gone, the disk makes no boot fail, and the timeline says what was wrong. A new disk with a partition that is called
+// as a cache becomes one.
 func TestRealBootWithACacheDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -56,6 +59,8 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.prove(n, s.shell(n))
 	s.cut(m)
 
+	s.pulledOut(n)
+
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 400 { // among the first 80 MB, where what was written is
 		if _, err := disk.WriteAt([]byte{byte(r.Uint32())}, 20<<20+r.Int64N(60<<20)); err != nil {
@@ -71,17 +76,79 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.hasEvent(n, "which is read-only")
 	s.cut(m)
 
-	n.cache = ""
+	n.cache, n.cacheReadOnly = "", false
 	m = s.cacheBoot(n, "gone")
 	s.hasEvent(n, "no cache on a disk: none ")
 	s.cut(m)
+	s.onlyNamed(n)
+}
+
+// pulledOut boots a node whose warm cache is on a stick, which is pulled out as soon as the root is there: the boot goes on, and
+// reads from the network what the stick had.
+func (s *site) pulledOut(n node) {
+	s.t.Helper()
+	n.cacheUSB = true
+	m := s.cacheBootWhile(n, "pulled out", func(m *testkit.Machine, before fleet.BootID) {
+		s.wait(n.name, bootTimeout, m, func(api.Node) bool {
+			b, err := s.API.NodeBoot(s.t.Context(), n.name)
+			return err == nil && b.ID != before && slices.ContainsFunc(b.Events, func(e trace.Event) bool {
+				return e.Stage == trace.Device && e.Kind == trace.End
+			})
+		})
+		if err := m.PullCache(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Logf("pulled out after %v from the disk", s.latest(n).Bytes)
+	})
+	s.hasEvent(n, "cache on /dev/sda1")
+	g := s.shell(n)
+	s.proveReads(n, g)
+	if kernel := s.run(g, "dmesg"); strings.Contains(kernel, "dev nbd0") || strings.Contains(kernel, "erofs: (device nbd0): failed") {
+		s.t.Errorf("the root could not be read:\n%s", grep(kernel, "nbd0"))
+	}
+	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return strings.Contains(e.Message, "cache-failed") })
+	s.cut(m)
+}
+
+// onlyNamed boots a node with a new disk of which a partition bears the cache's name, and has nothing else.
+func (s *site) onlyNamed(n node) {
+	s.t.Helper()
+	n.cache = filepath.Join(s.dir, "named.img")
+	disk, err := os.Create(n.cache)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer disk.Close()
+	const size = 512 << 20
+	p := cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: 4 << 20, Size: 400 << 20}
+	if err := errors.Join(disk.Truncate(size), cache.WritePartitions(disk, size, 512, []cache.Partition{p})); err != nil {
+		s.t.Fatal(err)
+	}
+	m := s.cacheBoot(n, "only named")
+	s.hasEvent(n, "new cache on /dev/sda1")
+	for _, e := range s.latest(n).Events {
+		if strings.Contains(e.Message, "cache-failed") {
+			s.t.Errorf("with a new cache: %s", e.Message)
+		}
+	}
+	s.cut(m)
+	if kept, err := cache.Open(cache.Section{Area: disk, Start: p.Start}, p.Size, cache.Options{ReadOnly: true}); err != nil || kept.Stats().Objects == 0 {
+		s.t.Errorf("after its first boot the new cache has nothing: %v", err)
+	}
 }
 
 // cacheBoot boots a node and returns when all that it read was told.
 func (s *site) cacheBoot(n node, name string) *testkit.Machine {
 	s.t.Helper()
+	return s.cacheBootWhile(n, name, func(*testkit.Machine, fleet.BootID) {})
+}
+
+// cacheBootWhile is cacheBoot for one to which something happens meanwhile, which is told the boot before.
+func (s *site) cacheBootWhile(n node, name string, happens func(*testkit.Machine, fleet.BootID)) *testkit.Machine {
+	s.t.Helper()
 	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
 	m, booted := s.powerOn(n)
+	happens(m, before.ID)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
 		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
 	})

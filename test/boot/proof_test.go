@@ -43,6 +43,14 @@ func (s *site) prove(n node, g *testkit.Guest) {
 // proveRoot is the part of it that is about what the node runs.
 func (s *site) proveRoot(n node, g *testkit.Guest) {
 	s.t.Helper()
+	s.proveReads(n, g)
+	s.noErrors(n, g)
+	s.lookInside(n, g)
+}
+
+// proveReads wants the node to be itself, and what it reads to be what the image has.
+func (s *site) proveReads(n node, g *testkit.Guest) {
+	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), n.name)
 	if err != nil {
 		s.t.Fatal(err)
@@ -59,8 +67,6 @@ func (s *site) proveRoot(n node, g *testkit.Guest) {
 	if record.Status == nil || record.Status.Rejected != 0 {
 		s.t.Errorf("%s: status %+v, expected one without rejected objects", n.name, record.Status)
 	}
-	s.noErrors(n, g)
-	s.lookInside(n, g)
 }
 
 // proveTimeline wants a timeline from the firmware's first packet on, and systemd's figures.
