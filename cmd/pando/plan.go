@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,8 +40,12 @@ between them is links with the given rates. K, the kernel and initramfs, comes f
 nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set,
 each byte from a server about once and else from each other; with --peers off everything from the servers.
 
-The time is that of the network. Firmware, and what a node's processor does, come on top and are the same for one node
-as for a thousand. Storms of 1 to 200 real nodes on slow links took %.2f to %.2f times what is simulated, and up to %s more.`, sim.LabLeast, sim.LabMost, span(sim.LabStart)),
+The time of a node is from its question for a script, which all ask at the same moment, until it has its whole boot set:
+that of the network, and %s between script and kernel. The firmware's self-test and DHCP, and what a boot does between
+its reads, come on top and are the same for one node as for a thousand: a boot that works longer than its boot set takes
+to come ends that much later; the times of K, what servers send and the bottleneck stay about as they are.
+Storms of 1 to 200 real nodes on slow links, with that work simulated, took %.2f to %.2f times what is simulated, and up
+to %s more.`, span(sim.Firmware), sim.LabLeast, sim.LabMost, span(sim.LabStart)),
 		Example: `  pando plan --nodes 200 --node-link 100mbit --server-link 1gbit
   pando plan --nodes 1000 --server-link 10gbit --servers 2 --image lab`,
 		GroupID: "daily",
@@ -115,7 +120,8 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 	}
 	switch {
 	case len(t.Packs) > 0:
-		c.W, c.Pieces = t.Packs[0].BootSet, t.Packs[0].BootPieces
+		p := packForAll(t.Packs)
+		c.W, c.Pieces = p.BootSet, p.BootPieces
 	case t.Chunks > 0:
 		c.W = t.Chunks
 		c.Pieces = int(max(1, c.W/usualPiece))
@@ -139,6 +145,11 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 		}
 	}
 	return c, nil
+}
+
+// packForAll is the boot pack of nodes without a hardware class of their own, or else any. They are in the order in which they were made.
+func packForAll(packs []api.Pack) api.Pack {
+	return packs[max(0, slices.IndexFunc(packs, func(p api.Pack) bool { return p.Class == "" }))]
 }
 
 // plan is what `plan --json` prints. Durations are nanoseconds, sizes bytes, rates bits a second.
@@ -175,7 +186,9 @@ func makePlan(c sim.Config) (plan, error) {
 	p := plan{Nodes: c.Nodes, Servers: c.Servers, NodeLink: c.NodeLink, ServerLink: c.ServerLink, K: c.K, WorkingSet: c.W, Pieces: c.Pieces,
 		Peers: !c.Unicast, Last: r.Last, Median: r.Median, LastK: r.LastK, Admitted: c.Admitted(), ServerK: r.KBytes,
 		ServerRoot: r.ServerBytes, PeerRoot: r.PeerBytes, Requests: r.Requests}
-	p.One = sending(c.K+c.W, min(c.NodeLink, c.ServerLink))
+	if p.One = sending(c.K+c.W, min(c.NodeLink, c.ServerLink)); c.K > 0 {
+		p.One += sim.Firmware
+	}
 	p.Without = max(p.One, sending(int64(c.Nodes)*(c.K+c.W), c.ServerLink*int64(c.Servers)))
 	p.Bottleneck, p.Meaning = p.narrow()
 	return p, nil

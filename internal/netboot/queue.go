@@ -31,7 +31,7 @@ const maxQueue = 16384
 
 // Queue decides which nodes load K now, and which wait for their turn: serving a few at the full rate lets the first
 // boot while the last wait, where serving all at once lets all wait for the end, some of them longer than firmware
-// does. A node that may load has a slot, from its script to the end of its initramfs; there are never more than Slots.
+// does. A node that may load has a slot, from its script to about the end of its initramfs; there are never more than Slots.
 // Waiting nodes have places in the order in which they asked first, and keep them by asking again in time.
 //
 // A Queue has no clock: moments are the caller's, and must not go back. It is not safe for use by several goroutines.
@@ -58,6 +58,7 @@ type waiter struct {
 	first uint64    // number of its first question
 	due   time.Time // when it was told to come again
 	grace time.Duration
+	held  bool // it is kept on the line
 }
 
 // NewQueue returns a queue with so many slots. took is how long a load is expected to take until some were seen.
@@ -70,6 +71,7 @@ type Turn struct {
 	Place  int           // in the queue, from 1; 0: it may load now
 	Expect time.Duration // until it may, by the pace of the latest loads
 	Sleep  time.Duration // until it should ask again; whole seconds, as iPXE's sleep takes them
+	Hold   time.Duration // not 0: its turn is near. Rather than told to sleep it may be kept on the line for so long: see Queue.Hold
 }
 
 // Ask gives a node a slot or a place. A node that asks again while it has a slot begins anew with the same slot.
@@ -87,21 +89,23 @@ func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
 	}
 	if q.room(now, at) {
 		if w != nil {
-			q.waiting = slices.Delete(q.waiting, at, at+1)
-			delete(q.known, mac)
+			q.leave(at)
 		}
 		q.take(now, mac)
 		return Turn{}
 	}
 	t := Turn{Place: at + 1, Expect: q.expect(at + 1)}
-	t.Sleep = pause(t.Expect)
+	t.Sleep = pause(t.Expect, t.Place <= q.slots)
+	if t.Expect <= held && (w != nil || at < maxQueue) {
+		t.Hold = held
+	}
 	if w == nil && at < maxQueue {
 		w = &waiter{mac: mac, first: q.number, due: now}
 		q.waiting, q.known[mac] = append(q.waiting, w), w
 	}
 	if w != nil {
 		w.grace = min(max(w.grace, now.Sub(w.due)+late), mostLate)
-		w.due = now.Add(t.Sleep)
+		w.due, w.held = now.Add(t.Sleep), false
 	}
 	return t
 }
@@ -151,7 +155,7 @@ func (q *Queue) Heard(now time.Time, mac fleet.MAC, number uint64) {
 	}
 }
 
-// End says that a transfer ended with which the load is over: the initramfs was sent whole, or a part was broken off.
+// End says that a load is over: no more than Links.Rest of the initramfs is still to be sent, or a part was broken off.
 // It frees the slot, unless the node has asked for another script since the transfer began.
 func (q *Queue) End(now time.Time, mac fleet.MAC, number uint64) {
 	if l := q.loading[mac]; l != nil && l.number == number {

@@ -100,7 +100,9 @@ func queuedScript(in ScriptInput) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")
 	fmt.Fprintf(&b, "echo Pando: %s waits for its turn to load: place %d, about %d s\n", text(in.Node), in.Turn.Place, seconds(in.Turn.Expect))
-	fmt.Fprintf(&b, "sleep %d\n", seconds(in.Turn.Sleep))
+	if in.Turn.Sleep > 0 {
+		fmt.Fprintf(&b, "sleep %d\n", seconds(in.Turn.Sleep))
+	}
 	if in.Renew {
 		b.WriteString(exchange)
 	}

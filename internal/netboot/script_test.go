@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,8 @@ func TestScripts(t *testing.T) {
 	for name, in := range map[string]ScriptInput{
 		"start.ipxe":        in,
 		"queued.ipxe":       {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 7, Expect: 19500 * time.Millisecond, Sleep: 10 * time.Second}},
-		"queued-renew.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 1}, Renew: true},
+		"queued-renew.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 1, Sleep: time.Second}, Renew: true},
+		"queued-held.ipxe":  {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 2, Expect: 300 * time.Millisecond}},
 		"wait.ipxe":         {Action: Wait, Base: in.Base, MAC: in.MAC, Message: "nobody has adopted it", Hint: "pando node adopt 52:54:00:12:34:56"},
 		"fail.ipxe": {Action: Fail, Base: in.Base, MAC: in.MAC, Message: "group lab has no image\n-x ${mac} || poweroff ; \x1b[2J",
 			Hint: "pando group set lab --image NAME", Retry: 1500 * time.Millisecond},
@@ -124,5 +126,24 @@ func checkLine(t *testing.T, line string) {
 	case "#!ipxe", "sleep", "imgfree", "initrd", "boot", "chain", "goto", "ifconf", ":ask", ":failed":
 	default:
 		t.Errorf("unexpected line %q", line)
+	}
+}
+
+// K comes from the server alone: whatever a script makes a machine fetch, it fetches there.
+func TestScriptsNameNobodyElse(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.ipxe")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range regexp.MustCompile(`[a-z]+://[^/\s,]*`).FindAllString(string(b), -1) {
+			if u != start().Base {
+				t.Errorf("%s names %s, its server is %s", file, u, start().Base)
+			}
+		}
 	}
 }

@@ -9,40 +9,50 @@ type Links struct {
 }
 
 const (
-	// typicalK is about what a node loads: the kernel and the drivers for every usual NIC, of Debian 12 and 13.
-	typicalK = 18 << 20
+	// leastK is about what a node loads at least: kernel and agent, and the drivers for its own NIC, of Debian 12 and 13. The
+	// first nodes that wait are told by it when their turn comes. Who comes too early is kept on the line; who comes too late
+	// leaves the link idle.
+	leastK = 12_000_000
 	// fewest are the slots that there are at least: while one node's firmware thinks, the link is the other's.
 	fewest = 2
 	// most are the slots that there are at most.
 	most = 1024
-	// turnaround is how long a slot stands empty until the next node takes it: its second of sleep, which is the
-	// shortest that iPXE has, and its question.
-	turnaround = 1500 * time.Millisecond
+	// turnaround is how long a node takes, at most, from its script to the first byte of its kernel: it connects and asks.
+	turnaround = 50 * time.Millisecond
 )
 
-// Slots is how many nodes load at the same time: twice as many as fill the server's link, so that one that is slow
-// leaves no hole. Where a load takes less than the time in which the next node notices that it is its turn, there are
-// as many more as keep the link busy until then.
+// Slots is how many nodes load at the same time: twice as many as fill the server's link, so that one that is slow leaves
+// no hole. More are not needed: the next one is on the line when a slot is free (see Queue.Hold), and a slot is free before
+// the load that has it is over (see Rest).
 func (l Links) Slots() int {
-	full := 2 * float64(l.Server) / float64(l.Node)
-	busy := float64(l.Server) * turnaround.Seconds() / typicalK
-	return min(max(fewest, int(full+0.5), int(busy+0.5)), most)
+	return min(max(fewest, int(2*float64(l.Server)/float64(l.Node)+0.5)), most)
 }
+
+// Rest is how many bytes of a load need no slot any more: what a node gets, while all slots are taken, in the time in which
+// the next one begins. Loads that begin together end together, and the link would be idle each time.
+func (l Links) Rest() int64 { return int64(l.share() * turnaround.Seconds()) }
+
+// share is what a node gets while all slots are taken, in bytes a second.
+func (l Links) share() float64 { return min(float64(l.Server)/float64(l.Slots()), float64(l.Node)) }
 
 // Load is how long a node is expected to load while all slots are taken.
 func (l Links) Load() time.Duration {
-	rate := min(float64(l.Server)/float64(l.Slots()), float64(l.Node))
-	return time.Duration(typicalK / rate * float64(time.Second))
+	return time.Duration(leastK / l.share() * float64(time.Second))
 }
 
 // Bounds of how long a node that waits sleeps before it asks again.
 const (
 	shortestSleep = time.Second
 	longestSleep  = 10 * time.Second
+	nextSleep     = 2 * time.Second // of those who are next
 )
 
-// pause is how long a node sleeps whose turn is expected then: a bit less, for the loads may go faster, and not so long
-// that the place on its screen is old.
-func pause(expect time.Duration) time.Duration {
-	return min(max(shortestSleep, (expect*3/4).Truncate(time.Second)), longestSleep)
+// pause is how long a node sleeps whose turn is expected then: half of that, for the loads may go faster than the first guess,
+// and not so long that the place on its screen is old. For each slot there is one who is next: all loads may end at the same moment.
+func pause(expect time.Duration, next bool) time.Duration {
+	longest := longestSleep
+	if next {
+		longest = nextSleep
+	}
+	return min(max(shortestSleep, (expect/2).Truncate(time.Second)), longest)
 }

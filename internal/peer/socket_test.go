@@ -275,3 +275,31 @@ func TestStormOverSockets(t *testing.T) {
 		t.Errorf("one left, and the tracker knows %d nodes", s.tracker.Nodes())
 	}
 }
+
+// No node gives K to another: it knows nothing of a server's paths for firmware, and the kernel is no object of the swarm.
+func TestNodesHaveNoK(t *testing.T) {
+	s := newSite(t, 2, 4_000_000)
+	n := s.start(t, 0)
+	n.wait(t)
+	kernel := []byte("a kernel, which the server has")
+	s.objects[chunk.Sum(kernel).Name()] = kernel
+	for _, x := range []struct {
+		path string
+		want int
+	}{
+		{"/o/" + s.pieces[0].ID.Name(), http.StatusOK}, // what it has it gives
+		{"/o/" + chunk.Sum(kernel).Name(), http.StatusNotFound},
+		{"/boot/script?mac=52-54-00-00-00-01", http.StatusNotFound},
+		{"/boot/0123456789abcdef/initramfs", http.StatusNotFound},
+		{"/boot/file/snponly.efi", http.StatusNotFound},
+	} {
+		res, err := http.Get("http://" + netip.AddrPortFrom(n.o.Self, n.o.Port).String() + x.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != x.want {
+			t.Errorf("%s: status %d, want %d", x.path, res.StatusCode, x.want)
+		}
+	}
+}

@@ -30,7 +30,11 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return api.NewError(api.BadRequest, err.Error(), "")
 	}
-	in, err := s.script(r.Context(), q, asker(r), base)
+	in, err := s.script(r.Context(), q, asker(r), base, true)
+	if err == nil && in.Turn.Hold > 0 {
+		s.turns.wait(r.Context(), q.MAC, in.Turn.Hold)
+		in, err = s.script(r.Context(), q, asker(r), base, false)
+	}
 	if err != nil {
 		return err
 	}
@@ -54,9 +58,13 @@ func sendScript(w http.ResponseWriter, text []byte) error {
 	return nil
 }
 
-// script decides what a machine does now, and records it.
-func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, base string) (netboot.ScriptInput, error) {
+// script decides what a machine does now, and records it. A machine whose turn is near may be kept on the line first; one that
+// was, and whose turn has not come, sees its place and asks again at once.
+func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, base string, hold bool) (netboot.ScriptInput, error) {
 	in := netboot.ScriptInput{Base: base, MAC: q.MAC}
+	if ctx.Err() != nil {
+		return in, ctx.Err()
+	}
 	c, err := s.boots.of(ctx, q.MAC)
 	if err != nil {
 		return in, err
@@ -85,6 +93,9 @@ func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, b
 		return s.cannot(ctx, c, in, err)
 	}
 	if turn := s.turns.ask(c.mac); turn.Place > 0 {
+		if !hold {
+			turn.Hold, turn.Sleep = 0, 0
+		}
 		return s.queued(ctx, c, in, turn, from)
 	}
 	return s.start(ctx, c, in, p, q, from)

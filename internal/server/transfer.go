@@ -76,7 +76,14 @@ func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage
 		turn = s.turns.begin(c.mac)
 	}
 	peer.Bulk(r.Context())
-	out := &counter{ResponseWriter: w, sent: turn.sent}
+	out := &counter{ResponseWriter: w}
+	out.sent = func() {
+		left := int64(math.MaxInt64) // the initramfs comes after the kernel
+		if stage == trace.Initramfs {
+			left = size - out.n
+		}
+		turn.sent(left)
+	}
 	http.ServeContent(out, r, "", time.Time{}, content)
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(out.n)}
 	if out.n < size && out.status == http.StatusOK {

@@ -23,11 +23,13 @@ type turns struct {
 
 	mu    sync.Mutex
 	queue *netboot.Queue
-	full  bool // what busy was told last
+	full  bool                          // what busy was told last
+	lines map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
 }
 
 func newTurns(l netboot.Links, now func() time.Time) *turns {
-	return &turns{links: l, now: now, busy: func(bool) {}, queue: netboot.NewQueue(l.Slots(), l.Load())}
+	return &turns{links: l, now: now, busy: func(bool) {}, queue: netboot.NewQueue(l.Slots(), l.Load()),
+		lines: map[fleet.MAC]chan<- struct{}{}}
 }
 
 func (t *turns) ask(mac fleet.MAC) netboot.Turn {
@@ -37,8 +39,44 @@ func (t *turns) ask(mac fleet.MAC) netboot.Turn {
 	return t.queue.Ask(t.now(), mac)
 }
 
-// look tells when the link becomes full of K, or free again. There are twice as many slots as fill it. Callers hold mu.
+// wait keeps a machine on the line until it is its turn, for so long at most, or until it hangs up.
+func (t *turns) wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	called, leave := t.hold(mac)
+	defer leave()
+	select {
+	case <-called:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// hold puts a machine on the line. Of two questions of one machine the second is the one that it waits with.
+func (t *turns) hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := make(chan struct{})
+	t.lines[mac] = line
+	t.queue.Hold(t.now(), mac)
+	t.look() // a slot may have become free since it asked
+	return line, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.lines[mac] == line {
+			delete(t.lines, mac)
+			t.queue.Leave(mac)
+		}
+	}
+}
+
+// look calls those on the line who have a slot now, and tells when the link becomes full of K, or free again. There are
+// twice as many slots as fill it. Callers hold mu.
 func (t *turns) look() {
+	for _, mac := range t.queue.Called(t.now()) {
+		close(t.lines[mac])
+		delete(t.lines, mac)
+	}
 	s := t.queue.State(t.now())
 	if full := s.Loading > s.Slots/2; full != t.full {
 		t.full = full
@@ -61,9 +99,13 @@ func (t *turns) begin(mac fleet.MAC) transfer {
 	return transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
 
-// sent notes that bytes left.
-func (x transfer) sent() {
+// sent notes that bytes left, and how many of the load are still to be sent.
+func (x transfer) sent(left int64) {
 	if x.turns == nil {
+		return
+	}
+	if left <= x.turns.links.Rest() {
+		x.end()
 		return
 	}
 	x.turns.mu.Lock()
@@ -71,7 +113,7 @@ func (x transfer) sent() {
 	x.turns.queue.Heard(x.turns.now(), x.mac, x.number)
 }
 
-// end frees the node's slot.
+// end frees the node's slot, if it has it still.
 func (x transfer) end() {
 	if x.turns == nil {
 		return
@@ -90,12 +132,15 @@ func (t *turns) status() api.Loads {
 	return api.Loads{Slots: s.Slots, Loading: s.Loading, Waiting: s.Waiting, Expect: s.Expect, Uplink: t.links.Server, NodeLink: t.links.Node}
 }
 
-// queued tells a machine its place. The timeline gets one event of it, however often the machine asks.
+// queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is told first,
+// however often the machine asks.
 func (s *Server) queued(ctx context.Context, c *current, in netboot.ScriptInput, turn netboot.Turn, from netip.Addr) (netboot.ScriptInput, error) {
 	in.Action, in.Node, in.Turn = netboot.Queued, c.boot.Node, turn
 	in.Renew = !s.proven(c, c.mac, from, exchangeFresh/2)
 	waits := c.queued.After(c.boot.Scripted) // for this turn, and not for one before
-	c.queued = s.now()
+	if turn.Hold == 0 {
+		c.queued = s.now()
+	}
 	if waits && c.boot.Addr == from {
 		return in, nil
 	}
@@ -105,7 +150,7 @@ func (s *Server) queued(ctx context.Context, c *current, in netboot.ScriptInput,
 	if c.dhcp == trace.Begin {
 		s.dhcpDone(ctx, c, from)
 	}
-	if !waits {
+	if !waits && turn.Hold == 0 {
 		s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin}, trace.Event{Stage: trace.Script, Kind: trace.Info,
 			Message: fmt.Sprintf("waits for its turn: place %d, about %s", turn.Place, turn.Expect.Round(time.Second))})
 	}

@@ -102,7 +102,7 @@ func (f *storm) passed(id, q int32) {
 		return
 	}
 	if x.k {
-		f.kPassed(f.nodes[x.to])
+		f.kPassed(f.nodes[x.to], int64(q))
 	}
 	f.at(f.nodes[x.to].down.pass(f.now, int(q)), arrived, id, q)
 }

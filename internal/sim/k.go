@@ -29,31 +29,76 @@ func (n *node) mac() fleet.MAC {
 	return m
 }
 
-// wantK is firmware that asks for its script: it may load K, or sleeps and asks again.
+// Firmware is how long a node takes from its script to the first byte of its kernel, and on to its initramfs: it connects
+// and asks. It has its slot meanwhile.
+const Firmware = 50 * time.Millisecond
+
+// wantK is firmware that asks for its script: it may load K, is kept on the line, or sleeps and asks again.
 func (f *storm) wantK(n *node) {
-	s := n.home
-	turn := s.queue.Ask(f.moment(), n.mac())
-	if turn.Place > 0 {
-		f.at(f.now+turn.Sleep, start, n.id, 0)
+	if n.turn || n.dead {
 		return
 	}
-	n.load = s.queue.Begin(f.moment(), n.mac())
-	s.busy(f)
+	s := n.home
+	turn := s.queue.Ask(f.moment(), n.mac())
+	switch {
+	case turn.Place == 0:
+		f.turn(n)
+	case turn.Hold > 0:
+		s.queue.Hold(f.moment(), n.mac())
+		f.at(f.now+turn.Hold, script, n.id, 0)
+		s.call(f)
+	default:
+		f.at(f.now+turn.Sleep, script, n.id, 0)
+	}
+}
+
+// turn is a node that has its script.
+func (f *storm) turn(n *node) {
+	n.turn = true
+	n.home.busy(f)
+	f.at(f.now+Firmware, kernel, n.id, 0)
+}
+
+// call tells those on the line that it is their turn.
+func (s *server) call(f *storm) {
+	for _, mac := range s.queue.Called(f.moment()) {
+		f.turn(f.nodes[binary.BigEndian.Uint32(mac[2:])])
+	}
+}
+
+// loadK is a node that asks for its kernel.
+func (f *storm) loadK(n *node) {
+	if n.dead {
+		return
+	}
+	s := n.home
+	n.load, n.left = s.queue.Begin(f.moment(), n.mac()), f.K
 	id := f.newFlow(flow{to: n.id, from: -1 - s.id, unsent: int(f.K), size: int(f.K), quantum: kQuantum, k: true, live: true, admitted: true})
 	n.flows = append(n.flows, id)
 	f.kSent += f.K
+	s.sending++
+	f.res.KAtOnce = max(f.res.KAtOnce, s.sending)
 	f.push(id)
 }
 
-// kPassed is a part of K that left the server.
-func (f *storm) kPassed(n *node) { n.home.queue.Heard(f.moment(), n.mac(), n.load) }
+// kPassed is a part of K that left the server. What is left makes room for the next node when it is little.
+func (f *storm) kPassed(n *node, bytes int64) {
+	s := n.home
+	n.left -= bytes
+	if n.left > f.links().Rest() {
+		s.queue.Heard(f.moment(), n.mac(), n.load)
+		return
+	}
+	s.queue.End(f.moment(), n.mac(), n.load)
+	s.call(f)
+	s.busy(f)
+}
 
-// kDone is a node that has K, which makes room for the next one that asks.
+// kDone is a node that has K.
 func (f *storm) kDone(n *node) {
 	n.k = f.now
+	n.home.sending--
 	f.at(f.now+f.Start, start, n.id, 0)
-	n.home.queue.End(f.moment(), n.mac(), n.load)
-	n.home.busy(f)
 }
 
 // busy tells the tracker whether K fills the uplink: half of the slots do.

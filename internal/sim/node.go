@@ -33,7 +33,9 @@ type node struct {
 	alone   bool          // nor it others
 	reads   int           // piece that a read waits for, with Config.Reads
 	ready   time.Duration // when the boot has thought and reads it
+	turn    bool          // it may load K
 	load    uint64        // number of its transfer of K
+	left    int64         // bytes of it that the server has not sent
 	k, done time.Duration
 }
 

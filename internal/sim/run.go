@@ -59,6 +59,7 @@ type Result struct {
 
 	ServerBytes int64 // root bytes that servers sent
 	KBytes      int64 // bytes of K that servers sent
+	KAtOnce     int   // nodes that a server sent K to at the same moment, at most
 	PeerBytes   int64
 	Requests    int64 // joins and questions at the trackers
 	Control     int64 // bytes that those and their answers had, with HTTP's headers

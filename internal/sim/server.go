@@ -18,6 +18,7 @@ type server struct {
 	id      int32
 	tracker *peer.Tracker
 	queue   *netboot.Queue // of the nodes that want K
+	sending int            // nodes that it sends K to
 	up      link
 	lost    bool
 	wake    time.Duration

@@ -25,6 +25,8 @@ const (
 	sent                    // flow, bytes that left the sender
 	arrived                 // flow, bytes that reached the receiver
 	thought                 // node: its boot has thought
+	script                  // node: its firmware asks for its script
+	kernel                  // node: its firmware asks for its kernel
 	kill                    // nothing
 	lose                    // nothing
 )
@@ -134,6 +136,10 @@ func (f *storm) handle(e event) {
 		f.landed(e.a, e.b)
 	case thought:
 		f.act(f.nodes[e.a])
+	case script:
+		f.wantK(f.nodes[e.a])
+	case kernel:
+		f.loadK(f.nodes[e.a])
 	case kill:
 		f.killSome()
 	case lose:

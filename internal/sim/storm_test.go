@@ -161,19 +161,43 @@ func TestImpossibleStorms(t *testing.T) {
 	}
 }
 
-// K comes before the boot set and is the same for all; nodes that have it begin while others wait.
+// K comes before the boot set and is the same for all; nodes that have it begin while others wait. Few load at a time, and
+// yet all have it about when the server's link has sent it: with 9 slots and nodes that sleep in whole seconds until it is
+// their turn, a thousand of them took 1.45 times as long at 1 Gb/s.
 func TestKIsAdmitted(t *testing.T) {
+	for _, x := range []struct {
+		nodes, servers int
+		node, server   int64
+		most           float64 // of what the link takes
+	}{
+		{200, 1, 100e6, 1e9, 1.15}, {200, 1, 100e6, 100e6, 1.15}, {40, 1, 1e9, 1e9, 1.15}, {200, 1, 1e9, 1e9, 1.15}, {1000, 1, 1e9, 1e9, 1.15},
+		{200, 1, 1e9, 10e9, 1.15}, {1000, 2, 1e9, 10e9, 1.15}, {200, 1, 10e6, 10e6, 1.15},
+	} {
+		for _, k := range []int64{12_000_000, 18_000_000} { // what a node with a known NIC loads, and one with any
+			c := set(x.nodes, 80)
+			c.K, c.Servers, c.NodeLink, c.ServerLink = k, x.servers, x.node, x.server
+			r := run(t, c)
+			whole := time.Duration(float64(k) * float64(x.nodes) / bytesPerSecond(x.server) / float64(x.servers) * float64(time.Second))
+			t.Logf("%d nodes of %d Mb/s, %d servers of %d Mb/s, K of %d bytes: the last node has it after %v, %.2f of what the link takes; sent to %d at once, admitted %d",
+				x.nodes, x.node/1e6, x.servers, x.server/1e6, k, r.LastK, r.LastK.Seconds()/whole.Seconds(), r.KAtOnce, c.Admitted())
+			if off := r.LastK.Seconds() / whole.Seconds(); off < 1 || off > x.most {
+				t.Errorf("the last node had K after %v, %.2f times what the link alone takes", r.LastK, off)
+			}
+			if need := max(2, int(2*x.server/x.node)); c.Admitted() != need || r.KAtOnce > 2*need {
+				t.Errorf("%d nodes are admitted at a time, and K was sent to %d; 2 S/B is %d", c.Admitted(), r.KAtOnce, need)
+			}
+			if r.KBytes != k*int64(x.nodes) || r.Last < r.LastK || r.Last > r.LastK+2*c.Unit() {
+				t.Errorf("K of %d bytes, all done %v after it", r.KBytes, r.Last-r.LastK)
+			}
+		}
+	}
+}
+
+// K fills the uplink, so the root does not spend it: 2.3 to 2.8 W by the seed, where K is 175 W.
+func TestKGoesBeforeTheRoot(t *testing.T) {
 	c := set(200, 80)
 	c.K, c.ServerLink = 18_000_000, 10*c.NodeLink
-	r := run(t, c)
-	whole := time.Duration(float64(c.K) * 200 / bytesPerSecond(c.ServerLink) * float64(time.Second))
-	if r.LastK < whole || r.LastK > whole*12/10 {
-		t.Errorf("the last node had K after %v, the link alone takes %v", r.LastK, whole)
-	}
-	amplification(t, c, r, 2.5) // K fills the uplink, so the root does not spend it
-	if r.KBytes != c.K*200 || r.Last < r.LastK || r.Last > r.LastK+2*c.Unit() {
-		t.Errorf("K of %d bytes, all done %v after it", r.KBytes, r.Last-r.LastK)
-	}
+	amplification(t, c, run(t, c), 3)
 }
 
 // BenchmarkTenThousandNodes is the largest storm that somebody may ask about.

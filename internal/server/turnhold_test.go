@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// fastLink gives a site two slots at 1 Gb/s, where a turn takes less than a second.
+func fastLink(c *Config) { c.NodeLink, c.Uplink = gigabit, gigabit }
+
+// held starts a machine's question, and returns when it is kept on the line.
+func (s *site) held(n *node) <-chan string {
+	s.t.Helper()
+	n.fast = true
+	n.exchange(netboot.IPXE)
+	answer := make(chan string, 1)
+	go func() { answer <- n.script() }()
+	for {
+		s.turns.mu.Lock()
+		_, ok := s.turns.lines[n.mac]
+		s.turns.mu.Unlock()
+		if ok {
+			return answer
+		}
+		select {
+		case script := <-answer:
+			s.t.Fatalf("a machine whose turn is near has its answer at once:\n%s", script)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestTurnIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot is free.
+// It has waited for nothing that its timeline need tell.
+func TestTurnIsHeld(t *testing.T) {
+	s := startSite(t, fastLink)
+	s.addImage()
+	var initramfs string
+	for i := range byte(2) {
+		n := s.nodeAt(i+1, loopback(i+1))
+		n.fast = true
+		n.exchange(netboot.IPXE)
+		_, initramfs = urls(t, n.script())
+	}
+	third, fourth := s.nodeAt(3, loopback(3)), s.nodeAt(4, loopback(4))
+	answer := s.held(third)
+	behind := s.held(fourth)
+	s.nodeAt(2, loopback(2)).get(initramfs)
+	script := <-answer
+	urls(t, script)
+	if script = <-behind; !strings.Contains(script, " waits for its turn to load: place 1, about 1 s\n:ask\n") {
+		t.Errorf("whose turn has not come sees its place and asks again:\n%s", script)
+	}
+	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.at(third.addr).boot.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Stage == trace.Script && e.Kind == trace.Info && strings.Contains(e.Message, "waits") {
+			t.Errorf("timeline: %s", e.Message)
+		}
+	}
+	if s.checkTurn(s.boots.at(fourth.addr).boot.ID) != 1 {
+		t.Error("the timeline of the fourth does not say that it waits")
+	}
+	if got := s.turns.status(); got.Loading != 2 || got.Waiting != 1 {
+		t.Errorf("in the end: %+v", got)
+	}
+}
+
+// TestTurnHangsUp: a machine that is gone while it is kept on the line is not called.
+func TestTurnHangsUp(t *testing.T) {
+	s := startSite(t, fastLink)
+	for i := range byte(2) {
+		s.turns.ask(s.node(i).mac)
+	}
+	for i := range byte(2) {
+		s.turns.ask(s.node(i + 2).mac)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.turns.wait(ctx, s.node(2).mac, time.Minute)
+	called, leave := s.turns.hold(s.node(3).mac)
+	defer leave()
+	s.turns.begin(s.node(0).mac).end()
+	<-called
+	if turn := s.turns.ask(s.node(3).mac); turn.Place != 0 {
+		t.Errorf("who was called: %+v", turn)
+	}
+	if turn := s.turns.ask(s.node(2).mac); turn.Place != 1 {
+		t.Errorf("who hung up and asks again: %+v", turn)
+	}
+	if len(s.turns.lines) != 0 {
+		t.Errorf("on the line: %v", s.turns.lines)
+	}
+}
