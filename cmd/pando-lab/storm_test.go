@@ -305,8 +305,8 @@ func TestStormTable(t *testing.T) {
 	again.Last *= 1.5
 	again.Each = []nodeRun{{Booted: 12, Wait99: 0.25, Taken: taken{Hits: 9e5, Misses: 1e5, Wasted: 5e4}}}
 	r.Runs = append(r.Runs, again)
-	if text := r.table(false); !strings.Contains(text, "2.40 (2.40 to 3.60)") || !strings.Contains(text, "10.0 s") {
-		t.Errorf("two runs: want both, and that one alone takes 10 s on these links; got\n%s", text)
+	if text := r.table(false); !strings.Contains(text, "3.60 (2.40 to 3.60)") || !strings.Contains(text, "10.0 s") {
+		t.Errorf("two runs: want the slower and both, and that one alone takes 10 s on these links; got\n%s", text)
 	}
 	if got := strings.Join(again.costRow(), "|"); got != "pack|2|0.0 s|250 ms|0.00|90.0 %|0.05 MB|-|-|0.00 s|0 MB" {
 		t.Errorf("what it took: got %s", got)
@@ -322,6 +322,18 @@ func TestStormTable(t *testing.T) {
 	var back report
 	if err != nil || json.Unmarshal(b, &back) != nil || !reflect.DeepEqual(back.Runs, r.Runs) {
 		t.Errorf("what was saved is not what was measured (%v)", err)
+	}
+}
+
+// Of an even number of runs the slower of the two in the middle counts.
+func TestTypical(t *testing.T) {
+	r := &report{}
+	for i, last := range []float64{4, 1, 3, 2, 5} {
+		r.Runs = append(r.Runs, stormRun{System: "pack", Nodes: 1, Unit: 1, Last: last})
+		want := []float64{4, 4, 3, 3, 3}[i]
+		if got, ok := r.typical(kind{1, "pack"}, false); !ok || got.Last != want {
+			t.Errorf("of %d runs the one that took %g s, want %g", i+1, got.Last, want)
+		}
 	}
 }
 
