@@ -50,7 +50,8 @@ type storm struct {
 	sim    string        // file to write from results for the simulator, instead of measuring
 	from   []string      // results
 
-	command string // as it was given
+	given   map[string]bool // flags
+	command string          // as it can be given again
 
 	star    *testkit.Star
 	site    *testkit.Site
@@ -69,7 +70,7 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{lab: lab{out: stdout, err: stderr}, command: commandLine("storm", args)}
+	s := &storm{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
@@ -103,6 +104,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
+	s.given, s.command = givenFlags(f), commandLine("storm", args, s.dir)
 	err := s.place(f.Args())
 	if err == nil {
 		err = s.check()
@@ -111,22 +113,6 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		fmt.Fprintln(stderr, "pando-lab storm:", err)
 	}
 	return s, err
-}
-
-// commandLine is the command without what says only where files are.
-func commandLine(name string, args []string) string {
-	out := []string{"pando-lab " + name}
-	for i := 0; i < len(args); i++ {
-		switch name, _, whole := strings.Cut(args[i], "="); strings.TrimLeft(name, "-") {
-		case "dir", "data", "reads", "tree":
-			if !whole {
-				i++
-			}
-		default:
-			out = append(out, args[i])
-		}
-	}
-	return strings.Join(out, " ")
 }
 
 // check completes the flags and says what is wrong with them.

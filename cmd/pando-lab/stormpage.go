@@ -46,7 +46,7 @@ func (s *storm) writePage(ctx context.Context) error {
 	if err := otherSection(&out, s.from[0]); err != nil {
 		return err
 	}
-	out.WriteString(pageFoot)
+	fmt.Fprintf(&out, pageFoot, inCheckout(s.page), inCheckout(s.from...))
 	return store.WriteFile(s.page, []byte(out.String()), 0o644)
 }
 
@@ -252,7 +252,7 @@ On an idle machine, as root:
     make bench-alone           # one emulated machine by itself
     make bench-k               # kernel and initramfs of Debian 12 and 13
     make bench-update          # bytes of an update
-    build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
+    build/bin/pando-lab storm --page %s --from %s
 
 The raw data of each run and node is in [benchmarks/raw](benchmarks/raw), of the images that have a directory there; the last command can be given those files as well. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
 programs are named with ` + "`--dnbd3-server` and `--dnbd3-client`" + `: Debian does not have them.
