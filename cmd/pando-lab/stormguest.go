@@ -26,7 +26,8 @@ const (
 
 // guestRun is some emulated machines that were switched on at once.
 type guestRun struct {
-	System     string    `json:"system"` // pandoWay, or a rival's name
+	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
+	System     string    `json:"system"`            // pandoWay, or a rival's name
 	Guests     int       `json:"guests"`
 	Rate       int64     `json:"rate"`           // of all links
 	Skew       float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
@@ -118,7 +119,7 @@ func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate
 	if err != nil {
 		return r, err
 	}
-	r = guestRun{System: system, Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
+	r = guestRun{Release: release, System: system, Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
 	guests, errs := make([]guest, s.guests), make([]error, s.guests)
 	var all sync.WaitGroup
 	for i := range s.guests {

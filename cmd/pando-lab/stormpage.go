@@ -113,11 +113,12 @@ What a boot storm takes, with Pando and with what else is in use, on the same li
 client: of Pando the block daemon, of the others the programs that are named below. The only thing that is not there is the
 kernel's block device or mount: the lab makes the reads that a real boot was recorded to make, with its pauses, and compares
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
-discarded. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
+discarded, and named below its table. Links count frames as Ethernet does, with preamble, checksum and gap: 1,538 bytes for 1,448 of
+data. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
 TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
 t_one is how long one node takes by itself, t_p50 when half of the nodes have booted and t_last when the last one has, with the pauses that a boot makes between its reads; the storm
 ratio is t_last to t_one. "set" is when the last one had its boot set, which it may have before it has read it. Server amplification is what left the server's
-link, frames as they are, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
+link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
@@ -143,7 +144,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	}
 	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
 		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
-	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.Command)
+	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n%s\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.notes(), r.Command)
 	if screen != "" {
 		fmt.Fprintf(out, "![what a machine showed when a boot of it was recorded until there](%s/%s)\n\n", dir, screen)
 	}
@@ -152,7 +153,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.called(), name)
 		}
 	}
-	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)))
+	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)) + discardedText(r.Runs))
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
@@ -163,7 +164,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		if i == 0 {
 			out.WriteString("\n### One machine alone\n")
 		}
-		fmt.Fprintf(out, "\n`%s`, %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), a.table())
+		fmt.Fprintf(out, "\n`%s`, %s, release of Pando: %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), releaseOf(a.Release), a.table())
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
 	if rows := r.guestRows(); len(rows) > 0 {
@@ -171,10 +172,10 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		out.WriteString(markdown(append([]row{guestHeads}, rows...)))
 	}
 	if rows := r.pairRows(); len(rows) > 0 {
-		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)))
+		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
-		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))
+		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)) + discardedText(r.Faults))
 	}
 }
 

@@ -50,6 +50,7 @@ type report struct {
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
+	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
 	Fault      string    `json:"fault,omitempty"`
 	Pair       bool      `json:"-"` // it is one of two, and no run like others
 	Change     change    `json:"change,omitzero"`
@@ -64,6 +65,7 @@ type stormRun struct {
 	BootSet    int64     `json:"boot_set"`
 	Read       int64     `json:"read"`
 	RootSize   int64     `json:"root_size"`
+	Overhead   int       `json:"frame_overhead,omitempty"` // bytes that links counted around each frame; 0: none, as in the first labs
 
 	First        float64   `json:"t_first"` // the first node has booted
 	Median       float64   `json:"t_p50"`

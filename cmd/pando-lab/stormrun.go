@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"pando/internal/testkit"
 )
 
 // run does one run: all nodes power on at once, and stay up until the last one has booted.
@@ -18,7 +20,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return r, err
 	}
-	r = stormRun{Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r = stormRun{Release: release, Overhead: testkit.FrameOverhead, Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
