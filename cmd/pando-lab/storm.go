@@ -240,14 +240,21 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		return err
 	}
 	p := newPace(m.bootSet)
+	var failed error
 	for _, j := range s.plan() {
-		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {
-			return fmt.Errorf("%s with %d nodes: %w", j.System, j.Nodes, err)
+		err := s.runUntilGood(ctx, m, rep, p, j)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s with %d nodes%s: %w", j.System, j.Nodes, stormRun{Fault: j.Fault}.circumstances(), err)
+		failed = errors.Join(failed, err)
+		if kept := (*failedRun)(nil); !errors.As(err, &kept) {
+			return failed
 		}
 	}
 	if len(s.faults) > 0 {
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), filepath.Join(s.dir, "storm.json"))
-		return nil
+		return failed
 	}
 	if s.change != (change{}) {
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), filepath.Join(s.dir, "storm.json"))
@@ -268,12 +275,13 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 // mostTries is how often a run is made that was discarded.
 const mostTries = 3
 
-// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
+// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself. One that nodes failed in is kept as
+// that, and so is a fault for which the machine was always too busy.
 func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
 		r, err := s.run(ctx, m, j)
-		if err != nil {
+		if err != nil && !r.failed() {
 			return err
 		}
 		rep.add(r)
@@ -281,12 +289,18 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 			return err
 		}
-		if !r.Discarded || s.busy {
+		switch {
+		case r.failed():
+			return &failedRun{err}
+		case !r.Discarded || s.busy:
 			return nil
 		}
 		if !r.Load.foreign() && s.rate == 0 {
 			p.slower(j.System, r.Load.Busy-r.Load.others())
 		}
+	}
+	if j.Fault != "" {
+		return &failedRun{fmt.Errorf("the machine was too busy, %d times", mostTries)}
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type guestRun struct {
 	ServerSent int64     `json:"server_sent"` // all frames, with kernel and initramfs, which a rival's machines get from the emulator
 	RootSent   int64     `json:"root_sent"`   // bytes of the root, without headers, that Pando's machines told
 	Load       load      `json:"load"`
+	Failed     []string  `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
 }
 
 // guest is one machine of a run, in seconds and bytes.
@@ -61,11 +62,15 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 	if rate == 0 {
 		rate = guestLink
 	}
+	var failed error
 	for _, rate := range []testkit.Rate{rate, freeLink} {
 		for _, system := range s.guestSystems() {
 			r, err := s.bootGuestsAt(ctx, m, rate, system)
 			if err != nil {
-				return fmt.Errorf("%s, %d guests: %w", system, s.guests, err)
+				failed = errors.Join(failed, fmt.Errorf("%s, %d guests: %w", system, s.guests, err))
+			}
+			if err != nil && len(r.Failed) == 0 {
+				return failed
 			}
 			rep.Guests = append(rep.Guests, r)
 			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
@@ -75,7 +80,7 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 		}
 	}
 	s.say("\n%s\nRaw data: %s", aligned(append([]row{guestHeads}, rep.guestRows()...)), filepath.Join(s.dir, "storm.json"))
-	return nil
+	return failed
 }
 
 // guestSystems are what is measured. Only Pando has certificates and signatures that a wrong clock could trouble.
@@ -106,6 +111,7 @@ func guestName(i int) string { return fmt.Sprintf("guest%d", i+1) }
 
 func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i)} }
 
+// bootGuestsAt does one run. One in which machines did not boot comes with the error.
 func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate, system string) (r guestRun, err error) {
 	if err := s.star.Limit(rate, rate); err != nil {
 		return r, err
@@ -126,19 +132,26 @@ func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate
 		all.Go(func() { errs[i] = s.bootGuest(ctx, i, r.Began, boot, &guests[i]) })
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return r, err
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
 	}
 	after, err := s.look()
+	if err != nil {
+		return r, err
+	}
 	r.ServerSent = after.sent - before.sent
 	r.Load = before.ticks.load(after.ticks, after.own-before.own)
-	r.add(guests)
-	return r, err
+	r.add(guests, errs)
+	return r, errors.Join(errs...)
 }
 
-// add sums up what the machines have told.
-func (r *guestRun) add(guests []guest) {
-	for _, g := range guests {
+// add sums up what the machines have told that booted, and notes what was wrong with the others.
+func (r *guestRun) add(guests []guest, errs []error) {
+	for i, g := range guests {
+		if errs[i] != nil {
+			r.Failed = append(r.Failed, reasonOf(errs[i]))
+			continue
+		}
 		r.Booted, r.SinceInit, r.RootSent = append(r.Booted, g.booted), append(r.SinceInit, g.sinceInit), r.RootSent+g.received
 	}
 	slices.Sort(r.Booted)
@@ -226,19 +239,27 @@ func (r *report) guestRows() (out []row) {
 	for _, g := range r.Guests {
 		power, k := "-", "-"
 		if g.System == pandoWay {
-			power, k = fmt.Sprintf("%.0f s", last(g.Booted)), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
+			power, k = orDash(last(g.Booted), "%.0f s", 1), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
 		}
-		out = append(out, row{g.System, fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), fmt.Sprintf("%.1f s", last(g.SinceInit)),
+		out = append(out, row{g.System, g.count(), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), orDash(last(g.SinceInit), "%.1f s", 1),
 			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.rootSent())), fmt.Sprintf("%.2f", float64(g.rootSent())/float64(r.BootSet)), k,
 			fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
 	}
 	return out
 }
 
+// count is how many machines there were, and how many of them booted if not all did.
+func (r guestRun) count() string {
+	if len(r.Failed) == 0 {
+		return fmt.Sprint(r.Guests)
+	}
+	return fmt.Sprintf("%d, of which **%d booted**", r.Guests, len(r.Booted))
+}
+
 // besidePando is how long the last machine of a run took since /init, to Pando's on the same links, the latest such run before it; 0: there is none.
 func (r *report) besidePando(g guestRun) (ratio float64) {
 	for _, p := range r.Guests {
-		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && !p.Began.After(g.Began) {
+		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 && !p.Began.After(g.Began) {
 			ratio = last(g.SinceInit) / last(p.SinceInit)
 		}
 	}

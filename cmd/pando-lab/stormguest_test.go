@@ -13,7 +13,7 @@ func TestGuestRows(t *testing.T) {
 		if system == pandoWay {
 			received = 2e6
 		}
-		g.add([]guest{{booted: 50, sinceInit: sinceInit, received: received}, {booted: 40, sinceInit: sinceInit / 2, received: received}})
+		g.add([]guest{{booted: 50, sinceInit: sinceInit, received: received}, {booted: 40, sinceInit: sinceInit / 2, received: received}}, make([]error, 2))
 		return g
 	}
 	r := &report{BootSet: 2e6, Guests: []guestRun{run(pandoWay, 20e6, 10), run("nfs", 20e6, 30), run(pandoWay, 10e9, 10), run("nfs", 10e9, 11), run("nfs", 5e6, 11)}}

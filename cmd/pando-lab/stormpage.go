@@ -175,7 +175,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
-		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)) + discardedText(r.Faults))
+		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)) + r.failedText() + discardedText(r.Faults))
 	}
 }
 
@@ -203,7 +203,7 @@ const otherText = "By `make bench-k` and `make bench-update`. K is the kernel an
 	"point release of Debian to the packages of today.\n\n"
 
 const faultText = "It happens when the storm is half of W/(eta B) old, or 0.7 s where cache disks are taken away; bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
-	"compared with the image: a run in which one is wrong, or in which a node does not boot, fails and has no line here.\n\n"
+	"compared with the image. A line is of the newest run; where nodes failed in one before it, of the same release, it is of that.\n\n"
 
 // systemsText says what the systems are.
 func (r *report) systemsText() string {

@@ -82,6 +82,7 @@ type stormRun struct {
 // nodeRun is one node of a run.
 type nodeRun struct {
 	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
+	Failed   string  `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
 	Attached float64 `json:"attached"`         // its root can be read
 	Booted   float64 `json:"booted"`
 	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
@@ -95,11 +96,14 @@ type nodeRun struct {
 func (r *stormRun) finish() error {
 	var times []float64
 	for _, n := range r.Each {
-		if !n.Killed {
+		if !n.Killed && n.Failed == "" {
 			times = append(times, n.Booted)
 		}
 	}
 	slices.Sort(times)
+	if len(times) == 0 && r.failed() {
+		return nil // none has a time, and that is known
+	}
 	if len(times) == 0 || times[0] <= 0 {
 		return errors.New("a node has no time")
 	}
@@ -185,6 +189,9 @@ func sum(by map[string]int64) float64 {
 func (r stormRun) line() string {
 	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
 		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
+	if r.failed() {
+		out += fmt.Sprintf(": FAILED on %d nodes", r.missing())
+	}
 	if r.Discarded {
 		out += ": DISCARDED, " + r.Load.tooBusy()
 	}

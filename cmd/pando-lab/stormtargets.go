@@ -131,31 +131,40 @@ func (r *report) processorTarget(system string) target {
 // mostKept is what a node of 4 GB or more keeps of a boot pack in its memory, in bytes: docs/node.md.
 const mostKept = 256 << 20
 
-// faultTargets are a line for each thing that can go wrong. A run in which a node does not boot, or reads a wrong byte, has
-// no result at all, so a line is met or not measured.
+// faultTargets are a line for each thing that can go wrong. It is missed when a node did not boot, or read a wrong byte.
 func (r *report) faultTargets() (out []row) {
 	for _, f := range faults() {
 		if f.name == noFault {
 			continue
 		}
 		line := row{f.what + ": every other node boots, without an I/O error or a wrong byte", "all", "not measured", ""}
-		for _, x := range r.Faults {
-			if booted, killed := x.booted(); x.Fault == f.name {
-				line = row{line[0], "all", fmt.Sprintf("%d of %d", booted, len(x.Each)-killed), "met"}
-				if !x.seen() {
-					line[3] = "**on no timeline**"
-				}
-			}
+		if i := r.faultRun(f.name); i >= 0 {
+			booted, killed := r.Faults[i].booted()
+			line[2], line[3] = fmt.Sprintf("%d of %d", booted, len(r.Faults[i].Each)-killed), r.Faults[i].verdict()
 		}
 		out = append(out, line)
 	}
 	line := row{"machines, emulated, whose clocks are wrong by an hour or more: every one boots", "all", "not measured", ""}
-	for _, g := range r.Guests {
-		if g.Skew >= time.Hour.Seconds() {
-			line = row{line[0], "all", fmt.Sprintf("%d of %d", len(g.Booted), g.Guests), "met"}
+	if g, ok := r.skewRun(time.Hour.Seconds()); ok {
+		line[2], line[3] = fmt.Sprintf("%d of %d", len(g.Booted), g.Guests), "met"
+		if len(g.Booted) < g.Guests {
+			line[3] = "**missed**"
 		}
 	}
 	return append(out, line)
+}
+
+// verdict says how a run with a fault stands to its aim.
+func (r stormRun) verdict() string {
+	switch {
+	case r.failed():
+		return "**missed**"
+	case r.Discarded:
+		return "**discarded: " + r.Load.tooBusy() + "**"
+	case !r.seen():
+		return "**on no timeline**"
+	}
+	return "met"
 }
 
 // largest is the storm of a system with the most nodes.
