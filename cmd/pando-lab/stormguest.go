@@ -256,14 +256,23 @@ func (r guestRun) count() string {
 	return fmt.Sprintf("%d, of which **%d booted**", r.Guests, len(r.Booted))
 }
 
-// besidePando is how long the last machine of a run took since /init, to Pando's on the same links, the latest such run before it; 0: there is none.
-func (r *report) besidePando(g guestRun) (ratio float64) {
+// beside is what a run is compared with: Pando's on the same links, the latest such run before it.
+func (r *report) beside(g guestRun) (out guestRun, ok bool) {
 	for _, p := range r.Guests {
 		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 && !p.Began.After(g.Began) {
-			ratio = last(g.SinceInit) / last(p.SinceInit)
+			out, ok = p, true
 		}
 	}
-	return ratio
+	return out, ok
+}
+
+// besidePando is how long the last machine of a run took since /init, to Pando's; 0: there is none.
+func (r *report) besidePando(g guestRun) float64 {
+	p, ok := r.beside(g)
+	if !ok {
+		return 0
+	}
+	return last(g.SinceInit) / last(p.SinceInit)
 }
 
 // last of sorted values; 0 of none.
