@@ -389,6 +389,21 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// A line through what was measured can come below the time that the server's link takes for what it sends then: that is the least.
+func TestModelIsNoFasterThanTheLink(t *testing.T) {
+	few := stormRun{System: "nbd", Nodes: 1, Unit: 1, Last: 4, BootSet: 1e6, ServerSent: 3.3e6, NodeRate: 2e6, ServerRate: 2e6}
+	many := few
+	many.Nodes, many.Last, many.ServerSent = 10, 31, 33e6
+	e := system{name: "nbd"}.estimate(few, many, 100)
+	if want := 330 * 0.94 * 1538 / 1514; math.Abs(e.Server-330) > 1e-9 || math.Abs(e.Units-want) > 1e-9 || math.Abs(e.Ratio-want/4) > 1e-9 {
+		t.Errorf("got %+v, want %g W/(eta B): the line says 301", e, want)
+	}
+	many.ServerRate = 20e6
+	if e := (system{name: "nbd"}).estimate(few, many, 100); math.Abs(e.Units-301) > 1e-9 {
+		t.Errorf("the server's link is ten times as fast: got %+v, want the line", e)
+	}
+}
+
 func TestTorrent(t *testing.T) {
 	content := bytes.Repeat([]byte("x"), torrentPiece+1)
 	got, err := newTorrent("file", int64(len(content)), bytes.NewReader(content), "http://t/announce")

@@ -22,6 +22,9 @@ const eta = 0.94
 // ofCounted is the part that data are of the bytes that the kernel counts on a link, which are frames without what is around them: 1,514.
 const ofCounted = 1448.0 / 1514
 
+// onWire is what a frame takes on the wire, to what the kernel counts of it.
+const onWire = 1538.0 / 1514
+
 // unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
 func unit(w int64, rate testkit.Rate) time.Duration {
 	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))
