@@ -464,14 +464,14 @@ func TestStormPage(t *testing.T) {
 	if err := r.save(one); err != nil {
 		t.Fatal(err)
 	}
-	r.Until = "browser"
+	r.Until, r.Guests[0].BootSet = "browser", 5e5
 	if err := r.save(desktop); err != nil {
 		t.Fatal(err)
 	}
 	from := one + "," + desktop
 	b := pageFrom(t, dir, from)
 	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "- `nbd`, N=1: the time of the last node 2.00 to 1.00\n",
-		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", " MB.\n\n| system | guests |", "- `disk`, one machine alone, by the clock of instructions: the time since /init 5.00 s to 4.00 s\n", "nfs                        6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client",
+		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", "until they have booted: 1.0 MB.\n\n| system | guests |", "until they have booted: 0.5 MB.\n\n| system | guests |", "- `disk`, one machine alone, by the clock of instructions: the time since /init 5.00 s to 4.00 s\n", "nfs                        6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client",
 		"pando-lab storm --page " + filepath.Join(dir, "page.md") + " --from " + from + "\n"} {
 		if !strings.Contains(b, want) {
 			t.Errorf("the page does not have %q:\n%s", want, b)

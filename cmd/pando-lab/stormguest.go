@@ -32,10 +32,11 @@ type guestRun struct {
 	Rate       int64     `json:"rate"`           // of all links
 	Skew       float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
 	Began      time.Time `json:"began"`
-	Booted     []float64 `json:"booted"`      // seconds from power-on to the default target, quickest first
-	SinceInit  []float64 `json:"since_init"`  // of that, from /init, by the machines' own clocks, quickest first
-	ServerSent int64     `json:"server_sent"` // all frames, with kernel and initramfs, which a rival's machines get from the emulator
-	RootSent   int64     `json:"root_sent"`   // bytes of the root, without headers, that Pando's machines told
+	Booted     []float64 `json:"booted"`             // seconds from power-on to the default target, quickest first
+	SinceInit  []float64 `json:"since_init"`         // of that, from /init, by the machines' own clocks, quickest first
+	ServerSent int64     `json:"server_sent"`        // all frames, with kernel and initramfs, which a rival's machines get from the emulator
+	BootSet    int64     `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
+	RootSent   int64     `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
 	Load       load      `json:"load"`
 	Failed     []string  `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
 }
@@ -125,7 +126,7 @@ func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate
 	if err != nil {
 		return r, err
 	}
-	r = guestRun{Release: release, System: system, Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
+	r = guestRun{Release: release, System: system, Guests: s.guests, BootSet: m.booted, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
 	guests, errs := make([]guest, s.guests), make([]error, s.guests)
 	var all sync.WaitGroup
 	for i := range s.guests {
@@ -156,14 +157,6 @@ func (r *guestRun) add(guests []guest, errs []error) {
 	}
 	slices.Sort(r.Booted)
 	slices.Sort(r.SinceInit)
-}
-
-// rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that the server sent.
-func (r guestRun) rootSent() int64 {
-	if r.System == pandoWay {
-		return r.RootSent
-	}
-	return int64(float64(r.ServerSent) * ofCounted)
 }
 
 // guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
@@ -229,56 +222,4 @@ func skewOf(skew time.Duration, i int) time.Duration {
 		return -skew
 	}
 	return skew
-}
-
-var guestHeads = row{"system", "guests", "links", "clocks wrong by", "last booted, since /init", "to Pando", "last booted, since power-on", "server sent, of the root", "in W", "with K", "machine"}
-
-// guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they did not load kernel and initramfs
-// over the link.
-func (r *report) guestRows() (out []row) {
-	for _, g := range r.Guests {
-		power, k := "-", "-"
-		if g.System == pandoWay {
-			power, k = orDash(last(g.Booted), "%.0f s", 1), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
-		}
-		out = append(out, row{g.System, g.count(), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), orDash(last(g.SinceInit), "%.1f s", 1),
-			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.rootSent())), fmt.Sprintf("%.2f", float64(g.rootSent())/float64(r.BootSet)), k,
-			fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
-	}
-	return out
-}
-
-// count is how many machines there were, and how many of them booted if not all did.
-func (r guestRun) count() string {
-	if len(r.Failed) == 0 {
-		return fmt.Sprint(r.Guests)
-	}
-	return fmt.Sprintf("%d, of which **%d booted**", r.Guests, len(r.Booted))
-}
-
-// beside is what a run is compared with: Pando's on the same links, the latest such run before it.
-func (r *report) beside(g guestRun) (out guestRun, ok bool) {
-	for _, p := range r.Guests {
-		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 && !p.Began.After(g.Began) {
-			out, ok = p, true
-		}
-	}
-	return out, ok
-}
-
-// besidePando is how long the last machine of a run took since /init, to Pando's; 0: there is none.
-func (r *report) besidePando(g guestRun) float64 {
-	p, ok := r.beside(g)
-	if !ok {
-		return 0
-	}
-	return last(g.SinceInit) / last(p.SinceInit)
-}
-
-// last of sorted values; 0 of none.
-func last(sorted []float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[len(sorted)-1]
 }

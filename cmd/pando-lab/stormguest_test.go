@@ -28,6 +28,16 @@ func TestGuestRows(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
+	r.Until = "browser" // the storms' W is of more than what the machines boot
+	for want, alone := range map[string][]*aloneResult{"-": nil, "4.00": {{BootSet: 1e6}}} {
+		if got := r.guestRows(alone...)[0][8]; got != want {
+			t.Errorf("until a mark, with W of %d machines alone: got %s, want %s", len(alone), got, want)
+		}
+	}
+	r.Guests[0].BootSet = 5e5
+	if got, text := r.guestRows()[0][8], r.guestSetText(nil); got != "8.00" || !strings.HasSuffix(text, "booted: not known of some, 0.5 MB.") {
+		t.Errorf("W was noted: got %s, %q", got, text)
+	}
 	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != pandoWay {
 		t.Errorf("clocks are right: %v", got)
 	}

@@ -25,6 +25,7 @@ type material struct {
 	keys     identity.Keys
 	pack     image.PackRecord
 	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	booted   int64    // bytes of it until booted, also where the boot goes on until a mark
 	whole    int64    // bytes that all of it has
 	pieces   int      // that these are
 	beyond   bool     // they are more than those until booted, of which a node tells that it has them
@@ -120,7 +121,9 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 		return err
 	}
 	m.whole = p.StoredSize()
-	if m.bootSet, m.pieces = p.BootSet(); until != trace.Booted {
+	m.bootSet, m.pieces = p.BootSet()
+	m.booted = m.bootSet
+	if until != trace.Booted {
 		m.bootSet, m.pieces = readSet(p, m.boot.reads)
 		m.beyond = true
 	}

@@ -50,11 +50,6 @@ func (s *storm) writePage(ctx context.Context) error {
 	return store.WriteFile(s.page, []byte(out.String()), 0o644)
 }
 
-// guestText goes before the table of guests.
-const guestText = "Whole machines, switched on at once. They are emulated, and their processors are what most of the time goes to: a link without limit, " +
-	"for comparison, shows how much. Of rivals it is the drivers of the kernel that are measured here, which the lab cannot use otherwise. Their machines get kernel and " +
-	"initramfs from the emulator; Pando's load them over the link before /init runs, which is in the time since power-on and in what was sent with K. W is that of the boot pack they had, %.1f MB.\n\n"
-
 // readBeside reads what another measurement left beside the results; nil: nothing.
 func readBeside[T any](results, name string) (*T, error) {
 	file := filepath.Join(filepath.Dir(results), name)
@@ -167,9 +162,8 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		fmt.Fprintf(out, "\n`%s`, %s, release of Pando: %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), releaseOf(a.Release), a.table())
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
-	if rows := r.guestRows(); len(rows) > 0 {
-		fmt.Fprintf(out, "\n### Emulated machines\n\n"+guestText, mega(r.BootSet))
-		out.WriteString(markdown(append([]row{guestHeads}, rows...)))
+	if rows := r.guestRows(alone...); len(rows) > 0 {
+		out.WriteString("\n### Emulated machines\n\n" + guestText + r.guestSetText(alone) + "\n\n" + markdown(append([]row{guestHeads}, rows...)))
 	}
 	if rows := r.pairRows(); len(rows) > 0 {
 		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
