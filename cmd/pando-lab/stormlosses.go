@@ -10,7 +10,7 @@ import (
 
 // lossText goes before the lines.
 const lossText = "All of Pando, `peers`, beside each rival with as many nodes. Pando's figure is first, then the rival's. Links were not all as fast, so times of storms are in W/(eta B), " +
-	"as in the table; those of processors are in seconds.\n\n"
+	"as in the table, and waits in thousandths of that; those of processors are in seconds.\n\n"
 
 // losses are the figures in which a rival is better than all of Pando, at the same number of nodes, or with emulated machines: a line for each rival.
 func (r *report) losses(alone ...*aloneResult) string {
@@ -107,7 +107,7 @@ var figures = []figure{
 	{"the time of the last node", "%.2f", stormRun.units, false},
 	{"what the server sent, in W,", "%.2f", stormRun.amplification, false},
 	{"the time that reads stood still", "%.2f", func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Stalled }) / r.Unit }, true},
-	{"the wait of 99 in 100 reads", "%.4f", func(r stormRun) float64 { return r.most(func(n nodeRun) float64 { return n.Wait99 }) / r.Unit }, true},
+	{"the wait of 99 in 100 reads, in thousandths,", "%.2f", func(r stormRun) float64 { return 1000 * r.most(func(n nodeRun) float64 { return n.Wait99 }) / r.Unit }, true},
 	{"the bytes on a node's link, to those read,", "%.2f", stormRun.wire, false},
 	{"the client's processor time", "%.2f s", func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Taken.CPU }) }, false},
 	{"the client's memory", "%.0f MB", func(r stormRun) float64 {

@@ -24,7 +24,7 @@ func TestLossesOfStorms(t *testing.T) {
 	theirs := stormRun{System: "nbd", Nodes: 10, Unit: 1, Last: 16, BootSet: 1e6, Read: 1e6, ServerSent: 16e6, ServerCPU: 0, ServerMemory: 57e6,
 		Each: []nodeRun{{Stalled: 14, Wait99: 0.01, Link: 105e4}}}
 	r := &report{Runs: []stormRun{ours, theirs}}
-	want := lossText + "- `nbd`, N=10: the wait of 99 in 100 reads 0.0200 to 0.0100, the server's processor time 0.50 s to 0.00 s, the server's memory 70 MB to 57 MB\n"
+	want := lossText + "- `nbd`, N=10: the wait of 99 in 100 reads, in thousandths, 20.00 to 10.00, the server's processor time 0.50 s to 0.00 s, the server's memory 70 MB to 57 MB\n"
 	if got := r.losses(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -39,10 +39,20 @@ func (r *report) framesText() string {
 	return fmt.Sprintf("Of %s, %d had links that did not count what Ethernet has around a frame: their times are 1.6 %% shorter than they would be now.", runsText(all), short)
 }
 
+// commandsText says that of some commands it is not known where they left their results.
+func (r *report) commandsText() string {
+	for line := range strings.Lines(r.Command) {
+		if !strings.Contains(line, "-dir") {
+			return "Of commands without `--dir` it was not noted."
+		}
+	}
+	return ""
+}
+
 // notes are sentences about an image's measurement.
 func (r *report) notes() string {
 	var out []string
-	for _, text := range []string{r.releasesText(), r.thinkText(), r.framesText()} {
+	for _, text := range []string{r.releasesText(), r.thinkText(), r.framesText(), r.commandsText()} {
 		if text != "" {
 			out = append(out, text)
 		}

@@ -17,6 +17,10 @@ func TestNotes(t *testing.T) {
 	if got, want := r.notes(), "Release of Pando: `v1`. Between its reads a boot thinks for 0.5 W/(eta B) in all (`--think`), each pause in proportion to the recorded one."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	r.Command = "pando-lab storm --dir build/storm\npando-lab storm --add"
+	if got := r.notes(); !strings.HasSuffix(got, "recorded one. Of commands without `--dir` it was not noted.") {
+		t.Errorf("got %q", got)
+	}
 	r.Runs = append(r.Runs, stormRun{Release: unknownRelease, Overhead: 24})
 	r.Faults = []stormRun{{Think: 0.5}} // as it was kept before releases were
 	got := r.notes()
