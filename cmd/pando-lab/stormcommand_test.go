@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"pando/internal/build"
 	"pando/internal/image"
+	"pando/internal/store"
 )
 
 // A command that is printed does the same when it is given at the top of a checkout.
@@ -65,5 +67,29 @@ func TestOtherSource(t *testing.T) {
 		if got, wanted := s.otherSource(x.of); got != x.other || (got != "") != (wanted != "") {
 			t.Errorf("%s: got %q instead of %q, want %q", x.name, got, wanted, x.other)
 		}
+	}
+}
+
+// What a version was made by is read from the store that it is in.
+func TestCheckSource(t *testing.T) {
+	s := &storm{lab: lab{dir: t.TempDir(), recipe: "debian:bookworm"}, image: "storm"}
+	v := smallVersion(t, s.dataDir(), smallRoot(testRoot))
+	if err := s.checkSource(v); err != nil {
+		t.Errorf("nothing is recorded: %v", err)
+	}
+	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := dir.GetVersion(v)
+	if err == nil {
+		kept.Provenance = mustJSON(t, image.Provenance{Format: 1, Recipe: "debian-desktop"})
+		_, err = dir.PutVersion(kept)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.checkSource(v); err == nil || !strings.Contains(err.Error(), "was made by the recipe debian-desktop, and not by the recipe debian:bookworm") {
+		t.Errorf("another recipe: %v", err)
 	}
 }
