@@ -41,7 +41,7 @@ func ways() []way {
 }
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
-	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own()), command: commandLine("alone", args)}}
+	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())}}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
@@ -56,6 +56,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
+	a.given, a.command = givenFlags(f), commandLine("alone", args, a.dir)
 	if len(a.ways) == 0 {
 		a.ways = wayNames()
 	}

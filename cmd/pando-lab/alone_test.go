@@ -62,7 +62,7 @@ func TestAloneFlags(t *testing.T) {
 		}
 	}
 	a, err := newAlone([]string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
-	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen || a.command != "pando-lab alone --runs 3 --screen --ways pando,disk" {
+	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen || a.command != "pando-lab alone --dir cmd/pando-lab/x --runs 3 --screen --ways pando,disk" {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

@@ -17,7 +17,8 @@ type aloneResult struct {
 	KVM     bool                 `json:"kvm"`
 	Clock   string               `json:"clock"`             // of an emulated machine
 	QEMU    string               `json:"qemu"`              // its release; "": not known
-	Command string               `json:"command,omitempty"` // as it was given; "": not known
+	Command string               `json:"command,omitempty"` // as it can be given again; "": not known
+	Release string               `json:"release,omitempty"` // of Pando; "": not recorded
 	Image   string               `json:"image"`
 	Version string               `json:"version"`
 	BootSet int64                `json:"boot_set"` // bytes
@@ -35,7 +36,7 @@ func newAloneResult(m *material, image, command string, wall bool) *aloneResult 
 	if wall {
 		clock = byWall
 	}
-	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image, Command: command,
+	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image, Command: command, Release: release,
 		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}}
 }
 

@@ -50,7 +50,8 @@ type storm struct {
 	sim    string        // file to write from results for the simulator, instead of measuring
 	from   []string      // results
 
-	command string // as it was given
+	given   map[string]bool // flags
+	command string          // as it can be given again
 
 	star    *testkit.Star
 	site    *testkit.Site
@@ -69,7 +70,7 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{lab: lab{out: stdout, err: stderr}, command: commandLine("storm", args)}
+	s := &storm{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
@@ -103,6 +104,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
+	s.given, s.command = givenFlags(f), commandLine("storm", args, s.dir)
 	err := s.place(f.Args())
 	if err == nil {
 		err = s.check()
@@ -111,22 +113,6 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		fmt.Fprintln(stderr, "pando-lab storm:", err)
 	}
 	return s, err
-}
-
-// commandLine is the command without what says only where files are.
-func commandLine(name string, args []string) string {
-	out := []string{"pando-lab " + name}
-	for i := 0; i < len(args); i++ {
-		switch name, _, whole := strings.Cut(args[i], "="); strings.TrimLeft(name, "-") {
-		case "dir", "data", "reads", "tree":
-			if !whole {
-				i++
-			}
-		default:
-			out = append(out, args[i])
-		}
-	}
-	return strings.Join(out, " ")
 }
 
 // check completes the flags and says what is wrong with them.
@@ -254,14 +240,21 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		return err
 	}
 	p := newPace(m.bootSet)
+	var failed error
 	for _, j := range s.plan() {
-		if err := s.runUntilGood(ctx, m, rep, p, j); err != nil {
-			return fmt.Errorf("%s with %d nodes: %w", j.System, j.Nodes, err)
+		err := s.runUntilGood(ctx, m, rep, p, j)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s with %d nodes%s: %w", j.System, j.Nodes, stormRun{Fault: j.Fault}.circumstances(), err)
+		failed = errors.Join(failed, err)
+		if kept := (*failedRun)(nil); !errors.As(err, &kept) {
+			return failed
 		}
 	}
 	if len(s.faults) > 0 {
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), filepath.Join(s.dir, "storm.json"))
-		return nil
+		return failed
 	}
 	if s.change != (change{}) {
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), filepath.Join(s.dir, "storm.json"))
@@ -282,12 +275,13 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 // mostTries is how often a run is made that was discarded.
 const mostTries = 3
 
-// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
+// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself. One that nodes failed in is kept as
+// that, and so is a fault for which the machine was always too busy.
 func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
 		r, err := s.run(ctx, m, j)
-		if err != nil {
+		if err != nil && !r.failed() {
 			return err
 		}
 		rep.add(r)
@@ -295,12 +289,18 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 			return err
 		}
-		if !r.Discarded || s.busy {
+		switch {
+		case r.failed():
+			return &failedRun{err}
+		case !r.Discarded || s.busy:
 			return nil
 		}
 		if !r.Load.foreign() && s.rate == 0 {
 			p.slower(j.System, r.Load.Busy-r.Load.others())
 		}
+	}
+	if j.Fault != "" {
+		return &failedRun{fmt.Errorf("the machine was too busy, %d times", mostTries)}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,11 +27,11 @@ const testRoot = 1024
 // newTestStorm is a storm over a data directory with one small version and one recorded boot of it.
 func newTestStorm(t *testing.T, args ...string) (*storm, *bytes.Buffer) {
 	t.Helper()
-	return newTestStormOf(t, testRoot, args...)
+	return newTestStormOf(t, smallRoot(testRoot), args...)
 }
 
-// newTestStormOf has a root of so many blocks.
-func newTestStormOf(t *testing.T, blocks int, args ...string) (*storm, *bytes.Buffer) {
+// newTestStormOf has a root of such bytes, whole chunks.
+func newTestStormOf(t *testing.T, root []byte, args ...string) (*storm, *bytes.Buffer) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -50,8 +51,8 @@ func newTestStormOf(t *testing.T, blocks int, args ...string) (*storm, *bytes.Bu
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	data := filepath.Join(dir, "data")
-	version := smallVersion(t, data, blocks)
-	recordBoot(t, data, version, blocks)
+	version := smallVersion(t, data, root)
+	recordBoot(t, data, version, len(root)/chunk.BlockSize)
 	var out bytes.Buffer
 	s, err := newStorm(append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...), &out, &out)
 	if err != nil {
@@ -62,7 +63,7 @@ func newTestStormOf(t *testing.T, blocks int, args ...string) (*storm, *bytes.Bu
 }
 
 // smallVersion puts a version with a small root into a new store, and returns its name.
-func smallVersion(t *testing.T, data string, blocks int) fleet.Digest {
+func smallVersion(t *testing.T, data string, root []byte) fleet.Digest {
 	t.Helper()
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {
@@ -88,7 +89,7 @@ func smallVersion(t *testing.T, data string, blocks int) fleet.Digest {
 	}
 	m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: "1", Object: put([]byte("kernel")), Size: 6},
 		Drivers: []image.Driver{{Name: "base", Object: put([]byte("drivers")), Size: 7}},
-		Root:    image.Root{FileSystem: "erofs", Index: smallRoot(t, put, blocks), Size: int64(blocks) * chunk.BlockSize, ChunkSize: chunk.DefaultChunkSize}}
+		Root:    image.Root{FileSystem: "erofs", Index: chunksOf(t, put, root), Size: int64(len(root)), ChunkSize: chunk.DefaultChunkSize}}
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,20 +104,27 @@ func smallVersion(t *testing.T, data string, blocks int) fleet.Digest {
 	return v
 }
 
-// smallRoot makes chunks of a root that compresses to about a half, with some chunks of zeros.
-func smallRoot(t *testing.T, put func([]byte) chunk.ID, blocks int) chunk.ID {
+// smallRoot is a root of so many blocks that compresses to about a half, with some chunks of zeros.
+func smallRoot(blocks int) []byte {
+	r := rand.New(rand.NewPCG(5, 6))
+	root := make([]byte, blocks*chunk.BlockSize)
+	for i := range root {
+		if i/chunk.DefaultChunkSize%10 != 0 {
+			root[i] = byte(r.IntN(16))
+		}
+	}
+	return root
+}
+
+// chunksOf makes chunks of a root.
+func chunksOf(t *testing.T, put func([]byte) chunk.ID, root []byte) chunk.ID {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := rand.New(rand.NewPCG(5, 6))
 	var entries []chunk.Entry
-	for i := 0; i < blocks*chunk.BlockSize; i += chunk.DefaultChunkSize {
-		raw := make([]byte, chunk.DefaultChunkSize)
-		for k := 0; k < len(raw) && i%(10*chunk.DefaultChunkSize) != 0; k++ {
-			raw[k] = byte(r.IntN(16))
-		}
+	for raw := range slices.Chunk(root, chunk.DefaultChunkSize) {
 		stored, codec := enc.Encode(raw)
 		e := chunk.Entry{RawSize: len(raw), Codec: codec}
 		if codec != chunk.Zero {
@@ -201,7 +209,7 @@ func TestStormOfTwo(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// The rivals' programs read the same root over the same links. The third needs a whole tree and is left to the lab.
+// Programs of rivals read the same root over the same links, whatever it is: TestRivalsAttach has all of them, and a file system.
 func TestStormOfRivals(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
 	s.wanted = nil

@@ -177,12 +177,12 @@ func (s *storm) checkFaults() error {
 	return nil
 }
 
-// booted is how many of the nodes that were not killed have booted: a run in which one does not ends with an error, so all.
+// booted is how many of the nodes that were not killed have booted, and read what they should.
 func (r stormRun) booted() (booted, killed int) {
 	for _, n := range r.Each {
 		if n.Killed {
 			killed++
-		} else if n.Booted > 0 {
+		} else if n.Booted > 0 && n.Failed == "" {
 			booted++
 		}
 	}
@@ -191,16 +191,9 @@ func (r stormRun) booted() (booted, killed int) {
 
 var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told"}
 
-// faultRows is a line for the newest run of each fault.
+// faultRows is a line for the run that stands for each fault.
 func (r *report) faultRows() (out []row) {
-	newest := map[string]int{}
-	for i, x := range r.Faults {
-		newest[x.Fault] = i
-	}
-	for i, x := range r.Faults {
-		if newest[x.Fault] != i {
-			continue
-		}
+	for _, x := range r.faultRuns() {
 		booted, killed := x.booted()
 		nodes := fmt.Sprint(len(x.Each))
 		if killed > 0 {
@@ -214,7 +207,10 @@ func (r *report) faultRows() (out []row) {
 		if none, ok := r.faultless(x); ok {
 			ratio = fmt.Sprintf("%.2f", x.units()/none.units())
 		}
-		if x.Discarded {
+		switch {
+		case x.failed():
+			ratio = "**failed**"
+		case x.Discarded:
 			ratio = "discarded: " + x.Load.tooBusy()
 		}
 		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, tellAll(x.told())})
@@ -242,7 +238,7 @@ func (r stormRun) seen() bool {
 // faultless is what a run is compared with: the last one without a fault that began before it, or with it.
 func (r *report) faultless(of stormRun) (out stormRun, ok bool) {
 	for _, x := range r.Faults {
-		if x.Fault == noFault && x.Nodes == of.Nodes && !x.Discarded && !x.Began.After(of.Began) {
+		if x.Fault == noFault && x.Nodes == of.Nodes && !x.Discarded && !x.failed() && !x.Began.After(of.Began) {
 			out, ok = x, true
 		}
 	}

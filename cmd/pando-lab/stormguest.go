@@ -26,16 +26,19 @@ const (
 
 // guestRun is some emulated machines that were switched on at once.
 type guestRun struct {
-	System     string    `json:"system"` // pandoWay, or a rival's name
+	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
+	System     string    `json:"system"`            // pandoWay, or a rival's name
 	Guests     int       `json:"guests"`
 	Rate       int64     `json:"rate"`           // of all links
 	Skew       float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
 	Began      time.Time `json:"began"`
-	Booted     []float64 `json:"booted"`      // seconds from power-on to the default target, quickest first
-	SinceInit  []float64 `json:"since_init"`  // of that, from /init, by the machines' own clocks, quickest first
-	ServerSent int64     `json:"server_sent"` // all frames, with kernel and initramfs, which a rival's machines get from the emulator
-	RootSent   int64     `json:"root_sent"`   // bytes of the root, without headers, that Pando's machines told
+	Booted     []float64 `json:"booted"`             // seconds from power-on to the default target, quickest first
+	SinceInit  []float64 `json:"since_init"`         // of that, from /init, by the machines' own clocks, quickest first
+	ServerSent int64     `json:"server_sent"`        // all frames, with kernel and initramfs, which a rival's machines get from the emulator
+	BootSet    int64     `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
+	RootSent   int64     `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
 	Load       load      `json:"load"`
+	Failed     []string  `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
 }
 
 // guest is one machine of a run, in seconds and bytes.
@@ -60,11 +63,15 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 	if rate == 0 {
 		rate = guestLink
 	}
+	var failed error
 	for _, rate := range []testkit.Rate{rate, freeLink} {
 		for _, system := range s.guestSystems() {
 			r, err := s.bootGuestsAt(ctx, m, rate, system)
 			if err != nil {
-				return fmt.Errorf("%s, %d guests: %w", system, s.guests, err)
+				failed = errors.Join(failed, fmt.Errorf("%s, %d guests: %w", system, s.guests, err))
+			}
+			if err != nil && len(r.Failed) == 0 {
+				return failed
 			}
 			rep.Guests = append(rep.Guests, r)
 			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
@@ -74,7 +81,7 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 		}
 	}
 	s.say("\n%s\nRaw data: %s", aligned(append([]row{guestHeads}, rep.guestRows()...)), filepath.Join(s.dir, "storm.json"))
-	return nil
+	return failed
 }
 
 // guestSystems are what is measured. Only Pando has certificates and signatures that a wrong clock could trouble.
@@ -105,6 +112,7 @@ func guestName(i int) string { return fmt.Sprintf("guest%d", i+1) }
 
 func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i)} }
 
+// bootGuestsAt does one run. One in which machines did not boot comes with the error.
 func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate, system string) (r guestRun, err error) {
 	if err := s.star.Limit(rate, rate); err != nil {
 		return r, err
@@ -118,38 +126,37 @@ func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate
 	if err != nil {
 		return r, err
 	}
-	r = guestRun{System: system, Guests: s.guests, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
+	r = guestRun{Release: release, System: system, Guests: s.guests, BootSet: m.booted, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
 	guests, errs := make([]guest, s.guests), make([]error, s.guests)
 	var all sync.WaitGroup
 	for i := range s.guests {
 		all.Go(func() { errs[i] = s.bootGuest(ctx, i, r.Began, boot, &guests[i]) })
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return r, err
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
 	}
 	after, err := s.look()
+	if err != nil {
+		return r, err
+	}
 	r.ServerSent = after.sent - before.sent
 	r.Load = before.ticks.load(after.ticks, after.own-before.own)
-	r.add(guests)
-	return r, err
+	r.add(guests, errs)
+	return r, errors.Join(errs...)
 }
 
-// add sums up what the machines have told.
-func (r *guestRun) add(guests []guest) {
-	for _, g := range guests {
+// add sums up what the machines have told that booted, and notes what was wrong with the others.
+func (r *guestRun) add(guests []guest, errs []error) {
+	for i, g := range guests {
+		if errs[i] != nil {
+			r.Failed = append(r.Failed, reasonOf(errs[i]))
+			continue
+		}
 		r.Booted, r.SinceInit, r.RootSent = append(r.Booted, g.booted), append(r.SinceInit, g.sinceInit), r.RootSent+g.received
 	}
 	slices.Sort(r.Booted)
 	slices.Sort(r.SinceInit)
-}
-
-// rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that the server sent.
-func (r guestRun) rootSent() int64 {
-	if r.System == pandoWay {
-		return r.RootSent
-	}
-	return int64(float64(r.ServerSent) * ofCounted)
 }
 
 // guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
@@ -215,39 +222,4 @@ func skewOf(skew time.Duration, i int) time.Duration {
 		return -skew
 	}
 	return skew
-}
-
-var guestHeads = row{"system", "guests", "links", "clocks wrong by", "last booted, since /init", "to Pando", "last booted, since power-on", "server sent, of the root", "in W", "with K", "machine"}
-
-// guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they did not load kernel and initramfs
-// over the link.
-func (r *report) guestRows() (out []row) {
-	for _, g := range r.Guests {
-		power, k := "-", "-"
-		if g.System == pandoWay {
-			power, k = fmt.Sprintf("%.0f s", last(g.Booted)), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
-		}
-		out = append(out, row{g.System, fmt.Sprint(g.Guests), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), fmt.Sprintf("%.1f s", last(g.SinceInit)),
-			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.rootSent())), fmt.Sprintf("%.2f", float64(g.rootSent())/float64(r.BootSet)), k,
-			fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
-	}
-	return out
-}
-
-// besidePando is how long the last machine of a run took since /init, to Pando's on the same links, the latest such run before it; 0: there is none.
-func (r *report) besidePando(g guestRun) (ratio float64) {
-	for _, p := range r.Guests {
-		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && !p.Began.After(g.Began) {
-			ratio = last(g.SinceInit) / last(p.SinceInit)
-		}
-	}
-	return ratio
-}
-
-// last of sorted values; 0 of none.
-func last(sorted []float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[len(sorted)-1]
 }

@@ -13,7 +13,7 @@ func TestGuestRows(t *testing.T) {
 		if system == pandoWay {
 			received = 2e6
 		}
-		g.add([]guest{{booted: 50, sinceInit: sinceInit, received: received}, {booted: 40, sinceInit: sinceInit / 2, received: received}})
+		g.add([]guest{{booted: 50, sinceInit: sinceInit, received: received}, {booted: 40, sinceInit: sinceInit / 2, received: received}}, make([]error, 2))
 		return g
 	}
 	r := &report{BootSet: 2e6, Guests: []guestRun{run(pandoWay, 20e6, 10), run("nfs", 20e6, 30), run(pandoWay, 10e9, 10), run("nfs", 10e9, 11), run("nfs", 5e6, 11)}}
@@ -27,6 +27,16 @@ func TestGuestRows(t *testing.T) {
 		if got := strings.Join(r.guestRows()[i], "|"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+	r.Until = "browser" // the storms' W is of more than what the machines boot
+	for want, alone := range map[string][]*aloneResult{"-": nil, "4.00": {{BootSet: 1e6}}} {
+		if got := r.guestRows(alone...)[0][8]; got != want {
+			t.Errorf("until a mark, with W of %d machines alone: got %s, want %s", len(alone), got, want)
+		}
+	}
+	r.Guests[0].BootSet = 5e5
+	if got, text := r.guestRows()[0][8], r.guestSetText(nil); got != "8.00" || !strings.HasSuffix(text, "booted: not known of some, 0.5 MB.") {
+		t.Errorf("W was noted: got %s, %q", got, text)
 	}
 	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != pandoWay {
 		t.Errorf("clocks are right: %v", got)

@@ -25,6 +25,7 @@ type material struct {
 	keys     identity.Keys
 	pack     image.PackRecord
 	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	booted   int64    // bytes of it until booted, also where the boot goes on until a mark
 	whole    int64    // bytes that all of it has
 	pieces   int      // that these are
 	beyond   bool     // they are more than those until booted, of which a node tells that it has them
@@ -97,29 +98,6 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 
 func mega(n int64) float64 { return float64(n) / 1e6 }
 
-// version returns the image's newest version. It is built if there is none. A digest is a version of the store.
-func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
-	if d, err := fleet.ParseDigest(s.image); err == nil {
-		return d, nil
-	}
-	if i, err := s.site.API.Image(ctx, s.image); err == nil {
-		if d, ok := i.Tags[fleet.LatestTag]; ok {
-			return d, nil
-		}
-	}
-	from := []string{"--recipe", s.recipe}
-	if s.tree != "" {
-		from = []string{"--from-dir", s.tree}
-	}
-	c := s.pandoCommand(ctx, append([]string{"image", "build", s.image}, from...)...)
-	c.Stdout, c.Stderr = s.out, s.err
-	if err := c.Run(); err != nil {
-		return "", fmt.Errorf("build the image: %w", err)
-	}
-	i, err := s.site.API.Image(ctx, s.image)
-	return i.Tags[fleet.LatestTag], err
-}
-
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
 func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.Recording) error {
 	records, err := m.store.Packs(m.version)
@@ -143,7 +121,9 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 		return err
 	}
 	m.whole = p.StoredSize()
-	if m.bootSet, m.pieces = p.BootSet(); until != trace.Booted {
+	m.bootSet, m.pieces = p.BootSet()
+	m.booted = m.bootSet
+	if until != trace.Booted {
 		m.bootSet, m.pieces = readSet(p, m.boot.reads)
 		m.beyond = true
 	}

@@ -17,7 +17,7 @@ type estimate struct {
 
 // modelText says how estimates are made.
 const modelText = "a straight line through the runs with the fewest and the most nodes: against N where the server sends each node " +
-	"all of it, against the logarithm of N where nodes give each other what they have"
+	"all of it, against the logarithm of N where nodes give each other what they have; and never less time than the server's link takes for the bytes that the line says"
 
 // model estimates rivals for the numbers of nodes that only Pando was measured with.
 func (r *report) model() (out []estimate) {
@@ -67,8 +67,19 @@ func (s system) estimate(few, many stormRun, n int) estimate {
 		return of(few) + slope*(scale(n)-scale(few.Nodes))
 	}
 	e := estimate{System: s.name, Nodes: n, Units: line(stormRun.units), Server: line(stormRun.amplification), From: []int{few.Nodes, many.Nodes}}
+	e.Units = max(e.Units, many.floor(e.Server))
 	if few.Nodes == 1 {
 		e.Ratio = e.Units / few.units()
 	}
 	return e
+}
+
+// floor is how long the server's link takes at least for bytes that are given in W, as the kernel counts them: each frame takes what is around it, too, and
+// one that is not full takes more of that. It is in W/(eta B), of a node's link.
+func (r stormRun) floor(server float64) float64 {
+	slower := 1.0
+	if r.NodeRate > 0 && r.ServerRate > 0 {
+		slower = float64(r.NodeRate) / float64(r.ServerRate)
+	}
+	return server * eta * onWire * slower
 }

@@ -46,14 +46,9 @@ func (s *storm) writePage(ctx context.Context) error {
 	if err := otherSection(&out, s.from[0]); err != nil {
 		return err
 	}
-	out.WriteString(pageFoot)
+	fmt.Fprintf(&out, pageFoot, inCheckout(s.page), inCheckout(s.from...))
 	return store.WriteFile(s.page, []byte(out.String()), 0o644)
 }
-
-// guestText goes before the table of guests.
-const guestText = "Whole machines, switched on at once. They are emulated, and their processors are what most of the time goes to: a link without limit, " +
-	"for comparison, shows how much. Of rivals it is the drivers of the kernel that are measured here, which the lab cannot use otherwise. Their machines get kernel and " +
-	"initramfs from the emulator; Pando's load them over the link before /init runs, which is in the time since power-on and in what was sent with K. W is that of the boot pack they had, %.1f MB.\n\n"
 
 // readBeside reads what another measurement left beside the results; nil: nothing.
 func readBeside[T any](results, name string) (*T, error) {
@@ -113,11 +108,12 @@ What a boot storm takes, with Pando and with what else is in use, on the same li
 client: of Pando the block daemon, of the others the programs that are named below. The only thing that is not there is the
 kernel's block device or mount: the lab makes the reads that a real boot was recorded to make, with its pauses, and compares
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
-discarded. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
+discarded, and named below its table. Links count frames as Ethernet does, with preamble, checksum and gap: 1,538 bytes for 1,448 of
+data. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
 TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
 t_one is how long one node takes by itself, t_p50 when half of the nodes have booted and t_last when the last one has, with the pauses that a boot makes between its reads; the storm
 ratio is t_last to t_one. "set" is when the last one had its boot set, which it may have before it has read it. Server amplification is what left the server's
-link, frames as they are, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
+link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
@@ -143,7 +139,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	}
 	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
 		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
-	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown.\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.Command)
+	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n%s\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.notes(), r.Command)
 	if screen != "" {
 		fmt.Fprintf(out, "![what a machine showed when a boot of it was recorded until there](%s/%s)\n\n", dir, screen)
 	}
@@ -152,7 +148,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.called(), name)
 		}
 	}
-	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)))
+	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)) + discardedText(r.Runs))
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
@@ -163,18 +159,17 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		if i == 0 {
 			out.WriteString("\n### One machine alone\n")
 		}
-		fmt.Fprintf(out, "\n`%s`, %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), a.table())
+		fmt.Fprintf(out, "\n`%s`, %s, release of Pando: %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), releaseOf(a.Release), a.table())
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
-	if rows := r.guestRows(); len(rows) > 0 {
-		fmt.Fprintf(out, "\n### Emulated machines\n\n"+guestText, mega(r.BootSet))
-		out.WriteString(markdown(append([]row{guestHeads}, rows...)))
+	if rows := r.guestRows(alone...); len(rows) > 0 {
+		out.WriteString("\n### Emulated machines\n\n" + guestText + r.guestSetText(alone) + "\n\n" + markdown(append([]row{guestHeads}, rows...)))
 	}
 	if rows := r.pairRows(); len(rows) > 0 {
-		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)))
+		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
-		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)))
+		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)) + r.failedText() + discardedText(r.Faults))
 	}
 }
 
@@ -202,7 +197,7 @@ const otherText = "By `make bench-k` and `make bench-update`. K is the kernel an
 	"point release of Debian to the packages of today.\n\n"
 
 const faultText = "It happens when the storm is half of W/(eta B) old, or 0.7 s where cache disks are taken away; bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
-	"compared with the image: a run in which one is wrong, or in which a node does not boot, fails and has no line here.\n\n"
+	"compared with the image. A line is of the newest run; where nodes failed in one before it, of the same release, it is of that.\n\n"
 
 // systemsText says what the systems are.
 func (r *report) systemsText() string {
@@ -252,7 +247,7 @@ On an idle machine, as root:
     make bench-alone           # one emulated machine by itself
     make bench-k               # kernel and initramfs of Debian 12 and 13
     make bench-update          # bytes of an update
-    build/bin/pando-lab storm --page docs/benchmarks.md --from build/storm/storm.json
+    build/bin/pando-lab storm --page %s --from %s
 
 The raw data of each run and node is in [benchmarks/raw](benchmarks/raw), of the images that have a directory there; the last command can be given those files as well. ` + "`pando-lab storm -h`" + ` lists what can be chosen. dnbd3 is measured too where its
 programs are named with ` + "`--dnbd3-server` and `--dnbd3-client`" + `: Debian does not have them.

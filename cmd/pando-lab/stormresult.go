@@ -22,6 +22,9 @@ const eta = 0.94
 // ofCounted is the part that data are of the bytes that the kernel counts on a link, which are frames without what is around them: 1,514.
 const ofCounted = 1448.0 / 1514
 
+// onWire is what a frame takes on the wire, to what the kernel counts of it.
+const onWire = 1538.0 / 1514
+
 // unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
 func unit(w int64, rate testkit.Rate) time.Duration {
 	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))
@@ -50,6 +53,7 @@ type report struct {
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
+	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
 	Fault      string    `json:"fault,omitempty"`
 	Pair       bool      `json:"-"` // it is one of two, and no run like others
 	Change     change    `json:"change,omitzero"`
@@ -64,6 +68,7 @@ type stormRun struct {
 	BootSet    int64     `json:"boot_set"`
 	Read       int64     `json:"read"`
 	RootSize   int64     `json:"root_size"`
+	Overhead   int       `json:"frame_overhead,omitempty"` // bytes that links counted around each frame; 0: none, as in the first labs
 
 	First        float64   `json:"t_first"` // the first node has booted
 	Median       float64   `json:"t_p50"`
@@ -80,6 +85,7 @@ type stormRun struct {
 // nodeRun is one node of a run.
 type nodeRun struct {
 	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
+	Failed   string  `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
 	Attached float64 `json:"attached"`         // its root can be read
 	Booted   float64 `json:"booted"`
 	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
@@ -93,11 +99,14 @@ type nodeRun struct {
 func (r *stormRun) finish() error {
 	var times []float64
 	for _, n := range r.Each {
-		if !n.Killed {
+		if !n.Killed && n.Failed == "" {
 			times = append(times, n.Booted)
 		}
 	}
 	slices.Sort(times)
+	if len(times) == 0 && r.failed() {
+		return nil // none has a time, and that is known
+	}
 	if len(times) == 0 || times[0] <= 0 {
 		return errors.New("a node has no time")
 	}
@@ -183,6 +192,9 @@ func sum(by map[string]int64) float64 {
 func (r stormRun) line() string {
 	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
 		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
+	if r.failed() {
+		out += fmt.Sprintf(": FAILED on %d nodes", r.missing())
+	}
 	if r.Discarded {
 		out += ": DISCARDED, " + r.Load.tooBusy()
 	}

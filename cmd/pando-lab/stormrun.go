@@ -10,15 +10,17 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"pando/internal/testkit"
 )
 
-// run does one run: all nodes power on at once, and stay up until the last one has booted.
+// run does one run: all nodes power on at once, and stay up until the last one has booted. One in which nodes failed comes with the error.
 func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err error) {
 	s.job = j
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return r, err
 	}
-	r = stormRun{Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
+	r = stormRun{Release: release, Overhead: testkit.FrameOverhead, Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
@@ -59,19 +61,24 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	r.Began = time.Now().UTC()
-	if err := s.bootNodes(ctx, m, j, nodes, &r); err != nil {
-		return r, err
+	failed := s.bootNodes(ctx, m, j, nodes, &r)
+	if failed != nil && !r.failed() {
+		return r, failed
 	}
 	after, err := s.look()
-	if err != nil {
-		return r, err
+	if err == nil {
+		r.count(before, after)
 	}
+	return r, errors.Join(failed, err)
+}
+
+// count writes what changed between two looks.
+func (r *stormRun) count(before, after look) {
 	r.ServerSent = after.sent - before.sent
 	r.Load = before.ticks.load(after.ticks, after.own-before.own)
 	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
 	r.ServerMemory = after.memory
 	r.Discarded = r.Load.tooBusy() != ""
-	return r, nil
 }
 
 // patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
@@ -127,7 +134,7 @@ type look struct {
 	ticks  ticks
 }
 
-// bootNodes boots all nodes and writes what they took into r. The first failure ends the run.
+// bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a fault: that is about the others, too.
 func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -136,31 +143,44 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	booting.Add(len(nodes))
 	begin := time.Now()
 	struck := s.strikeAfter(ctx, r, nodes)
+	errs := make([]error, len(nodes))
 	for i, n := range nodes {
 		ending.Go(func() {
 			var once sync.Once
+			up := false
 			booted := func() { once.Do(booting.Done) }
 			defer booted()
 			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
+				up = true
 				booted()
 				booting.Wait()
 			})
 			switch {
 			case n.killed.Load():
 				r.Each[i] = nodeRun{Killed: true}
+			case up && ctx.Err() != nil: // it had booted when the others were given up
 			case err != nil:
-				cancel(fmt.Errorf("%s: %w", shortName(i), err))
+				errs[i] = fmt.Errorf("%s: %w", shortName(i), err)
+				if r.Fault == "" {
+					cancel(errs[i])
+				}
 			}
 		})
 	}
 	ending.Wait()
-	if err := context.Cause(ctx); err != nil {
+	return r.ended(ctx, errs, struck)
+}
+
+// ended says how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was wrong with each node.
+func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error) error {
+	if err := context.Cause(ctx); err != nil && (r.Fault == "" || !errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 		return err
 	}
+	failed := r.fail(errs)
 	if err := struck(); err != nil {
-		return fmt.Errorf("%s: %w", r.Fault, err)
+		failed = errors.Join(failed, fmt.Errorf("%s: %w", r.Fault, err))
 	}
-	return errors.Join(r.finish())
+	return errors.Join(failed, r.finish())
 }
 
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.

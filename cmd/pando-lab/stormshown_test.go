@@ -24,7 +24,7 @@ const (
 // TestStormIsShown: a storm of real block daemons is on the dashboard of the server that fed them, while it goes on and after: every
 // node on one clock, what the server sent and its disk did in each second, who fed whom.
 func TestStormIsShown(t *testing.T) {
-	s, out := newTestStormOf(t, shownBlocks, "--tell", "--nodes", fmt.Sprint(shownNodes), "--systems", "peers", "--rate", "24mbit", "--server-rate", "90mbit", "--think", "0.7")
+	s, out := newTestStormOf(t, smallRoot(shownBlocks), "--tell", "--nodes", fmt.Sprint(shownNodes), "--systems", "peers", "--rate", "24mbit", "--server-rate", "90mbit", "--think", "0.7")
 	looked := false
 	s.after = func(ctx context.Context) error {
 		looked = true

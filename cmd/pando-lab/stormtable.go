@@ -42,13 +42,14 @@ func (r *report) of(k kind, discarded bool) (out []stormRun) {
 	return out
 }
 
-// typical is the median run of a kind; false: all were discarded.
+// typical is the median run of a kind; false: all were discarded. Of an even number it is the slower of the two in the middle: a run that there was, and
+// none that flatters.
 func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 	runs := r.of(k, busy)
 	if len(runs) == 0 {
 		return stormRun{}, false
 	}
-	return runs[(len(runs)-1)/2], true
+	return runs[len(runs)/2], true
 }
 
 // units is how long the last node took, in W/(eta B).

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"pando/internal/peer"
 	"pando/internal/testkit"
 )
 
@@ -82,41 +81,37 @@ func (r *report) timeTargets() (out []target) {
 func (r *report) serverTargets() []target {
 	most, ok := r.largest(bestName())
 	if !ok {
-		return []target{{what: "objects that left the server in a storm, in W", limit: 1.3}, {what: "messages with the tracker, for each node, in KB", limit: 20}}
+		return []target{{what: "objects that left the server in a storm, in W", limit: 1.3}, r.controlTarget()}
 	}
 	n, w := float64(most.Nodes), float64(r.BootSet)
 	objects := most.total("server")
 	messages := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Messages) })
-	control := most.mean(func(n nodeRun) float64 { return float64(n.Taken.Control + n.Taken.Messages*peer.HeaderBytes) })
 	out := []target{
 		{fmt.Sprintf("objects that left the server for %d nodes, in W", most.Nodes), 1.3, objects / w, true},
-		{"messages with the tracker, for each node, in KB", 20, control / 1000, messages > 0},
-		{"such messages in a second, of all nodes", 0, messages * n / most.Last, messages > 0},
+		r.controlTarget(),
+		{fmt.Sprintf("such messages in a second, of all %d nodes", most.Nodes), 0, messages * n / most.Last, messages > 0},
 		{"all else that left the server, for each node, in KB: manifest, map of the boot pack, index, what was broken off", 0,
-			(float64(most.ServerSent)*ofCounted - objects - n*control) / n / 1000, true},
+			(float64(most.ServerSent)*ofCounted - objects - n*most.control()) / n / 1000, true},
 	}
 	return append(out, r.K.beside(most)...)
 }
 
 // nodeTargets are about one node.
 func (r *report) nodeTargets(alone []*aloneResult) []target {
-	one, ok := r.typical(kind{1, bestName()}, false)
-	out := []target{{"bytes on the wire of one boot, to bytes that it reads", 0.35, one.wire(), ok}}
+	out := []target{r.wireTarget()}
 	if len(alone) == 0 {
 		alone = []*aloneResult{{}} // whose targets say that it was not measured
 	}
 	for _, a := range alone {
 		out = append(out, a.targets()...)
 	}
-	kept := float64(min(cmp.Or(r.Pack, r.BootSet), mostKept))
 	memory := func(n nodeRun) float64 { return float64(n.Taken.Memory) }
 	out = append(out,
-		r.processorTarget("prefetch"), r.processorTarget(bestName()),
-		target{"memory of the block daemon beside the boot pack that it keeps, in MB", 24, (one.most(memory) - kept) / 1e6, ok})
+		r.processorTarget("prefetch"), r.processorTarget(bestName()), r.memoryTarget())
 	if most, ok := r.largest(bestName()); ok {
 		out = append(out,
 			target{fmt.Sprintf("processor time of a block daemon in a storm of %d, on average, in s", most.Nodes), 0, most.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true},
-			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, (most.most(memory) - kept) / 1e6, true})
+			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, (most.most(memory) - r.kept()) / 1e6, true})
 	}
 	return out
 }
@@ -128,34 +123,46 @@ func (r *report) processorTarget(system string) target {
 		one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok}
 }
 
+// kept is what a node keeps of a boot pack in its memory, in bytes.
+func (r *report) kept() float64 { return float64(min(cmp.Or(r.Pack, r.BootSet), mostKept)) }
+
 // mostKept is what a node of 4 GB or more keeps of a boot pack in its memory, in bytes: docs/node.md.
 const mostKept = 256 << 20
 
-// faultTargets are a line for each thing that can go wrong. A run in which a node does not boot, or reads a wrong byte, has
-// no result at all, so a line is met or not measured.
+// faultTargets are a line for each thing that can go wrong. It is missed when a node did not boot, or read a wrong byte.
 func (r *report) faultTargets() (out []row) {
 	for _, f := range faults() {
 		if f.name == noFault {
 			continue
 		}
 		line := row{f.what + ": every other node boots, without an I/O error or a wrong byte", "all", "not measured", ""}
-		for _, x := range r.Faults {
-			if booted, killed := x.booted(); x.Fault == f.name {
-				line = row{line[0], "all", fmt.Sprintf("%d of %d", booted, len(x.Each)-killed), "met"}
-				if !x.seen() {
-					line[3] = "**on no timeline**"
-				}
-			}
+		if i := r.faultRun(f.name); i >= 0 {
+			booted, killed := r.Faults[i].booted()
+			line[2], line[3] = fmt.Sprintf("%d of %d", booted, len(r.Faults[i].Each)-killed), r.Faults[i].verdict()
 		}
 		out = append(out, line)
 	}
 	line := row{"machines, emulated, whose clocks are wrong by an hour or more: every one boots", "all", "not measured", ""}
-	for _, g := range r.Guests {
-		if g.Skew >= time.Hour.Seconds() {
-			line = row{line[0], "all", fmt.Sprintf("%d of %d", len(g.Booted), g.Guests), "met"}
+	if g, ok := r.skewRun(time.Hour.Seconds()); ok {
+		line[2], line[3] = fmt.Sprintf("%d of %d", len(g.Booted), g.Guests), "met"
+		if len(g.Booted) < g.Guests {
+			line[3] = "**missed**"
 		}
 	}
 	return append(out, line)
+}
+
+// verdict says how a run with a fault stands to its aim.
+func (r stormRun) verdict() string {
+	switch {
+	case r.failed():
+		return "**missed**"
+	case r.Discarded:
+		return "**discarded: " + r.Load.tooBusy() + "**"
+	case !r.seen():
+		return "**on no timeline**"
+	}
+	return "met"
 }
 
 // largest is the storm of a system with the most nodes.

@@ -52,8 +52,9 @@ func (r Rate) String() string {
 
 // Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited rate.
 // A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has its
-// rate. Packets are of at most one MTU: a bucket that is fed with packets of 64 KiB would send them in one piece. TCP's
-// congestion control is cubic, as it is on the machines that this stands for, or reno, whatever this one uses.
+// rate, of which a frame takes what it takes on Ethernet (FrameOverhead). Packets are of at most one MTU: a bucket that is
+// fed with packets of 64 KiB would send them in one piece. TCP's congestion control is cubic, as it is on the machines that
+// this stands for, or reno, whatever this one uses.
 type Star struct {
 	Server *Net   // its bridge has Config.Server as its address
 	Nodes  []*Net // without a bridge; the interface is LinkName
@@ -229,12 +230,14 @@ func (s *Star) NodeAddr(i int) netip.Addr {
 
 // Limit sets the rates: of the server's link, and of each node's.
 func (s *Star) Limit(server, node Rate) error {
-	var hub strings.Builder
-	fmt.Fprintln(&hub, limit(serverPort, server))
-	for i := range s.Nodes {
-		fmt.Fprintln(&hub, limit(nodePort(i), node))
-	}
-	err := errors.Join(s.hub.batch("tc", hub.String()), s.Server.limitHost(server), s.Server.retransmit(min(server, node)))
+	err := errors.Join(s.hub.limit(func(counted bool) string {
+		var lines strings.Builder
+		fmt.Fprintln(&lines, limit(serverPort, server, counted))
+		for i := range s.Nodes {
+			fmt.Fprintln(&lines, limit(nodePort(i), node, counted))
+		}
+		return lines.String()
+	}), s.Server.limitHost(server), s.Server.retransmit(min(server, node)))
 	for _, n := range s.Nodes {
 		err = errors.Join(err, n.limitHost(node), n.retransmit(min(server, node)))
 	}
@@ -269,9 +272,25 @@ const (
 	shortQueue = 128 << 10
 )
 
-// limit is the line of `tc -batch` that limits what the port of a switch sends.
-func limit(device string, r Rate) string {
-	return fmt.Sprintf("qdisc replace dev %s root handle 1: tbf rate %dbit burst %d limit %d", device, r, burst, queue(r))
+// FrameOverhead is what Ethernet has around a frame, in bytes of a link's time: preamble 8, checksum 4, gap 12. The kernel counts none of it by itself.
+const FrameOverhead = 24
+
+// limit is the line of `tc -batch` that limits what the port of a switch sends. counted: the kernel counts what is around a frame; else the rate is as
+// much lower as that is of the longest frame, which most are.
+func limit(device string, r Rate, counted bool) string {
+	around, rate := fmt.Sprintf("stab overhead %d linklayer ethernet ", FrameOverhead), int64(r)
+	if !counted {
+		around, rate = "", rate*frame/(frame+FrameOverhead)
+	}
+	return fmt.Sprintf("qdisc replace dev %s root handle 1: %stbf rate %dbit burst %d limit %d", device, around, rate, burst, queue(r))
+}
+
+// limit runs what sets rates, and once more without size tables where the kernel refuses those.
+func (n *Net) limit(lines func(counted bool) string) error {
+	if n.batch("tc", lines(true)) == nil {
+		return nil
+	}
+	return n.batch("tc", lines(false))
 }
 
 func queue(r Rate) int64 { return max(shortQueue, int64(r)/8/20) }
@@ -283,10 +302,12 @@ const frame = 1514
 // interface by itself: pfifo_fast, which lets short messages pass those who say that what they send is bulk.
 func (n *Net) limitHost(r Rate) error {
 	return errors.Join(n.batch("ip", fmt.Sprintf("link set dev %s txqueuelen %d", LinkName, queue(r)/frame)),
-		n.batch("tc", fmt.Sprintf("qdisc replace dev %[1]s root pfifo\n%[2]s\nqdisc add dev %[1]s parent 1:1 handle 2: pfifo_fast", LinkName, limit(LinkName, r))))
+		n.limit(func(counted bool) string {
+			return fmt.Sprintf("qdisc replace dev %[1]s root pfifo\n%[2]s\nqdisc add dev %[1]s parent 1:1 handle 2: pfifo_fast", LinkName, limit(LinkName, r, counted))
+		}))
 }
 
-// ServerSent is how many bytes the server has sent over its link, frames as they are.
+// ServerSent is how many bytes the server has sent over its link: frames, without what Ethernet has around them.
 func (s *Star) ServerSent() (int64, error) { return s.hub.counter(serverPort, "rx_bytes") }
 
 // NodeSent is how many bytes node i has sent, to the server and to others.

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow it, and the command fails at its end.
+type failedRun struct{ err error }
+
+func (f *failedRun) Error() string { return f.err.Error() }
+
+// Unwrap is what was wrong.
+func (f *failedRun) Unwrap() error { return f.err }
+
+// mostReason bounds what is kept of an error, in bytes: one may quote a log.
+const mostReason = 400
+
+// reasonOf is an error in one line.
+func reasonOf(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > mostReason {
+		text = strings.ToValidUTF8(text[:mostReason], "") + " ..."
+	}
+	return text
+}
+
+// fail notes what was wrong with each node.
+func (r *stormRun) fail(errs []error) error {
+	for i, err := range errs {
+		if err != nil {
+			r.Each[i].Failed = reasonOf(err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// failed tells whether a node did not boot that should have.
+func (r stormRun) failed() bool { return r.missing() > 0 }
+
+// missing is how many of the nodes that were not killed have not booted, or read what they should not have.
+func (r stormRun) missing() (n int) {
+	for _, x := range r.Each {
+		if x.Failed != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// stands orders the runs of a fault: first the one that the most nodes failed in, and last one that was discarded.
+func (r stormRun) stands() int {
+	if r.failed() || !r.Discarded {
+		return -r.missing()
+	}
+	return 1
+}
+
+// faultRuns are those that stand for their faults, in the order in which they were made: the newest of each, or one of the same release in which more
+// nodes failed, so that trying again does not hide it.
+func (r *report) faultRuns() (out []stormRun) {
+	for i, x := range r.Faults {
+		if r.faultRun(x.Fault) == i {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// faultRun is the run that stands for a fault; -1: it was not measured.
+func (r *report) faultRun(name string) int {
+	newest, best := -1, -1
+	for i := len(r.Faults) - 1; i >= 0; i-- {
+		x := r.Faults[i]
+		switch {
+		case x.Fault != name:
+		case newest < 0:
+			newest, best = i, i
+		case x.Release != "" && x.Release == r.Faults[newest].Release && x.stands() < r.Faults[best].stands():
+			best = i
+		}
+	}
+	return best
+}
+
+// skewRun is the run of machines with wrong clocks that stands for all: as of faults.
+func (r *report) skewRun(atLeast float64) (out guestRun, ok bool) {
+	newest := ""
+	for i := len(r.Guests) - 1; i >= 0; i-- {
+		g := r.Guests[i]
+		switch {
+		case g.Skew < atLeast:
+		case !ok:
+			newest, out, ok = g.Release, g, true
+		case g.Release != "" && g.Release == newest && len(g.Failed) > len(out.Failed):
+			out = g
+		}
+	}
+	return out, ok
+}
+
+// failedText says what was wrong in the runs that stand for their faults; "": nothing.
+func (r *report) failedText() string {
+	var out strings.Builder
+	for _, x := range r.faultRuns() {
+		for i, n := range x.Each {
+			if n.Failed != "" {
+				text := strings.TrimPrefix(n.Failed, shortName(i)+": ")
+				fmt.Fprintf(&out, "- `%s` failed on %s: %s\n", x.Fault, shortName(i), strings.ReplaceAll(text, "`", "'"))
+			}
+		}
+	}
+	if out.Len() == 0 {
+		return ""
+	}
+	return "\n" + out.String()
+}
