@@ -71,7 +71,10 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
 	r.ServerMemory = after.memory
 	r.Discarded = r.Load.tooBusy() != ""
-	return r, nil
+	if s.tell {
+		err = s.timelines(ctx, nodes, &r)
+	}
+	return r, err
 }
 
 // patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
@@ -135,12 +138,21 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	var booting, ending sync.WaitGroup
 	booting.Add(len(nodes))
 	begin := time.Now()
-	struck := s.strikeAfter(ctx, r, nodes)
+	var loading sync.WaitGroup
+	loading.Add(len(nodes))
+	struck := s.strikeAfter(ctx, r, nodes, loading.Wait)
 	for i, n := range nodes {
+		n.loaded = sync.OnceFunc(func() {
+			loading.Done()
+			if r.Fault != "" {
+				loading.Wait() // the server has them load in turns, and the fault is to meet all
+			}
+		})
 		ending.Go(func() {
 			var once sync.Once
 			booted := func() { once.Do(booting.Done) }
 			defer booted()
+			defer n.loaded()
 			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
 				booted()
 				booting.Wait()
@@ -164,8 +176,7 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 }
 
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
-func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) error {
-	var err error
+func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) (err error) {
 	if n.before, err = n.link.NodeReceived(n.index); err != nil {
 		return err
 	}
@@ -175,6 +186,7 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 			return err
 		}
 	}
+	n.loaded()
 	root, err := sys.attach(ctx, n)
 	if err != nil {
 		return err
@@ -188,6 +200,7 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 		if err := tells.attached(ctx); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
 	}
 	waits, err := n.m.replay(ctx, root, bursts)
 	if err != nil {
