@@ -104,8 +104,9 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 // earlyStrike is when what is over soon has begun and not ended: a node reads a warm cache as fast as its disk gives it.
 const earlyStrike = 700 * time.Millisecond
 
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or at its beginning. The answer waits until it did.
-func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or at its beginning, both counted from when all nodes have
+// loaded what comes before their roots. The answer waits until it did.
+func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node, loaded func()) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
 		return func() error { return nil }
@@ -116,6 +117,7 @@ func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wa
 	}
 	done := make(chan error, 1)
 	go func() {
+		loaded()
 		err := pause(ctx, time.Duration(age*float64(time.Second)))
 		if err == nil {
 			err = f.strike(ctx, s, nodes)
@@ -218,11 +220,15 @@ func (r *report) faultRows() (out []row) {
 	return out
 }
 
-// told is what the nodes put on their timelines, by kind.
+// told is what the nodes put on their timelines, by kind: those that the server has if they told it, else what their daemons had for it.
 func (r stormRun) told() map[string]int {
 	told := map[string]int{}
 	for _, n := range r.Each {
-		for kind, count := range n.Taken.Incidents {
+		of := n.Taken.Incidents
+		if r.Tell {
+			of = n.Timeline
+		}
+		for kind, count := range of {
 			told[kind] += count
 		}
 	}

@@ -78,7 +78,8 @@ type stormRun struct {
 	ServerCPU    float64   `json:"server_cpu"`
 	ServerMemory int64     `json:"server_memory"` // most resident
 	Load         load      `json:"load"`
-	Discarded    bool      `json:"discarded"` // too busy
+	Discarded    bool      `json:"discarded"`      // too busy
+	Tell         bool      `json:"tell,omitempty"` // the server knew the nodes, and has their timelines
 	Each         []nodeRun `json:"each"`
 }
 
@@ -93,6 +94,8 @@ type nodeRun struct {
 	Wait99   float64 `json:"wait_p99"`
 	Link     int64   `json:"link"` // bytes that it received on its link, all frames
 	Taken    taken   `json:"taken"`
+
+	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
 }
 
 // finish computes what follows from the nodes.

@@ -69,6 +69,9 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	if err == nil {
 		r.count(before, after)
 	}
+	if err == nil && s.tell {
+		err = s.timelines(ctx, nodes, &r)
+	}
 	return r, errors.Join(failed, err)
 }
 
@@ -142,14 +145,23 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	var booting, ending sync.WaitGroup
 	booting.Add(len(nodes))
 	begin := time.Now()
-	struck := s.strikeAfter(ctx, r, nodes)
 	errs := make([]error, len(nodes))
+	var loading sync.WaitGroup
+	loading.Add(len(nodes))
+	struck := s.strikeAfter(ctx, r, nodes, loading.Wait)
 	for i, n := range nodes {
+		n.loaded = sync.OnceFunc(func() {
+			loading.Done()
+			if r.Fault != "" {
+				loading.Wait() // the server has them load in turns, and the fault is to meet all
+			}
+		})
 		ending.Go(func() {
 			var once sync.Once
 			up := false
 			booted := func() { once.Do(booting.Done) }
 			defer booted()
+			defer n.loaded()
 			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
 				up = true
 				booted()
@@ -184,8 +196,7 @@ func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error)
 }
 
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
-func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) error {
-	var err error
+func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) (err error) {
 	if n.before, err = n.link.NodeReceived(n.index); err != nil {
 		return err
 	}
@@ -195,6 +206,7 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 			return err
 		}
 	}
+	n.loaded()
 	root, err := sys.attach(ctx, n)
 	if err != nil {
 		return err
@@ -208,6 +220,7 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 		if err := tells.attached(ctx); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
 	}
 	waits, err := n.m.replay(ctx, root, bursts)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/boot"
+	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
 
@@ -113,6 +114,8 @@ type node struct {
 	m      *material
 	disk   *boot.CacheDisk // nil: none
 	tells  bool            // the server knows it, and hears how far it is
+	bootID fleet.BootID    // as the server names it; "": it does not
+	loaded func()          // is called when its root is next
 }
 
 // pandoRoot is a root that a block daemon serves.

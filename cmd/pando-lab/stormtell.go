@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/boot"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -28,6 +32,7 @@ type telling struct {
 	session string
 	version fleet.Digest
 	init    time.Time // kernel and initramfs were loaded: zero of its clock
+	agent   *boot.AgentAlone
 }
 
 // tellingName is the node of a number.
@@ -93,21 +98,39 @@ func (t *telling) hello(ctx context.Context) error {
 	if a.Version != t.n.m.version {
 		return fmt.Errorf("the server has this node boot %s, the storm is of %s", a.Version.Short(), t.n.m.version.Short())
 	}
-	t.session, t.version = answer.Session, a.Version
-	return t.report(ctx, nil, t.end(trace.Init, 0), t.begin(trace.Hello, begun), t.end(trace.Hello, time.Since(t.init)), t.begin(trace.Device, time.Since(t.init)))
+	t.session, t.version, t.n.bootID = answer.Session, a.Version, t.config.Boot
+	return t.report(ctx, nil, event(trace.Init, trace.End, 0), event(trace.Hello, trace.Begin, begun), event(trace.Hello, trace.End, time.Since(t.init)),
+		event(trace.Device, trace.Begin, time.Since(t.init)))
 }
 
-func (t *telling) begin(s trace.Stage, at time.Duration) trace.Event {
-	return trace.Event{Stage: s, Kind: trace.Begin, Offset: at}
+func event(s trace.Stage, k trace.Kind, at time.Duration) trace.Event {
+	return trace.Event{Stage: s, Kind: k, Offset: at}
 }
 
-func (t *telling) end(s trace.Stage, at time.Duration) trace.Event {
-	return trace.Event{Stage: s, Kind: trace.End, Offset: at}
+// attached tells that the root can be read. What goes wrong with it from now on the agent tells, by its own code.
+func (t *telling) attached(ctx context.Context) (err error) {
+	at := time.Since(t.init)
+	log, err := os.Create(filepath.Join(t.n.dir, "agent.log"))
+	if err != nil {
+		return err
+	}
+	t.agent, err = boot.StartAgentAlone(t.n.dir, boot.AgentConfig{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
+		ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.net.Dial}, log)
+	if err != nil {
+		return err
+	}
+	return t.insist(ctx, nil, event(trace.Device, trace.End, at))
 }
 
-// attached tells that the root can be read.
-func (t *telling) attached(ctx context.Context) error {
-	return t.report(ctx, nil, t.end(trace.Device, time.Since(t.init)))
+// end has the agent tell what it has left to tell.
+func (t *telling) end(ctx context.Context) error {
+	if t.n.killed.Load() {
+		stopped, stop := context.WithCancel(ctx)
+		stop()
+		_ = t.agent.Close(stopped) // a machine without power says nothing
+		return nil
+	}
+	return t.agent.Close(ctx)
 }
 
 // booted tells that the node is up, and who sent it its root.
@@ -116,10 +139,21 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error 
 	if err != nil {
 		return err
 	}
-	e := t.end(trace.Booted, at.Sub(t.init))
+	t.agent.Booted()
+	e := event(trace.Booted, trace.End, at.Sub(t.init))
 	e.Bytes = st.Bytes
-	return t.report(ctx, &api.NodeStatus{Version: t.version, Release: t.config.Release, Bytes: st.Bytes, Fed: st.Fed, Reads: st.Reads,
+	return t.insist(ctx, &api.NodeStatus{Version: t.version, Release: t.config.Release, Bytes: st.Bytes, Fed: st.Fed, Reads: st.Reads,
 		Rejected: st.Rejected, Stalled: st.Stalled}, e)
+}
+
+// insist reports until the server has heard it: in some storms it is away.
+func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
+	for {
+		err := t.report(ctx, st, events...)
+		if err == nil || errors.Is(err, errAnswer) || pause(ctx, startAgain) != nil {
+			return err
+		}
+	}
 }
 
 func (t *telling) report(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
@@ -149,7 +183,7 @@ func (t *telling) post(ctx context.Context, path, authorization string, in, out 
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("POST %s: %s: %s", path, resp.Status, data)
+		err = fmt.Errorf("POST %s: %w: %s: %s", path, errAnswer, resp.Status, data)
 	}
 	if err != nil || out == nil {
 		return err

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/trace"
 )
 
 // barWidth keeps a timeline line within 80 columns.
@@ -24,8 +26,37 @@ func (a *app) printTimeline(b api.BootDetail) {
 	for _, s := range b.Steps {
 		a.printStep(s, total)
 	}
+	a.printIncidents(b)
 	if b.Systemd != nil {
 		a.printSystemd(b)
+	}
+}
+
+// mostIncidents is how many are printed: a node that has run for months may have had many.
+const mostIncidents = 20
+
+// printIncidents lists what went wrong below the root and was dealt with, the newest: a stage's line has room for one fact.
+func (a *app) printIncidents(b api.BootDetail) {
+	var all []trace.Event
+	for _, e := range b.Events {
+		if e.Attrs[trace.AttrIncident] != "" {
+			all = append(all, e)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(all, func(x, y trace.Event) int { return x.Time.Compare(y.Time) })
+	a.printf("\nbelow the root\n")
+	if more := len(all) - mostIncidents; more > 0 {
+		a.printf("%9s  %d more, which --events prints\n", "", more)
+		all = all[more:]
+	}
+	for _, e := range all {
+		a.printf("%9s  %s\n", span(e.Time.Sub(b.Started)), oneLine(e.Message))
+		if e.Hint != "" {
+			a.printf("%9s    hint: %s\n", "", oneLine(e.Hint))
+		}
 	}
 }
 

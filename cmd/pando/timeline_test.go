@@ -45,6 +45,31 @@ func TestTimeline(t *testing.T) {
 	golden(t, "timeline.txt", out.String())
 }
 
+// Everything that went wrong below the root is printed, in the order in which it happened, with what to do about it; of very much the end.
+func TestTimelineHasIncidents(t *testing.T) {
+	at := func(seconds int, stage trace.Stage, kind trace.Kind) trace.Event {
+		return trace.Event{Boot: "a1", Node: "pc001", Stage: stage, Kind: kind, Time: zero.Add(time.Duration(seconds) * time.Second)}
+	}
+	events := []trace.Event{at(0, trace.Init, trace.Begin), at(9, trace.SwitchRoot, trace.Begin), at(10, trace.SwitchRoot, trace.End), at(30, trace.Booted, trace.End)}
+	add := func(seconds int, stage trace.Stage, kind, hint string) {
+		e := at(seconds, stage, trace.Info)
+		e.Message, e.Hint, e.Attrs = kind+": what happened", hint, map[string]string{trace.AttrIncident: kind}
+		events = append(events, e)
+	}
+	add(20, trace.SwitchRoot, "tracker-up", "")
+	add(8, trace.SwitchRoot, "server-down", "does it run?") // before its stage: it came late
+	add(12, trace.SwitchRoot, "tracker-lost", "does it run?")
+	a, out := testApp()
+	a.printTimeline(timelineOf("a1", "pc001", events))
+	for i := range mostIncidents {
+		add(40+i, trace.Booted, "peer-left", "")
+	}
+	b := timelineOf("a1", "pc001", events)
+	a.printf("\n")
+	a.printIncidents(b)
+	golden(t, "timeline_incidents.txt", out.String())
+}
+
 func TestBar(t *testing.T) {
 	for _, k := range [][3]time.Duration{{0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {5, 5, 5}, {-3, 1, 10}, {9, 100, 10}} {
 		if got := bar(k[0], k[1], k[2]); len(got) != barWidth {

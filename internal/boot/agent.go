@@ -54,6 +54,7 @@ type agent struct {
 	asked    int // times that systemd gave an account, whole or not
 
 	errands errands
+	alone   bool        // on a machine that is none of the server's: nothing is done that it asks for
 	leaving atomic.Bool // what the next boot's agent has to know is written; nothing of it may be changed
 
 	reads   *api.TraceRequest // what this boot read, once it was asked for
@@ -218,6 +219,8 @@ func (a *agent) say(ctx context.Context, req api.ReportRequest) error {
 	if err == nil {
 		now := time.Now()
 		a.spoke.Store(&now)
+	}
+	if err == nil && !a.alone {
 		a.errands.begin(answer.Errand, a.doErrand)
 		if answer.Extend && !a.leaving.Load() {
 			go a.extend(context.Background())

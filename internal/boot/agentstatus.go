@@ -2,7 +2,6 @@ package boot
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -65,15 +64,10 @@ func (a *agent) later() {
 
 // read is the status of this moment.
 func (a *agent) read(ctx context.Context) api.NodeStatus {
-	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	s := api.NodeStatus{Version: a.session.Version, Release: a.release, WriteLayer: a.session.Writes, Bytes: map[string]int64{}}
-	b, err := a.block.Status(asked, a.progress.Incidents)
-	if err != nil {
-		a.logf("block daemon: %v", err)
-	} else {
+	b, err := a.counted(ctx)
+	if err == nil {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
-		a.incidents(b)
 	}
 	if m := a.staged.Load(); m != nil {
 		s.Staged = m.assigned().Version
@@ -138,36 +132,6 @@ func (a *agent) due(s api.NodeStatus) word {
 
 // nextBeat is drawn anew each time, so that nodes that were switched on together do not go on speaking together.
 func nextBeat() time.Duration { return beatEvery*3/4 + rand.N(beatEvery/2) }
-
-// incidents turns what went wrong below the root into facts on the timeline.
-func (a *agent) incidents(b BlockStatus) {
-	for _, i := range b.Incidents {
-		if i.Sequence <= a.progress.Incidents {
-			continue
-		}
-		message := string(i.Kind) + ": " + i.Message
-		if i.Source != "" {
-			message = fmt.Sprintf("%s (%s)", message, i.Source)
-		}
-		a.info(message, incidentHint(i.Kind))
-		a.progress.Incidents = i.Sequence
-		a.keepProgress()
-	}
-}
-
-func incidentHint(k IncidentKind) string {
-	switch k {
-	case WrongBytes:
-		return "run `pando image check` on the server; it finds and names objects that are damaged"
-	case Missing:
-		return "the version is not whole on that server: build or copy it again"
-	case BrokenImage:
-		return "build the image again"
-	case CacheFailed:
-		return "the node goes on without its cache: is the disk broken, or was it pulled out? `pando node cache` prepares one"
-	}
-	return ""
-}
 
 // upperSpace reads how full the overlay's writable layer is, which statfs of an overlay shows.
 func upperSpace(root string, s *api.NodeStatus) {

@@ -141,12 +141,13 @@ type Recording struct {
 
 // Incident is one thing that went wrong and was dealt with; the agent makes an event of it.
 type Incident struct {
-	Sequence int64        `json:"sequence"` // 1, 2, ...
-	Time     time.Time    `json:"time"`     // node's clock
-	Kind     IncidentKind `json:"kind"`
-	Source   string       `json:"source,omitempty"` // base URL of the server
-	Object   string       `json:"object,omitempty"` // 64 hex digits
-	Message  string       `json:"message"`
+	Sequence int64         `json:"sequence"` // 1, 2, ...
+	Time     time.Time     `json:"time"`     // node's clock, which may be set meanwhile
+	At       time.Duration `json:"at"`       // CLOCK_MONOTONIC
+	Kind     IncidentKind  `json:"kind"`
+	Source   string        `json:"source,omitempty"` // base URL of the server
+	Object   string        `json:"object,omitempty"` // 64 hex digits
+	Message  string        `json:"message"`
 }
 
 // IncidentKind says what an incident is about.

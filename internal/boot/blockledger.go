@@ -106,7 +106,7 @@ func (l ledger) get(c counter) int64 { return l.counters[c].Load() }
 func (l ledger) report(i Incident) {
 	l.reports.Lock()
 	defer l.reports.Unlock()
-	i.Sequence, i.Time = l.sequence.Add(1), time.Now().UTC().Round(time.Millisecond)
+	i.Sequence, i.Time, i.At = l.sequence.Add(1), time.Now().UTC().Round(time.Millisecond), monotonic()
 	i.Source, i.Message = cut(i.Source, 100), cut(i.Message, 300)
 	text, err := json.Marshal(i)
 	if err != nil || len(text) > incidentSize {

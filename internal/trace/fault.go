@@ -35,6 +35,9 @@ const (
 // AttrPanic is the attribute of an event that tells of a kernel's panic.
 const AttrPanic = "panic"
 
+// AttrIncident is the attribute of an event that tells of something that went wrong below a node's root and was dealt with: its kind.
+const AttrIncident = "incident"
+
 // Diagnosis is what is wrong with a boot: what happened, and what to do.
 type Diagnosis struct {
 	Fault Fault

@@ -37,8 +37,8 @@ func NewTimeline(events []Event) Timeline {
 	for _, e := range events {
 		i, known := at[e.Stage]
 		if !known {
-			if e.Kind == Info && Rank(e.Stage) >= 0 && !begun(events, e.Stage) {
-				continue // a fact about a stage that never happened is in the list of events only
+			if e.Kind == Info && Rank(e.Stage) >= 0 {
+				continue // a fact of before its stage, or of one that never happened, is in the list of events only
 			}
 			i = len(t.Steps)
 			at[e.Stage] = i
@@ -58,10 +58,6 @@ func compareEvents(a, b Event) int {
 		return Rank(a.Stage) - Rank(b.Stage)
 	}
 	return int(a.Seq - b.Seq)
-}
-
-func begun(events []Event, s Stage) bool {
-	return slices.ContainsFunc(events, func(e Event) bool { return e.Stage == s && e.Kind != Info })
 }
 
 func (s *Step) apply(e Event, at time.Duration) {

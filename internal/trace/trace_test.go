@@ -107,6 +107,15 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
+// A fact that is told of a stage, and happened before that began, does not make the stage begin earlier.
+func TestFactsBeforeTheirStage(t *testing.T) {
+	fact := at(500, SwitchRoot, Info, func(e *Event) { e.Message = "early" })
+	got := NewTimeline([]Event{at(0, Init, Begin), fact, at(900, SwitchRoot, Begin), at(1000, SwitchRoot, End)}).Steps
+	if len(got) != 2 || got[1].Start != 900*time.Millisecond || got[1].Duration != 100*time.Millisecond {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestStageOrder(t *testing.T) {
 	for i, s := range Stages() {
 		if Rank(s) != i {

@@ -13,6 +13,7 @@ import (
 	"aead.dev/minisign"
 
 	"pando/internal/api"
+	"pando/internal/boot"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -156,18 +157,27 @@ func (s *site) flip(object string) (mend func()) {
 const outage = 120 * time.Second
 
 // The server is away for two minutes while cold files are read, and the block daemon is killed while others are: no read
-// fails, and every byte is right.
+// fails, and every byte is right. The timeline says of both, and of the tracker that was away with the server.
 func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 7, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	m := s.boot(n)
+	s.announce(n)
+	s.makePack(n, "usr/lib/systemd/systemd", "usr/sbin/sshd") // with which there is a swarm
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	booted()
 	g := s.shell(n)
 	files := strings.Fields(s.run(g, "find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 400"))
 	if len(files) < 200 {
 		t.Fatalf("only %d cold files", len(files))
 	}
+	gone := time.Now()
 	s.away(g, files[:100])
+	back := time.Now()
+	for _, k := range []boot.IncidentKind{boot.ServerDown, boot.TrackerLost, boot.ServerUp, boot.TrackerUp} {
+		s.incident(n, m, k, gone, back)
+	}
 	s.dead(g, m, n, files[100:])
 	s.noErrors(n, g)
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Stalled > outage/2 })
@@ -175,6 +185,23 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 		t.Errorf("failed units:\n%s", failed)
 	}
 }
+
+// incident waits until a boot's timeline on the server has an incident, told with the time when it happened. What is good news may come later.
+func (s *site) incident(n node, m *testkit.Machine, kind boot.IncidentKind, after, before time.Time) {
+	s.t.Helper()
+	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(kind) })
+	good := kind == boot.ServerUp || kind == boot.TrackerUp
+	if e.Kind != trace.Info || e.Stage != trace.Booted || (e.Hint == "") != good {
+		s.t.Errorf("the timeline has %+v", e)
+	}
+	if e.Time.Before(after.Add(-clockSlack)) || !good && e.Time.After(before.Add(clockSlack)) {
+		s.t.Errorf("%s is told as of %v, want after %v and before %v", kind, e.Time, after, before)
+	}
+	s.t.Logf("%8s %s", e.Time.Sub(after).Round(100*time.Millisecond), e.Message)
+}
+
+// clockSlack is how far a boot's time may be from the server's: what the first report took.
+const clockSlack = 5 * time.Second
 
 // away reads files while there is no server.
 func (s *site) away(g *testkit.Guest, files []string) {
@@ -215,9 +242,7 @@ func (s *site) dead(g *testkit.Guest, m *testkit.Machine, n node, files []string
 		s.t.Fatalf("reading while the block daemon was killed: %v", err)
 	}
 	s.compare(out, len(files))
-	s.waitEvent(n.name, m, func(e trace.Event) bool {
-		return e.Kind == trace.Info && strings.Contains(strings.Join([]string{e.Message, e.Attrs["kind"]}, " "), "reattached")
-	})
+	s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(boot.Reattached) })
 }
 
 // compare holds the output of sha256sum against the image.

@@ -2,11 +2,7 @@ package swarm
 
 import (
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/boot"
-	"pando/internal/chunk"
-	"pando/internal/peer"
-	"pando/internal/testkit"
 )
 
 // together starts nodes at the same moment, boots them, and returns them; during is called while they do.
@@ -149,85 +142,6 @@ func TestPeersOffAndRack(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 	}
-}
-
-// Peers that send wrong bytes, stop in the middle, never stop, or have a small part of the rate do not keep a boot from
-// completing, and are on its timeline by their addresses.
-func TestBadPeers(t *testing.T) {
-	for name, x := range map[string]struct {
-		send http.HandlerFunc // nil: a daemon like the others, on a slow link
-		want boot.IncidentKind
-	}{
-		"wrong bytes": {func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, pieceBlocks*chunk.BlockSize)) // who asked is gone when this fails
-		}, boot.PeerBanned},
-		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
-			for {
-				if _, err := w.Write(make([]byte, 4096)); err != nil {
-					return
-				}
-			}
-		}, boot.PeerBanned},
-		"short body": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(pieceBlocks*chunk.BlockSize))
-			_, _ = w.Write(make([]byte, 100)) // who asked is gone when this fails
-			panic(http.ErrAbortHandler)
-		}, boot.PeerLeft},
-		"a small part of the rate": {nil, boot.PeerLeft},
-	} {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			f := newFleetOf(t, 2, rate/5) // so slow that there is much to ask of a peer, on whatever machine
-			bad := f.star.NodeAddr(0).String()
-			if x.send != nil {
-				f.pretend(0, x.send)
-			} else {
-				n := f.together([]int{0}, nil)[0]
-				f.check(n.f.star.Nodes[0].Command(t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "root", "tbf", "rate", "50kbit",
-					"burst", "4096", "limit", "131072").Run())
-			}
-			n := f.together([]int{1}, nil)[0]
-			st := n.status(func(st boot.BlockStatus) bool { return told(st, x.want, bad) })
-			if x.send != nil && st.Bytes["peer"] > 0 {
-				t.Errorf("%d bytes of it were taken", st.Bytes["peer"])
-			}
-		})
-	}
-}
-
-// pretend has node i join the swarm as one that has everything, and send what it likes.
-func (f *fleet) pretend(i int, send http.HandlerFunc) {
-	f.t.Helper()
-	pieces := rootBlocks / pieceBlocks
-	have := peer.NewBitmap(pieces)
-	for p := range pieces {
-		have.Set(p)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /o/{id}", send)
-	mux.HandleFunc("GET /have", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Pando-Pack", chunk.Sum(f.config.Pack).String())
-		_, _ = w.Write(have) // who asked is gone when this fails
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	})
-	var l net.Listener
-	err := f.star.Nodes[i].Do(func() (err error) {
-		l, err = (&net.ListenConfig{}).Listen(f.t.Context(), "tcp", ":8481")
-		return err
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() { _ = srv.Serve(l) }() // it ends with Close
-	f.t.Cleanup(func() { srv.Close() })
-	client := &http.Client{Transport: &http.Transport{DialContext: f.star.Nodes[i].Dial, DisableKeepAlives: true}}
-	body := strings.NewReader(fmt.Sprintf(`{"pack": %q, "pieces": %d, "port": 8481}`, chunk.Sum(f.config.Pack).String(), pieces))
-	resp, err := client.Post(f.config.Servers[0]+"/swarm/join", "application/json", body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		f.t.Fatalf("join: %v, %v", resp, err)
-	}
-	resp.Body.Close()
 }
 
 // A node whose daemon is killed in the middle of its boot, and one that leaves, hold up nobody.

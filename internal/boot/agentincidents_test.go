@@ -1,0 +1,163 @@
+package boot
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// told is what a server has heard from an agent.
+type told struct {
+	mu     sync.Mutex
+	events []trace.Event
+}
+
+func (h *told) serve(w http.ResponseWriter, r *http.Request) {
+	var req api.ReportRequest
+	_ = json.NewDecoder(r.Body).Decode(&req) // what is not heard is missed below
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, req.Events...)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// take returns what was heard since the last time.
+func (h *told) take() []trace.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.events
+	h.events = nil
+	return out
+}
+
+// tellingAgent starts an agent of a block daemon of which there is nothing but the ledger.
+func tellingAgent(t *testing.T, dir string, l ledger, h *told) AgentConfig {
+	t.Helper()
+	url, key := tlsServer(t, h.serve)
+	s := &statusServer{status: l.status}
+	if err := serveStatus(t.Context(), filepath.Join(dir, BlockSocket), s, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	return AgentConfig{Boot: "0011223344556677", Node: "pc001", Session: "s", Control: []string{url}, ServerKey: key, Init: time.Now().Add(-time.Minute)}
+}
+
+// run has an agent tell what there is to tell, and end.
+func (c AgentConfig) run(t *testing.T, dir string, booted bool) {
+	t.Helper()
+	x, err := StartAgentAlone(dir, c, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if booted {
+		x.Booted()
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hinted are the kinds of incidents after which somebody may have something to do, and what the hint speaks of.
+var hinted = map[IncidentKind]string{
+	WrongBytes: "pando image check", Missing: "build or copy", ServerDown: "pando serve", ServerUp: "", Reattached: "short of memory", LinkFixed: "network",
+	LostPiece: "pando image check", PeerBanned: "look after that machine", PeerLeft: "link", PeersGone: "switched off", TrackerLost: "pando serve", TrackerUp: "",
+	BrokenImage: "build the image again", CacheFailed: "pando node cache", CacheDamaged: "pando node cache",
+}
+
+// Each kind of incident that the ledger has is an event at the server, once, also when the agent ends and another reads the same ledger.
+func TestEachIncidentIsToldOnce(t *testing.T) {
+	dir, l, h := t.TempDir(), testLedger(t), &told{}
+	c := tellingAgent(t, dir, l, h)
+	kinds := declaredKinds(t)
+	for _, k := range kinds {
+		l.report(Incident{Kind: k, Source: "http://10.0.0.1:8480", Object: "0a", Message: "what is told of " + string(k)})
+	}
+	c.run(t, dir, false)
+	events := h.take()
+	if len(events) != len(kinds) {
+		t.Fatalf("%d events of %d incidents: %+v", len(events), len(kinds), events)
+	}
+	for i, k := range kinds {
+		e, want := events[i], string(k)+": what is told of "+string(k)+" (http://10.0.0.1:8480)"
+		if e.Stage != trace.SwitchRoot || e.Kind != trace.Info || e.Message != want || e.Attrs[trace.AttrIncident] != string(k) || e.Attrs[attrObject] != "0a" {
+			t.Errorf("%s is told as %+v", k, e)
+		}
+		if hint, known := hinted[k]; !known || (hint == "") != (e.Hint == "") || !strings.Contains(e.Hint, hint) {
+			t.Errorf("%s: hint %q, want one of %q (known: %v)", k, e.Hint, hint, known)
+		}
+	}
+	c.run(t, dir, true) // another agent
+	if again := h.take(); len(again) != 0 {
+		t.Errorf("another agent told again %+v", again)
+	}
+	l.report(Incident{Kind: ServerDown, Message: "later"})
+	c.run(t, dir, false)
+	if more := h.take(); len(more) != 1 || more[0].Stage != trace.Booted || more[0].Attrs[attrObject] != "" {
+		t.Errorf("what came after booted is told as %+v", more)
+	}
+}
+
+// declaredKinds are the constants of the type: one that is added without a text fails the tests.
+func declaredKinds(t *testing.T) (out []IncidentKind) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "blockapi.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if of, ok := v.Type.(*ast.Ident); ok && of.Name == "IncidentKind" {
+			for _, x := range v.Values {
+				kind, err := strconv.Unquote(x.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, IncidentKind(kind))
+			}
+		}
+		return true
+	})
+	slices.Sort(out)
+	if len(out) == 0 || !slices.Equal(out, IncidentKinds()) {
+		t.Errorf("there are incidents of kinds %v, and hints for %v", out, IncidentKinds())
+	}
+	return out
+}
+
+// An incident stands on the timeline where it happened, and not where the agent came to tell it: before the boot was over, if it was.
+func TestIncidentsAreToldAtTheirTime(t *testing.T) {
+	a := &agent{session: session{Origin: 10 * time.Second}}
+	a.booted.Store(true)
+	a.progress.BootedAt = 50 * time.Second
+	for _, x := range []struct {
+		at, offset time.Duration
+		stage      trace.Stage
+	}{{40 * time.Second, 30 * time.Second, trace.SwitchRoot}, {50 * time.Second, 40 * time.Second, trace.Booted}, {90 * time.Second, 80 * time.Second, trace.Booted},
+		{5 * time.Second, 0, trace.SwitchRoot}} {
+		if e := a.incident(Incident{Kind: ServerDown, At: x.at}); e.Offset != x.offset || e.Stage != x.stage {
+			t.Errorf("at %v: %+v, want %v at stage %s", x.at, e, x.offset, x.stage)
+		}
+	}
+	l := testLedger(t)
+	before := monotonic()
+	l.report(Incident{Kind: ServerUp})
+	if at := l.incidents(0)[0].At; at < before || at > monotonic() {
+		t.Errorf("reported at %v, after %v", at, before)
+	}
+}

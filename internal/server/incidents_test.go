@@ -1,0 +1,103 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/boot"
+	"pando/internal/fleet"
+	"pando/internal/trace"
+)
+
+// Each kind of incident that a block daemon has is told by the agent's own code to a real server, and is on the boot's timeline there: once, with
+// its hint, though the agent is started anew, the server is, and what was to be told waits for it.
+func TestEachIncidentIsOnTheTimeline(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	cfg := n.load()
+	session := n.hello(cfg).Session
+	dir, err := os.MkdirTemp("", "agent") // short: there is a socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	kinds := boot.IncidentKinds()
+	daemonOf(t, dir, kinds)
+	c := boot.AgentConfig{Boot: cfg.Boot, Session: session, ServerKey: base64.StdEncoding.EncodeToString(s.keys.ServerPublic()), Init: time.Now().Add(-time.Hour)}
+	start := func() *boot.AgentAlone {
+		c.Control = []string{fmt.Sprintf("https://127.0.0.1:%d", s.controlPort)}
+		a, err := boot.StartAgentAlone(dir, c, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	s.checkIncidents(t, cfg.Boot, nil)
+	if err := start().Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.checkIncidents(t, cfg.Boot, kinds)
+	s.restart()
+	if err := start().Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.checkIncidents(t, cfg.Boot, kinds)
+}
+
+// daemonOf is a block daemon that has had one incident of each kind.
+func daemonOf(t *testing.T, dir string, kinds []boot.IncidentKind) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(dir, boot.BlockSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var st boot.BlockStatus
+		for i, k := range kinds {
+			st.Incidents = append(st.Incidents, boot.Incident{Sequence: int64(i + 1), Kind: k, Source: "10.0.0.7:8481", Message: "it did"})
+		}
+		_ = json.NewEncoder(w).Encode(st) // who asked is gone when this fails
+	})}
+	go func() { _ = srv.Serve(l) }() // it ends with Close
+	t.Cleanup(func() { srv.Close() })
+}
+
+// checkIncidents compares what the API tells of a boot's incidents.
+func (s *site) checkIncidents(t *testing.T, id fleet.BootID, want []boot.IncidentKind) {
+	t.Helper()
+	t.Helper()
+	b, err := operatorOf(t, s).Boot(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []boot.IncidentKind
+	for _, e := range b.Events {
+		kind := e.Attrs[trace.AttrIncident]
+		if kind == "" {
+			continue
+		}
+		got = append(got, boot.IncidentKind(kind))
+		good := strings.HasSuffix(kind, "-up")
+		if e.Message != kind+": it did (10.0.0.7:8481)" || e.Kind != trace.Info || (e.Hint == "") != good {
+			t.Errorf("%s is on the timeline as %+v", kind, e)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the timeline has %v, want %v", got, want)
+	}
+	if b.Failure != "" || b.State == trace.Failed || slices.ContainsFunc(b.Steps, func(x api.Step) bool { return x.Failure != "" }) {
+		t.Errorf("what was dealt with is taken for a failure: %+v", b)
+	}
+}
