@@ -21,7 +21,7 @@ type kernelRival struct {
 }
 
 // mountOptions are how the kernel mounts NFS: the version that pNFS and sessions came with, the largest reads, as many connections as help, and
-// attributes that are not asked for again during a boot, of a tree that does not change. More read-ahead than the kernel's 128 KiB changes nothing.
+// attributes that are not asked for again during a boot, of a tree that does not change. More read-ahead than the kernel's 128 KiB changes nothing for NFS.
 const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
 
 // kernelRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has no network at all.
@@ -33,8 +33,10 @@ func kernelRivals() []kernelRival {
 	return []kernelRival{
 		{name: "nbd-squashfs", what: "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead", serve: serveSquashNBD, args: nbd("squashfs", "128")},
 		{name: "nbd-squashfs-1024", what: "the same with 1024 KiB read-ahead", serve: serveSquashNBD, args: nbd("squashfs", "1024")},
+		{name: "nbd-squashfs-32", what: "the same with 32 KiB, which Pando has", serve: serveSquashNBD, args: nbd("squashfs", "32")},
 		{name: "nbd-squashfs-filters", what: "the same with 128 KiB, and nbdkit's filters readahead and cache", serve: serveFilteredNBD, args: nbd("squashfs", "128")},
 		{name: "nbd-erofs", what: "nbdkit and nbd-client, raw EROFS, 2 connections, 128 KiB read-ahead", serve: serveRawNBD, args: nbd("erofs", "128")},
+		{name: "nbd-erofs-32", what: "the same with 32 KiB read-ahead", serve: serveRawNBD, args: nbd("erofs", "32")},
 		{name: "nfs", what: "nfs-ganesha and the kernel's client, NFS 4.1, files, 4 connections, 128 KiB read-ahead", serve: serveNFS, args: nfs("nfs")},
 		{name: "nfs-squashfs", what: "the same, a squashfs-zstd on it, by a loop device (LTSP)", serve: serveSquashNFS,
 			args: nfs("nfs-squashfs")},

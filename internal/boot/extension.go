@@ -116,6 +116,7 @@ func (s extensionSource) device(ctx context.Context, begin extensionStart, x att
 		return nil, errors.Join(fmt.Errorf("attach extension %s: %w", x.Name, err), os.RemoveAll(x.Block))
 	}
 	_ = os.WriteFile(timeoutFile(x.Device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+	readLittleAhead(x.Device)
 	return p, nil
 }
 
