@@ -31,12 +31,16 @@ const maxQueue = 16384
 
 // Queue decides which nodes load K now, and which wait for their turn: serving a few at the full rate lets the first
 // boot while the last wait, where serving all at once lets all wait for the end, some of them longer than firmware
-// does. A node that may load has a slot, from its script to about the end of its initramfs; there are never more than Slots.
+// does. A node that may load has a slot, from its script to about the end of its initramfs. There are Links.Slots of them, and
+// more while the firmware of nodes takes less than their links; when they become fewer, who has one keeps it.
 // Waiting nodes have places in the order in which they asked first, and keep them by asking again in time.
 //
 // A Queue has no clock: moments are the caller's, and must not go back. It is not safe for use by several goroutines.
 type Queue struct {
+	set     Links // as the links are said to be
+	links   Links // and with what firmware takes of a node's: see learn
 	slots   int
+	flow    flow
 	loading map[fleet.MAC]*load
 	waiting []*waiter // in the order of their first ask
 	known   map[fleet.MAC]*waiter
@@ -61,9 +65,9 @@ type waiter struct {
 	held  bool // it is kept on the line
 }
 
-// NewQueue returns a queue with so many slots. took is how long a load is expected to take until some were seen.
-func NewQueue(slots int, took time.Duration) *Queue {
-	return &Queue{slots: slots, took: took, loading: map[fleet.MAC]*load{}, known: map[fleet.MAC]*waiter{}}
+// NewQueue returns a queue for a server's link and those of its nodes.
+func NewQueue(l Links) *Queue {
+	return &Queue{set: l, links: l, slots: l.Slots(), took: l.Load(), loading: map[fleet.MAC]*load{}, known: map[fleet.MAC]*waiter{}}
 }
 
 // Turn answers a node that asks for its script.
@@ -113,6 +117,7 @@ func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
 func byFirst(w *waiter, first uint64) int { return cmp.Compare(w.first, first) }
 
 func (q *Queue) take(now time.Time, mac fleet.MAC) {
+	q.count(now, 0)
 	q.loading[mac] = &load{number: q.number, taken: now, heard: now}
 }
 
@@ -148,14 +153,15 @@ func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
 	return l.number
 }
 
-// Heard says that bytes of a transfer left.
-func (q *Queue) Heard(now time.Time, mac fleet.MAC, number uint64) {
+// Heard says that so many bytes of a transfer left. They are on the server's link also when the node has no slot any more.
+func (q *Queue) Heard(now time.Time, mac fleet.MAC, number uint64, bytes int64) {
+	q.count(now, bytes)
 	if l := q.loading[mac]; l != nil && l.number == number {
 		l.heard = now
 	}
 }
 
-// End says that a load is over: no more than Links.Rest of the initramfs is still to be sent, or a part was broken off.
+// End says that a load is over: no more than Rest of the initramfs is still to be sent, or a part was broken off.
 // It frees the slot, unless the node has asked for another script since the transfer began.
 func (q *Queue) End(now time.Time, mac fleet.MAC, number uint64) {
 	if l := q.loading[mac]; l != nil && l.number == number {
@@ -165,8 +171,10 @@ func (q *Queue) End(now time.Time, mac fleet.MAC, number uint64) {
 
 // free takes a slot back and learns from it.
 func (q *Queue) free(now time.Time, mac fleet.MAC, l *load) {
+	q.count(now, 0)
 	delete(q.loading, mac)
 	q.took += (now.Sub(l.taken) - q.took) / 8
+	q.learn()
 }
 
 // sweep takes slots and places from those who were not heard of for too long.
@@ -196,7 +204,7 @@ func (q *Queue) expect(place int) time.Duration {
 
 // QueueState is how many nodes load and wait.
 type QueueState struct {
-	Slots, Loading, Waiting int
+	Slots, Loading, Waiting int           // more load than there are slots for a while when these become fewer
 	Expect                  time.Duration // until the last one that waits may load
 }
 

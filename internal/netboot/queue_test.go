@@ -8,6 +8,12 @@ import (
 	"pando/internal/fleet"
 )
 
+// queueOf is a queue with so many slots, each for loads of such a length.
+func queueOf(slots int, took time.Duration) *Queue {
+	share := leastK / took.Seconds()
+	return NewQueue(Links{Server: int64(float64(slots) * share), Node: int64(2 * share)})
+}
+
 // kind is how a machine of the tests behaves.
 type machineKind int
 
@@ -50,7 +56,7 @@ type storm struct {
 const tick = 100 * time.Millisecond
 
 func newStorm(t *testing.T, seed uint64, n, slots int, load time.Duration, of ...machineKind) *storm {
-	s := &storm{t: t, q: NewQueue(slots, load), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+	s := &storm{t: t, q: queueOf(slots, load), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		random: rand.New(rand.NewPCG(seed, 1)), load: load, strict: true}
 	for i := range n {
 		m := &machine{kind: of[s.random.IntN(len(of))], mac: fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, first: -1}
@@ -212,7 +218,7 @@ func TestQueueKeepsTheLinkBusy(t *testing.T) {
 }
 
 func TestQueueSmallSiteNoticesNothing(t *testing.T) {
-	q, now := NewQueue(4, time.Second), time.Unix(1000, 0)
+	q, now := queueOf(4, time.Second), time.Unix(1000, 0)
 	for round := range 3 {
 		for i := range byte(4) {
 			if turn := q.Ask(now.Add(time.Duration(round)*time.Second), fleet.MAC{5: i}); turn != (Turn{}) {
@@ -227,7 +233,7 @@ func TestQueueSmallSiteNoticesNothing(t *testing.T) {
 
 // A transfer that was left behind by a machine's reset says nothing of the new one.
 func TestQueueStaleTransfer(t *testing.T) {
-	q, now, mac := NewQueue(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
+	q, now, mac := queueOf(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
 	q.Ask(now, mac)
 	old := q.Begin(now, mac)
 	q.Ask(now.Add(5*time.Second), mac)
@@ -235,7 +241,7 @@ func TestQueueStaleTransfer(t *testing.T) {
 	if st := q.State(now.Add(6 * time.Second)); st.Loading != 1 {
 		t.Errorf("after the end of the old transfer: %+v", st)
 	}
-	q.Heard(now.Add(20*time.Second), mac, old)
+	q.Heard(now.Add(20*time.Second), mac, old, 1)
 	if st := q.State(now.Add(26 * time.Second)); st.Loading != 0 {
 		t.Errorf("bytes of the old transfer keep the slot: %+v", st)
 	}
@@ -246,11 +252,11 @@ func TestQueueStaleTransfer(t *testing.T) {
 
 // A transfer goes on for as long as bytes leave, but a slot is not for ever.
 func TestQueueSlowLoad(t *testing.T) {
-	q, now, mac := NewQueue(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
+	q, now, mac := queueOf(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
 	q.Ask(now, mac)
 	number := q.Begin(now, mac)
 	for at := time.Duration(0); at <= longest; at += silent / 2 {
-		q.Heard(now.Add(at), mac, number)
+		q.Heard(now.Add(at), mac, number, 1)
 		if st := q.State(now.Add(at)); st.Loading != 1 {
 			t.Fatalf("after %s: %+v", at, st)
 		}
@@ -261,7 +267,7 @@ func TestQueueSlowLoad(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	q, now := NewQueue(2, time.Second), time.Unix(1000, 0)
+	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	for i := range maxQueue + 100 {
 		q.Ask(now, fleet.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)})
 	}
@@ -297,7 +303,7 @@ func TestSlots(t *testing.T) {
 
 // Who is late holds up nobody, and has its place when it comes.
 func TestQueueLate(t *testing.T) {
-	q, now := NewQueue(2, time.Second), time.Unix(1000, 0)
+	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	a, b, first, second, third := fleet.MAC{5: 1}, fleet.MAC{5: 2}, fleet.MAC{5: 3}, fleet.MAC{5: 4}, fleet.MAC{5: 5}
 	for _, mac := range []fleet.MAC{a, b, first, second, third} {
 		q.Ask(now, mac)
@@ -330,7 +336,7 @@ func TestQueueLate(t *testing.T) {
 
 // Who is kept on the line has a slot at the moment when one is free, before who sleeps; in the order of their questions.
 func TestQueueHolds(t *testing.T) {
-	q, now := NewQueue(2, time.Second), time.Unix(1000, 0)
+	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	mac := func(i byte) fleet.MAC { return fleet.MAC{5: i} }
 	for i := range byte(12) {
 		turn := q.Ask(now, mac(i))

@@ -17,7 +17,7 @@ type counter struct {
 	http.ResponseWriter
 	n      int64
 	status int
-	sent   func() // called after each write
+	sent   func(int64) // called after each write, with its bytes
 }
 
 func (c *counter) WriteHeader(status int) {
@@ -30,7 +30,7 @@ func (c *counter) WriteHeader(status int) {
 func (c *counter) Write(b []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(b)
 	c.n += int64(n)
-	c.sent()
+	c.sent(int64(n))
 	return n, err
 }
 
@@ -54,7 +54,7 @@ func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 		limited.N -= n
 		total += n
 		c.n += n
-		c.sent()
+		c.sent(n)
 		if err != nil || n < step {
 			return total, err
 		}
@@ -77,12 +77,12 @@ func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage
 	}
 	peer.Bulk(r.Context())
 	out := &counter{ResponseWriter: w}
-	out.sent = func() {
+	out.sent = func(bytes int64) {
 		left := int64(math.MaxInt64) // the initramfs comes after the kernel
 		if stage == trace.Initramfs {
 			left = size - out.n
 		}
-		turn.sent(left)
+		turn.sent(bytes, left)
 	}
 	http.ServeContent(out, r, "", time.Time{}, content)
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(out.n)}

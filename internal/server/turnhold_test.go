@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,36 @@ func TestTurnIsHeld(t *testing.T) {
 		t.Error("the timeline of the fourth does not say that it waits")
 	}
 	if got := s.turns.status(); got.Loading != 2 || got.Waiting != 1 {
+		t.Errorf("in the end: %+v", got)
+	}
+}
+
+// TestTurnsWithSlowFirmware: machines that take less than half of their links leave room for more, also for those on the line.
+func TestTurnsWithSlowFirmware(t *testing.T) {
+	s := startSite(t, fastLink)
+	var loads []transfer
+	for i := range byte(2) {
+		s.turns.ask(s.node(i).mac)
+		loads = append(loads, s.turns.begin(s.node(i).mac))
+	}
+	for i := range byte(3) {
+		s.turns.ask(s.node(i + 2).mac)
+		_, leave := s.turns.hold(s.node(i + 2).mac)
+		defer leave()
+	}
+	const tenth = 1_500_000 // of a second, with firmware that takes 120 Mb/s
+	for round := range 2 {
+		for left := int64(15); left >= 0; left-- {
+			s.clock.add(100 * time.Millisecond)
+			loads[1].sent(tenth, math.MaxInt64)
+			loads[0].sent(tenth, left*tenth)
+		}
+		if got := s.turns.status().Slots; (got > 2) != (round == 1) {
+			t.Errorf("after %d loads: %d slots", round+1, got)
+		}
+		loads[0] = s.turns.begin(s.node(2).mac)
+	}
+	if got := s.turns.status(); got.Waiting != 0 || got.Loading != 4 || len(s.turns.lines) != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }

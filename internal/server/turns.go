@@ -28,7 +28,7 @@ type turns struct {
 }
 
 func newTurns(l netboot.Links, now func() time.Time) *turns {
-	return &turns{links: l, now: now, busy: func(bool) {}, queue: netboot.NewQueue(l.Slots(), l.Load()),
+	return &turns{links: l, now: now, busy: func(bool) {}, queue: netboot.NewQueue(l),
 		lines: map[fleet.MAC]chan<- struct{}{}}
 }
 
@@ -99,18 +99,22 @@ func (t *turns) begin(mac fleet.MAC) transfer {
 	return transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
 
-// sent notes that bytes left, and how many of the load are still to be sent.
-func (x transfer) sent(left int64) {
+// sent notes that bytes left, and how many of the load are still to be sent: few make room for the next node.
+func (x transfer) sent(bytes, left int64) {
 	if x.turns == nil {
 		return
 	}
-	if left <= x.turns.links.Rest() {
+	if x.heard(bytes) >= left {
 		x.end()
-		return
 	}
+}
+
+// heard notes that bytes left, and tells how many of a load need no slot.
+func (x transfer) heard(bytes int64) (rest int64) {
 	x.turns.mu.Lock()
 	defer x.turns.mu.Unlock()
-	x.turns.queue.Heard(x.turns.now(), x.mac, x.number)
+	x.turns.queue.Heard(x.turns.now(), x.mac, x.number, bytes)
+	return x.turns.queue.Rest()
 }
 
 // end frees the node's slot, if it has it still.

@@ -104,7 +104,16 @@ func (f *storm) passed(id, q int32) {
 	if x.k {
 		f.kPassed(f.nodes[x.to], int64(q))
 	}
-	f.at(f.nodes[x.to].down.pass(f.now, int(q)), arrived, id, q)
+	f.at(f.downLink(x).pass(f.now, int(q)), arrived, id, q)
+}
+
+// downLink is what limits how fast bytes arrive.
+func (f *storm) downLink(x *flow) *link {
+	n := f.nodes[x.to]
+	if x.k && f.KRate > 0 && n.loader.rate < n.down.rate {
+		return &n.loader
+	}
+	return &n.down
 }
 
 // landed is a quantum that reached the receiver.

@@ -16,7 +16,7 @@ func (c Config) links() netboot.Links {
 	return netboot.Links{Server: int64(bytesPerSecond(c.ServerLink)), Node: int64(bytesPerSecond(c.NodeLink))}
 }
 
-// Admitted is how many nodes a server sends K to at a time.
+// Admitted is how many nodes a server sends K to at a time, where their firmware takes what their links do.
 func (c Config) Admitted() int { return c.links().Slots() }
 
 // moment is virtual time as the queue takes it.
@@ -85,8 +85,8 @@ func (f *storm) loadK(n *node) {
 func (f *storm) kPassed(n *node, bytes int64) {
 	s := n.home
 	n.left -= bytes
-	if n.left > f.links().Rest() {
-		s.queue.Heard(f.moment(), n.mac(), n.load)
+	s.queue.Heard(f.moment(), n.mac(), n.load, bytes)
+	if n.left > s.queue.Rest() {
 		return
 	}
 	s.queue.End(f.moment(), n.mac(), n.load)

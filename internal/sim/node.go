@@ -16,6 +16,7 @@ type node struct {
 	uploads peer.Uploads
 	up      link
 	down    link
+	loader  link // its firmware, which takes K in place of its link where it is slower
 	home    *server
 	watch   []int32 // nodes that are told what this one has
 	news    []news  // that it was told and has not looked at
@@ -43,7 +44,7 @@ func newNode(f *storm, i int) *node {
 	rate := bytesPerSecond(f.NodeLink)
 	n := &node{id: int32(i), addr: f.address(i), home: f.servers[i%len(f.servers)]}
 	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
-	n.up.rate, n.down.rate = rate, rate
+	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
 	n.uploads.Limit = f.uploads
 	n.swarm = peer.NewSwarm(peer.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
 		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})

@@ -21,6 +21,7 @@ type Config struct {
 	Pieces int           // of the boot pack
 	W      int64         // bytes of all of them
 	K      int64         // bytes that the firmware loads before; 0: the storm begins after it
+	KRate  int64         // bits a second of them that firmware takes; 0: as many as a node's link
 	Start  time.Duration // from K being there to asking for the boot pack
 
 	Unicast bool          // no peers: everything from the servers
@@ -103,6 +104,8 @@ func (c *Config) defaults() error {
 		return errors.New("a link needs a rate")
 	case c.Pieces <= 0 || c.W < int64(c.Pieces):
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
+	case c.KRate < 0:
+		return errors.New("firmware needs a rate")
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
 		return errors.New("only a boot that reads thinks")
 	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:

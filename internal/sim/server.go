@@ -26,7 +26,7 @@ type server struct {
 }
 
 func newServer(f *storm, i int) *server {
-	s := &server{id: int32(i), queue: netboot.NewQueue(f.links().Slots(), f.links().Load())}
+	s := &server{id: int32(i), queue: netboot.NewQueue(f.links())}
 	s.up.rate = bytesPerSecond(f.ServerLink)
 	s.tracker = peer.NewTracker(peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))})
 	return s

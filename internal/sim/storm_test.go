@@ -153,7 +153,7 @@ func TestSameSeedSameStorm(t *testing.T) {
 func TestImpossibleStorms(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no nodes": {NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1}, "no link": {Nodes: 1, ServerLink: 1, Pieces: 1, W: 1},
-		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "more faults than nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
+		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "firmware that sends": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, KRate: -1}, "more faults than nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
 	} {
 		if _, err := Run(c); err == nil {
 			t.Error(name)
@@ -188,6 +188,30 @@ func TestKIsAdmitted(t *testing.T) {
 			}
 			if r.KBytes != k*int64(x.nodes) || r.Last < r.LastK || r.Last > r.LastK+2*c.Unit() {
 				t.Errorf("K of %d bytes, all done %v after it", r.KBytes, r.Last-r.LastK)
+			}
+		}
+	}
+}
+
+// Firmware that takes a part of its link does not leave the server's idle: more nodes are admitted until it is full. With two
+// of them, 200 nodes whose firmware takes 150 Mb/s took 2.8 times as long as the link does.
+func TestKWithSlowFirmware(t *testing.T) {
+	for _, x := range []struct{ server, firmware int64 }{{1e9, 150e6}, {1e9, 300e6}, {1e9, 100e6}, {100e6, 30e6}, {10e9, 150e6}} {
+		for _, k := range []int64{12_000_000, 18_000_000} {
+			c := set(200, 80)
+			c.K, c.NodeLink, c.ServerLink, c.KRate = k, 1e9, x.server, x.firmware
+			if x.server > 1e9 {
+				c.Nodes = 1000
+			}
+			r := run(t, c)
+			whole := time.Duration(float64(k) * float64(c.Nodes) / bytesPerSecond(x.server) * float64(time.Second))
+			off := r.LastK.Seconds() / whole.Seconds()
+			t.Logf("a server of %d Mb/s, firmware that takes %d, K of %d bytes: %.2f of what the link takes; sent to %d at once", x.server/1e6, x.firmware/1e6, k, off, r.KAtOnce)
+			if off < 1 || off > 1.2 {
+				t.Errorf("the last node had K after %v, %.2f times what the link alone takes", r.LastK, off)
+			}
+			if need := 2 * x.server / x.firmware; r.KAtOnce > int(2*need) {
+				t.Errorf("K was sent to %d nodes at once; twice as many as fill the link are %d", r.KAtOnce, need)
 			}
 		}
 	}

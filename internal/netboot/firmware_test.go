@@ -1,0 +1,178 @@
+package netboot
+
+import (
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// step is how finely time passes in a site.
+const step = 10 * time.Millisecond
+
+// site is a server whose link is shared by nodes with firmware of some rate. There is always one more that wants K.
+type site struct {
+	q        *Queue
+	now      time.Time
+	firmware float64 // bytes a second
+	ends     func(node int) (after float64, silent bool)
+	loads    []*loading
+	nodes    int // so far
+}
+
+// loading is a node that has its script.
+type loading struct {
+	mac    fleet.MAC
+	number uint64
+	begins time.Time
+	left   float64
+	stop   float64 // it breaks off, or says nothing more, when so much is left
+	silent bool
+}
+
+func newSite(l Links) *site {
+	return &site{q: NewQueue(l), now: time.Unix(1000, 0), ends: func(int) (float64, bool) { return 0, false }}
+}
+
+// admit gives scripts to as many as may load.
+func (s *site) admit() {
+	for {
+		mac := fleet.MAC{2, 0, 0, byte(s.nodes >> 16), byte(s.nodes >> 8), byte(s.nodes)}
+		if s.q.Ask(s.now, mac).Place > 0 {
+			return
+		}
+		x := &loading{mac: mac, begins: s.now.Add(turnaround), left: leastK}
+		x.stop, x.silent = s.ends(s.nodes)
+		s.loads = append(s.loads, x)
+		s.nodes++
+	}
+}
+
+// pass lets a step of time pass: who loads has its share of the link, or what its firmware takes.
+func (s *site) pass() {
+	s.admit()
+	s.now = s.now.Add(step)
+	var active []*loading
+	for _, x := range s.loads {
+		if !s.now.Before(x.begins) && !(x.silent && x.left <= x.stop) {
+			active = append(active, x)
+		}
+	}
+	for _, x := range active {
+		s.send(x, min(s.firmware, float64(s.q.set.Server)/float64(len(active)))*step.Seconds())
+	}
+	kept := s.loads[:0]
+	for _, x := range s.loads {
+		if x.left > x.stop || x.silent && s.q.loading[x.mac] != nil {
+			kept = append(kept, x)
+		}
+	}
+	s.loads = kept
+}
+
+func (s *site) send(x *loading, bytes float64) {
+	if x.number == 0 {
+		x.number = s.q.Begin(s.now, x.mac)
+	}
+	bytes = min(bytes, x.left)
+	x.left -= bytes
+	s.q.Heard(s.now, x.mac, x.number, int64(bytes))
+	if x.left <= float64(s.q.Rest()) || x.left <= x.stop && !x.silent {
+		s.q.End(s.now, x.mac, x.number)
+	}
+}
+
+// load lets so much time pass with firmware of some rate, and returns the fewest and most slots of its second half.
+func (s *site) load(firmware float64, during time.Duration) (least, most int) {
+	s.firmware = firmware
+	least = 1 << 30
+	for end, half := s.now.Add(during), s.now.Add(during/2); s.now.Before(end); {
+		s.pass()
+		if s.now.After(half) {
+			slots := s.q.State(s.now).Slots
+			least, most = min(least, slots), max(most, slots)
+		}
+	}
+	return least, most
+}
+
+const mbit = 125_000
+
+// As many nodes are admitted as fill the server's link, and at most twice as many, when their firmware takes a part of theirs; as
+// few as before when it takes more, and again.
+func TestQueueLearnsFirmware(t *testing.T) {
+	for _, x := range []struct {
+		links       Links
+		firmware    float64
+		least, most int
+	}{
+		{Links{1000 * mbit, 1000 * mbit}, 150 * mbit, 4, 13},
+		{Links{1000 * mbit, 1000 * mbit}, 100 * mbit, 7, 16},
+		{Links{1000 * mbit, 1000 * mbit}, 600 * mbit, 2, 2},
+		{Links{1000 * mbit, 100 * mbit}, 100 * mbit, 20, 20},
+		{Links{10_000 * mbit, 1000 * mbit}, 200 * mbit, 35, 100},
+		{Links{100 * mbit, 1000 * mbit}, 20 * mbit, 3, 10},
+		{Links{1000 * mbit, 1000 * mbit}, 10 * mbit, 16, 16}, // and not 200
+	} {
+		s := newSite(x.links)
+		before := x.links.Slots()
+		during := time.Duration(300*before*leastK/int(min(float64(x.links.Server), float64(before)*x.firmware))) * time.Second
+		for range 2 {
+			if least, most := s.load(x.firmware, during); least < x.least || most > x.most {
+				t.Errorf("%+v, firmware of %.0f Mb/s: %d to %d slots, want %d to %d", x.links, x.firmware/mbit, least, most, x.least, x.most)
+			}
+			if least, most := s.load(float64(x.links.Node), during); least != before || most != before {
+				t.Errorf("%+v, after firmware of %.0f Mb/s, with fast one: %d to %d slots, want %d", x.links, x.firmware/mbit, least, most, before)
+			}
+		}
+	}
+}
+
+// Nodes that break off, stand still or are turned off are not taken for slow firmware. Where they leave the link idle all the same,
+// more are admitted, within bounds, and as few as before when it is over.
+func TestQueueLearnsNothingOfFailures(t *testing.T) {
+	links := Links{1000 * mbit, 1000 * mbit}
+	for name, x := range map[string]struct {
+		most int
+		ends func(int) (float64, bool)
+	}{
+		"one of four breaks off":       {2, func(n int) (float64, bool) { return float64(1-min(n%4, 1)) * leastK * 0.7, false }},
+		"one of twenty stands still":   {2, func(n int) (float64, bool) { return float64(1-min(n%20, 1)) * leastK * 0.9, n%20 == 0 }},
+		"all stand still":              {2, func(n int) (float64, bool) { return leastK * 0.9, true }},
+		"all are turned off":           {2, func(n int) (float64, bool) { return leastK, true }},
+		"all break off at the kernel":  {crowd * 2, func(n int) (float64, bool) { return leastK * 0.99, false }},
+		"two stand still, and no more": {2, func(n int) (float64, bool) { return float64(1-min(n/2, 1)) * leastK * 0.9, n < 2 }},
+	} {
+		s := newSite(links)
+		s.ends = x.ends
+		_, most := s.load(1000*mbit, 2*time.Minute)
+		if most > x.most {
+			t.Errorf("%s: %d slots", name, most)
+		}
+		s.ends = func(int) (float64, bool) { return 0, false }
+		if _, most := s.load(1000*mbit, 3*time.Minute); most != links.Slots() {
+			t.Errorf("%s, and no more: %d slots", name, most)
+		}
+	}
+}
+
+// A clock that stands still, loads of nothing, and transfers of nobody teach nothing.
+func TestQueueLearnsNothingOfNothing(t *testing.T) {
+	q, now := NewQueue(Links{1000 * mbit, 1000 * mbit}), time.Unix(1000, 0)
+	for i := range byte(200) {
+		mac := fleet.MAC{5: i}
+		q.Ask(now, mac)
+		number := q.Begin(now, mac)
+		q.Heard(now, mac, number, int64(i%2)*leastK)
+		q.End(now, mac, number)
+		q.Heard(now, mac, number, 0)
+		q.Heard(now, fleet.MAC{}, 0, leastK)
+		q.End(now, fleet.MAC{}, 0)
+	}
+	if st := q.State(now); st.Slots != 2 || st.Loading != 0 {
+		t.Errorf("%+v", st)
+	}
+	if q := NewQueue(Links{1, 1}); q.slowest() < 1 || q.Rest() != 0 {
+		t.Errorf("links of a byte a second: %d, %d", q.slowest(), q.Rest())
+	}
+}
