@@ -172,6 +172,9 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	if len(files) < 200 {
 		t.Fatalf("only %d cold files", len(files))
 	}
+	if got := s.run(g, "cat /sys/block/nbd0/queue/read_ahead_kb"); got != "32" {
+		t.Errorf("the kernel reads %s KiB ahead of the root", got)
+	}
 	gone := time.Now()
 	s.away(g, files[:100])
 	back := time.Now()

@@ -74,7 +74,7 @@ programs | files)
 	drop; stat; r=$reads s=$sectors t=$(now)
 	"$1"
 	stat; echo $(((sectors - s) * 512)) $((reads - r)) $(($(now) - t))
-	echo 128 >/sys/block/nbd0/queue/read_ahead_kb
+	echo 32 >/sys/block/nbd0/queue/read_ahead_kb
 	;;
 dirty)
 	if [ "$2" = 0 ]; then
