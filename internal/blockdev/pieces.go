@@ -109,6 +109,7 @@ type pieces struct {
 	moved chan struct{} // closed and replaced when front moved, and when the machine may not be busy any more
 	again time.Duration // until it is looked whether it is; 0: it was not
 	looks bool          // that look is to come
+	over  bool          // the boot is
 }
 
 type piece struct {

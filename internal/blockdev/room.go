@@ -96,7 +96,7 @@ func (p *pieces) reach() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left, upto := p.Keep, len(p.state)
-	if later := p.Map.Booted < upto; later && (p.held() || float64(p.front) < nearly*float64(p.Map.Booted)) {
+	if later := p.Map.Booted < upto; later && (p.held() || !p.over && float64(p.front) < nearly*float64(p.Map.Booted)) {
 		upto = p.Map.Booted
 	}
 	for i := range upto {

@@ -152,3 +152,36 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 		}
 	})
 }
+
+// A boot that reads from few of the pieces until booted, as one whose pack does not fit well, has those for later when it is over, and not before.
+func TestRestComesWhenTheBootIsOver(t *testing.T) {
+	img := randomImage(t, 160)
+	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+	m.Booted = 4
+	src, r, f := &source{img: img}, &record{}, &feeder{}
+	o := r.options(img, src, m)
+	o.Pack.Feeder = f
+	d, err := Open(t.Context(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Reach(); got != m.Booted {
+		t.Errorf("in the boot the reach is %d, want %d", got, m.Booted)
+	}
+	f.mu.Lock()
+	told := f.moved
+	f.mu.Unlock()
+	d.BootOver()
+	if got := d.Reach(); got != len(m.Pieces) {
+		t.Errorf("after the boot the reach is %d, want %d", got, len(m.Pieces))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.moved == told {
+		t.Error("the feeder was not told")
+	}
+}

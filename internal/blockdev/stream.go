@@ -173,6 +173,17 @@ func (d *Device) Reach() int {
 	return d.pack.reach()
 }
 
+// BootOver says that the boot is over: pieces for later may come now, also when it has not read from most of those before.
+func (d *Device) BootOver() {
+	if d.pack == nil {
+		return
+	}
+	d.pack.mu.Lock()
+	defer d.pack.mu.Unlock()
+	d.pack.over = true
+	d.pack.stir()
+}
+
 // demand counts the fetches that reads wait for.
 type demand struct {
 	mu   sync.Mutex

@@ -56,7 +56,8 @@ type blockDaemon struct {
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
 
-	swarm atomic.Pointer[peer.Node] // nil: it is in none
+	swarm  atomic.Pointer[peer.Node]       // nil: it is in none
+	device atomic.Pointer[blockdev.Device] // nil: it is not open
 
 	mu      sync.Mutex
 	control *controlConn // to the supervisor, which may be replaced
@@ -167,6 +168,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 			return
 		}
 		d.reads.begin()
+		d.device.Store(opened)
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another

@@ -99,6 +99,9 @@ func (d *blockDaemon) unread(n int64, late bool) {
 
 // endReads ends the recording, and with it the account of how the boot pack did.
 func (d *blockDaemon) endReads() Recording {
+	if dev := d.device.Load(); dev != nil {
+		defer dev.BootOver()
+	}
 	return d.reads.end(func(r *Recording) {
 		r.Read = d.ledger.get(countReadBytes) - d.ledger.get(bytesZero)
 		r.Peers = d.ledger.get(bytesPeer)
