@@ -86,7 +86,7 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 	for i := range byte(3) {
 		s.turns.ask(s.node(i + 2).mac)
 		_, leave := s.turns.hold(s.node(i + 2).mac)
-		defer leave()
+		t.Cleanup(leave)
 	}
 	const tenth = 1_500_000 // of a second, with firmware that takes 120 Mb/s
 	for round := range 2 {

@@ -61,7 +61,10 @@ func (l *loaders) load(ctx context.Context, i int, y *tally) error {
 func (y *tally) loads(ctx context.Context, client *http.Client, kernel, initramfs string) error {
 	now := y.loading.Add(1)
 	defer y.loading.Add(-1)
-	for most := y.together.Load(); now > most && !y.together.CompareAndSwap(most, now); most = y.together.Load() {
+	for most := y.together.Load(); now > most; most = y.together.Load() {
+		if y.together.CompareAndSwap(most, now) {
+			break
+		}
 	}
 	if err := fetch(ctx, client, kernel, y); err != nil {
 		return err
