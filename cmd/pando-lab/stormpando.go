@@ -47,12 +47,9 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	defer client.CloseIdleConnections()
 	sources := startSources{urls: []string{n.server}}
 	if step.peers {
-		c.Swarm = &boot.SwarmConfig{}
-	}
-	if step.peers && step.pack {
 		help := peer.StartPeers(ctx, client, []string{n.server}, peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()})
 		sources = startSources{append(help.Peers, n.server), help.Late}
-		c.Swarm.Late = help.Late
+		c.Swarm = &boot.SwarmConfig{Late: help.Late}
 		for _, p := range help.Peers {
 			if a, err := netip.ParseAddrPort(strings.TrimPrefix(p, "http://")); err == nil {
 				c.Swarm.Start = append(c.Swarm.Start, a)

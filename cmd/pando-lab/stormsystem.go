@@ -64,7 +64,6 @@ func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 func own() []system {
 	return []system{
 		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, serve: serveLink, attach: pandoStep{}.attach},
-		{name: "chunk-peers", what: "Pando: chunks, and from each other, of a version that has no boot pack yet", cost: 2.5, shared: true, serve: serveLink, attach: pandoStep{peers: true}.attach},
 		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, serve: serveLink, attach: pandoStep{pack: true, idle: true}.attach},
 		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, serve: serveLink, attach: pandoStep{pack: true}.attach},
 		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, serve: serveLink, attach: pandoStep{pack: true, peers: true}.attach},
