@@ -168,10 +168,17 @@ func endStale(pidFile, socket string) {
 	}
 }
 
-// stop ends the daemon when all that it holds is written.
+// stop ends the daemon when all that it holds is written. It is asked until it is gone: qemu-storage-daemon only notes a signal, so one that comes between
+// its look at the note and its wait for something to do is not acted on before something else happens.
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(unix.SIGTERM) // or it is gone already
-	<-p.ended
+	for {
+		_ = p.cmd.Process.Signal(unix.SIGTERM) // or it is gone already
+		select {
+		case <-p.ended:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // dial connects to the daemon as soon as it listens. Names of sockets are short, so the way to it leads over an open directory.
