@@ -22,7 +22,7 @@ type grain struct {
 // bytes, and a read that waits for a piece would wait four times as long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve
 // what nodes tell each other and the tracker, and the storm still has four times as many as a server's.
 var (
-	fine   = grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 96 << 10}
+	fine   = grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 64 << 10}
 	coarse = grain{least: 256 << 10, most: chunk.MaxRaw, border: 0xfc, stored: 192 << 10}
 )
 

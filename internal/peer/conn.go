@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,7 +17,9 @@ type connKey struct{}
 // conn is a connection, whose requests come one after the other.
 type conn struct {
 	net.Conn
-	bulk bool
+
+	mu       sync.Mutex // a Line changes the priority while a request is answered
+	priority int
 }
 
 // ConnContext remembers the connection of a request: set it in the http.Server that serves a Handler, so that an upload
@@ -26,50 +29,56 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // socket calls f with the socket of a request. A connection of another kind is left as it is.
-func socket(ctx context.Context, f func(c *conn, fd int)) bool {
+func socket(ctx context.Context, f func(fd int)) bool {
 	c, ok := ctx.Value(connKey{}).(*conn)
-	if !ok {
-		return false
-	}
+	return ok && c.control(f)
+}
+
+func (c *conn) control(f func(fd int)) bool {
 	x, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return false
 	}
 	raw, err := x.SyscallConn()
-	return err == nil && raw.Control(func(fd uintptr) { f(c, int(fd)) }) == nil
+	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
 // The priorities of what is sent, of linux/pkt_sched.h. They stay within this machine: the queue before its own link,
-// pfifo_fast if nobody chose another, sends what is bulk when there is nothing else.
+// pfifo_fast if nobody chose another, has three bands, and sends of the next one when there is nothing in those before it.
 const (
-	prioUsual = 0
-	prioBulk  = 2
+	prioMessage = 6 // what others wait for: questions, answers, who has what; store.Dial gives it to what is asked and acknowledged
+	prioFirst   = 0 // the upload whose turn it is, and all that says nothing
+	prioBulk    = 2
 )
 
 // Bulk lets all else that this machine sends pass the answer to this request: a question of a few hundred bytes, with which the
 // next transfer begins, shall not wait behind the transfers that are under way. It holds until the connection's next
 // request comes to a handler of Messages. For requests of a server with ConnContext; elsewhere it does nothing.
-func Bulk(ctx context.Context) { prioritize(ctx, true) }
+func Bulk(ctx context.Context) { prioritize(ctx, prioBulk) }
 
 // Messages is a handler whose answers are not bulk, unless they say so.
 func Messages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		prioritize(r.Context(), false)
+		prioritize(r.Context(), prioMessage)
 		h.ServeHTTP(w, r)
 	})
 }
 
-func prioritize(ctx context.Context, bulk bool) {
-	if c, ok := ctx.Value(connKey{}).(*conn); !ok || c.bulk == bulk {
+func prioritize(ctx context.Context, priority int) {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		c.prioritize(priority)
+	}
+}
+
+func (c *conn) prioritize(priority int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.priority == priority {
 		return
 	}
-	socket(ctx, func(c *conn, fd int) {
-		priority := prioUsual
-		if bulk {
-			priority = prioBulk
-		}
+	c.control(func(fd int) {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, priority) == nil {
-			c.bulk = bulk
+			c.priority = priority
 		}
 	})
 }
@@ -81,6 +90,13 @@ const (
 	drained    = 8 << 10 // bytes that may be under way when the next upload begins
 )
 
+// Drain waits until nearly all of the answer to a request has reached the one who asked, or does not within the time of an upload.
+func Drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, uploadTime)
+	defer cancel()
+	drain(ctx)
+}
+
 // drain waits until nearly all that was written to a request's connection has reached the peer. Until then the upload shares this
 // node's link with others, whether or not the kernel has taken all of it. It looks again when, at the speed so far, that
 // should be so.
@@ -90,7 +106,7 @@ func drain(ctx context.Context) {
 	before, looked, pause := 0, time.Now(), drainLeast
 	for {
 		left := 0
-		if !socket(ctx, func(_ *conn, fd int) { left, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ) }) || left <= drained {
+		if !socket(ctx, func(fd int) { left, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ) }) || left <= drained {
 			return
 		}
 		now := time.Now()

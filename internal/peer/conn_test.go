@@ -16,7 +16,7 @@ import (
 func TestMessagesPassBulk(t *testing.T) {
 	var seen []int
 	look := func(ctx context.Context) {
-		socket(ctx, func(_ *conn, fd int) {
+		socket(ctx, func(fd int) {
 			p, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY)
 			if err != nil {
 				t.Error(err)
@@ -42,8 +42,8 @@ func TestMessagesPassBulk(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	if len(seen) != 3 || seen[0] != prioUsual || seen[1] != prioBulk || seen[2] != prioUsual {
-		t.Errorf("priorities %v, want %d, %d and %d", seen, prioUsual, prioBulk, prioUsual)
+	if len(seen) != 3 || seen[0] != prioMessage || seen[1] != prioBulk || seen[2] != prioMessage {
+		t.Errorf("priorities %v, want %d, %d and %d", seen, prioMessage, prioBulk, prioMessage)
 	}
 }
 

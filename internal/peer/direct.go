@@ -15,7 +15,7 @@ const (
 	grantAlone = 16                     // to one who is alone: it shall not ask all the time,
 	aloneLeast = 8                      // once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
-	holdSent   = 32                     // but never so long that its node takes the tracker for lost,
+	holdSent   = 64                     // but never so long that its node takes the tracker for lost,
 	holdPart   = 15                     // or for that part of a pack of many pieces: nobody shall be sent away much more often than so
 	asksMost   = 10000                  // questions a second that are answered; with more nodes, each waits longer
 	lostFactor = 16                     // times the patience for a second copy

@@ -12,7 +12,7 @@ const (
 	lateTimes = 2                      // what gets lost is sent again
 	lateLeast = 200 * time.Millisecond // what is less makes no time-out longer
 	heldTimes = 8                      // times as long as word may be late that an answer may be held besides
-	heldMost  = 20 * time.Second       // and no longer
+	heldMost  = 40 * time.Second       // and no longer
 )
 
 // LateMost bounds what a tracker can make a node wait.

@@ -97,6 +97,7 @@ type Node struct {
 	watched int
 	closed  bool // nothing is given to anybody any more
 	banned  map[netip.Addr]bool
+	line    Line
 	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
 	feeds   Uploads             // of loose objects: a read waits for each

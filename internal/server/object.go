@@ -51,9 +51,15 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	if size, ok := s.store.Stat(id); ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), asker(r), id, size) {
 		return nil // it asks no more
 	}
+	if r.Method != http.MethodGet {
+		http.ServeContent(w, r, "", time.Time{}, f)
+		return nil
+	}
+	defer s.uploads.Enter(r.Context())()
 	http.ServeContent(w, r, "", time.Time{}, f)
-	if r.Method == http.MethodGet {
-		s.swarm.Sent(asker(r), id)
+	s.swarm.Sent(asker(r), id)
+	if http.NewResponseController(w).Flush() == nil {
+		peer.Drain(r.Context())
 	}
 	return nil
 }

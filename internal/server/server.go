@@ -70,6 +70,7 @@ type Server struct {
 	sent        atomic.Int64 // bytes to nodes, by all ways
 	sampler     *sampler
 	swarm       *peer.TrackerServer
+	uploads     peer.Line
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)

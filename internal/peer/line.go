@@ -1,0 +1,47 @@
+package peer
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Line is the uploads of a host, oldest first. They share its link. Five that are sent at the same time all come when the last of them would; one after
+// the other they come after one, two, three, four and five times as long as one takes, and each can be passed on when it is there. One at a time
+// would leave the link idle between two of them, and behind a slow peer. So all are sent at the same time, and the oldest passes the others: see
+// docs/adr/0043-the-oldest-upload-first.md.
+type Line struct {
+	mu    sync.Mutex
+	under []*conn
+}
+
+// Enter adds the answer to a request, which is bulk until leave is called. It is for requests of a server with ConnContext; for others it does nothing.
+func (l *Line) Enter(ctx context.Context) (leave func()) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if !ok {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.under = append(l.under, c)
+	l.order()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if i := slices.Index(l.under, c); i >= 0 {
+			l.under = slices.Delete(l.under, i, i+1)
+		}
+		c.prioritize(prioBulk) // what little of it is left
+		l.order()
+	}
+}
+
+func (l *Line) order() {
+	for i, c := range l.under {
+		if i == 0 {
+			c.prioritize(prioFirst)
+		} else {
+			c.prioritize(prioBulk)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package peer
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// priority is that of a connection's socket.
+func priority(t *testing.T, ctx context.Context) (p int) {
+	t.Helper()
+	if !socket(ctx, func(fd int) { p, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY) }) {
+		t.Fatal("no socket")
+	}
+	return p
+}
+
+// connected is a request's context, whose connection has somebody at its other end who reads all.
+func connected(t *testing.T) context.Context {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.DialTimeout("tcp", l.Addr().String(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { here.Close(); there.Close() })
+	go io.Copy(io.Discard, there)
+	return ConnContext(t.Context(), here)
+}
+
+// The oldest upload passes the others; when it is over the next one does, and what leaves in between changes nothing.
+func TestTheOldestUploadGoesFirst(t *testing.T) {
+	var l Line
+	a, b, c := connected(t), connected(t), connected(t)
+	leaveA, leaveB, leaveC := l.Enter(a), l.Enter(b), l.Enter(c)
+	want := func(when string, pa, pb, pc int) {
+		t.Helper()
+		if x, y, z := priority(t, a), priority(t, b), priority(t, c); x != pa || y != pb || z != pc {
+			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pc)
+		}
+	}
+	want("all under way", prioFirst, prioBulk, prioBulk)
+	leaveB()
+	want("the second is over", prioFirst, prioBulk, prioBulk)
+	leaveA()
+	want("the first is over", prioBulk, prioBulk, prioFirst)
+	leaveB = l.Enter(b)
+	want("one more", prioBulk, prioBulk, prioFirst)
+	leaveC()
+	leaveB()
+	want("all over", prioBulk, prioBulk, prioBulk)
+	l.Enter(t.Context())() // a connection that is not known
+}
