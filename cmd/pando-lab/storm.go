@@ -30,6 +30,7 @@ type storm struct {
 
 	until  trace.Stage // that ends a boot
 	memory int         // MiB of an emulated machine; 0: what testkit gives it
+	screen bool        // the machine whose boots are recorded has a graphics card
 
 	nodes  []int
 	wanted []string // systems to measure
