@@ -20,9 +20,8 @@ import (
 // Pando and with others, in turns, so that what else the machine does meets all of them.
 type alone struct {
 	storm
-	ways   []string
-	wall   bool // an emulated machine's clock is the wall's
-	screen bool // it has a graphics card
+	ways []string
+	wall bool // an emulated machine's clock is the wall's
 }
 
 // way is one way to boot. Its answer is the time from /init to the default target.
@@ -51,7 +50,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
 	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
 	f.BoolVar(&a.wall, "wall", false, "the clock of an emulated machine is the wall's, and does not count its instructions")
-	f.BoolVar(&a.screen, "screen", false, "the machine has a graphics card, as a desktop wants")
+	f.BoolVar(&a.screen, "screen", false, "the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are")
 	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
 	if err := f.Parse(args); err != nil {
 		return nil, err

@@ -66,3 +66,17 @@ func TestAloneFlags(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
+
+// A boot pack is of the machine that is measured: one without a graphics card never starts a desktop.
+func TestAloneRecordsTheMachineThatItMeasures(t *testing.T) {
+	for _, args := range [][]string{nil, {"--screen"}} {
+		a, err := newAlone(args, io.Discard, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.star = &testkit.Star{}
+		if c := a.recorderMachine(); c.Screen != (args != nil) || c.Screen != a.screen {
+			t.Errorf("%q: what is recorded has a graphics card: %t", args, c.Screen)
+		}
+	}
+}

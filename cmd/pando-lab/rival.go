@@ -29,12 +29,12 @@ func rivals(d dnbd3) []system {
 			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
 		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
-		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.8,
+		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.5,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) }},
 		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", "mksquashfs"},
 			most: rivalNodes, cost: 0.3, serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
 		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", "mksquashfs"},
-			most: rivalNodes, cost: 0.5, shared: true, serve: serveTorrent,
+			most: rivalNodes, cost: 0.45, shared: true, serve: serveTorrent,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) }},
 	}
 	if d.server != "" && d.client != "" {

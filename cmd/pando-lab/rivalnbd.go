@@ -67,7 +67,7 @@ func (n *node) ranges(ctx context.Context, filters ...string) (root, error) {
 		return nil, err
 	}
 	if err := r.add(conn); err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(r.program.gone(err), r.close())
 	}
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,11 +16,33 @@ import (
 // program is a program of a rival that runs.
 type program struct {
 	cmd  *exec.Cmd
+	log  string
 	done chan struct{}
+	err  error // how it ended, when done is closed
 }
 
 // startProgram starts it and waits until ready says yes. What it says goes into a file.
 func startProgram(ctx context.Context, c *exec.Cmd, log string, ready func() bool) (*program, error) {
+	return startOn(ctx, onThread, c, log, ready)
+}
+
+// startMount starts a program that mounts something, on a node, with this program's view of mounts.
+func startMount(ctx context.Context, n *testkit.Net, log string, ready func() bool, name string, args ...string) (*program, error) {
+	c := exec.Command(name, args...)
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	return startOn(ctx, n.Do, c, log, ready)
+}
+
+// onThread calls f on a thread that does nothing else until f returns.
+func onThread(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return f()
+}
+
+// startOn starts a program on a thread that then waits until it ends. nbdkit asks Linux for SIGTERM when its parent ends, and to Linux that is the
+// thread that started it, not this program: one that has been in a namespace since (testkit.Net.Do) ends at any time.
+func startOn(ctx context.Context, thread func(f func() error) error, c *exec.Cmd, log string, ready func() bool) (*program, error) {
 	f, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -29,19 +52,29 @@ func startProgram(ctx context.Context, c *exec.Cmd, log string, ready func() boo
 		c.Stdout = f
 	}
 	c.Stderr = f
-	if err := c.Start(); err != nil {
-		return nil, err
-	}
-	p := &program{c, make(chan struct{})}
+	p, started := &program{cmd: c, log: log, done: make(chan struct{})}, make(chan error)
 	go func() {
-		_ = c.Wait() // how it ended stands in its log
-		close(p.done)
+		err := thread(func() error {
+			if err := c.Start(); err != nil {
+				return err
+			}
+			started <- nil
+			p.err = c.Wait()
+			close(p.done)
+			return nil
+		})
+		if err != nil { // it was not started
+			started <- err
+		}
 	}()
-	return p, p.wait(ctx, log, ready)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", programName(c), err)
+	}
+	return p, p.wait(ctx, ready)
 }
 
 // wait stops the program when it does not come up.
-func (p *program) wait(ctx context.Context, log string, ready func() bool) error {
+func (p *program) wait(ctx context.Context, ready func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ready() {
@@ -49,24 +82,13 @@ func (p *program) wait(ctx context.Context, log string, ready func() bool) error
 		case <-tick.C:
 		case <-p.done:
 			p.stop()
-			return fmt.Errorf("%s ended at once; its log is %s", p.cmd.Args[0], log)
+			return p.ended()
 		case <-ctx.Done():
 			p.stop()
 			return context.Cause(ctx)
 		}
 	}
 	return nil
-}
-
-// startMount starts a program that mounts something, on a node, with this program's view of mounts.
-func startMount(ctx context.Context, n *testkit.Net, log string, ready func() bool, name string, args ...string) (p *program, err error) {
-	err = n.Do(func() (err error) {
-		c := exec.Command(name, args...)
-		c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-		p, err = startProgram(ctx, c, log, ready)
-		return err
-	})
-	return p, err
 }
 
 // endTimeout is how long a program may take to end by itself.

@@ -30,6 +30,7 @@ type storm struct {
 
 	until  trace.Stage // that ends a boot
 	memory int         // MiB of an emulated machine; 0: what testkit gives it
+	screen bool        // the machine whose boots are recorded has a graphics card
 
 	nodes  []int
 	wanted []string // systems to measure
@@ -59,6 +60,7 @@ type storm struct {
 	disks   *cacheDisks
 	rival   *program // what serves a rival's nodes, while it runs
 	account *account
+	clock   clock
 	ready   func()                          // is called before a run, when all is ready; nil: nothing is to do
 	after   func(ctx context.Context) error // is called when all is measured, while the server runs; nil: nothing is to do
 }
@@ -191,6 +193,7 @@ func rateOf(out *testkit.Rate) func(string) error {
 
 // measure is the whole of it. Whatever happens nothing is left running.
 func (s *storm) measure(ctx context.Context) (err error) {
+	s.clock = newClock()
 	if len(s.from) == 0 {
 		s.from = []string{filepath.Join(s.dir, "storm.json")}
 	}
@@ -239,49 +242,65 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	if err := s.star.Acquaint(); err != nil {
 		return err
 	}
-	p := newPace(m.bootSet)
-	var failed error
-	for _, j := range s.plan() {
-		err := s.runUntilGood(ctx, m, rep, p, j)
-		if err == nil {
-			continue
-		}
-		err = fmt.Errorf("%s with %d nodes%s: %w", j.System, j.Nodes, stormRun{Fault: j.Fault}.circumstances(), err)
-		failed = errors.Join(failed, err)
-		if kept := (*failedRun)(nil); !errors.As(err, &kept) {
-			return failed
-		}
-	}
-	if len(s.faults) > 0 {
-		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), filepath.Join(s.dir, "storm.json"))
+	before := len(rep.storms())
+	done, failed := s.runPlan(ctx, m, rep)
+	defer func() { s.say("%s", s.clock.text(time.Now())) }()
+	raw := filepath.Join(s.dir, "storm.json")
+	switch {
+	case !done && len(rep.storms()) == before:
+		return failed
+	case !done:
+		s.say("\nWhat was measured before is in %s; with --add, and with --nodes and --systems of what is missing, that is added", raw)
+		return failed
+	case len(s.faults) > 0:
+		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), raw)
+		return failed
+	case s.change != change{}:
+		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), raw)
 		return failed
 	}
-	if s.change != (change{}) {
-		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), filepath.Join(s.dir, "storm.json"))
-		return nil
-	}
-	s.say("\n%s\nRaw data: %s", rep.table(s.busy), filepath.Join(s.dir, "storm.json"))
+	s.say("\n%s\nRaw data: %s", rep.table(s.busy), raw)
 	if s.tell {
 		s.say("The storm's page: pando serve --data %s --dhcp off, and its dashboard", s.dataDir())
 	}
 	if s.after != nil {
 		if err := s.after(ctx); err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 	}
-	return rep.draw(ctx, s.dir, "storm-", s.busy)
+	return errors.Join(failed, rep.draw(ctx, s.dir, "storm-", s.busy))
+}
+
+// runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being made; any other failure does: then not
+// all is done.
+func (s *storm) runPlan(ctx context.Context, m *material, rep *report) (done bool, failed error) {
+	p := newPace(m.bootSet)
+	for _, j := range s.plan() {
+		begin := time.Now()
+		err := s.runUntilGood(ctx, m, rep, p, j)
+		s.clock.add(j.System, time.Since(begin))
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s with %d nodes%s: %w", j.System, j.Nodes, stormRun{Fault: j.Fault, Change: j.Change}.circumstances(), err)
+		failed = errors.Join(failed, err)
+		if kept := (*failedRun)(nil); !errors.As(err, &kept) {
+			return false, failed
+		}
+	}
+	return true, failed
 }
 
 // mostTries is how often a run is made that was discarded.
 const mostTries = 3
 
 // runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself. One that nodes failed in is kept as
-// that, and so is a fault for which the machine was always too busy.
+// that, and so is a rival's that came to nothing, and a fault for which the machine was always too busy.
 func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
-		r, err := s.run(ctx, m, j)
-		if err != nil && !r.failed() {
+		r, err := s.runOrRepeat(ctx, j, func() (stormRun, error) { return s.run(ctx, m, j) })
+		if err != nil && !r.failed() && r.Why == "" {
 			return err
 		}
 		rep.add(r)
@@ -290,7 +309,7 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 			return err
 		}
 		switch {
-		case r.failed():
+		case err != nil:
 			return &failedRun{err}
 		case !r.Discarded || s.busy:
 			return nil

@@ -66,7 +66,7 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 	var failed error
 	for _, rate := range []testkit.Rate{rate, freeLink} {
 		for _, system := range s.guestSystems() {
-			r, err := s.bootGuestsAt(ctx, m, rate, system)
+			r, err := s.guestsOrRepeat(ctx, system, func() (guestRun, error) { return s.bootGuestsAt(ctx, m, rate, system) })
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, %d guests: %w", system, s.guests, err))
 			}
@@ -114,6 +114,7 @@ func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i
 
 // bootGuestsAt does one run. One in which machines did not boot comes with the error.
 func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate, system string) (r guestRun, err error) {
+	r = guestRun{Release: release, System: system, Guests: s.guests, BootSet: m.booted, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
 	if err := s.star.Limit(rate, rate); err != nil {
 		return r, err
 	}
@@ -126,7 +127,7 @@ func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate
 	if err != nil {
 		return r, err
 	}
-	r = guestRun{Release: release, System: system, Guests: s.guests, BootSet: m.booted, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
+	r.Began = time.Now().UTC()
 	guests, errs := make([]guest, s.guests), make([]error, s.guests)
 	var all sync.WaitGroup
 	for i := range s.guests {

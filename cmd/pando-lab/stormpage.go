@@ -108,7 +108,7 @@ What a boot storm takes, with Pando and with what else is in use, on the same li
 client: of Pando the block daemon, of the others the programs that are named below. The only thing that is not there is the
 kernel's block device or mount: the lab makes the reads that a real boot was recorded to make, with its pauses, and compares
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
-discarded, and named below its table. Links count frames as Ethernet does, with preamble, checksum and gap: 1,538 bytes for 1,448 of
+discarded, and named below its table, and so is a rival's that failed twice. Links count frames as Ethernet does, with preamble, checksum and gap: 1,538 bytes for 1,448 of
 data. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
 TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
 t_one is how long one node takes by itself, t_p50 when half of the nodes have booted and t_last when the last one has, with the pauses that a boot makes between its reads; the storm
@@ -148,7 +148,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.called(), name)
 		}
 	}
-	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)) + discardedText(r.Runs))
+	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)) + discardedText(r.Runs) + r.nothingText())
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}

@@ -48,12 +48,14 @@ type report struct {
 	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
 	Pairs    []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
 	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
+	Failed   []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
 	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
 type stormRun struct {
 	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
+	Why        string    `json:"why,omitempty"`     // it came to nothing; "": it did not
 	Fault      string    `json:"fault,omitempty"`
 	Pair       bool      `json:"-"` // it is one of two, and no run like others
 	Change     change    `json:"change,omitzero"`
@@ -193,6 +195,9 @@ func sum(by map[string]int64) float64 {
 
 // line is the run in one line, as it ends.
 func (r stormRun) line() string {
+	if r.Why != "" {
+		return fmt.Sprintf("%-8s N=%-4d %8s  FAILED: %s", r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Why)
+	}
 	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
 		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
 	if r.failed() {
@@ -243,6 +248,8 @@ func readReport(file string) (*report, error) {
 // add keeps a run.
 func (r *report) add(x stormRun) {
 	switch {
+	case x.Why != "":
+		r.Failed = append(r.Failed, x)
 	case x.Fault != "":
 		r.Faults = append(r.Faults, x)
 	case x.Pair:

@@ -38,7 +38,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 			return r, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), fmt.Errorf("not all nodes had booted after %s", patience(r).Round(time.Second)))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), &lateRun{patience(r)})
 	defer cancel()
 	stopDisks, err := s.cacheDisks(ctx, m, j, nodes)
 	if err != nil {

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// clock is how long a measurement takes, and what of it each system took, with its starts and with runs that were discarded.
+type clock struct {
+	began   time.Time
+	systems []string // in the order in which they were first run
+	took    map[string]time.Duration
+}
+
+func newClock() clock { return clock{began: time.Now(), took: map[string]time.Duration{}} }
+
+func (c *clock) add(system string, d time.Duration) {
+	if _, ok := c.took[system]; !ok {
+		c.systems = append(c.systems, system)
+	}
+	c.took[system] += d
+}
+
+// text is for people.
+func (c *clock) text(now time.Time) string {
+	all := now.Sub(c.began)
+	rest, out := all, []string{}
+	for _, name := range c.systems {
+		rest -= c.took[name]
+		out = append(out, fmt.Sprintf("%s %s", name, c.took[name].Round(time.Second)))
+	}
+	out = append(out, fmt.Sprintf("before and after %s", rest.Round(time.Second)))
+	return fmt.Sprintf("Took %s: %s.", all.Round(time.Second), strings.Join(out, ", "))
+}
