@@ -44,7 +44,7 @@ type Options struct {
 	Pieces int            // of the pack
 	Idle   bool           // fetch what reads wait for, and nothing ahead
 
-	Window        int // pieces ahead that are chosen from; default 16
+	Window        int // pieces ahead that are chosen from; default 20
 	PeerFetches   int // transfers from peers at a time; default 6
 	ServerFetches int // transfers from the origin at a time; default 8
 
@@ -171,7 +171,7 @@ type Swarm struct {
 // origin.
 func NewSwarm(o Options) *Swarm {
 	if o.Window == 0 {
-		o.Window = 16
+		o.Window = 20
 	}
 	if o.PeerFetches == 0 {
 		o.PeerFetches = 6
