@@ -136,10 +136,20 @@ func (s *Swarm) flying(f Fetch) bool {
 	return slices.ContainsFunc(s.flights, func(x flight) bool { return x.Fetch == f })
 }
 
+// ahead is how many pieces are chosen from. A piece takes longer to come round in a large crowd, and the links run dry when all that is chosen from is on its way: the last of
+// two hundred nodes had its boot set after 1.37 W/(eta B) with 16, and 1.32 with 20. In a small one the last pieces of the last node come late by it.
+func (s *Swarm) ahead() int {
+	if s.Peers() >= manyPeers {
+		return s.o.Window * 5 / 4
+	}
+	return s.o.Window
+}
+
 // look fills s.window with the next pieces that are missing and are not on their way.
 func (s *Swarm) look() {
 	s.window = s.window[:0]
-	for p := s.first; p < s.reach && len(s.window) < s.o.Window; p++ {
+	most := s.ahead()
+	for p := s.first; p < s.reach && len(s.window) < most; p++ {
 		if !s.idle.Has(p) && s.pieces[p].flights == 0 {
 			s.window = append(s.window, p)
 		}

@@ -13,6 +13,7 @@ const (
 	maxPeers   = 24               // peers that are known at a time
 	mostPeers  = 30               // with those that have what a read waits for
 	fewPeers   = 8                // with fewer, the tracker is asked for more
+	manyPeers  = 22               // with so many it is a large crowd
 	strikesOut = 2                // a peer that was slow or failed so often is left
 	leftFor    = 30 * time.Second // and not met again for so long
 	restLeast  = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
@@ -44,7 +45,7 @@ type Options struct {
 	Pieces int            // of the pack
 	Idle   bool           // fetch what reads wait for, and nothing ahead
 
-	Window        int // pieces ahead that are chosen from; default 20
+	Window        int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
 	PeerFetches   int // transfers from peers at a time; default 6
 	ServerFetches int // transfers from the origin at a time; default 8
 
@@ -171,7 +172,7 @@ type Swarm struct {
 // origin.
 func NewSwarm(o Options) *Swarm {
 	if o.Window == 0 {
-		o.Window = 20
+		o.Window = 16
 	}
 	if o.PeerFetches == 0 {
 		o.PeerFetches = 6
