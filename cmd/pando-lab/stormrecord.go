@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/png"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"pando/internal/api"
@@ -110,13 +111,27 @@ func (s *storm) askFor(ctx context.Context) error {
 	if s.until == trace.Booted {
 		return nil
 	}
-	if _, err := s.site.API.Node(ctx, recorder); err != nil {
-		if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: recorder, MACs: []fleet.MAC{recorderMAC}}); err != nil {
-			return err
+	name, err := s.recorderNode(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.site.API.SetRecording(ctx, name, api.RecordingSet{Until: string(s.until)})
+	return err
+}
+
+// recorderNode is what the server calls the machine whose boots are recorded. One that was recorded until `booted` before has a name that it was given then.
+func (s *storm) recorderNode(ctx context.Context) (string, error) {
+	nodes, err := s.site.API.Nodes(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	for _, n := range nodes {
+		if slices.Contains(n.MACs, recorderMAC) {
+			return n.Name, nil
 		}
 	}
-	_, err := s.site.API.SetRecording(ctx, recorder, api.RecordingSet{Until: string(s.until)})
-	return err
+	_, err = s.site.API.CreateNode(ctx, api.NodeCreate{Name: recorder, MACs: []fleet.MAC{recorderMAC}})
+	return recorder, err
 }
 
 // recorderMachine is the machine whose boots are recorded. It has what those have that are measured: a pack recorded without a graphics card lacks half of
