@@ -31,7 +31,7 @@ func (l LabStorm) Config() Config {
 // what a processor does, TCP's start, and that messages wait behind bytes. A test compares them.
 const (
 	LabLeast = 0.95
-	LabMost  = 1.15
+	LabMost  = 1.20
 
 	LabStart = time.Second // and at most so much more, which does not grow with the storm
 )
