@@ -98,12 +98,12 @@ func TestGuestsOfNothing(t *testing.T) {
 // brokenNbdkit puts an nbdkit before the real one that ends at once, so many times.
 func brokenNbdkit(t *testing.T, times int) {
 	t.Helper()
-	real, err := exec.LookPath("nbdkit")
+	nbdkit, err := exec.LookPath("nbdkit")
 	if err != nil {
 		t.Skip("no nbdkit: scripts/install-packages rivals")
 	}
 	dir := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\necho x >> %[1]s/runs\n[ $(wc -l < %[1]s/runs) -gt %[2]d ] && exec %[3]s \"$@\"\necho cannot bind >&2\nexit 7\n", dir, times, real)
+	script := fmt.Sprintf("#!/bin/sh\necho x >> %[1]s/runs\n[ $(wc -l < %[1]s/runs) -gt %[2]d ] && exec %[3]s \"$@\"\necho cannot bind >&2\nexit 7\n", dir, times, nbdkit)
 	if err := os.WriteFile(filepath.Join(dir, "nbdkit"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // priority is that of a connection's socket.
-func priority(t *testing.T, ctx context.Context) (p int) {
+func priority(ctx context.Context, t *testing.T) (p int) {
 	t.Helper()
 	if !socket(ctx, func(fd int) { p, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY) }) {
 		t.Fatal("no socket")
@@ -47,7 +47,7 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 	leaveA, leaveB, leaveC := l.Enter(a), l.Enter(b), l.Enter(c)
 	want := func(when string, pa, pb, pc int) {
 		t.Helper()
-		if x, y, z := priority(t, a), priority(t, b), priority(t, c); x != pa || y != pb || z != pc {
+		if x, y, z := priority(a, t), priority(b, t), priority(c, t); x != pa || y != pb || z != pc {
 			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pc)
 		}
 	}
