@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/band"
 )
 
 // connKey is the key of a request's connection in its context.
@@ -43,23 +45,15 @@ func (c *conn) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// The priorities of what is sent, of linux/pkt_sched.h. They stay within this machine: the queue before its own link,
-// pfifo_fast if nobody chose another, has three bands, and sends of the next one when there is nothing in those before it.
-const (
-	prioMessage = 6 // what others wait for: questions, answers, who has what; store.Dial gives it to what is asked and acknowledged
-	prioFirst   = 0 // the upload whose turn it is, and all that says nothing
-	prioBulk    = 2
-)
-
 // Bulk lets all else that this machine sends pass the answer to this request: a question of a few hundred bytes, with which the
 // next transfer begins, shall not wait behind the transfers that are under way. It holds until the connection's next
 // request comes to a handler of Messages. For requests of a server with ConnContext; elsewhere it does nothing.
-func Bulk(ctx context.Context) { prioritize(ctx, prioBulk) }
+func Bulk(ctx context.Context) { prioritize(ctx, band.Bulk) }
 
 // Messages is a handler whose answers are not bulk, unless they say so.
 func Messages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		prioritize(r.Context(), prioMessage)
+		prioritize(r.Context(), band.Message)
 		h.ServeHTTP(w, r)
 	})
 }
@@ -76,11 +70,9 @@ func (c *conn) prioritize(priority int) {
 	if c.priority == priority {
 		return
 	}
-	c.control(func(fd int) {
-		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, priority) == nil {
-			c.priority = priority
-		}
-	})
+	if x, ok := c.Conn.(syscall.Conn); ok && band.Set(x, priority) {
+		c.priority = priority
+	}
 }
 
 // Between two looks at a connection's queue. On a fast link a piece is gone in half a millisecond.

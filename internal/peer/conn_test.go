@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/band"
 )
 
 // What is bulk has the priority of bulk until the connection's next request, which is a message again.
@@ -42,8 +44,8 @@ func TestMessagesPassBulk(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	if len(seen) != 3 || seen[0] != prioMessage || seen[1] != prioBulk || seen[2] != prioMessage {
-		t.Errorf("priorities %v, want %d, %d and %d", seen, prioMessage, prioBulk, prioMessage)
+	if len(seen) != 3 || seen[0] != band.Message || seen[1] != band.Bulk || seen[2] != band.Message {
+		t.Errorf("priorities %v, want %d, %d and %d", seen, band.Message, band.Bulk, band.Message)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"pando/internal/band"
 )
 
 // Line is the uploads of a host, oldest first. They share its link. Five that are sent at the same time all come when the last of them would; one after
@@ -31,7 +33,7 @@ func (l *Line) Enter(ctx context.Context) (leave func()) {
 		if i := slices.Index(l.under, c); i >= 0 {
 			l.under = slices.Delete(l.under, i, i+1)
 		}
-		c.prioritize(prioBulk) // what little of it is left
+		c.prioritize(band.Bulk) // what little of it is left
 		l.order()
 	}
 }
@@ -39,9 +41,9 @@ func (l *Line) Enter(ctx context.Context) (leave func()) {
 func (l *Line) order() {
 	for i, c := range l.under {
 		if i == 0 {
-			c.prioritize(prioFirst)
+			c.prioritize(band.First)
 		} else {
-			c.prioritize(prioBulk)
+			c.prioritize(band.Bulk)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/band"
 )
 
 // priority is that of a connection's socket.
@@ -51,15 +53,15 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pc)
 		}
 	}
-	want("all under way", prioFirst, prioBulk, prioBulk)
+	want("all under way", band.First, band.Bulk, band.Bulk)
 	leaveB()
-	want("the second is over", prioFirst, prioBulk, prioBulk)
+	want("the second is over", band.First, band.Bulk, band.Bulk)
 	leaveA()
-	want("the first is over", prioBulk, prioBulk, prioFirst)
+	want("the first is over", band.Bulk, band.Bulk, band.First)
 	leaveB = l.Enter(b)
-	want("one more", prioBulk, prioBulk, prioFirst)
+	want("one more", band.Bulk, band.Bulk, band.First)
 	leaveC()
 	leaveB()
-	want("all over", prioBulk, prioBulk, prioBulk)
+	want("all over", band.Bulk, band.Bulk, band.Bulk)
 	l.Enter(t.Context())() // a connection that is not known
 }

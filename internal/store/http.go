@@ -12,8 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"pando/internal/band"
 	"pando/internal/chunk"
 )
 
@@ -94,20 +93,10 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	urgent(c)
+	if x, ok := c.(syscall.Conn); ok { // what is asked, and that something has come, passes what this machine sends to others meanwhile
+		band.Set(x, band.Message)
+	}
 	return Gather(c), nil
-}
-
-// urgent lets what is asked, and that something has come, pass what this machine sends to others meanwhile: see prioMessage of package peer. A system that does not
-// know it sends one after the other.
-func urgent(c net.Conn) {
-	x, ok := c.(syscall.Conn)
-	if !ok {
-		return
-	}
-	if raw, err := x.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY, 6) })
-	}
 }
 
 // dial bounds the time that a connection may take to come about.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"pando/internal/band"
 )
 
 // maxBackoff bounds the doubling of the time-out.
@@ -48,6 +50,7 @@ func (s *Server) answer(ctx context.Context, req readRequest, t *Transfer) error
 		return fmt.Errorf("open a port: %w", err)
 	}
 	defer conn.Close()
+	band.Set(conn, band.Message)
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
 	content, err := s.open(ctx, req, t)
