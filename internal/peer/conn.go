@@ -45,12 +45,12 @@ func (c *conn) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// Bulk lets all else that this machine sends pass the answer to this request: a question of a few hundred bytes, with which the
-// next transfer begins, shall not wait behind the transfers that are under way. It holds until the connection's next
+// NoMessage lets messages pass the answer to this request, which shares this machine's link with the upload whose turn it is: a question of a few hundred
+// bytes, with which the next transfer begins, shall not wait behind kernels and manifests. It holds until the connection's next
 // request comes to a handler of Messages. For requests of a server with ConnContext; elsewhere it does nothing.
-func Bulk(ctx context.Context) { prioritize(ctx, band.Bulk) }
+func NoMessage(ctx context.Context) { prioritize(ctx, band.First) }
 
-// Messages is a handler whose answers are not bulk, unless they say so.
+// Messages is a handler whose answers pass all else, unless they say otherwise.
 func Messages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prioritize(r.Context(), band.Message)

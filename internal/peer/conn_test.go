@@ -14,8 +14,8 @@ import (
 	"pando/internal/band"
 )
 
-// What is bulk has the priority of bulk until the connection's next request, which is a message again.
-func TestMessagesPassBulk(t *testing.T) {
+// What is no message has no message's priority until the connection's next request, which is a message again.
+func TestMessagesPass(t *testing.T) {
 	var seen []int
 	look := func(ctx context.Context) {
 		socket(ctx, func(fd int) {
@@ -28,15 +28,15 @@ func TestMessagesPassBulk(t *testing.T) {
 	}
 	srv := httptest.NewUnstartedServer(Messages(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		look(r.Context())
-		if r.URL.Path == "/bulk" {
-			Bulk(r.Context())
+		if r.URL.Path == "/kernel" {
+			NoMessage(r.Context())
 			look(r.Context())
 		}
 	})))
 	srv.Config.ConnContext = ConnContext
 	srv.Start()
 	defer srv.Close()
-	for _, path := range []string{"/bulk", "/message"} {
+	for _, path := range []string{"/kernel", "/message"} {
 		resp, err := srv.Client().Get(srv.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +44,8 @@ func TestMessagesPassBulk(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	if len(seen) != 3 || seen[0] != band.Message || seen[1] != band.Bulk || seen[2] != band.Message {
-		t.Errorf("priorities %v, want %d, %d and %d", seen, band.Message, band.Bulk, band.Message)
+	if len(seen) != 3 || seen[0] != band.Message || seen[1] != band.First || seen[2] != band.Message {
+		t.Errorf("priorities %v, want %d, %d and %d", seen, band.Message, band.First, band.Message)
 	}
 }
 

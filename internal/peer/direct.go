@@ -12,7 +12,7 @@ import (
 const (
 	maxWant    = 16                     // pieces of a question
 	maxGrant   = 8                      // pieces of an answer
-	grantAlone = 16                     // to one who is alone: it shall not ask all the time,
+	grantAlone = 24                     // to one who is alone: it shall not ask all the time,
 	aloneLeast = 8                      // once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 64                     // but never so long that its node takes the tracker for lost,

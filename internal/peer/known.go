@@ -118,6 +118,15 @@ func (s *Swarm) Got(a netip.AddrPort, piece int) bool {
 	return s.peerFlights < s.o.PeerFetches && st.flights == 0 && !s.have.Has(piece)
 }
 
+// WordWait is how long word that this node has a piece may wait for other word. Who lacks what several have is in no hurry to hear of one more; on a slow
+// link, where a word costs as much as fifty times its bytes, others come meanwhile.
+func (s *Swarm) WordWait(piece int) time.Duration {
+	if s.pieces[piece].holders.count() < commonLeast {
+		return 0
+	}
+	return s.typical / wordPart
+}
+
 // Wanting tells whether there is anything that is still to come.
 func (s *Swarm) Wanting() bool {
 	s.look()

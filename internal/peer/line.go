@@ -17,10 +17,14 @@ type Line struct {
 	under []*conn
 }
 
-// Enter adds the answer to a request, which is bulk until leave is called. It is for requests of a server with ConnContext; for others it does nothing.
-func (l *Line) Enter(ctx context.Context) (leave func()) {
+// Enter adds the answer to a request, of size bytes, until leave is called. A small one does not stand in line: all that boots wait for its few frames, and
+// Drain, which says when the next one's turn is, counts no fewer. It is for requests of a server with ConnContext; for others it does nothing.
+func (l *Line) Enter(ctx context.Context, size int64) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
-	if !ok {
+	if ok && size <= drained {
+		c.prioritize(band.First)
+	}
+	if !ok || size <= drained {
 		return func() {}
 	}
 	l.mu.Lock()
@@ -33,8 +37,7 @@ func (l *Line) Enter(ctx context.Context) (leave func()) {
 		if i := slices.Index(l.under, c); i >= 0 {
 			l.under = slices.Delete(l.under, i, i+1)
 		}
-		c.prioritize(band.Bulk) // what little of it is left
-		l.order()
+		l.order() // what little of it is left keeps its priority: behind the next one it would wait as long as that takes
 	}
 }
 

@@ -46,7 +46,7 @@ func connected(t *testing.T) context.Context {
 func TestTheOldestUploadGoesFirst(t *testing.T) {
 	var l Line
 	a, b, c := connected(t), connected(t), connected(t)
-	leaveA, leaveB, leaveC := l.Enter(a), l.Enter(b), l.Enter(c)
+	leaveA, leaveB, leaveC := l.Enter(a, drained+1), l.Enter(b, 1<<20), l.Enter(c, 1<<20)
 	want := func(when string, pa, pb, pc int) {
 		t.Helper()
 		if x, y, z := priority(a, t), priority(b, t), priority(c, t); x != pa || y != pb || z != pc {
@@ -57,11 +57,14 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 	leaveB()
 	want("the second is over", band.First, band.Bulk, band.Bulk)
 	leaveA()
-	want("the first is over", band.Bulk, band.Bulk, band.First)
-	leaveB = l.Enter(b)
-	want("one more", band.Bulk, band.Bulk, band.First)
+	want("the first is over but for its end", band.First, band.Bulk, band.First)
+	leaveB = l.Enter(b, 1<<20)
+	l.Enter(a, 1<<20)()
+	want("one more, and one that was broken off", band.Bulk, band.Bulk, band.First)
+	l.Enter(a, drained)()
+	want("a small one", band.First, band.Bulk, band.First)
 	leaveC()
+	want("the third is over", band.First, band.First, band.First)
 	leaveB()
-	want("all over", band.Bulk, band.Bulk, band.Bulk)
-	l.Enter(t.Context())() // a connection that is not known
+	l.Enter(t.Context(), 1<<20)() // a connection that is not known
 }

@@ -89,6 +89,7 @@ type Node struct {
 	shelf   Shelf // nil until Use
 	holds   Bitmap
 	changed chan struct{}    // closed and replaced when holds changed
+	later   bool             // word that it has a piece waits for other word
 	drops   []int            // told by Dropped
 	aheads  []int            // told by Ahead
 	helpers []netip.AddrPort // that are asked still

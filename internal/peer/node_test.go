@@ -240,6 +240,42 @@ func TestHavingIsBrief(t *testing.T) {
 	}
 }
 
+// Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a little later, or with what comes first.
+func TestWordOfWhatIsCommonWaits(t *testing.T) {
+	n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
+	n.swarm = newSwarm(12, commonLeast)
+	for i := range commonLeast {
+		n.swarm.Haves(at(byte(i+1)), upTo(12, 5))
+	}
+	last := n.changed
+	told := func() bool { // since it was asked last
+		was := n.changed != last
+		last = n.changed
+		return was
+	}
+	n.swarm.typical = time.Hour
+	if n.hold(0, true); told() || !n.later {
+		t.Error("word of what all have does not wait")
+	}
+	if n.hold(9, true); !told() || n.later {
+		t.Error("word of what nobody has waits")
+	}
+	n.hold(1, true)
+	if n.hold(9, false); !told() || n.later {
+		t.Error("word of what is gone waits")
+	}
+	n.swarm.typical = 10 * ms
+	n.hold(2, true)
+	waitFor(t, func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return told()
+	})
+	if n.swarm.Left(at(1)); n.swarm.WordWait(3) != 0 {
+		t.Error("what fewer have is common")
+	}
+}
+
 // waitFor waits until good says yes.
 func waitFor(t *testing.T, good func() bool) {
 	t.Helper()

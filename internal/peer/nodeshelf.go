@@ -74,7 +74,7 @@ func (n *Node) news() {
 	n.swarm.Reach(s.Reach())
 }
 
-// hold notes what peers may have of this node.
+// hold notes what peers may have of this node, and tells them, or lets the word wait for others: it is two bytes, and a hundred with what carries them.
 func (n *Node) hold(piece int, kept bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,6 +82,25 @@ func (n *Node) hold(piece int, kept bool) {
 		return
 	}
 	n.holds[piece>>3] ^= 1 << (piece & 7)
+	wait := n.swarm.WordWait(piece)
+	switch {
+	case wait == 0 || !kept:
+		n.tell()
+	case !n.later:
+		n.later = true
+		time.AfterFunc(wait, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if n.later { // nothing else was told meanwhile
+				n.tell()
+			}
+		})
+	}
+}
+
+// tell wakes those that tell peers. Callers hold mu.
+func (n *Node) tell() {
+	n.later = false
 	close(n.changed)
 	n.changed = make(chan struct{})
 }

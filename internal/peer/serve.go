@@ -137,6 +137,7 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 			}
 		}
 		b = nil
+		beats.Reset(beatEvery) // what was told is as good as a beat
 		select {
 		case <-changed:
 		case <-beats.C:

@@ -49,7 +49,7 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
 	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	defer n.line.Enter(r.Context())()
+	defer n.line.Enter(r.Context(), int64(len(data)))()
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
 		drain(r.Context())
 		n.o.Observer.Uploaded(asker(r, 1), len(data))

@@ -10,33 +10,36 @@ import (
 // Bounds and patience of a node. Transfers take from a millisecond to a second a piece, by link, so most patience is
 // counted in the time that this node's transfers take.
 const (
-	maxPeers   = 24               // peers that are known at a time
-	mostPeers  = 30               // with those that have what a read waits for
-	fewPeers   = 8                // with fewer, the tracker is asked for more
-	manyPeers  = 22               // with so many it is a large crowd
-	strikesOut = 2                // a peer that was slow or failed so often is left
-	leftFor    = 30 * time.Second // and not met again for so long
-	restLeast  = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
-	restMost   = 500 * time.Millisecond
-	calmPart   = 2                      // or that part of a usual transfer, for what no read waits for: its places are free no sooner
-	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
-	slowLeast  = 20 * time.Millisecond  // but not before this
-	lagFactor  = 4                      // a peer whose transfers usually take so many times the usual one is left
-	lagLeast   = 4                      // when it is so for so many of them
-	slowFirst  = 2 * time.Second        // before enough is known of this network
-	learnLeast = 8                      // transfers: the first ones have links that nobody shares yet
-	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
-	hedgeMost  = 2 * time.Second        // and never longer than this
-	calmFactor = 256                    // with a tracker it waits longer: so many transfers
-	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
-	askPause   = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
-	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
-	joinMost   = 10 * time.Second
-	maxLeft    = 16          // peers that a question names as left
-	lateCalm   = 8           // and so many times as long as word may be on its way
-	readSoon   = 4           // pieces of a question, the first ones, that reads may wait for when it is answered
-	looseLate  = 4           // the part of how long word may be on its way that a read waits for a loose object of a peer
-	joinSeldom = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
+	maxPeers    = 24               // peers that are known at a time
+	mostPeers   = 30               // with those that have what a read waits for
+	fewPeers    = 8                // with fewer, the tracker is asked for more
+	manyPeers   = 22               // with so many it is a large crowd
+	commonLeast = 4                // peers that have a piece: word of one more waits
+	wordPart    = 2                // for that part of a usual transfer; simulated, two hundred nodes hear a third less often, and are done 0.4 % later
+	strikesOut  = 2                // a peer that was slow or failed so often is left
+	leftFor     = 30 * time.Second // and not met again for so long
+	restLeast   = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
+	restMost    = 500 * time.Millisecond
+	calmPart    = 4                      // for what no read waits for, two such parts of a usual transfer: its places are free no sooner
+	calmMost    = 4                      // and one more for each time that it was busy in a row, but no more than these
+	slowFactor  = 8                      // a transfer that takes so many times the usual one is slow
+	slowLeast   = 20 * time.Millisecond  // but not before this
+	lagFactor   = 4                      // a peer whose transfers usually take so many times the usual one is left
+	lagLeast    = 4                      // when it is so for so many of them
+	slowFirst   = 2 * time.Second        // before enough is known of this network
+	learnLeast  = 8                      // transfers: the first ones have links that nobody shares yet
+	hedgeLeast  = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
+	hedgeMost   = 2 * time.Second        // and never longer than this
+	calmFactor  = 256                    // with a tracker it waits longer: so many transfers
+	askLost     = 6 * time.Second        // an answer of the tracker that takes longer does not come
+	askPause    = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
+	joinAgain   = 500 * time.Millisecond // between joins while peers are few; grows
+	joinMost    = 10 * time.Second
+	maxLeft     = 16          // peers that a question names as left
+	lateCalm    = 8           // and so many times as long as word may be on its way
+	readSoon    = 4           // pieces of a question, the first ones, that reads may wait for when it is answered
+	looseLate   = 4           // the part of how long word may be on its way that a read waits for a loose object of a peer
+	joinSeldom  = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
 
 // Options of a Swarm. Zero values mean the defaults.
@@ -356,8 +359,7 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	switch {
 	case k == nil:
 	case why == Busy:
-		pause := max(restLeast<<min(k.busy, 8), s.typical)
-		k.rest, k.calm = now+min(pause, restMost), now+min(pause, max(restMost, s.typical/calmPart))
+		k.rest, k.calm = now+min(s.pause(k), restMost), now+min(s.pause(k), max(restMost, s.typical*time.Duration(2+min(k.busy, calmMost))/calmPart))
 		k.busy++
 	case why == Missing:
 		s.pieces[f.Piece].holders &^= k.slot
@@ -365,6 +367,11 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	case why == Broken:
 		s.strike(now, k, false)
 	}
+}
+
+// pause is how long a peer that is busy, and was so k.busy times before, is not asked at all: a usual transfer, and more where it is busy again and again.
+func (s *Swarm) pause(k *known) time.Duration {
+	return max(restLeast<<min(k.busy, 8), s.typical*time.Duration(4+min(k.busy, 2))/calmPart)
 }
 
 // take starts a transfer.

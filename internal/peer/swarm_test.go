@@ -435,3 +435,23 @@ func TestBusyPeersAreLeftInPeace(t *testing.T) {
 		}
 	}
 }
+
+// The more often in a row a peer was busy, the longer it is left in peace, until once and a half what a transfer takes.
+func TestBusyAgainIsAskedLater(t *testing.T) {
+	s := newSwarm(40, 1)
+	s.Haves(at(1), upTo(40, 39))
+	s.typical, s.learned = 4*time.Second, learnLeast
+	last := time.Duration(0)
+	for range 8 {
+		s.take(0, Fetch{3, at(1)})
+		s.Fail(0, Fetch{3, at(1)}, Busy)
+		k := s.find(at(1))
+		if k.calm < last || k.rest > restMost {
+			t.Errorf("it is asked again after %v, and %v before; where a read waits after %v", k.calm, last, k.rest)
+		}
+		last = k.calm
+	}
+	if last != s.typical*3/2 {
+		t.Errorf("in the end it is asked after %v", last)
+	}
+}

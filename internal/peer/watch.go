@@ -65,6 +65,7 @@ func (n *Node) watch(a netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("User-Agent", "") // none
 	req.Header.Set(headerPort, strconv.Itoa(int(n.o.Port)))
 	resp, err := n.watches.Do(req)
 	if err != nil {

@@ -44,18 +44,18 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", forEver)
 	h.Set("ETag", `"`+id.Name()+`"`)
-	peer.Bulk(r.Context())
 	if kernel {
 		return s.sendK(w, r, c, trace.Kernel, f)
 	}
-	if size, ok := s.store.Stat(id); ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), asker(r), id, size) {
+	size, ok := s.store.Stat(id)
+	if ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), asker(r), id, size) {
 		return nil // it asks no more
 	}
 	if r.Method != http.MethodGet {
 		http.ServeContent(w, r, "", time.Time{}, f)
 		return nil
 	}
-	defer s.uploads.Enter(r.Context())()
+	defer s.uploads.Enter(r.Context(), size)()
 	http.ServeContent(w, r, "", time.Time{}, f)
 	s.swarm.Sent(asker(r), id)
 	if http.NewResponseController(w).Flush() == nil {
@@ -99,8 +99,8 @@ func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
-	peer.Bulk(r.Context()) // forty manifests at a time are in the way of answers, too
-	if !signature {        // a version may be signed again with another key
+	peer.NoMessage(r.Context()) // forty manifests at a time are in the way of answers
+	if !signature {             // a version may be signed again with another key
 		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 		w.Header().Set("Cache-Control", forEver)
 		w.Header().Set("Vary", "Accept-Encoding")

@@ -19,6 +19,7 @@ type node struct {
 	loader  link // its firmware, which takes K in place of its link where it is slower
 	home    *server
 	watch   []int32 // nodes that are told what this one has
+	later   []int32 // pieces that it has and has not told
 	news    []news  // that it was told and has not looked at
 	coming  int     // transfers from peers
 	flows   []int32 // transfers to it
@@ -139,7 +140,12 @@ func (f *storm) watched(a, b *node) {
 // got is a node that has one more piece.
 func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
-		f.after(f.Delay, tell, n.id, int32(piece))
+		n.later = append(n.later, int32(piece))
+		if wait := n.swarm.WordWait(piece); wait == 0 {
+			f.after(f.Delay, tell, n.id, 0)
+		} else if len(n.later) == 1 {
+			f.at(f.now+f.Delay+wait, tell, n.id, 0)
+		}
 	}
 	f.finish(n)
 }
@@ -147,19 +153,29 @@ func (f *storm) got(n *node, piece int) {
 // news is that a node has a piece.
 type news struct{ node, piece int32 }
 
-// tellAll passes on what a node has. Who has as many transfers as it may have looks at it before it decides something again:
+// tellAll passes on what a node has and has not told. Who has as many transfers as it may have looks at it before it decides something again:
 // what many were told is then looked at together, which is quicker by far.
-func (f *storm) tellAll(n *node, piece int) {
+func (f *storm) tellAll(n *node) {
 	for _, w := range n.watch {
 		o := f.nodes[w]
-		if o.dead || o.done > 0 || o.swarm.Have().Has(piece) {
+		if o.dead || o.done > 0 {
 			continue
 		}
-		o.news = append(o.news, news{n.id, int32(piece)})
+		before := len(o.news)
+		for _, p := range n.later {
+			if !o.swarm.Have().Has(int(p)) {
+				o.news = append(o.news, news{n.id, p})
+			}
+		}
+		if len(o.news) == before {
+			continue
+		}
+		f.res.Words++
 		if o.coming < f.fetches && f.hear(o) {
 			f.act(o)
 		}
 	}
+	n.later = n.later[:0]
 }
 
 // hear looks at what a node was told, and says whether there may be something to do with it.

@@ -64,6 +64,7 @@ type Result struct {
 	PeerBytes   int64
 	Requests    int64 // joins and questions at the trackers
 	Control     int64 // bytes that those and their answers had, with HTTP's headers
+	Words       int64 // times that a node was told what another has
 	Busy        int64 // uploads that a peer refused
 	Wasted      int64 // bytes of transfers that brought nothing
 	Banned      int   // addresses banned by some tracker

@@ -17,7 +17,7 @@ const (
 	haves                   // node, node: the first learns all that the second has
 	gone                    // node, node: the first learns that the second is gone
 	unreached               // node, node: the first cannot reach the second
-	tell                    // node, piece: those who watch it learn that it has the piece
+	tell                    // node: those who watch it learn what it has since it told them last
 	wake                    // node, number of the timer
 	trackerWake             // server, number of the timer
 	request                 // flow: its request arrives
@@ -117,7 +117,7 @@ func (f *storm) handle(e event) {
 		a.swarm.Unreached(f.now, f.nodes[e.b].addr)
 		f.act(a)
 	case tell:
-		f.tellAll(f.nodes[e.a], int(e.b))
+		f.tellAll(f.nodes[e.a])
 	case wake:
 		if n := f.nodes[e.a]; n.wakes == e.b {
 			f.act(n)

@@ -48,10 +48,24 @@ func Gather(c net.Conn) net.Conn {
 // Read is called by one goroutine at a time.
 func (g *gathering) Read(p []byte) (int, error) {
 	if g.ask(len(p)) > 1 {
+		g.calm()
 		g.tired.Reset(longGather)
 		defer g.tired.Stop()
 	}
 	return g.Conn.Read(p)
+}
+
+// Write begins a request.
+func (g *gathering) Write(p []byte) (int, error) {
+	g.calm()
+	return g.Conn.Write(p)
+}
+
+// calm has every second frame acknowledged. By itself, Linux acknowledges each of the first sixteen after a pause, which is half of a piece: in a storm
+// of two hundred that was one byte in thirty that a node received. The kernel goes back to it whenever it had to acknowledge a frame because no
+// other followed soon.
+func (g *gathering) calm() {
+	_ = g.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
 }
 
 // ask sets for how many bytes a read of n bytes waits.

@@ -143,6 +143,7 @@ func (h *HTTP) fetch(ctx context.Context, r Request) (b []byte, elsewhere bool, 
 	if err != nil {
 		return nil, false, err
 	}
+	req.Header.Set("User-Agent", "") // none
 	if r.Fresh || r.Attempt > 0 {
 		req.Header.Set("Cache-Control", "no-cache")
 	}

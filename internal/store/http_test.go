@@ -146,6 +146,31 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// With its request a connection goes over to acknowledging every second frame.
+func TestGatherIsCalm(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := func() (v int) {
+		_ = raw.Control(func(fd uintptr) { v, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK) })
+		return v
+	}
+	if quick() != 1 || err != nil {
+		t.Fatalf("the kernel begins otherwise: %d, %v", quick(), err)
+	}
+	if _, err := Gather(c).Write([]byte("GET / HTTP/1.1\r\n")); err != nil || quick() != 0 {
+		t.Errorf("frames are acknowledged one by one (%v)", err)
+	}
+}
+
 // A reader is woken when much is there, or after a while when a sender is slow.
 func TestGatherWakesSeldom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -96,6 +96,9 @@ func (s *Star) build(ctx context.Context) (err error) {
 	if s.Server, err = NewNet(s.config.Prefix, s.config.Server); err != nil {
 		return err
 	}
+	if err := errors.Join(s.hub.plain(), s.Server.plain()); err != nil {
+		return err
+	}
 	if err := s.join(s.Server, serverPort, "master", BridgeName); err != nil {
 		return err
 	}
@@ -111,6 +114,9 @@ func (s *Star) build(ctx context.Context) (err error) {
 			return fmt.Errorf("make network namespace %s: %w", n.Name, err)
 		}
 		s.Nodes = append(s.Nodes, n)
+		if err := n.plain(); err != nil {
+			return err
+		}
 		if err := s.join(n, nodePort(i)); err != nil {
 			return err
 		}
@@ -119,6 +125,17 @@ func (s *Star) build(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// plain turns IPv6 off in a namespace, before it has a link that is up: nothing here uses it, and hundreds of hosts would tell all others of it.
+func (n *Net) plain() error {
+	return n.Do(func() error {
+		err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644)
+		if errors.Is(err, fs.ErrNotExist) { // a kernel without
+			return nil
+		}
+		return err
+	})
 }
 
 // cubic sets the congestion control of a namespace. Where the kernel lets only its own namespace use that, it is reno, which all may: on links
