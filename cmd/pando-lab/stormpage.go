@@ -117,7 +117,7 @@ link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's int
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
-and NBD. "Longer round trips" below shows how good. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Kernel and
+and NBD. "Longer round trips" below shows how good. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6. Kernel and
 initramfs, K, come before, to each node from the server, whatever serves the root; their time is not part of it, and their bytes
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `

@@ -45,10 +45,10 @@ func (c *conn) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// NoMessage lets messages pass the answer to this request, which shares this machine's link with the upload whose turn it is: a question of a few hundred
+// LetMessagesPass is for an answer that is long, and no piece. It shares this machine's link with the upload whose turn it is: a question of a few hundred
 // bytes, with which the next transfer begins, shall not wait behind kernels and manifests. It holds until the connection's next
 // request comes to a handler of Messages. For requests of a server with ConnContext; elsewhere it does nothing.
-func NoMessage(ctx context.Context) { prioritize(ctx, band.First) }
+func LetMessagesPass(ctx context.Context) { prioritize(ctx, band.First) }
 
 // Messages is a handler whose answers pass all else, unless they say otherwise.
 func Messages(h http.Handler) http.Handler {

@@ -29,7 +29,7 @@ func TestMessagesPass(t *testing.T) {
 	srv := httptest.NewUnstartedServer(Messages(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		look(r.Context())
 		if r.URL.Path == "/kernel" {
-			NoMessage(r.Context())
+			LetMessagesPass(r.Context())
 			look(r.Context())
 		}
 	})))

@@ -21,10 +21,11 @@ type Line struct {
 // Drain, which says when the next one's turn is, counts no fewer. It is for requests of a server with ConnContext; for others it does nothing.
 func (l *Line) Enter(ctx context.Context, size int64) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
-	if ok && size <= drained {
-		c.prioritize(band.First)
+	if !ok {
+		return func() {}
 	}
-	if !ok || size <= drained {
+	if size <= drained {
+		c.prioritize(band.First)
 		return func() {}
 	}
 	l.mu.Lock()

@@ -20,8 +20,6 @@ const (
 	leftFor     = 30 * time.Second // and not met again for so long
 	restLeast   = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
 	restMost    = 500 * time.Millisecond
-	calmPart    = 4                      // for what no read waits for, two such parts of a usual transfer: its places are free no sooner
-	calmMost    = 4                      // and one more for each time that it was busy in a row, but no more than these
 	slowFactor  = 8                      // a transfer that takes so many times the usual one is slow
 	slowLeast   = 20 * time.Millisecond  // but not before this
 	lagFactor   = 4                      // a peer whose transfers usually take so many times the usual one is left
@@ -359,8 +357,7 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	switch {
 	case k == nil:
 	case why == Busy:
-		k.rest, k.calm = now+min(s.pause(k), restMost), now+min(s.pause(k), max(restMost, s.typical*time.Duration(2+min(k.busy, calmMost))/calmPart))
-		k.busy++
+		s.refused(now, k)
 	case why == Missing:
 		s.pieces[f.Piece].holders &^= k.slot
 		s.strike(now, k, false)
@@ -369,9 +366,14 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 }
 
-// pause is how long a peer that is busy, and was so k.busy times before, is not asked at all: a usual transfer, and more where it is busy again and again.
-func (s *Swarm) pause(k *known) time.Duration {
-	return max(restLeast<<min(k.busy, 8), s.typical*time.Duration(4+min(k.busy, 2))/calmPart)
+// refused leaves a peer in peace that was busy, the longer the more often in a row it was: for what a usual transfer takes, or where that is long, half
+// of it at first, and once and a half in the end.
+func (s *Swarm) refused(now time.Duration, k *known) {
+	quarters := func(n int) time.Duration { return s.typical * time.Duration(n) / 4 }
+	pause := max(restLeast<<min(k.busy, 8), quarters(4+min(k.busy, 2)))
+	k.rest = now + min(pause, restMost)
+	k.calm = now + min(pause, max(restMost, quarters(2+min(k.busy, 4))))
+	k.busy++
 }
 
 // take starts a transfer.

@@ -69,7 +69,7 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 }
 
 // The links of the lab are slow, those of a cluster are fast; nothing may depend on it. At 1 Gb/s, where a storm takes a tenth of a second and a busy peer is
-// left for a millisecond and more, a last piece of the last node comes late in one storm of ten.
+// left for a millisecond and more, the last piece of the last node comes late: half of the nodes are done after 1.13.
 func TestStormIsTheSameOnAnyLink(t *testing.T) {
 	for _, x := range []struct {
 		rate int64
@@ -135,14 +135,14 @@ func TestReadsThatWaitDoNotStorm(t *testing.T) {
 	}
 }
 
-// Where the server can send to all at once, nearly all comes from it at once: who waits for a peer waits little.
-func TestFatServerIsPlainUnicast(t *testing.T) {
+// Where the server could send to all at once it sends each piece about once as well, and all are done not much later.
+func TestFatServerIsLittleSlower(t *testing.T) {
 	c := set(8, 237)
 	c.ServerLink = 10 * c.NodeLink
 	r := median(t, c)
 	c.Unicast = true
 	plain := run(t, c)
-	if r.Last > plain.Last*125/100 {
+	if r.Last > plain.Last*120/100 {
 		t.Errorf("%v with peers, %v without", r.Last, plain.Last)
 	}
 }

@@ -128,13 +128,15 @@ func (s *Star) build(ctx context.Context) (err error) {
 }
 
 // plain turns IPv6 off in a namespace, before it has a link that is up: nothing here uses it, and hundreds of hosts would tell all others of it.
-func (n *Net) plain() error {
-	return n.Do(func() error {
-		err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644)
-		if errors.Is(err, fs.ErrNotExist) { // a kernel without
-			return nil
+func (n *Net) plain() error { return n.set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") }
+
+// set writes a setting of the kernel for a namespace. That there is none is no error: nor is what it would change.
+func (n *Net) set(setting, value string) error {
+	return n.Do(func() error { // /proc/sys/net is that of the thread that opens it
+		if err := os.WriteFile(setting, []byte(value), 0o644); !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		return err
+		return nil
 	})
 }
 
@@ -202,15 +204,11 @@ link set %[2]s up`, LinkName, BridgeName))
 
 // unfiltered keeps the packets of bridges from the firewall of a namespace: a switch has none, and it would take a twentieth of the processor.
 func (n *Net) unfiltered() error {
-	return n.Do(func() error {
-		for _, kind := range []string{"iptables", "ip6tables", "arptables"} {
-			err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-"+kind, []byte("0"), 0o644)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // not there: nor is the filter
-				return err
-			}
-		}
-		return nil
-	})
+	var err error
+	for _, kind := range []string{"iptables", "ip6tables", "arptables"} {
+		err = errors.Join(err, n.set("/proc/sys/net/bridge/bridge-nf-call-"+kind, "0"))
+	}
+	return err
 }
 
 // Acquaint tells the server and all nodes each other's MACs, for good. Machines have a table of neighbours each, and need not be told; here all share
@@ -273,13 +271,7 @@ func retransmitAfter(slowest Rate) time.Duration {
 
 // retransmit sets it. Kernels before 6.11 have no such setting.
 func (n *Net) retransmit(slowest Rate) error {
-	return n.Do(func() error {
-		err := os.WriteFile("/proc/sys/net/ipv4/tcp_rto_min_us", []byte(strconv.FormatInt(retransmitAfter(slowest).Microseconds(), 10)), 0o644)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
+	return n.set("/proc/sys/net/ipv4/tcp_rto_min_us", strconv.FormatInt(retransmitAfter(slowest).Microseconds(), 10))
 }
 
 // A bucket's depth, and the queue before it, in bytes. The queue holds 50 ms of what the link can send, but never less
