@@ -57,13 +57,13 @@ func (a *agent) incident(i Incident) trace.Event {
 
 // incidentHints say what to do about each kind of incident; "": nothing, for it is good news.
 var incidentHints = map[IncidentKind]string{
-	WrongBytes:   "run `pando image check` on the server; it finds and names objects that are damaged",
+	WrongBytes:   "run `pando store check` on the server; it finds and names objects that are damaged",
 	Missing:      "the version is not whole on that server: build or copy it again",
 	ServerDown:   "reads wait, and go on when it answers: does `pando serve` run there, and does the network lead there?",
 	ServerUp:     "",
 	Reattached:   "reads went on by themselves; if it comes again the node may be short of memory, which its kernel's log says",
 	LinkFixed:    "something on the node took it away: have what manages the image's network leave that interface alone",
-	LostPiece:    "the boot goes on with more bytes; `pando image check` on the server names what is damaged",
+	LostPiece:    "the boot goes on with more bytes; `pando store check` on the server names what is damaged",
 	PeerBanned:   "nothing wrong was used; look after that machine: its memory or its network may change bytes",
 	PeerLeft:     "the boot goes on without it; if it is often the same machine, look after its link",
 	PeersGone:    "they were switched off or reset, or the network lost them; the boot goes on without them",
