@@ -280,14 +280,27 @@ func TestStormFigures(t *testing.T) {
 		}
 	}
 	// 12 s are 2.4 units of 5 s, 20 s were 2 units of 10 s.
-	if got := two.units() / r.alone("pack", false); math.Abs(got-1.2) > 1e-9 {
-		t.Errorf("storm ratio: got %g, want 1.20", got)
+	if alone, _ := r.alone("pack", false); math.Abs(two.units()/alone-1.2) > 1e-9 {
+		t.Errorf("storm ratio: got %g, want 1.20", two.units()/alone)
 	}
 	if err := (&stormRun{}).finish(); err == nil {
 		t.Error("a run without nodes has figures")
 	}
 	if !math.IsNaN(median(nil)) || median([]float64{1, 2, 4}) != 2 {
 		t.Error("median")
+	}
+}
+
+// A storm ratio whose one node had a link of another rate is marked, and one of the same rate is not.
+func TestStormRatioOfAnotherRate(t *testing.T) {
+	r := storms()
+	r.Runs[0].NodeRate, r.Runs[1].NodeRate = 2e6, 1e6
+	if text := r.table(false); !strings.Contains(text, "~1.20") || !strings.Contains(text, "~10.0 s") || !strings.Contains(text, "another rate") {
+		t.Errorf("got\n%s", text)
+	}
+	r.Runs[1].NodeRate = 2e6
+	if text := r.table(false); strings.Contains(text, scaledMark) || !strings.Contains(text, "1.20") {
+		t.Errorf("of one rate: got\n%s", text)
 	}
 }
 

@@ -117,7 +117,7 @@ link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's int
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
-and NBD. "Longer round trips" below shows how good. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6. Kernel and
+and NBD; longer ones have a table of their own where they were measured. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6. Kernel and
 initramfs, K, come before, to each node from the server, whatever serves the root; their time is not part of it, and their bytes
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `
@@ -148,7 +148,12 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 			fmt.Fprintf(out, "![%s](%s/%s-%s.svg)\n\n", plots[name].title, dir, r.called(), name)
 		}
 	}
-	out.WriteString(markdown(append([]row{heads}, r.rows(false)...)) + discardedText(r.Runs) + r.nothingText())
+	rows := r.rows(false)
+	out.WriteString(markdown(append([]row{heads}, rows...)))
+	if text := scaledText(rows); text != "" {
+		out.WriteString("\n" + text)
+	}
+	out.WriteString(discardedText(r.Runs) + r.nothingText())
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
@@ -242,7 +247,7 @@ const pageFoot = `
 On an idle machine, as root:
 
     make bench-storm           # up to 40 nodes
-    make bench-storm FULL=1    # up to 200 nodes
+    make bench-storm FULL=1    # up to 200 nodes, and 40 of a desktop
     make bench-storm STORM="--add --nodes 1 --rate 10mbit --delay 15ms"   # longer round trips; --cold: a server with nothing in memory
     make bench-alone           # one emulated machine by itself
     make bench-k               # kernel and initramfs of Debian 12 and 13

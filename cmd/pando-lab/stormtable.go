@@ -55,13 +55,27 @@ func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 // units is how long the last node took, in W/(eta B).
 func (r stormRun) units() float64 { return r.Last / r.Unit }
 
-// alone is t_one, how long one node takes by itself, in W/(eta B): systems are run on links of one rate, but a rate may be given. 0: not known.
-func (r *report) alone(system string, busy bool) float64 {
+// alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was measured. 0: not known.
+func (r *report) alone(system string, busy bool) (units float64, rate int64) {
 	one, ok := r.typical(kind{1, system}, busy)
 	if !ok {
-		return 0
+		return 0, 0
 	}
-	return one.units()
+	return one.units(), one.NodeRate
+}
+
+// scaledMark stands before what follows from a run on links of another rate. A node that is alone on a fast link is slower in W/(eta B), because it works
+// and pauses meanwhile: a storm on slow links may seem quicker than one node.
+const scaledMark = "~"
+
+// scaledText says what the mark means, below a table that has it.
+func scaledText(rows []row) string {
+	for _, x := range rows {
+		if slices.ContainsFunc(x, func(cell string) bool { return strings.HasPrefix(cell, scaledMark) }) {
+			return scaledMark + ": one node was measured by itself on a link of another rate only, and as many W/(eta B) are taken for this one. On a faster link they may be more, and the storm ratio lower than it would be.\n"
+		}
+	}
+	return ""
 }
 
 // row is a line of the table.
@@ -98,8 +112,12 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 	if len(good) > 1 {
 		units += fmt.Sprintf(" (%.2f to %.2f)", good[0].units(), good[len(good)-1].units())
 	}
-	if alone := r.alone(m.System, busy); alone > 0 {
-		one, ratio = fmt.Sprintf("%.1f s", alone*m.Unit), fmt.Sprintf("%.2f", m.units()/alone)
+	if alone, rate := r.alone(m.System, busy); alone > 0 {
+		mark := ""
+		if rate != m.NodeRate {
+			mark = scaledMark
+		}
+		one, ratio = fmt.Sprintf("%s%.1f s", mark, alone*m.Unit), fmt.Sprintf("%s%.2f", mark, m.units()/alone)
 	}
 	withK := "-"
 	if v, ok := r.K.withK(m); ok {
@@ -132,7 +150,8 @@ func (r *report) modelledRows(system string) (out []row) {
 // table is for the terminal.
 func (r *report) table(busy bool) string {
 	var out strings.Builder
-	out.WriteString(aligned(append([]row{heads}, r.rows(busy)...)) + "\n" + aligned(append([]row{costHeads}, r.costRows(busy)...)))
+	rows := r.rows(busy)
+	out.WriteString(aligned(append([]row{heads}, rows...)) + scaledText(rows) + "\n" + aligned(append([]row{costHeads}, r.costRows(busy)...)))
 	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(&out, "modelled: %s.\n", modelText)
