@@ -14,7 +14,7 @@ import (
 
 // How many bytes of the boot pack are kept as they were sent, where the group does not say. All of it is best: programs that
 // start side by side read it in another order each time, and peers want any of it. So a node gives it a sixteenth of its
-// memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which has 122 MB. A server's has 12
+// memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which has 96 MB. A server's has 9
 // to 24, which any machine can spare.
 const (
 	leastKeep = 24 << 20

@@ -15,7 +15,7 @@ import (
 )
 
 // What K may have, in decimal megabytes, with the drivers of every usual NIC, and with those of one that is known. Mellanox's
-// newest and the part with every USB adapter are some kilobytes below it, and are listed only.
+// newest and the part with every USB adapter are up to 320 KB above it, and are listed only: docs/formats/initramfs.md.
 var (
 	allBounds   = map[string]int64{bookworm: 18e6, trixie: 22e6}
 	knownBounds = map[string]int64{bookworm: 12e6, trixie: 16e6}
