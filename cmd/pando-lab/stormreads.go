@@ -34,8 +34,12 @@ func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 		}
 		return out, nil
 	}
-	dir := filepath.Join(s.dataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
-	return keptBoots(dir, s.until)
+	return keptBoots(s.tracesOf(v), s.until)
+}
+
+// tracesOf is where the server keeps read traces of a version.
+func (s *storm) tracesOf(v fleet.Digest) string {
+	return filepath.Join(s.dataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
 }
 
 // keptBoot is a read trace as the server keeps it.
@@ -43,21 +47,19 @@ type keptBoot struct {
 	Node     string    `json:"node"`
 	Received time.Time `json:"received"`
 	Reads    []byte    `json:"reads"`
+	Reached  bool      `json:"reached"` // the mark that an operator had it recorded until
 	Moments  []struct {
 		Stage trace.Stage   `json:"stage"`
 		At    time.Duration `json:"at"`
 	} `json:"moments"`
 }
 
-// keptBoots reads the traces that a server keeps of a version, of boots that reached a stage. One that says nothing of it is taken whole,
-// unless the stage is a mark that the image makes. First are those of the node that was recorded first, the newest in front: boots that were
-// made with other things in mind, as those of one machine alone, do not change the storms after them.
-func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
+// readKept reads a directory of traces. There are none where it is not there.
+func readKept(dir string) (kept []keptBoot, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var kept []keptBoot
 	for _, f := range files {
 		if filepath.Ext(f.Name()) != ".json" {
 			continue // it is being written
@@ -71,6 +73,17 @@ func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 			return nil, fmt.Errorf("read trace %s: %w", f.Name(), err)
 		}
 		kept = append(kept, k)
+	}
+	return kept, nil
+}
+
+// keptBoots reads the traces that a server keeps of a version, of boots that reached a stage. One that says nothing of it is taken whole,
+// unless the stage is a mark that the image makes. First are those of the node that was recorded first, the newest in front: boots that were
+// made with other things in mind, as those of one machine alone, do not change the storms after them.
+func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
+	kept, err := readKept(dir)
+	if err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(kept, func(a, b keptBoot) int { return b.Received.Compare(a.Received) })
 	if len(kept) > 0 {

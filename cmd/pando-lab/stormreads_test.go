@@ -94,3 +94,25 @@ func TestReadSet(t *testing.T) {
 		t.Errorf("three blocks in two pieces: %d, %d", bytes, pieces)
 	}
 }
+
+// A storm begins when the server has made the pack of all that was recorded for longer: until then it would share a processor with it, and change W.
+func TestUpToDate(t *testing.T) {
+	made := time.Unix(1000, 0)
+	one := []image.PackRecord{{Made: made}}
+	for name, c := range map[string]struct {
+		records []image.PackRecord
+		kept    []keptBoot
+		want    bool
+	}{
+		"no pack":                {nil, nil, false},
+		"pack of a class":        {[]image.PackRecord{{Made: made, Class: "c"}}, nil, false},
+		"pack":                   {one, []keptBoot{{Reached: true, Received: made}}, true},
+		"pack, boots after it":   {one, []keptBoot{{Received: made.Add(1)}}, true},
+		"asked for after it":     {one, []keptBoot{{Reached: true, Received: made}, {Reached: true, Received: made.Add(1)}}, false},
+		"two packs, asked after": {append(one, image.PackRecord{Made: made.Add(2)}), []keptBoot{{Reached: true, Received: made.Add(1)}}, true},
+	} {
+		if got := upToDate(c.records, c.kept); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/image"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -67,8 +68,8 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 	return s.serve(ctx, "off")
 }
 
-// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute, which no storm
-// shall have to share.
+// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute or two, which no storm
+// shall have to share, and changes W.
 func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
 	if err != nil {
@@ -80,7 +81,11 @@ func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 	defer tick.Stop()
 	for {
 		records, err := dir.Packs(v)
-		if err != nil || len(records) > 0 {
+		if err != nil {
+			return err
+		}
+		kept, err := readKept(s.tracesOf(v))
+		if err != nil || upToDate(records, kept) {
 			return err
 		}
 		select {
@@ -89,6 +94,13 @@ func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// upToDate tells whether there is a boot pack, and none that the server makes next because a longer recording came after it.
+func upToDate(records []image.PackRecord, kept []keptBoot) bool {
+	return slices.ContainsFunc(records, func(r image.PackRecord) bool {
+		return r.Class == "" && !slices.ContainsFunc(kept, func(k keptBoot) bool { return k.Reached && k.Received.After(r.Made) })
+	})
 }
 
 // welcome lets any machine boot the image.

@@ -26,6 +26,10 @@ func (a *agent) sendReads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	a.traceAt = monotonic() + readsAgain
+	if err := a.report.flush(ctx); err != nil { // the server keeps the boot's marks with the trace
+		a.logf("events before the read trace: %v", err)
+		return
+	}
 	if err := a.endReads(ctx); err != nil {
 		a.logf("%v", err) // the block daemon is being replaced
 		return

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,5 +112,32 @@ func TestAgentSendsReads(t *testing.T) {
 		if again := posts.Load() == 2; again == c.traced || len(a.report.take()) != 0 {
 			t.Errorf("%s: sent again: %v", name, again)
 		}
+	}
+}
+
+// The server keeps the marks of a boot with its trace, so those that were made come to it before.
+func TestMarksComeBeforeReads(t *testing.T) {
+	var paths []string
+	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.Path)
+		if r.URL.Path == "/v1/node/trace" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_, _ = io.WriteString(w, "{}")
+	})
+	dir := t.TempDir()
+	a := &agent{dir: dir, log: io.Discard, session: session{Session: "s", Until: "browser"}, reads: new(api.TraceRequest)}
+	a.report = newReporter(a.post)
+	var err error
+	if a.control, err = newControl([]string{url}, key); err != nil {
+		t.Fatal(err)
+	}
+	a.booted.Store(true)
+	a.progress.BootedAt = monotonic() - readsGrace
+	a.mark(mark{Name: "browser"})
+	a.sendReads(t.Context())
+	if want := []string{"/v1/node/events", "/v1/node/trace"}; !slices.Equal(paths, want) {
+		t.Errorf("asked for %v, want %v", paths, want)
 	}
 }
