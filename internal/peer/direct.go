@@ -31,7 +31,7 @@ type waiting struct {
 	swarm *swarm
 	node  *member
 	want  []int
-	read  []int // those of them whose holders are named
+	soon  []int // those of them whose holders are named
 	max   int
 	size  int64
 	upto  int           // no piece from here on
@@ -69,7 +69,7 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
-	x := &waiting{swarm: w, node: m, want: want, read: q.Read, max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
+	x := &waiting{swarm: w, node: m, want: want, soon: want[:min(max(q.Soon, 0), len(want))], max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
 	if len(want) == 0 {
 		return t.answer(now, x, nil), false, true // it only says that it lives, and what it has
 	}
@@ -280,7 +280,7 @@ func (t *Tracker) answer(now time.Duration, x *waiting, grant []int) Answer {
 		}
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
 			n := Named{Piece: p}
-			if slices.Contains(x.read, p) {
+			if slices.Contains(x.soon, p) {
 				n.Peers = x.holders(&s)
 			}
 			a.Named = append(a.Named, n)

@@ -51,7 +51,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		}
 	}
 	if len(a.Want) > 0 {
-		a.Have, a.Left, a.Fed, a.Patience, a.Read = s.have, s.leftNow(now), s.fed, answerTime(s.late), s.soonRead(a.Want)
+		a.Have, a.Left, a.Fed, a.Patience, a.Soon = s.have, s.leftNow(now), s.fed, answerTime(s.late), s.soonRead(a.Want)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }
@@ -89,14 +89,13 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 	}
 }
 
-// soonRead are those of some pieces that reads wait for, and the next ones: an answer may be held until reads wait for them.
-func (s *Swarm) soonRead(want []int) (out []int) {
-	for i, p := range want {
-		if i < readSoon || s.waitedFor(p) {
-			out = append(out, p)
-		}
+// soonRead is how many pieces of a question reads wait for, or soon will: an answer may be held until they do. What reads wait for is at its beginning.
+func (s *Swarm) soonRead(want []int) int {
+	n := 0
+	for n < len(want) && (n < readSoon || s.waitedFor(want[n])) {
+		n++
 	}
-	return out
+	return n
 }
 
 // untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers take

@@ -65,7 +65,7 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 // Ask is a question to the tracker: which of these pieces may I fetch from the server?
 type Ask struct {
 	Want []int            // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
-	Read []int            // those of them that reads wait for, or soon will: who has them is named
+	Soon int              // the first so many of them are those that reads wait for, or soon will: who has them is named
 	Upto int              // pieces from here on are not wanted yet; 0: all are
 	Max  int              // transfers from the server that this node has room for
 	Have Bitmap           // what it has

@@ -167,7 +167,7 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 		tr.swarms[area{pack: "p"}].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
 	}
 	q := question(3, 5, 6)
-	q.Read = []int{5} // nobody reads 6 yet
+	q.Soon = 1 // nobody reads 6 yet
 	if _, wait, _ := tr.Ask(0, q); !wait {
 		t.Fatal("does not wait")
 	}

@@ -149,7 +149,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	pieces := s.pieces(key.pack)
 	s.mu.Lock()
 	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: key.pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Read: q.Read[:min(len(q.Read), maxWant)], Upto: q.Upto, Max: q.Max, Have: Whole(q.Full, q.Have, s.tracker.Pieces(key.pack, key.node)), Left: q.Left, Fed: q.Fed, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
+		Ask: Ask{Want: q.Want, Soon: q.Soon, Upto: q.Upto, Max: q.Max, Have: Whole(q.Full, q.Have, s.tracker.Pieces(key.pack, key.node)), Left: q.Left, Fed: q.Fed, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)

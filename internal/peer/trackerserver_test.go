@@ -34,7 +34,8 @@ func TestTrackerMessages(t *testing.T) {
 		"no JSON":            {"join", "x", 400},
 		"too large":          {"join", `{"pack":"` + strings.Repeat("x", maxMessage) + `"}`, 400},
 		"no port":            {"join", `{"pack":"PACK","pieces":4}`, 404},
-		"ask without a join": {"ask", `{"pack":"PACK","port":82,"want":[0],"max":1}`, 404},
+		"ask without a join": {"ask", `{"pack":"PACK","port":82,"want":"0","max":1}`, 404},
+		"pieces as numbers":  {"ask", `{"pack":"PACK","port":82,"want":[0],"max":1}`, 400},
 		"join":               {"join", `{"pack":"PACK","pieces":4,"port":80,"prefix":99}`, 200},
 		"no such way":        {"x", `{}`, 404},
 		"another pack":       {"join", `{"pack":"sha256:00","pieces":4,"port":80}`, 404},
@@ -50,7 +51,7 @@ func TestTrackerMessages(t *testing.T) {
 		t.Errorf("joined: %s, %v", text, err)
 	}
 	for pack, status := range map[string]int{s.pack.String(): 200, s.pack.String()[:shortKey]: 200, "": 404, s.pack.String()[:shortKey] + "x": 404, "sha256:x": 404} {
-		if code, text := send("ask", `{"pack":"`+pack+`","port":81,"want":[0],"max":1}`); code != status {
+		if code, text := send("ask", `{"pack":"`+pack+`","port":81,"want":"0","max":1}`); code != status {
 			t.Errorf("a question about pack %q: status %d %s", pack, code, text)
 		}
 	}
@@ -96,10 +97,10 @@ func TestReplacedQuestion(t *testing.T) {
 	}
 	post("join", `{"pack":"PACK","pieces":40,"port":81}`)
 	post("join", `{"pack":"PACK","pieces":40,"port":82}`)
-	post("ask", `{"pack":"PACK","port":82,"size":20000,"want":[0,1,2,3,4,5],"max":8}`)
+	post("ask", `{"pack":"PACK","port":82,"size":20000,"want":"0-5","max":8}`)
 	question := func() <-chan string {
 		c := make(chan string, 1)
-		go func() { c <- post("ask", `{"pack":"PACK","port":81,"size":20000,"want":[0],"max":1}`) }()
+		go func() { c <- post("ask", `{"pack":"PACK","port":81,"size":20000,"want":"0","max":1}`) }()
 		return c
 	}
 	first := question()

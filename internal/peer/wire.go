@@ -59,8 +59,8 @@ type (
 		Pack string           `json:"pack"`
 		Port uint16           `json:"port"`
 		Size int64            `json:"size"`
-		Want []int            `json:"want,omitempty"`
-		Read []int            `json:"read,omitempty"`
+		Want pieceList        `json:"want,omitempty"`
+		Soon int              `json:"soon,omitempty"`
 		Upto int              `json:"upto,omitempty"`
 		Max  int              `json:"max"`
 		Full int              `json:"full,omitempty"` // see Bitmap.Brief
@@ -71,9 +71,9 @@ type (
 		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
 	}
 	askReply struct {
-		Grant []int                    `json:"grant,omitempty"`
+		Grant pieceList                `json:"grant,omitempty"`
 		Who   map[int][]netip.AddrPort `json:"who,omitempty"`   // has pieces that reads wait for
-		Other []int                    `json:"other,omitempty"` // pieces that somebody has
+		Other pieceList                `json:"other,omitempty"` // pieces that somebody has
 		Wait  int64                    `json:"wait_ms"`
 		Late  int64                    `json:"late_ms,omitempty"`
 
@@ -131,7 +131,7 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: q.Node.Port(), Size: q.Size, Want: q.Want, Read: q.Read, Upto: q.Upto, Max: q.Max, Left: q.Left, Fed: q.Fed,
+	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: q.Node.Port(), Size: q.Size, Want: q.Want, Soon: q.Soon, Upto: q.Upto, Max: q.Max, Left: q.Left, Fed: q.Fed,
 		Patience: wirePatience(q.Patience)}
 	m.Full, m.Have = q.Have.Brief()
 	return m

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	have := Bitmap{0xff, 1}
 	for _, m := range []any{
 		wireJoin(Join{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Place: "r1", Near: true, Have: have}),
-		wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Read: []int{20}, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to}, Fed: 1,
+		wireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Soon: 1, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to}, Fed: 1,
 			Patience: time.Hour}}),
 	} {
 		v := reflect.ValueOf(m)
@@ -59,5 +60,25 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	a := Answer{Grant: []int{1}, Named: []Named{{Piece: 2, Peers: []netip.AddrPort{to}}, {Piece: 3}}, Wait: time.Second, Late: time.Second, Banned: []netip.Addr{to.Addr()}}
 	if got := wireAnswer(a).answer(); !reflect.DeepEqual(got, a) {
 		t.Errorf("%+v came as %+v", a, got)
+	}
+}
+
+// A list of pieces is the same after its way, in its order, and what follows each other is said in a word.
+func TestPiecesAsText(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := pieceList(rapid.SliceOfN(rapid.IntRange(0, 60), 0, maxListed).Draw(rt, "pieces"))
+		text, _ := l.MarshalText()
+		var back pieceList
+		if err := back.UnmarshalText(text); err != nil || !slices.Equal(l, back) {
+			rt.Fatalf("%v as %q is %v, %v", l, text, back, err)
+		}
+	})
+	if text, _ := (pieceList{12, 13, 14, 20, 7}).MarshalText(); string(text) != "12-14 20 7" {
+		t.Errorf("%q", text)
+	}
+	for _, text := range []string{"x", "-1", "3-", "-", "5-4", "1-2-3", "0-256", "0-200 0-60", "0-99999999", "4294967296", "1,2", "1--2"} {
+		if l := (pieceList{1}); l.UnmarshalText([]byte(text)) == nil {
+			t.Errorf("%q is %v", text, l)
+		}
 	}
 }

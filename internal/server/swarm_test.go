@@ -89,9 +89,9 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 		t.Errorf("the second one joins: status %d, %v", code, a)
 	}
 	// The rate of loopback is not known, so four transfers may be under way. The fifth waits until one is over.
-	want := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	want := "0-7"
 	_, a := n.swarm("ask", map[string]any{"pack": pack.String(), "port": 80, "size": 4096, "want": want, "max": 8})
-	if fmt.Sprint(a["grant"]) != "[0 1 2 3]" {
+	if fmt.Sprint(a["grant"]) != "0-3" {
 		t.Fatalf("granted %v", a)
 	}
 	ask := func() <-chan map[string]any {
@@ -110,7 +110,7 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 	if a = <-first; a["grant"] == nil {
 		a = <-ask()
 	}
-	if fmt.Sprint(a["grant"]) != "[4]" {
+	if fmt.Sprint(a["grant"]) != "4" {
 		t.Errorf("answered %v", a)
 	}
 }
