@@ -98,7 +98,7 @@ func (r *report) serverTargets() []target {
 
 // nodeTargets are about one node.
 func (r *report) nodeTargets(alone []*aloneResult) []target {
-	out := []target{r.wireTarget()}
+	out := []target{r.wireTarget(), r.warmTarget()}
 	if len(alone) == 0 {
 		alone = []*aloneResult{{}} // whose targets say that it was not measured
 	}
@@ -114,6 +114,16 @@ func (r *report) nodeTargets(alone []*aloneResult) []target {
 			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, (most.most(memory) - r.kept()) / 1e6, true})
 	}
 	return out
+}
+
+// warmTarget is about what a boot still takes of the network when its node's cache disk has all of it.
+func (r *report) warmTarget() target {
+	t := target{what: "bytes of the root from the network where the node's cache is warm, the most of all nodes, in MB", limit: 1}
+	if i := r.faultRun("cache-warm"); i >= 0 {
+		t.ok = true
+		t.got = r.Faults[i].most(func(n nodeRun) float64 { return float64(n.Taken.Received["server"]+n.Taken.Received["peer"]) / 1e6 })
+	}
+	return t
 }
 
 // processorTarget is about the block daemon of one node, which works the more the slower its link is: each frame that comes by itself wakes it.

@@ -66,21 +66,24 @@ func TestTargets(t *testing.T) {
 	killed.Each[4].Taken.Incidents = map[string]int{"peers-gone": 1}
 	untold := run(10, 1e6, 0)
 	untold.Fault = "short-peer"
-	r := &report{BootSet: 1e6, Read: 4e6, K: &kSize{Known: 5e5}, Runs: []stormRun{fast, slow, run(40, 4e6, 5e5)}, Faults: []stormRun{killed, untold},
+	warm := run(10, 1e6, 7e4)
+	warm.Fault, warm.Each[2].Taken.Received = "cache-warm", map[string]int64{"server": 3e5, "peer": 4e5, "disk": 9e6}
+	r := &report{BootSet: 1e6, Read: 4e6, K: &kSize{Known: 5e5}, Runs: []stormRun{fast, slow, run(40, 4e6, 5e5)}, Faults: []stormRun{killed, untold, warm},
 		Guests: []guestRun{{Guests: 2, Booted: []float64{1, 2}}, {Guests: 3, Skew: 3600, Booted: []float64{1, 2, 3}}}}
 	rows := r.targets(&aloneResult{Seconds: map[string][]float64{"pando": {10, 12}, "disk": {10, 10}}})
 	for begins, want := range map[string]string{
-		"the last of 40 nodes has its":        "≤ 1.25|1.30|**missed by 4 %**",
-		"the last of 40 nodes has booted":     "|1.40|",
-		"the last of 200 nodes has its":       "≤ 1.35|not measured|",
-		"objects that left the server":        "≤ 1.30|2.00|**missed by 54 %**",
-		"messages with the tracker":           "≤ 20.00|10.00|met", // 8850 bytes, and 10 times what HTTP adds
-		"such messages in a second":           "|28.57|",
-		"all else that left the server":       "|35.64|",
-		"all that left":                       "|4.00|",
-		"the same with K of 0.5 MB":           "|24.00|",
-		"bytes on the wire":                   "≤ 0.35|0.25|met",
-		"a fifth more peers, which break off": "all|10 of 10|**on no timeline**",
+		"the last of 40 nodes has its":                                                "≤ 1.25|1.30|**missed by 4 %**",
+		"the last of 40 nodes has booted":                                             "|1.40|",
+		"the last of 200 nodes has its":                                               "≤ 1.35|not measured|",
+		"objects that left the server":                                                "≤ 1.30|2.00|**missed by 54 %**",
+		"messages with the tracker":                                                   "≤ 20.00|10.00|met", // 8850 bytes, and 10 times what HTTP adds
+		"bytes of the root from the network":                                          "≤ 1.00|0.70|met",
+		"such messages in a second":                                                   "|28.57|",
+		"all else that left the server":                                               "|35.64|",
+		"all that left":                                                               "|4.00|",
+		"the same with K of 0.5 MB":                                                   "|24.00|",
+		"bytes on the wire":                                                           "≤ 0.35|0.25|met",
+		"a fifth more peers, which break off":                                         "all|10 of 10|**on no timeline**",
 		"one machine alone on a fast link, from /init to booted, to squashfs":         "≤ 1.00|not measured|",
 		"one machine alone on a fast link, from /init to booted, to the same":         "≤ 1.05|1.10|**missed by 5 %**",
 		"processor time of the block daemon for one boot, `prefetch`, link of 70mbit": "≤ 0.50|0.20|met",

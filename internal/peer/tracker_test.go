@@ -107,6 +107,27 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	}
 }
 
+// A third copy goes out when no storm lasts so long any more, so that a node which cannot reach the two that have a piece does not wait for ever.
+func TestThirdCopyIsTheLastResort(t *testing.T) {
+	tr := newTracker()
+	join(t, tr, 0, 1)
+	w := tr.swarms[area{pack: "p"}]
+	x := &waiting{swarm: w, node: w.members[at(1)], want: []int{0}, size: 1000}
+	rest := tr.patience(x) << restGrows
+	if whole := tr.uplink.time(40 * x.size); rest < 16*whole {
+		t.Errorf("it comes after %v, and all 40 pieces are sent in %v", rest, whole)
+	}
+	w.pieces[0] = seeded{copies: 2, held: 2, last: time.Second}
+	for now, want := range map[time.Duration]bool{time.Second: false, time.Second + rest - 1: false, time.Second + rest: true} {
+		if got := tr.again(now, x, 0); got != want {
+			t.Errorf("%v after the second copy: %v, want %v", now-time.Second, got, want)
+		}
+	}
+	if w.pieces[0].copies = 3; tr.again(time.Second+rest, x, 0) {
+		t.Error("the fourth comes as soon as the third")
+	}
+}
+
 // What was granted to nodes that never fetched it goes to another soon, however often that happened.
 func TestUnfetchedGrantIsGivenAgain(t *testing.T) {
 	tr := newTracker()
