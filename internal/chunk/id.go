@@ -41,6 +41,16 @@ func (id ID) String() string { return "sha256:" + id.Name() }
 // Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
 func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
 
+// BriefName is how many digits of a name do among a few thousand objects, for which somebody asks who has the whole one to compare: 64 bits.
+const BriefName = 16
+
+// Begins tells whether the name begins with these digits.
+func (id ID) Begins(digits string) bool {
+	var name [64]byte
+	hex.Encode(name[:], id.Sum[:])
+	return string(name[:min(len(digits), len(name))]) == digits
+}
+
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 

@@ -118,13 +118,14 @@ func (s *Swarm) Got(a netip.AddrPort, piece int) bool {
 	return s.peerFlights < s.o.PeerFetches && st.flights == 0 && !s.have.Has(piece)
 }
 
-// WordWait is how long word that this node has a piece may wait for other word. Who lacks what several have is in no hurry to hear of one more; on a slow
-// link, where a word costs as much as fifty times its bytes, others come meanwhile.
+// WordWait is how long word that this node has a piece may wait for other word. Who lacks what several have is in no hurry to hear of one more, the less the
+// more have it; on a slow link, where a word costs as much as fifty times its bytes, others come meanwhile.
 func (s *Swarm) WordWait(piece int) time.Duration {
-	if s.pieces[piece].holders.count() < commonLeast {
+	holders := s.pieces[piece].holders.count()
+	if holders < commonLeast {
 		return 0
 	}
-	return s.typical / wordPart
+	return s.typical * time.Duration(holders) / wordPart
 }
 
 // Wanting tells whether there is anything that is still to come.

@@ -89,7 +89,7 @@ type Node struct {
 	shelf   Shelf // nil until Use
 	holds   Bitmap
 	changed chan struct{}    // closed and replaced when holds changed
-	later   bool             // word that it has a piece waits for other word
+	word    time.Duration    // when word goes out that it has pieces; 0: none waits
 	drops   []int            // told by Dropped
 	aheads  []int            // told by Ahead
 	helpers []netip.AddrPort // that are asked still

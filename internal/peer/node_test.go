@@ -243,7 +243,7 @@ func TestHavingIsBrief(t *testing.T) {
 // Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a little later, or with what comes first.
 func TestWordOfWhatIsCommonWaits(t *testing.T) {
 	n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
-	n.swarm = newSwarm(12, commonLeast)
+	n.swarm = newSwarm(12, commonLeast+1)
 	for i := range commonLeast {
 		n.swarm.Haves(at(byte(i+1)), upTo(12, 5))
 	}
@@ -254,24 +254,31 @@ func TestWordOfWhatIsCommonWaits(t *testing.T) {
 		return was
 	}
 	n.swarm.typical = time.Hour
-	if n.hold(0, true); told() || !n.later {
+	if n.hold(0, true); told() || n.word == 0 {
 		t.Error("word of what all have does not wait")
 	}
-	if n.hold(9, true); !told() || n.later {
+	if n.hold(9, true); !told() || n.word != 0 {
 		t.Error("word of what nobody has waits")
 	}
 	n.hold(1, true)
-	if n.hold(9, false); !told() || n.later {
+	if n.hold(9, false); !told() || n.word != 0 {
 		t.Error("word of what is gone waits")
 	}
+	n.swarm.Haves(at(commonLeast+1), upTo(12, 1))
+	n.hold(0, false)
+	n.hold(0, true)
+	late := n.word
+	if n.hold(2, true); n.word == 0 || n.word >= late {
+		t.Error("what fewer have waits for what more have")
+	}
 	n.swarm.typical = 10 * ms
-	n.hold(2, true)
+	n.hold(3, true)
 	waitFor(t, func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return told()
 	})
-	if n.swarm.Left(at(1)); n.swarm.WordWait(3) != 0 {
+	if n.swarm.Left(at(1)); n.swarm.WordWait(4) != 0 {
 		t.Error("what fewer have is common")
 	}
 }

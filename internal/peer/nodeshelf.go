@@ -83,15 +83,16 @@ func (n *Node) hold(piece int, kept bool) {
 	}
 	n.holds[piece>>3] ^= 1 << (piece & 7)
 	wait := n.swarm.WordWait(piece)
+	at := n.now() + wait
 	switch {
 	case wait == 0 || !kept:
 		n.tell()
-	case !n.later:
-		n.later = true
+	case n.word == 0 || at < n.word:
+		n.word = at
 		time.AfterFunc(wait, func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if n.later { // nothing else was told meanwhile
+			if n.word == at { // nothing was told meanwhile, or has to be sooner
 				n.tell()
 			}
 		})
@@ -100,7 +101,7 @@ func (n *Node) hold(piece int, kept bool) {
 
 // tell wakes those that tell peers. Callers hold mu.
 func (n *Node) tell() {
-	n.later = false
+	n.word = 0
 	close(n.changed)
 	n.changed = make(chan struct{})
 }

@@ -18,12 +18,13 @@ type node struct {
 	down    link
 	loader  link // its firmware, which takes K in place of its link where it is slower
 	home    *server
-	watch   []int32 // nodes that are told what this one has
-	later   []int32 // pieces that it has and has not told
-	news    []news  // that it was told and has not looked at
-	coming  int     // transfers from peers
-	flows   []int32 // transfers to it
-	sends   []int32 // transfers from it
+	watch   []int32       // nodes that are told what this one has
+	later   []int32       // pieces that it has and has not told
+	word    time.Duration // when it tells them; 0: there are none
+	news    []news        // that it was told and has not looked at
+	coming  int           // transfers from peers
+	flows   []int32       // transfers to it
+	sends   []int32       // transfers from it
 	wake    time.Duration
 	wakes   int32 // the newest timer; older ones are void
 	began   bool
@@ -141,10 +142,9 @@ func (f *storm) watched(a, b *node) {
 func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
 		n.later = append(n.later, int32(piece))
-		if wait := n.swarm.WordWait(piece); wait == 0 {
-			f.after(f.Delay, tell, n.id, 0)
-		} else if len(n.later) == 1 {
-			f.at(f.now+f.Delay+wait, tell, n.id, 0)
+		if at := f.now + f.Delay + n.swarm.WordWait(piece); n.word == 0 || at < n.word {
+			n.word = at
+			f.at(at, tell, n.id, 0)
 		}
 	}
 	f.finish(n)
@@ -156,6 +156,9 @@ type news struct{ node, piece int32 }
 // tellAll passes on what a node has and has not told. Who has as many transfers as it may have looks at it before it decides something again:
 // what many were told is then looked at together, which is quicker by far.
 func (f *storm) tellAll(n *node) {
+	if n.word > f.now {
+		return // it was told meanwhile, and this is not the moment of what waits now
+	}
 	for _, w := range n.watch {
 		o := f.nodes[w]
 		if o.dead || o.done > 0 {
@@ -175,7 +178,7 @@ func (f *storm) tellAll(n *node) {
 			f.act(o)
 		}
 	}
-	n.later = n.later[:0]
+	n.later, n.word = n.later[:0], 0
 }
 
 // hear looks at what a node was told, and says whether there may be something to do with it.

@@ -43,6 +43,7 @@ type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
 	Proofs chunk.Proofs // of objects that it is asked for
+	Brief  bool         // objects are asked for by the first chunk.BriefName digits of their names: it knows which it has
 
 	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the server sent
 	// whoever asked on to it. nil: nobody wants to know.
@@ -167,6 +168,9 @@ func (h *HTTP) object(id chunk.ID) string {
 	base, name := strings.TrimSuffix(h.URL, "/"), id.Name()
 	if h.isBucket() {
 		return base + "/" + name[:2] + "/" + name
+	}
+	if h.Brief {
+		name = name[:chunk.BriefName]
 	}
 	return base + "/o/" + name
 }
