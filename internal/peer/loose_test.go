@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"slices"
@@ -166,5 +167,72 @@ func TestLooseObjectOfANodeThatStopped(t *testing.T) {
 	defer cancel()
 	if _, err := a.Get(ctx, chunk.Sum(extra), int64(len(extra))); err != nil {
 		t.Error(err)
+	}
+}
+
+// Who gave a node its last loose object is asked for the next one first, and the tracker not at all when he has it.
+func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
+	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	var extras [3][]byte
+	for i := range extras {
+		extras[i] = []byte(strings.Repeat("firefox ", 1000+i))
+		s.objects[chunk.Sum(extras[i]).Name()] = extras[i]
+	}
+	a, b := s.start(t, 1), s.start(t, 2)
+	get := func(n *live, i int) {
+		t.Helper()
+		if v, err := n.Get(t.Context(), chunk.Sum(extras[i]), int64(len(extras[i]))); err != nil || !bytes.Equal(v.Stored(), extras[i]) {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second }) // a busy machine takes longer than 75 ms
+	}
+	get(a, 0)
+	get(a, 1)
+	get(b, 0)
+	if b.Node.giver != netip.AddrPortFrom(a.o.Self, a.o.Port) {
+		t.Fatalf("the giver is %v", b.Node.giver)
+	}
+	asks, sent := s.looseAsks.Load(), s.sent.Load()
+	get(b, 1)
+	if s.looseAsks.Load() != asks || s.sent.Load() != sent {
+		t.Errorf("%d questions and %d bytes of the server for what the giver has", s.looseAsks.Load()-asks, s.sent.Load()-sent)
+	}
+	// What he does not have is asked for as ever, and who sends it is asked next.
+	get(b, 2)
+	if s.looseAsks.Load() != asks+1 || b.Node.giver.IsValid() {
+		t.Errorf("%d questions, giver %v", s.looseAsks.Load()-asks, b.Node.giver)
+	}
+}
+
+// Two nodes that would ask each other first, and both want the same now, do not wait for each other.
+func TestGiversOfEachOther(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	a, b := s.start(t, 1), s.start(t, 2)
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second })
+	}
+	a.gave(netip.AddrPortFrom(b.o.Self, b.o.Port))
+	b.gave(netip.AddrPortFrom(a.o.Self, a.o.Port))
+	errs := make(chan error, 2)
+	began := time.Now()
+	for _, n := range []*live{a, b} {
+		go func() {
+			_, err := n.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))
+			errs <- err
+		}()
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if took, wait := time.Since(began), a.looseTime(); took >= wait {
+		t.Errorf("took %v, and who waits for the other takes %v", took, wait)
 	}
 }

@@ -24,6 +24,10 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	given := n.fromGiver(ctx, p)
+	if r, ok := n.soon(given); ok {
+		return n.keepLoose(r.v, nil)
+	}
 	names, wait := n.whoHas(ctx, p)
 	peer, origin := make(chan result, 1), make(chan result, 1)
 	go func() { peer <- n.looseFromPeers(ctx, names, p, wait) }()
@@ -32,12 +36,19 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	begun := false
 	for {
 		select {
+		case r := <-given: // late, but there
+			if r.err == nil {
+				return n.keepLoose(r.v, nil)
+			}
+			given = nil
+			continue
 		case r := <-peer:
 			if r.err == nil {
 				return n.keepLoose(r.v, nil)
 			}
 		case <-late.C:
 		case r := <-origin:
+			n.gave(netip.AddrPort{})
 			return n.keepLoose(r.v, r.err)
 		}
 		if !begun {
@@ -96,6 +107,9 @@ func (n *Node) looseFromPeers(ctx context.Context, names []netip.AddrPort, p Pie
 			continue
 		}
 		v, err := n.fromPeer(ctx, from, p, patience)
+		if err == nil {
+			n.gave(from)
+		}
 		if err == nil || ctx.Err() != nil {
 			return result{v, err}
 		}

@@ -49,7 +49,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, err := n.named(r.PathValue("id"))
-	v, ok := n.heldSoon(r.Context(), id)
+	v, ok := n.heldNow(r.Context(), id, r.URL.RawQuery)
 	if err != nil || !ok {
 		http.NotFound(w, r)
 		return

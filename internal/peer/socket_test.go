@@ -21,13 +21,14 @@ import (
 // site is a server on loopback: objects over HTTP, and a tracker.
 type site struct {
 	*httptest.Server
-	objects map[string][]byte
-	sent    atomic.Int64
-	lost    atomic.Bool   // the tracker is not there
-	gate    chan struct{} // objects are sent when it is closed; nil: at once
-	tracker *TrackerServer
-	pack    chunk.ID
-	pieces  []Piece
+	objects   map[string][]byte
+	sent      atomic.Int64
+	lost      atomic.Bool   // the tracker is not there
+	gate      chan struct{} // objects are sent when it is closed; nil: at once
+	tracker   *TrackerServer
+	pack      chunk.ID
+	pieces    []Piece
+	looseAsks atomic.Int64 // questions to the tracker for loose objects
 }
 
 // newSite has a pack of so many pieces of about 20 kB. The tracker believes in an uplink of rate bytes a second.
@@ -50,6 +51,9 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 		if s.lost.Load() {
 			http.NotFound(w, r)
 			return
+		}
+		if r.URL.Path == "/swarm/loose" {
+			s.looseAsks.Add(1)
 		}
 		swarm.ServeHTTP(w, r)
 	})

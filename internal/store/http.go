@@ -44,6 +44,7 @@ type HTTP struct {
 	Client *http.Client
 	Proofs chunk.Proofs // of objects that it is asked for
 	Brief  bool         // objects are asked for by the first chunk.BriefName digits of their names: it knows which it has
+	Query  string       // of each question; "": none
 
 	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the server sent
 	// whoever asked on to it. nil: nobody wants to know.
@@ -171,6 +172,9 @@ func (h *HTTP) object(id chunk.ID) string {
 	}
 	if h.Brief {
 		name = name[:chunk.BriefName]
+	}
+	if h.Query != "" {
+		name += "?" + h.Query
 	}
 	return base + "/o/" + name
 }
