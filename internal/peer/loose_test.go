@@ -3,6 +3,8 @@ package peer
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -234,5 +236,30 @@ func TestGiversOfEachOther(t *testing.T) {
 	}
 	if took, wait := time.Since(began), a.looseTime(); took >= wait {
 		t.Errorf("took %v, and who waits for the other takes %v", took, wait)
+	}
+}
+
+// A giver that sends something else is told of and not asked again, and the read has what it wants.
+func TestGiverThatLies(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("thunder")) }))
+	defer liar.Close()
+	a, b := s.start(t, 1), s.start(t, 2)
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second })
+	}
+	from := netip.MustParseAddrPort(liar.Listener.Addr().String())
+	a.gave(from)
+	v, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))
+	if err != nil || !bytes.Equal(v.Stored(), extra) {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.bad) != 1 || a.Node.giver == from {
+		t.Errorf("accused %v, giver %v", a.bad, a.Node.giver)
 	}
 }

@@ -315,3 +315,20 @@ func (o *observed) Failed(source string, id chunk.ID, err error) {
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// A peer is asked by the beginning of a name, and with a query, if that is wished for; what comes has to be the whole object all the same.
+func TestHTTPBrief(t *testing.T) {
+	id, asked := chunk.Sum([]byte("object")), ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		_, _ = io.WriteString(w, "object")
+	}))
+	defer s.Close()
+	h := HTTP{URL: s.URL, Client: NewClient(1, nil), Brief: true, Query: "now"}
+	if _, err := h.Get(t.Context(), Request{ID: id, Size: 6}); err != nil || asked != "/o/"+id.Name()[:chunk.BriefName]+"?now" {
+		t.Errorf("asked for %q: %v", asked, err)
+	}
+	if _, err := h.Get(t.Context(), Request{ID: chunk.Sum([]byte("other"))}); err == nil {
+		t.Error("another object is taken")
+	}
+}
