@@ -38,7 +38,7 @@ type SwarmConfig struct {
 // had as much in use as the bound allows, took 27 s of a processor to collect garbage again and again.
 const (
 	blockLoose = 4 << 20
-	blockPeers = 6 << 20
+	blockPeers = 4 << 20
 	blockAlone = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
 )
 
