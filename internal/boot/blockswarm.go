@@ -35,7 +35,7 @@ type SwarmConfig struct {
 
 // What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
 // buffers take with all peers and watchers that there may be, and the reads that wait in a storm. With 3 MiB for these a desktop's boot among forty, which
-// had as much in use as the bound allows, took 27 s of a processor to collect garbage again and again.
+// had as much in use as the bound of then allowed, took 27 s of a processor to collect garbage again and again.
 const (
 	blockLoose = 4 << 20
 	blockPeers = 4 << 20

@@ -47,8 +47,9 @@ const BriefName = 16
 // Begins tells whether the name begins with these digits.
 func (id ID) Begins(digits string) bool {
 	var name [64]byte
-	hex.Encode(name[:], id.Sum[:])
-	return string(name[:min(len(digits), len(name))]) == digits
+	n := min(len(digits), len(name))
+	hex.Encode(name[:], id.Sum[:(n+1)/2])
+	return string(name[:n]) == digits
 }
 
 // IsZero reports whether id names nothing.

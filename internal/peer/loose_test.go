@@ -103,6 +103,15 @@ func TestLooseObjectsHaveBounds(t *testing.T) {
 	}
 }
 
+// acquainted waits until nodes have their pack, know others, and have more patience than usual: a busy machine takes longer than 75 ms.
+func acquainted(t *testing.T, nodes ...*live) {
+	t.Helper()
+	for _, n := range nodes {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second })
+	}
+}
+
 // Nodes that read the same loose object at the same moment wait for the one that the server sends it to: there is one copy for all of them.
 func TestLooseObjectIsWaitedFor(t *testing.T) {
 	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
@@ -113,10 +122,7 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 	for i := range 8 {
 		nodes = append(nodes, s.start(t, i))
 	}
-	for _, n := range nodes {
-		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second }) // a busy machine takes longer than 75 ms
-	}
+	acquainted(t, nodes...)
 	before := s.sent.Load()
 	s.gate = make(chan struct{})
 	errs := make(chan error, len(nodes))
@@ -187,10 +193,7 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, n := range []*live{a, b} {
-		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second }) // a busy machine takes longer than 75 ms
-	}
+	acquainted(t, a, b)
 	get(a, 0)
 	get(a, 1)
 	get(b, 0)
@@ -215,10 +218,7 @@ func TestGiversOfEachOther(t *testing.T) {
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra
 	a, b := s.start(t, 1), s.start(t, 2)
-	for _, n := range []*live{a, b} {
-		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second })
-	}
+	acquainted(t, a, b)
 	a.gave(netip.AddrPortFrom(b.o.Self, b.o.Port))
 	b.gave(netip.AddrPortFrom(a.o.Self, a.o.Port))
 	errs := make(chan error, 2)
@@ -247,10 +247,7 @@ func TestGiverThatLies(t *testing.T) {
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("thunder")) }))
 	defer liar.Close()
 	a, b := s.start(t, 1), s.start(t, 2)
-	for _, n := range []*live{a, b} {
-		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second })
-	}
+	acquainted(t, a, b)
 	from := netip.MustParseAddrPort(liar.Listener.Addr().String())
 	a.gave(from)
 	v, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))

@@ -13,7 +13,7 @@ import (
 const atOnce = "now"
 
 // fromGiver asks the peer that gave this node its last loose object for the next one, when there is one. Boots of a version read about the same in about the same
-// order, and who was ahead of this node still is: so a question to the tracker, of three hundred bytes, is spared for most of what is in no pack.
+// order, and who was ahead of this node still is: so a question to the tracker, of three hundred bytes, is spared for two of five of what is in no pack (ten desktops in a storm).
 func (n *Node) fromGiver(ctx context.Context, p Piece) <-chan result {
 	n.mu.Lock()
 	giver := n.giver
