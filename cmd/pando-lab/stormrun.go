@@ -243,8 +243,8 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 		}
 	}
 	stay()
-	if c, ok := root.(completing); ok && !n.m.beyond {
-		at, err := c.complete(ctx)
+	if c, ok := root.(completing); ok {
+		at, err := c.complete(ctx, n.m.beyond)
 		if err != nil || at.IsZero() {
 			return err
 		}

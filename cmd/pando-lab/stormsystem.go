@@ -38,7 +38,7 @@ type root interface {
 
 // completing is a root that knows when all was there that a boot reads.
 type completing interface {
-	complete(ctx context.Context) (time.Time, error)
+	complete(ctx context.Context, beyond bool) (time.Time, error)
 }
 
 // taken is what a node took for its boot.
@@ -157,13 +157,17 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	return t, err
 }
 
-// complete is when all was there that a boot reads; zero: it is not.
-func (p *pandoRoot) complete(ctx context.Context) (time.Time, error) {
+// complete is when all was there that a boot reads until booted or, of one that goes on until a mark beyond that, all of the boot pack; zero: it is not.
+func (p *pandoRoot) complete(ctx context.Context, beyond bool) (time.Time, error) {
 	st, err := p.Client.Status(ctx, 0)
-	if err != nil || st.Complete == 0 {
+	took := st.Complete
+	if beyond {
+		took = st.Whole
+	}
+	if err != nil || took == 0 {
 		return time.Time{}, err
 	}
-	return p.began.Add(st.Complete), nil
+	return p.began.Add(took), nil
 }
 
 // shortName names a node in messages.

@@ -68,7 +68,7 @@ func (r *report) timeTargets() (out []target) {
 	}{{40, 1.25}, {200, 1.35}} {
 		m, ok := r.typical(kind{x.nodes, bestName()}, false)
 		set := target{fmt.Sprintf("the last of %d nodes has its boot set, server's link as fast as a node's, in W/(eta B)", x.nodes), x.limit, m.Complete / m.Unit, ok}
-		if ok && m.Complete == 0 { // a node tells when it has all that boots read until booted, and not until a mark; who has booted has it all
+		if ok && m.Complete == 0 { // some node never had all; who has booted has what it read
 			set.what, set.got = set.what+": not later than", m.units()
 		}
 		out = append(out, set,

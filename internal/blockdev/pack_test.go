@@ -249,9 +249,10 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 		}
 		o := r.options(img, src, m)
 		o.Size = int64(len(img.raw))
-		var begun, complete atomic.Int32
+		var begun, complete, whole atomic.Int32
 		o.Begun = func(*Device) { begun.Add(1) }
 		o.Pack.Complete = func() { complete.Add(1) }
+		o.Pack.Whole = func() { whole.Add(1) }
 		opened := make(chan *Device)
 		go func() {
 			d, err := Open(t.Context(), src, o)
@@ -268,8 +269,8 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 		d := <-opened
 		defer d.Close()
 		readAll(t, d, img)
-		if complete.Load() != 1 {
-			t.Errorf("complete %d times", complete.Load())
+		if complete.Load() != 1 || whole.Load() != 1 {
+			t.Errorf("complete %d times, whole %d times", complete.Load(), whole.Load())
 		}
 	})
 }

@@ -38,6 +38,8 @@ type Pack struct {
 	Busy func() bool
 	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
 	Complete func()
+	// Whole, when set, is called once: when every piece has come.
+	Whole func()
 }
 
 // Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock held: they
@@ -77,6 +79,9 @@ func (p *Pack) defaults() {
 	if p.Complete == nil {
 		p.Complete = func() {}
 	}
+	if p.Whole == nil {
+		p.Whole = func() {}
+	}
 }
 
 // maxLost is how many pieces may be lost before the pack is given up. What is wrong with so many is wrong with
@@ -105,6 +110,7 @@ type pieces struct {
 	late  int           // how far behind front the place of a piece is that nobody waits for any more
 	lost  int           // pieces
 	due   int           // pieces until booted that never came
+	rest  int           // all pieces that never came
 	read  []uint64      // a bit for each block of the pack that was read
 	moved chan struct{} // closed and replaced when front moved, and when the machine may not be busy any more
 	again time.Duration // until it is looked whether it is; 0: it was not
@@ -133,7 +139,7 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 	blocks := l.ends[len(l.ends)-1] / chunk.BlockSize
 	s := &pieces{layout: l, Pack: p, state: make([]piece, len(l.pieces)), moved: make(chan struct{}),
 		read: make([]uint64, (blocks+63)/64), late: int(p.Keep * int64(len(l.pieces)) / p.Map.StoredSize()),
-		due: min(p.Map.Booted, len(l.pieces)), shelf: newShelf(p.Map.Pieces, p.Keep)}
+		due: min(p.Map.Booted, len(l.pieces)), rest: len(l.pieces), shelf: newShelf(p.Map.Pieces, p.Keep)}
 	for i := range s.state {
 		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
 	}
@@ -186,6 +192,9 @@ func (p *pieces) arrived(i int) {
 			if p.due--; p.due == 0 {
 				p.Complete()
 			}
+		}
+		if p.rest--; p.rest == 0 {
+			p.Whole()
 		}
 	}
 }

@@ -113,6 +113,7 @@ type BlockStatus struct {
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
 	Stalled   time.Duration    `json:"stalled"`  // time in which some read waited more than a second
 	Complete  time.Duration    `json:"complete"` // from the block daemon's start until all was there that boots read until booted; 0: it never was
+	Whole     time.Duration    `json:"whole"`    // and until all of the boot pack was
 	Waiting   int              `json:"waiting"`  // reads that wait at this moment
 	Restarts  int64            `json:"restarts"` // times that the block daemon was replaced
 	LinkFixes int64            `json:"link_fixes"`

@@ -36,6 +36,7 @@ const (
 	countErrors
 	countStalled  // nanoseconds
 	countComplete // nanoseconds
+	countWhole    // nanoseconds
 	countRestarts
 	countLinkFixes
 	counterCount
@@ -156,7 +157,7 @@ func (l ledger) status(since int64) BlockStatus {
 		Uploaded: l.get(bytesUploaded),
 		Reads:    l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
-		Stalled: time.Duration(l.get(countStalled)), Complete: time.Duration(l.get(countComplete)), Restarts: l.get(countRestarts),
+		Stalled: time.Duration(l.get(countStalled)), Complete: time.Duration(l.get(countComplete)), Whole: time.Duration(l.get(countWhole)), Restarts: l.get(countRestarts),
 		LinkFixes: l.get(countLinkFixes),
 		Incidents: l.incidents(since), Sequence: l.sequence.Load(),
 	}

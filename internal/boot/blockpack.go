@@ -72,7 +72,7 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 		d.garbage.keep(keep + d.cfg.heap())
 	}
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: d.unread, Complete: d.complete, Busy: newSpareTime(d.cfg.Times).none,
+		Lost: d.lostPiece, Unread: d.unread, Complete: d.note(countComplete), Whole: d.note(countWhole), Busy: newSpareTime(d.cfg.Times).none,
 		Patience: func() time.Duration { return pieceLate * slow.Least(0) }}
 }
 
@@ -81,10 +81,12 @@ func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
 	d.watch.lostPiece(err)
 }
 
-// complete notes when the boot set was there. What a daemon that takes over receives is no boot.
-func (d *blockDaemon) complete() {
-	if d.ledger.get(countRestarts) == 0 {
-		d.ledger.add(countComplete, int64(time.Since(d.start)))
+// note returns what notes when the boot set, or the whole pack, was there. What a daemon that takes over receives is no boot.
+func (d *blockDaemon) note(c counter) func() {
+	return func() {
+		if d.ledger.get(countRestarts) == 0 {
+			d.ledger.add(c, int64(time.Since(d.start)))
+		}
 	}
 }
 

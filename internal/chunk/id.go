@@ -41,15 +41,35 @@ func (id ID) String() string { return "sha256:" + id.Name() }
 // Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
 func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
 
-// BriefName is how many digits of a name do among a few thousand objects, for which somebody asks who has the whole one to compare: 64 bits.
-const BriefName = 16
+// Brief is how an ID begins: 64 bits, which do among a few thousand objects where who asks has the whole ID to compare with what comes.
+type Brief [8]byte
 
-// Begins tells whether the name begins with these digits.
-func (id ID) Begins(digits string) bool {
-	var name [64]byte
-	n := min(len(digits), len(name))
-	hex.Encode(name[:], id.Sum[:(n+1)/2])
-	return string(name[:n]) == digits
+// Brief is the beginning of an ID.
+func (id ID) Brief() Brief { return Brief(id.Sum[:8]) }
+
+// ParseBrief reads 16 lower-case hex digits, or the beginning of a whole ID.
+func ParseBrief(s string) (Brief, error) {
+	if len(s) != hex.EncodedLen(len(Brief{})) {
+		id, err := ParseID(s)
+		return id.Brief(), err
+	}
+	id, err := ParseID(s + strings.Repeat("0", 64-len(s)))
+	if err != nil {
+		return Brief{}, fmt.Errorf("the beginning of an object id, %q, is not 16 lower-case hex digits", s)
+	}
+	return id.Brief(), nil
+}
+
+// String is 16 lower-case hex digits.
+func (b Brief) String() string { return hex.EncodeToString(b[:]) }
+
+// MarshalText is String.
+func (b Brief) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText takes what ParseBrief does.
+func (b *Brief) UnmarshalText(text []byte) (err error) {
+	*b, err = ParseBrief(string(text))
+	return err
 }
 
 // IsZero reports whether id names nothing.

@@ -5,15 +5,18 @@ import (
 	"testing"
 )
 
-// A name begins with its first digits, and with nothing else.
-func TestIDBegins(t *testing.T) {
+// A brief is the beginning of a name, as text too, and nothing else is one.
+func TestBrief(t *testing.T) {
 	id := Sum([]byte("a"))
-	for _, c := range []struct {
-		digits string
-		want   bool
-	}{{"", true}, {id.Name()[:BriefName], true}, {id.Name(), true}, {id.Name() + "0", false}, {"f" + id.Name()[:BriefName-1], false}, {strings.ToUpper(id.Name()[:BriefName]), false}} {
-		if got := id.Begins(c.digits); got != c.want {
-			t.Errorf("%s begins with %q: %v", id.Name(), c.digits, got)
+	for _, s := range []string{id.Name()[:16], id.Name(), id.String()} {
+		if b, err := ParseBrief(s); err != nil || b != id.Brief() || b.String() != id.Name()[:16] {
+			t.Errorf("%q is %s, %v", s, b, err)
+		}
+	}
+	for _, s := range []string{"", id.Name()[:15], id.Name()[:17], strings.ToUpper(id.Name()[:16]), "g" + id.Name()[:15], id.Name() + "0"} {
+		var b Brief
+		if err := b.UnmarshalText([]byte(s)); err == nil {
+			t.Errorf("%q is %s", s, b)
 		}
 	}
 }

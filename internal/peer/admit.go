@@ -57,7 +57,7 @@ func (t *Tracker) BodySent(node netip.Addr) { t.uplink.sent("", sender(node), bo
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
 	s.mu.Lock()
-	x, allowed := s.granted[grant{node, object}]
+	x, allowed := s.granted[grant{node, object.Brief()}]
 	if allowed && x.piece >= 0 {
 		s.tracker.Begin(s.now(), x.pack, x.node, x.piece)
 	}
@@ -82,7 +82,7 @@ func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk
 		s.step()
 		after := s.tracker.Body(s.now(), node, size, s.now()-begin)
 		if after == 0 && size > startSmall {
-			s.granted[grant{node, object}] = granted{piece: bodyPiece, since: s.now()}
+			s.granted[grant{node, object.Brief()}] = granted{piece: bodyPiece, since: s.now()}
 		}
 		s.mu.Unlock()
 		if after == 0 {

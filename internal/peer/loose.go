@@ -29,13 +29,13 @@ type fetcher struct {
 // loose remembers the recent fetchers of objects outside of packs, the oldest first; those that were named often enough are forgotten. The oldest object goes
 // when there are too many.
 type loose struct {
-	objects map[chunk.ID][]fetcher
-	order   []chunk.ID
+	objects map[chunk.Brief][]fetcher
+	order   []chunk.Brief
 }
 
 // Loose decides about an object outside of any pack: no names mean that the server sends it, and BodySent ends that. Otherwise these have it or will have it, and
 // wait is how long the node may wait for them. Once the uplink is spent, whoever can be named is named.
-func (t *Tracker) Loose(now time.Duration, id chunk.ID, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
+func (t *Tracker) Loose(now time.Duration, id chunk.Brief, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
 	t.over(now, size)
 	if !t.uplink.free(now, size) {
 		names = t.fetchers(now, id, node)
@@ -49,7 +49,7 @@ func (t *Tracker) Loose(now time.Duration, id chunk.ID, node netip.AddrPort, siz
 }
 
 // fetchers are those to name to a node, the first of which is to send.
-func (t *Tracker) fetchers(now time.Duration, id chunk.ID, node netip.AddrPort) (names []netip.AddrPort) {
+func (t *Tracker) fetchers(now time.Duration, id chunk.Brief, node netip.AddrPort) (names []netip.AddrPort) {
 	asks, all := t.member(node), t.loose.objects[id]
 	for i := range all {
 		x := &all[i]
@@ -71,7 +71,7 @@ func (t *Tracker) fetchers(now time.Duration, id chunk.ID, node netip.AddrPort) 
 }
 
 // add notes that a node will have an object, if there is room.
-func (l *loose) add(now time.Duration, id chunk.ID, node netip.AddrPort) {
+func (l *loose) add(now time.Duration, id chunk.Brief, node netip.AddrPort) {
 	if !node.IsValid() {
 		return
 	}
@@ -91,9 +91,9 @@ func (l *loose) add(now time.Duration, id chunk.ID, node netip.AddrPort) {
 }
 
 // room makes room for one more object.
-func (l *loose) room(id chunk.ID) {
+func (l *loose) room(id chunk.Brief) {
 	if l.objects == nil {
-		l.objects = map[chunk.ID][]fetcher{}
+		l.objects = map[chunk.Brief][]fetcher{}
 	}
 	if len(l.order) >= maxLoose {
 		delete(l.objects, l.order[0])

@@ -16,11 +16,11 @@ import (
 
 func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	tr := newTracker()
-	id := chunk.Sum([]byte("firefox"))
+	id := chunk.Sum([]byte("firefox")).Brief()
 	for n := byte(1); n <= 3; n++ {
 		join(t, tr, 0, n)
 	}
-	ask := func(now time.Duration, id chunk.ID, n byte) []netip.AddrPort {
+	ask := func(now time.Duration, id chunk.Brief, n byte) []netip.AddrPort {
 		names, wait := tr.Loose(now, id, at(n), 1000)
 		if (len(names) > 0) != (wait > 0) {
 			t.Errorf("named %v, to be waited for %s", names, wait)
@@ -37,7 +37,7 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	if got := ask(time.Second, id, 3); !slices.Equal(got, []netip.AddrPort{at(1), at(2)}) {
 		t.Errorf("named %v", got)
 	}
-	if got := ask(time.Second, chunk.Sum(nil), 3); got != nil {
+	if got := ask(time.Second, chunk.Sum(nil).Brief(), 3); got != nil {
 		t.Errorf("nobody has it, and it is sent to %v", got)
 	}
 	tr.uplink.pass(time.Hour, 10_000)
@@ -51,7 +51,7 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 // the way from the server is short.
 func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 	tr := newTracker()
-	id := chunk.Sum([]byte("firefox"))
+	id := chunk.Sum([]byte("firefox")).Brief()
 	for n := byte(1); n <= 200; n++ {
 		join(t, tr, 0, n)
 	}
@@ -87,9 +87,9 @@ func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 func TestLooseObjectsHaveBounds(t *testing.T) {
 	var l loose
 	for i := range maxLoose + 10 {
-		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), at(1))
+		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Brief(), at(1))
 	}
-	id := chunk.Sum([]byte("firefox"))
+	id := chunk.Sum([]byte("firefox")).Brief()
 	for n := range 100 {
 		l.add(0, id, at(byte(n)))
 	}
@@ -178,6 +178,13 @@ func TestLooseObjectOfANodeThatStopped(t *testing.T) {
 	}
 }
 
+// givers are those that a node asks first.
+func givers(n *live) []netip.AddrPort {
+	n.Node.mu.Lock()
+	defer n.Node.mu.Unlock()
+	return slices.Clone(n.Node.givers)
+}
+
 // Who gave a node its last loose object is asked for the next one first, and the tracker not at all when he has it.
 func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
@@ -197,45 +204,138 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 	get(a, 0)
 	get(a, 1)
 	get(b, 0)
-	if b.Node.giver != netip.AddrPortFrom(a.o.Self, a.o.Port) {
-		t.Fatalf("the giver is %v", b.Node.giver)
+	if got := givers(b); !slices.Equal(got, []netip.AddrPort{netip.AddrPortFrom(a.o.Self, a.o.Port)}) {
+		t.Fatalf("the givers are %v", got)
 	}
 	asks, sent := s.looseAsks.Load(), s.sent.Load()
 	get(b, 1)
 	if s.looseAsks.Load() != asks || s.sent.Load() != sent {
 		t.Errorf("%d questions and %d bytes of the server for what the giver has", s.looseAsks.Load()-asks, s.sent.Load()-sent)
 	}
-	// What he does not have is asked for as ever, and who sends it is asked next.
+	// What he does not have is asked for as ever.
 	get(b, 2)
-	if s.looseAsks.Load() != asks+1 || b.Node.giver.IsValid() {
-		t.Errorf("%d questions, giver %v", s.looseAsks.Load()-asks, b.Node.giver)
+	if s.looseAsks.Load() != asks+1 {
+		t.Errorf("%d questions", s.looseAsks.Load()-asks)
 	}
 }
 
-// Two nodes that would ask each other first, and both want the same now, do not wait for each other.
-func TestGiversOfEachOther(t *testing.T) {
+// Nodes that would ask each other first, in a circle, and all want the same now, do not wait for each other: one of them asks the tracker, and the others need not.
+func TestGiversInACircle(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra
-	a, b := s.start(t, 1), s.start(t, 2)
-	acquainted(t, a, b)
-	a.gave(netip.AddrPortFrom(b.o.Self, b.o.Port))
-	b.gave(netip.AddrPortFrom(a.o.Self, a.o.Port))
-	errs := make(chan error, 2)
+	nodes := []*live{s.start(t, 1), s.start(t, 2), s.start(t, 3)}
+	acquainted(t, nodes...)
+	for i, n := range nodes {
+		next := nodes[(i+1)%len(nodes)]
+		n.gave(netip.AddrPortFrom(next.o.Self, next.o.Port))
+	}
+	errs := make(chan error, len(nodes))
 	began := time.Now()
-	for _, n := range []*live{a, b} {
+	for _, n := range nodes {
 		go func() {
 			_, err := n.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))
 			errs <- err
 		}()
 	}
-	for range 2 {
+	for range nodes {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
 	}
-	if took, wait := time.Since(began), a.looseTime(); took >= wait {
-		t.Errorf("took %v, and who waits for the other takes %v", took, wait)
+	if took, wait := time.Since(began), nodes[0].looseTime(); took >= wait {
+		t.Errorf("took %v, and who waits in a circle takes %v", took, wait)
+	}
+}
+
+// A giver that is getting the object has those wait that wait for nobody who waits for them: whose address is higher, or, once the tracker said who sends it
+// to him, all.
+func TestGiverHasOthersWait(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	id := chunk.Sum(extra)
+	s.objects[id.Name()] = extra
+	low, giver, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
+	acquainted(t, low, giver, high)
+	end := giver.awaiting(id) // it does not know yet from where
+	waiting := func() int {
+		giver.Node.mu.Lock()
+		defer giver.Node.mu.Unlock()
+		return giver.awaited[id].others
+	}
+	asks := s.looseAsks.Load()
+	got := make(chan error, 3)
+	get := func(n *live) {
+		n.gave(netip.AddrPortFrom(giver.o.Self, giver.o.Port))
+		_, err := n.Get(t.Context(), id, int64(len(extra)))
+		got <- err
+	}
+	go get(high)
+	waitFor(t, func() bool { return waiting() == 1 })
+	get(low) // is refused, and asks the tracker
+	if s.looseAsks.Load() != asks+1 {
+		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
+	}
+	low.Node.mu.Lock()
+	low.loose = looseObjects{most: low.loose.most}
+	low.Node.mu.Unlock()
+	giver.sure(id)
+	go get(low)
+	waitFor(t, func() bool { return waiting() == 2 })
+	v, err := chunk.Check(id, extra)
+	if _, err = giver.keepLoose(v, err); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	for range 3 {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+	if s.looseAsks.Load() != asks+1 {
+		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
+	}
+}
+
+// A giver that is gone is not waited for.
+func TestGiverThatIsGone(t *testing.T) {
+	s := newSite(t, 2, 1)
+	a, b := s.start(t, 1), s.start(t, 2)
+	acquainted(t, a, b)
+	a.gave(netip.AddrPortFrom(b.o.Self, b.o.Port))
+	b.Leave(t.Context())
+	waitFor(t, func() bool { return len(givers(a)) == 0 })
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	closed := netip.MustParseAddrPort("127.0.0.1:1")
+	a.gave(closed)
+	if _, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra))); err != nil || slices.Contains(givers(a), closed) {
+		t.Errorf("%v, givers %v", err, givers(a))
+	}
+}
+
+// Two are asked, the last one first.
+func TestSecondGiver(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	a, b, c := s.start(t, 1), s.start(t, 2), s.start(t, 3)
+	acquainted(t, a, b, c)
+	v, err := chunk.Check(chunk.Sum(extra), extra)
+	if _, err = b.keepLoose(v, err); err != nil {
+		t.Fatal(err)
+	}
+	at := func(n *live) netip.AddrPort { return netip.AddrPortFrom(n.o.Self, n.o.Port) }
+	for _, n := range []*live{a, b, c} {
+		a.gave(at(n))
+	}
+	if got := givers(a); !slices.Equal(got, []netip.AddrPort{at(c), at(b)}) {
+		t.Fatalf("givers %v", got)
+	}
+	if _, err := a.Get(t.Context(), v.ID(), int64(len(extra))); err != nil {
+		t.Fatal(err)
+	}
+	if got := givers(a); s.looseAsks.Load() != 0 || !slices.Equal(got, []netip.AddrPort{at(b), at(c)}) {
+		t.Errorf("%d questions to the tracker, givers %v", s.looseAsks.Load(), got)
 	}
 }
 
@@ -256,7 +356,7 @@ func TestGiverThatLies(t *testing.T) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.bad) != 1 || a.Node.giver == from {
-		t.Errorf("accused %v, giver %v", a.bad, a.Node.giver)
+	if len(a.bad) != 1 {
+		t.Errorf("accused %v", a.bad)
 	}
 }

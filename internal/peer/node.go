@@ -102,7 +102,7 @@ type Node struct {
 	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
 	feeds   Uploads             // of loose objects: a read waits for each
-	giver   netip.AddrPort      // who gave this node its last loose object; zero: the server did
+	givers  []netip.AddrPort    // who gave this node loose objects lately, the last one first
 	awaited map[chunk.ID]*await // loose objects that are on their way
 
 	// Of the goroutine that runs.

@@ -39,7 +39,7 @@ func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	srv.Start()
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	c := trackerClient{s.URL, client(self, 1, nil), new(atomic.Int64), new(atomic.Int64)}
-	q := joinMessage{Pack: s.pack.String(), Pieces: len(s.pieces), Port: l.Addr().(*net.TCPAddr).AddrPort().Port()}
+	q := joinMessage{Pack: s.pack.String(), Pieces: len(s.pieces), Port: wirePort(l.Addr().(*net.TCPAddr).AddrPort().Port())}
 	if err := c.post(t.Context(), "join", q, &joinReply{}, time.Second); err != nil {
 		t.Fatal(err)
 	}

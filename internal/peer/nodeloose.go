@@ -20,15 +20,17 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		if v, ok := n.fromHelper(ctx, p); ok {
 			return n.keepLoose(v, nil)
 		}
+		n.sure(p.ID)
 		return n.keepLoose(n.o.Origin.Get(ctx, p.ID, p.Size))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	given := n.fromGiver(ctx, p)
+	given := n.fromGivers(ctx, p)
 	if r, ok := n.soon(given); ok {
 		return n.keepLoose(r.v, nil)
 	}
 	names, wait := n.whoHas(ctx, p)
+	n.sure(p.ID)
 	peer, origin := make(chan result, 1), make(chan result, 1)
 	go func() { peer <- n.looseFromPeers(ctx, names, p, wait) }()
 	late := time.NewTimer(wait)
@@ -48,7 +50,6 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 			}
 		case <-late.C:
 		case r := <-origin:
-			n.gave(netip.AddrPort{})
 			return n.keepLoose(r.v, r.err)
 		}
 		if !begun {
@@ -83,7 +84,7 @@ func (n *Node) whoHas(ctx context.Context, p Piece) (names []netip.AddrPort, wai
 	select {
 	case t := <-url:
 		var a looseReply
-		if t.post(soon, "loose", looseMessage{p.ID, p.Size, n.o.Port}, &a, n.looseTime()) == nil {
+		if t.post(soon, "loose", looseMessage{p.ID.Brief(), p.Size, wirePort(n.o.Port)}, &a, n.looseTime()) == nil {
 			names, wait = a.Peers, milliseconds(a.Wait, looseMost)
 		}
 	case <-soon.Done():
@@ -141,10 +142,20 @@ func (n *Node) awaiting(id chunk.ID) (end func()) {
 	}
 }
 
+// sure notes that a loose object is on its way from somebody who has it, or is himself sure of it.
+func (n *Node) sure(id chunk.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w := n.awaited[id]; w != nil {
+		w.sure = true
+	}
+}
+
 // await is a loose object that is on its way.
 type await struct {
-	reads  int // that want it
-	others int // nodes that wait for it
+	reads  int  // that want it
+	others int  // nodes that wait for it
+	sure   bool // the tracker said who sends it: they wait for nobody who may wait for this node
 	done   chan struct{}
 }
 

@@ -152,6 +152,6 @@ func (n *Node) bye() func() {
 	t := n.at()
 	return func() {
 		// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
-		_ = t.post(context.WithoutCancel(n.ctx), "leave", leaveMessage{n.o.Pack.String(), n.o.Port}, &struct{}{}, joinTime)
+		_ = t.post(context.WithoutCancel(n.ctx), "leave", leaveMessage{n.o.Pack.String(), wirePort(n.o.Port)}, &struct{}{}, joinTime)
 	}
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"net/http"
 	"net/netip"
@@ -49,7 +50,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, err := n.named(r.PathValue("id"))
-	v, ok := n.heldNow(r.Context(), id, r.URL.RawQuery)
+	v, ok := n.heldFor(r, id)
 	if err != nil || !ok {
 		http.NotFound(w, r)
 		return
@@ -68,14 +69,19 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 // named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a whole name would be a thousandth of what a
 // node on a slow link receives.
 func (n *Node) named(name string) (chunk.ID, error) {
-	if len(name) == chunk.BriefName {
-		for i := range n.o.Pieces {
-			if id := n.o.Pieces[i].ID; id.Begins(name) {
-				return id, nil
-			}
+	if id, err := chunk.ParseID(name); err == nil {
+		return id, nil
+	}
+	b, err := chunk.ParseBrief(name)
+	if err != nil {
+		return chunk.ID{}, err
+	}
+	for i := range n.o.Pieces {
+		if id := n.o.Pieces[i].ID; id.Brief() == b {
+			return id, nil
 		}
 	}
-	return chunk.ParseID(name)
+	return chunk.ID{}, fmt.Errorf("no piece begins with %s", b)
 }
 
 // plain leaves out of an answer what HTTP can do without.

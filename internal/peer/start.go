@@ -130,7 +130,7 @@ func (s *TrackerServer) startNow(start Start, from netip.Addr) (startReply, bool
 	defer s.mu.Unlock()
 	peers, wait := s.tracker.Start(s.now(), start)
 	if id, err := chunk.ParseID(start.Swarm); err == nil && !wait { // the server may have to send the map, too
-		s.granted[grant{from, id}] = granted{waiter{pack: start.Swarm}, mapPiece, s.now()}
+		s.granted[grant{from, id.Brief()}] = granted{waiter{pack: start.Swarm}, mapPiece, s.now()}
 	}
 	return startReply{Peers: peers, Late: s.tracker.Late(start.Swarm, s.starting).Milliseconds()}, !wait
 }

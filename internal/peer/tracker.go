@@ -84,7 +84,7 @@ type swarm struct {
 type seeded struct {
 	copies int           // sent by this server
 	last   time.Duration // when the last one was granted
-	to     [2]netip.AddrPort
+	to     [maxHolders]netip.AddrPort
 	held   int // members that said they have it, without those that are shunned
 }
 

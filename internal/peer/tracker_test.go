@@ -291,7 +291,7 @@ func TestNearPeersComeFirst(t *testing.T) {
 func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	tr := newTracker()
 	subnet := netip.MustParsePrefix("10.0.0.0/24")
-	loose := chunk.Sum([]byte("loose"))
+	loose := chunk.Sum([]byte("loose")).Brief()
 	places := map[netip.AddrPort]string{}
 	for n := byte(1); n <= 60; n++ {
 		j := Join{Swarm: "p", Pieces: 40, Node: at(n), Subnet: subnet, Place: []string{"a", "b", ""}[n%3], Near: n%2 == 0}

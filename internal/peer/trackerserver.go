@@ -47,7 +47,7 @@ type Packs func(pack chunk.ID) []chunk.ID
 // grant is a transfer from the server that a node was allowed.
 type grant struct {
 	node   netip.Addr
-	object chunk.ID
+	object chunk.Brief
 }
 
 // granted is what the tracker calls it.
@@ -114,7 +114,7 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 }
 
 func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
-	node := asker(r, q.Port)
+	node := asker(r, q.Port.port())
 	if ids := s.pieces(q.Pack); s.packs != nil && (ids == nil || len(ids) != q.Pieces) {
 		return joinReply{}, false
 	}
@@ -142,7 +142,7 @@ func subnet(a netip.Addr, bits int) netip.Prefix {
 }
 
 func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
-	key := waiter{node: asker(r, q.Port)}
+	key := waiter{node: asker(r, q.Port.port())}
 	s.mu.Lock()
 	key.pack = s.tracker.Key(q.Pack, key.node)
 	s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *TrackerServer) pieces(pack string) []chunk.ID {
 func (s *TrackerServer) note(to waiter, pieces []int, ids []chunk.ID) {
 	for _, p := range pieces {
 		if p < len(ids) {
-			s.granted[grant{to.node.Addr(), ids[p]}] = granted{to, p, s.now()}
+			s.granted[grant{to.node.Addr(), ids[p].Brief()}] = granted{to, p, s.now()}
 		}
 	}
 	s.forgetGrants()
@@ -238,7 +238,7 @@ func (s *TrackerServer) forgetGrants() {
 func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := grant{node, object}
+	g := grant{node, object.Brief()}
 	x, ok := s.granted[g]
 	if !ok {
 		return
@@ -272,7 +272,7 @@ func (s *TrackerServer) Nodes() int {
 }
 
 func (s *TrackerServer) looseObject(r *http.Request, q looseMessage) (looseReply, bool) {
-	node := asker(r, q.Port)
+	node := asker(r, q.Port.port())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names, wait := s.tracker.Loose(s.now(), q.Object, node, max(1, min(q.Size, 1<<20)))
@@ -293,6 +293,6 @@ func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) 
 func (s *TrackerServer) leave(r *http.Request, q leaveMessage) (struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.Leave(q.Pack, asker(r, q.Port))
+	s.tracker.Leave(q.Pack, asker(r, q.Port.port()))
 	return struct{}{}, true
 }

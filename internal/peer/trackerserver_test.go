@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,7 +34,6 @@ func TestTrackerMessages(t *testing.T) {
 	}{
 		"no JSON":            {"join", "x", 400},
 		"too large":          {"join", `{"pack":"` + strings.Repeat("x", maxMessage) + `"}`, 400},
-		"no port":            {"join", `{"pack":"PACK","pieces":4}`, 404},
 		"ask without a join": {"ask", `{"pack":"PACK","port":82,"want":"0","max":1}`, 404},
 		"pieces as numbers":  {"ask", `{"pack":"PACK","port":82,"want":[0],"max":1}`, 400},
 		"join":               {"join", `{"pack":"PACK","pieces":4,"port":80,"prefix":99}`, 200},
@@ -45,9 +45,12 @@ func TestTrackerMessages(t *testing.T) {
 			t.Errorf("%s: status %d %s", name, code, text)
 		}
 	}
+	_, _ = send("join", `{"pack":"PACK","pieces":4}`) // at the usual port
 	_, text := send("join", `{"pack":"PACK","pieces":4,"port":81}`)
 	var a joinReply
-	if err := json.Unmarshal([]byte(text), &a); err != nil || fmt.Sprint(a.Peers) != "[127.0.0.1:80]" {
+	err := json.Unmarshal([]byte(text), &a)
+	slices.SortFunc(a.Peers, netip.AddrPort.Compare)
+	if err != nil || fmt.Sprint(a.Peers) != "[127.0.0.1:80 127.0.0.1:8481]" {
 		t.Errorf("joined: %s, %v", text, err)
 	}
 	for pack, status := range map[string]int{s.pack.String(): 200, s.pack.String()[:shortKey]: 200, "": 404, s.pack.String()[:shortKey] + "x": 404, "sha256:x": 404} {

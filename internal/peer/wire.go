@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -41,14 +42,14 @@ type (
 		Late  int64            `json:"late_ms,omitempty"`
 	}
 	joinMessage struct {
-		Pack   string `json:"pack"`
-		Pieces int    `json:"pieces"`
-		Port   uint16 `json:"port"`
-		Prefix int    `json:"prefix,omitempty"` // length of its subnet's prefix
-		Place  string `json:"place,omitempty"`
-		Near   bool   `json:"near,omitempty"`
-		Full   int    `json:"full,omitempty"` // see Bitmap.Brief
-		Have   Bitmap `json:"have,omitempty"`
+		Pack   string   `json:"pack"`
+		Pieces int      `json:"pieces"`
+		Port   wirePort `json:"port,omitzero"`
+		Prefix int      `json:"prefix,omitempty"` // length of its subnet's prefix
+		Place  string   `json:"place,omitempty"`
+		Near   bool     `json:"near,omitempty"`
+		Full   int      `json:"full,omitempty"` // see Bitmap.Brief
+		Have   Bitmap   `json:"have,omitempty"`
 	}
 	joinReply struct {
 		Peers  []netip.AddrPort `json:"peers"`
@@ -57,7 +58,7 @@ type (
 	}
 	askMessage struct {
 		Pack string           `json:"pack"`
-		Port uint16           `json:"port"`
+		Port wirePort         `json:"port,omitzero"`
 		Size int64            `json:"size"`
 		Want pieceList        `json:"want,omitempty"`
 		Soon int              `json:"soon,omitempty"`
@@ -71,18 +72,18 @@ type (
 		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
 	}
 	askReply struct {
-		Grant pieceList                `json:"grant,omitempty"`
-		Who   map[int][]netip.AddrPort `json:"who,omitempty"`   // has pieces that reads wait for
-		Other pieceList                `json:"other,omitempty"` // pieces that somebody has
-		Wait  int64                    `json:"wait_ms"`
-		Late  int64                    `json:"late_ms,omitempty"`
+		Grant pieceList                    `json:"grant,omitempty"`
+		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // has which pieces that reads wait for
+		Other pieceList                    `json:"other,omitempty"` // pieces that somebody has
+		Wait  int64                        `json:"wait_ms"`
+		Late  int64                        `json:"late_ms,omitempty"`
 
 		Banned []netip.Addr `json:"banned,omitempty"`
 	}
 	looseMessage struct {
-		Object chunk.ID `json:"object"`
-		Size   int64    `json:"size"`
-		Port   uint16   `json:"port"`
+		Object chunk.Brief `json:"object"`
+		Size   int64       `json:"size"`
+		Port   wirePort    `json:"port,omitzero"`
 	}
 	looseReply struct {
 		Peers []netip.AddrPort `json:"peers"` // none: ask the server
@@ -92,13 +93,24 @@ type (
 		Peer netip.AddrPort `json:"peer"`
 	}
 	leaveMessage struct {
-		Pack string `json:"pack"`
-		Port uint16 `json:"port"`
+		Pack string   `json:"pack"`
+		Port wirePort `json:"port,omitzero"`
 	}
 )
 
-// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 64 bits. The tracker knows in which swarms a node is.
-const shortKey = 7 + 16
+// wirePort is where a node serves. A message does not say the usual one, where nearly all do.
+type wirePort uint16
+
+// IsZero tells whether it is left out.
+func (p wirePort) IsZero() bool { return p == Port }
+
+func (p wirePort) port() uint16 { return cmp.Or(uint16(p), Port) }
+
+// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 32 bits. The tracker knows in which swarms a node is, which are two or three.
+const shortKey = 7 + 8
+
+// maxHolders is how many have a piece in an answer: those that the server sent it to last.
+const maxHolders = 2
 
 // waitMost bounds how long a tracker may have a node not ask for a piece again.
 const waitMost = time.Minute
@@ -117,7 +129,7 @@ func wirePatience(d time.Duration) int64 {
 }
 
 func wireJoin(j Join) joinMessage {
-	m := joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: j.Node.Port(), Prefix: max(0, j.Subnet.Bits()), Place: j.Place, Near: j.Near}
+	m := joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: wirePort(j.Node.Port()), Prefix: max(0, j.Subnet.Bits()), Place: j.Place, Near: j.Near}
 	m.Full, m.Have = j.Have.Brief()
 	return m
 }
@@ -131,7 +143,7 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: q.Node.Port(), Size: q.Size, Want: q.Want, Soon: q.Soon, Upto: q.Upto, Max: q.Max, Left: q.Left, Fed: q.Fed,
+	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: wirePort(q.Node.Port()), Size: q.Size, Want: q.Want, Soon: q.Soon, Upto: q.Upto, Max: q.Max, Left: q.Left, Fed: q.Fed,
 		Patience: wirePatience(q.Patience)}
 	m.Full, m.Have = q.Have.Brief()
 	return m
@@ -145,22 +157,38 @@ func wireAnswer(a Answer) askReply {
 			continue
 		}
 		if r.Who == nil {
-			r.Who = map[int][]netip.AddrPort{}
+			r.Who = map[netip.AddrPort]pieceList{}
 		}
-		r.Who[n.Piece] = n.Peers
+		for _, p := range n.Peers {
+			r.Who[p] = append(r.Who[p], n.Piece)
+		}
 	}
 	return r
 }
 
 func (r askReply) answer() Answer {
 	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost), Banned: r.Banned}
-	for _, p := range slices.Sorted(maps.Keys(r.Who)) {
-		a.Named = append(a.Named, Named{p, r.Who[p]})
+	who := r.holders()
+	for _, p := range slices.Sorted(maps.Keys(who)) {
+		a.Named = append(a.Named, Named{p, who[p]})
 	}
 	for _, p := range r.Other {
 		a.Named = append(a.Named, Named{Piece: p})
 	}
 	return a
+}
+
+// holders are those who have a piece that a read waits for, the other way about than in the answer: there one who has several is named once.
+func (r askReply) holders() map[int][]netip.AddrPort {
+	out := map[int][]netip.AddrPort{}
+	for _, peer := range slices.SortedFunc(maps.Keys(r.Who), netip.AddrPort.Compare) {
+		for _, p := range r.Who[peer] {
+			if len(out) < maxListed && len(out[p]) < maxHolders {
+				out[p] = append(out[p], peer)
+			}
+		}
+	}
+	return out
 }
 
 // asker is the address of who asks, with the port at which it serves.

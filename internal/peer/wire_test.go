@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -57,9 +58,20 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 			}
 		}
 	}
-	a := Answer{Grant: []int{1}, Named: []Named{{Piece: 2, Peers: []netip.AddrPort{to}}, {Piece: 3}}, Wait: time.Second, Late: time.Second, Banned: []netip.Addr{to.Addr()}}
+	other := netip.MustParseAddrPort("10.0.0.2:80")
+	a := Answer{Grant: []int{1}, Named: []Named{{2, []netip.AddrPort{to}}, {3, []netip.AddrPort{to, other}}, {Piece: 4}}, Wait: time.Second, Late: time.Second, Banned: []netip.Addr{to.Addr()}}
 	if got := wireAnswer(a).answer(); !reflect.DeepEqual(got, a) {
 		t.Errorf("%+v came as %+v", a, got)
+	}
+	if b, err := json.Marshal(wireAnswer(a).Who); string(b) != `{"10.0.0.1:80":"2-3","10.0.0.2:80":"3"}` {
+		t.Errorf("who has what: %s, %v", b, err)
+	}
+	crowd := askReply{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
+	for n := range byte(200) {
+		crowd.Who[at(n)] = pieceList{int(n) * 2, int(n)*2 + 1, 7}
+	}
+	if named := crowd.answer().Named; len(named) != maxListed || len(named[7].Peers) > maxHolders {
+		t.Errorf("%d pieces are named, and %d who have one", len(named), len(named[7].Peers))
 	}
 }
 

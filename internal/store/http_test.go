@@ -325,7 +325,7 @@ func TestHTTPBrief(t *testing.T) {
 	}))
 	defer s.Close()
 	h := HTTP{URL: s.URL, Client: NewClient(1, nil), Brief: true, Query: "now"}
-	if _, err := h.Get(t.Context(), Request{ID: id, Size: 6}); err != nil || asked != "/o/"+id.Name()[:chunk.BriefName]+"?now" {
+	if _, err := h.Get(t.Context(), Request{ID: id, Size: 6}); err != nil || asked != "/o/"+id.Brief().String()+"?now" {
 		t.Errorf("asked for %q: %v", asked, err)
 	}
 	if _, err := h.Get(t.Context(), Request{ID: chunk.Sum([]byte("other"))}); err == nil {
