@@ -36,7 +36,7 @@ const (
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
-	blockCache    = 3 << 20
+	blockCache    = 4 << 20
 	blockConns    = 8 // connections to each server
 )
 

@@ -17,7 +17,7 @@ import (
 const (
 	blockHeap    = 18 << 20 // the bound
 	blockEasy    = 9 << 20  // the heap may grow to this in any case,
-	blockGarbage = 20       // and by so many percent of what is in use
+	blockGarbage = 15       // and by so many percent of what is in use
 )
 
 // runtimeLeast is the heap that Go does not collect with a percentage of 100; it grows with that.

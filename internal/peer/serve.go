@@ -154,9 +154,9 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 			if _, err := w.Write(b); err != nil || writer.Flush() != nil {
 				return
 			}
+			beats.Reset(beatEvery) // what was told is as good as a beat
 		}
 		b = nil
-		beats.Reset(beatEvery) // what was told is as good as a beat
 		select {
 		case <-changed:
 		case <-beats.C:
