@@ -31,12 +31,12 @@ const (
 )
 
 // Bounds of the block daemon's memory, in bytes; see blockHeap too. The kernel has up to 128 requests in flight; they wait for
-// their turn in the socket when the buffers are taken. Of raw bytes 6 MiB were kept for a while: a desktop alone took as long by its processor as with 4, 0.1 s of 2.1 less
-// than with 3, and 0.8 MB more for each.
+// their turn in the socket when the buffers are taken. Of raw bytes 6 MiB were kept for a while: a desktop alone took 2.1 s of a processor, with 4 as much and with 3 0.1 s more,
+// and each MiB less was 0.8 MB less of all memory.
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
-	blockCache    = 4 << 20
+	blockCache    = 3 << 20
 	blockConns    = 8 // connections to each server
 )
 

@@ -60,7 +60,7 @@ func TestBeatsAreForSilence(t *testing.T) {
 		// Who is ahead of this node hears nothing of what comes to it, and is told that it lives all the same.
 		n.see(at(1), Bitmap{0xff, 0x0f})
 		for p := 4; p < 8; p++ {
-			after(beatEvery/5)
+			after(beatEvery / 5)
 			n.hold(p, true)
 		}
 		after(beatEvery/5, beat&0xff, beat>>8)
