@@ -245,7 +245,7 @@ func readReport(file string) (*report, error) {
 	return r, nil
 }
 
-// add keeps a run. One of another release goes: it is no second run of the same program.
+// add keeps a run. One of another release goes, if there is a figure to take its place: it is no second run of the same program.
 func (r *report) add(x stormRun) {
 	switch {
 	case x.Why != "":
@@ -256,7 +256,7 @@ func (r *report) add(x stormRun) {
 		r.Pairs = append(r.Pairs, x)
 	default:
 		r.Runs = append(slices.DeleteFunc(r.Runs, func(y stormRun) bool {
-			return y.System == x.System && y.Nodes == x.Nodes && y.Release != x.Release
+			return !x.Discarded && y.System == x.System && y.Nodes == x.Nodes && y.Release != x.Release
 		}), x)
 	}
 }

@@ -15,7 +15,7 @@ const (
 	mostGathered  = 32 << 10
 	leastGathered = 16 << 10        // however slow a sender is
 	longGather    = 2 * time.Second // a reader that waited for so long gets what is there
-	smallRead     = 4 << 10         // net/http reads headers, and the ends of bodies, with a buffer of so many bytes
+	smallRead     = 4 << 10         // net/http reads headers, and the ends of bodies, with a buffer of no more than so many bytes
 )
 
 // gathering is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT (socket(7)).
