@@ -205,6 +205,9 @@ func (t *Tracker) pick(now time.Duration, x *waiting, taken []int) int {
 	if w.first < x.upto && w.first <= w.top+lead && !x.node.have.Has(w.first) {
 		return w.first
 	}
+	if len(x.soon) == 0 { // nobody waits for it soon: it is not sent again
+		return -1
+	}
 	if p := t.pickAgain(now, x, taken); p >= 0 {
 		return p
 	}

@@ -50,8 +50,12 @@ func (s *Swarm) fromServer(now time.Duration) {
 			a.Want = append(a.Want, p)
 		}
 	}
+	a.Soon = s.soonRead(a.Want)
+	if len(a.Want) == 0 && !s.pressed(now) {
+		s.further(now, &a)
+	}
 	if len(a.Want) > 0 {
-		a.Have, a.Left, a.Fed, a.Patience, a.Soon = s.have, s.leftNow(now), s.fed, answerTime(s.late), s.soonRead(a.Want)
+		a.Have, a.Left, a.Fed, a.Patience = s.have, s.leftNow(now), s.fed, answerTime(s.late)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
 }
@@ -85,6 +89,16 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 			s.wake(st.coming)
 		default:
 			a.Want = append(a.Want, d.piece)
+		}
+	}
+}
+
+// further asks for what comes after the window where peers have all of that, as much as one question has. Else whoever is ahead of all others by a window would be the only one to ask,
+// be granted all that the server sends, and stay ahead, and the others would have each piece from its uplink alone: ten desktops, one of which began first, took 1.5 W/(eta B).
+func (s *Swarm) further(now time.Duration, a *Ask) {
+	for p := s.first; p < s.reach && len(a.Want) < s.o.Window; p++ {
+		if st := &s.pieces[p]; !s.idle.Has(p) && st.holders == 0 && st.flights == 0 && st.coming <= now {
+			a.Want = append(a.Want, p)
 		}
 	}
 }

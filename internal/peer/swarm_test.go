@@ -128,6 +128,26 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	}
 }
 
+// Where a peer that is ahead has all of the window, the next pieces that nobody has are asked for. No read waits for one of them soon.
+func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
+	s := newSwarm(100, 1)
+	s.Haves(at(1), upTo(100, 60))
+	step := s.Next(0)
+	if step.Ask == nil || step.Ask.Want[0] != 60 || step.Ask.Soon != 0 {
+		t.Fatalf("asks %+v", step.Ask)
+	}
+	s.Answer(ms, Answer{Grant: []int{60}, Named: []Named{{Piece: 61}}, Wait: 50 * ms})
+	if step = s.Next(ms); !slices.Contains(step.Fetch, Fetch{Piece: 60}) || step.Ask == nil || step.Ask.Want[0] != 62 {
+		t.Errorf("granted 60, and 61 is coming: %+v", step)
+	}
+	s = newSwarm(100, 1)
+	s.Reach(50)
+	s.Haves(at(1), upTo(100, 60))
+	if step = s.Next(0); step.Ask != nil {
+		t.Errorf("asks for %v, and has room for 50", step.Ask.Want)
+	}
+}
+
 // A read that waits for a piece far ahead, or beyond what there is room for, is asked for at once: it is in nobody's window.
 func TestReadFarAheadIsAskedFor(t *testing.T) {
 	for _, reach := range []int{40, 4} {

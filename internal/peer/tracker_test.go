@@ -23,7 +23,7 @@ func join(t *testing.T, tr *Tracker, now time.Duration, n byte) Joined {
 }
 
 func question(n byte, want ...int) Question {
-	return Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Want: want, Max: 1, Have: NewBitmap(40)}}
+	return Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Want: want, Soon: len(want), Max: 1, Have: NewBitmap(40)}}
 }
 
 // As long as the uplink has room, everybody gets what he asks for.
@@ -104,6 +104,24 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	tr.Step(15 * time.Second)
 	if a, _, _ := tr.Ask(15*time.Second, question(1, 0, 1, 2)); !slices.Equal(a.Grant, []int{0}) {
 		t.Errorf("of pieces that were lost: %+v", a)
+	}
+}
+
+// What no read waits for soon is sent once, however much room there is; what one does is sent again.
+func TestWhatIsForLaterIsSentOnce(t *testing.T) {
+	for soon := range 2 {
+		tr := newTracker()
+		for n := byte(1); n <= 2; n++ {
+			join(t, tr, 0, n)
+		}
+		for n := byte(1); n <= 2; n++ {
+			q := having(n, 39)
+			q.Soon = soon
+			if a, _, _ := tr.Ask(time.Duration(n)*time.Second, q); len(a.Grant) != max(soon, 2-int(n)) {
+				t.Errorf("soon %d, node %d: granted %v", soon, n, a.Grant)
+			}
+			tr.Sent("p", at(n), 39)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Config struct {
 	Places  int           // racks, which nodes are in by turns and keep to; 0: nodes share with all
 	Delay   time.Duration // one way; default 0.1 ms
 	Seed    uint64
+	Spread  time.Duration // nodes begin by chance within so long; 0: all at once
 
 	Faults Faults
 

@@ -64,6 +64,9 @@ func (f *storm) begin() {
 		case len(short) > 0 && !f.nodes[i].short:
 			at = shortAlone
 		}
+		if f.Spread > 0 {
+			at += time.Duration(f.rand.Int64N(int64(f.Spread)))
+		}
 		f.at(at, start, int32(i), 0)
 	}
 	if f.Faults.Kill > 0 {
