@@ -86,8 +86,8 @@ func (p *pieces) size(i int) int64 {
 	return size
 }
 
-// nearly is the part of the pieces until booted that a boot has read from when those for later are fetched ahead. Before that they
-// would take the links of the machines that boot beside it from what these wait for.
+// nearly is the part of the pieces until booted that a boot has read from when those for later are fetched ahead, though some are still to come. Before that, or until
+// all of them came, they would take the links of the machines that boot beside it from what these wait for.
 const nearly = 31.0 / 32
 
 // reach is how many pieces, from the first on, shall come now: there is room for them, what is kept and is done or past makes
@@ -96,7 +96,7 @@ func (p *pieces) reach() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left, upto := p.Keep, len(p.state)
-	if later := p.Map.Booted < upto; later && (p.held() || !p.over && float64(p.front) < nearly*float64(p.Map.Booted)) {
+	if later := p.Map.Booted < upto; later && (p.held() || !p.over && p.due > 0 && float64(p.front) < nearly*float64(p.Map.Booted)) {
 		upto = p.Map.Booted
 	}
 	for i := range upto {
