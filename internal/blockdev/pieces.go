@@ -191,7 +191,6 @@ func (p *pieces) arrived(i int) {
 		if i < p.Map.Booted {
 			if p.due--; p.due == 0 {
 				p.Complete()
-				p.stir() // those for later may come
 			}
 		}
 		if p.rest--; p.rest == 0 {
