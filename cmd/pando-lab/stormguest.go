@@ -73,7 +73,7 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 			if err != nil && len(r.Failed) == 0 {
 				return failed
 			}
-			rep.Guests = append(rep.Guests, r)
+			rep.addGuests(r)
 			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 				return err
 			}

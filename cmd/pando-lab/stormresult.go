@@ -247,16 +247,27 @@ func readReport(file string) (*report, error) {
 
 // add keeps a run. One of another release goes, if there is a figure to take its place: it is no second run of the same program.
 func (r *report) add(x stormRun) {
+	all := &r.Runs
 	switch {
 	case x.Why != "":
 		r.Failed = append(r.Failed, x)
+		return
 	case x.Fault != "":
-		r.Faults = append(r.Faults, x)
+		all = &r.Faults
 	case x.Pair:
-		r.Pairs = append(r.Pairs, x)
-	default:
-		r.Runs = append(slices.DeleteFunc(r.Runs, func(y stormRun) bool {
-			return !x.Discarded && y.System == x.System && y.Nodes == x.Nodes && y.Release != x.Release
-		}), x)
+		all = &r.Pairs
 	}
+	*all = append(slices.DeleteFunc(*all, x.replaces), x)
+}
+
+// replaces tells whether y is the same storm with another release.
+func (x stormRun) replaces(y stormRun) bool {
+	return !x.Discarded && y.System == x.System && y.Nodes == x.Nodes && y.Fault == x.Fault && y.Change == x.Change && y.Release != x.Release
+}
+
+// addGuests is add for machines.
+func (r *report) addGuests(x guestRun) { r.Guests = append(slices.DeleteFunc(r.Guests, x.replaces), x) }
+
+func (x guestRun) replaces(y guestRun) bool {
+	return len(x.Failed) == 0 && y.System == x.System && y.Guests == x.Guests && y.Rate == x.Rate && y.Skew == x.Skew && y.Release != x.Release
 }
