@@ -261,13 +261,13 @@ func (r *report) add(x stormRun) {
 }
 
 // replaces tells whether y is the same storm with another release.
-func (x stormRun) replaces(y stormRun) bool {
-	return !x.Discarded && y.System == x.System && y.Nodes == x.Nodes && y.Fault == x.Fault && y.Change == x.Change && y.Release != x.Release
+func (r stormRun) replaces(y stormRun) bool {
+	return !r.Discarded && y.System == r.System && y.Nodes == r.Nodes && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
 }
 
 // addGuests is add for machines.
 func (r *report) addGuests(x guestRun) { r.Guests = append(slices.DeleteFunc(r.Guests, x.replaces), x) }
 
-func (x guestRun) replaces(y guestRun) bool {
-	return len(x.Failed) == 0 && y.System == x.System && y.Guests == x.Guests && y.Rate == x.Rate && y.Skew == x.Skew && y.Release != x.Release
+func (r guestRun) replaces(y guestRun) bool {
+	return len(r.Failed) == 0 && y.System == r.System && y.Guests == r.Guests && y.Rate == r.Rate && y.Skew == r.Skew && y.Release != r.Release
 }
