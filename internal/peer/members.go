@@ -35,7 +35,12 @@ func (w *swarm) remove(m *member) {
 	if !m.shunned {
 		w.count(m, -1)
 	}
-	w.first = 0 // what only it had is unseeded again
+	for p := range w.pieces { // what only it had, or was sent, is unseeded again
+		if w.pieces[p].held == 0 {
+			w.pieces[p].lack(m.addr)
+		}
+	}
+	w.first = 0
 }
 
 // without removes m; order does not matter.
