@@ -153,6 +153,19 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 	})
 }
 
+// openFed opens a device whose pack comes from a feeder.
+func openFed(t *testing.T, img *testImage, m image.Pack) (*Device, *source, *feeder) {
+	t.Helper()
+	src, r, f := &source{img: img}, &record{}, &feeder{}
+	o := r.options(img, src, m)
+	o.Pack.Feeder = f
+	d, err := Open(t.Context(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, src, f
+}
+
 // Where most of a pack is for later, somebody waits for that: it may come when few of the pieces until booted are missing, though none was read. Of another pack
 // it waits for the boot to read.
 func TestRestThatIsWaitedFor(t *testing.T) {
@@ -160,13 +173,7 @@ func TestRestThatIsWaitedFor(t *testing.T) {
 	for booted, early := range map[int]bool{30: true, 60: false} {
 		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 2) // 80 pieces
 		m.Booted = booted
-		src, r, f := &source{img: img}, &record{}, &feeder{}
-		o := r.options(img, src, m)
-		o.Pack.Feeder = f
-		d, err := Open(t.Context(), src, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, src, _ := openFed(t, img, m)
 		for i, e := range m.Pieces[:booted] {
 			want := booted
 			if early && booted-i <= booted/8 {
@@ -190,13 +197,7 @@ func TestRestComesWhenTheBootIsOver(t *testing.T) {
 	img := randomImage(t, 160)
 	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 	m.Booted = 4
-	src, r, f := &source{img: img}, &record{}, &feeder{}
-	o := r.options(img, src, m)
-	o.Pack.Feeder = f
-	d, err := Open(t.Context(), src, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, _, f := openFed(t, img, m)
 	defer d.Close()
 	if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 0); err != nil {
 		t.Fatal(err)
