@@ -111,5 +111,5 @@ func (r guestRun) rootSent() int64 {
 	if r.System == pandoWay {
 		return r.RootSent
 	}
-	return int64(float64(r.ServerSent) * ofCounted)
+	return int64(payload(r.ServerSent, stamped))
 }

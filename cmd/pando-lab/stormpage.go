@@ -109,7 +109,7 @@ client: of Pando the block daemon, of the others the programs that are named bel
 kernel's block device or mount: the lab makes the reads that a real boot was recorded to make, with its pauses, and compares
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
 discarded, and named below its table, and so is a rival's that failed twice. Links count frames as Ethernet does, with preamble, checksum and gap: 1,538 bytes for 1,448 of
-data. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
+data, or 1,460 without the time stamps of TCP, which nodes of Pando leave out while they boot, of releases after a946163. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
 TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
 t_one is how long one node takes by itself, t_p50 when half of the nodes have booted and t_last when the last one has, with the pauses that a boot makes between its reads; the storm
 ratio is t_last to t_one. "set" is when the last one had its boot set, which it may have before it has read it. Server amplification is what left the server's

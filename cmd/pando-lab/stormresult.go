@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,11 +17,19 @@ import (
 	"pando/internal/trace"
 )
 
-// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with timestamps has 1,448.
+// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with time stamps has 1,448.
 const eta = 0.94
 
-// ofCounted is the part that data are of the bytes that the kernel counts on a link, which are frames without what is around them: 1,514.
-const ofCounted = 1448.0 / 1514
+// Data in the longest frame, in bytes, which the kernel counts as 1,514. Nodes of Pando leave out the time stamps of TCP.
+const (
+	stamped   = 1448
+	unstamped = 1460
+)
+
+// payload is how much of bytes that the kernel counted on a link are data. segment is the most of a frame; 0: stamped.
+func payload(counted int64, segment int) float64 {
+	return float64(counted) * float64(cmp.Or(segment, stamped)) / 1514
+}
 
 // onWire is what a frame takes on the wire, to what the kernel counts of it.
 const onWire = 1538.0 / 1514
@@ -71,6 +80,7 @@ type stormRun struct {
 	Read       int64     `json:"read"`
 	RootSize   int64     `json:"root_size"`
 	Overhead   int       `json:"frame_overhead,omitempty"` // bytes that links counted around each frame; 0: none, as in the first labs
+	Segment    int       `json:"segment,omitempty"`        // data in the longest frame; 0: stamped
 
 	First        float64   `json:"t_first"` // the first node has booted
 	Median       float64   `json:"t_p50"`

@@ -22,6 +22,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	}
 	r = stormRun{Release: release, Overhead: testkit.FrameOverhead, Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
 		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
+	r.Segment = s.system(j.System).segment
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err

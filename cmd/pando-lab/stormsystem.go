@@ -22,6 +22,7 @@ type system struct {
 	most     int      // nodes that it is measured with; 0: any number
 	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
 	shared   bool     // nodes give each other what they have
+	segment  int      // data in the longest frame, in bytes; 0: stamped
 	// serve starts what the server needs beside `pando serve`; nil: nothing.
 	serve func(ctx context.Context, s *storm, m *material) (stop func(), err error)
 	// attach makes a root that can be read, on one node. What it took is in the root.
@@ -63,10 +64,10 @@ func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
 	return []system{
-		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, serve: serveLink, attach: pandoStep{}.attach},
-		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, serve: serveLink, attach: pandoStep{pack: true, idle: true}.attach},
-		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, serve: serveLink, attach: pandoStep{pack: true}.attach},
-		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, serve: serveLink, attach: pandoStep{pack: true, peers: true}.attach},
+		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, segment: unstamped, serve: serveLink, attach: pandoStep{}.attach},
+		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true, idle: true}.attach},
+		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true}.attach},
+		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true, peers: true}.attach},
 	}
 }
 
@@ -122,6 +123,12 @@ type node struct {
 type pandoRoot struct {
 	*boot.BlockAlone
 	began time.Time // when its daemon was started
+	ended func()    // is called when that has ended
+}
+
+func (p *pandoRoot) Close() {
+	p.BlockAlone.Close()
+	p.ended()
 }
 
 func (p *pandoRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }

@@ -91,7 +91,7 @@ func (r *report) serverTargets() []target {
 		r.controlTarget(),
 		{fmt.Sprintf("such messages in a second, of all %d nodes", most.Nodes), 0, messages * n / most.Last, messages > 0},
 		{"all else that left the server, for each node, in KB: manifest, map of the boot pack, index, what was broken off", 0,
-			(float64(most.ServerSent)*ofCounted - objects - n*most.control()) / n / 1000, true},
+			(payload(most.ServerSent, most.Segment) - objects - n*most.control()) / n / 1000, true},
 	}
 	return append(out, r.K.beside(most)...)
 }

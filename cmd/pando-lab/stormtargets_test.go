@@ -66,6 +66,11 @@ func TestTargets(t *testing.T) {
 	killed.Each[4].Taken.Incidents = map[string]int{"peers-gone": 1}
 	untold := run(10, 1e6, 0)
 	untold.Fault = "short-peer"
+	stampless := run(40, 4e6, 5e5)
+	stampless.Segment = unstamped
+	if rows := (&report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{stampless}}).serverTargets(); math.Abs(rows[3].got-36.43) > 0.01 {
+		t.Errorf("%s: %.2f", rows[3].what, rows[3].got)
+	}
 	warm := run(10, 1e6, 7e4)
 	warm.Fault, warm.Each[2].Taken.Received = "cache-warm", map[string]int64{"server": 3e5, "peer": 4e5, "disk": 9e6}
 	r := &report{BootSet: 1e6, Read: 4e6, K: &kSize{Known: 5e5}, Runs: []stormRun{fast, slow, run(40, 4e6, 5e5)}, Faults: []stormRun{killed, untold, warm},
