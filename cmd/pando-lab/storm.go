@@ -246,6 +246,10 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	done, failed := s.runPlan(ctx, m, rep)
 	defer func() { s.say("%s", s.clock.text(time.Now())) }()
 	raw := filepath.Join(s.dir, "storm.json")
+	if len(rep.storms()) > before {
+		rep.took(time.Since(s.clock.began))
+		failed = errors.Join(failed, rep.save(raw))
+	}
 	switch {
 	case !done && len(rep.storms()) == before:
 		return failed

@@ -280,7 +280,7 @@ func TestStormFigures(t *testing.T) {
 		}
 	}
 	// 12 s are 2.4 units of 5 s, 20 s were 2 units of 10 s.
-	if alone, _ := r.alone("pack", false); math.Abs(two.units()/alone-1.2) > 1e-9 {
+	if alone, _ := r.alone(two.kind(), false); math.Abs(two.units()/alone-1.2) > 1e-9 {
 		t.Errorf("storm ratio: got %g, want 1.20", two.units()/alone)
 	}
 	if err := (&stormRun{}).finish(); err == nil {
@@ -344,7 +344,7 @@ func TestTypical(t *testing.T) {
 	for i, last := range []float64{4, 1, 3, 2, 5} {
 		r.Runs = append(r.Runs, stormRun{System: "pack", Nodes: 1, Unit: 1, Last: last})
 		want := []float64{4, 4, 3, 3, 3}[i]
-		if got, ok := r.typical(kind{1, "pack"}, false); !ok || got.Last != want {
+		if got, ok := r.typical(kind{1, "pack", 0}, false); !ok || got.Last != want {
 			t.Errorf("of %d runs the one that took %g s, want %g", i+1, got.Last, want)
 		}
 	}
@@ -440,7 +440,7 @@ func TestStormPage(t *testing.T) {
 	}
 	from := one + "," + desktop
 	b := pageFrom(t, dir, from)
-	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "- `nbd`, N=1: the time of the last node 2.00 to 1.00\n",
+	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "- `nbd`, N=1, links of 1mbit: the time of the last node 2.00 to 1.00\n",
 		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", "until they have booted: 1.0 MB.\n\n| system | guests |", "until they have booted: 0.5 MB.\n\n| system | guests |", "- `disk`, one machine alone, by the clock of instructions: the time since /init 5.00 s to 4.00 s\n", "nfs                        6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client",
 		"pando-lab storm --page " + filepath.Join(dir, "page.md") + " --from " + from + "\n"} {
 		if !strings.Contains(b, want) {

@@ -22,6 +22,11 @@ func (c *clock) add(system string, d time.Duration) {
 	c.took[system] += d
 }
 
+// took notes beside the newest command how long it took.
+func (r *report) took(d time.Duration) {
+	r.Command += fmt.Sprintf("  # %s", d.Round(time.Second))
+}
+
 // text is for people.
 func (c *clock) text(now time.Time) string {
 	all := now.Sub(c.began)

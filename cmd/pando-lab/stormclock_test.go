@@ -5,6 +5,17 @@ import (
 	"time"
 )
 
+// Beside the command that measured stands how long it took, and those before keep theirs.
+func TestCommandsHaveTheirTime(t *testing.T) {
+	r := &report{Command: "pando-lab storm"}
+	r.took(61 * time.Second)
+	r.Command += "\npando-lab storm --add"
+	r.took(time.Second)
+	if want := "pando-lab storm  # 1m1s\npando-lab storm --add  # 1s"; r.Command != want {
+		t.Errorf("got %q, want %q", r.Command, want)
+	}
+}
+
 // A system's time is that of all its runs, and what is left is said, too.
 func TestClock(t *testing.T) {
 	c := newClock()

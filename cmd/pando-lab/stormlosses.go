@@ -9,22 +9,22 @@ import (
 )
 
 // lossText goes before the lines.
-const lossText = "All of Pando, `peers`, beside each rival with as many nodes. Pando's figure is first, then the rival's. Links were not all as fast, so times of storms are in W/(eta B), " +
-	"as in the table, and waits in thousandths of that; those of processors are in seconds.\n\n"
+const lossText = "All of Pando, `peers`, beside each rival with as many nodes. Pando's figure is first, then the rival's. Times of storms are in W/(eta B), " +
+	"as in the table, and waits in thousandths of that, because links were not all as fast; those of processors are in seconds.\n\n"
 
 // losses are the figures in which a rival is better than all of Pando, at the same number of nodes, or with emulated machines: a line for each rival.
 func (r *report) losses(alone ...*aloneResult) string {
 	var out strings.Builder
 	best, compared := bestName(), false
 	for _, k := range r.kinds() {
-		ours, ok := r.typical(kind{k.nodes, best}, false)
+		ours, ok := r.like(kind{k.nodes, best, k.rate}, false)
 		theirs, good := r.typical(k, false)
 		if !ok || !good || slices.Contains(names(own()), k.system) {
 			continue
 		}
 		compared = true
 		if lost := lostIn(ours, theirs); len(lost) > 0 {
-			fmt.Fprintf(&out, "- `%s`, N=%d: %s\n", k.system, k.nodes, strings.Join(lost, ", "))
+			fmt.Fprintf(&out, "- `%s`, N=%d, %s: %s\n", k.system, k.nodes, linksOf(ours, theirs), strings.Join(lost, ", "))
 		}
 	}
 	out.WriteString(r.guestLosses())
@@ -38,6 +38,14 @@ func (r *report) losses(alone ...*aloneResult) string {
 		return "In no figure that was measured.\n"
 	}
 	return lossText + out.String()
+}
+
+// linksOf says on which links two runs were made.
+func linksOf(ours, theirs stormRun) string {
+	if ours.NodeRate == theirs.NodeRate {
+		return "links of " + testkit.Rate(ours.NodeRate).String()
+	}
+	return fmt.Sprintf("links of %s and %s", testkit.Rate(ours.NodeRate), testkit.Rate(theirs.NodeRate))
 }
 
 // lostIn are the figures in which a rival's run is better.

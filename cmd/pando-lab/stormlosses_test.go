@@ -19,12 +19,12 @@ func TestLossesAlone(t *testing.T) {
 // A rival has one line for each number of nodes, with all that it is better in. Times are compared in what links of their rates could do, a figure that
 // was not measured is none, and 0 can be one.
 func TestLossesOfStorms(t *testing.T) {
-	ours := stormRun{System: bestName(), Nodes: 10, Unit: 50, Last: 55, BootSet: 1e6, Read: 1e6, ServerSent: 1e6, ServerCPU: 0.5, ServerMemory: 70e6,
+	ours := stormRun{System: bestName(), Nodes: 10, NodeRate: 12e6, Unit: 50, Last: 55, BootSet: 1e6, Read: 1e6, ServerSent: 1e6, ServerCPU: 0.5, ServerMemory: 70e6,
 		Each: []nodeRun{{Stalled: 25, Wait99: 1, Link: 35e4, Taken: taken{CPU: 0.6, Memory: 34e6}}}}
-	theirs := stormRun{System: "nbd", Nodes: 10, Unit: 1, Last: 16, BootSet: 1e6, Read: 1e6, ServerSent: 16e6, ServerCPU: 0, ServerMemory: 57e6,
+	theirs := stormRun{System: "nbd", Nodes: 10, NodeRate: 12e6, Unit: 1, Last: 16, BootSet: 1e6, Read: 1e6, ServerSent: 16e6, ServerCPU: 0, ServerMemory: 57e6,
 		Each: []nodeRun{{Stalled: 14, Wait99: 0.01, Link: 105e4}}}
 	r := &report{Runs: []stormRun{ours, theirs}}
-	want := lossText + "- `nbd`, N=10: the wait of 99 in 100 reads, in thousandths, 20.00 to 10.00, the server's processor time 0.50 s to 0.00 s, the server's memory 70 MB to 57 MB\n"
+	want := lossText + "- `nbd`, N=10, links of 12mbit: the wait of 99 in 100 reads, in thousandths, 20.00 to 10.00, the server's processor time 0.50 s to 0.00 s, the server's memory 70 MB to 57 MB\n"
 	if got := r.losses(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -42,7 +42,7 @@ func (r *report) model() (out []estimate) {
 	return out
 }
 
-// ends are the runs of a system with the fewest and the most nodes.
+// ends are the runs of a system with the fewest and the most nodes, on the same links where that was measured.
 func (r *report) ends(system string) (few, many stormRun, ok bool) {
 	for _, k := range r.kinds() {
 		m, good := r.typical(k, false)
@@ -53,6 +53,9 @@ func (r *report) ends(system string) (few, many stormRun, ok bool) {
 			few = m
 		}
 		many = m
+	}
+	if m, good := r.like(kind{few.Nodes, system, many.NodeRate}, false); good {
+		few = m
 	}
 	return few, many, many.Nodes > few.Nodes
 }

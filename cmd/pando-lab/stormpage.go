@@ -101,7 +101,7 @@ func (r *report) draw(ctx context.Context, dir, prefix string, busy bool) error 
 
 const pageHead = `# Benchmarks
 
-What a boot storm takes, with Pando and with what else is in use, on the same links. This page is written by
+What a boot storm takes, with Pando and with what else is in use, on links whose rate each row names. This page is written by
 ` + "`pando-lab storm --page`" + ` from what ` + "`make bench-storm`" + ` has measured; the figures are not edited.
 
 **How it is measured.** A real server, a network namespace with a link of its own for each node, and on each node the real
@@ -110,7 +110,9 @@ kernel's block device or mount: the lab makes the reads that a real boot was rec
 every byte. Links are slow enough for one machine to play all nodes; a run in which its processors were more than 70 % busy is
 discarded, and named below its table, and so is a rival's that failed twice. Links count frames as Ethernet does, with preamble, checksum and gap: 1,538 bytes for 1,448 of
 data, or 1,460 without the time stamps of TCP, which nodes of Pando leave out while they boot, of releases after a946163. W is what the boot pack has on the wire, B the rate of a node's link and of the server's, eta the 94 % of it that
-TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; figures in it do not depend on the rate.
+TCP leaves for data. W/(eta B) is the time in which one link carries one boot set; of a storm figures in it hardly depend on the rate, but one node alone waits less for a
+slow link's round trips and for its own work in it, so compare rows of the same B. A port has a queue of 50 ms of its rate, but at least of 128 KiB, as the port of a small switch has, and TCP waits at least as long
+before it sends again, twice the queue: slow links stand for fast ones. Each row is so many runs as it says, mostly one: what they differ by is in brackets where there are several.
 t_one is how long one node takes by itself, t_p50 when half of the nodes have booted and t_last when the last one has, with the pauses that a boot makes between its reads; the storm
 ratio is t_last to t_one. "set" is when the last one had its boot set, which it may have before it has read it. Server amplification is what left the server's
 link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the

@@ -80,7 +80,7 @@ var pairHeads = row{"system", "N", "B", "changed", "t_last, W/(eta B)", "without
 func (r *report) pairRows() (out []row) {
 	plain := map[kind]stormRun{}
 	for _, x := range r.Pairs {
-		k := kind{x.Nodes, x.System}
+		k := x.kind()
 		if x.Change == (change{}) {
 			plain[k] = x
 			continue
@@ -89,7 +89,7 @@ func (r *report) pairRows() (out []row) {
 		switch one, ok := plain[k]; {
 		case x.Discarded:
 			line[4] = "discarded: " + x.Load.tooBusy()
-		case ok && !one.Discarded && one.NodeRate == x.NodeRate:
+		case ok && !one.Discarded:
 			line[5], line[6] = fmt.Sprintf("%.2f", one.units()), fmt.Sprintf("%.2f", x.units()/one.units())
 		}
 		out = append(out, line)

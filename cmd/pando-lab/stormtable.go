@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,18 +16,21 @@ import (
 type kind struct {
 	nodes  int
 	system string
+	rate   int64 // of a node's link
 }
 
-// kinds are all, systems in the order in which they are listed, small numbers of nodes first.
+func (r stormRun) kind() kind { return kind{r.Nodes, r.System, r.NodeRate} }
+
+// kinds are all, systems in the order in which they are listed, small numbers of nodes first, and of those the fastest links.
 func (r *report) kinds() (out []kind) {
 	for _, x := range r.Runs {
-		if k := (kind{x.Nodes, x.System}); !slices.Contains(out, k) {
+		if k := x.kind(); !slices.Contains(out, k) {
 			out = append(out, k)
 		}
 	}
 	order := names(append(own(), rivals(dnbd3{"-", "-"})...))
 	slices.SortStableFunc(out, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)), cmp.Compare(a.nodes, b.nodes))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)), cmp.Compare(a.nodes, b.nodes), cmp.Compare(b.rate, a.rate))
 	})
 	return out
 }
@@ -34,7 +38,7 @@ func (r *report) kinds() (out []kind) {
 // of returns the runs of a kind, quickest first.
 func (r *report) of(k kind, discarded bool) (out []stormRun) {
 	for _, x := range r.Runs {
-		if x.Nodes == k.nodes && x.System == k.system && (discarded || !x.Discarded) {
+		if x.kind() == k && (discarded || !x.Discarded) {
 			out = append(out, x)
 		}
 	}
@@ -55,9 +59,20 @@ func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 // units is how long the last node took, in W/(eta B).
 func (r stormRun) units() float64 { return r.Last / r.Unit }
 
-// alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was measured. 0: not known.
-func (r *report) alone(system string, busy bool) (units float64, rate int64) {
-	one, ok := r.typical(kind{1, system}, busy)
+// like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it.
+func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
+	far := func(rate int64) float64 { return math.Abs(math.Log(float64(rate+1) / float64(k.rate+1))) }
+	for _, other := range r.kinds() {
+		if m, good := r.typical(other, busy); good && other.nodes == k.nodes && other.system == k.system && (!ok || far(other.rate) < far(best.NodeRate)) {
+			best, ok = m, true
+		}
+	}
+	return best, ok
+}
+
+// alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was measured: that of a kind, if it was. 0: not known.
+func (r *report) alone(k kind, busy bool) (units float64, rate int64) {
+	one, ok := r.like(kind{1, k.system, k.rate}, busy)
 	if !ok {
 		return 0, 0
 	}
@@ -112,7 +127,7 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 	if len(good) > 1 {
 		units += fmt.Sprintf(" (%.2f to %.2f)", good[0].units(), good[len(good)-1].units())
 	}
-	if alone, rate := r.alone(m.System, busy); alone > 0 {
+	if alone, rate := r.alone(m.kind(), busy); alone > 0 {
 		mark := ""
 		if rate != m.NodeRate {
 			mark = scaledMark

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"pando/internal/testkit"
@@ -66,7 +67,7 @@ func (r *report) timeTargets() (out []target) {
 		nodes int
 		limit float64
 	}{{40, 1.25}, {200, 1.35}} {
-		m, ok := r.typical(kind{x.nodes, bestName()}, false)
+		m, ok := r.like(kind{x.nodes, bestName(), 0}, false)
 		set := target{fmt.Sprintf("the last of %d nodes has its boot set, server's link as fast as a node's, in W/(eta B)", x.nodes), x.limit, m.Complete / m.Unit, ok}
 		if ok && m.Complete == 0 { // some node never had all; who has booted has what it read
 			set.what, set.got = set.what+": not later than", m.units()
@@ -106,8 +107,7 @@ func (r *report) nodeTargets(alone []*aloneResult) []target {
 		out = append(out, a.targets()...)
 	}
 	memory := func(n nodeRun) float64 { return float64(n.Taken.Memory) }
-	out = append(out,
-		r.processorTarget("prefetch"), r.processorTarget(bestName()), r.memoryTarget())
+	out = append(out, slices.Concat(r.processorTargets("prefetch"), r.processorTargets(bestName()), []target{r.memoryTarget()})...)
 	if most, ok := r.largest(bestName()); ok {
 		out = append(out,
 			target{fmt.Sprintf("processor time of a block daemon in a storm of %d, on average, in s", most.Nodes), 0, most.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true},
@@ -126,11 +126,19 @@ func (r *report) warmTarget() target {
 	return t
 }
 
-// processorTarget is about the block daemon of one node, which works the more the slower its link is: each frame that comes by itself wakes it.
-func (r *report) processorTarget(system string) target {
-	one, ok := r.typical(kind{1, system}, false)
-	return target{fmt.Sprintf("processor time of the block daemon for one boot, `%s`, link of %s, in s", system, testkit.Rate(one.NodeRate)), 0.5,
-		one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), ok}
+// processorTargets are about the block daemon of one node, which works the more the slower its link is: each frame that comes by itself wakes it. There is
+// a line for each link.
+func (r *report) processorTargets(system string) (out []target) {
+	for _, k := range r.kinds() {
+		if one, ok := r.typical(k, false); ok && k.nodes == 1 && k.system == system {
+			out = append(out, target{fmt.Sprintf("processor time of the block daemon for one boot, `%s`, link of %s, in s", system, testkit.Rate(k.rate)), 0.5,
+				one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, target{what: fmt.Sprintf("processor time of the block daemon for one boot, `%s`, in s", system), limit: 0.5})
+	}
+	return out
 }
 
 // kept is what a node keeps of a boot pack in its memory, in bytes.

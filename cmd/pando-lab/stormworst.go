@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"pando/internal/peer"
@@ -23,7 +24,9 @@ func (r *report) target(p perNode) target {
 		if k.system != bestName() || !ok || p.of(m) == 0 {
 			continue
 		}
-		all = append(all, fmt.Sprint(k.nodes))
+		if n := fmt.Sprint(k.nodes); !slices.Contains(all, n) { // of several rates
+			all = append(all, n)
+		}
 		if v := p.of(m); !out.ok || v > out.got {
 			out.got, out.ok, at = v, true, k.nodes
 		}

@@ -46,7 +46,7 @@ Without flags, recordings are listed: those that are asked for, and those that w
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&until, "until", "", "name of the mark that the image makes")
+	c.Flags().StringVar(&until, "until", "", "name of the mark that the image makes; words are joined by dashes")
 	c.Flags().BoolVar(&cancel, "cancel", false, "record the next boot as any other")
 	c.MarkFlagsMutuallyExclusive("until", "cancel")
 	return a.readFlags(c)

@@ -15,12 +15,12 @@ import (
 
 func TestMarks(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"lightdm", "booted"} {
+	for _, name := range []string{"firefox ready", "booted"} {
 		if err := Mark(dir, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, bad := range []string{"", "../x", "UPPER", "a b", "dhcp", "initramfs", "hello", "shutdown"} {
+	for _, bad := range []string{"", "../x", "UPPER", " ", "dhcp", "initramfs", "hello", "shutdown"} {
 		if err := Mark(dir, bad); err == nil {
 			t.Errorf("mark %q was taken", bad)
 		}
@@ -30,7 +30,7 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, used := parseMarks(append(data, []byte("nonsense\n{\"name\":\"half")...))
-	if len(got) != 2 || got[0].Name != "lightdm" || got[1].Name != "booted" || got[1].At < got[0].At || got[0].At <= 0 {
+	if len(got) != 2 || got[0].Name != "firefox-ready" || got[1].Name != "booted" || got[1].At < got[0].At || got[0].At <= 0 {
 		t.Errorf("marks %+v", got)
 	}
 	if used != len(data)+len("nonsense\n") {

@@ -21,7 +21,8 @@ type mark struct {
 // Mark puts a named moment on the timeline of this boot: "booted" is the stage of that name, any other name
 // is the image's own; the names of the other stages are refused. It is on record when Mark returns; the agent
 // sends it when it can.
-func Mark(dir, name string) error {
+func Mark(dir, words string) error {
+	name := fleet.MarkName(words)
 	if err := fleet.ValidName("mark", name); err != nil {
 		return err
 	}

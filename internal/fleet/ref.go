@@ -23,6 +23,9 @@ func ValidName(kind, s string) error {
 	return nil
 }
 
+// MarkName is the name of a mark in a boot that people name by words: "firefox ready" is firefox-ready. ValidName tells whether it can be one.
+func MarkName(words string) string { return strings.Join(strings.Fields(words), "-") }
+
 // Split returns the image name, and either a tag or a digest.
 func (r Ref) Split() (name, tag string, digest Digest, err error) {
 	name, d, hasDigest := strings.Cut(string(r), "@")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -70,6 +71,7 @@ func (o *operator) setRecording(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Until = cmp.Or(fleet.MarkName(req.Until), req.Until) // only what is empty takes a wish back
 	if err := recordable(req.Until); err != nil {
 		return nil, err
 	}

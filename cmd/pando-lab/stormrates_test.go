@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// rated is a storm of so many nodes that took 2 W/(eta B) and what its links add to that.
+func rated(system string, nodes int, rate int64, more float64) stormRun {
+	return stormRun{System: system, Nodes: nodes, NodeRate: rate, ServerRate: rate, Unit: 10, Last: 20 + more, Median: 20, BootSet: 1e6, Read: 4e6, ServerSent: 1e6,
+		Each: []nodeRun{{Booted: 20 + more, Link: 1e6, Taken: taken{CPU: more / 10}}}}
+}
+
+// Storms on links of different rates are no runs of the same storm: each rate has a line, and its own node alone.
+func TestRatesAreKindsOfTheirOwn(t *testing.T) {
+	best := bestName()
+	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{rated(best, 1, 2e6, 1), rated(best, 1, 12e6, 4), rated(best, 10, 12e6, 6), rated(best, 40, 1.9e6, 2)}}
+	if got := len(r.kinds()); got != 4 {
+		t.Fatalf("%d kinds", got)
+	}
+	for i, want := range [][3]string{{"12mbit", "24.0 s", "1.00"}, {"2mbit", "21.0 s", "1.00"}, {"12mbit", "24.0 s", "1.08"}, {"1.9mbit", "~21.0 s", "~1.05"}} {
+		if x := r.rows(false)[i]; x[2] != want[0] || x[4] != want[1] || x[9] != want[2] {
+			t.Errorf("line %d: %q, want %q", i, x, want)
+		}
+	}
+	for i, want := range []string{"link of 12mbit, in s", "link of 2mbit, in s"} {
+		if got := r.processorTargets(best); len(got) != 2 || !strings.HasSuffix(got[i].what, want) {
+			t.Errorf("processor time %d: %+v", i, got)
+		}
+	}
+	if got := r.wireTarget().what; !strings.HasSuffix(got, "N=1, the worst of 1, 10, 40") {
+		t.Errorf("got %q", got)
+	}
+	if points := r.lines(plots["time"], false)[0].points; len(points) != 3 || points[0][1] != 2.4 {
+		t.Errorf("points %v: of one node the fastest links", points)
+	}
+}
+
+// A rival is compared with, and modelled from, runs on links like its own.
+func TestRivalsAreComparedOnTheirLinks(t *testing.T) {
+	best := bestName()
+	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{rated(best, 10, 2e6, 2), rated(best, 10, 12e6, 6), rated("nbd", 1, 10e9, 9), rated("nbd", 1, 12e6, 0), rated("nbd", 10, 12e6, 4),
+		rated("whole", 10, 3e6, 1), rated(best, 40, 2e6, 2)}}
+	got := r.losses()
+	for _, want := range []string{"- `nbd`, N=10, links of 12mbit: the time of the last node 2.60 to 2.40", "- `whole`, N=10, links of 2mbit and 3mbit: the time of the last node 2.20 to 2.10"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	all := r.model()
+	if len(all) != 1 || all[0].System != "nbd" || all[0].Nodes != 40 || all[0].Units < 3.7 || all[0].Units > 3.75 { // 2 + 39 x 0.4/9, and not from 2.9 down
+		t.Errorf("modelled %+v", all)
+	}
+}
