@@ -3,6 +3,7 @@ package blockdev
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -73,6 +74,60 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node that keeps something asks nobody for a piece before the index root is there, which says whether the node has its blocks in chunks: none that it has
+// is left to the feeder.
+func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
+	for name, x := range map[string]struct {
+		has  func(image.Pack) func(chunk.ID) bool
+		left int // pieces that the feeder has to bring
+	}{
+		"all chunks": {func(m image.Pack) func(chunk.ID) bool { return func(id chunk.ID) bool { return !isPiece(m, id) } }, 0},
+		"none":       {func(image.Pack) func(chunk.ID) bool { return func(chunk.ID) bool { return false } }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				img := randomImage(t, 96)
+				m := img.pack(t, []image.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
+				src, r, f := &source{img: img}, &record{}, &feeder{}
+				o := r.options(img, src, m)
+				late := make(chan struct{})
+				src.before = func(_ context.Context, id chunk.ID) error {
+					if id == o.Index {
+						<-late
+					}
+					return nil
+				}
+				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
+				o.Pack.Kept = func(context.Context, chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
+				opened := make(chan *Device)
+				go func() {
+					d, err := Open(t.Context(), src, o)
+					if err != nil {
+						t.Error(err)
+					}
+					opened <- d
+				}()
+				synctest.Wait()
+				if len(f.ahead) != 0 {
+					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)
+				}
+				close(late)
+				d := <-opened
+				synctest.Wait()
+				if len(f.ahead) != x.left {
+					t.Errorf("pieces %v are left to the feeder, want %d", f.ahead, x.left)
+				}
+				readAll(t, d, img)
+				d.Close()
+			})
+		})
+	}
+}
+
+func isPiece(m image.Pack, id chunk.ID) bool {
+	return slices.ContainsFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id })
 }
 
 // The boot pack comes before the index root is there. Whether a piece's blocks are there already is not known then, and it is fetched.

@@ -33,8 +33,15 @@ func (d *Device) startStreams() {
 	}
 }
 
-// stream fetches pieces below upto, in order, until all came or the device is closed.
+// stream fetches pieces below upto, in order, until all came or the device is closed. Of a node that keeps something the index says which pieces' blocks are
+// there, in chunks of a boot before this pack or of the version before: it has to be there first, or all would be left to the feeder.
 func (d *Device) stream(upto int) {
+	if d.pack.Kept != nil {
+		select {
+		case <-d.rooted:
+		case <-d.ctx.Done():
+		}
+	}
 	for d.ctx.Err() == nil {
 		i, wait := d.pack.next(upto)
 		switch {

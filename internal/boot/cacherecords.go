@@ -24,14 +24,19 @@ func withRecords[T any](ctx context.Context, m *machine, do func(bootRecords) (T
 	}
 	return within(ctx, c.Name, func() (T, error) {
 		defer c.File.Close()
-		size, err := c.File.Seek(0, io.SeekEnd)
-		if err != nil {
-			return none, err
-		}
-		records, err := cache.Open(c.File, size, cache.Options{ReadOnly: c.ReadOnly})
-		if err != nil {
-			return none, err
-		}
-		return do(records)
+		return onRecords(c, do)
 	})
+}
+
+// onRecords is withRecords for a cache that is open, and waits for it.
+func onRecords[T any](c *CacheDisk, do func(bootRecords) (T, error)) (none T, err error) {
+	size, err := c.File.Seek(0, io.SeekEnd)
+	if err != nil {
+		return none, err
+	}
+	records, err := cache.OpenRecords(c.File, size, cache.Options{ReadOnly: c.ReadOnly})
+	if err != nil {
+		return none, err
+	}
+	return do(records)
 }

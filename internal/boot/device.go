@@ -47,6 +47,7 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 		_ = os.WriteFile(timeoutFile(m.at.device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
 	}
 	readLittleAhead(m.at.device)
+	m.keepBoot(ctx, config.Disk)
 	return fmt.Sprintf("%s, %d MB%s", m.at.node(), r.Size/1e6, cached), nil
 }
 

@@ -28,7 +28,6 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 		if err == nil {
 			m.manifest, m.sources = man, sources[i:]
 			pack := m.usePack(ctx, client, sources[i:])
-			m.keepBoot(ctx)
 			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil
 		}
 		if source.peer {

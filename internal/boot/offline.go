@@ -75,17 +75,28 @@ func readLastBoot(record []byte, cfg api.BootConfig, kernel string) (*lastBoot, 
 	return &b, nil
 }
 
-// keepBoot keeps this boot for one without a server, or forgets the last one when the group does not allow that.
-func (m *machine) keepBoot(ctx context.Context) {
+// keepBoot keeps this boot for one without a server, or forgets the last one when the group does not allow that. used is the cache disk that is in use; without
+// one there may be another that was used once. It comes when the root is attached: a slow disk holds up nothing that streams meanwhile.
+func (m *machine) keepBoot(ctx context.Context, used *CacheDisk) {
+	if m.isOffline() {
+		return
+	}
 	b := m.thisBoot()
-	why, err := withRecords(ctx, m, func(records bootRecords) (string, error) {
+	keep := func(records bootRecords) (string, error) {
 		if err := b.keepIn(records); err != nil {
 			return err.Error(), nil
 		}
 		return "", nil
-	})
+	}
+	var why string
+	var err error
+	if used != nil {
+		why, err = within(ctx, used.Name, func() (string, error) { return onRecords(used, keep) })
+	} else {
+		why, err = withRecords(ctx, m, keep)
+	}
 	if err == nil && why != "" { // without a cache there is nothing to boot from
-		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "not kept for a boot without a server: " + why})
+		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "not kept for a boot without a server: " + why})
 	}
 }
 

@@ -81,6 +81,22 @@ func Format(a Area, size int64) error {
 
 // Open reads the tables of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
 func Open(a Area, size int64, o Options) (*Disk, error) {
+	d, err := open(a, size, o)
+	if err == nil {
+		d.limit = d.layout.segments
+		if o.Size > 0 {
+			d.limit = int(min(int64(d.limit), max(o.Size, MinSize)/segment))
+		}
+		err = d.load()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the cache: %w", err)
+	}
+	return d, nil
+}
+
+// open is a disk of which only the superblock was read.
+func open(a Area, size int64, o Options) (*Disk, error) {
 	d := &Disk{dev: a, opts: o}
 	if d.opts.Failed == nil {
 		d.opts.Failed = func(error) {}
@@ -95,17 +111,7 @@ func Open(a Area, size int64, o Options) (*Disk, error) {
 	if d.super, err = readSuper(a, size); err == nil {
 		d.layout, err = newLayout(d.super.size)
 	}
-	if err == nil {
-		d.limit = d.layout.segments
-		if o.Size > 0 {
-			d.limit = int(min(int64(d.limit), max(o.Size, MinSize)/segment))
-		}
-		err = d.load()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the cache: %w", err)
-	}
-	return d, nil
+	return d, err
 }
 
 // readSuper returns the newer of the two superblocks.

@@ -53,6 +53,25 @@ func decodeRecord(id [16]byte, b []byte) record {
 	return record{string(b[32:][:name]), binary.LittleEndian.Uint64(b[16:]), b[recordHeader:][:n:n]}
 }
 
+// Records are what a cache keeps beside objects. Whoever wants nothing else of it reads no tables: those of a large disk are megabytes. They may be used while
+// another one has the cache open as a Disk, which writes elsewhere.
+type Records struct{ disk *Disk }
+
+// OpenRecords opens the records of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
+func OpenRecords(a Area, size int64, o Options) (Records, error) {
+	d, err := open(a, size, o)
+	if err != nil {
+		return Records{}, fmt.Errorf("open the cache's records: %w", err)
+	}
+	return Records{d}, nil
+}
+
+// Record is Disk.Record.
+func (r Records) Record(name string) ([]byte, error) { return r.disk.Record(name) }
+
+// SetRecord is Disk.SetRecord.
+func (r Records) SetRecord(name string, data []byte) error { return r.disk.SetRecord(name, data) }
+
 func recordAt(slot, n int) int64 { return recordsAt + int64(2*slot+n)*recordSize }
 
 // readRecord reads both copies of a slot, and returns the newer one and which of them it is.
@@ -60,8 +79,8 @@ func (d *Disk) readRecord(slot int) (record, int, error) {
 	var best record
 	which := 1
 	for n := range 2 {
-		b := make([]byte, recordSize)
-		if _, err := d.dev.ReadAt(b, recordAt(slot, n)); err != nil {
+		b, err := d.readCopy(recordAt(slot, n))
+		if err != nil {
 			return best, 0, err
 		}
 		if r := decodeRecord(d.super.id, b); r.sequence > best.sequence {
@@ -69,6 +88,21 @@ func (d *Disk) readRecord(slot int) (record, int, error) {
 		}
 	}
 	return best, which, nil
+}
+
+// readCopy reads as much of a copy as its header says that there is: most slots are empty.
+func (d *Disk) readCopy(at int64) ([]byte, error) {
+	b := make([]byte, recordHeader)
+	if _, err := d.dev.ReadAt(b, at); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(b[8:])
+	if string(b[:4]) != string(recordMagic) || n > MaxRecord {
+		return b, nil // none
+	}
+	b = make([]byte, recordHeader+int(n))
+	_, err := d.dev.ReadAt(b, at)
+	return b, err
 }
 
 // Record returns the record that was written last under name, nil if there is none. Its bytes are what was on the

@@ -35,6 +35,54 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// counted is an area that counts the bytes that are read of it.
+type counted struct {
+	*memory
+	read int
+}
+
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	c.read += len(p)
+	return c.memory.ReadAt(p, off)
+}
+
+// Whoever wants records reads no tables, and of empty slots no more than says that they are empty: a boot waits for it. A disk that is open beside that is not
+// in the way, and each sees what the other has written.
+func TestRecordsByThemselves(t *testing.T) {
+	c := &counted{memory: formatted(t, 4*MinSize)}
+	d := openMemory(t, c.memory, Options{})
+	if err := d.SetRecord("boot", make([]byte, 3000)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRecords(c, c.size(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := r.Record("boot"); err != nil || len(b) != 3000 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if err := r.SetRecord("boot", []byte("newer")); err != nil {
+		t.Fatal(err)
+	}
+	if most := 2*superSize + 2*2*recordSlots*recordHeader + 4*(recordHeader+3000); c.read > most {
+		t.Errorf("%d bytes were read, want at most %d", c.read, most)
+	}
+	mustPut := object(1)
+	if err := d.Put(mustPut); err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, d, mustPut, 0)
+	if b, err := d.Record("boot"); err != nil || string(b) != "newer" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := OpenRecords(newMemory(MinSize), MinSize, Options{}); !errors.Is(err, ErrNotCache) {
+		t.Errorf("of no cache: %v", err)
+	}
+	if r, err := OpenRecords(c, c.size(), Options{ReadOnly: true}); err != nil || r.SetRecord("boot", nil) == nil {
+		t.Errorf("a read-only disk was written, or %v", err)
+	}
+}
+
 // A record that is being replaced is the old one or the new one.
 func TestRecordsAndPowerCuts(t *testing.T) {
 	for seed := range uint64(30) {
