@@ -166,6 +166,8 @@ func (f *storm) complete(id int32) {
 			f.fail(n, x.fetch, peer.Broken)
 			return
 		}
+	} else {
+		f.res.Pieces++
 	}
 	had := n.swarm.Missing()
 	n.swarm.Done(f.now, x.fetch)

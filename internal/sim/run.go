@@ -63,6 +63,7 @@ type Result struct {
 	KBytes      int64 // bytes of K that servers sent
 	KAtOnce     int   // nodes that a server sent K to at the same moment, at most
 	PeerBytes   int64
+	Pieces      int64 // that servers sent whole, each for a request
 	Requests    int64 // joins and questions at the trackers
 	Control     int64 // bytes that those and their answers had, with HTTP's headers
 	Words       int64 // times that a node was told what another has

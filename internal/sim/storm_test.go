@@ -61,7 +61,10 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 		r := run(t, c)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, 1.3)
-		t.Logf("%.0f questions a second at the tracker", float64(r.Requests)/r.Last.Seconds())
+		t.Logf("%.0f questions a second at the tracker, %.0f for pieces at the server", float64(r.Requests)/r.Last.Seconds(), float64(r.Pieces)/r.Last.Seconds())
+		if r.Pieces < int64(c.Pieces) || float64(r.Pieces) > 1.3*float64(c.Pieces) {
+			t.Errorf("%d nodes: the server was asked for %d pieces, of %d", c.Nodes, r.Pieces, c.Pieces)
+		}
 		if control := r.Control / int64(c.Nodes); control > 20_000 {
 			t.Errorf("%d nodes: %d bytes of control for each", c.Nodes, control)
 		}
