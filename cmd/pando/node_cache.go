@@ -45,12 +45,29 @@ what the node runs; with --offline allow the group's nodes boot from it when no 
 	return c
 }
 
-func (a *app) runNodeCache(ctx context.Context, c *api.Client, node string, f nodeCacheFlags) error {
-	if f.device == "" && f.erase != "" {
-		return usagef("--erase %s without --device", f.erase)
-	}
-	if f.erase != "" && f.erase != f.device {
+// check refuses flags that make no sense together.
+func (f nodeCacheFlags) check(node string) error {
+	var alone string // flag that is about a device, and none is named
+	switch {
+	case f.device != "" && f.erase != "" && f.erase != f.device:
 		return usagef("--device %s, but --erase %s: nothing was done", f.device, f.erase)
+	case f.device != "":
+		return nil
+	case f.erase != "":
+		alone = "--erase " + f.erase
+	case f.bootable:
+		alone = "--bootable"
+	case f.dryRun:
+		alone = "--dry-run"
+	default:
+		return nil
+	}
+	return withHint(usagef("%s without --device", alone), "`pando node cache "+node+"` lists the devices")
+}
+
+func (a *app) runNodeCache(ctx context.Context, c *api.Client, node string, f nodeCacheFlags) error {
+	if err := f.check(node); err != nil {
+		return err
 	}
 	fmt.Fprintf(a.err, "waiting for %s, which speaks about once a minute\n", node)
 	disks, err := c.NodeDisks(ctx, node)
