@@ -82,7 +82,7 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 		return nil
 	case api.PrepareCache:
 		a.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
-		err := a.prepareErrand(e)
+		err := a.prepareErrand(sysfs, "/dev", "/proc", e)
 		if err == nil && !e.DryRun {
 			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on", "")
 		}

@@ -46,38 +46,6 @@ func (a *agent) renewMedium(ctx context.Context) {
 	a.keepProgress()
 }
 
-// prepareErrand makes a disk this node's cache, and a boot medium too if that is wanted.
-func (a *agent) prepareErrand(e api.Errand) error {
-	if !e.Bootable {
-		return prepareCache(sysfs, "/dev", "/proc", e.Device, e.DryRun)
-	}
-	return prepareDisk(sysfs, "/dev", "/proc", e.Device, e.DryRun, a.makeMedium)
-}
-
-// makeMedium makes a whole disk a boot medium, as the server lays it out.
-func (a *agent) makeMedium(f *os.File, d api.Disk, sector int) error {
-	switch {
-	case d.Of != "":
-		return &Problem{Err: fmt.Errorf("%s is a partition, and a boot medium is a whole disk", d.Name), Hint: "name " + d.Of}
-	case sector != media.Sector:
-		return fmt.Errorf("%s has sectors of %d bytes, a boot medium needs %d", d.Name, sector, media.Sector)
-	case d.Size < media.MinSize:
-		return fmt.Errorf("%s has %d MB, a boot medium needs %d", d.Name, d.Size/1e6, media.MinSize/1_000_000+1)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
-	defer cancel()
-	stream, err := a.control.stream(ctx, "/v1/node/medium", "Bearer "+a.self().Session, api.NodeMedium{Boot: a.self().Boot, Size: d.Size})
-	if err != nil {
-		return err
-	}
-	if stream == nil {
-		return fmt.Errorf("the server has nothing to write to %s", d.Name)
-	}
-	defer stream.Close()
-	_, err = media.Carry(f, d.Size, stream)
-	return err
-}
-
 // mediumDisk is the disk with slots for K, "" for none.
 func mediumDisk(sys string) string {
 	entries, _ := os.ReadDir(filepath.Join(sys, "class/block"))

@@ -23,13 +23,28 @@ const (
 	cacheLeast int64 = cache.MinSize + 2*cacheStart // bytes of a disk
 )
 
-// prepareCache makes a disk or partition this node's cache. What is on it is lost.
-func prepareCache(sys, dev, proc, device string, dryRun bool) error {
-	return prepareDisk(sys, dev, proc, device, dryRun, writeCache)
+// diskMaker makes a disk something else. They are two steps, so that a refusal is not told as a loss, and a dry run finds it.
+type diskMaker interface {
+	// check says what speaks against a disk. It only reads, and a Problem of it says that nothing was written.
+	check(d api.Disk, sector int) error
+	// write comes after check. What was on the disk is lost when it fails.
+	write(f *os.File, d api.Disk, sector int) error
 }
 
-// prepareDisk has what becomes the cache written by write, once nothing speaks against it.
-func prepareDisk(sys, dev, proc, device string, dryRun bool, write func(f *os.File, d api.Disk, sector int) error) error {
+// cacheMaker makes a disk or partition a cache. Whatever can be one at all will do.
+type cacheMaker struct{}
+
+func (cacheMaker) check(api.Disk, int) error { return nil }
+
+func (cacheMaker) write(f *os.File, d api.Disk, sector int) error { return writeCache(f, d, sector) }
+
+// prepareCache makes a disk or partition this node's cache. What is on it is lost.
+func prepareCache(sys, dev, proc, device string, dryRun bool) error {
+	return prepareDisk(sys, dev, proc, device, dryRun, cacheMaker{})
+}
+
+// prepareDisk has a disk made the cache, once nothing speaks against it.
+func prepareDisk(sys, dev, proc, device string, dryRun bool, m diskMaker) error {
 	d, err := diskNamed(listDisks(sys, dev, proc), device)
 	if err != nil {
 		return err
@@ -52,10 +67,10 @@ func prepareDisk(sys, dev, proc, device string, dryRun bool, write func(f *os.Fi
 	if err != nil {
 		sector = 512
 	}
-	if dryRun {
-		return nil
+	if err := m.check(d, sector); err != nil || dryRun {
+		return err
 	}
-	if err := write(f, d, sector); err != nil {
+	if err := m.write(f, d, sector); err != nil {
 		return &Problem{Err: fmt.Errorf("prepare %s: %w", device, err), Hint: "is the disk broken? what was on it is lost"}
 	}
 	if d.Of == "" {

@@ -178,6 +178,10 @@ func TestMediumOfARunningNode(t *testing.T) {
 	} else if _, err := media.Carry(disk, media.MinSize, bytes.NewReader(body)); err != nil || headers()[1].Sequence != 2 {
 		t.Errorf("with other arguments: %+v, %v", headers(), err)
 	}
+	// The server has no iPXE. A node that wants a disk made a medium reads that in place of the first byte.
+	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil || e.Hint != needsGRUB {
+		t.Errorf("a whole medium, without what it takes: %+v", e)
+	}
 	for _, bad := range []string{"", "Bearer nobody"} {
 		if status, _ := renew(cfg.Boot, bad); status != http.StatusUnauthorized {
 			t.Errorf("session %q: status %d", bad, status)

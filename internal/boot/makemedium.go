@@ -1,0 +1,73 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"pando/internal/api"
+	"pando/internal/media"
+)
+
+// prepareErrand makes a disk this node's cache, and a boot medium too if that is wanted.
+func (a *agent) prepareErrand(sys, dev, proc string, e api.Errand) error {
+	if !e.Bootable {
+		return prepareCache(sys, dev, proc, e.Device, e.DryRun)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
+	defer cancel()
+	m := &mediumMaker{ask: func(size int64) (io.ReadCloser, error) {
+		return a.control.stream(ctx, "/v1/node/medium", "Bearer "+a.self().Session, api.NodeMedium{Boot: a.self().Boot, Size: size})
+	}}
+	defer m.close()
+	return prepareDisk(sys, dev, proc, e.Device, e.DryRun, m)
+}
+
+// mediumMaker makes a whole disk a boot medium, as the server lays it out.
+type mediumMaker struct {
+	ask    func(size int64) (io.ReadCloser, error) // the server, for what makes a disk of so many bytes a medium
+	stream io.ReadCloser                           // its answer; nil: there is none yet
+}
+
+// check asks the server too: only it knows whether it has all that a medium takes, and it says so before it sends the first byte.
+func (m *mediumMaker) check(d api.Disk, sector int) (err error) {
+	switch {
+	case d.Of != "":
+		return &Problem{Err: fmt.Errorf("%s is a partition, and a boot medium is a whole disk", d.Name), Hint: "name " + d.Of + "; nothing was written"}
+	case sector != media.Sector:
+		return &Problem{Err: fmt.Errorf("%s has sectors of %d bytes, a boot medium needs %d", d.Name, sector, media.Sector),
+			Hint: "name another, or make it a cache without --bootable; nothing was written"}
+	case d.Size < media.MinSize:
+		return &Problem{Err: fmt.Errorf("%s has %d MB, a boot medium needs %d", d.Name, d.Size/1e6, media.MinSize/1_000_000+1), Hint: "name another; nothing was written"}
+	}
+	if m.stream, err = m.ask(d.Size); err != nil {
+		return &Problem{Err: fmt.Errorf("ask the server for a boot medium: %w", err), Hint: unwritten(err)}
+	}
+	if m.stream == nil {
+		return &Problem{Err: fmt.Errorf("the server has nothing to write to %s", d.Name), Hint: "nothing was written"}
+	}
+	return nil
+}
+
+// unwritten is a hint that nothing was written, and what the server says to do if it refused.
+func unwritten(err error) string {
+	var r *refused
+	if errors.As(err, &r) && r.hint() != "" {
+		return "nothing was written; the server says: " + r.hint()
+	}
+	return "nothing was written"
+}
+
+func (m *mediumMaker) write(f *os.File, d api.Disk, _ int) error {
+	_, err := media.Carry(f, d.Size, m.stream)
+	return err
+}
+
+// close gives the server's answer up. A dry run reads nothing of it.
+func (m *mediumMaker) close() {
+	if m.stream != nil {
+		m.stream.Close()
+	}
+}
