@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
 	"pando/internal/media"
+	"pando/internal/store"
 )
 
 func (a *app) mediaCommand() *cobra.Command {
@@ -60,7 +62,6 @@ func (a *app) createMedium(ctx context.Context, c *api.Client, nodes string, f m
 	if err != nil {
 		return err
 	}
-	defer out.Close()
 	stream, err := c.CreateMedium(ctx, api.MediumCreate{Select: nodes, Size: out.size, Control: f.control})
 	if err != nil {
 		return errors.Join(err, out.discard())
@@ -70,15 +71,18 @@ func (a *app) createMedium(ctx context.Context, c *api.Client, nodes string, f m
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", f.output, err), out.discard())
 	}
+	if err := out.finish(); err != nil {
+		return err
+	}
 	a.printf("%s is a boot medium for %s: %s written, %s are for the cache\n", f.output, nodes, size(n), size(media.CacheSize(out.size)))
-	return out.Close()
+	return nil
 }
 
 // mediumFile is a disk, or a file that becomes an image of one.
 type mediumFile struct {
 	*os.File
-	size int64
-	made bool
+	size    int64
+	becomes string // of a file: what it will be called. What is there now stays until then
 }
 
 // openMedium opens what is written to. A disk is only taken when it was named twice.
@@ -112,12 +116,12 @@ func makeMedium(f mediumFlags, exists bool) (*mediumFile, error) {
 	if exists && f.erase != f.output {
 		return nil, withHint(usagef("%s exists", f.output), "to replace it: --erase "+f.output)
 	}
-	m := &mediumFile{size: defaultMedium, made: true}
+	m := &mediumFile{size: defaultMedium, becomes: f.output}
 	if f.size.n != 0 {
 		m.size = f.size.n / media.Sector * media.Sector
 	}
 	var err error
-	if m.File, err = os.Create(f.output); err != nil {
+	if m.File, err = os.CreateTemp(filepath.Dir(f.output), "."+filepath.Base(f.output)+".*"); err != nil {
 		return nil, err
 	}
 	if err := m.Truncate(m.size); err != nil {
@@ -126,10 +130,21 @@ func makeMedium(f mediumFlags, exists bool) (*mediumFile, error) {
 	return m, nil
 }
 
+// finish makes what was written durable, and calls a file as it is to be called.
+func (m *mediumFile) finish() error {
+	if m.becomes == "" {
+		return errors.Join(m.Sync(), m.Close())
+	}
+	if err := store.Replace(m.File, m.becomes, 0o644); err != nil {
+		return errors.Join(err, os.Remove(m.Name()))
+	}
+	return nil
+}
+
 // discard removes a file that did not become a medium.
 func (m *mediumFile) discard() error {
 	err := m.Close()
-	if m.made {
+	if m.becomes != "" {
 		err = errors.Join(err, os.Remove(m.Name()))
 	}
 	return err

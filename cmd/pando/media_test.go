@@ -123,6 +123,9 @@ func TestMediumInAFile(t *testing.T) {
 	if err := a.createMedium(t.Context(), c, "@nobody", mediumFlags{output: made, size: newSize(mediumSize)}); !api.IsCode(err, api.NotFound) {
 		t.Errorf("the server refuses: %v", err)
 	}
+	if err := a.createMedium(t.Context(), c, "@nobody", mediumFlags{output: old, erase: old, size: newSize(mediumSize)}); !api.IsCode(err, api.NotFound) {
+		t.Errorf("the server refuses what would replace a file: %v", err)
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("what was refused leaves %v, %v", left, err)
 	}

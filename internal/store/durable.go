@@ -23,17 +23,20 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(perm)
+	if _, err = f.Write(data); err != nil {
+		return fmt.Errorf("write %s: %w", path, explain(err, dir))
 	}
+	return Replace(f, path, perm)
+}
+
+// Replace puts a file that was written in the same directory at path, durably, and closes it. When it fails the file is where it was.
+func Replace(f *os.File, path string, perm os.FileMode) error {
+	dir := filepath.Dir(path)
+	err := f.Chmod(perm)
 	if err == nil {
 		err = f.Sync()
 	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
