@@ -129,7 +129,8 @@ type BlockStatus struct {
 type Recording struct {
 	Reads    []byte `json:"reads"`          // see trace.EncodeReads
 	Count    int    `json:"count"`          // of them
-	Partial  bool   `json:"partial"`        // there were more, before this block daemon
+	Partial  bool   `json:"partial"`        // there were more, before this block daemon: of no use for a boot pack
+	Cut      bool   `json:"cut,omitempty"`  // there were more after these, which are used all the same
 	Read     int64  `json:"read"`           // bytes read; zeros, which nobody sends, do not count
 	Received int64  `json:"received"`       // bytes of objects that came for them
 	Peers    int64  `json:"peers"`          // of these, from peers

@@ -121,8 +121,12 @@ func (d *blockDaemon) endReads() Recording {
 // message says how the boot pack did, for the timeline.
 func (r Recording) message() string {
 	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+	cut := ""
+	if r.Cut {
+		cut = fmt.Sprintf("; only the first %d reads are recorded", r.Count)
+	}
 	if r.Pack == "" {
-		return fmt.Sprintf("%d reads of %s recorded for the boot pack, %s received", r.Count, mb(r.Read), mb(r.Received))
+		return fmt.Sprintf("%d reads of %s recorded for the boot pack, %s received", r.Count, mb(r.Read), mb(r.Received)) + cut
 	}
 	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
 		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
@@ -132,7 +136,7 @@ func (r Recording) message() string {
 	if r.Peers > 0 {
 		text += ", " + mb(r.Peers) + " of it from peers"
 	}
-	return text
+	return text + cut
 }
 
 // attrs are the numbers behind message, in bytes.

@@ -19,6 +19,7 @@ type readRecorder struct {
 	start   time.Time // when the device was there; zero: not yet
 	reads   []recordedRead
 	partial bool
+	cut     bool // there were more than maxRecorded
 	ended   *Recording
 }
 
@@ -43,8 +44,12 @@ func (r *readRecorder) begin() {
 func (r *readRecorder) note(off int64, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended != nil || n <= 0 || len(r.reads) == maxRecorded {
-		return // what comes after so many is no loss: a boot pack is for the beginning
+	if r.ended != nil || n <= 0 {
+		return
+	}
+	if len(r.reads) == maxRecorded {
+		r.cut = true // what comes after so many is no loss: a boot pack is for the beginning
+		return
 	}
 	at := time.Duration(0)
 	if !r.start.IsZero() {
@@ -64,7 +69,7 @@ func (r *readRecorder) end(account func(*Recording)) Recording {
 		for i, x := range r.reads {
 			reads[i] = trace.Read{Start: x.start, Blocks: uint32(x.blocks), At: time.Duration(x.ms) * time.Millisecond}
 		}
-		r.ended = &Recording{Reads: trace.EncodeReads(reads), Count: len(reads), Partial: r.partial}
+		r.ended = &Recording{Reads: trace.EncodeReads(reads), Count: len(reads), Partial: r.partial, Cut: r.cut}
 		account(r.ended)
 		r.reads = nil
 	}

@@ -17,8 +17,8 @@ type Read struct {
 // End is the block after the last one of the request.
 func (r Read) End() uint64 { return uint64(r.Start) + uint64(r.Blocks) }
 
-// MaxReads is the largest encoded read trace, in bytes: more than 40,000 requests. A server's boot makes
-// about 1,500, a desktop's some ten thousand.
+// MaxReads is the largest encoded read trace, in bytes: more than 40,000 requests, of which a node records 32,768. A
+// server's boot makes about 1,500, a desktop's some ten thousand.
 const MaxReads = 256 << 10
 
 const (

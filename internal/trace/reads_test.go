@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 	"time"
@@ -60,6 +61,33 @@ func TestEncodeReadsIsBounded(t *testing.T) {
 	}
 	if len(got) < 40_000 || !reflect.DeepEqual(got, in[:len(got)]) {
 		t.Errorf("%d reads are not the first ones", len(got))
+	}
+}
+
+// The trace of a usual boot is small, whatever it reads: an agent sends it while others boot. Files lie anywhere in a root of 2 GiB, and each is read in
+// order, 8 to 32 blocks at a time.
+func TestUsualReadsAreFewBytes(t *testing.T) {
+	for name, x := range map[string]struct{ each, most int }{ // reads of a file, bytes
+		"files in three reads": {3, 6_000},
+		"each read elsewhere":  {1, 8_000},
+	} {
+		random := rand.New(rand.NewPCG(1, 2))
+		var reads []Read
+		end, at := uint32(0), time.Duration(0)
+		for i := range 1500 {
+			if i%x.each == 0 {
+				end = random.Uint32N(2 << 30 / 4096)
+			}
+			r := Read{Start: end, Blocks: 8 + random.Uint32N(25), At: at}
+			end, at = uint32(r.End()), at+time.Duration(random.IntN(20))*time.Millisecond
+			reads = append(reads, r)
+		}
+		data := EncodeReads(reads)
+		got, err := DecodeReads(data)
+		if err != nil || !reflect.DeepEqual(got, reads) || len(data) >= x.most {
+			t.Errorf("%s: %d reads in %d bytes, %v; want %d in less than %d", name, len(got), len(data), err, len(reads), x.most)
+		}
+		t.Logf("%s: %d bytes", name, len(data))
 	}
 }
 
