@@ -3,6 +3,7 @@ package swarm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"pando/internal/boot"
+	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/image"
 )
@@ -29,6 +31,7 @@ const (
 const (
 	mostAlone = 24e6
 	mostSwarm = 31e6
+	mostCache = 16e6 // more, of which half is what waits to be written
 )
 
 // A daemon whose boot reads much more than it may keep stays within what it may keep and what it takes itself, without peers, with
@@ -39,14 +42,21 @@ func TestMemory(t *testing.T) {
 		name string
 		keep int64
 		with *boot.SwarmConfig
+		disk bool
 		most int64
 	}{
-		{"24 MiB", 24 << 20, nil, mostAlone},
-		{"48 MiB", 48 << 20, nil, mostAlone},
-		{"48 MiB in a swarm", 48 << 20, &boot.SwarmConfig{}, mostSwarm},
+		{"24 MiB", 24 << 20, nil, false, mostAlone},
+		{"48 MiB", 48 << 20, nil, false, mostAlone},
+		{"48 MiB in a swarm", 48 << 20, &boot.SwarmConfig{}, false, mostSwarm},
+		{"24 MiB and a cache disk", 24 << 20, nil, true, mostAlone + mostCache},
 	} {
 		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
-			peak := o.boot(t, x.keep, x.with)
+			c := o.config
+			c.Keep, c.Swarm = x.keep, x.with
+			if x.disk {
+				c.Disk = cacheDisk(t)
+			}
+			peak := o.boot(t, c)
 			t.Logf("%.1f MB, of which %.1f are pieces that it may keep: %.1f beside", mb(peak), mb(x.keep), mb(peak-x.keep))
 			if peak > x.keep+x.most {
 				t.Errorf("%.1f MB beside the pieces, at most %.1f are allowed", mb(peak-x.keep), mb(x.most))
@@ -143,8 +153,23 @@ func (o *origin) serve(t *testing.T) {
 	o.config.Servers = []string{s.URL}
 }
 
+// cacheDisk is an empty cache that has room for the root.
+func cacheDisk(t *testing.T) *boot.CacheDisk {
+	t.Helper()
+	c := &boot.CacheDisk{Name: filepath.Join(t.TempDir(), "cache"), Size: 512 << 20}
+	var err error
+	if c.File, err = os.Create(c.Name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.File.Close() })
+	if err := errors.Join(c.File.Truncate(c.Size), cache.Format(c.File, c.Size)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // boot reads the root through a daemon of its own, every byte compared, and returns the most that it had in memory.
-func (o *origin) boot(t *testing.T, keep int64, with *boot.SwarmConfig) (peak int64) {
+func (o *origin) boot(t *testing.T, c boot.BlockConfig) (peak int64) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
@@ -163,8 +188,6 @@ func (o *origin) boot(t *testing.T, keep int64, with *boot.SwarmConfig) (peak in
 	defer null.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := o.config
-	c.Keep, c.Swarm = keep, with
 	n, err := boot.StartBlockAlone(ctx, bin, t.TempDir(), c, null)
 	if err != nil {
 		t.Fatal(err)
