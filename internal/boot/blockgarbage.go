@@ -14,11 +14,12 @@ import (
 // among ten nodes with a fifth 26.8 MB and 5.2 s, where it was 26.6 MB and 7.8 s with a bound alone. With a bound of 16 MiB and four decoders a desktop that has no peers
 // came near it, and took 7.1 s by its pack and 13.1 s by chunks; with 18 MiB and two decoders it takes 2.3 and 4.5 s, and 22.2 MB where it was 20.
 // A server's boot, which has little in use, takes as long with 9 MiB in any case as with 10, and 1.2 MB less. Since there are 3 MiB of raw chunks a desktop among ten has as
-// little in use; among forty it is 1 MB more, so it is not a fifth any more but 15 %: of ten one takes 4.1 s with it, and 4.4 with a fifth (a run, and two).
+// little in use; among forty it is 1 MB more, so it is not a fifth any more but 15 %: of ten one takes 4.1 s with it, and 4.4 with a fifth (a run, and two). Of forty the most that one of them took was 23.9 MB in two runs and 24.4 in a
+// third, so it is 10 %.
 const (
 	blockHeap    = 18 << 20 // the bound
 	blockEasy    = 9 << 20  // the heap may grow to this in any case,
-	blockGarbage = 15       // and by so many percent of what is in use
+	blockGarbage = 10       // and by so many percent of what is in use
 )
 
 // runtimeLeast is the heap that Go does not collect with a percentage of 100; it grows with that.
