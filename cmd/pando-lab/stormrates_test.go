@@ -52,3 +52,16 @@ func TestRivalsAreComparedOnTheirLinks(t *testing.T) {
 		t.Errorf("modelled %+v", all)
 	}
 }
+
+// A storm that is as long as its nodes work for is none for a simulator that leaves processors out.
+func TestSimulatedStormsAreOfLinks(t *testing.T) {
+	r := &report{BootSet: 1e6, Read: 4e6, Pieces: 20, Runs: []stormRun{rated(bestName(), 1, 2e6, 1), rated(bestName(), 10, 2e6, 30), rated("nbd", 1, 2e6, 1), rated(unicastName, 10, 2e6, 1)}}
+	r.Runs[3].Discarded = true
+	if r.Runs[1].Each[0].Taken.CPU = 5.1; r.Runs[1].Last != 50 {
+		t.Fatalf("the last boot is over after %g s", r.Runs[1].Last)
+	}
+	got := r.labStorms()
+	if len(got) != 1 || got[0].Nodes != 1 || got[0].NodeLink != 2e6 || got[0].Pieces != 20 {
+		t.Errorf("got %+v", got)
+	}
+}
