@@ -240,33 +240,17 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 		m := img.everyOther(t, 20)
 		m.Booted = len(m.Pieces) / 2
 		src, r := &source{img: img}, &record{}
-		root := make(chan bool)
-		src.before = func(_ context.Context, id chunk.ID) error {
-			if id == img.index {
-				<-root
-			}
-			return nil
-		}
 		o := r.options(img, src, m)
 		o.Size = int64(len(img.raw))
 		var begun, complete, whole atomic.Int32
 		o.Begun = func(*Device) { begun.Add(1) }
 		o.Pack.Complete = func() { complete.Add(1) }
 		o.Pack.Whole = func() { whole.Add(1) }
-		opened := make(chan *Device)
-		go func() {
-			d, err := Open(t.Context(), src, o)
-			if err != nil {
-				t.Error(err)
-			}
-			opened <- d
-		}()
-		synctest.Wait()
+		rooted := openBeforeTheRoot(t, src, o)
 		if begun.Load() != 1 || complete.Load() != 1 || r.unread+r.late != m.RawSize() {
 			t.Errorf("before the root: begun %d times, complete %d times, %d bytes of the pack came, want all %d", begun.Load(), complete.Load(), r.unread+r.late, m.RawSize())
 		}
-		close(root)
-		d := <-opened
+		d := rooted()
 		defer d.Close()
 		readAll(t, d, img)
 		if complete.Load() != 1 || whole.Load() != 1 {

@@ -92,29 +92,13 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 				m := img.pack(t, []image.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
 				src, r, f := &source{img: img}, &record{}, &feeder{}
 				o := r.options(img, src, m)
-				late := make(chan struct{})
-				src.before = func(_ context.Context, id chunk.ID) error {
-					if id == o.Index {
-						<-late
-					}
-					return nil
-				}
 				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
 				o.Pack.Kept = func(context.Context, chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
-				opened := make(chan *Device)
-				go func() {
-					d, err := Open(t.Context(), src, o)
-					if err != nil {
-						t.Error(err)
-					}
-					opened <- d
-				}()
-				synctest.Wait()
+				rooted := openBeforeTheRoot(t, src, o)
 				if len(f.ahead) != 0 {
 					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)
 				}
-				close(late)
-				d := <-opened
+				d := rooted()
 				synctest.Wait()
 				if len(f.ahead) != x.left {
 					t.Errorf("pieces %v are left to the feeder, want %d", f.ahead, x.left)
@@ -123,6 +107,30 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 				d.Close()
 			})
 		})
+	}
+}
+
+// openBeforeTheRoot opens a device whose index root does not come, and returns when all that goes on without has been done. rooted has it come.
+func openBeforeTheRoot(t *testing.T, src *source, o Options) (rooted func() *Device) {
+	t.Helper()
+	late, opened := make(chan struct{}), make(chan *Device)
+	src.before = func(_ context.Context, id chunk.ID) error {
+		if id == o.Index {
+			<-late
+		}
+		return nil
+	}
+	go func() {
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- d
+	}()
+	synctest.Wait()
+	return func() *Device {
+		close(late)
+		return <-opened
 	}
 }
 
@@ -137,28 +145,12 @@ func TestPiecesBeforeTheIndexRoot(t *testing.T) {
 		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
-		late := make(chan struct{})
-		src.before = func(_ context.Context, id chunk.ID) error {
-			if id == o.Index {
-				<-late
-			}
-			return nil
-		}
 		o.Size, o.Pack.Has = int64(len(img.raw)), func(chunk.ID) bool { return false }
-		opened := make(chan *Device)
-		go func() {
-			d, err := Open(t.Context(), src, o)
-			if err != nil {
-				t.Error(err)
-			}
-			opened <- d
-		}()
-		synctest.Wait()
+		rooted := openBeforeTheRoot(t, src, o)
 		if n := src.total(); n != 1+len(m.Pieces) {
 			t.Errorf("%d objects were asked for before the index root was there, want it and %d pieces", n, len(m.Pieces))
 		}
-		close(late)
-		d := <-opened
+		d := rooted()
 		readAll(t, d, img)
 		d.Close()
 	})
