@@ -321,7 +321,7 @@ func TestStormTable(t *testing.T) {
 	if text := r.table(false); !strings.Contains(text, "3.60 (2.40 to 3.60)") || !strings.Contains(text, "10.0 s") {
 		t.Errorf("two runs: want the slower and both, and that one alone takes 10 s on these links; got\n%s", text)
 	}
-	if got := strings.Join(again.costRow(), "|"); got != "pack|2|0.0 s|250 ms|0.00|90.0 %|0.05 MB|-|-|0.00 s|0 MB" {
+	if got := strings.Join(again.costRow(), "|"); got != "pack|2|1mbit|0.0 s|250 ms|0.00|90.0 %|0.05 MB|-|-|0.00 s|0 MB" {
 		t.Errorf("what it took: got %s", got)
 	}
 	if line := r.Runs[2].line(); !strings.Contains(line, "DISCARDED") {
