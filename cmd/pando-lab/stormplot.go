@@ -70,7 +70,7 @@ func (r *report) lines(p plot, busy bool) (out []line) {
 	index := map[string]int{}
 	for _, k := range r.kinds() {
 		m, ok := r.typical(k, busy)
-		if most, good := r.like(kind{k.nodes, k.system, math.MaxInt64 - 1}, busy); !ok || good && most.NodeRate != k.rate { // of one number of nodes the fastest links
+		if most, good := r.like(kind{k.nodes, k.system, fastest}, busy); !ok || good && most.NodeRate != k.rate {
 			continue
 		}
 		i, ok := index[k.system]

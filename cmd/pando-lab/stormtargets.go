@@ -67,7 +67,7 @@ func (r *report) timeTargets() (out []target) {
 		nodes int
 		limit float64
 	}{{40, 1.25}, {200, 1.35}} {
-		m, ok := r.like(kind{x.nodes, bestName(), 0}, false)
+		m, ok := r.like(kind{x.nodes, bestName(), slowest}, false)
 		set := target{fmt.Sprintf("the last of %d nodes has its boot set, server's link as fast as a node's, in W/(eta B)", x.nodes), x.limit, m.Complete / m.Unit, ok}
 		if ok && m.Complete == 0 { // some node never had all; who has booted has what it read
 			set.what, set.got = set.what+": not later than", m.units()
