@@ -32,6 +32,19 @@ func TestAloneRatiosArePaired(t *testing.T) {
 	}
 }
 
+// What is aimed at is beside the quickest way of its kind, and says which that was.
+func TestAloneIsBesideTheQuickest(t *testing.T) {
+	r := &aloneResult{Seconds: map[string][]float64{"pando": {10, 10}, "nbd-squashfs": {10.5, 10.5}, "nbd-squashfs-32": {9.5, 10}, "disk": {8, 8}}}
+	got := r.targets()
+	if want := "squashfs-zstd over NBD, the quickest of 2 read-aheads (`nbd-squashfs-32`) (median of 2 pairs)"; !strings.HasSuffix(got[0].what, want) || got[0].got <= 1 || got[1].got != 1.25 {
+		t.Errorf("got %+v", got)
+	}
+	delete(r.Seconds, "nbd-squashfs-32")
+	if got := r.targets()[0]; !strings.HasSuffix(got.what, "squashfs-zstd over NBD (median of 2 pairs)") || got.got >= 1 {
+		t.Errorf("of one way: %+v", got)
+	}
+}
+
 // Each clock has results of its own, and targets that tell them apart.
 func TestAloneClocks(t *testing.T) {
 	seconds := map[string][]float64{"pando": {10}, "disk": {10}}

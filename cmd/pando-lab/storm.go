@@ -98,7 +98,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.BoolVar(&s.change.Cold, "cold", false, "make each run twice, the second time when this machine has forgotten all that it has in memory of files")
 	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(guestRivals, ", "))
 	f.DurationVar(&s.skew, "skew", 0, "with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind")
-	f.BoolVar(&s.tell, "tell", false, "nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is on its dashboard, and what a fault does is looked for on its timelines; it takes longer by that")
+	f.BoolVar(&s.tell, "tell", false, "nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is on its dashboard, and takes longer; with --fault always, but they load before the storm, and what the fault does is looked for on the timelines")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
 	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))

@@ -344,7 +344,7 @@ func TestTypical(t *testing.T) {
 	for i, last := range []float64{4, 1, 3, 2, 5} {
 		r.Runs = append(r.Runs, stormRun{System: "pack", Nodes: 1, Unit: 1, Last: last})
 		want := []float64{4, 4, 3, 3, 3}[i]
-		if got, ok := r.typical(kind{1, "pack", 0}, false); !ok || got.Last != want {
+		if got, ok := r.typical(kind{1, "pack", 0, 0}, false); !ok || got.Last != want {
 			t.Errorf("of %d runs the one that took %g s, want %g", i+1, got.Last, want)
 		}
 	}

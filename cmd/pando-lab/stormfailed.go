@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,16 +50,19 @@ func (r stormRun) missing() (n int) {
 	return n
 }
 
-// stands orders the runs of a fault: first the one that the most nodes failed in, and last one that was discarded.
-func (r stormRun) stands() int {
-	if r.failed() || !r.Discarded {
-		return -r.missing()
+// worse orders the runs of a fault: first the one that the most nodes failed in, then the slowest, and last one that was discarded.
+func worse(a, b stormRun) int {
+	left := func(r stormRun) int {
+		if r.Discarded && !r.failed() {
+			return 1
+		}
+		return 0
 	}
-	return 1
+	return cmp.Or(cmp.Compare(left(a), left(b)), cmp.Compare(b.missing(), a.missing()), cmp.Compare(b.Last, a.Last))
 }
 
 // faultRuns are those that stand for their faults, in the order in which they were made: the newest of each, or one of the same release in which more
-// nodes failed, so that trying again does not hide it.
+// nodes failed, or that took longer, so that trying again does not hide it.
 func (r *report) faultRuns() (out []stormRun) {
 	for i, x := range r.Faults {
 		if r.faultRun(x.Fault) == i {
@@ -77,7 +81,7 @@ func (r *report) faultRun(name string) int {
 		case x.Fault != name:
 		case newest < 0:
 			newest, best = i, i
-		case x.Release != "" && x.Release == r.Faults[newest].Release && x.stands() < r.Faults[best].stands():
+		case x.Release != "" && x.kind() == r.Faults[newest].kind() && x.Release == r.Faults[newest].Release && worse(x, r.Faults[best]) < 0:
 			best = i
 		}
 	}

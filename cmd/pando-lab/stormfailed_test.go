@@ -53,6 +53,25 @@ func TestFaultTargetsAreMissed(t *testing.T) {
 	}
 }
 
+// Nor does it make a fault look cheaper: of one release, and one rate, the slowest run counts.
+func TestSlowestFaultCounts(t *testing.T) {
+	took := func(release string, last float64, rate int64) stormRun {
+		r := faultOf("short-peer", release, 0, false)
+		r.Last, r.NodeRate, r.ServerRate = last, rate, rate
+		return r
+	}
+	busy := took("a", 40, 1)
+	busy.Discarded = true
+	r := &report{Faults: []stormRun{took("a", 90, 2), took("a", 20, 1), took("a", 30, 1), took("a", 10, 1), busy}}
+	if got := r.faultRun("short-peer"); got != 2 {
+		t.Errorf("run %d counts", got)
+	}
+	r.Faults = append(r.Faults, took("b", 5, 1))
+	if got := r.faultRun("short-peer"); got != 5 {
+		t.Errorf("a release later run %d counts", got)
+	}
+}
+
 // So can that of machines with wrong clocks.
 func TestSkewIsMissed(t *testing.T) {
 	const begins = "machines, emulated, whose clocks"

@@ -104,9 +104,8 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 // earlyStrike is when what is over soon has begun and not ended: a node reads a warm cache as fast as its disk gives it.
 const earlyStrike = 700 * time.Millisecond
 
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or at its beginning, both counted from when all nodes have
-// loaded what comes before their roots. The answer waits until it did.
-func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node, loaded func()) (wait func() error) {
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or at its beginning. The answer waits until it did.
+func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
 		return func() error { return nil }
@@ -117,7 +116,6 @@ func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node, loa
 	}
 	done := make(chan error, 1)
 	go func() {
-		loaded()
 		err := pause(ctx, time.Duration(age*float64(time.Second)))
 		if err == nil {
 			err = f.strike(ctx, s, nodes)
@@ -176,6 +174,7 @@ func (s *storm) checkFaults() error {
 	if len(s.faults) > 0 && slices.Max(s.nodes) < 2 {
 		return errors.New("--fault: one node has no peers")
 	}
+	s.tell = s.tell || len(s.faults) > 0 && !s.given["tell"] // whether it is on the server's timelines is half of what is asked
 	return nil
 }
 

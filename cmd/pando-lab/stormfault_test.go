@@ -26,6 +26,11 @@ func TestFaultFlags(t *testing.T) {
 	if len(plan) != len(faults()) || plan[0].Fault != noFault || plan[0].Nodes != 10 || plan[0].System != bestName() {
 		t.Errorf("the storm without a fault comes first: got %+v", plan)
 	}
+	for args, want := range map[string]bool{"--fault all": true, "--fault all --tell=false": false, "--rate 1mbit": false} {
+		if s, err := newStorm(append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...), io.Discard, io.Discard); err != nil || s.tell != want {
+			t.Errorf("%s: its nodes tell the server: %t, %v", args, s.tell, err)
+		}
+	}
 	for _, args := range [][]string{{"--fault", "meteor"}, {"--nodes", "1", "--fault", "all"}, {"--guests", "9"}} {
 		if _, err := newStorm(append([]string{"--systems", "chunks"}, args...), io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)

@@ -17,7 +17,7 @@ func (r *report) losses(alone ...*aloneResult) string {
 	var out strings.Builder
 	best, compared := bestName(), false
 	for _, k := range r.kinds() {
-		ours, ok := r.like(kind{k.nodes, best, k.rate}, false)
+		ours, ok := r.like(kind{k.nodes, best, k.rate, k.server}, false)
 		theirs, good := r.typical(k, false)
 		if !ok || !good || slices.Contains(names(own()), k.system) {
 			continue
@@ -43,9 +43,9 @@ func (r *report) losses(alone ...*aloneResult) string {
 // linksOf says on which links two runs were made.
 func linksOf(ours, theirs stormRun) string {
 	if ours.NodeRate == theirs.NodeRate {
-		return "links of " + testkit.Rate(ours.NodeRate).String()
+		return "links of " + ours.links()
 	}
-	return fmt.Sprintf("links of %s and %s", testkit.Rate(ours.NodeRate), testkit.Rate(theirs.NodeRate))
+	return fmt.Sprintf("links of %s and %s", ours.links(), theirs.links())
 }
 
 // lostIn are the figures in which a rival's run is better.
@@ -104,6 +104,9 @@ func (r *aloneResult) losses() string {
 // clockNames are for people.
 var clockNames = map[string]string{byInstructions: "instructions", byWall: "the wall"}
 
+// inMemory tells whether a system has the whole image in memory, beside its client.
+func inMemory(system string) bool { return system == "whole" || system == "torrent" }
+
 // figure is something in which runs are compared. The least is best.
 type figure struct {
 	name, format string
@@ -114,11 +117,14 @@ type figure struct {
 var figures = []figure{
 	{"the time of the last node", "%.2f", stormRun.units, false},
 	{"what the server sent, in W,", "%.2f", stormRun.amplification, false},
-	{"the time that reads stood still", "%.2f", func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Stalled }) / r.Unit }, true},
+	{"the time that the boot stood still", "%.2f", func(r stormRun) float64 { return r.stalled() / r.Unit }, true},
 	{"the wait of 99 in 100 reads, in thousandths,", "%.2f", func(r stormRun) float64 { return 1000 * r.most(func(n nodeRun) float64 { return n.Wait99 }) / r.Unit }, true},
 	{"the bytes on a node's link, to those read,", "%.2f", stormRun.wire, false},
 	{"the client's processor time", "%.2f s", func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Taken.CPU }) }, false},
 	{"the client's memory", "%.0f MB", func(r stormRun) float64 {
+		if inMemory(r.System) {
+			return 0 // its image lies there too
+		}
 		return r.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }) / 1e6
 	}, false},
 	{"the server's processor time", "%.2f s", func(r stormRun) float64 { return r.ServerCPU }, true},

@@ -30,7 +30,7 @@ func TestLossesOfStorms(t *testing.T) {
 	}
 	r.Runs[1].Each[0].Taken = taken{CPU: 0.5, Memory: 12e6}
 	r.Runs[1].Last, r.Runs[1].Each[0].Stalled, r.Runs[1].ServerCPU = 1, 0, 1
-	for _, want := range []string{"the time of the last node 1.10 to 1.00", "the time that reads stood still 0.50 to 0.00", "the client's processor time 0.60 s to 0.50 s", "the client's memory 34 MB to 12 MB"} {
+	for _, want := range []string{"the time of the last node 1.10 to 1.00", "the time that the boot stood still 0.50 to 0.00", "the client's processor time 0.60 s to 0.50 s", "the client's memory 34 MB to 12 MB"} {
 		if got := r.losses(); !strings.Contains(got, want) || strings.Contains(got, "server's processor") || strings.Count(got, "- `nbd`") != 1 {
 			t.Errorf("no %q in %q", want, got)
 		}

@@ -46,7 +46,7 @@ func (r *report) model() (out []estimate) {
 func (r *report) ends(system string) (few, many stormRun, ok bool) {
 	for _, k := range r.kinds() {
 		m, good := r.typical(k, false)
-		if k.system != system || !good {
+		if k.system != system || k.server != 0 || !good {
 			continue
 		}
 		if few.Nodes == 0 {
@@ -54,7 +54,7 @@ func (r *report) ends(system string) (few, many stormRun, ok bool) {
 		}
 		many = m
 	}
-	if m, good := r.like(kind{few.Nodes, system, many.NodeRate}, false); good {
+	if m, good := r.like(kind{few.Nodes, system, many.NodeRate, many.kind().server}, false); good {
 		few = m
 	}
 	return few, many, many.Nodes > few.Nodes

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"pando/internal/testkit"
 )
 
 // thinkText says how much of a boot is its own pauses.
@@ -65,7 +63,7 @@ func discardedText(runs []stormRun) string {
 	var out strings.Builder
 	for _, x := range runs {
 		if x.Discarded {
-			fmt.Fprintf(&out, "- discarded, and in no figure: `%s`, N=%d, links of %s%s: %s\n", x.System, x.Nodes, testkit.Rate(x.NodeRate), x.circumstances(), x.Load.tooBusy())
+			fmt.Fprintf(&out, "- discarded, and in no figure: `%s`, N=%d, links of %s%s: %s\n", x.System, x.Nodes, x.links(), x.circumstances(), x.Load.tooBusy())
 		}
 	}
 	if out.Len() == 0 {

@@ -56,7 +56,7 @@ func TestOldResults(t *testing.T) {
 	if err := json.Unmarshal([]byte(old), &r); err != nil {
 		t.Fatal(err)
 	}
-	if m, ok := r.like(kind{1, "peers", 0}, false); !ok || m.units() != 1.5 || m.Release != "" || m.Overhead != 0 {
+	if m, ok := r.like(kind{1, "peers", 0, 0}, false); !ok || m.units() != 1.5 || m.Release != "" || m.Overhead != 0 {
 		t.Errorf("got %+v", m)
 	}
 	if got := r.notes(); !strings.Contains(got, "Release of Pando: not recorded.") || !strings.Contains(got, "Of 1 run, 1 had links") {

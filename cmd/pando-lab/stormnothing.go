@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"pando/internal/testkit"
 )
 
 // lateRun is a run of which not all nodes had booted when it had taken as long as it may.
@@ -70,7 +68,7 @@ func (s *storm) reason(err error) string {
 func (r *report) nothingText() string {
 	var out strings.Builder
 	for _, x := range r.Failed {
-		fmt.Fprintf(&out, "- failed, and in no figure: `%s`, N=%d, links of %s%s: %s\n", x.System, x.Nodes, testkit.Rate(x.NodeRate), x.circumstances(), strings.ReplaceAll(x.Why, "`", "'"))
+		fmt.Fprintf(&out, "- failed, and in no figure: `%s`, N=%d, links of %s%s: %s\n", x.System, x.Nodes, x.links(), x.circumstances(), strings.ReplaceAll(x.Why, "`", "'"))
 	}
 	if out.Len() == 0 {
 		return ""

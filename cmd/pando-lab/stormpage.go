@@ -119,7 +119,8 @@ link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's int
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
-and NBD; longer ones have a table of their own where they were measured. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6. Kernel and
+and NBD; longer ones have a table of their own where they were measured. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6.
+What it is hard on: the lab's client of NFS has one read under way on each of its connections, and no cache of names. The kernel's own is among the emulated machines. Kernel and
 initramfs, K, come before, to each node from the server, whatever serves the root; their time is not part of it, and their bytes
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `
@@ -204,7 +205,7 @@ const otherText = "By `make bench-k` and `make bench-update`. K is the kernel an
 	"point release of Debian to the packages of today.\n\n"
 
 const faultText = "It happens when the storm is half of W/(eta B) old, or 0.7 s where cache disks are taken away; bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
-	"compared with the image. A line is of the newest run; where nodes failed in one before it, of the same release, it is of that.\n\n"
+	"compared with the image. Of several runs with one release on the same links a line is of the worst: that in which nodes failed, or else the slowest.\n\n"
 
 // systemsText says what the systems are.
 func (r *report) systemsText() string {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"pando/internal/testkit"
 )
 
 // change is what a storm is made twice for: as all are, and with it. Of zero nothing is changed.
@@ -54,15 +54,36 @@ func (s *storm) planPairs() (out []job) {
 }
 
 // alter makes the change of a run, when all that serves it is started.
-func (s *storm) alter(ctx context.Context, c change) error {
+func (s *storm) alter(ctx context.Context, m *material, j job) error {
 	if s.change.Delay > 0 {
-		s.star.Delay(c.Delay)
+		s.star.Delay(j.Change.Delay)
 	}
-	if !c.Cold {
+	if !j.Change.Cold {
 		return nil
 	}
-	return forgetFiles(ctx)
+	if err := forgetFiles(ctx); err != nil || !slices.Contains(standIn, j.System) {
+		return err
+	}
+	return m.remember(ctx)
 }
+
+// remember has the kernel read the root as a file.
+func (m *material) remember(ctx context.Context) error {
+	raw, err := m.rawFile(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(raw)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err
+}
+
+// standIn are the systems whose nodes take a part of the root from this machine's own copy, which is in memory: what it stands for they get another way.
+var standIn = []string{"nfs", "nbd-squash"}
 
 // forgetFiles has the kernel forget what it has in memory of any file: whatever serves a storm, and through whatever mounts. Written data come to disk
 // first, since only what is there is forgotten.
@@ -85,7 +106,7 @@ func (r *report) pairRows() (out []row) {
 			plain[k] = x
 			continue
 		}
-		line := row{x.System, fmt.Sprint(x.Nodes), testkit.Rate(x.NodeRate).String(), x.Change.String(), fmt.Sprintf("%.2f", x.units()), "-", "-"}
+		line := row{x.System, fmt.Sprint(x.Nodes), x.links(), x.Change.String(), fmt.Sprintf("%.2f", x.units()), "-", "-"}
 		switch one, ok := plain[k]; {
 		case x.Discarded:
 			line[4] = "discarded: " + x.Load.tooBusy()

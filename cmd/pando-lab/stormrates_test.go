@@ -36,6 +36,43 @@ func TestRatesAreKindsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A storm whose server has another link than its nodes is of a kind of its own: it is beside no other, and no aim is of it.
+func TestServersLinkIsOfTheKind(t *testing.T) {
+	best := bestName()
+	uneven := rated(best, 40, 2e6, -10)
+	uneven.ServerRate, uneven.Complete = 100e6, 5
+	even := rated(best, 40, 2e6, 2)
+	even.Complete = 12
+	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{uneven, even, uneven}}
+	if got := r.timeTargets()[0]; got.got != 1.2 {
+		t.Errorf("aim %+v", got)
+	}
+	if most, _ := r.largest(best); most.ServerRate != 2e6 {
+		t.Errorf("the largest storm has a server's link of %d", most.ServerRate)
+	}
+	rows := r.rows(false)
+	if len(rows) != 2 || rows[0][2] != "2mbit" || rows[1][2] != "2mbit, the server's 100mbit" {
+		t.Errorf("lines %q", rows)
+	}
+	if points := r.lines(plots["time"], false)[0].points; len(points) != 1 || points[0][1] != 2.2 {
+		t.Errorf("points %v", points)
+	}
+}
+
+// A boot stands still until it can read at all: who fetches all of the image first is not quicker by that. Nor is a client small that keeps the image beside itself.
+func TestFetchingAllFirstIsStandingStill(t *testing.T) {
+	best := bestName()
+	ours, theirs := rated(best, 10, 2e6, 2), rated("torrent", 10, 2e6, 200)
+	ours.Each[0] = nodeRun{Attached: 0.1, Stalled: 8, Link: 1e6, Taken: taken{Memory: 30e6}}
+	theirs.Each[0] = nodeRun{Attached: 200, Link: 20e6, Taken: taken{Memory: 20e6}}
+	if got := (&report{Runs: []stormRun{ours, theirs}}).losses(); strings.Contains(got, "stood still") || strings.Contains(got, "client's memory") {
+		t.Errorf("got %q", got)
+	}
+	if got := theirs.costRow()[3]; got != "200.0 s" {
+		t.Errorf("stood still for %q", got)
+	}
+}
+
 // A rival is compared with, and modelled from, runs on links like its own.
 func TestRivalsAreComparedOnTheirLinks(t *testing.T) {
 	best := bestName()

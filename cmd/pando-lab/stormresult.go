@@ -206,10 +206,10 @@ func sum(by map[string]int64) float64 {
 // line is the run in one line, as it ends.
 func (r stormRun) line() string {
 	if r.Why != "" {
-		return fmt.Sprintf("%-8s N=%-4d %8s  FAILED: %s", r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Why)
+		return fmt.Sprintf("%-8s N=%-4d %8s  FAILED: %s", r.System, r.Nodes, r.links(), r.Why)
 	}
 	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
-		r.System, r.Nodes, testkit.Rate(r.NodeRate), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
+		r.System, r.Nodes, r.links(), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
 	if r.failed() {
 		out += fmt.Sprintf(": FAILED on %d nodes", r.missing())
 	}
@@ -270,9 +270,9 @@ func (r *report) add(x stormRun) {
 	*all = append(slices.DeleteFunc(*all, x.replaces), x)
 }
 
-// replaces tells whether y is the same storm with another release.
+// replaces tells whether y is the same storm, on links of the same rates, with another release.
 func (r stormRun) replaces(y stormRun) bool {
-	return !r.Discarded && y.System == r.System && y.Nodes == r.Nodes && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
+	return !r.Discarded && y.kind() == r.kind() && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
 }
 
 // addGuests is add for machines.

@@ -10,6 +10,7 @@ func TestAddReplacesOtherReleases(t *testing.T) {
 	r := &report{}
 	for _, x := range []stormRun{
 		{Release: "a", System: "peers", Nodes: 10, Last: 1}, {Release: "a", System: "peers", Nodes: 40, Last: 2}, {Release: "a", System: "nfs", Nodes: 10, Last: 3},
+		{Release: "a", System: "peers", Nodes: 10, NodeRate: 1e6, Last: 3.5}, // on other links
 		{Release: "b", System: "peers", Nodes: 10, Last: 4}, {Release: "b", System: "peers", Nodes: 10, Last: 5},
 		{Release: "b", System: "peers", Nodes: 40, Last: 6, Discarded: true}, // nothing to show in the place of what is there
 	} {
@@ -19,7 +20,7 @@ func TestAddReplacesOtherReleases(t *testing.T) {
 	for _, x := range r.Runs {
 		got = append(got, x.Last)
 	}
-	if want := []float64{2, 3, 4, 5, 6}; !slices.Equal(got, want) {
+	if want := []float64{2, 3, 3.5, 4, 5, 6}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
 }

@@ -39,6 +39,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 			return r, err
 		}
 	}
+	if s.tell && j.Fault != "" {
+		if err := s.loadAhead(ctx, nodes, j); err != nil {
+			return r, err
+		}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), &lateRun{patience(r)})
 	defer cancel()
 	stopDisks, err := s.cacheDisks(ctx, m, j, nodes)
@@ -51,7 +56,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	defer stopBad()
-	if err := s.alter(ctx, j.Change); err != nil {
+	if err := s.alter(ctx, m, j); err != nil {
 		return r, err
 	}
 	if s.ready != nil {
@@ -147,22 +152,13 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	booting.Add(len(nodes))
 	begin := time.Now()
 	errs := make([]error, len(nodes))
-	var loading sync.WaitGroup
-	loading.Add(len(nodes))
-	struck := s.strikeAfter(ctx, r, nodes, loading.Wait)
+	struck := s.strikeAfter(ctx, r, nodes)
 	for i, n := range nodes {
-		n.loaded = sync.OnceFunc(func() {
-			loading.Done()
-			if r.Fault != "" {
-				loading.Wait() // the server has them load in turns, and the fault is to meet all
-			}
-		})
 		ending.Go(func() {
 			var once sync.Once
 			up := false
 			booted := func() { once.Do(booting.Done) }
 			defer booted()
-			defer n.loaded()
 			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
 				up = true
 				booted()
@@ -201,13 +197,12 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	if n.before, err = n.link.NodeReceived(n.index); err != nil {
 		return err
 	}
-	var tells *telling
-	if n.tells {
+	tells := n.ahead
+	if n.tells && tells == nil {
 		if tells, err = n.load(ctx); err != nil {
 			return err
 		}
 	}
-	n.loaded()
 	root, err := sys.attach(ctx, n)
 	if err != nil {
 		return err

@@ -115,8 +115,8 @@ type node struct {
 	m      *material
 	disk   *boot.CacheDisk // nil: none
 	tells  bool            // the server knows it, and hears how far it is
+	ahead  *telling        // it has its kernel and initramfs before the storm begins; nil: not
 	bootID fleet.BootID    // as the server names it; "": it does not
-	loaded func()          // is called when its root is next
 }
 
 // pandoRoot is a root that a block daemon serves.

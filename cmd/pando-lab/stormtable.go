@@ -17,9 +17,25 @@ type kind struct {
 	nodes  int
 	system string
 	rate   int64 // of a node's link
+	server int64 // of the server's link; 0: the same
 }
 
-func (r stormRun) kind() kind { return kind{r.Nodes, r.System, r.NodeRate} }
+func (r stormRun) kind() kind {
+	k := kind{r.Nodes, r.System, r.NodeRate, r.ServerRate}
+	if k.server == k.rate {
+		k.server = 0
+	}
+	return k
+}
+
+// links says how fast they are.
+func (r stormRun) links() string {
+	text := testkit.Rate(r.NodeRate).String()
+	if k := r.kind(); k.server != 0 {
+		text += ", the server's " + testkit.Rate(k.server).String()
+	}
+	return text
+}
 
 // kinds are all, systems in the order in which they are listed, small numbers of nodes first, and of those the fastest links.
 func (r *report) kinds() (out []kind) {
@@ -30,7 +46,7 @@ func (r *report) kinds() (out []kind) {
 	}
 	order := names(append(own(), rivals(dnbd3{"-", "-"})...))
 	slices.SortStableFunc(out, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)), cmp.Compare(a.nodes, b.nodes), cmp.Compare(b.rate, a.rate))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)), cmp.Compare(a.nodes, b.nodes), cmp.Compare(b.rate, a.rate), cmp.Compare(a.server, b.server))
 	})
 	return out
 }
@@ -65,11 +81,12 @@ const (
 	fastest = math.MaxInt64 - 1
 )
 
-// like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it.
+// like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it. The server's link is as fast as that of the kind.
 func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 	far := func(rate int64) float64 { return math.Abs(math.Log(float64(rate+1) / float64(k.rate+1))) }
 	for _, other := range r.kinds() {
-		if m, good := r.typical(other, busy); good && other.nodes == k.nodes && other.system == k.system && (!ok || far(other.rate) < far(best.NodeRate)) {
+		same := other.nodes == k.nodes && other.system == k.system && other.server == k.server
+		if m, good := r.typical(other, busy); good && same && (!ok || far(other.rate) < far(best.NodeRate)) {
 			best, ok = m, true
 		}
 	}
@@ -78,7 +95,7 @@ func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 
 // alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was measured: that of a kind, if it was. 0: not known.
 func (r *report) alone(k kind, busy bool) (units float64, rate int64) {
-	one, ok := r.like(kind{1, k.system, k.rate}, busy)
+	one, ok := r.like(kind{1, k.system, k.rate, k.server}, busy)
 	if !ok {
 		return 0, 0
 	}
@@ -115,7 +132,7 @@ func (r *report) rows(busy bool) (out []row) {
 		m, ok := r.typical(k, busy)
 		all := r.of(k, true)
 		if !ok {
-			out = append(out, row{k.system, fmt.Sprint(k.nodes), testkit.Rate(all[0].NodeRate).String(), fmt.Sprintf("0 of %d", len(all)),
+			out = append(out, row{k.system, fmt.Sprint(k.nodes), all[0].links(), fmt.Sprintf("0 of %d", len(all)),
 				"discarded: " + all[0].Load.tooBusy()})
 			continue
 		}
@@ -144,7 +161,7 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 	if v, ok := r.K.withK(m); ok {
 		withK = fmt.Sprintf("%.1f", v)
 	}
-	return row{name, fmt.Sprint(m.Nodes), testkit.Rate(m.NodeRate).String(), fmt.Sprintf("%d of %d", len(good), all), one, fmt.Sprintf("%.1f s", m.Median),
+	return row{name, fmt.Sprint(m.Nodes), m.links(), fmt.Sprintf("%d of %d", len(good), all), one, fmt.Sprintf("%.1f s", m.Median),
 		fmt.Sprintf("%.1f s", m.Last), units, orDash(m.Complete, "%.2f", 1/m.Unit), ratio, fmt.Sprintf("%.2f", m.amplification()), withK, m.share(),
 		fmt.Sprintf("%.0f %%", m.Load.Busy*100)}
 }

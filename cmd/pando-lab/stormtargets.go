@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"pando/internal/testkit"
 )
 
 // bestName is all of Pando that there is.
@@ -67,7 +65,7 @@ func (r *report) timeTargets() (out []target) {
 		nodes int
 		limit float64
 	}{{40, 1.25}, {200, 1.35}} {
-		m, ok := r.like(kind{x.nodes, bestName(), slowest}, false)
+		m, ok := r.like(kind{x.nodes, bestName(), slowest, 0}, false)
 		set := target{fmt.Sprintf("the last of %d nodes has its boot set, server's link as fast as a node's, in W/(eta B)", x.nodes), x.limit, m.Complete / m.Unit, ok}
 		if ok && m.Complete == 0 { // some node never had all; who has booted has what it read
 			set.what, set.got = set.what+": not later than", m.units()
@@ -131,7 +129,7 @@ func (r *report) warmTarget() target {
 func (r *report) processorTargets(system string) (out []target) {
 	for _, k := range r.kinds() {
 		if one, ok := r.typical(k, false); ok && k.nodes == 1 && k.system == system {
-			out = append(out, target{fmt.Sprintf("processor time of the block daemon for one boot, `%s`, link of %s, in s", system, testkit.Rate(k.rate)), 0.5,
+			out = append(out, target{fmt.Sprintf("processor time of the block daemon for one boot, `%s`, link of %s, in s", system, one.links()), 0.5,
 				one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true})
 		}
 	}
@@ -183,10 +181,10 @@ func (r stormRun) verdict() string {
 	return "met"
 }
 
-// largest is the storm of a system with the most nodes.
+// largest is the storm of a system with the most nodes, with a server's link that is as fast as a node's.
 func (r *report) largest(system string) (m stormRun, ok bool) {
 	for _, k := range r.kinds() {
-		if x, good := r.typical(k, false); good && k.system == system && k.nodes > 1 {
+		if x, good := r.typical(k, false); good && k.system == system && k.nodes > 1 && k.server == 0 {
 			m, ok = x, true
 		}
 	}

@@ -5,18 +5,38 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/testkit"
 )
 
 // mostK bounds a kernel, and an initramfs, in bytes.
 const mostK = 256 << 20
+
+// aheadRate is that of the links by which nodes load before a storm: as in those of which nobody is told, kernel and initramfs are no part of it.
+const aheadRate = testkit.Rate(1e9)
+
+// loadAhead has all nodes load before their links are as slow as in the storm. The server has them load in turns.
+func (s *storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
+	if err := s.star.Limit(aheadRate, aheadRate); err != nil {
+		return err
+	}
+	var loading sync.WaitGroup
+	errs := make([]error, len(nodes))
+	for i, n := range nodes {
+		loading.Go(func() { n.ahead, errs[i] = n.load(ctx) })
+	}
+	loading.Wait()
+	return errors.Join(append(errs, s.star.Limit(j.Server, j.Node))...)
+}
 
 // load does what comes before /init, and says hello.
 func (n *node) load(ctx context.Context) (*telling, error) {
