@@ -199,16 +199,16 @@ func sending(bytes, link int64) time.Duration {
 	return time.Duration(float64(bytes) * 8 / (float64(link) * sim.Goodput) * float64(time.Second))
 }
 
-// narrow says what makes the storm take longer than one boot.
+// narrow says what makes the storm take as long as it does: servers' links where they are used for clearly longer than a node's own.
 func (p plan) narrow() (short, meaning string) {
-	all := p.ServerLink * int64(p.Servers)
+	all, own := p.ServerLink*int64(p.Servers), sending(p.K+p.WorkingSet, p.NodeLink)
 	k, root := sending(p.ServerK, all), sending(p.ServerRoot, all)
 	switch {
-	case p.Last < p.One*14/10:
+	case p.Last < p.One*14/10 && k+root <= own*14/10:
 		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
 	case k >= root:
 		return "k", fmt.Sprintf("the servers' links while they send K, %s: nodes have it from nobody else; more servers, a faster link or a smaller K help", span(k))
-	case !p.Peers:
+	case !p.Peers && p.Nodes > 1:
 		return "server", fmt.Sprintf("the servers' links while they send the root, %s: peers would take that from them", span(root))
 	}
 	return "server", fmt.Sprintf("the servers' links while they send the root, %s: they are slower than a node's", span(root))
