@@ -86,19 +86,14 @@ func (p *pieces) size(i int) int64 {
 	return size
 }
 
-// What is for later would take the links of the machines that boot beside this one from what these wait for, so it is not fetched ahead before this boot has read from nearly
-// all pieces until booted. Where there is more for later than until booted, the pack was recorded until a mark, and somebody waits for it: it comes when few of
+// What is for later would take the links of the machines that boot beside this one from what these wait for, so it is not fetched ahead before this boot is over. Where there is more for later than until booted, the pack was recorded until a mark, and somebody waits for it: it comes when few of
 // the others are still to come. Simulated, these come no later, and the whole pack of forty desktops after 1.12 W/(eta B), and not 1.15.
-const (
-	nearly = 31.0 / 32 // of the pieces until booted
-	few    = 24        // pieces, which are about as many as a node has under way and chooses from; but no more than an eighth of those until booted
-)
+const few = 24 // pieces, which are about as many as a node has under way and chooses from; but no more than an eighth of those until booted
 
 // later tells whether pieces for later may be fetched ahead. Callers hold mu.
 func (p *pieces) later() bool {
-	read := float64(p.front) >= nearly*float64(p.Map.Booted)
 	waited := len(p.state) > 2*p.Map.Booted && p.due <= min(few, p.Map.Booted/8)
-	return (p.over || read || waited) && !p.held()
+	return (p.over || waited) && !p.held()
 }
 
 // reach is how many pieces, from the first on, shall come now: there is room for them, what is kept and is done or past makes

@@ -180,7 +180,7 @@ func (d *Device) Reach() int {
 	return d.pack.reach()
 }
 
-// BootOver says that the boot is over: pieces for later may come now, also when it has not read from most of those before.
+// BootOver says that the boot is over: pieces for later may come now.
 func (d *Device) BootOver() {
 	if d.pack == nil {
 		return

@@ -68,6 +68,9 @@ func (a *agent) mark(m mark) {
 	if s, err := a.block.Status(ctx, a.progress.Incidents); err == nil {
 		e.Bytes = s.Bytes
 	}
+	if e.Stage == trace.Booted {
+		_ = a.block.Booted(ctx) // if it is being replaced, the end of the recording says so
+	}
 	a.event(e)
 }
 

@@ -115,6 +115,22 @@ func TestAgentSendsReads(t *testing.T) {
 	}
 }
 
+// The block daemon hears that the boot is over when it is, and not only when the recording ends.
+func TestBlockDaemonHearsOfBooted(t *testing.T) {
+	dir := t.TempDir()
+	a := &agent{dir: dir, log: io.Discard, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)}, report: newReporter(nil)}
+	told := 0
+	s := &statusServer{status: func(int64) BlockStatus { return BlockStatus{} }, booted: func() { told++ }}
+	if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []trace.Stage{"greeter-up", trace.Booted, "browser"} {
+		if a.mark(mark{Name: string(name)}); told != min(i, 1) {
+			t.Errorf("after %s it was told %d times", name, told)
+		}
+	}
+}
+
 // The server keeps the marks of a boot with its trace, so those that were made come to it before.
 func TestMarksComeBeforeReads(t *testing.T) {
 	var paths []string

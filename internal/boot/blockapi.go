@@ -21,7 +21,7 @@ const (
 
 // BlockSocket is the block daemon's unix socket below the directory that it lives in: HTTP,
 // GET /status?since=SEQ answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the
-// boot's reads and answers a Recording, POST /leave takes the node out of its swarm.
+// boot's reads and answers a Recording, POST /booted says that the boot is over, POST /leave takes the node out of its swarm.
 const BlockSocket = "block.sock"
 
 // BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to

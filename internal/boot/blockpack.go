@@ -99,11 +99,16 @@ func (d *blockDaemon) unread(n int64, late bool) {
 	}
 }
 
-// endReads ends the recording, and with it the account of how the boot pack did.
-func (d *blockDaemon) endReads() Recording {
+// booted lets come what boots read after they are over.
+func (d *blockDaemon) booted() {
 	if dev := d.device.Load(); dev != nil {
-		defer dev.BootOver()
+		dev.BootOver()
 	}
+}
+
+// endReads ends the recording, and with it the account of how the boot pack did. Nobody may have said that the boot is over.
+func (d *blockDaemon) endReads() Recording {
+	defer d.booted()
 	return d.reads.end(func(r *Recording) {
 		r.Read = d.ledger.get(countReadBytes) - d.ledger.get(bytesZero)
 		r.Peers = d.ledger.get(bytesPeer)

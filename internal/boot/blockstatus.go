@@ -20,6 +20,7 @@ type statusServer struct {
 	status     func(since int64) BlockStatus
 	setNetwork func(Network) error
 	endReads   func() Recording
+	booted     func()
 	leave      func(context.Context)
 }
 
@@ -72,6 +73,10 @@ func (s *statusServer) routes() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.endReads()) // the client is gone: it may ask again
 	})
+	mux.HandleFunc("POST /booted", func(w http.ResponseWriter, _ *http.Request) {
+		s.booted()
+		w.WriteHeader(http.StatusNoContent)
+	})
 	mux.HandleFunc("POST /leave", func(w http.ResponseWriter, r *http.Request) {
 		s.leave(r.Context())
 		w.WriteHeader(http.StatusNoContent)
@@ -120,6 +125,14 @@ func (c BlockClient) EndReads(ctx context.Context) (Recording, error) {
 		return Recording{}, fmt.Errorf("reads of the block daemon: %w", err)
 	}
 	return r, nil
+}
+
+// Booted says that the boot is over: what boots read after that may come now.
+func (c BlockClient) Booted(ctx context.Context) error {
+	if _, err := c.do(ctx, http.MethodPost, "/booted", nil); err != nil {
+		return fmt.Errorf("tell the block daemon that the boot is over: %w", err)
+	}
+	return nil
 }
 
 // Leave takes the node out of its swarm: its peers turn to others before it is gone.

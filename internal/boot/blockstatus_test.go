@@ -18,6 +18,7 @@ func TestStatusSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	var set Network
+	over := false
 	s := &statusServer{
 		status: func(since int64) BlockStatus { return BlockStatus{Reads: 42, Sequence: since} },
 		setNetwork: func(n Network) error {
@@ -27,7 +28,8 @@ func TestStatusSocket(t *testing.T) {
 			set = n
 			return nil
 		},
-		endReads: func() Recording { return Recording{Count: 3, Reads: []byte("abc"), Pack: "p", Wasted: 9} }}
+		endReads: func() Recording { return Recording{Count: 3, Reads: []byte("abc"), Pack: "p", Wasted: 9} },
+		booted:   func() { over = true }}
 	if err := serveStatus(t.Context(), path, s, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,10 @@ func TestStatusSocket(t *testing.T) {
 	if r, err := c.EndReads(t.Context()); err != nil || r.Count != 3 || string(r.Reads) != "abc" || r.Pack != "p" || r.Wasted != 9 {
 		t.Errorf("reads %+v, %v", r, err)
 	}
-	for _, bad := range []string{"/status?since=x", "/nothing", "/reads"} {
+	if err := c.Booted(t.Context()); err != nil || !over {
+		t.Errorf("booted: %t, %v", over, err)
+	}
+	for _, bad := range []string{"/status?since=x", "/nothing", "/reads", "/booted"} {
 		if _, err := c.do(t.Context(), "GET", bad, nil); err == nil {
 			t.Errorf("GET %s succeeds", bad)
 		}
