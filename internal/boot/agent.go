@@ -60,7 +60,8 @@ type agent struct {
 	reads   *api.TraceRequest // what this boot read, once it was asked for
 	traceAt time.Duration     // CLOCK_MONOTONIC before which the read trace is not sent (again)
 
-	mediumAt time.Duration // and the boot medium not looked after
+	medium mediumCare
+	marked bool // the cache's disk was told that this boot came up
 
 	extensions extender
 	kicks      chan struct{} // something is to be said
@@ -143,6 +144,7 @@ func (a *agent) run(ctx context.Context) {
 		a.leftover()
 		a.pstore(ctx)
 		a.marks()
+		a.keepBooted()
 		a.status(ctx)
 		a.sendReads(ctx)
 		a.renewMedium(ctx)

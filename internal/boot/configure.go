@@ -77,7 +77,7 @@ func (m *machine) leaveSession() error {
 	s := session{Boot: m.bootID(), Node: m.assigned().Node, MAC: m.mac(), Version: m.assigned().Version,
 		Control: m.config.Control, ServerKey: m.config.ServerKey, Origin: m.origin, Interface: m.lease.Interface,
 		Until: m.assigned().RecordUntil, TrustKeys: m.config.TrustKeys, Hardware: m.hardware(), RunFiles: m.runFiles,
-		Block: m.at.block, Device: m.at.device, Former: m.former, Writes: m.writes}
+		Block: m.at.block, Device: m.at.device, Former: m.former, Writes: m.writes, Kept: m.kept}
 	if p := m.channel.session.Load(); p != nil {
 		s.Session = *p
 	}

@@ -40,6 +40,7 @@ type machine struct {
 	cgroup  string                            // of the daemons that it starts; "": its own
 	offline *lastBoot                         // what a boot medium boots without a server; nil: it needs one
 	told    sync.Once                         // why it needs one
+	kept    *keptMark                         // where the agent notes that this boot came up; nil: nowhere
 
 	answer            api.HelloResponse
 	manifestBytes     []byte

@@ -2,7 +2,6 @@ package boot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,146 +12,50 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image"
-	"pando/internal/trace"
 )
 
 // offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before it boots
 // what it has. Its boot loader has looked before, for longer.
 const offlineAfter = 20 * time.Second
 
-// Records of the cache in which a node keeps what it needs to boot again without a server: its last boot, and the last
-// one with another kernel, because the boot medium is brought in step some time after a boot.
-const (
-	lastBootRecord   = "boot"
-	beforeBootRecord = "boot before"
-)
-
 // lastBoot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment, manifest and
 // map of the boot pack are signed.
 type lastBoot struct {
-	Assignment        []byte `json:"assignment,omitempty"` // absent: the node may not boot without a server
-	Signature         []byte `json:"signature,omitempty"`
-	Manifest          []byte `json:"manifest,omitempty"`
-	ManifestSignature []byte `json:"manifest_signature,omitempty"`
-	Pack              []byte `json:"pack,omitempty"`
-	Lease             lease  `json:"lease"`
+	Assignment        []byte
+	Signature         []byte
+	Manifest          []byte
+	ManifestSignature []byte
+	Pack              []byte // map of the boot pack; none: there was none
+	Lease             lease
 
 	assignment fleet.Assignment
 	manifest   image.Manifest
 }
 
-var errNotAllowed = errors.New("its group does not allow to boot without a server")
+var (
+	errNotAllowed  = errors.New("its group does not allow to boot without a server")
+	errNothingKept = errors.New("nothing is kept of a boot before")
+)
 
-// readLastBoot verifies what a record says.
-func readLastBoot(record []byte, cfg api.BootConfig, kernel string) (*lastBoot, error) {
-	var b lastBoot
-	if len(record) == 0 {
-		return nil, errors.New("nothing is kept of a boot before")
-	}
-	if err := json.Unmarshal(record, &b); err != nil {
-		return nil, fmt.Errorf("what is kept of the last boot: %w", err)
-	}
-	if len(b.Assignment) == 0 {
-		return nil, errNotAllowed
-	}
-	var err error
+// verify reads assignment and manifest, if the signatures that they need are good and the kernel is theirs.
+func (b *lastBoot) verify(cfg api.BootConfig, kernel string) (err error) {
 	if b.assignment, err = verifyAssignment(b.Assignment, b.Signature, cfg.ServerKey); err != nil {
-		return nil, err
+		return err
 	}
 	if !b.assignment.Offline {
-		return nil, errNotAllowed
+		return errNotAllowed
 	}
 	if got := image.Version(b.Manifest); got != b.assignment.Version {
-		return nil, fmt.Errorf("the manifest that is kept has digest %s, assigned was %s", got.Short(), b.assignment.Version.Short())
+		return fmt.Errorf("the manifest that is kept has digest %s, assigned was %s", got.Short(), b.assignment.Version.Short())
 	}
 	trust := image.Trust{Keys: cfg.TrustKeys, Revoked: b.assignment.RevokedKeys}
 	if b.manifest, err = trust.Verify(b.Manifest, b.ManifestSignature); err != nil {
-		return nil, err
+		return err
 	}
 	if b.manifest.Kernel.Release != kernel {
-		return nil, fmt.Errorf("the boot medium has kernel %s, and version %s needs %s", kernel, b.assignment.Version.Short(), b.manifest.Kernel.Release)
-	}
-	return &b, nil
-}
-
-// keepBoot keeps this boot for one without a server, or forgets the last one when the group does not allow that. used is the cache disk that is in use; without
-// one there may be another that was used once. It comes when the root is attached: a slow disk holds up nothing that streams meanwhile.
-func (m *machine) keepBoot(ctx context.Context, used *CacheDisk) {
-	if m.isOffline() {
-		return
-	}
-	b := m.thisBoot()
-	keep := func(records bootRecords) (string, error) {
-		if err := b.keepIn(records); err != nil {
-			return err.Error(), nil
-		}
-		return "", nil
-	}
-	var why string
-	var err error
-	if used != nil {
-		why, err = within(ctx, used.Name, func() (string, error) { return onRecords(used, keep) })
-	} else {
-		why, err = withRecords(ctx, m, keep)
-	}
-	if err == nil && why != "" { // without a cache there is nothing to boot from
-		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "not kept for a boot without a server: " + why})
-	}
-}
-
-// thisBoot is what this boot was told to run.
-func (m *machine) thisBoot() lastBoot {
-	return lastBoot{Assignment: m.answer.Assignment, Signature: m.answer.Signature, Manifest: m.manifestBytes,
-		ManifestSignature: m.manifestSignature, Pack: m.pack, Lease: m.lease, assignment: m.assigned(), manifest: m.manifest}
-}
-
-func (b lastBoot) keepIn(records bootRecords) error {
-	old, err := records.Record(lastBootRecord)
-	if err != nil {
-		return err
-	}
-	if !b.assignment.Offline {
-		return forgetBoots(records)
-	}
-	data, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	if was := kernelOf(old); was != "" && was != b.manifest.Kernel.Release {
-		if err := records.SetRecord(beforeBootRecord, old); err != nil {
-			return err
-		}
-	}
-	return records.SetRecord(lastBootRecord, data)
-}
-
-// forgetBoots takes back what was kept.
-func forgetBoots(records bootRecords) error {
-	for _, name := range []string{lastBootRecord, beforeBootRecord} {
-		if old, err := records.Record(name); err != nil || len(old) == 0 {
-			continue // there never was one, or it cannot be read
-		}
-		if err := records.SetRecord(name, nil); err != nil {
-			return err
-		}
+		return fmt.Errorf("the boot medium has kernel %s, and version %s needs %s", kernel, b.assignment.Version.Short(), b.manifest.Kernel.Release)
 	}
 	return nil
-}
-
-// kernelOf is the kernel that a record is for, "" for none.
-func kernelOf(record []byte) string {
-	var b lastBoot
-	var m image.Manifest
-	if len(record) == 0 || json.Unmarshal(record, &b) != nil || json.Unmarshal(b.Manifest, &m) != nil {
-		return ""
-	}
-	return m.Kernel.Release
-}
-
-// bootRecords is the part of a cache that holds records.
-type bootRecords interface {
-	Record(name string) ([]byte, error)
-	SetRecord(name string, data []byte) error
 }
 
 // offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told once.
@@ -184,20 +87,32 @@ func (m *machine) findLastBoot(ctx context.Context) (*lastBoot, error) {
 	return b, err
 }
 
-// pickLastBoot is the last boot, or the one before if that is what the kernel fits.
+// pickLastBoot is the newest boot with this kernel that came up, or else one that never did: that may be of a version that cannot come up, or that the cache has only the
+// beginning of.
 func pickLastBoot(records bootRecords, cfg api.BootConfig, kernel string) (*lastBoot, error) {
+	kept, err := readKept(records)
+	if err == nil && len(kept) == 0 {
+		err = errNothingKept
+	}
+	if err != nil {
+		return nil, err
+	}
 	var first error
-	for _, name := range []string{lastBootRecord, beforeBootRecord} {
-		record, err := records.Record(name)
-		var b *lastBoot
-		if err == nil {
-			b, err = readLastBoot(record, cfg, kernel)
-		}
-		if err == nil {
-			return b, nil
-		}
-		if first == nil {
-			first = err
+	for _, came := range []bool{true, false} {
+		for _, k := range kept {
+			if k.Booted != came {
+				continue
+			}
+			b, err := k.load(records)
+			if err == nil {
+				err = b.verify(cfg, kernel)
+			}
+			if err == nil {
+				return b, nil
+			}
+			if first == nil {
+				first = err
+			}
 		}
 	}
 	return nil, first

@@ -1,56 +1,54 @@
 package boot
 
 import (
-	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"pando/internal/api"
+	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/image"
 )
 
-// kept is the record of a boot whose group allows to boot without a server, and the config of a medium that trusts it.
-func kept(t *testing.T, change func(*lastBoot, *fleet.Assignment)) ([]byte, api.BootConfig) {
+const keptKernel = "6.1.0-1-amd64"
+
+// toldBoot is a boot whose group allows to boot without a server, and the config of a medium that trusts it.
+func toldBoot(t *testing.T, version func(*image.Manifest), change func(*lastBoot, *fleet.Assignment)) (lastBoot, api.BootConfig) {
 	t.Helper()
-	p := publish(t, nil)
-	b := lastBoot{Manifest: p.data, ManifestSignature: p.signature}
+	p := publish(t, version)
+	b := lastBoot{Manifest: p.data, ManifestSignature: p.signature, manifest: image.Manifest{Kernel: image.Kernel{Release: keptKernel}}}
+	if version != nil {
+		version(&b.manifest)
+	}
 	resp, cfg := signedAssignment(t, func(a *fleet.Assignment) {
 		a.Boot, a.Offline, a.Version = "8877665544332211", true, image.Version(p.data)
 		if change != nil {
 			change(&b, a)
 		}
+		b.assignment = *a
 	})
 	cfg.TrustKeys, cfg.Medium, cfg.Boot = []string{p.key}, image.Version(p.data), ""
 	b.Assignment, b.Signature = resp.Assignment, resp.Signature
-	data, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data, cfg
+	return b, cfg
 }
-
-const keptKernel = "6.1.0-1-amd64"
 
 // What lies on a disk is believed by its signatures, and only where the assignment itself allows it.
 func TestLastBoot(t *testing.T) {
-	record, cfg := kept(t, nil)
-	b, err := readLastBoot(record, cfg, keptKernel)
-	if err != nil || b.assignment.Node != "pc001" || b.manifest.Root.Size != 1<<20 {
-		t.Fatalf("a good record: %+v, %v", b, err)
-	}
 	other := publish(t, func(m *image.Manifest) { m.Root.Size = 2 << 20 })
 	for name, try := range map[string]struct {
 		change func(*lastBoot, *fleet.Assignment)
-		record func([]byte) []byte
+		shelf  func(shelf)
 		cfg    func(*api.BootConfig)
 		kernel string
 		want   string
 	}{
+		"a good one":       {},
 		"not allowed":      {change: func(_ *lastBoot, a *fleet.Assignment) { a.Offline = false }, want: "does not allow"},
-		"withdrawn":        {record: func([]byte) []byte { return []byte("{}") }, want: "does not allow"},
-		"nothing":          {record: func([]byte) []byte { return nil }, want: "nothing is kept"},
-		"damaged":          {record: func(b []byte) []byte { return b[:len(b)/2] }, want: "last boot"},
+		"nothing":          {shelf: func(s shelf) { s[keptRecord] = nil }, want: "nothing is kept"},
+		"a strange index":  {shelf: func(s shelf) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
+		"damaged":          {shelf: func(s shelf) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
+		"a part is gone":   {shelf: func(s shelf) { s["boot part 0"] = nil }, want: "part 0: "},
 		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" }, want: "wrong signature"},
 		"another site's":   {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
 		"a revoked key":    {change: func(b *lastBoot, a *fleet.Assignment) { a.RevokedKeys = []string{publish(t, nil).key} }, want: "revoked"},
@@ -58,9 +56,14 @@ func TestLastBoot(t *testing.T) {
 			want: "manifest that is kept has digest"},
 		"another kernel": {kernel: "6.12.1", want: "needs 6.1.0-1-amd64"},
 	} {
-		record, cfg := kept(t, try.change)
-		if try.record != nil {
-			record = try.record(record)
+		b, cfg := toldBoot(t, nil, try.change)
+		b.assignment.Offline = true // the disk may say anything
+		records := shelf{}
+		if err := b.keepIn(records); err != nil {
+			t.Fatal(err)
+		}
+		if try.shelf != nil {
+			try.shelf(records)
 		}
 		if try.cfg != nil {
 			try.cfg(&cfg)
@@ -69,8 +72,12 @@ func TestLastBoot(t *testing.T) {
 		if try.kernel != "" {
 			kernel = try.kernel
 		}
-		if b, err := readLastBoot(record, cfg, kernel); err == nil || !strings.Contains(err.Error(), try.want) {
-			t.Errorf("%s: %+v, %v; want an error with %q", name, b, err, try.want)
+		got, err := pickLastBoot(records, cfg, kernel)
+		switch {
+		case try.want == "" && (err != nil || got.assignment.Node != "pc001" || got.manifest.Root.Size != 1<<20):
+			t.Errorf("%s: %+v, %v", name, got, err)
+		case try.want != "" && (err == nil || !strings.Contains(err.Error(), try.want)):
+			t.Errorf("%s: %+v, %v; want an error with %q", name, got, err, try.want)
 		}
 	}
 }
@@ -81,44 +88,108 @@ type shelf map[string][]byte
 func (s shelf) Record(name string) ([]byte, error) { return s[name], nil }
 
 func (s shelf) SetRecord(name string, data []byte) error {
-	s[name] = data
+	if _, there := s[name]; len(data) > cache.MaxRecord || !there && len(s) == 16 {
+		return errors.New("no room")
+	}
+	s[name] = append([]byte(nil), data...)
 	return nil
 }
 
-// The boot before the last one is kept until the medium has the new kernel; all is taken back with the permission.
+// keptRun is a node that boots from time to time.
+type keptRun struct {
+	*testing.T
+	records bootRecords
+	cfg     api.BootConfig
+}
+
+// boot is one boot of a version, which names it and has a kernel, and its config files.
+func (r *keptRun) boot(id fleet.BootID, root int64, kernel string, files int) lastBoot {
+	r.Helper()
+	b, cfg := toldBoot(r.T, func(m *image.Manifest) { m.Root.Size, m.Kernel.Release = root<<20, kernel }, func(b *lastBoot, a *fleet.Assignment) {
+		a.Boot, a.Files = id, []fleet.File{{Path: "/etc/x", Data: noise(uint64(root), files)}}
+	})
+	r.cfg = cfg
+	return b
+}
+
+func (r *keptRun) keep(id fleet.BootID, root int64, kernel string) {
+	r.Helper()
+	if err := r.boot(id, root, kernel, 1000).keepIn(r.records); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *keptRun) booted(id fleet.BootID) {
+	r.Helper()
+	if err := markBooted(r.records, id); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// wants names the boot that the node repeats without a server, "" for none.
+func (r *keptRun) wants(kernel string, id fleet.BootID) {
+	r.Helper()
+	b, err := pickLastBoot(r.records, r.cfg, kernel)
+	switch {
+	case id == "" && err == nil:
+		r.Errorf("kernel %s boots %s", kernel, b.assignment.Boot)
+	case id != "" && (err != nil || b.assignment.Boot != id || b.manifest.Kernel.Release != kernel):
+		r.Errorf("kernel %s: %+v, %v; want boot %s", kernel, b, err, id)
+	}
+}
+
+// A version that nobody has seen boot does not take the place of one that did.
+func TestLastBootThatCameUp(t *testing.T) {
+	r := keptRun{T: t, records: shelf{}}
+	r.wants("6.1", "")
+	r.keep("a1", 1, "6.1")
+	r.wants("6.1", "a1") // there is no other
+	r.keep("a2", 1, "6.1")
+	r.booted("a1") // too late
+	r.wants("6.1", "a2")
+	r.booted("a2")
+	r.keep("b1", 2, "6.1")
+	r.wants("6.1", "a2")
+	r.keep("b2", 2, "6.1")
+	r.keep("b2", 2, "6.1") // its device was attached once more
+	r.wants("6.1", "a2")
+	r.booted("b2")
+	r.wants("6.1", "b2")
+	if k, err := readKept(r.records); err != nil || len(k) != 1 {
+		t.Errorf("%d boots are kept, %v: none but the one that came up last is wanted again", len(k), err)
+	}
+	r.keep("a3", 1, "6.1")
+	r.booted("a3")
+	r.wants("6.1", "a3")
+}
+
+// The boot with the kernel before is kept until the medium has the new kernel; all is taken back with the permission.
 func TestLastBootOfTheKernelAtHand(t *testing.T) {
-	records := shelf{}
-	boot := func(kernel string, allowed bool) api.BootConfig {
-		p := publish(t, func(m *image.Manifest) { m.Kernel.Release = kernel })
-		resp, cfg := signedAssignment(t, func(a *fleet.Assignment) { a.Offline, a.Version = allowed, image.Version(p.data) })
-		m := &machine{answer: resp, manifestBytes: p.data, manifestSignature: p.signature}
-		a, err := verifyAssignment(resp.Assignment, resp.Signature, cfg.ServerKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.assignment.Store(&a)
-		m.manifest.Kernel.Release = kernel
-		if err := m.thisBoot().keepIn(records); err != nil {
-			t.Fatal(err)
-		}
-		cfg.TrustKeys = []string{p.key}
-		return cfg
+	records := shelf{"boot": []byte("x"), "boot before": []byte("x")} // of a release before
+	r := keptRun{T: t, records: records}
+	r.keep("a1", 1, "6.1")
+	r.booted("a1")
+	for _, id := range []fleet.BootID{"b1", "b2"} {
+		r.keep(id, 2, "6.12")
+		r.wants("6.12", id)
+		r.wants("6.1", "a1")
 	}
-	cfg := boot("6.1", true)
-	boot("6.12", true)
-	boot("6.12", true)
-	for _, kernel := range []string{"6.12", "6.1"} {
-		if b, err := pickLastBoot(records, cfg, kernel); err != nil || b.manifest.Kernel.Release != kernel {
-			t.Errorf("kernel %s: %+v, %v", kernel, b, err)
-		}
+	r.keep("c1", 3, "6.18") // b2 never came up
+	r.wants("6.18", "c1")
+	r.wants("6.1", "a1")
+	r.booted("c1")
+	r.keep("c2", 3, "6.18")
+	r.wants("6.18", "c1")
+	r.wants("6.1", "a1")
+	r.wants("5.10", "")
+	b := r.boot("d1", 4, "6.18", 0)
+	b.assignment.Offline = false
+	if err := b.keepIn(records); err != nil {
+		t.Fatal(err)
 	}
-	if b, err := pickLastBoot(records, cfg, "5.10"); err == nil {
-		t.Errorf("kernel 5.10 boots %+v", b)
-	}
-	boot("6.12", false)
-	for _, kernel := range []string{"6.12", "6.1"} {
-		if b, err := pickLastBoot(records, cfg, kernel); err == nil {
-			t.Errorf("without permission kernel %s boots %+v", kernel, b)
+	for name, data := range records {
+		if len(data) > 0 {
+			t.Errorf("without permission %s has %d bytes", name, len(data))
 		}
 	}
 }

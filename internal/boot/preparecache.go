@@ -125,14 +125,16 @@ func clearEnds(f *os.File, size int64) error {
 	return nil
 }
 
-// newCache makes a partition a cache, unless there is one at either of its ends, and returns what to say of it.
+// newCache makes a partition a cache, unless there is one at either of its ends, and returns what to say of it. One that the partition has no room for any
+// more, because it was copied to a smaller disk, is lost: nothing of it can be read, and all of it can be fetched again.
 func newCache(f *os.File, device string) (made string, err error) {
-	if cache.Probe(f) {
-		return "", nil
-	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return "", fmt.Errorf("make %s a cache: %w", device, err)
+	}
+	cut := cache.Cut(f, size)
+	if cut == 0 && cache.Probe(f) {
+		return "", nil
 	}
 	if size < cache.MinSize {
 		return "", &Problem{Err: fmt.Errorf("make %s a cache: it has %d MB, a cache needs %d", device, size/1e6, int64(cache.MinSize)/1e6+1),
@@ -146,7 +148,9 @@ func newCache(f *os.File, device string) (made string, err error) {
 		return "", nil // its first block is damaged, and the other end says what it has
 	}
 	made = "new cache on " + device
-	if had := contentOf(f); had != "" {
+	if had := contentOf(f); cut > 0 {
+		made += fmt.Sprintf(", which has %d MB and had a cache of %d", size/1e6, cut/1e6)
+	} else if had != "" {
 		made += ", which had " + had
 	}
 	if err := formatCache(f, size); err != nil {

@@ -34,6 +34,7 @@ type session struct {
 	Device    int            `json:"device,omitempty"`     // N of the root's /dev/nbdN
 	Writes    string         `json:"writes,omitempty"`     // what takes the writes of this boot, as fleet.ParseWriteLayer reads it
 	Former    []formerRoot   `json:"former,omitempty"`     // roots before this one that are not detached yet
+	Kept      *keptMark      `json:"kept,omitempty"`       // this boot among those that are kept on a disk; nil: it is not
 }
 
 // monotonic is CLOCK_MONOTONIC, which all processes of a boot share.

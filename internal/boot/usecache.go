@@ -24,8 +24,9 @@ func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) stri
 	case a == nil:
 		return ""
 	case a.Kind == fleet.CacheRAM:
-		c.RAM = a.Size
-		return ""
+		var less string
+		c.RAM, less = cacheRAM(a.Size, machineMemory())
+		return less
 	}
 	disk, err := m.openCacheDisk(ctx, sys, a.Size)
 	made := ""
@@ -45,6 +46,16 @@ func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) stri
 		return ", " + made
 	}
 	return ", cache on " + disk.Name
+}
+
+// cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they are less. An unknown memory is 0. What is kept is
+// locked in memory, of a program that the kernel does not end when memory runs out.
+func cacheRAM(asked, memory int64) (int64, string) {
+	most := memory / sharePart
+	if memory <= 0 || asked <= most {
+		return asked, ""
+	}
+	return most, fmt.Sprintf(", cache of %d MB in memory and not of %d: a quarter of what the node has", most/1e6, asked/1e6)
 }
 
 // openCacheDisk opens the disk that was found to be the node's cache.
@@ -100,7 +111,7 @@ func (c *CacheDisk) open(sys string) (err error) {
 	return err
 }
 
-// makeNew makes a cache of a partition that bears the name of one and is none yet, and returns what to say of that. Whoever gave it
+// makeNew makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns what to say of that. Whoever gave it
 // the name meant it; what bears no name is left as it is. When it fails the disk is closed.
 func (c *CacheDisk) makeNew(ctx context.Context, sys string) (string, error) {
 	if c.ReadOnly || partitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {

@@ -105,19 +105,56 @@ func (d *Disk) readCopy(at int64) ([]byte, error) {
 	return b, err
 }
 
+// bears tells whether one of the copies in a slot says that it has this name. Of the others no more than that is read: a boot waits for it.
+func (d *Disk) bears(slot int, name string) (bool, error) {
+	for n := range 2 {
+		b := make([]byte, recordHeader)
+		if _, err := d.dev.ReadAt(b, recordAt(slot, n)); err != nil {
+			return false, err
+		}
+		if int(b[12]) == len(name) && string(b[32:][:len(name)]) == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// find returns a record with its slot, and which copy it is. The slot is -1 when there is none.
+func (d *Disk) find(name string) (r record, slot, which int, err error) {
+	for slot := range recordSlots {
+		ours, err := d.bears(slot, name)
+		if err == nil && ours {
+			r, which, err = d.readRecord(slot)
+		}
+		if err != nil || r.name == name && r.sequence > 0 {
+			return r, slot, which, err
+		}
+	}
+	return record{}, -1, 0, nil
+}
+
+// free returns a slot without a record, and which copy is not to be written first. The slot is -1 when there is none.
+func (d *Disk) free() (slot, which int, err error) {
+	for slot := range recordSlots {
+		r, which, err := d.readRecord(slot)
+		if err != nil || r.sequence == 0 {
+			return slot, which, err
+		}
+	}
+	return -1, 0, errRecordsFull
+}
+
 // Record returns the record that was written last under name, nil if there is none. Its bytes are what was on the
 // disk: whoever uses them checks the signature that they need.
 func (d *Disk) Record(name string) ([]byte, error) {
-	for slot := range recordSlots {
-		r, _, err := d.readRecord(slot)
-		if err != nil {
-			return nil, fmt.Errorf("read record %s: %w", name, err)
-		}
-		if r.name == name && r.sequence > 0 {
-			return r.data, nil
-		}
+	if len(name) > recordName {
+		return nil, nil
 	}
-	return nil, nil
+	r, _, _, err := d.find(name)
+	if err != nil {
+		return nil, fmt.Errorf("read record %s: %w", name, err)
+	}
+	return r.data, nil
 }
 
 // SetRecord writes a record, and returns when it is on the disk. The one before stays until then, also when the power
@@ -131,20 +168,14 @@ func (d *Disk) SetRecord(name string, data []byte) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	slot, which, sequence := -1, 0, uint64(0)
-	for s := recordSlots - 1; s >= 0; s-- {
-		r, n, err := d.readRecord(s)
-		if err != nil {
-			return fmt.Errorf("write record %s: %w", name, err)
-		}
-		if r.sequence == 0 && sequence == 0 || r.name == name && r.sequence > 0 {
-			slot, which, sequence = s, n, r.sequence
-		}
+	old, slot, which, err := d.find(name)
+	if err == nil && slot < 0 {
+		slot, which, err = d.free()
 	}
-	if slot < 0 {
-		return fmt.Errorf("write record %s: %w", name, errRecordsFull)
+	if err != nil {
+		return fmt.Errorf("write record %s: %w", name, err)
 	}
-	b := record{name, sequence + 1, data}.encode(d.super.id)
+	b := record{name, old.sequence + 1, data}.encode(d.super.id)
 	if err := d.write(b, recordAt(slot, 1-which)); err != nil {
 		return fmt.Errorf("write record %s: %w", name, err)
 	}

@@ -46,13 +46,15 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return c.memory.ReadAt(p, off)
 }
 
-// Whoever wants records reads no tables, and of empty slots no more than says that they are empty: a boot waits for it. A disk that is open beside that is not
+// Whoever wants records reads no tables, and of other slots no more than whose they are: a boot waits for it. A disk that is open beside that is not
 // in the way, and each sees what the other has written.
 func TestRecordsByThemselves(t *testing.T) {
 	c := &counted{memory: formatted(t, 4*MinSize)}
 	d := openMemory(t, c.memory, Options{})
-	if err := d.SetRecord("boot", make([]byte, 3000)); err != nil {
-		t.Fatal(err)
+	for name, size := range map[string]int{"other": MaxRecord, "one more": MaxRecord, "boot": 3000} {
+		if err := d.SetRecord(name, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r, err := OpenRecords(c, c.size(), Options{})
 	if err != nil {
