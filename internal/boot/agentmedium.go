@@ -2,8 +2,11 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,36 +17,90 @@ import (
 	"pando/internal/trace"
 )
 
-// When the boot medium of a running node is looked after: not while it boots, once in a boot, and again when that failed.
+// When the boot medium of a running node is looked after: not while it boots, once in a boot, and again when that failed. A server that
+// is busy with the media of others is asked by chance, because they all began a minute after they had booted.
 const (
 	mediumGrace = time.Minute
 	mediumAgain = 10 * time.Minute
+	busyLeast   = time.Minute
+	busyMost    = 5 * time.Minute
 )
 
+// mediumCare is how the loop stands with the boot medium. A stick may be slow or never answer again, so what is done with it is done
+// beside the loop, which only hears how it went.
+type mediumCare struct {
+	done chan mediumTry // of the one under way; nil: there is none
+	at   time.Duration  // CLOCK_MONOTONIC before which there is none
+}
+
+// mediumTry is how it went to renew the boot medium.
+type mediumTry struct {
+	disk  string // "": the node has no medium
+	wrote int64  // bytes; 0: it was in step
+	err   error
+}
+
 // renewMedium brings kernel and initramfs on the node's boot medium in step with what the node runs.
-func (a *agent) renewMedium(ctx context.Context) {
-	if !a.booted.Load() || a.progress.Medium || monotonic() < max(a.progress.BootedAt+mediumGrace, a.mediumAt) {
+func (a *agent) renewMedium(ctx context.Context) { a.careForMedium(ctx, a.tryMedium) }
+
+// careForMedium begins a try when it is time, one at a time, and takes in how it went.
+func (a *agent) careForMedium(ctx context.Context, try func(context.Context) mediumTry) {
+	c := &a.medium
+	if c.done != nil {
+		select {
+		case r := <-c.done:
+			c.done = nil
+			a.mediumTried(r)
+		default:
+		}
 		return
 	}
-	a.mediumAt = monotonic() + mediumAgain
-	disk := mediumDisk(sysfs)
-	if disk == "" {
-		a.progress.Medium = true
+	if !a.booted.Load() || a.progress.Medium || monotonic() < max(a.progress.BootedAt+mediumGrace, c.at) {
 		return
+	}
+	done := make(chan mediumTry, 1)
+	c.done = done
+	go func() {
+		done <- try(ctx)
+		a.kick()
+	}()
+}
+
+// tryMedium runs beside the loop, and touches nothing that is the loop's.
+func (a *agent) tryMedium(ctx context.Context) (r mediumTry) {
+	if r.disk = mediumDisk(sysfs); r.disk == "" {
+		return r
 	}
 	ctx, cancel := context.WithTimeout(ctx, mediumAgain)
 	defer cancel()
-	n, err := a.writeMedium(ctx, disk)
-	switch {
-	case err != nil:
-		a.logf("boot medium %s: %v", disk, err)
+	r.wrote, r.err = a.writeMedium(ctx, r.disk)
+	return r
+}
+
+// mediumTried notes how a try went.
+func (a *agent) mediumTried(r mediumTry) {
+	if r.err != nil {
+		a.logf("boot medium %s: %v", r.disk, r.err)
+		a.medium.at = monotonic() + nextTry(r.err)
 		return
-	case n > 0:
+	}
+	if r.wrote > 0 {
 		a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info,
-			Message: fmt.Sprintf("boot medium %s has the kernel and initramfs of this version now", disk)})
+			Message: fmt.Sprintf("boot medium %s has the kernel and initramfs of this version now", r.disk)})
 	}
 	a.progress.Medium = true
-	a.keepProgress()
+	if r.disk != "" {
+		a.keepProgress()
+	}
+}
+
+// nextTry is how long after one that failed the next one begins.
+func nextTry(err error) time.Duration {
+	var r *refused
+	if errors.As(err, &r) && r.status == http.StatusServiceUnavailable {
+		return busyLeast + rand.N(busyMost-busyLeast)
+	}
+	return mediumAgain
 }
 
 // mediumDisk is the disk with slots for K, "" for none.

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -131,5 +133,60 @@ func TestMediumDisk(t *testing.T) {
 	link("sda3", "sda/sda3")
 	if got := mediumDisk(sys); !strings.HasSuffix(got, "/dev/sda") {
 		t.Errorf("the medium is %s", got)
+	}
+}
+
+// A stick that never answers holds up nothing else: the loop goes on, and begins no second try. When it answers after all, the loop hears of
+// it.
+func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
+	a := &agent{dir: t.TempDir(), log: t.Output(), kicks: make(chan struct{}, 1)}
+	a.report = newReporter(a.post)
+	a.booted.Store(true)
+	a.progress.BootedAt = -mediumGrace
+	began, answer := make(chan struct{}, 2), make(chan mediumTry)
+	stick := func(context.Context) mediumTry {
+		began <- struct{}{}
+		return <-answer
+	}
+	for range 3 { // turns of the loop
+		a.careForMedium(t.Context(), stick)
+	}
+	<-began
+	if a.progress.Medium {
+		t.Error("it is in step before the stick has answered")
+	}
+	answer <- mediumTry{disk: "/dev/sdx", wrote: 1}
+	<-a.kicks
+	a.careForMedium(t.Context(), stick)
+	var kept progress
+	if err := readJSON(a.dir, progressName, &kept); err != nil || !a.progress.Medium || !kept.Medium {
+		t.Errorf("renewed, and it is %v, kept %v, %v", a.progress.Medium, kept.Medium, err)
+	}
+	if said := a.report.take(); len(said) != 1 || !strings.Contains(said[0].Message, "/dev/sdx") {
+		t.Errorf("the timeline has %+v", said)
+	}
+	a.careForMedium(t.Context(), stick)
+	if len(began) > 0 {
+		t.Error("it is renewed twice")
+	}
+}
+
+// A server that is busy is asked soon, and not by all in the same minute.
+func TestNextTryOfAMedium(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		d := nextTry(fmt.Errorf("medium: %w", &refused{status: http.StatusServiceUnavailable}))
+		if d < busyLeast || d > busyMost {
+			t.Errorf("busy: again after %s", d)
+		}
+		seen[d] = true
+	}
+	if len(seen) < 2 {
+		t.Error("all ask a busy server again at the same time")
+	}
+	for _, err := range []error{errors.New("input/output error"), &refused{status: http.StatusInternalServerError}} {
+		if d := nextTry(err); d != mediumAgain {
+			t.Errorf("%v: again after %s", err, d)
+		}
 	}
 }

@@ -25,6 +25,7 @@ type PackOptions struct {
 	Class    string // hardware class, "" for all
 	Order    Order
 	Boots    int              // read traces behind Order; 0: it was carried over
+	Traced   time.Time        // when these were listed: what came later is not in Order; zero: when packing began
 	From     fleet.Digest     // the version that it was carried over from
 	Done     func(raw int64)  // told how many raw bytes are packed; nil: nobody is
 	Log      *slog.Logger     // nil: nothing is logged
@@ -49,6 +50,9 @@ func Pack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
 	}
 	if opt.Done == nil {
 		opt.Done = func(int64) {}
+	}
+	if opt.Traced.IsZero() {
+		opt.Traced = opt.Now()
 	}
 	b := &packBuilder{PackOptions: opt, known: map[[32]byte]chunk.Entry{}, proofs: chunk.Proofs{}}
 	r, err := b.run(ctx)
@@ -225,8 +229,8 @@ func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRe
 	bootSet, bootPieces := p.BootSet()
 	r = image.PackRecord{
 		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.RenewPack(data, nil, nil, b.Keys...)),
-		Made: b.Now().UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
+		Made: b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
 		BootSet: bootSet, BootPieces: bootPieces,
 	}
-	return r, b.Store.PutPack(b.Version, r)
+	return r, b.Store.ReplacePack(b.Version, r, b.Now().UTC())
 }

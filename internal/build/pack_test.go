@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -153,6 +154,30 @@ func TestPack(t *testing.T) {
 	checkStore(t, opt.Store, 1)
 	if left, _ := filepath.Glob(opt.Store.Path() + "/incoming/*"); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// A pack says when the traces that it was made of were listed, and not when it was ready, minutes later: what came meanwhile is not in
+// it. The pack before was given to boots until it was ready.
+func TestPackSaysOfWhen(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	r := buildTree(t, opt, packTree(3))
+	m := mapOf(t, opt, r)
+	listed, ready := time.Unix(1_700_000_000, 0).UTC(), time.Unix(1_700_000_300, 0).UTC()
+	for _, path := range []string{"usr/bin/programa", "usr/bin/programb"} {
+		record, err := Pack(t.Context(), PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: Merge([]Recording{bootOf(t, m, path)}),
+			Boots: 2, Traced: listed, Now: func() time.Time { return ready }})
+		if err != nil || !record.Made.Equal(listed) {
+			t.Fatalf("made %s, %v; its traces were listed at %s", record.Made, err, listed)
+		}
+	}
+	var over []image.ReplacedPack
+	if _, err := opt.Store.CollectPacks(t.Context(), func(_ fleet.Digest, p image.ReplacedPack) bool {
+		over = append(over, p)
+		return false
+	}); err != nil || len(over) != 1 || !over[0].Replaced.Equal(ready) {
+		t.Errorf("replaced: %+v, %v; want one at %s", over, err, ready)
 	}
 }
 

@@ -112,6 +112,16 @@ func TestMediumIsMade(t *testing.T) {
 	if _, err := media.Carry(f, size, stream); err != nil {
 		t.Fatal(err)
 	}
+	loader := make([]byte, media.SlotAt(0))
+	if _, err := f.ReadAt(loader, 0); err != nil {
+		t.Fatal(err)
+	}
+	// By these a script of this server knows that it was the medium that started iPXE, which shall not ask for ever then.
+	for mark, asked := range map[string]string{"set medium 1 '&&' autoboot": "isset ${medium} && exit 1", "LEAVE   IPX": "file:/pando/leave.ipx"} {
+		if !bytes.Contains(loader, []byte(mark)) || !bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)) {
+			t.Errorf("the medium has %q, and scripts ask %q: %v, %v", mark, asked, bytes.Contains(loader, []byte(mark)), bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)))
+		}
+	}
 	slot := make([]byte, 1<<20)
 	if _, err := f.ReadAt(slot, media.SlotAt(0)); err != nil {
 		t.Fatal(err)
@@ -186,6 +196,50 @@ func TestMediumOfARunningNode(t *testing.T) {
 		if status, _ := renew(cfg.Boot, bad); status != http.StatusUnauthorized {
 			t.Errorf("session %q: status %d", bad, status)
 		}
+	}
+}
+
+// All nodes of a storm ask in the same minute. A few are sent K at a time, the others are told to come again; who is in step already
+// waits for nobody, nor does a later one find a place that was never given back.
+func TestMediaAreSentToAFewAtATime(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	n := s.node(1)
+	cfg := n.load()
+	session := "Bearer " + n.hello(cfg).Session
+	ask := func(slots ...api.MediumSlot) (int, []byte) {
+		return n.postRaw("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Slots: slots})
+	}
+	var first media.Header
+	for range mostMediaSent + 1 {
+		status, body := ask()
+		if status != http.StatusOK {
+			t.Fatalf("status %d: %s", status, body)
+		}
+		first = media.ParseHeader(body[bytes.Index(body, []byte("# Pando K")):])
+	}
+	for range mostMediaSent {
+		if err := s.mediaSent.begin(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, body := ask(); status != http.StatusServiceUnavailable {
+		t.Errorf("while %d are sent K: status %d: %.80q", mostMediaSent, status, body)
+	}
+	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil || e.Code != api.Unavailable || e.Hint == "" {
+		t.Errorf("a whole medium, meanwhile: %+v", e)
+	}
+	var refused *api.Error
+	if err := s.mediaSent.begin(); !errors.As(err, &refused) || refused.RetryAfter != mediumLater {
+		t.Errorf("one too many is refused with %v: %+v", err, refused)
+	}
+	s.mediumKs.known = nil // as after a restart, which is when all of them ask
+	if status, body := ask(api.MediumSlot{Sequence: first.Sequence, Digest: first.Digest}); status != http.StatusNoContent {
+		t.Errorf("a medium in step, meanwhile: status %d: %.80q", status, body)
+	}
+	s.mediaSent.end()
+	if status, _ := ask(); status != http.StatusOK {
+		t.Errorf("with one place left: status %d", status)
 	}
 }
 

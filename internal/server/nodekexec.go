@@ -27,6 +27,11 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.turns.await(r.Context(), b.MAC); err != nil {
+		return err // the node has gone
+	}
+	turn := s.turns.begin(b.MAC)
+	defer turn.end()
 	c, err := s.boots.of(r.Context(), b.MAC)
 	if err != nil {
 		return err
@@ -43,9 +48,12 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(append(line, '\n')) // an answer that breaks off is noticed by who reads it
-	_, _ = io.Copy(w, kernel)
-	_, _ = io.Copy(w, initramfs)
+	all := int64(len(line)) + 1 + next.Kernel + next.Initramfs
+	out := &counter{ResponseWriter: w}
+	out.sent = func(bytes int64) { turn.sent(bytes, all-out.n) }
+	_, _ = out.Write(append(line, '\n')) // an answer that breaks off is noticed by who reads it
+	_, _ = io.Copy(out, kernel)
+	_, _ = io.Copy(out, initramfs)
 	s.sentByKexec(r.Context(), c, next)
 	return nil
 }

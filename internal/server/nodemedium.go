@@ -4,38 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/media"
 	"pando/internal/registry"
 )
-
-// kDigests remembers what K of a medium is, so that the nodes that have it cost no reading of kernels.
-type kDigests struct {
-	mu    sync.Mutex
-	known map[string]string
-}
-
-// maxKDigests bounds them; a site has a few.
-const maxKDigests = 256
-
-func (d *kDigests) get(key string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known[key]
-}
-
-func (d *kDigests) put(key, digest string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.known == nil || len(d.known) >= maxKDigests {
-		d.known = map[string]string{}
-	}
-	d.known[key] = digest
-}
 
 // nodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs, as a list
 // of writes; nothing when it is. With a size it is all that makes a disk a medium.
@@ -48,7 +24,19 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writes, err := s.renewal(r.Context(), b, req)
+	n, err := s.renewal(r.Context(), b, req)
+	if err != nil {
+		return advised(err)
+	}
+	if n.inStep {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if err := s.mediaSent.begin(); err != nil {
+		return err
+	}
+	defer s.mediaSent.end()
+	writes, err := n.writes(r.Context(), req.Size)
 	if err != nil {
 		return advised(err)
 	}
@@ -56,39 +44,54 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	_ = media.Send(w, writes) // a list that breaks off is noticed by who reads it
+	sendWrites(w, writes)
 	return nil
 }
 
-func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) ([]media.Write, error) {
-	p, err := s.ranPlan(ctx, b)
-	if err != nil {
-		return nil, err
+// renewal is what the boot medium of a running node lacks.
+type renewal struct {
+	server  *Server
+	plan    plan
+	control []string
+	key     string // of all that K depends on
+	now     [media.Slots]media.Header
+	inStep  bool
+}
+
+func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) (n renewal, err error) {
+	n = renewal{server: s, control: s.controlURLs()}
+	if n.plan, err = s.ranPlan(ctx, b); err != nil {
+		return n, err
 	}
-	var now [media.Slots]media.Header
 	for i := range min(len(req.Slots), media.Slots) {
-		now[i] = media.Header{Sequence: req.Slots[i].Sequence, Digest: req.Slots[i].Digest}
+		n.now[i] = media.Header{Sequence: req.Slots[i].Sequence, Digest: req.Slots[i].Digest}
 	}
-	control := s.controlURLs()
-	key := strings.Join(append(append([]string{string(p.version), fmt.Sprint(s.rebootAfter(p.group))}, p.kernelArgs()...),
-		append(control, s.keys.Ring.Trust().Accepted()...)...), "\n")
-	if newest := media.Newest(now); req.Size == 0 && newest.Digest != "" && newest.Digest == s.mediumKs.get(key) {
-		return nil, nil
+	n.key = strings.Join(slices.Concat([]string{string(n.plan.version), fmt.Sprint(s.rebootAfter(n.plan.group))}, n.plan.kernelArgs(), n.control,
+		s.keys.Ring.Trust().Accepted()), "\n")
+	newest := media.Newest(n.now).Digest
+	if req.Size != 0 || newest == "" {
+		return n, nil // all of it is sent
 	}
-	k, err := s.mediumK(ctx, p, control)
+	digest, err := s.mediumKs.of(n.key, func() (media.K, error) { return s.mediumK(ctx, n.plan, n.control) })
+	n.inStep = err == nil && digest == newest
+	return n, err
+}
+
+// writes are what brings the medium in step, or with a size what makes a disk one.
+func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) {
+	k, err := n.server.mediumK(ctx, n.plan, n.control)
 	if err != nil {
 		return nil, err
 	}
-	s.mediumKs.put(key, k.Digest())
-	if req.Size == 0 {
-		return media.Renew(now, k)
+	n.server.mediumKs.put(n.key, k.Digest())
+	if size == 0 {
+		return media.Renew(n.now, k)
 	}
-	l, err := makeLoader(ctx, s.cfg.BootFiles)
+	l, err := makeLoader(ctx, n.server.cfg.BootFiles)
 	if err != nil {
 		return nil, err
 	}
-	return media.Medium(req.Size, l, k)
+	return media.Medium(size, l, k)
 }
 
 // ranPlan is a plan for what a boot runs already.

@@ -35,7 +35,7 @@ func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !req.Partial { // of what somebody did not see, nothing can be said
-		if err := s.traces.put(b.Version, k); err != nil {
+		if err := s.traces.receive(b.Version, k, s.now); err != nil {
 			return err
 		}
 		s.packs.look(b.Version)
@@ -82,7 +82,7 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 		return k, err
 	}
 	return keptTrace{
-		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Received: s.now().UTC(), Moments: momentsOf(events), Reads: trace.EncodeReads(reads),
+		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Moments: momentsOf(events), Reads: trace.EncodeReads(reads),
 		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
 		Until: clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil

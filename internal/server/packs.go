@@ -135,6 +135,7 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 	if m.IsExtension() {
 		return p.whole(ctx, v, m, has)
 	}
+	known := p.traces.settled(p.now)
 	traces, err := p.measured(ctx, v, m)
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 		return p.carry(ctx, v, m)
 	}
 	for _, j := range jobs {
-		if err := p.record(ctx, v, m, j); err != nil {
+		if err := p.record(ctx, v, m, j, known); err != nil {
 			return err
 		}
 	}
@@ -167,10 +168,11 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 	return err
 }
 
-func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob) error {
+// record makes a pack of the traces that were known at some moment. Packing a desktop takes minutes, in which others come.
+func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
 	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
-		Order: j.order, Boots: j.boots, Log: p.log, Now: p.now})
+		Order: j.order, Boots: j.boots, Traced: known, Log: p.log, Now: p.now})
 	if err != nil {
 		return err
 	}

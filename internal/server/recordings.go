@@ -5,14 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"pando/internal/store"
 )
 
 // recordingsFile has the nodes whose next boot records until a mark, in the data directory.
 const recordingsFile = "recordings.json"
+
+// damagedSuffix is added to the name of a file that cannot be read.
+const damagedSuffix = ".damaged"
 
 // recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the node has
 // sent such a trace, so a boot that fails does not use it up.
@@ -28,19 +35,30 @@ type recordingWish struct {
 	Asked time.Time `json:"asked"`
 }
 
-func openRecordings(dir string) (*recordings, error) {
+func openRecordings(dir string, log *slog.Logger) (*recordings, error) {
 	r := &recordings{path: filepath.Join(dir, recordingsFile), by: map[string]recordingWish{}}
 	data, err := os.ReadFile(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &r.by)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read which boots to record: %w", err)
 	}
+	by := map[string]recordingWish{}
+	if err := json.Unmarshal(data, &by); err != nil {
+		r.setAside(err, log)
+		return r, nil
+	}
+	maps.Copy(r.by, by)
 	return r, nil
+}
+
+// setAside keeps a file that makes no sense for who wants to look at it, and goes on without: boots matter more than what is
+// recorded of some.
+func (r *recordings) setAside(damage error, log *slog.Logger) {
+	err := os.Rename(r.path, r.path+damagedSuffix) // the next wish is written in its place, if this fails
+	log.Warn("no boot is to be recorded any more: the file that says which cannot be read", "file", r.path, "err", errors.Join(damage, err),
+		"hint", "ask again with `pando boot record NODE --until MARK`; the file is kept as "+r.path+damagedSuffix)
 }
 
 // until names the mark that a node's next boot records until, "" for none.
@@ -54,11 +72,7 @@ func (r *recordings) until(node string) string {
 func (r *recordings) all() map[string]recordingWish {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := map[string]recordingWish{}
-	for n, w := range r.by {
-		out[n] = w
-	}
-	return out
+	return maps.Clone(r.by)
 }
 
 // set asks a node, or with "" no longer.
@@ -93,10 +107,7 @@ func (r *recordings) done(node, until string) error {
 func (r *recordings) save() error {
 	data, err := json.Marshal(r.by)
 	if err == nil {
-		err = os.WriteFile(r.path+".new", data, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(r.path+".new", r.path)
+		err = store.WriteFile(r.path, data, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("keep which boots to record: %w", err)

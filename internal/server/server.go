@@ -62,6 +62,7 @@ type Server struct {
 	configs     *configs
 	journals    *journals // nil: none are kept
 	turns       *turns
+	mediaSent   mediaSent
 	logins      *logins
 	rates       *rates
 	faults      *faults
@@ -127,7 +128,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
-	if s.recordings, err = openRecordings(s.cfg.Dir); err != nil {
+	if s.recordings, err = openRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
@@ -150,7 +151,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.disks = newDiskDrivers(s.store, s.log)
-	s.swarm = newSwarm(s.cfg, s.store)
+	s.swarm = newSwarm(s.cfg, s.store, s.log)
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}

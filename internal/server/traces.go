@@ -15,11 +15,12 @@ import (
 
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/store"
 	"pando/internal/trace"
 )
 
-// tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version. What
-// is lost in a power cut is recorded again by the next boots, so nothing is synced.
+// tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version. They are durable:
+// what an operator asked for is recorded once, and the wish is forgotten when its trace is kept.
 const tracesDir = "traces"
 
 // Bounds of what is kept. A boot pack needs two traces; of four, one odd boot is outvoted and two of another day are left.
@@ -80,21 +81,37 @@ func (t *traces) file(v fleet.Digest, boot fleet.BootID) string {
 	return filepath.Join(t.of(v), string(boot)+".json")
 }
 
-// put keeps a trace and forgets those that are too many.
+// receive keeps a trace that has come now.
+func (t *traces) receive(v fleet.Digest, k keptTrace, now func() time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.Received = now().UTC()
+	return t.keep(v, k)
+}
+
+// settled is a time: what was received until then is kept, and in every list from now on.
+func (t *traces) settled(now func() time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return now()
+}
+
+// put keeps a trace.
 func (t *traces) put(v fleet.Digest, k keptTrace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.keep(v, k)
+}
+
+// keep keeps a trace and forgets those that are too many. Callers hold mu.
+func (t *traces) keep(v fleet.Digest, k keptTrace) error {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("keep read trace of %s: %w", k.Boot, err)
 	}
-	name := t.file(v, k.Boot)
 	err = os.MkdirAll(t.of(v), 0o755)
 	if err == nil {
-		err = os.WriteFile(name+".new", data, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(name+".new", name)
+		err = store.WriteFile(t.file(v, k.Boot), data, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("keep read trace of %s: %w", k.Boot, err)

@@ -55,7 +55,7 @@ func TestTurnIsHeld(t *testing.T) {
 	s.nodeAt(2, loopback(2)).get(initramfs)
 	script := <-answer
 	urls(t, script)
-	if script = <-behind; !strings.Contains(script, " waits for its turn to load: place 1, about 1 s\n:ask\n") {
+	if script = <-behind; !strings.Contains(script, " waits for its turn to load: place 1, about 1 s\nset tries:int32 0 ||\n:ask\n") {
 		t.Errorf("whose turn has not come sees its place and asks again:\n%s", script)
 	}
 	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.at(third.addr).boot.ID})

@@ -24,6 +24,7 @@ type turns struct {
 	mu    sync.Mutex
 	queue *netboot.Queue
 	full  bool                          // what busy was told last
+	again bool                          // while it is full, somebody looks again
 	lines map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
 }
 
@@ -49,6 +50,27 @@ func (t *turns) wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	case <-called:
 	case <-timer.C:
 	case <-ctx.Done():
+	}
+}
+
+// await returns when it is the turn of a node that runs: its channel is no way past those whose firmware waits. An error says that it hung up.
+func (t *turns) await(ctx context.Context, mac fleet.MAC) error {
+	for {
+		turn := t.ask(mac)
+		if turn.Place == 0 {
+			return nil
+		}
+		if turn.Hold > 0 {
+			t.wait(ctx, mac, turn.Hold)
+		} else {
+			select {
+			case <-time.After(turn.Sleep):
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -82,6 +104,20 @@ func (t *turns) look() {
 		t.full = full
 		t.busy(full)
 	}
+	if t.full && !t.again { // machines that were switched off say nothing, and nobody else may
+		t.again = true
+		time.AfterFunc(fullLook, t.lookAgain)
+	}
+}
+
+// fullLook is how often somebody looks whether the link is still full of K.
+const fullLook = 5 * time.Second
+
+func (t *turns) lookAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.again = false
+	t.look()
 }
 
 // transfer is a part of K that is being sent to a node.

@@ -1,14 +1,17 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pando/internal/chunk"
@@ -53,6 +56,63 @@ func (l *loaders) leave(slots int, full func()) {
 		full()
 	}
 	l.active--
+}
+
+// testTurns is a queue of two slots.
+func testTurns() *turns {
+	return newTurns(netboot.Links{Node: 1e6, Server: 1e6}, time.Now)
+}
+
+// Machines that are switched off in the middle of their kernels leave the link free, though nobody says so.
+func TestBusyEndsInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, told := testTurns(), []bool{}
+		q.busy = func(b bool) { told = append(told, b) }
+		for i := range byte(q.status().Slots) {
+			if turn := q.ask(fleet.MAC{2, 0, 0, 0, 0, i}); turn.Place != 0 {
+				t.Fatalf("machine %d waits: %+v", i, turn)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(told, []bool{true, false}) {
+			t.Errorf("the tracker was told %v", told)
+		}
+	})
+}
+
+// A node that loads its next boot through its own channel has a turn like those whose firmware waits, and gives its place up when it hangs up.
+func TestRunningNodesStandInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := testTurns()
+		slots := q.status().Slots
+		var loads []transfer
+		for i := range byte(slots) {
+			q.ask(fleet.MAC{2, 0, 0, 0, 0, i})
+			loads = append(loads, q.begin(fleet.MAC{2, 0, 0, 0, 0, i}))
+		}
+		begin, came := time.Now(), time.Duration(0)
+		go func() {
+			if err := q.await(t.Context(), fleet.MAC{2, 0, 0, 0, 1, 0}); err != nil {
+				t.Error(err)
+			}
+			came = time.Since(begin)
+		}()
+		time.Sleep(7 * time.Second)
+		if came != 0 {
+			t.Errorf("it loads after %s, beside %d others", came, slots)
+		}
+		loads[0].end()
+		time.Sleep(7 * time.Second)
+		if came < 7*time.Second {
+			t.Errorf("it loads after %s, want when one has done", came)
+		}
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		if err := q.await(gone, fleet.MAC{2, 0, 0, 0, 1, 1}); err == nil {
+			t.Error("one who hung up has a turn")
+		}
+	})
 }
 
 // TestTurns is a storm of forty machines at a server with four slots: four load at the same time and never more, and all
@@ -236,7 +296,7 @@ func TestTurnsTakeLong(t *testing.T) {
 		if !strings.Contains(script, " waits for its turn to load: ") {
 			break
 		}
-		if strings.Contains(script, "\nifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\n:ask") {
+		if strings.Contains(script, "\nifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\nset tries") {
 			renewed++
 			n.exchange(netboot.IPXE)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -39,14 +40,17 @@ func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
 
 // PutPack makes a boot pack the one of its version and class. Its pieces and its map must be durable and the lock held. What
 // a node was told before stays readable: the pack that was there is noted as replaced, see CollectPacks.
-func (d *Dir) PutPack(v fleet.Digest, r image.PackRecord) error {
+func (d *Dir) PutPack(v fleet.Digest, r image.PackRecord) error { return d.ReplacePack(v, r, r.Made) }
+
+// ReplacePack is PutPack at a moment later than that which the record tells: boots were given the pack before until now.
+func (d *Dir) ReplacePack(v fleet.Digest, r image.PackRecord, now time.Time) error {
 	p, err := d.packs(v)
 	if err != nil {
 		return err
 	}
 	p.Packs = slices.DeleteFunc(p.Packs, func(old image.PackRecord) bool {
 		if old.Class == r.Class && old.Object != r.Object {
-			p.Replaced = append(p.Replaced, image.ReplacedPack{Object: old.Object, Replaced: r.Made})
+			p.Replaced = append(p.Replaced, image.ReplacedPack{Object: old.Object, Replaced: now})
 		}
 		return old.Class == r.Class
 	})
