@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 )
 
 // nodeCacheFlags are the flags of `node cache`.
@@ -96,9 +97,33 @@ func (a *app) runNodeCache(ctx context.Context, c *api.Client, node string, f no
 	case f.dryRun:
 		a.printf("%s of %s would be made its cache; nothing was written\n", f.device, node)
 	default:
-		a.printf("%s of %s is its cache from the next boot on\n", f.device, node)
+		a.printf("%s of %s is prepared as its cache\n", f.device, node)
+		a.sayCacheUse(ctx, c, node)
 	}
 	return nil
+}
+
+// sayCacheUse tells whether a node uses the cache that was prepared, which its settings decide, and what to do where they say no.
+func (a *app) sayCacheUse(ctx context.Context, c *api.Client, name string) {
+	n, err := c.Node(ctx, name)
+	if err != nil { // the disk is what was asked for, and it is done
+		a.printf("it is used from the next boot on if the node's settings say so (%v): `pando node show %s` shows them\n", err, name)
+		return
+	}
+	a.printf("%s\n", cacheUse(n))
+}
+
+func cacheUse(n api.Node) string {
+	for _, v := range n.Effective {
+		switch {
+		case v.Setting != fleet.SettingCache || v.Value == string(fleet.CacheDisk):
+		case n.Cache != nil:
+			return fmt.Sprintf("the cache is NOT used: %s has cache %s of its own; `pando node set %s --cache disk` has it used from the next boot on", n.Name, v.Value, n.Name)
+		default:
+			return fmt.Sprintf("the cache is NOT used: nodes of group %s have cache %s; `pando group set %s --cache disk` has it used from the next boot on", n.Group, v.Value, n.Group)
+		}
+	}
+	return "the cache is used from the next boot on"
 }
 
 // printDisks shows disks, each before its partitions.

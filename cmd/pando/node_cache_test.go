@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 )
 
 // A disk is given up when its own name was typed, and for nothing less. The question says what would be lost.
@@ -59,5 +63,59 @@ func TestConfirmEraseWithoutTerminal(t *testing.T) {
 	var h *hintError
 	if !errors.As(err, &h) || !strings.Contains(h.hint, "--erase /dev/sdb") {
 		t.Errorf("got %v, want a hint to --erase", err)
+	}
+}
+
+// A disk that is prepared is used if the node's settings say so. Where they do not, the next command is told, of the group or the node.
+func TestCacheUse(t *testing.T) {
+	none, ram, disk := fleet.CacheNone, fleet.CacheRAM, fleet.CacheDisk
+	for _, x := range []struct {
+		name  string
+		group fleet.CachePolicy
+		own   *fleet.CachePolicy
+		want  []string
+	}{
+		{"no cache", "", nil, []string{"NOT used", "cache none", "pando group set lab --cache disk"}},
+		{"in memory", ram, nil, []string{"NOT used", "cache ram", "pando group set lab --cache disk"}},
+		{"on disks", disk, nil, []string{"is used from the next boot on"}},
+		{"not this node", disk, &none, []string{"NOT used", "pando node set pc001 --cache disk"}},
+		{"this node alone", none, &disk, []string{"is used from the next boot on"}},
+	} {
+		n := fleet.Node{Name: "pc001", Group: "lab"}
+		n.Cache = x.own
+		got := cacheUse(api.Node{Node: n, Effective: fleet.Effective(fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Cache: x.group}})})
+		for _, want := range x.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q, want %q in it", x.name, got, want)
+			}
+		}
+	}
+}
+
+// What is said after a disk was prepared comes from the settings of its node.
+func TestNodeCacheSaysWhetherItIsUsed(t *testing.T) {
+	socket := socketPath(t.TempDir())
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := api.Node{Node: fleet.Node{Name: "pc001", Group: "lab"}, Effective: []fleet.Value{{Setting: fleet.SettingCache, Value: "none"}}}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/nodes/pc001" {
+			_ = json.NewEncoder(w).Encode(n)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(api.DiskList{Disks: []api.Disk{{Name: "/dev/sdb"}}})
+	})}
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	c := api.OverSocket(socket)
+	defer c.Close()
+	a, out := testApp()
+	if err := a.runNodeCache(t.Context(), c, "pc001", nodeCacheFlags{device: "/dev/sdb", erase: "/dev/sdb"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "NOT used") || !strings.Contains(out.String(), "pando group set lab --cache disk") {
+		t.Errorf("it says %q", out)
 	}
 }

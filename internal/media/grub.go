@@ -30,17 +30,24 @@ const (
 )
 
 // netConfig asks the servers first. UEFI's GRUB gets the machine back when iPXE finds nothing. That of BIOS does not: it
-// hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image.
+// hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image. A script of a server frees the images before
+// it starts a kernel; if the server dies in that moment, nothing is left to start, and the machine begins again.
+//
+// A server's script asks until it is answered. From "medium" it knows that it need not: it ends then, as if no server had been found.
 const netConfig = `echo "Pando: looking for a server"
 if [ "$grub_platform" = efi ]; then
   if chainloader ($root)/pando/ipxe.efi; then boot; fi
 else
-  linux16 ($root)/pando/ipxe.krn autoboot '||' imgexec '<INITRD>'
+  linux16 ($root)/pando/ipxe.krn set medium 1 '&&' autoboot '||' imgexec '<INITRD>' '||' reboot
   initrd16 ($root)/pando/local.krn
   boot
 fi
 source ($root)/pando/local.cfg
 `
+
+// leaveScript is for iPXE under UEFI, which takes no command line from GRUB but reads the file system that it was started from: a server's
+// script that got no answer for long goes on with it, and it ends iPXE.
+const leaveScript = "#!ipxe\nexit 1\n"
 
 // localConfig starts the newer of the slots that are whole, and the other one if it does not start.
 const localConfig = `echo "Pando: no server answers; starting from this medium"
@@ -81,6 +88,7 @@ func (l Loader) files() map[string][]byte {
 		"EFI/BOOT/BOOTX64.EFI": l.EFI,
 		"PANDO/GRUB.CFG":       []byte(netConfig),
 		"PANDO/LOCAL.CFG":      []byte(localConfig),
+		"PANDO/LEAVE.IPX":      []byte(leaveScript),
 		"PANDO/IPXE.EFI":       l.IPXEEFI,
 		"PANDO/IPXE.KRN":       l.IPXE,
 		"PANDO/LOCAL.KRN":      l.Local,

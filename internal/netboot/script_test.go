@@ -123,7 +123,7 @@ func checkLine(t *testing.T, line string) {
 		if strings.Contains(rest, "${") || strings.Count(line, " || ") != 1 || !strings.HasSuffix(line, " || goto failed") {
 			t.Errorf("more than one command in %q", line)
 		}
-	case "#!ipxe", "sleep", "imgfree", "initrd", "boot", "chain", "goto", "ifconf", ":ask", ":failed":
+	case "#!ipxe", "sleep", "imgfree", "initrd", "boot", "chain", "goto", "ifconf", "set", "inc", "iseq", "isset", ":ask", ":failed":
 	default:
 		t.Errorf("unexpected line %q", line)
 	}
