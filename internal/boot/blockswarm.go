@@ -45,8 +45,15 @@ const (
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
 const unsentMost = 32 << 10
 
-// maxPeerConns is how many connections of peers there are at a time: each watches, and some fetch.
-const maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
+// How many connections of peers there are at a time: each peer watches, and some fetch. Of one address there are three, and one more while it boots; twice as
+// many when it was switched off in the middle and boots again, before its old ones are gone.
+const (
+	maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
+	maxOneConns  = 8
+)
+
+// peerGone is after how long without a word a peer's connection ends, and with twice how late word may be: what it was sent is not acknowledged, or not read.
+const peerGone = 30 * time.Second
 
 // joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A version that has no pack yet has a
 // swarm too, in which the chunks go round that its boots read at the same time. When the group does not want it, everything comes from servers, by origin.
@@ -56,7 +63,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	if c == nil || name.IsZero() {
 		return nil
 	}
-	l, err := listenPeers(ctx, c.Port)
+	l, err := listenPeers(ctx, c.Port, peerGone+2*c.Late)
 	if err != nil {
 		d.log.Warn("nothing is shared with peers", "err", err)
 		return nil
@@ -116,7 +123,7 @@ func (n Network) prefixLength() int {
 	return n.Addresses[0].Bits()
 }
 
-func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
+func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.Listener, error) {
 	if port == 0 {
 		port = peer.Port
 	}
@@ -124,8 +131,10 @@ func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 		// An upload is over when it is sent: until then it takes one of the few places.
 		return c.Control(func(fd uintptr) {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMost) // a network of another kind has none
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(gone.Milliseconds()))
 		})
 	}}
+	c.SetMultipathTCP(false) // connections of such a listener have none of its options
 	l, err := c.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
 		var again error
@@ -133,7 +142,7 @@ func listenPeers(ctx context.Context, port uint16) (net.Listener, error) {
 			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
 		}
 	}
-	return &fewConns{Listener: l, room: make(chan struct{}, maxPeerConns)}, nil
+	return &fewConns{Listener: l, of: map[netip.Addr]int{}}, nil
 }
 
 // servePeers answers peers until ctx is done.
@@ -144,25 +153,51 @@ func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.L
 	go srv.Serve(l)
 }
 
-// fewConns closes what is above its bound at once: strangers cannot fill the memory of the daemon.
+// fewConns closes what is above its bounds at once, all together and of one address: strangers cannot fill the memory of the daemon, and one of them cannot shut out
+// the others.
 type fewConns struct {
 	net.Listener
-	room chan struct{}
+
+	mu  sync.Mutex
+	all int
+	of  map[netip.Addr]int
 }
 
-// Accept returns the next connection within the bound.
+// Accept returns the next connection within the bounds.
 func (l *fewConns) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case l.room <- struct{}{}:
-			return &oneConn{Conn: c, leave: sync.OnceFunc(func() { <-l.room })}, nil
-		default:
-			_ = c.Close() // it was never used
+		var from netip.Addr
+		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+			from = a.AddrPort().Addr().Unmap()
 		}
+		if l.enter(from) {
+			return &oneConn{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
+		}
+		_ = c.Close() // it was never used
+	}
+}
+
+func (l *fewConns) enter(from netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all >= maxPeerConns || l.of[from] >= maxOneConns {
+		return false
+	}
+	l.all++
+	l.of[from]++
+	return true
+}
+
+func (l *fewConns) leave(from netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all--
+	if l.of[from]--; l.of[from] == 0 {
+		delete(l.of, from)
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"pando/internal/chunk"
 	"pando/internal/image"
@@ -209,4 +212,80 @@ func hostile(t *testing.T, o *trackedOrigin, pack []byte, send http.HandlerFunc)
 		t.Fatalf("join: %v, %v", resp, err)
 	}
 	resp.Body.Close()
+}
+
+// One host does not take the connections of all, and a connection whose peer is gone ends.
+func TestPeersHaveFewConnections(t *testing.T) {
+	const gone = 30 * time.Second
+	l, err := listenPeers(t.Context(), 0, gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan net.Conn, 64)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	to := net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	// dial returns what was accepted, nil when it was closed at once.
+	dial := func(from byte) net.Conn {
+		t.Helper()
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}).Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		closed := make(chan struct{})
+		go func() { _, _ = c.Read(make([]byte, 1)); close(closed) }()
+		select {
+		case a := <-accepted:
+			t.Cleanup(func() { a.Close() })
+			return a
+		case <-closed:
+			return nil
+		}
+	}
+	var first net.Conn
+	for i := range 2 * maxOneConns {
+		c := dial(1)
+		if (c != nil) != (i < maxOneConns) {
+			t.Errorf("connection %d of one address is taken: %v", i+1, c != nil)
+		}
+		if i == 0 {
+			first = c
+		}
+	}
+	if dial(2) == nil {
+		t.Error("another address is shut out")
+	}
+	first.Close()
+	c := dial(1)
+	if c == nil {
+		t.Fatal("one that was closed keeps its place")
+	}
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: int(gone.Milliseconds()), unix.TCP_NOTSENT_LOWAT: unsentMost} {
+		got := 0
+		if err := raw.Control(func(fd uintptr) { got, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option) }); err != nil || got != want {
+			t.Errorf("option %d of a connection is %d, want %d; %v", option, got, want, err)
+		}
+	}
+	for i := byte(3); i < 200; i++ {
+		if dial(i) == nil {
+			if i-3 < maxPeerConns-maxOneConns-2 {
+				t.Errorf("full with %d addresses", i)
+			}
+			return
+		}
+	}
+	t.Error("there is no bound for all of them")
 }

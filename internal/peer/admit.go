@@ -26,7 +26,7 @@ func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited ti
 	if takes < admitQuick {
 		return 0
 	}
-	t.over(now, size)
+	t.over(now)
 	free := u.free(now, size)
 	if size <= startSmall {
 		free = now >= u.until-admitAhead*u.time(admitPiece)
@@ -82,7 +82,7 @@ func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk
 		s.step()
 		after := s.tracker.Body(s.now(), node, size, s.now()-begin)
 		if after == 0 && size > startSmall {
-			s.granted[grant{node, object.Brief()}] = granted{piece: bodyPiece, since: s.now()}
+			s.allow(grant{node, object.Brief()}, granted{piece: bodyPiece})
 		}
 		s.mu.Unlock()
 		if after == 0 {

@@ -14,6 +14,7 @@ const (
 	maxGrant   = 8                      // pieces of an answer
 	grantAlone = 24                     // to one who is alone: it shall not ask all the time,
 	aloneLeast = 8                      // once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
+	aloneMost  = 8 << 20                // and no more bytes: it says itself how large its pieces are
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 64                     // but never so long that its node takes the tracker for lost,
 	holdPart   = 15                     // or for that part of a pack of many pieces: nobody shall be sent away much more often than so
@@ -69,7 +70,7 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
 	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
-	x := &waiting{swarm: w, node: m, want: want, soon: want[:min(max(q.Soon, 0), len(want))], max: min(max(q.Max, 1), maxGrant), size: max(q.Size, 1), upto: len(w.pieces), most: holdTime(q.Patience)}
+	x := &waiting{swarm: w, node: m, want: want, soon: want[:min(max(q.Soon, 0), len(want))], max: min(max(q.Max, 1), maxGrant), size: believed(q.Size), upto: len(w.pieces), most: holdTime(q.Patience)}
 	if len(want) == 0 {
 		return t.answer(now, x, nil), false, true // it only says that it lives, and what it has
 	}
@@ -151,11 +152,11 @@ func earlier(a, b time.Duration) time.Duration {
 
 // grant chooses pieces for a question while the uplink has room.
 func (t *Tracker) grant(now time.Duration, x *waiting) []int {
-	t.over(now, x.size)
+	t.over(now)
 	var out []int
 	most, alone := x.max, len(x.swarm.all) == 1 && x.node.have.Count() >= aloneLeast // there is nobody to leave room for
 	if alone {
-		most = grantAlone
+		most = int(min(grantAlone, aloneMost/x.size))
 	}
 	batch := x.batch()
 	for len(out) < most && (alone || len(out)%batch > 0 || t.uplink.free(now, x.size)) {
@@ -322,8 +323,8 @@ func (t *Tracker) Begin(now time.Duration, key string, node netip.AddrPort, piec
 }
 
 // over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.
-func (t *Tracker) over(now time.Duration, size int64) {
-	for _, x := range t.uplink.over(now, size) {
+func (t *Tracker) over(now time.Duration) {
+	for _, x := range t.uplink.over(now) {
 		if x.swarm == nil { // nobody granted it
 			continue
 		}

@@ -72,7 +72,7 @@ func (s *Swarm) MeetMore(now time.Duration, addrs ...netip.AddrPort) []netip.Add
 func (s *Swarm) meet(now time.Duration, most int, addrs []netip.AddrPort) []netip.AddrPort {
 	var fresh []netip.AddrPort
 	for _, a := range addrs {
-		if s.Peers() >= most || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now {
+		if s.Peers() >= most || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now || s.at(a.Addr()) >= onePeers {
 			continue
 		}
 		at := home(a)
@@ -88,6 +88,16 @@ func (s *Swarm) meet(now time.Duration, most int, addrs []netip.AddrPort) []neti
 		fresh = append(fresh, a)
 	}
 	return fresh
+}
+
+// at is how many peers with an address are known.
+func (s *Swarm) at(a netip.Addr) (n int) {
+	for rest := s.used; rest != 0; {
+		if s.peers[rest.pop()].addr.Addr() == a {
+			n++
+		}
+	}
+	return n
 }
 
 // Peers is how many peers are known.

@@ -66,10 +66,13 @@ func TestAbsurdPatience(t *testing.T) {
 			t.Errorf("a question of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
 	}
-	for patience, want := range map[time.Duration]time.Duration{0: startHold, -1: startHold, startTime: startTime / 2, time.Hour: startPatience(LateMost) / 2} {
-		if got := startHoldFor(patience); got != want {
+	for patience, want := range map[time.Duration]time.Duration{0: startHold, -1: startHold, startTime: startTime / 2, time.Hour: startTime / 2} {
+		if got := startHoldFor(patience, 0); got != want {
 			t.Errorf("a start of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
+	}
+	if got := startHoldFor(time.Hour, 10*time.Second); got != startTime/2+10*time.Second {
+		t.Errorf("where word is late it is held for %s", got)
 	}
 }
 
@@ -140,6 +143,7 @@ func TestStartsStandInLine(t *testing.T) {
 	for range openMost {
 		s.tracker.tracker.uplink.spend(sending{since: s.tracker.now() + time.Hour}, 1)
 	}
+	s.tracker.tracker.firsts = time.Hour
 	s.tracker.mu.Unlock()
 	client := trackerClient{s.URL, http.DefaultClient, new(atomic.Int64), new(atomic.Int64)}
 	replies := make(chan startReply, 3)
@@ -343,11 +347,11 @@ func TestGrantThatBegan(t *testing.T) {
 		w.pieces[n].give(at(n), 0)
 	}
 	tr.Begin(ms, "p", at(1), 1)
-	tr.over(lost+2*ms, size)
+	tr.over(lost + 2*ms)
 	if len(tr.uplink.open) != 1 || w.pieces[1].copies != 1 || w.pieces[2].copies != 0 {
 		t.Errorf("under way %+v, copies %d and %d", tr.uplink.open, w.pieces[1].copies, w.pieces[2].copies)
 	}
-	tr.over(begunTimes*lost+2*ms, size)
+	tr.over(begunTimes*lost + 2*ms)
 	if len(tr.uplink.open) != 0 || w.pieces[1].copies != 1 {
 		t.Errorf("in the end: under way %+v, copies %d", tr.uplink.open, w.pieces[1].copies)
 	}

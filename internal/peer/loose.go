@@ -33,10 +33,10 @@ type loose struct {
 	order   []chunk.Brief
 }
 
-// Loose decides about an object outside of any pack: no names mean that the server sends it, and BodySent ends that. Otherwise these have it or will have it, and
-// wait is how long the node may wait for them. Once the uplink is spent, whoever can be named is named.
+// Loose decides about an object outside of any pack: no names mean that the server sends it. Otherwise these have it or will have it, and wait is how long the
+// node may wait for them. Once the uplink is spent, whoever can be named is named.
 func (t *Tracker) Loose(now time.Duration, id chunk.Brief, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
-	t.over(now, size)
+	t.over(now)
 	if !t.uplink.free(now, size) {
 		names = t.fetchers(now, id, node)
 	}
@@ -44,8 +44,12 @@ func (t *Tracker) Loose(now time.Duration, id chunk.Brief, node netip.AddrPort, 
 	if len(names) > 0 {
 		return names, looseRound*t.uplink.time(size) + 2*t.late(t.Nodes())
 	}
-	t.uplink.spend(sending{node: sender(node.Addr()), piece: bodyPiece, since: now}, size)
 	return nil, 0
+}
+
+// Expect counts a loose object that the server is about to send to a node; BodySent ends that.
+func (t *Tracker) Expect(now time.Duration, node netip.Addr, size int64) {
+	t.uplink.spend(sending{node: sender(node), piece: bodyPiece, since: now}, size)
 }
 
 // fetchers are those to name to a node, the first of which is to send.
@@ -53,7 +57,7 @@ func (t *Tracker) fetchers(now time.Duration, id chunk.Brief, node netip.AddrPor
 	asks, all := t.member(node), t.loose.objects[id]
 	for i := range all {
 		x := &all[i]
-		if x.node == node || x.named >= looseNamed || now > x.when+looseFor || t.banned[x.node.Addr()] {
+		if x.node == node || x.named >= looseNamed || now > x.when+looseFor || t.bans.has(x.node.Addr()) {
 			continue
 		}
 		// Who is in no swarm now may be gone, and nobody knows where it stands.

@@ -80,6 +80,7 @@ type Node struct {
 	index   map[chunk.ID]int
 	events  chan func(now time.Duration)
 	kicked  chan struct{} // the shelf has news
+	upTime  time.Duration // uploadTime
 
 	calls, control atomic.Int64
 	pressing       atomic.Int32 // loose objects that reads wait for
@@ -133,7 +134,7 @@ func NewNode(o NodeOptions) *Node {
 	}
 	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2, o.Slow), watches: client(o.Self, 1, o.Slow), index: map[chunk.ID]int{},
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
-		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, patience: o.Slow.Least(joinTime), flights: map[Fetch]context.CancelFunc{},
+		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, upTime: uploadTime, patience: o.Slow.Least(joinTime), flights: map[Fetch]context.CancelFunc{},
 		waits: map[int][]chan result{}, lost: map[int]error{}, awaited: map[chunk.ID]*await{}}
 	if !o.clock.IsZero() {
 		n.start = o.clock

@@ -17,7 +17,7 @@ import (
 // learn it from the tracker.
 const Port = 8481
 
-// uploadTime is how long an upload may take; one who takes longer is not worth the place.
+// uploadTime is how long an upload may take, with twice what word may be late besides; one who takes longer is not worth the place.
 const uploadTime = time.Minute
 
 // Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one that

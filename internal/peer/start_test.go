@@ -61,6 +61,7 @@ func TestStartNeverHangs(t *testing.T) {
 	for range openMost {
 		s.tracker.tracker.uplink.spend(sending{since: s.tracker.now() + time.Hour}, 1)
 	}
+	s.tracker.tracker.firsts = time.Hour
 	s.tracker.mu.Unlock()
 	begin := time.Now()
 	time.AfterFunc(time.Second, s.CloseClientConnections)
@@ -94,16 +95,19 @@ func TestStartAsksTheNextTracker(t *testing.T) {
 	}
 }
 
-// A boot that got wrong bytes tells the tracker.
+// A boot that got wrong bytes tells the tracker, though it is in no swarm.
 func TestAccuse(t *testing.T) {
 	s := newSite(t, 4, 0)
 	bad := netip.MustParseAddrPort("10.0.0.9:8481")
+	if _, ok := s.tracker.tracker.Join(0, Join{Swarm: "p", Pieces: 40, Node: bad}); !ok {
+		t.Fatal("it may not join")
+	}
 	if err := Accuse(t.Context(), &http.Client{}, s.URL, bad); err != nil {
 		t.Fatal(err)
 	}
 	s.tracker.mu.Lock()
 	defer s.tracker.mu.Unlock()
-	if len(s.tracker.tracker.proofs[bad.Addr()]) != 1 {
-		t.Errorf("the tracker knows %v", s.tracker.tracker.proofs)
+	if got := s.tracker.tracker.bans.proofs; len(got[bad.Addr()].to) != 1 {
+		t.Errorf("the tracker knows %v", got)
 	}
 }

@@ -1,11 +1,11 @@
 package peer
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"strconv"
-	"time"
 
 	"pando/internal/chunk"
 )
@@ -45,13 +45,17 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 		defer n.mu.Unlock()
 		places.Done()
 	}()
+	ctx, cancel := context.WithTimeout(r.Context(), n.upTime+2*n.o.Slow.Least(0))
+	defer cancel()
 	writer := http.NewResponseController(w)
-	_ = writer.SetWriteDeadline(time.Now().Add(uploadTime)) // not every connection has deadlines
+	if end, ok := ctx.Deadline(); ok {
+		_ = writer.SetWriteDeadline(end) // not every connection has deadlines
+	}
 	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	defer n.line.Enter(r.Context(), int64(len(data)))()
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
-		drain(r.Context())
+		drain(ctx) // a peer that is gone, or reads no more, has its place no longer than another
 		n.o.Observer.Uploaded(asker(r, 1), len(data))
 	}
 }

@@ -12,6 +12,7 @@ import (
 const (
 	maxPeers    = 24               // peers that are known at a time
 	mostPeers   = 30               // with those that have what a read waits for
+	onePeers    = 4                // of them with one address: who claims many ports shall not take the places of all others
 	fewPeers    = 8                // with fewer, the tracker is asked for more
 	manyPeers   = 22               // with so many it is a large crowd
 	commonLeast = 3                // peers that have a piece: word of one more waits

@@ -1,9 +1,9 @@
 package peer
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 )
@@ -17,7 +17,8 @@ type TrackerOptions struct {
 	Forget   time.Duration // a node that was silent for so long is forgotten; default 30 s
 	Proofs   int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
 
-	Random *rand.Rand // required
+	Random *rand.Rand   // required
+	Log    *slog.Logger // of a TrackerServer: who is banned; nil: silent
 }
 
 func (o *TrackerOptions) defaults() {
@@ -117,9 +118,9 @@ type Tracker struct {
 	queue  []*waiting
 	busy   bool
 	loose  loose
-	proofs map[netip.Addr][]netip.Addr // who sent wrong bytes, to whom
-	banned map[netip.Addr]bool
-	bans   []netip.Addr // in the order in which they were banned
+	firsts time.Duration // when the next start may be sent for which there is neither room nor a node
+	bans   bans
+	now    time.Duration // of the last join, start or look
 	swept  time.Duration
 }
 
@@ -127,7 +128,7 @@ type Tracker struct {
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
 	return &Tracker{o: o, swarms: map[area]*swarm{}, homes: map[inPack]*swarm{}, crowds: map[string]int{}, ports: map[netip.Addr]int{}, uplink: uplink{rate: o.Uplink},
-		proofs: map[netip.Addr][]netip.Addr{}, banned: map[netip.Addr]bool{}}
+		bans: newBans()}
 }
 
 // Join is a node that comes, or comes again.
@@ -151,7 +152,7 @@ type Joined struct {
 // Join adds a node to a swarm and names peers. ok is false when there is no room or the question makes no sense.
 func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 	t.sweep(now)
-	if !j.Node.IsValid() || t.banned[j.Node.Addr()] {
+	if !j.Node.IsValid() || t.bans.has(j.Node.Addr()) {
 		return out, false
 	}
 	w := t.of(j.Swarm, j.Node)
@@ -224,6 +225,7 @@ func (t *Tracker) drop(w *swarm, m *member) {
 	}
 	if a := m.addr.Addr(); t.ports[a] <= 1 {
 		delete(t.ports, a)
+		t.bans.left(t.now, a)
 	} else {
 		t.ports[a]--
 	}
@@ -232,12 +234,14 @@ func (t *Tracker) drop(w *swarm, m *member) {
 	}
 }
 
-// sweep forgets nodes that were silent.
+// sweep forgets nodes that were silent, and bans that are over.
 func (t *Tracker) sweep(now time.Duration) {
+	t.now = now
 	if now < t.swept+t.o.Forget/4 {
 		return
 	}
 	t.swept = now
+	t.bans.expire(now)
 	for _, w := range t.swarms {
 		for i := len(w.all) - 1; i >= 0; i-- {
 			m := w.all[i]
@@ -261,6 +265,9 @@ func (t *Tracker) member(node netip.AddrPort) *member {
 	}
 	return nil
 }
+
+// Has tells whether a node with this address is in a swarm.
+func (t *Tracker) Has(a netip.Addr) bool { return t.ports[a] > 0 }
 
 // Nodes is how many nodes are in all swarms.
 func (t *Tracker) Nodes() int {
@@ -287,36 +294,4 @@ func (t *Tracker) Pieces(key string, node netip.AddrPort) int {
 		return len(w.pieces)
 	}
 	return 0
-}
-
-// Wrong takes a report of wrong bytes. It tells whether the accused is banned for all with it. One node's word counts
-// once, and that of a banned one not at all.
-func (t *Tracker) Wrong(from, accused netip.Addr) bool {
-	who := t.proofs[accused]
-	if t.banned[from] || t.banned[accused] || from == accused || slices.Contains(who, from) || len(t.proofs) >= maxMembers {
-		return false
-	}
-	who = append(who, from)
-	t.proofs[accused] = who
-	if len(who) < t.o.Proofs {
-		return false
-	}
-	t.banned[accused] = true
-	t.bans = append(t.bans, accused)
-	delete(t.proofs, accused)
-	for _, w := range t.swarms {
-		for i := len(w.all) - 1; i >= 0; i-- {
-			if w.all[i].addr.Addr() == accused {
-				t.drop(w, w.all[i])
-			}
-		}
-	}
-	return true
-}
-
-// bannedSince are those banned for all that a member was not told of.
-func (t *Tracker) bannedSince(m *member) []netip.Addr {
-	out := slices.Clone(t.bans[min(m.bans, len(t.bans)):])
-	m.bans = len(t.bans)
-	return out
 }

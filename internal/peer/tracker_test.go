@@ -449,6 +449,7 @@ func TestStart(t *testing.T) {
 			t.Fatalf("start %d, with room: %v, wait %v", i, peers, wait)
 		}
 	}
+	tr.firsts = time.Second
 	if peers, wait := tr.Start(0, start); !wait {
 		t.Fatalf("nobody has it, and the uplink is spent: %v", peers)
 	}

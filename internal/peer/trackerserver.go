@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"cmp"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -13,9 +15,6 @@ import (
 // Time limits of a request to the tracker: for its body to arrive.
 const messageTime = 20 * time.Second
 
-// noteLost is after how long a grant that was never fetched may be forgotten.
-const noteLost = time.Minute
-
 // Length of a subnet's prefix where the node does not say it, and the bounds of what it may say.
 const (
 	subnetV4, subnetV6 = 24, 64
@@ -26,16 +25,18 @@ const (
 type TrackerServer struct {
 	start time.Time
 	packs Packs
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	tracker *Tracker
 	waiting map[waiter]chan Answer
 	granted map[grant]granted // transfers that are to come or under way
-	noted   time.Duration     // when old ones were last looked for
+	owed    map[netip.Addr]owed
+	noted   time.Duration // when old ones were last looked for
 	timer   *time.Timer
 
-	starting int           // boots that wait for what they start with
-	line     chan struct{} // in which they stand: who may send into it is the first
+	starting int // boots that wait for what they start with
+	lines    map[area]*startLine
 	small    chan struct{} // the line of small objects that were not granted
 	large    chan struct{} // and that of others
 }
@@ -43,19 +44,6 @@ type TrackerServer struct {
 // Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a pack; nil: there is no such thing here. A tracker
 // that is given it keeps no swarm of a pack that nobody can fetch, and knows which transfers it has granted.
 type Packs func(pack chunk.ID) []chunk.ID
-
-// grant is a transfer from the server that a node was allowed.
-type grant struct {
-	node   netip.Addr
-	object chunk.Brief
-}
-
-// granted is what the tracker calls it.
-type granted struct {
-	waiter
-	piece int
-	since time.Duration
-}
 
 // waiter is a question that is held.
 type waiter struct {
@@ -65,8 +53,8 @@ type waiter struct {
 
 // NewTrackerServer returns a server over a tracker of its own.
 func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
-	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}, line: make(chan struct{}, 1),
-		small: make(chan struct{}, 1), large: make(chan struct{}, 1)}
+	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}, owed: map[netip.Addr]owed{}, lines: map[area]*startLine{},
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), small: make(chan struct{}, 1), large: make(chan struct{}, 1)}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -210,52 +198,6 @@ func (s *TrackerServer) pieces(pack string) []chunk.ID {
 	return s.packs(id)
 }
 
-// note remembers what a node was allowed. The caller holds mu.
-func (s *TrackerServer) note(to waiter, pieces []int, ids []chunk.ID) {
-	for _, p := range pieces {
-		if p < len(ids) {
-			s.granted[grant{to.node.Addr(), ids[p].Brief()}] = granted{to, p, s.now()}
-		}
-	}
-	s.forgetGrants()
-}
-
-// forgetGrants forgets what was allowed long ago, now and then. The caller holds mu.
-func (s *TrackerServer) forgetGrants() {
-	now := s.now()
-	if now < s.noted+noteLost/4 {
-		return
-	}
-	s.noted = now
-	for g, x := range s.granted {
-		if now > x.since+noteLost {
-			delete(s.granted, g)
-		}
-	}
-}
-
-// Sent says that the server has sent an object to a node, well or not. Only what was granted counts.
-func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := grant{node, object.Brief()}
-	x, ok := s.granted[g]
-	if !ok {
-		return
-	}
-	delete(s.granted, g)
-	switch x.piece {
-	case mapPiece:
-		return
-	case bodyPiece:
-		s.tracker.BodySent(node)
-		s.step()
-		return
-	}
-	s.tracker.Sent(x.pack, x.node, x.piece)
-	s.step()
-}
-
 // Busy says whether the server's uplink is full of something else, such as K.
 func (s *TrackerServer) Busy(busy bool) {
 	s.mu.Lock()
@@ -264,29 +206,22 @@ func (s *TrackerServer) Busy(busy bool) {
 	s.step()
 }
 
-// Nodes is how many nodes are in all swarms.
+// Nodes is how many nodes are in all swarms. After a power cut nobody joins, and those that were there are not there all the same.
 func (s *TrackerServer) Nodes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.tracker.sweep(s.now())
 	return s.tracker.Nodes()
-}
-
-func (s *TrackerServer) looseObject(r *http.Request, q looseMessage) (looseReply, bool) {
-	node := asker(r, q.Port.port())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names, wait := s.tracker.Loose(s.now(), q.Object, node, max(1, min(q.Size, 1<<20)))
-	if len(names) == 0 {
-		s.granted[grant{node.Addr(), q.Object}] = granted{piece: bodyPiece, since: s.now()}
-		s.forgetGrants()
-	}
-	return looseReply{names, wait.Milliseconds()}, true
 }
 
 func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.Wrong(asker(r, 1).Addr(), q.Peer.Addr())
+	s.tracker.sweep(s.now()) // a ban counts from now
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.Wrong(asker(r, 1).Addr(), accused) {
+		s.log.Warn("a node is banned from the swarms", "node", accused, "for", banFor,
+			"hint", "others got bytes from it that are not what they asked for: check its memory and its disk, and whether something else has its address")
+	}
 	return struct{}{}, true
 }
 

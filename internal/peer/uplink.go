@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"pando/internal/chunk"
 )
 
 // Depth of the uplink's queue: with less than this under way, it would run dry; with more, pieces share it and all come
@@ -26,6 +28,12 @@ const (
 // tracker grants is then sent by another, such as a second server or a plain web server.
 const deafAfter = 2 * openMost
 
+// sizeLeast is the least that an object counts for: of nothing any number could be under way.
+const sizeLeast = 512
+
+// believed is the size of an object as a node says it, within what objects can have. Who says that it is a terabyte shall not keep all others waiting.
+func believed(size int64) int64 { return min(max(size, sizeLeast), chunk.MaxRaw) }
+
 // uplink is the budget of what a server sends: a bucket that fills with its rate. A budget alone would not do: what the
 // server sends beside it would pile up, and from then on all pieces would come late. So those under way are counted too.
 type uplink struct {
@@ -40,6 +48,7 @@ type sending struct {
 	swarm *swarm
 	node  netip.AddrPort
 	piece int
+	size  int64
 	since time.Duration // it was granted, or its node asked for it
 	begun bool          // its node asked for it: it is under way, however slow it is
 }
@@ -58,11 +67,11 @@ func (u *uplink) free(now time.Duration, size int64) bool {
 }
 
 // over ends the transfers that nothing was heard of for too long, and returns them if that means that they never began.
-func (u *uplink) over(now time.Duration, size int64) (lost []sending) {
+func (u *uplink) over(now time.Duration) (lost []sending) {
 	kept := u.open[:0]
 	for _, x := range u.open {
 		switch {
-		case now <= u.expires(x, size):
+		case now <= u.expires(x):
 			kept = append(kept, x)
 		case x.begun:
 		default:
@@ -76,11 +85,11 @@ func (u *uplink) over(now time.Duration, size int64) (lost []sending) {
 }
 
 // expires is when a transfer counts as over although nobody said so.
-func (u *uplink) expires(x sending, size int64) time.Duration {
+func (u *uplink) expires(x sending) time.Duration {
 	if x.begun {
-		return x.since + begunTimes*u.lost(size)
+		return x.since + begunTimes*u.lost(x.size)
 	}
-	return x.since + u.lost(size)
+	return x.since + u.lost(x.size)
 }
 
 // begin notes that a node asked for what it was granted.
@@ -121,7 +130,7 @@ func (u *uplink) at(size int64) (at time.Duration) {
 		at = u.until - max(burst, u.time(size))
 	}
 	if i := len(u.open) - u.most(size); i >= 0 && (u.rate == 0 || !u.deaf()) {
-		at = max(at, u.expires(u.open[i], size)+1)
+		at = max(at, u.expires(u.open[i])+1)
 	}
 	return at
 }
@@ -129,6 +138,7 @@ func (u *uplink) at(size int64) (at time.Duration) {
 // spend takes the bytes of a transfer from the budget.
 func (u *uplink) spend(x sending, size int64) {
 	u.pass(x.since, size)
+	x.size = size
 	u.open = append(u.open, x)
 }
 

@@ -1,0 +1,119 @@
+package peer
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// The first boots of an image, or of a rack that keeps to itself, get what they start with from the server at once though another swarm takes all of its uplink: nobody
+// else could give it. They get a part of it; and where somebody has the files it is waited for.
+func TestFirstStartDoesNotWait(t *testing.T) {
+	tr := newTracker() // 10 ms for a start
+	tr.uplink.pass(0, 10_000_000)
+	start := Start{Swarm: "second image", Size: 1000}
+	sent := 0
+	for now := time.Duration(0); now < time.Second; now += ms {
+		if peers, wait := tr.Start(now, start); !wait && peers == nil {
+			if sent++; sent == 1 && now > 0 {
+				t.Errorf("the first one waited for %v", now)
+			}
+		}
+	}
+	if most := int(time.Second / (startPart * 10 * ms)); sent != most {
+		t.Errorf("%d starts in a second, want %d: a part of the uplink", sent, most)
+	}
+	rack := Start{Swarm: "p", Size: 1000, Near: true, Place: "r2"}
+	for n, place := range map[byte]string{1: "r1", 2: "r1"} {
+		tr.Join(2*time.Second, Join{Swarm: "p", Pieces: 40, Node: at(n), Near: true, Place: place})
+	}
+	if peers, wait := tr.Start(2*time.Second, rack); wait || peers != nil {
+		t.Errorf("first of its rack: %v, wait %v", peers, wait)
+	}
+	rack.Place = "r1"
+	for range 2 {
+		if peers, wait := tr.Start(3*time.Second, rack); wait || len(peers) == 0 {
+			t.Errorf("two have it: %v, wait %v", peers, wait)
+		}
+	}
+	if peers, wait := tr.Start(3*time.Second, rack); !wait {
+		t.Errorf("two have it and gave it just now: %v", peers)
+	}
+	// Those who were there before a power cut have nothing to give.
+	tr.uplink.pass(time.Hour, 10_000_000)
+	if peers, wait := tr.Start(time.Hour, rack); wait || peers != nil {
+		t.Errorf("all are silent for an hour: %v, wait %v", peers, wait)
+	}
+}
+
+// Who asks again and again where it gets what it starts with, and does not take it, is counted once a minute.
+func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
+	s := claims()
+	pack := chunk.Sum([]byte("pack")).String()
+	start := Start{Swarm: pack, Size: 100 << 10}
+	once := s.tracker.uplink.time(start.Size)
+	for range 1000 {
+		if a, ok := s.startNow(start, at(9).Addr()); !ok || a.Peers != nil {
+			t.Fatalf("with room: %+v, %v", a, ok)
+		}
+	}
+	if until := s.tracker.uplink.until - s.now(); until > once {
+		t.Errorf("the uplink is spent for %v, one start takes %v", until, once)
+	}
+	s.tracker.uplink.pass(0, 100<<20) // something else takes all of it
+	if a, ok := s.startNow(start, at(9).Addr()); !ok || a.Peers != nil || s.tracker.firsts != 0 {
+		t.Errorf("without room: %+v, %v", a, ok)
+	}
+	s.tracker.Join(0, Join{Swarm: pack, Pieces: 40, Node: at(1)})
+	for range 100 {
+		if a, ok := s.startNow(start, at(9).Addr()); !ok || len(a.Peers) != 1 {
+			t.Fatalf("one has it: %+v, %v", a, ok)
+		}
+	}
+	if a, ok := s.startNow(start, at(8).Addr()); !ok || len(a.Peers) != 1 {
+		t.Errorf("another one asks: %+v, %v", a, ok)
+	}
+}
+
+// A boot that has to wait stands in nobody's way who would not have to.
+func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
+	s := NewTrackerServer(TrackerOptions{Uplink: 1 << 20, Random: chance()}, nil)
+	s.tracker.uplink.pass(0, 1<<30)
+	s.tracker.firsts = time.Hour
+	if _, ok := s.tracker.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(1), Near: true, Place: "r1"}); !ok {
+		t.Fatal("it may not join")
+	}
+	start := func(ctx context.Context, place string) (a startReply, ok bool) {
+		r := httptest.NewRequestWithContext(ctx, "POST", "/swarm/start", nil)
+		r.RemoteAddr = "10.0.0.9:999"
+		return s.startFiles(r, startMessage{Pack: "p", Near: true, Place: place, Patience: startTime.Milliseconds()})
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	held := make(chan bool, 1)
+	go func() {
+		_, ok := start(gone, "r2") // nobody has it, and there is no room
+		held <- ok
+		close(held)
+	}()
+	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.lines) == 1 })
+	time.Sleep(2 * startLook) // it is the first of its line
+	begin := time.Now()
+	if a, ok := start(t.Context(), "r1"); !ok || len(a.Peers) != 1 || a.Peers[0] != at(1) || time.Since(begin) > startHold/2 {
+		t.Errorf("%+v, %v after %v", a, ok, time.Since(begin))
+	}
+	select {
+	case <-held:
+		t.Error("the other one had an answer")
+	default:
+	}
+	cancel()
+	if <-held {
+		t.Error("one that is gone had an answer")
+	}
+	if len(s.lines) != 0 || s.starting != 0 {
+		t.Errorf("%d lines, %d boots stand there", len(s.lines), s.starting)
+	}
+}

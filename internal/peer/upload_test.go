@@ -1,0 +1,78 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// One that takes an upload's place and does not read has it for as long as an upload may take, and no longer; where word is late that is more.
+func TestUploadEndsThoughNobodyReads(t *testing.T) {
+	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
+	n.upTime = 100 * time.Millisecond
+	const late = 200 * time.Millisecond
+	n.o.Slow.Tell(late)
+	took := make(chan time.Duration, 1)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		n.upload(w, r, make([]byte, 128<<10), &n.uploads)
+		took <- time.Since(begin)
+	}))
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if err := c.(*net.TCPConn).SetWriteBuffer(1 << 20); err != nil { // the kernel takes all of it
+			t.Error(err)
+		}
+		return ConnContext(ctx, c)
+	}
+	srv.Start()
+	defer srv.Close()
+	peer, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	if err := peer.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case d := <-took:
+		if d < n.upTime+2*late || n.uploads.Active() != 0 {
+			t.Errorf("it took %v, and %d are under way", d, n.uploads.Active())
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it has its place for ever")
+	}
+}
+
+// One host does not take the places of all peers, however many ports it claims.
+func TestOneAddressHasFewPeers(t *testing.T) {
+	s := newSwarm(40, 0)
+	many := func(first int) (out []netip.AddrPort) {
+		for port := range maxPeers {
+			out = append(out, netip.AddrPortFrom(at(1).Addr(), uint16(first+port)))
+		}
+		return out
+	}
+	if fresh := s.Meet(0, many(1)...); len(fresh) != onePeers || s.Peers() != onePeers {
+		t.Errorf("%d peers of one address", s.Peers())
+	}
+	if fresh := s.MeetMore(0, many(1000)...); len(fresh) > 0 {
+		t.Errorf("and %d more", len(fresh))
+	}
+	if fresh := s.Meet(0, at(2), at(3)); len(fresh) != 2 {
+		t.Errorf("of two others %v are met", fresh)
+	}
+	s.Left(many(1)[0])
+	if fresh := s.Meet(0, many(1000)[0]); len(fresh) != 1 {
+		t.Error("one that left keeps its place")
+	}
+}
