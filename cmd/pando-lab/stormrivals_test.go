@@ -16,9 +16,9 @@ import (
 func TestRivalsAttach(t *testing.T) {
 	s, out := newTestStormOf(t, erofsRoot(t), "--nodes", "2", "--think", "0.1", "--systems", "chunks")
 	s.bin = binWithHelpers(t, s.bin)
-	s.wanted = nil
+	s.wanted, s.dnbd3 = nil, dnbd3InPath()
 	lacks := map[string]error{}
-	for _, x := range rivals(dnbd3{}) {
+	for _, x := range rivals(s.dnbd3) {
 		lacks[x.name] = x.check(s.bin)
 		if x.name == "nbd-squash" && lacks[x.name] == nil {
 			_, lacks[x.name] = os.Stat("/dev/fuse")
@@ -37,7 +37,7 @@ func TestRivalsAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range rivals(dnbd3{}) {
+	for _, x := range rivals(s.dnbd3) {
 		t.Run(x.name, func(t *testing.T) {
 			if lacks[x.name] != nil {
 				t.Skip(lacks[x.name])
@@ -46,6 +46,16 @@ func TestRivalsAttach(t *testing.T) {
 		})
 	}
 	nothingLeft(t, s)
+}
+
+// dnbd3InPath are its programs where somebody has put them: Debian has none.
+func dnbd3InPath() (d dnbd3) {
+	server, err := exec.LookPath("dnbd3-server")
+	client, err2 := exec.LookPath("dnbd3-fuse")
+	if err != nil || err2 != nil {
+		return d
+	}
+	return dnbd3{server, client}
 }
 
 // attached checks the one run of a rival.
