@@ -14,7 +14,7 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 		if !p.wanting(i) || p.state[i].fed {
 			continue
 		}
-		if i >= p.Map.Booted && p.held() || !p.room(i, false) {
+		if i >= p.Map.Booted && !p.later() || !p.room(i, false) {
 			return -1, p.moved
 		}
 		p.state[i].coming = true

@@ -220,3 +220,32 @@ func TestRestComesWhenTheBootIsOver(t *testing.T) {
 		t.Error("the feeder was not told")
 	}
 }
+
+// So does one without peers, whose pieces are streamed.
+func TestStreamedRestComesWhenTheBootIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+		m.Booted = 6
+		src, r := &source{img: img}, &record{}
+		d, err := Open(t.Context(), src, r.options(img, src, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for i := range m.Booted {
+			if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), int64(i*16*chunk.BlockSize)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := src.total() - 1; n != m.Booted {
+			t.Errorf("in the boot %d pieces came, want %d", n, m.Booted)
+		}
+		d.BootOver()
+		synctest.Wait()
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("after the boot %d pieces came, want %d", n, len(m.Pieces))
+		}
+	})
+}

@@ -99,7 +99,7 @@ func (d *blockDaemon) unread(n int64, late bool) {
 	}
 }
 
-// booted lets come what boots read after they are over.
+// booted lets come what boots read after they are over. A daemon that takes over fetches nothing ahead.
 func (d *blockDaemon) booted() {
 	if dev := d.device.Load(); dev != nil {
 		dev.BootOver()

@@ -2,8 +2,10 @@ package boot
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +17,12 @@ import (
 // putPack gives the origin a boot pack of some extents, in pieces of so many blocks.
 func (o *testOrigin) putPack(t *testing.T, blocks int, extents ...image.Extent) image.Pack {
 	t.Helper()
+	return o.putPackUntil(t, math.MaxInt, blocks, extents...)
+}
+
+// putPackUntil is putPack, with so many pieces until booted.
+func (o *testOrigin) putPackUntil(t *testing.T, booted, blocks int, extents ...image.Extent) image.Pack {
+	t.Helper()
 	p := image.Pack{Version: image.Version([]byte("x")), Sequence: 1, Extents: extents}
 	var raw []byte
 	for _, e := range extents {
@@ -23,7 +31,7 @@ func (o *testOrigin) putPack(t *testing.T, blocks int, extents ...image.Extent) 
 	for piece := range slices.Chunk(raw, blocks*chunk.BlockSize) {
 		p.Pieces = append(p.Pieces, chunk.Entry{RawSize: len(piece), StoredSize: len(piece), Codec: chunk.Stored, ID: o.put(piece)})
 	}
-	p.Booted = len(p.Pieces)
+	p.Booted = min(booted, len(p.Pieces))
 	var err error
 	if o.pack, err = p.Encode(); err != nil {
 		t.Fatal(err)
@@ -78,6 +86,39 @@ func TestBlockDaemonWithABootPack(t *testing.T) {
 	}
 	if again, err := c.EndReads(t.Context()); err != nil || !again.Partial {
 		t.Errorf("after a kill: partial %v, %v", again.Partial, err)
+	}
+}
+
+// What boots read after they are over comes when this one is.
+func TestRestOfTheBootPack(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		t.Skip("locking memory without a limit needs root")
+	}
+	o := newTestOrigin(t, 400)
+	o.putPackUntil(t, 3, 50, image.Extent{Start: 0, Blocks: 200})
+	_, c, ready := startSupervisor(t, o)
+	if ready != "ready" {
+		t.Fatalf("supervisor says %q", ready)
+	}
+	// settled is how many objects have come when no more do.
+	settled := func() (n int64) {
+		for same := 0; same < 20; time.Sleep(10 * time.Millisecond) {
+			st, err := c.Status(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if same++; st.Fetches != n {
+				n, same = st.Fetches, 0
+			}
+		}
+		return n
+	}
+	before := settled()
+	if err := c.Booted(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := settled(); before < 3 || after != before+1 {
+		t.Errorf("%d objects came until booted, and %d after that, want one piece", before, after-before)
 	}
 }
 
