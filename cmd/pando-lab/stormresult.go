@@ -270,9 +270,10 @@ func (r *report) add(x stormRun) {
 	*all = append(slices.DeleteFunc(*all, x.replaces), x)
 }
 
-// replaces tells whether y is the same storm, on links of the same rates, with another release.
+// replaces tells whether y is the same storm, on links of the same rates, with another release; or on any links, if y was discarded.
 func (r stormRun) replaces(y stormRun) bool {
-	return !r.Discarded && y.kind() == r.kind() && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
+	alike := y.kind() == r.kind() || y.Discarded && y.System == r.System && y.Nodes == r.Nodes
+	return !r.Discarded && alike && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
 }
 
 // addGuests is add for machines.

@@ -10,7 +10,8 @@ func TestAddReplacesOtherReleases(t *testing.T) {
 	r := &report{}
 	for _, x := range []stormRun{
 		{Release: "a", System: "peers", Nodes: 10, Last: 1}, {Release: "a", System: "peers", Nodes: 40, Last: 2}, {Release: "a", System: "nfs", Nodes: 10, Last: 3},
-		{Release: "a", System: "peers", Nodes: 10, NodeRate: 1e6, Last: 3.5}, // on other links
+		{Release: "a", System: "peers", Nodes: 10, NodeRate: 1e6, Last: 3.5},                  // on other links
+		{Release: "a", System: "peers", Nodes: 10, NodeRate: 2e6, Last: 3.6, Discarded: true}, // and nothing to show
 		{Release: "b", System: "peers", Nodes: 10, Last: 4}, {Release: "b", System: "peers", Nodes: 10, Last: 5},
 		{Release: "b", System: "peers", Nodes: 40, Last: 6, Discarded: true}, // nothing to show in the place of what is there
 	} {
