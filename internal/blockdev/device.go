@@ -91,7 +91,7 @@ func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 	d.pages.kept.limit = o.Pages
 	d.raws.freed = func(r *raw) {
 		d.shed(r, func(int) bool { return false })
-		d.bufs.limit(o.Cache - d.raws.kept.cost)
+		d.bufs.limit(d.raws.kept.limit - d.raws.kept.cost)
 	}
 	early := o.Size > 0
 	if early {
@@ -108,6 +108,14 @@ func Open(ctx context.Context, src Source, o Options) (*Device, error) {
 		d.begin(root.RawSize())
 	}
 	return d, nil
+}
+
+// KeepRaw says how many raw bytes are kept from now on.
+func (d *Device) KeepRaw(bytes int64) {
+	d.raws.mu.Lock()
+	defer d.raws.mu.Unlock()
+	d.raws.kept.limit = bytes
+	d.raws.drop(d.raws.kept.shrink(bytes))
 }
 
 // begin has the boot pack come; a link that waits for the index root alone would be idle.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pando/internal/chunk"
+	"pando/internal/image"
 )
 
 // Whatever is read, in whatever order and with whatever memory, is what was put in.
@@ -48,6 +49,39 @@ func TestReadOutside(t *testing.T) {
 		if err := d.ReadAt(t.Context(), make([]byte, 2), off); err == nil {
 			t.Errorf("read of 2 bytes at %d of %d succeeds", off, d.Size())
 		}
+	}
+}
+
+// What is kept of raw bytes can become less, at once.
+func TestLessRawIsKept(t *testing.T) {
+	img := randomImage(t, 160)
+	src, r := &source{img: img}, &record{}
+	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16)) // ten pieces of 64 KiB
+	o.Cache = 4 * 64 << 10
+	d, err := Open(t.Context(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	kept := func() int64 {
+		for block := range int64(10) { // a block of each, so that none is read completely
+			if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), block*16*chunk.BlockSize); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.raws.mu.Lock()
+		defer d.raws.mu.Unlock()
+		return d.raws.kept.cost
+	}
+	if got := kept(); got <= 2*64<<10 || got > o.Cache {
+		t.Errorf("%d bytes are kept, want up to %d", got, o.Cache)
+	}
+	d.KeepRaw(64 << 10)
+	d.raws.mu.Lock()
+	now := d.raws.kept.cost
+	d.raws.mu.Unlock()
+	if later := kept(); now > 64<<10 || later > 64<<10 {
+		t.Errorf("%d bytes are kept, and %d later, want up to one piece", now, later)
 	}
 }
 

@@ -102,6 +102,7 @@ type pieces struct {
 	running group[int, chunk.Verified] // fetches; keeps nothing itself
 
 	shelf shelf
+	all   int64 // memory of all pieces
 
 	mu    sync.Mutex
 	state []piece
@@ -142,6 +143,7 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 		due: min(p.Map.Booted, len(l.pieces)), rest: len(l.pieces), shelf: newShelf(p.Map.Pieces, p.Keep)}
 	for i := range s.state {
 		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
+		s.all += s.size(i)
 	}
 	return s, nil
 }

@@ -105,6 +105,9 @@ func (p *pieces) reach() int {
 	if p.Map.Booted < upto && !p.later() {
 		upto = p.Map.Booted
 	}
+	if p.all <= p.Keep { // as nearly always: it is asked with each piece and each read, and a desktop's pack has hundreds
+		return upto
+	}
 	for i := range upto {
 		s := &p.state[i]
 		if s.lost || s.kept && (p.done(s) || p.past(s)) || !s.kept && !p.wanting(i) {

@@ -29,6 +29,7 @@ const runtimeLeast = 4 << 20
 // and while little is in use garbage would be collected again and again.
 type garbage struct {
 	kept atomic.Int64 // bytes that may be kept in the heap
+	more atomic.Int64 // and raw ones, as long as there are no peers
 }
 
 // collected is an object that is collected with the garbage, to tell that it was.
@@ -43,14 +44,21 @@ func (g *garbage) watch() {
 // keep says how many bytes may be kept in the heap.
 func (g *garbage) keep(bytes int64) {
 	g.kept.Store(bytes)
-	debug.SetMemoryLimit(blockHeap + bytes)
+	debug.SetMemoryLimit(blockHeap + g.more.Load() + bytes)
+	g.adjust()
+}
+
+// lone says how many raw bytes more there may be, without peers.
+func (g *garbage) lone(bytes int64) {
+	was := g.more.Swap(bytes)
+	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + bytes - was)
 	g.adjust()
 }
 
 func (g *garbage) adjust() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), g.kept.Load()))
+	debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), g.kept.Load()+g.more.Load()))
 }
 
 // garbagePercent is how much garbage may be made, in percent of what was in use when it was last collected, of which so much may be kept.

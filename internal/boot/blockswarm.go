@@ -71,7 +71,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	keeps := d.keepsSomething()
 	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack == nil || pack.Idle || keeps, Loose: blockLoose,
-		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch}, Helpers: c.Start, Slow: slow, Log: d.log}
+		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch, d.company}, Helpers: c.Start, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
@@ -229,10 +229,14 @@ func (d *blockDaemon) leave(ctx context.Context) {
 }
 
 // swarmWatch counts what comes from and goes to peers, and turns what goes wrong into incidents.
-type swarmWatch struct{ *sourceWatch }
+type swarmWatch struct {
+	*sourceWatch
+	company func() // there are peers
+}
 
 // Received counts an object of a peer.
 func (w swarmWatch) Received(p netip.AddrPort, bytes int) {
+	w.company()
 	w.ledger.add(bytesPeer, int64(bytes))
 	w.ledger.add(countFetches, 1)
 	w.mu.Lock()
@@ -241,7 +245,28 @@ func (w swarmWatch) Received(p netip.AddrPort, bytes int) {
 }
 
 // Uploaded counts an object for a peer.
-func (w swarmWatch) Uploaded(_ netip.AddrPort, bytes int) { w.ledger.add(bytesUploaded, int64(bytes)) }
+func (w swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
+	w.company()
+	w.ledger.add(bytesUploaded, int64(bytes))
+}
+
+// company notes that there are peers.
+func (d *blockDaemon) company() {
+	if !d.crowded.Swap(true) {
+		d.share()
+	}
+}
+
+// share gives the memory that a node alone has for raw bytes to what peers need, once there are some.
+func (d *blockDaemon) share() {
+	if !d.crowded.Load() {
+		return
+	}
+	d.garbage.lone(0)
+	if dev := d.device.Load(); dev != nil && d.cfg.Cache == 0 {
+		dev.KeepRaw(blockCache)
+	}
+}
 
 // Accused reports a peer that sent wrong bytes.
 func (w swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
