@@ -242,16 +242,16 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	if err := s.star.Acquaint(); err != nil {
 		return err
 	}
-	before := len(rep.storms())
 	done, failed := s.runPlan(ctx, m, rep)
 	defer func() { s.say("%s", s.clock.text(time.Now())) }()
 	raw := filepath.Join(s.dir, "storm.json")
-	if len(rep.storms()) > before {
+	made := rep.since(s.clock.began)
+	if made {
 		rep.took(time.Since(s.clock.began))
 		failed = errors.Join(failed, rep.save(raw))
 	}
 	switch {
-	case !done && len(rep.storms()) == before:
+	case !done && !made:
 		return failed
 	case !done:
 		s.say("\nWhat was measured before is in %s; with --add, and with --nodes and --systems of what is missing, that is added", raw)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,6 +26,24 @@ func (c *clock) add(system string, d time.Duration) {
 // took notes beside the newest command how long it took.
 func (r *report) took(d time.Duration) {
 	r.Command += fmt.Sprintf("  # %s", d.Round(time.Second))
+}
+
+// since tells whether a run began after a moment: it may have taken the place of another.
+func (r *report) since(t time.Time) bool {
+	return slices.ContainsFunc(r.storms(), func(x stormRun) bool { return x.Began.After(t) })
+}
+
+// commands are those that were given, each once, where it was given last.
+func (r *report) commands() (out []string) {
+	bare := func(line string) string {
+		line, _, _ = strings.Cut(line, "  # ")
+		return line
+	}
+	for line := range strings.Lines(r.Command) {
+		line = strings.TrimSuffix(line, "\n")
+		out = append(slices.DeleteFunc(out, func(before string) bool { return bare(before) == bare(line) }), line)
+	}
+	return out
 }
 
 // text is for people.

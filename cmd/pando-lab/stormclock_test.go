@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -13,6 +14,28 @@ func TestCommandsHaveTheirTime(t *testing.T) {
 	r.took(time.Second)
 	if want := "pando-lab storm  # 1m1s\npando-lab storm --add  # 1s"; r.Command != want {
 		t.Errorf("got %q, want %q", r.Command, want)
+	}
+}
+
+// A command that was given twice stands where it was given last, and each with its time.
+func TestCommandsStandOnce(t *testing.T) {
+	r := &report{Command: "pando-lab storm\npando-lab storm --add --nodes 10\npando-lab storm --add --nodes 40  # 5s\npando-lab storm --add --nodes 10  # 1m1s"}
+	want := []string{"pando-lab storm", "pando-lab storm --add --nodes 40  # 5s", "pando-lab storm --add --nodes 10  # 1m1s"}
+	if got := r.commands(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A run that took the place of another was made, though there are no more of them.
+func TestRunsSince(t *testing.T) {
+	begin := time.Now()
+	r := &report{Faults: []stormRun{{Began: begin.Add(-time.Second)}}}
+	if r.since(begin) {
+		t.Error("a run of before is new")
+	}
+	r.Faults[0].Began = begin.Add(time.Second)
+	if !r.since(begin) {
+		t.Error("a new run is not")
 	}
 }
 

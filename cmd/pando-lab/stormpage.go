@@ -142,7 +142,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	}
 	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
 		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
-	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n%s\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.notes(), r.Command)
+	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n%s\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.notes(), strings.Join(r.commands(), "\n"))
 	if screen != "" {
 		fmt.Fprintf(out, "![what a machine showed when a boot of it was recorded until there](%s/%s)\n\n", dir, screen)
 	}
