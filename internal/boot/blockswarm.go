@@ -10,12 +10,12 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
+	"pando/internal/crowd"
 	"pando/internal/peer"
 	"pando/internal/store"
 
@@ -142,7 +142,7 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
 		}
 	}
-	return &fewConns{Listener: l, of: map[netip.Addr]int{}}, nil
+	return crowd.Limit(l, maxPeerConns, maxOneConns), nil
 }
 
 // servePeers answers peers until ctx is done.
@@ -151,74 +151,6 @@ func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.L
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	context.AfterFunc(ctx, func() { srv.Close() })
 	go srv.Serve(l)
-}
-
-// fewConns closes what is above its bounds at once, all together and of one address: strangers cannot fill the memory of the daemon, and one of them cannot shut out
-// the others.
-type fewConns struct {
-	net.Listener
-
-	mu  sync.Mutex
-	all int
-	of  map[netip.Addr]int
-}
-
-// Accept returns the next connection within the bounds.
-func (l *fewConns) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		var from netip.Addr
-		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-			from = a.AddrPort().Addr().Unmap()
-		}
-		if l.enter(from) {
-			return &oneConn{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
-		}
-		_ = c.Close() // it was never used
-	}
-}
-
-func (l *fewConns) enter(from netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all >= maxPeerConns || l.of[from] >= maxOneConns {
-		return false
-	}
-	l.all++
-	l.of[from]++
-	return true
-}
-
-func (l *fewConns) leave(from netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.of[from]--; l.of[from] == 0 {
-		delete(l.of, from)
-	}
-}
-
-type oneConn struct {
-	net.Conn
-	leave func()
-}
-
-// SyscallConn is that of the connection itself.
-func (c *oneConn) SyscallConn() (syscall.RawConn, error) {
-	x, ok := c.Conn.(syscall.Conn)
-	if !ok {
-		return nil, errors.ErrUnsupported
-	}
-	return x.SyscallConn()
-}
-
-// Close closes the connection and makes room for another.
-func (c *oneConn) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }
 
 // leave takes the node out of its swarm, because the machine goes down.

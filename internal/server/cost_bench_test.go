@@ -197,6 +197,6 @@ func countDials(sent *atomic.Int64) func(context.Context, string, string) (net.C
 		if err != nil {
 			return nil, err
 		}
-		return &guest{Conn: c, sent: sent, leave: func() {}}, nil
+		return &guest{Conn: c, sent: sent}, nil
 	}
 }

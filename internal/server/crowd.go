@@ -6,10 +6,10 @@ import (
 	"log"
 	"log/slog"
 	"net"
-	"net/netip"
-	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"pando/internal/crowd"
 )
 
 // Connections at the same time. A node needs a handful; what is above is closed at once, so that one machine
@@ -19,75 +19,29 @@ const (
 	maxConnsPerPeer = 256
 )
 
-// crowd is a listener that bounds connections, all together and of one address.
-type crowd struct {
+// counted is a listener whose connections count what they send.
+type counted struct {
 	net.Listener
-	all, each int
-
-	sent  *atomic.Int64 // bytes that went out by its connections
-	mu    sync.Mutex
-	count int
-	peers map[netip.Addr]int
+	sent *atomic.Int64 // bytes
 }
 
-func newCrowd(l net.Listener, all, each int, sent *atomic.Int64) *crowd {
-	return &crowd{Listener: l, all: all, each: each, sent: sent, peers: make(map[netip.Addr]int)}
+func newCrowd(l net.Listener, all, each int, sent *atomic.Int64) net.Listener {
+	return &counted{crowd.Limit(l, all, each), sent}
 }
 
-// Accept returns the next connection within the bounds.
-func (c *crowd) Accept() (net.Conn, error) {
-	for {
-		conn, err := c.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		from := remote(conn)
-		if c.enter(from) {
-			return &guest{Conn: conn, sent: c.sent, leave: sync.OnceFunc(func() { c.leave(from) })}, nil
-		}
-		_ = conn.Close() // it was never used
-	}
-}
-
-func remote(conn net.Conn) netip.Addr {
-	a, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+// Accept returns the next connection.
+func (c *counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
 	if err != nil {
-		return netip.Addr{}
+		return nil, err
 	}
-	return a.Addr().Unmap()
+	return &guest{conn, c.sent}, nil
 }
 
-func (c *crowd) enter(from netip.Addr) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.count >= c.all || c.peers[from] >= c.each {
-		return false
-	}
-	c.count++
-	c.peers[from]++
-	return true
-}
-
-func (c *crowd) leave(from netip.Addr) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.count--
-	if c.peers[from]--; c.peers[from] == 0 {
-		delete(c.peers, from)
-	}
-}
-
-// guest is a connection that is counted.
+// guest is a connection that counts.
 type guest struct {
 	net.Conn
-	sent  *atomic.Int64
-	leave func()
-}
-
-// Close closes the connection and makes room for another.
-func (g *guest) Close() error {
-	g.leave()
-	return g.Conn.Close()
+	sent *atomic.Int64
 }
 
 // SyscallConn is that of the connection itself.

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,28 +261,5 @@ func TestHostileReports(t *testing.T) {
 	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > maxMessage || strings.Contains(got.Message, "\x1b") ||
 		len(got.Bytes) != 1 || got.Bytes["peer"] != 3 {
 		t.Errorf("recorded %+v", got)
-	}
-}
-
-// TestCrowd: one address cannot take all connections.
-func TestCrowd(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newCrowd(inner, 3, 2, new(atomic.Int64))
-	defer l.Close()
-	addr := netip.MustParseAddr("127.0.0.1")
-	for i, want := range []bool{true, true, false} {
-		if l.enter(addr) != want {
-			t.Errorf("connection %d of one address: two were to pass, and no third", i+1)
-		}
-	}
-	if !l.enter(netip.MustParseAddr("127.0.0.2")) || l.enter(netip.MustParseAddr("127.0.0.3")) {
-		t.Error("three were to pass, and no fourth")
-	}
-	l.leave(addr)
-	if !l.enter(addr) {
-		t.Error("who left made no room")
 	}
 }
