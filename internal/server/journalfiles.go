@@ -29,14 +29,16 @@ func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret 
 		return nil, nil, err
 	}
 	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.controlPort))) + journalPath
-	public = append(unit("pando-journal.service", "sysinit.target", fmt.Sprintf(journalUnit, url)),
+	text := func(path, text string) fleet.File { return fleet.File{Path: path, Mode: 0o644, Data: []byte(text)} }
+	public = append(unit("pando-journal.timer", "sysinit.target", journalTimer),
+		text("/etc/systemd/system/pando-journal.service", fmt.Sprintf(journalUnit, url)),
+		text("/etc/systemd/system/pando-booted.service.d/pando-journal.conf", journalBooted),
 		fleet.File{Path: journalCert, Mode: 0o644, Data: u.Certificate}, fleet.File{Path: journalAuthority, Mode: 0o644, Data: u.Authority})
 	return public, []fleet.File{{Path: journalKey, Mode: 0o600, Data: u.Key}}, nil
 }
 
 // journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is remembered in memory: the
-// next boot is another one. Of a journal that is kept on the node, what boots before this one wrote is passed over. It begins before
-// other services, which do not wait until it has (one command, and none before it), and stops after them. A server that is away is no failure of the unit: what is not sent waits in the journal.
+// next boot is another one. Of a journal that is kept on the node, what boots before this one wrote is passed over. It stops after other services. A server that is away is no failure of the unit: what is not sent waits in the journal.
 const journalUnit = `[Unit]
 Description=Pando: the journal is sent to the server
 DefaultDependencies=no
@@ -69,3 +71,21 @@ RestrictNamespaces=yes
 SystemCallArchitectures=native
 LimitNOFILE=524288
 `
+
+// journalBooted and journalTimer start it when the node has booted, or when its boot takes long. Started with the first services it made each boot later:
+// of a desktop's that took 8.7 s it was 0.14 s of the processor, beside the libraries that it reads.
+const (
+	journalBooted = `[Service]
+ExecStartPost=-/bin/systemctl start --no-block pando-journal.service
+`
+	journalTimer = `[Unit]
+Description=Pando: the journal of a boot that takes long
+DefaultDependencies=no
+Before=shutdown.target
+Conflicts=shutdown.target
+
+[Timer]
+OnActiveSec=20s
+AccuracySec=1s
+`
+)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -368,6 +369,36 @@ func TestJournalsAreOff(t *testing.T) {
 	}
 	if st, err := api.OverHandler(s.socketRoutes()).Status(t.Context()); err != nil || st.Logs.State != api.LogsOff {
 		t.Errorf("%+v, %v", st.Logs, err)
+	}
+}
+
+// TestJournalsWaitForTheBoot: what sends a journal does not start with the first services of a boot, but after it, or when it takes long.
+func TestJournalsWaitForTheBoot(t *testing.T) {
+	s := journalSite(t)
+	s.addImage()
+	n := s.node(1)
+	var a fleet.Assignment
+	if err := json.Unmarshal(n.hello(n.load()).Assignment, &a); err != nil {
+		t.Fatal(err)
+	}
+	starts := map[string]string{}
+	for _, f := range a.Files {
+		if strings.Contains(f.Path, "pando-journal") {
+			starts[strings.TrimPrefix(f.Path, "/etc/systemd/system/")] = f.Target + string(f.Data)
+		}
+	}
+	const boot = "pando-booted.service.d/pando-journal.conf"
+	if !strings.Contains(starts[boot], "systemctl start --no-block pando-journal.service") {
+		t.Errorf("a boot that is over does not start it: %q", starts[boot])
+	}
+	if starts["sysinit.target.wants/pando-journal.timer"] != "/etc/systemd/system/pando-journal.timer" || starts["pando-journal.timer"] == "" {
+		t.Errorf("a boot that takes long does not start it: %v", slices.Sorted(maps.Keys(starts)))
+	}
+	delete(starts, boot)
+	for path := range starts {
+		if strings.HasSuffix(path, "/pando-journal.service") {
+			t.Errorf("%s starts it with other services", path)
+		}
 	}
 }
 

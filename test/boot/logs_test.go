@@ -27,7 +27,7 @@ func TestRealBootLeavesItsLogs(t *testing.T) {
 	booted()
 	g := s.shell(n)
 	s.healthy(g)
-	s.run(g, "test $(systemctl is-active pando-journal) = active && systemd-run --quiet --unit=mine --wait echo while the server is there")
+	s.run(g, "timeout 20 sh -c 'until systemctl -q is-active pando-journal; do sleep 1; done' && systemd-run --quiet --unit=mine --wait echo while the server is there")
 	s.waitLog(n, api.JournalQuery{Unit: "mine", Grep: "while the server is there"})
 	s.waitLog(n, api.JournalQuery{Grep: "^Linux version"})
 	first, err := s.API.NodeBoot(t.Context(), n.name)
