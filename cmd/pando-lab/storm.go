@@ -383,7 +383,7 @@ func (s *storm) results(m *material) (*report, error) {
 		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
-	rep.Date, rep.K, rep.Pieces, rep.Pack = now.Date, now.K, now.Pieces, now.Pack
+	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen
 	return rep, nil
 }
 

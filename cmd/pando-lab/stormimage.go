@@ -30,6 +30,7 @@ type material struct {
 	pieces   int      // that these are
 	beyond   bool     // they are more than those until booted, of which a node tells that it has them
 	boot     script   // what a boot reads, and when
+	unseen   *unseen  // how boots do with a pack that others made
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
 	k        *kSize
@@ -53,7 +54,7 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.boot = newScript(boots[0])
+	m.boot, m.unseen = newScript(boots[0]), unseenOf(boots)
 	if err := m.packed(ctx, s.until, boots); err != nil {
 		return nil, err
 	}

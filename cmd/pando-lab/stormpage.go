@@ -119,7 +119,7 @@ link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's int
 rate of the link.
 
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
-and NBD; longer ones have a table of their own where they were measured. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6.
+and NBD; longer ones have a table of their own where they were measured. All nodes make the same reads, of a boot that the boot pack was made of. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6.
 What it is hard on: the lab's client of NFS has one read under way on each of its connections, and no cache of names. The kernel's own is among the emulated machines. Kernel and
 initramfs, K, come before, to each node from the server, whatever serves the root; their time is not part of it, and their bytes
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
@@ -142,6 +142,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	}
 	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
 		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
+	out.WriteString(r.Unseen.text())
 	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n%s\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.notes(), strings.Join(r.commands(), "\n"))
 	if screen != "" {
 		fmt.Fprintf(out, "![what a machine showed when a boot of it was recorded until there](%s/%s)\n\n", dir, screen)

@@ -52,6 +52,7 @@ type report struct {
 	Pieces   int        `json:"pieces"`          // of the boot pack that W is
 	Pack     int64      `json:"pack,omitempty"`  // bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
 	Read     int64      `json:"read"`            // bytes that a boot reads
+	Unseen   *unseen    `json:"unseen,omitempty"`
 	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
 	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
@@ -225,7 +226,7 @@ func newReport(m *material, s *storm) *report {
 		until = string(s.until)
 	}
 	return &report{Date: time.Now().UTC(), Until: until, Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
-		BootSet: m.bootSet, Pieces: m.pieces, Pack: m.whole, Read: m.read, K: m.k}
+		BootSet: m.bootSet, Pieces: m.pieces, Pack: m.whole, Read: m.read, Unseen: m.unseen, K: m.k}
 }
 
 // machine says where it was measured.

@@ -163,6 +163,7 @@ type TraceRequest struct {
 	Reads   []byte        `json:"reads"`             // a read trace, see trace.EncodeReads
 	Partial bool          `json:"partial,omitempty"` // nobody recorded the beginning
 	Uptime  time.Duration `json:"uptime"`            // node's monotonic time since Init when the recording ended
+	Began   time.Duration `json:"began,omitempty"`   // the same when the time of reads was 0; 0: not known, and about when the device was attached
 
 	Pack   string `json:"pack,omitempty"`   // object of the boot pack's map that this boot had; the rest is about it
 	Hits   int64  `json:"hits,omitempty"`   // bytes read that the pack had

@@ -59,10 +59,18 @@ func (a *agent) endReads(ctx context.Context) error {
 		return err
 	}
 	a.reads = &api.TraceRequest{Boot: a.self().Boot, Version: a.session.Version, Reads: r.Reads, Partial: r.Partial,
-		Uptime: a.offset(), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted, Late: r.Late,
+		Uptime: a.offset(), Began: a.sinceInit(r.Began), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted, Late: r.Late,
 		Until: a.session.Until, Reached: a.session.Until != "" && a.progress.Until}
 	a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.message(), Attrs: r.attrs()})
 	return nil
+}
+
+// sinceInit makes a moment of CLOCK_MONOTONIC one of the boot's timeline; 0: it is not known.
+func (a *agent) sinceInit(at time.Duration) time.Duration {
+	if at == 0 {
+		return 0
+	}
+	return at - a.session.Origin
 }
 
 func (a *agent) readsDue(now time.Duration) bool {

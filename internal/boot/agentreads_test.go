@@ -80,13 +80,13 @@ func TestAgentSendsReads(t *testing.T) {
 		})
 		dir := t.TempDir()
 		a := &agent{dir: dir, log: io.Discard, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)},
-			session: session{Boot: "0011223344556677", Session: "s", Version: "sha256:v"}, report: newReporter(nil)}
+			session: session{Boot: "0011223344556677", Session: "s", Version: "sha256:v", Origin: time.Second}, report: newReporter(nil)}
 		var err error
 		if a.control, err = newControl([]string{url}, key); err != nil {
 			t.Fatal(err)
 		}
 		s := &statusServer{endReads: func() Recording {
-			return Recording{Reads: []byte("r"), Pack: "p", Hits: 1, Misses: 2, Wasted: 3, Partial: true}
+			return Recording{Began: 5 * time.Second, Reads: []byte("r"), Pack: "p", Hits: 1, Misses: 2, Wasted: 3, Partial: true}
 		}}
 		if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAgentSendsReads(t *testing.T) {
 		a.sendReads(t.Context())
 		want := api.TraceRequest{Boot: "0011223344556677", Version: "sha256:v", Reads: []byte("r"), Partial: true, Pack: "p", Hits: 1, Misses: 2, Wasted: 3}
 		got.Uptime = 0
-		if posts.Load() != 1 || got.Boot != want.Boot || got.Version != want.Version || string(got.Reads) != "r" || !got.Partial ||
+		if posts.Load() != 1 || got.Boot != want.Boot || got.Version != want.Version || string(got.Reads) != "r" || !got.Partial || got.Began != 4*time.Second ||
 			got.Pack != "p" || got.Hits != 1 || got.Misses != 2 || got.Wasted != 3 {
 			t.Errorf("%s: %d posts, the last %+v", name, posts.Load(), got)
 		}

@@ -127,18 +127,19 @@ type BlockStatus struct {
 
 // Recording is what a boot read of its root, and how its boot pack did until the recording ended.
 type Recording struct {
-	Reads    []byte `json:"reads"`          // see trace.EncodeReads
-	Count    int    `json:"count"`          // of them
-	Partial  bool   `json:"partial"`        // there were more, before this block daemon: of no use for a boot pack
-	Cut      bool   `json:"cut,omitempty"`  // there were more after these, which are used all the same
-	Read     int64  `json:"read"`           // bytes read; zeros, which nobody sends, do not count
-	Received int64  `json:"received"`       // bytes of objects that came for them
-	Peers    int64  `json:"peers"`          // of these, from peers
-	Pack     string `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
-	Hits     int64  `json:"hits"`           // bytes read that the pack had
-	Misses   int64  `json:"misses"`         // bytes read that it did not have
-	Wasted   int64  `json:"wasted"`         // bytes of it until booted that were fetched and not read
-	Late     int64  `json:"late"`           // bytes of the rest of it that were fetched and not read
+	Began    time.Duration `json:"began"`          // CLOCK_MONOTONIC from which reads are counted; 0: not known
+	Reads    []byte        `json:"reads"`          // see trace.EncodeReads
+	Count    int           `json:"count"`          // of them
+	Partial  bool          `json:"partial"`        // there were more, before this block daemon: of no use for a boot pack
+	Cut      bool          `json:"cut,omitempty"`  // there were more after these, which are used all the same
+	Read     int64         `json:"read"`           // bytes read; zeros, which nobody sends, do not count
+	Received int64         `json:"received"`       // bytes of objects that came for them
+	Peers    int64         `json:"peers"`          // of these, from peers
+	Pack     string        `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
+	Hits     int64         `json:"hits"`           // bytes read that the pack had
+	Misses   int64         `json:"misses"`         // bytes read that it did not have
+	Wasted   int64         `json:"wasted"`         // bytes of it until booted that were fetched and not read
+	Late     int64         `json:"late"`           // bytes of the rest of it that were fetched and not read
 }
 
 // Incident is one thing that went wrong and was dealt with; the agent makes an event of it.

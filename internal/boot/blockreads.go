@@ -16,7 +16,8 @@ const maxRecorded = 32 << 10
 // readRecorder notes the kernel's reads, in order, until somebody asks for them.
 type readRecorder struct {
 	mu      sync.Mutex
-	start   time.Time // when the device was there; zero: not yet
+	start   time.Time     // when the device was there; zero: not yet
+	began   time.Duration // the same moment by CLOCK_MONOTONIC
 	reads   []recordedRead
 	partial bool
 	cut     bool // there were more than maxRecorded
@@ -37,7 +38,7 @@ func newReadRecorder(partial bool) *readRecorder { return &readRecorder{partial:
 func (r *readRecorder) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.start = time.Now()
+	r.start, r.began = time.Now(), monotonic()
 }
 
 // note records a read of n bytes at off.
@@ -69,7 +70,7 @@ func (r *readRecorder) end(account func(*Recording)) Recording {
 		for i, x := range r.reads {
 			reads[i] = trace.Read{Start: x.start, Blocks: uint32(x.blocks), At: time.Duration(x.ms) * time.Millisecond}
 		}
-		r.ended = &Recording{Reads: trace.EncodeReads(reads), Count: len(reads), Partial: r.partial, Cut: r.cut}
+		r.ended = &Recording{Began: r.began, Reads: trace.EncodeReads(reads), Count: len(reads), Partial: r.partial, Cut: r.cut}
 		account(r.ended)
 		r.reads = nil
 	}

@@ -30,6 +30,9 @@ func TestReadRecorder(t *testing.T) {
 		again := r.end(account)
 		for _, b := range []Recording{first, again} {
 			got, err := trace.DecodeReads(b.Reads)
+			if b.Began <= 0 || b.Began > monotonic() {
+				t.Errorf("the recording began at %s, which is not a moment of this test", b.Began)
+			}
 			if err != nil || !slices.Equal(got, want) || b.Count != len(want) || b.Partial || b.Hits != 1 {
 				t.Errorf("recorded %+v (%d, partial %v, hits %d), %v", got, b.Count, b.Partial, b.Hits, err)
 			}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/chunk"
@@ -82,7 +83,7 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 		return k, err
 	}
 	return keptTrace{
-		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Moments: momentsOf(events), Reads: trace.EncodeReads(reads),
+		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Moments: momentsOf(events, req.Began), Reads: trace.EncodeReads(reads),
 		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
 		Until: clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
@@ -100,13 +101,17 @@ func within(reads []trace.Read, blocks uint64) []trace.Read {
 	return reads
 }
 
-// momentsOf picks what a boot reached after its device was attached: the stages of the node, and the image's own marks.
-func momentsOf(events []trace.Event) []moment {
+// momentsOf picks what a boot reached after its device was attached: the stages of the node, and the image's own marks. Their times are those of its
+// reads, which began before the stage Device ended: to keep a boot on a cache's disk may take seconds of that stage.
+func momentsOf(events []trace.Event, began time.Duration) []moment {
 	attached := slices.IndexFunc(events, func(e trace.Event) bool { return e.Stage == trace.Device && e.Kind == trace.End })
 	if attached < 0 {
 		return nil
 	}
 	from := events[attached].Offset
+	if began > 0 && began < from { // a node of an older release does not tell
+		from = began
+	}
 	var out []moment
 	for _, e := range events {
 		rank := trace.Rank(e.Stage)

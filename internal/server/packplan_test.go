@@ -151,15 +151,25 @@ func TestMomentsOf(t *testing.T) {
 	at := func(stage trace.Stage, kind trace.Kind, second int) trace.Event {
 		return trace.Event{Stage: stage, Kind: kind, Offset: time.Duration(second) * time.Second}
 	}
-	got := momentsOf([]trace.Event{
+	events := []trace.Event{
 		at("early", trace.End, 1), at(trace.Device, trace.Begin, 2), at(trace.Device, trace.End, 3), at(trace.Root, trace.Begin, 3),
 		at(trace.Root, trace.Fail, 3), at(trace.Root, trace.End, 4), at(trace.Booted, trace.End, 30), at("desktop", trace.End, 20), at(trace.Shutdown, trace.End, 99),
-	})
+	}
+	got := momentsOf(events, 0)
 	if want := fmt.Sprint([]moment{{trace.Root, time.Second}, {"desktop", 17 * time.Second}, {trace.Booted, 27 * time.Second}}); fmt.Sprint(got) != want {
 		t.Errorf("moments %v, want %s", got, want)
 	}
-	if got := momentsOf([]trace.Event{at(trace.Booted, trace.End, 30)}); got != nil {
+	if got := momentsOf([]trace.Event{at(trace.Booted, trace.End, 30)}, 0); got != nil {
 		t.Errorf("without a device: %v", got)
+	}
+	// Reads count from before the stage Device ended, where its end has waited for a disk; and from no later moment, whatever a node says.
+	if early := momentsOf(events, 2500*time.Millisecond); early[len(early)-1].At != 27500*time.Millisecond {
+		t.Errorf("booted %s after the first read could come, not 27.5 s", early[len(early)-1].At)
+	}
+	for _, odd := range []time.Duration{-time.Hour, time.Hour} {
+		if m := momentsOf(events, odd); fmt.Sprint(m) != fmt.Sprint(got) {
+			t.Errorf("a node that says it began at %s: %v", odd, m)
+		}
 	}
 	if r, err := (keptTrace{Moments: got, Reads: trace.EncodeReads(nil)}).recording(); err != nil || r.Booted != 27*time.Second {
 		t.Errorf("recording %+v, %v", r, err)

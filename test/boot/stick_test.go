@@ -133,7 +133,7 @@ func TestRealBootWithDeadServers(t *testing.T) {
 	s.noErrors(n, g)
 }
 
-// A disk of a running node becomes a boot medium, and the node starts from it.
+// A disk of a running node becomes a boot medium, and the node starts from it: with a server, and when the one that its loader waits for dies.
 func TestRealNodeMadeBootable(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -156,4 +156,39 @@ func TestRealNodeMadeBootable(t *testing.T) {
 	}
 	s.hasEvent(n, "cache on /dev/sda5")
 	s.prove(n, s.shell(n))
+	s.recording(n, m) // what it read is on its disk by then
+	s.cut(m)
+	s.startsWithoutItsServer(n)
+}
+
+// startsWithoutItsServer turns a node on that has nothing to boot for the time being, so that its loader asks again and again; kills the server; and
+// waits until the node has booted what is on its disk.
+func (s *site) startsWithoutItsServer(n node) {
+	s.t.Helper()
+	const empty = "without-an-image"
+	if _, err := s.API.CreateGroup(s.t.Context(), fleet.Group{Name: empty}); err != nil {
+		s.t.Fatal(err)
+	}
+	group := empty
+	if _, err := s.API.SetNodes(s.t.Context(), api.NodeSet{Select: n.name, Group: &group}); err != nil {
+		s.t.Fatal(err)
+	}
+	m, booted := s.powerOn(n)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*bootTimeout) // DHCP is dead, too: its loader takes four minutes
+	defer cancel()
+	if _, err := m.Console.Wait(ctx, "Pando: this machine cannot boot"); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, line := range []string{"Pando: no answer from http", "Pando: no server answers; starting from this medium", n.name + " login:"} {
+		if _, err := m.Console.Wait(ctx, line); err != nil {
+			s.t.Fatalf("%v\n%s", err, m.Console.Tail(60))
+		}
+	}
+	booted()
+	if text, err := m.Console.Text(); err != nil || !strings.Contains(text, "no server answers; "+n.name+" in group "+n.group) {
+		s.t.Errorf("it did not boot what it had (%v):\n%s", err, m.Console.Tail(60))
+	}
 }
