@@ -13,8 +13,7 @@ import (
 	"syscall"
 )
 
-// Listener bounds connections, all together and of one address: what is above is closed at once, so that strangers cannot fill the memory of a program,
-// or take its descriptors, and one of them cannot shut out the others.
+// Listener gives the connections within its bounds.
 type Listener struct {
 	net.Listener
 	all, each int

@@ -29,10 +29,9 @@ func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret 
 		return nil, nil, err
 	}
 	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.controlPort))) + journalPath
-	text := func(path, text string) fleet.File { return fleet.File{Path: path, Mode: 0o644, Data: []byte(text)} }
 	public = append(unit("pando-journal.timer", "sysinit.target", journalTimer),
-		text("/etc/systemd/system/pando-journal.service", fmt.Sprintf(journalUnit, url)),
-		text("/etc/systemd/system/pando-booted.service.d/pando-journal.conf", journalBooted),
+		fleet.File{Path: "/etc/systemd/system/pando-journal.service", Mode: 0o644, Data: fmt.Appendf(nil, journalUnit, url)},
+		fleet.File{Path: "/etc/systemd/system/pando-booted.service.d/pando-journal.conf", Mode: 0o644, Data: []byte(journalBooted)},
 		fleet.File{Path: journalCert, Mode: 0o644, Data: u.Certificate}, fleet.File{Path: journalAuthority, Mode: 0o644, Data: u.Authority})
 	return public, []fleet.File{{Path: journalKey, Mode: 0o600, Data: u.Key}}, nil
 }

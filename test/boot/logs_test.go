@@ -27,6 +27,8 @@ func TestRealBootLeavesItsLogs(t *testing.T) {
 	booted()
 	g := s.shell(n)
 	s.healthy(g)
+	// The end of the boot starts it, not the time that this one took alone: what systemd says of that command is empty, or another word, when it did not work.
+	s.run(g, "timeout 60 sh -c 'until systemctl show -p ExecStartPost pando-booted.service | grep -q \"pando-journal.service.*status=0\"; do sleep 1; done'")
 	s.run(g, "timeout 20 sh -c 'until systemctl -q is-active pando-journal; do sleep 1; done' && systemd-run --quiet --unit=mine --wait echo while the server is there")
 	s.waitLog(n, api.JournalQuery{Unit: "mine", Grep: "while the server is there"})
 	s.waitLog(n, api.JournalQuery{Grep: "^Linux version"})
