@@ -223,8 +223,8 @@ func (s *Swarm) leftNow(now time.Duration) (out []netip.AddrPort) {
 	return out[:min(len(out), maxLeft)]
 }
 
-// ban drops a peer that sent wrong bytes, for as long as this node lives, and has it reported.
-func (s *Swarm) ban(a netip.AddrPort) {
+// Accuse drops a peer that sent wrong bytes, for as long as this node lives, and has it reported.
+func (s *Swarm) Accuse(a netip.AddrPort) {
 	if s.banned[a.Addr()] {
 		return
 	}

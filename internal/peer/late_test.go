@@ -282,21 +282,28 @@ func TestHelpers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.keepLoose(v, nil); err != nil {
-		t.Fatal(err)
-	}
+	first.Node.mu.Lock()
+	first.Node.loose.put(v.ID(), v)
+	first.Node.mu.Unlock()
+	other := []byte("other")
+	s.objects[chunk.Sum(other).Name()] = other
 	gone := netip.MustParseAddrPort("127.0.0.1:1")
 	second := s.start(t, 2, func(o *NodeOptions) {
+		o.Trackers = nil // it knows nobody else
 		o.Helpers = []netip.AddrPort{gone, netip.AddrPortFrom(first.o.Self, first.o.Port)}
 		o.Slow = &store.Slow{}
 	})
-	if got, ok := second.fromHelper(t.Context(), Piece{v.ID(), 9}); !ok || string(got.Stored()) != "the index" {
-		t.Errorf("got %q, %v", got.Stored(), ok)
+	second.wait(t)
+	sent, given := s.sent.Load(), second.bytes("peer")
+	if got, err := second.Get(t.Context(), v.ID(), 9); err != nil || string(got.Stored()) != "the index" || second.bytes("peer") != given+9 {
+		t.Errorf("got %q, %v, %d bytes of peers", got.Stored(), err, second.bytes("peer")-given)
 	}
-	if _, ok := second.fromHelper(t.Context(), Piece{chunk.Sum([]byte("other")), 5}); ok {
-		t.Error("got what nobody has")
+	if got, err := second.Get(t.Context(), chunk.Sum(other), 5); err != nil || string(got.Stored()) != "other" || s.sent.Load() != sent+5 {
+		t.Errorf("got %q, %v, %d bytes of the server", got.Stored(), err, s.sent.Load()-sent)
 	}
-	if left := second.helping(); len(left) != 1 || left[0] == gone {
+	second.Node.mu.Lock()
+	defer second.Node.mu.Unlock()
+	if left := second.reads.helpers; len(left) != 1 || left[0] == gone {
 		t.Errorf("helpers that are left: %v, want the one that answers", left)
 	}
 }
@@ -314,11 +321,12 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 		for _, h := range []*httptest.Server{silent, wrong} {
 			o.Helpers = append(o.Helpers, netip.MustParseAddrPort(h.Listener.Addr().String()))
 		}
-		o.Slow, o.Observer = &store.Slow{}, watch
+		o.Slow, o.Observer, o.Trackers = &store.Slow{}, watch, nil
 	})
-	for range 3 {
-		if _, ok := n.fromHelper(t.Context(), Piece{chunk.Sum([]byte("truth")), 5}); ok {
-			t.Fatal("took what is not the object")
+	for _, text := range []string{"truth", "facts", "exact"} {
+		s.objects[chunk.Sum([]byte(text)).Name()] = []byte(text)
+		if v, err := n.Get(t.Context(), chunk.Sum([]byte(text)), 5); err != nil || string(v.Stored()) != text {
+			t.Fatalf("%q, %v", v.Stored(), err)
 		}
 	}
 	if asked.Load() != 2 || watch.n.Load() != 1 {

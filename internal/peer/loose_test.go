@@ -103,12 +103,19 @@ func TestLooseObjectsHaveBounds(t *testing.T) {
 	}
 }
 
+// patient is how long a node waits for its tracker's word on a loose object.
+func patient(n *live) time.Duration {
+	n.Node.mu.Lock()
+	defer n.Node.mu.Unlock()
+	return n.reads.looseTime()
+}
+
 // acquainted waits until nodes have their pack, know others, and have more patience than usual: a busy machine takes longer than 75 ms.
 func acquainted(t *testing.T, nodes ...*live) {
 	t.Helper()
 	for _, n := range nodes {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() && n.looseTime() > time.Second })
+		waitFor(t, func() bool { return n.sociable.Load() && patient(n) > time.Second })
 	}
 }
 
@@ -136,7 +143,7 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 		others := 0
 		for _, n := range nodes {
 			n.Node.mu.Lock()
-			if w := n.awaited[id]; w != nil {
+			if w := n.reads.awaited[id]; w != nil {
 				others += w.others
 			}
 			n.Node.mu.Unlock()
@@ -153,7 +160,7 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 		t.Errorf("the server sent %d bytes for an object of %d", got, len(extra))
 	}
 	for _, n := range nodes {
-		if len(n.awaited) != 0 {
+		if len(n.reads.awaited) != 0 || len(n.arrives) != 0 {
 			t.Error("a node believes that something is on its way")
 		}
 	}
@@ -182,7 +189,14 @@ func TestLooseObjectOfANodeThatStopped(t *testing.T) {
 func givers(n *live) []netip.AddrPort {
 	n.Node.mu.Lock()
 	defer n.Node.mu.Unlock()
-	return slices.Clone(n.Node.givers)
+	return slices.Clone(n.reads.givers)
+}
+
+// gave has a node believe that another one gave it a loose object.
+func gave(n *live, a netip.AddrPort) {
+	n.Node.mu.Lock()
+	defer n.Node.mu.Unlock()
+	n.reads.gave(a)
 }
 
 // Who gave a node its last loose object is asked for the next one first, and the tracker not at all when he has it.
@@ -228,7 +242,7 @@ func TestGiversInACircle(t *testing.T) {
 	acquainted(t, nodes...)
 	for i, n := range nodes {
 		next := nodes[(i+1)%len(nodes)]
-		n.gave(netip.AddrPortFrom(next.o.Self, next.o.Port))
+		gave(n, netip.AddrPortFrom(next.o.Self, next.o.Port))
 	}
 	errs := make(chan error, len(nodes))
 	began := time.Now()
@@ -243,7 +257,7 @@ func TestGiversInACircle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took, wait := time.Since(began), nodes[0].looseTime(); took >= wait {
+	if took, wait := time.Since(began), patient(nodes[0]); took >= wait {
 		t.Errorf("took %v, and who waits in a circle takes %v", took, wait)
 	}
 }
@@ -257,16 +271,16 @@ func TestGiverHasOthersWait(t *testing.T) {
 	s.objects[id.Name()] = extra
 	low, giver, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
 	acquainted(t, low, giver, high)
-	end := giver.awaiting(id) // it does not know yet from where
+	read := giver.beginLoose(id) // it does not know yet from where
 	waiting := func() int {
 		giver.Node.mu.Lock()
 		defer giver.Node.mu.Unlock()
-		return giver.awaited[id].others
+		return giver.reads.awaited[id].others
 	}
 	asks := s.looseAsks.Load()
 	got := make(chan error, 3)
 	get := func(n *live) {
-		n.gave(netip.AddrPortFrom(giver.o.Self, giver.o.Port))
+		gave(n, netip.AddrPortFrom(giver.o.Self, giver.o.Port))
 		_, err := n.Get(t.Context(), id, int64(len(extra)))
 		got <- err
 	}
@@ -279,14 +293,19 @@ func TestGiverHasOthersWait(t *testing.T) {
 	low.Node.mu.Lock()
 	low.loose = looseObjects{most: low.loose.most}
 	low.Node.mu.Unlock()
-	giver.sure(id)
+	giver.Node.mu.Lock()
+	giver.reads.awaited[id].sure = true
+	giver.Node.mu.Unlock()
 	go get(low)
 	waitFor(t, func() bool { return waiting() == 2 })
 	v, err := chunk.Check(id, extra)
-	if _, err = giver.keepLoose(v, err); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	end()
+	giver.Node.mu.Lock()
+	giver.Node.loose.put(id, v)
+	giver.Node.mu.Unlock()
+	giver.endLoose(id, read)
 	for range 3 {
 		if err := <-got; err != nil {
 			t.Error(err)
@@ -302,13 +321,13 @@ func TestGiverThatIsGone(t *testing.T) {
 	s := newSite(t, 2, 1)
 	a, b := s.start(t, 1), s.start(t, 2)
 	acquainted(t, a, b)
-	a.gave(netip.AddrPortFrom(b.o.Self, b.o.Port))
+	gave(a, netip.AddrPortFrom(b.o.Self, b.o.Port))
 	b.Leave(t.Context())
 	waitFor(t, func() bool { return len(givers(a)) == 0 })
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
-	a.gave(closed)
+	gave(a, closed)
 	if _, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra))); err != nil || slices.Contains(givers(a), closed) {
 		t.Errorf("%v, givers %v", err, givers(a))
 	}
@@ -321,12 +340,15 @@ func TestSecondGiver(t *testing.T) {
 	a, b, c := s.start(t, 1), s.start(t, 2), s.start(t, 3)
 	acquainted(t, a, b, c)
 	v, err := chunk.Check(chunk.Sum(extra), extra)
-	if _, err = b.keepLoose(v, err); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+	b.Node.mu.Lock()
+	b.Node.loose.put(v.ID(), v)
+	b.Node.mu.Unlock()
 	at := func(n *live) netip.AddrPort { return netip.AddrPortFrom(n.o.Self, n.o.Port) }
 	for _, n := range []*live{a, b, c} {
-		a.gave(at(n))
+		gave(a, at(n))
 	}
 	if got := givers(a); !slices.Equal(got, []netip.AddrPort{at(c), at(b)}) {
 		t.Fatalf("givers %v", got)
@@ -349,7 +371,7 @@ func TestGiverThatLies(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	acquainted(t, a, b)
 	from := netip.MustParseAddrPort(liar.Listener.Addr().String())
-	a.gave(from)
+	gave(a, from)
 	v, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))
 	if err != nil || !bytes.Equal(v.Stored(), extra) {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,11 +88,10 @@ type Node struct {
 	mu      sync.Mutex
 	shelf   Shelf // nil until Use
 	holds   Bitmap
-	changed chan struct{}    // closed and replaced when holds changed
-	word    time.Duration    // when word goes out that it has pieces; 0: none waits
-	drops   []int            // told by Dropped
-	aheads  []int            // told by Ahead
-	helpers []netip.AddrPort // that are asked still
+	changed chan struct{} // closed and replaced when holds changed
+	word    time.Duration // when word goes out that it has pieces; 0: none waits
+	drops   []int         // told by Dropped
+	aheads  []int         // told by Ahead
 	uploads Uploads
 	starts  Uploads // of what boots start with: they do not wait for pieces
 	watched int
@@ -102,9 +100,9 @@ type Node struct {
 	line    Line
 	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
-	feeds   Uploads             // of loose objects: a read waits for each
-	givers  []netip.AddrPort    // who gave this node loose objects lately, the last one first
-	awaited map[chunk.ID]*await // loose objects that are on their way
+	feeds   Uploads // of loose objects: a read waits for each
+	reads   *LooseReads
+	arrives map[chunk.ID]chan struct{} // loose objects that are on their way; closed when one is there, or not to be had
 
 	// Of the goroutine that runs.
 	swarm    *Swarm
@@ -135,7 +133,7 @@ func NewNode(o NodeOptions) *Node {
 	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2, o.Slow), watches: client(o.Self, 1, o.Slow), index: map[chunk.ID]int{},
 		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
 		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, upTime: uploadTime, patience: o.Slow.Least(joinTime), flights: map[Fetch]context.CancelFunc{},
-		waits: map[int][]chan result{}, lost: map[int]error{}, awaited: map[chunk.ID]*await{}}
+		waits: map[int][]chan result{}, lost: map[int]error{}, arrives: map[chunk.ID]chan struct{}{}}
 	if !o.clock.IsZero() {
 		n.start = o.clock
 	}
@@ -143,7 +141,7 @@ func NewNode(o NodeOptions) *Node {
 		n.o.Observer = nobody{}
 	}
 	n.loose.most = o.Loose
-	n.helpers = slices.Clone(o.Helpers[:min(len(o.Helpers), startNames)])
+	n.reads = n.newLooseReads(o.Slow)
 	n.tracker = trackerClient{"", client(o.Self, 4, o.Slow), &n.control, &n.calls}
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i

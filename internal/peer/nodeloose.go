@@ -2,65 +2,135 @@ package peer
 
 import (
 	"context"
-	"errors"
+	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
 	"pando/internal/chunk"
+	"pando/internal/store"
 )
 
-// getLoose asks peers if the tracker names some, and the origin when they fail or are late. A node that is alone asks the origin at once.
+// askedFirst is the query of a question for a loose object from who has not asked the tracker.
+const askedFirst = "first"
+
+// helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
+const helperTime = time.Second
+
+// answer is how a question for a loose object ended.
+type answer struct {
+	ask   LooseAsk
+	names []netip.AddrPort // of the tracker
+	wait  time.Duration
+	result
+}
+
+// getLoose asks whom the read says, until somebody gives the object.
 func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 	if v, ok := n.held(p.ID); ok {
 		return v, nil
 	}
-	defer n.awaiting(p.ID)()
-	defer n.press()()
-	if !n.sociable.Load() {
-		if v, ok := n.fromHelper(ctx, p); ok {
-			return n.keepLoose(v, nil)
-		}
-		n.sure(p.ID)
-		return n.keepLoose(n.o.Origin.Get(ctx, p.ID, p.Size))
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	given := n.fromGivers(ctx, p)
-	if r, ok := n.soon(given); ok {
-		return n.keepLoose(r.v, nil)
-	}
-	names, wait := n.whoHas(ctx, p)
-	n.sure(p.ID)
-	peer, origin := make(chan result, 1), make(chan result, 1)
-	go func() { peer <- n.looseFromPeers(ctx, names, p, wait) }()
-	late := time.NewTimer(wait)
+	defer n.press()()
+	r := n.beginLoose(p.ID)
+	defer n.endLoose(p.ID, r)
+	answers := make(chan answer)
+	late := time.NewTimer(0)
 	defer late.Stop()
-	begun := false
 	for {
+		n.mu.Lock()
+		asks, wake := r.Next(n.now())
+		n.mu.Unlock()
+		for _, a := range asks {
+			go func() {
+				select {
+				case answers <- n.askLoose(ctx, p, a):
+				case <-ctx.Done():
+				}
+			}()
+		}
+		late.Stop()
+		if wake > 0 {
+			late.Reset(max(0, wake-n.now()))
+		}
 		select {
-		case r := <-given: // late, but there
-			if r.err == nil {
-				return n.keepLoose(r.v, nil)
-			}
-			given = nil
-			continue
-		case r := <-peer:
-			if r.err == nil {
-				return n.keepLoose(r.v, nil)
+		case a := <-answers:
+			if n.tookLoose(ctx, r, p.ID, a) {
+				return a.v, a.err
 			}
 		case <-late.C:
-		case r := <-origin:
-			return n.keepLoose(r.v, r.err)
-		}
-		if !begun {
-			begun = true
-			go func() {
-				v, err := n.o.Origin.Get(ctx, p.ID, p.Size)
-				origin <- result{v, err}
-			}()
+		case <-ctx.Done():
+			return chunk.Verified{}, context.Cause(ctx)
 		}
 	}
 }
+
+// tookLoose takes how a question ended, and tells whether the read is over.
+func (n *Node) tookLoose(ctx context.Context, r *LooseRead, id chunk.ID, a answer) (over bool) {
+	why := Broken
+	if a.err != nil {
+		why = failure(a.err)
+	}
+	if why == Wrong && a.ask.Peer.IsValid() {
+		n.accuse(ctx, a.ask.Peer, id)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case a.ask.From == FromTracker:
+		r.Told(a.names, a.wait)
+		return false
+	case a.err == nil:
+		n.loose.put(id, a.v)
+		r.Came(a.ask)
+		return true
+	}
+	r.Failed(a.ask, why)
+	return a.ask.From == FromOrigin
+}
+
+// askLoose asks one.
+func (n *Node) askLoose(ctx context.Context, p Piece, a LooseAsk) answer {
+	out := answer{ask: a}
+	switch a.From {
+	case FromTracker:
+		out.names, out.wait = n.whoHas(ctx, p, a.Patience)
+	case FromOrigin:
+		out.v, out.err = n.o.Origin.Get(ctx, p.ID, p.Size)
+	case FromHelper:
+		soon, cancel := context.WithTimeout(ctx, a.Patience)
+		defer cancel()
+		out.v, out.err = n.fromPeer(soon, a.Peer, p, 0)
+	case FromGiver:
+		src := n.peerSource(a.Peer)
+		src.Query = askedFirst
+		out.v, out.err = n.from(ctx, a.Peer, src, p, 0)
+	case FromPeer:
+		out.v, out.err = n.fromPeer(ctx, a.Peer, p, a.Patience)
+	}
+	return out
+}
+
+// whoHas asks the tracker for a loose object: who has it or will have it, and how long they may take.
+func (n *Node) whoHas(ctx context.Context, p Piece, patience time.Duration) (names []netip.AddrPort, wait time.Duration) {
+	at := make(chan trackerClient, 1)
+	soon, cancel := context.WithTimeout(ctx, patience) // a node that goes down answers no more
+	defer cancel()
+	n.post(soon, func(time.Duration) { at <- n.at() })
+	select {
+	case t := <-at:
+		var a looseReply
+		if t.post(soon, "loose", looseMessage{p.ID.Brief(), p.Size, wirePort(n.o.Port)}, &a, patience) == nil {
+			return a.Peers, milliseconds(a.Wait, looseMost)
+		}
+	case <-soon.Done():
+	}
+	return nil, 0
+}
+
+// looseMost bounds what a tracker can make a read wait for peers.
+const looseMost = 2 * time.Minute
 
 // press keeps what is fetched ahead out of the way of a loose object, until the function that it returns is called.
 func (n *Node) press() (end func()) {
@@ -72,150 +142,73 @@ func (n *Node) press() (end func()) {
 	}
 }
 
-// looseTime is how long a read waits for the tracker, and for a peer of whom it does not say how long that takes, before the origin is asked for a loose object.
-func (n *Node) looseTime() time.Duration { return max(hedgeLeast, n.o.Slow.Least(0)/looseLate) }
-
-// whoHas asks the tracker for a loose object: who has it or will have it, and how long they may take.
-func (n *Node) whoHas(ctx context.Context, p Piece) (names []netip.AddrPort, wait time.Duration) {
-	url := make(chan trackerClient, 1)
-	soon, cancel := context.WithTimeout(ctx, n.looseTime()) // a node that goes down answers no more
-	defer cancel()
-	n.post(soon, func(time.Duration) { url <- n.at() })
-	select {
-	case t := <-url:
-		var a looseReply
-		if t.post(soon, "loose", looseMessage{p.ID.Brief(), p.Size, wirePort(n.o.Port)}, &a, n.looseTime()) == nil {
-			names, wait = a.Peers, milliseconds(a.Wait, looseMost)
-		}
-	case <-soon.Done():
-	}
-	return names, max(wait, n.looseTime())
-}
-
-// looseMost bounds what a tracker can make a read wait for peers.
-const looseMost = 2 * time.Minute
-
-var errNobody = errors.New("no peer is named")
-
-// looseFromPeers asks one after the other. Who does not have it yet may be silent for as long as it takes to come round.
-func (n *Node) looseFromPeers(ctx context.Context, names []netip.AddrPort, p Piece, patience time.Duration) result {
-	last := result{err: errNobody}
-	for _, from := range names[:min(len(names), looseNames)] {
-		n.mu.Lock()
-		banned := n.banned[from.Addr()]
-		n.mu.Unlock()
-		if banned {
-			continue
-		}
-		v, err := n.fromPeer(ctx, from, p, patience)
-		if err == nil {
-			n.gave(from)
-		}
-		if err == nil || ctx.Err() != nil {
-			return result{v, err}
-		}
-		last.err = err
-		if failure(err) == Wrong {
-			n.accuse(ctx, from, p.ID)
-		}
-	}
-	return last
-}
-
-// awaiting notes that a loose object is on its way, so that who asks this node for it waits; the function that it returns ends that.
-func (n *Node) awaiting(id chunk.ID) (end func()) {
+// beginLoose begins a read. Who asks this node for the object may wait from now on.
+func (n *Node) beginLoose(id chunk.ID) *LooseRead {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w := n.awaited[id]
-	if w == nil {
-		w = &await{done: make(chan struct{})}
-		n.awaited[id] = w
+	if n.arrives[id] == nil {
+		n.arrives[id] = make(chan struct{})
 	}
-	w.reads++
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if w.reads--; w.reads == 0 {
-			delete(n.awaited, id)
-			close(w.done)
-		}
-	}
+	return n.reads.Begin(id, n.sociable.Load())
 }
 
-// sure notes that a loose object is on its way from somebody who has it, or is himself sure of it.
-func (n *Node) sure(id chunk.ID) {
+func (n *Node) endLoose(id chunk.ID, r *LooseRead) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if w := n.awaited[id]; w != nil {
-		w.sure = true
+	if n.reads.End(r) {
+		close(n.arrives[id])
+		delete(n.arrives, id)
 	}
 }
 
-// await is a loose object that is on its way.
-type await struct {
-	reads  int  // that want it
-	others int  // nodes that wait for it
-	sure   bool // the tracker said who sends it: they wait for nobody who may wait for this node
-	done   chan struct{}
-}
-
-// heldSoon is an object that this node has in memory, or the loose object that it is getting, when it has it.
-func (n *Node) heldSoon(ctx context.Context, id chunk.ID) (chunk.Verified, bool) {
+// heldFor is what who asks is given: an object that this node has in memory, or the loose one that it is getting, when it has it.
+func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	v, ok := n.held(id)
-	n.mu.Lock()
-	w := n.awaited[id]
-	if ok || w == nil || w.others >= 2*looseNamed || n.closed {
-		n.mu.Unlock()
+	if ok {
 		return v, ok
 	}
-	w.others++
+	n.mu.Lock()
+	arrives := n.arrives[id]
+	if arrives == nil || n.closed {
+		n.mu.Unlock()
+		return v, false
+	}
+	w := n.reads.Wait(id, r.URL.RawQuery == askedFirst, higher(r))
 	n.mu.Unlock()
+	if w == nil {
+		return n.held(id) // it may have come meanwhile
+	}
 	defer func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		w.others--
+		w.Leave()
 	}()
 	select {
-	case <-w.done:
+	case <-arrives:
 		return n.held(id)
-	case <-ctx.Done():
+	case <-r.Context().Done():
 		return v, false
 	}
 }
 
-func (n *Node) keepLoose(v chunk.Verified, err error) (chunk.Verified, error) {
-	if err == nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.loose.put(v.ID(), v)
+// higher tells whether who asks has a higher address than who is asked.
+func higher(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return false
 	}
-	return v, err
+	own, err := netip.ParseAddrPort(local.String())
+	return err == nil && asker(r, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
 }
 
-// looseObjects are those that a node fetched last.
-type looseObjects struct {
-	most    int // bytes
-	objects map[chunk.ID]chunk.Verified
-	order   []chunk.ID
-	bytes   int
+// accuse has nothing more asked of a peer that sent something else than an object, and the tracker told.
+func (n *Node) accuse(ctx context.Context, a netip.AddrPort, id chunk.ID) {
+	n.o.Observer.Accused(a, id)
+	n.post(ctx, func(time.Duration) { n.swarm.Accuse(a) })
 }
 
-func (l *looseObjects) get(id chunk.ID) (chunk.Verified, bool) {
-	v, ok := l.objects[id]
-	return v, ok
-}
-
-func (l *looseObjects) put(id chunk.ID, v chunk.Verified) {
-	if _, ok := l.objects[id]; ok || len(v.Stored()) > l.most {
-		return
-	}
-	if l.objects == nil {
-		l.objects = map[chunk.ID]chunk.Verified{}
-	}
-	l.objects[id] = v
-	l.order = append(l.order, id)
-	for l.bytes += len(v.Stored()); l.bytes > l.most; l.order = l.order[1:] {
-		l.bytes -= len(l.objects[l.order[0]].Stored())
-		delete(l.objects, l.order[0])
-	}
+// newLooseReads are those of a node. What they ask of it is asked with mu held.
+func (n *Node) newLooseReads(slow *store.Slow) *LooseReads {
+	return NewLooseReads(LooseOptions{Helpers: n.o.Helpers, Late: func() time.Duration { return slow.Least(0) },
+		Banned: func(a netip.Addr) bool { return n.banned[a] }})
 }

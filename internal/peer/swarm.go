@@ -350,7 +350,7 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 	k := s.find(f.Peer)
 	if why == Wrong {
-		s.ban(f.Peer)
+		s.Accuse(f.Peer)
 	}
 	if why != Busy {
 		s.pieces[f.Piece].failed++

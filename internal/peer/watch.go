@@ -35,7 +35,9 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 		n.work.Go(func() {
 			err := n.watch(a)
 			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)
-			n.forgetGiver(a)
+			n.mu.Lock()
+			n.reads.forgetGiver(a)
+			n.mu.Unlock()
 			n.post(n.ctx, func(now time.Duration) {
 				if errors.Is(err, errUnreached) {
 					n.swarm.Unreached(now, a)
