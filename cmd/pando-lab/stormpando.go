@@ -57,13 +57,12 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	sources := startSources{urls: []string{n.server}}
 	if step.peers {
 		help := peer.StartPeers(ctx, client, []string{n.server}, peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()})
-		sources = startSources{append(help.Peers, n.server), help.Late}
-		c.Swarm = &boot.SwarmConfig{Late: help.Late}
+		c.Swarm = &boot.SwarmConfig{Late: help.Late, Said: help.Said, Start: help.Peers}
+		sources = startSources{late: help.Late}
 		for _, p := range help.Peers {
-			if a, err := netip.ParseAddrPort(strings.TrimPrefix(p, "http://")); err == nil {
-				c.Swarm.Start = append(c.Swarm.Start, a)
-			}
+			sources.urls = append(sources.urls, "http://"+p.String())
 		}
+		sources.urls = append(sources.urls, n.server)
 	}
 	man, err := n.manifest(ctx, client, sources, &c)
 	if err != nil {

@@ -257,7 +257,8 @@ func (d *blockDaemon) status(since int64) BlockStatus {
 	s.Waiting, s.Server, s.Fed = waiting, d.watch.server(), d.watch.senders()
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), residentMemory()
 	if swarm := d.swarm.Load(); swarm != nil {
-		s.Messages, s.Control = swarm.Control()
+		said := swarm.Control()
+		s.Messages, s.Control = said.Messages, said.Bytes
 	}
 	return s
 }

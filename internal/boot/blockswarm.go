@@ -30,6 +30,8 @@ type SwarmConfig struct {
 
 	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
 
+	Said peer.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
+
 	Late time.Duration `json:"late,omitempty"` // word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
 }
 
@@ -71,7 +73,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	keeps := d.keepsSomething()
 	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack == nil || pack.Idle || keeps, Loose: blockLoose,
-		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch, d.company}, Helpers: c.Start, Slow: slow, Log: d.log}
+		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch, d.company}, Helpers: c.Start, Said: c.Said, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
@@ -79,7 +81,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		o.Loose = blockAlone
 	}
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
-		o.Helpers = nil
+		o.Helpers, o.Said = nil, peer.Control{}
 	}
 	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + int64(o.Loose) + blockPeers)
 	if d.through != nil {

@@ -27,6 +27,7 @@ type startSource struct {
 	url  string
 	peer bool
 	late time.Duration // how long word may be on its way; 0: no longer than usual
+	said peer.Control  // to trackers and by them, to learn of these sources
 }
 
 // patience is how long it may take. What a server sends waits behind what it sends others, too.
@@ -50,19 +51,17 @@ func (m *machine) startSources(ctx context.Context, client *http.Client) []start
 // startSources are the servers, and before them peers that have it where the node shares a boot pack and the tracker names some. prefix is the length of
 // the node's subnet.
 func startSources(ctx context.Context, client *http.Client, a fleet.Assignment, pack *fleet.PackRef, prefix int) (out []startSource) {
-	var late time.Duration
-	first := 0
+	var help peer.StartHelp
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
-			help := peer.StartPeers(ctx, client, a.Servers, peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near})
-			late, first = help.Late, help.Tracker
+			help = peer.StartPeers(ctx, client, a.Servers, peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near})
 			for _, p := range help.Peers {
-				out = append(out, startSource{p, true, late})
+				out = append(out, startSource{"http://" + p.String(), true, help.Late, help.Said})
 			}
 		}
 	}
-	for _, s := range slices.Concat(a.Servers[first:], a.Servers[:first]) { // the one whose tracker answered lives
-		out = append(out, startSource{s, false, late})
+	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) { // the one whose tracker answered lives
+		out = append(out, startSource{s, false, help.Late, help.Said})
 	}
 	return out
 }
@@ -74,6 +73,9 @@ func startClient() *http.Client { return &http.Client{Transport: &http.Transport
 // swarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
 func swarmConfig(s *fleet.Swarm, sources []startSource) *SwarmConfig {
 	c := &SwarmConfig{Place: s.Place, Near: s.Near, Late: lateness(sources)}
+	if len(sources) > 0 {
+		c.Said = sources[0].said
+	}
 	for _, x := range sources {
 		if a, err := netip.ParseAddrPort(strings.TrimPrefix(x.url, "http://")); err == nil && x.peer {
 			c.Start = append(c.Start, a)

@@ -53,6 +53,8 @@ type NodeOptions struct {
 	Start    StartFiles       // for those who boot after it
 	Helpers  []netip.AddrPort // who gave this node what it started with: they have what is read next, until the tracker names others
 
+	Said Control // what came before this node was there, between it and trackers
+
 	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up to date, for who else waits
 	// for the network. nil: nothing is known, and nobody else wants to.
 	Slow *store.Slow
@@ -163,8 +165,10 @@ func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
 	return c
 }
 
-// Control is how many messages went to trackers, and their bytes with the answers, without HTTP's headers.
-func (n *Node) Control() (messages, bytes int64) { return n.calls.Load(), n.control.Load() }
+// Control is what this node and trackers said to each other so far.
+func (n *Node) Control() Control {
+	return Control{n.o.Said.Messages + n.calls.Load(), n.o.Said.Bytes + n.control.Load()}
+}
 
 // Run fetches the pack and goes on serving peers until ctx ends.
 func (n *Node) Run(ctx context.Context) {

@@ -124,8 +124,8 @@ func TestNoTrackerAtAll(t *testing.T) {
 		}
 	}
 	n.wait(t)
-	if m, _ := n.Control(); m > 0 || s.sent.Load() != s.w() {
-		t.Errorf("%d messages; the server sent %d bytes of %d", m, s.sent.Load(), s.w())
+	if n.Control().Messages > 0 || s.sent.Load() != s.w() {
+		t.Errorf("%d messages; the server sent %d bytes of %d", n.Control().Messages, s.sent.Load(), s.w())
 	}
 }
 

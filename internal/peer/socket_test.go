@@ -253,8 +253,7 @@ func TestStormOverSockets(t *testing.T) {
 	for _, n := range nodes {
 		n.wait(t)
 		peers += int64(n.bytes("peer"))
-		m, c := n.Control()
-		messages, control = messages+m, control+c
+		messages, control = messages+n.Control().Messages, control+n.Control().Bytes
 	}
 	t.Logf("server %.2f W, peers %.2f W, %d messages and %d bytes of control a node", float64(s.sent.Load())/float64(s.w()),
 		float64(peers)/float64(s.w()), messages/16, control/16)

@@ -39,7 +39,7 @@ func TestStartOverSockets(t *testing.T) {
 	name := hex.EncodeToString(sum[:])
 	for path, want := range map[string]string{"/m/" + name: "a manifest", "/m/" + name + ".minisig": "signed", "/m/" + name[1:]: "",
 		"/m/.minisig": "", "/o/" + s.pack.Name(): "pack"} {
-		resp, err := client.Get(peers[0] + path)
+		resp, err := client.Get("http://" + peers[0].String() + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,15 +10,18 @@ import (
 	"pando/internal/chunk"
 )
 
-// startHedge is how long a boot waits for the answer of one tracker before it asks the next server's as well: one that holds its answer and one that hangs
-// look the same.
-const startHedge = 2 * time.Second
-
-// StartHelp is what a tracker says to a boot that starts.
+// StartHelp is what a boot that starts learned of the trackers.
 type StartHelp struct {
-	Peers   []string      // base URLs: manifest, signature and map are there as in a server's data path; none: a server has them
-	Late    time.Duration // word may be on its way for so long; 0: no longer than usual
-	Tracker int           // which of the trackers says so
+	Peers   []netip.AddrPort // they serve manifest, signature and map at the paths of a server's data path; none: a server has them
+	Late    time.Duration    // word may be on its way for so long; 0: no longer than usual
+	Tracker int              // which of the trackers says so
+	Said    Control          // what it took
+}
+
+// Control is what a node and trackers said to each other, without HTTP's headers.
+type Control struct {
+	Messages int64 // of the node
+	Bytes    int64 // with their answers
 }
 
 // StartAsk is a boot that starts, as its node says it.
@@ -29,71 +32,48 @@ type StartAsk struct {
 	Near   bool
 }
 
-// StartPeers asks trackers, preferred first, who has what a boot starts with. It waits while one says so, for startMost at most, and not for one that is
-// not there, or slow while there is another. Whoever sends the files, they have to be verified.
+// StartPeers asks trackers, preferred first, who has what a boot starts with. Whoever sends the files, they have to be verified.
 func StartPeers(ctx context.Context, client *http.Client, trackers []string, q StartAsk) StartHelp {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type said struct {
-		StartHelp
+		try StartTry
+		a   startReply
 		err error
 	}
-	answers := make(chan said, len(trackers))
-	asked, failed := 0, 0
-	next := func() {
-		if at := asked; at < len(trackers) {
-			asked++
+	begin, answers := time.Now(), make(chan said, len(trackers))
+	messages, bytes := new(atomic.Int64), new(atomic.Int64)
+	asks := NewStartAsks(0, len(trackers))
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		tries, wake := asks.Next(time.Since(begin))
+		for _, x := range tries {
 			go func() {
-				h, err := startAt(ctx, client, trackers[at], q)
-				h.Tracker = at
-				answers <- said{h, err}
+				m := startMessage{Pack: q.Pack.String(), Prefix: q.Prefix, Place: q.Place, Near: q.Near, Patience: x.Patience.Milliseconds()}
+				s := said{try: x}
+				s.err = trackerClient{trackers[x.Tracker], client, bytes, messages}.post(ctx, "start", m, &s.a, x.Patience)
+				answers <- s
 			}()
 		}
-	}
-	next()
-	slow := time.NewTicker(startHedge)
-	defer slow.Stop()
-	for failed < len(trackers) {
+		h, over := asks.Help()
+		if h.Said = (Control{messages.Load(), bytes.Load()}); over {
+			return h
+		}
+		wait.Stop()
+		if wake > 0 {
+			wait.Reset(max(0, wake-time.Since(begin)))
+		}
 		select {
-		case a := <-answers:
-			if a.err == nil {
-				return a.StartHelp
+		case s := <-answers:
+			if s.err != nil {
+				asks.Failed()
+			} else {
+				asks.Told(time.Since(begin), s.try.Tracker, StartAnswer{s.a.Peers, s.a.Again, milliseconds(s.a.Late, LateMost)})
 			}
-			failed++
-			next()
-		case <-slow.C:
-			next()
-		}
-	}
-	return StartHelp{}
-}
-
-// startAt asks one tracker.
-func startAt(ctx context.Context, client *http.Client, tracker string, ask StartAsk) (h StartHelp, err error) {
-	q := startMessage{Pack: ask.Pack.String(), Prefix: ask.Prefix, Place: ask.Place, Near: ask.Near}
-	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
-	patience := startPatience(0)
-	for begin := time.Now(); ; {
-		var a startReply
-		q.Patience = patience.Milliseconds()
-		asked := time.Now()
-		if err := t.post(ctx, "start", q, &a, patience); err != nil {
-			return h, err
-		}
-		h.Late = milliseconds(a.Late, LateMost)
-		for _, p := range a.Peers[:min(len(a.Peers), startNames)] {
-			if p.IsValid() {
-				h.Peers = append(h.Peers, "http://"+p.String())
-			}
-		}
-		if !a.Again || len(h.Peers) > 0 || time.Since(begin) > startMost {
-			return h, nil
-		}
-		patience = startPatience(h.Late)
-		select {
-		case <-time.After(startPause - time.Since(asked)):
+		case <-wait.C:
 		case <-ctx.Done():
-			return h, nil // what it said last holds
+			return h // what was said last holds
 		}
 	}
 }
