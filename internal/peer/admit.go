@@ -1,8 +1,8 @@
 package peer
 
 import (
-	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/chunk"
@@ -54,44 +54,82 @@ func sender(node netip.Addr) netip.AddrPort { return netip.AddrPortFrom(node, 1)
 // BodySent says that such a transfer has ended, or one of a loose object.
 func (t *Tracker) BodySent(node netip.Addr) { t.uplink.sent("", sender(node), bodyPiece) }
 
-// Admit waits until an object may be sent to a node. It returns false when ctx ended before.
-func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
-	s.mu.Lock()
-	x, allowed := s.granted[grant{node, object.Brief()}]
-	if allowed && x.piece >= 0 {
-		s.tracker.Begin(s.now(), x.pack, x.node, x.piece)
-	}
-	quick := s.tracker.uplink.time(size) < admitQuick
-	s.mu.Unlock()
-	if allowed || quick {
-		return true
-	}
-	line := s.large
-	if size <= startSmall {
-		line = s.small
-	}
-	select {
-	case line <- struct{}{}:
-		defer func() { <-line }()
-	case <-ctx.Done():
-		return false
-	}
-	begin := s.now() // of being the first: were it that of standing in line, all of a long one would go out together
-	for {
-		s.mu.Lock()
-		s.step()
-		after := s.tracker.Body(s.now(), node, size, s.now()-begin)
-		if after == 0 && size > startSmall {
-			s.allow(grant{node, object.Brief()}, granted{piece: bodyPiece})
+// Body is an object that is to be sent to a node.
+type Body struct {
+	Node   netip.Addr
+	Object chunk.Brief
+	Size   int64
+}
+
+// bodyLine is transfers that nobody granted.
+type bodyLine struct {
+	bodies []standing
+	first  time.Duration // since when the first one is that: were it that of standing in line, all of a long one would go out together
+	look   time.Duration // not before is it looked whether it may go out
+}
+
+type standing struct {
+	ticket Ticket
+	Body
+}
+
+// Admit tells whether an object may be sent to a node now. Otherwise it stands in line, small ones in one of their own, until StepBodies says so.
+func (t *Tracker) Admit(now time.Duration, b Body) (x Ticket, wait bool) {
+	if g, allowed := t.grants.all[grant{b.Node, b.Object}]; allowed {
+		if g.piece >= 0 {
+			t.Begin(now, g.pack, g.node, g.piece)
 		}
-		s.mu.Unlock()
-		if after == 0 {
-			return true
-		}
-		select {
-		case <-time.After(after):
-		case <-ctx.Done():
-			return false
+		return 0, false
+	}
+	if t.uplink.time(b.Size) < admitQuick {
+		return 0, false
+	}
+	l := &t.large
+	if b.Size <= startSmall {
+		l = &t.small
+	}
+	x = t.ticket()
+	l.bodies = append(l.bodies, standing{x, b})
+	if len(l.bodies) == 1 {
+		l.first, l.look = now, now
+	}
+	return x, true
+}
+
+// LeaveBody takes an object out of its line: who asked for it is gone.
+func (t *Tracker) LeaveBody(now time.Duration, x Ticket) {
+	for _, l := range []*bodyLine{&t.small, &t.large} {
+		if i := slices.IndexFunc(l.bodies, func(s standing) bool { return s.ticket == x }); i >= 0 {
+			l.leave(now, i)
 		}
 	}
+}
+
+func (l *bodyLine) leave(now time.Duration, i int) {
+	l.bodies = slices.Delete(l.bodies, i, i+1)
+	if i == 0 {
+		l.first, l.look = now, now
+	}
+}
+
+// StepBodies returns what may be sent now of all that stands in line, and the moment at which it shall be called again, 0 when there is nothing more. Call Step before.
+func (t *Tracker) StepBodies(now time.Duration) (out []Ticket, wake time.Duration) {
+	for _, l := range []*bodyLine{&t.small, &t.large} {
+		for len(l.bodies) > 0 && now >= l.look {
+			b := l.bodies[0]
+			if after := t.Body(now, b.Node, b.Size, now-l.first); after > 0 {
+				l.look = now + after
+				break
+			}
+			if b.Size > startSmall {
+				t.grants.allow(now, grant{b.Node, b.Object}, granted{piece: bodyPiece})
+			}
+			out = append(out, b.ticket)
+			l.leave(now, 0)
+		}
+		if len(l.bodies) > 0 {
+			wake = earlier(wake, l.look)
+		}
+	}
+	return out, wake
 }

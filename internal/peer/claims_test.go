@@ -60,15 +60,15 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 	s := claims()
 	s.claimLoose(t, at(1), 2000, 1<<40)
-	if s.tracker.uplink.until > 0 || len(s.granted)+len(s.owed)+len(s.tracker.uplink.open) > 0 {
-		t.Errorf("a stranger has the uplink spent until %v, %d granted", s.tracker.uplink.until, len(s.granted))
+	if s.tracker.uplink.until > 0 || len(s.tracker.grants.all)+len(s.tracker.grants.owed)+len(s.tracker.uplink.open) > 0 {
+		t.Errorf("a stranger has the uplink spent until %v, %d granted", s.tracker.uplink.until, len(s.tracker.grants.all))
 	}
 	for n, size := range map[byte]int64{1: 1 << 40, 3: 0} {
 		join(t, s.tracker, 0, n)
-		before := len(s.granted)
+		before := len(s.tracker.grants.all)
 		s.claimLoose(t, at(n), 2000, size)
-		if got := s.owed[at(n).Addr()]; got.loose > owedLoose || got.transfers > owedMost || got.transfers == 0 || len(s.granted) != before+got.transfers {
-			t.Errorf("objects of %d bytes: one node is owed %+v, and %d are granted", size, got, len(s.granted)-before)
+		if got := s.tracker.grants.owed[at(n).Addr()]; got.loose > owedLoose || got.transfers > owedMost || got.transfers == 0 || len(s.tracker.grants.all) != before+got.transfers {
+			t.Errorf("objects of %d bytes: one node is owed %+v, and %d are granted", size, got, len(s.tracker.grants.all)-before)
 		}
 	}
 	if until, most := s.tracker.uplink.until, s.now()+s.tracker.uplink.time(2*owedLoose); until > most {
@@ -76,17 +76,17 @@ func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 	}
 	join(t, s.tracker, 0, 2)
 	s.claimLoose(t, at(2), 1, 1000)
-	if s.owed[at(2).Addr()].transfers != 1 {
+	if s.tracker.grants.owed[at(2).Addr()].transfers != 1 {
 		t.Error("another node is not counted any more")
 	}
 	// What is fetched, or was too long ago, makes room.
 	s.Sent(at(2).Addr(), chunk.Sum(fmt.Append(nil, at(2), int64(1000), 0)))
-	if _, has := s.owed[at(2).Addr()]; has {
-		t.Errorf("all is fetched, and %+v is owed", s.owed[at(2).Addr()])
+	if _, has := s.tracker.grants.owed[at(2).Addr()]; has {
+		t.Errorf("all is fetched, and %+v is owed", s.tracker.grants.owed[at(2).Addr()])
 	}
 	s.start = s.start.Add(-2 * noteLost)
 	s.claimLoose(t, at(1), 1, 5000)
-	if got := s.owed[at(1).Addr()]; got != (owed{1, 5000}) {
+	if got := s.tracker.grants.owed[at(1).Addr()]; got != (owed{1, 5000}) {
 		t.Errorf("two minutes later %+v is owed", got)
 	}
 }
@@ -98,7 +98,7 @@ func TestLooseObjectIsExpectedOnce(t *testing.T) {
 	for range 10 {
 		s.claimLoose(t, at(1), 1, 1000)
 	}
-	if got := s.owed[at(1).Addr()]; got != (owed{1, 1000}) || len(s.tracker.uplink.open) != 1 {
+	if got := s.tracker.grants.owed[at(1).Addr()]; got != (owed{1, 1000}) || len(s.tracker.uplink.open) != 1 {
 		t.Errorf("owed %+v, %d under way", got, len(s.tracker.uplink.open))
 	}
 }
@@ -115,14 +115,14 @@ func TestGrantsOfOneAddressHaveABound(t *testing.T) {
 		all[i] = i
 	}
 	for port := range uint16(3) {
-		s.note(waiter{"p", netip.AddrPortFrom(at(1).Addr(), port+1)}, all, ids)
+		s.tracker.Note(0, "p", netip.AddrPortFrom(at(1).Addr(), port+1), all, ids)
 	}
-	s.note(waiter{"p", at(2)}, all[:1], ids)
-	if len(s.granted) != owedMost+1 {
-		t.Errorf("%d are remembered, want %d of one address and one of another", len(s.granted), owedMost)
+	s.tracker.Note(0, "p", at(2), all[:1], ids)
+	if len(s.tracker.grants.all) != owedMost+1 {
+		t.Errorf("%d are remembered, want %d of one address and one of another", len(s.tracker.grants.all), owedMost)
 	}
-	if len(s.owed) != 2 {
-		t.Errorf("owed %v", s.owed)
+	if len(s.tracker.grants.owed) != 2 {
+		t.Errorf("owed %v", s.tracker.grants.owed)
 	}
 }
 

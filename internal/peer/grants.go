@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -31,27 +30,40 @@ type granted struct {
 	since time.Duration
 }
 
+// waiter is a node of a pack's swarm.
+type waiter struct {
+	pack string
+	node netip.AddrPort
+}
+
 // owed is what an address was allowed and has not fetched.
 type owed struct {
 	transfers int
 	loose     int64 // bytes
 }
 
-// allow remembers a transfer. The caller holds mu.
-func (s *TrackerServer) allow(g grant, x granted) {
+// grants are the transfers that are to come or under way.
+type grants struct {
+	all   map[grant]granted
+	owed  map[netip.Addr]owed
+	noted time.Duration // when old ones were last looked for
+}
+
+// allow remembers a transfer.
+func (s *grants) allow(now time.Duration, g grant, x granted) {
 	s.forget(g)
-	x.since = s.now()
-	s.granted[g] = x
+	x.since = now
+	s.all[g] = x
 	o := s.owed[g.node]
 	s.owed[g.node] = owed{o.transfers + 1, o.loose + x.loose}
 }
 
-// forget takes back a transfer that was allowed, or is over. The caller holds mu.
-func (s *TrackerServer) forget(g grant) (x granted, ok bool) {
-	if x, ok = s.granted[g]; !ok {
+// forget takes back a transfer that was allowed, or is over.
+func (s *grants) forget(g grant) (x granted, ok bool) {
+	if x, ok = s.all[g]; !ok {
 		return x, false
 	}
-	delete(s.granted, g)
+	delete(s.all, g)
 	o := s.owed[g.node]
 	if o = (owed{o.transfers - 1, o.loose - x.loose}); o.transfers <= 0 {
 		delete(s.owed, g.node)
@@ -61,71 +73,57 @@ func (s *TrackerServer) forget(g grant) (x granted, ok bool) {
 	return x, true
 }
 
-// hasRoom tells whether one more transfer of an address is remembered. One that is not stands in line as any that nobody granted. The caller holds mu.
-func (s *TrackerServer) hasRoom(node netip.Addr) bool { return s.owed[node].transfers < owedMost }
+// hasRoom tells whether one more transfer of an address is remembered. One that is not stands in line as any that nobody granted.
+func (s *grants) hasRoom(node netip.Addr) bool { return s.owed[node].transfers < owedMost }
 
-// note remembers what a node was allowed. The caller holds mu.
-func (s *TrackerServer) note(to waiter, pieces []int, ids []chunk.ID) {
-	for _, p := range pieces {
-		if p < len(ids) && s.hasRoom(to.node.Addr()) {
-			s.allow(grant{to.node.Addr(), ids[p].Brief()}, granted{waiter: to, piece: p})
-		}
-	}
-	s.forgetGrants()
-}
-
-// forgetGrants forgets what was allowed long ago, now and then. The caller holds mu.
-func (s *TrackerServer) forgetGrants() {
-	now := s.now()
+// expire forgets what was allowed long ago, now and then.
+func (s *grants) expire(now time.Duration) {
 	if now < s.noted+noteLost/4 {
 		return
 	}
 	s.noted = now
-	for g, x := range s.granted {
+	for g, x := range s.all {
 		if now > x.since+noteLost {
 			s.forget(g)
 		}
 	}
 }
 
-// Sent says that the server has sent an object to a node, well or not. Only what was granted counts.
-func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x, ok := s.forget(grant{node, object.Brief()})
-	if !ok {
-		return
+// Note remembers that a node was granted pieces of a pack, whose ids these are.
+func (t *Tracker) Note(now time.Duration, key string, node netip.AddrPort, pieces []int, ids []chunk.ID) {
+	for _, p := range pieces {
+		if p < len(ids) && t.grants.hasRoom(node.Addr()) {
+			t.grants.allow(now, grant{node.Addr(), ids[p].Brief()}, granted{waiter: waiter{key, node}, piece: p})
+		}
 	}
-	switch x.piece {
-	case mapPiece:
-		return
-	case bodyPiece:
-		s.tracker.BodySent(node)
-		s.step()
-		return
-	}
-	s.tracker.Sent(x.pack, x.node, x.piece)
-	s.step()
+	t.grants.expire(now)
 }
 
-func (s *TrackerServer) looseObject(r *http.Request, q looseMessage) (looseReply, bool) {
-	node, size := asker(r, q.Port.port()), believed(q.Size)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names, wait := s.tracker.Loose(s.now(), q.Object, node, size)
-	if len(names) == 0 {
-		s.expect(grant{node.Addr(), q.Object}, size)
+// ObjectSent says that the server has sent an object to a node, well or not. Only what was granted counts.
+func (t *Tracker) ObjectSent(node netip.Addr, object chunk.Brief) {
+	x, ok := t.grants.forget(grant{node, object})
+	switch {
+	case !ok || x.piece == mapPiece:
+	case x.piece == bodyPiece:
+		t.BodySent(node)
+	default:
+		t.Sent(x.pack, x.node, x.piece)
 	}
-	return looseReply{names, wait.Milliseconds()}, true
 }
 
-// expect keeps the uplink free for a loose object that the server is to send, once. For one who is in no swarm, or asked for much that it never fetched, it does not: that
-// stands in line when it is asked for. The caller holds mu.
-func (s *TrackerServer) expect(g grant, size int64) {
-	s.forgetGrants()
-	if _, again := s.granted[g]; again || !s.tracker.Has(g.node) || !s.hasRoom(g.node) || s.owed[g.node].loose+size > owedLoose {
-		return
+// Find answers a question for a loose object as Loose does, and keeps the uplink free for one that the server is to send, once. For one who is in no swarm, or asked
+// for much that it never fetched, it does not: that stands in line when it is asked for.
+func (t *Tracker) Find(now time.Duration, id chunk.Brief, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
+	size = believed(size)
+	if names, wait = t.Loose(now, id, node, size); len(names) > 0 {
+		return names, wait
 	}
-	s.tracker.Expect(s.now(), g.node, size)
-	s.allow(g, granted{piece: bodyPiece, loose: size})
+	g := grant{node.Addr(), id}
+	t.grants.expire(now)
+	if _, again := t.grants.all[g]; again || !t.Has(g.node) || !t.grants.hasRoom(g.node) || t.grants.owed[g.node].loose+size > owedLoose {
+		return nil, 0
+	}
+	t.Expect(now, g.node, size)
+	t.grants.allow(now, g, granted{piece: bodyPiece, loose: size})
+	return nil, 0
 }

@@ -161,8 +161,8 @@ func TestStartsStandInLine(t *testing.T) {
 			t.Errorf("answer %+v", a)
 		}
 	}
-	if s.tracker.starting != 0 {
-		t.Errorf("%d still stand in line", s.tracker.starting)
+	if n := s.tracker.tracker.starting; n != 0 {
+		t.Errorf("%d still stand in line", n)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAdmission(t *testing.T) {
 			last = at
 		}
 		time.Sleep(time.Minute) // all are sent
-		s.granted[grant{node, piece.Brief()}] = granted{}
+		s.tracker.grants.all[grant{node, piece.Brief()}] = granted{}
 		at := time.Now()
 		if !s.Admit(t.Context(), node, piece, 64<<10) || time.Since(at) > 0 {
 			t.Errorf("a piece that was granted waits for %s", time.Since(at))

@@ -1,17 +1,36 @@
 package peer
 
 import (
-	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/chunk"
 )
 
-// startLine is where boots of one area stand that wait for what they start with. Those of another wait for other nodes, and have a line of their own.
+// Ticket is a place in a line.
+type Ticket int
+
+// startLine is where boots of one area stand that wait for what they start with. Those of another wait for other nodes, and have a line of their own. The first of
+// them gets what there is: a hundred that all had a part of the link would all wait for as long as the last.
 type startLine struct {
-	turn  chan struct{} // who may send into it is the first
-	boots int           // that stand there
+	area  area
+	boots []startBoot
+	look  time.Duration // not before is it looked whether there is something for the first
+}
+
+// startBoot is a boot that waits for what it starts with.
+type startBoot struct {
+	ticket Ticket
+	start  Start
+	node   netip.Addr
+	until  time.Duration // no longer
+}
+
+// StartReply is the answer to a boot that stood in line.
+type StartReply struct {
+	Ticket Ticket
+	StartAnswer
 }
 
 // startHoldFor is how long a start is held for a node that waits for so long, where word is so late; 0: it did not say. Who says more than a node would where it
@@ -20,84 +39,94 @@ func startHoldFor(patience, late time.Duration) time.Duration {
 	return max(startHold, min(patience, startPatience(late))/2)
 }
 
-// startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be asked again. Boots stand in
-// line, and the first of them gets what there is: a hundred that all had a part of the link would all wait for as long as the last.
-func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply, bool) {
-	pieces := len(s.pieces(q.Pack))
-	if s.packs != nil && pieces == 0 {
-		return startReply{}, false
+// StartSize is about how many bytes a boot starts with whose pack has so many pieces: manifest, signature and map.
+func StartSize(pieces int) int64 { return startFiles + int64(pieces)*startPiece }
+
+// StandStart has a boot stand in the line of its area. StepStarts answers.
+func (t *Tracker) StandStart(now time.Duration, node netip.Addr, s Start, patience time.Duration) Ticket {
+	key := areaOf(s.Swarm, s.Place, s.Subnet, s.Near)
+	i := slices.IndexFunc(t.starts, func(l *startLine) bool { return l.area == key })
+	if i < 0 {
+		i = len(t.starts)
+		t.starts = append(t.starts, &startLine{area: key})
 	}
-	from := asker(r, 1).Addr()
-	start := Start{Swarm: q.Pack, Size: startFiles + int64(pieces)*startPiece, Subnet: subnet(from, q.Prefix), Place: q.Place[:min(len(q.Place), 64)], Near: q.Near}
-	line, late, leave := s.enter(start)
-	defer leave()
-	held := time.NewTimer(startHoldFor(milliseconds(q.Patience, startPatience(LateMost)), late))
-	defer held.Stop()
-	select {
-	case line.turn <- struct{}{}:
-		defer func() { <-line.turn }()
-	case <-held.C:
-		return s.startNone(q.Pack), true
-	case <-r.Context().Done():
-		return startReply{}, false
+	t.starting++
+	until := now + startHoldFor(patience, t.Late(s.Swarm, t.starting))
+	ticket := t.ticket()
+	t.starts[i].boots = append(t.starts[i].boots, startBoot{ticket, s, node, until})
+	if len(t.starts[i].boots) == 1 {
+		t.starts[i].look = now
 	}
-	look := time.NewTicker(startLook)
-	defer look.Stop()
-	for {
-		if a, ok := s.startNow(start, from); ok {
-			return a, true
+	return ticket
+}
+
+// LeaveStart takes a boot out of its line.
+func (t *Tracker) LeaveStart(x Ticket) {
+	for _, l := range t.starts {
+		if i := slices.IndexFunc(l.boots, func(b startBoot) bool { return b.ticket == x }); i >= 0 {
+			t.leaveLine(l, i)
+			break
 		}
-		select {
-		case <-look.C:
-		case <-held.C:
-			return s.startNone(q.Pack), true
-		case <-r.Context().Done():
-			return startReply{}, false
-		}
+	}
+	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
+}
+
+// leaveLine takes number i out of a line. When it was the first, the next one's turn is at once.
+func (t *Tracker) leaveLine(l *startLine, i int) {
+	l.boots = slices.Delete(l.boots, i, i+1)
+	t.starting--
+	if i == 0 {
+		l.look = 0
 	}
 }
 
-// enter has a boot stand in the line of its area, until leave is called, and tells how late word is with it.
-func (s *TrackerServer) enter(start Start) (line *startLine, late time.Duration, leave func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := areaOf(start.Swarm, start.Place, start.Subnet, start.Near)
-	line = s.lines[key]
-	if line == nil {
-		line = &startLine{turn: make(chan struct{}, 1)}
-		s.lines[key] = line
-	}
-	line.boots++
-	s.starting++
-	return line, s.tracker.Late(start.Swarm, s.starting), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.starting--
-		if line.boots--; line.boots == 0 {
-			delete(s.lines, key)
+// StepStarts returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits. A boot for which there was no room, and nobody to
+// name, is told to ask again; one that does not know that turns to the server.
+func (t *Tracker) StepStarts(now time.Duration) (replies []StartReply, wake time.Duration) {
+	for _, l := range t.starts {
+		for len(l.boots) > 0 && now >= l.look {
+			b := l.boots[0]
+			a, ok := t.startNow(now, b.start, b.node)
+			if !ok {
+				l.look = now + startLook
+				break
+			}
+			replies = append(replies, StartReply{b.ticket, a})
+			t.leaveLine(l, 0)
+		}
+		for i := 0; i < len(l.boots); {
+			b := l.boots[i]
+			if now < b.until {
+				wake = earlier(wake, b.until)
+				i++
+				continue
+			}
+			replies = append(replies, StartReply{b.ticket, StartAnswer{Again: true, Late: t.Late(b.start.Swarm, t.starting)}})
+			t.leaveLine(l, i)
+		}
+		if len(l.boots) > 0 {
+			wake = earlier(wake, max(l.look, now+1))
 		}
 	}
+	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
+	return replies, wake
 }
 
 // startNow is the answer to a start if there is one now.
-func (s *TrackerServer) startNow(start Start, from netip.Addr) (startReply, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (t *Tracker) startNow(now time.Duration, start Start, from netip.Addr) (StartAnswer, bool) {
 	id, err := chunk.ParseID(start.Swarm)
 	key := grant{from, id.Brief()}
-	_, told := s.granted[key]
-	start.Told = err == nil && (told || !s.hasRoom(from))
-	peers, wait := s.tracker.Start(s.now(), start)
+	_, told := t.grants.all[key]
+	start.Told = err == nil && (told || !t.grants.hasRoom(from))
+	peers, wait := t.Start(now, start)
 	if err == nil && !wait && !start.Told { // the server may have to send the map, too
-		s.allow(key, granted{waiter: waiter{pack: start.Swarm}, piece: mapPiece})
-		s.forgetGrants()
+		t.grants.allow(now, key, granted{waiter: waiter{pack: start.Swarm}, piece: mapPiece})
+		t.grants.expire(now)
 	}
-	return startReply{Peers: peers, Late: s.tracker.Late(start.Swarm, s.starting).Milliseconds()}, !wait
+	return StartAnswer{Peers: peers, Late: t.Late(start.Swarm, t.starting)}, !wait
 }
 
-// startNone is the answer to a start for which there was no room, and nobody to name. A node that does not know Again turns to the server.
-func (s *TrackerServer) startNone(pack string) startReply {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return startReply{Again: true, Late: s.tracker.Late(pack, s.starting).Milliseconds()}
+func (t *Tracker) ticket() Ticket {
+	t.tickets++
+	return t.tickets
 }

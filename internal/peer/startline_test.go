@@ -56,7 +56,7 @@ func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
 	start := Start{Swarm: pack, Size: 100 << 10}
 	once := s.tracker.uplink.time(start.Size)
 	for range 1000 {
-		if a, ok := s.startNow(start, at(9).Addr()); !ok || a.Peers != nil {
+		if a, ok := s.tracker.startNow(s.now(), start, at(9).Addr()); !ok || a.Peers != nil {
 			t.Fatalf("with room: %+v, %v", a, ok)
 		}
 	}
@@ -64,16 +64,16 @@ func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
 		t.Errorf("the uplink is spent for %v, one start takes %v", until, once)
 	}
 	s.tracker.uplink.pass(0, 100<<20) // something else takes all of it
-	if a, ok := s.startNow(start, at(9).Addr()); !ok || a.Peers != nil || s.tracker.firsts != 0 {
+	if a, ok := s.tracker.startNow(s.now(), start, at(9).Addr()); !ok || a.Peers != nil || s.tracker.firsts != 0 {
 		t.Errorf("without room: %+v, %v", a, ok)
 	}
 	s.tracker.Join(0, Join{Swarm: pack, Pieces: 40, Node: at(1)})
 	for range 100 {
-		if a, ok := s.startNow(start, at(9).Addr()); !ok || len(a.Peers) != 1 {
+		if a, ok := s.tracker.startNow(s.now(), start, at(9).Addr()); !ok || len(a.Peers) != 1 {
 			t.Fatalf("one has it: %+v, %v", a, ok)
 		}
 	}
-	if a, ok := s.startNow(start, at(8).Addr()); !ok || len(a.Peers) != 1 {
+	if a, ok := s.tracker.startNow(s.now(), start, at(8).Addr()); !ok || len(a.Peers) != 1 {
 		t.Errorf("another one asks: %+v, %v", a, ok)
 	}
 }
@@ -98,7 +98,7 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 		held <- ok
 		close(held)
 	}()
-	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.lines) == 1 })
+	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.tracker.starts) == 1 })
 	time.Sleep(2 * startLook) // it is the first of its line
 	begin := time.Now()
 	if a, ok := start(t.Context(), "r1"); !ok || len(a.Peers) != 1 || a.Peers[0] != at(1) || time.Since(begin) > startHold/2 {
@@ -113,7 +113,7 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 	if <-held {
 		t.Error("one that is gone had an answer")
 	}
-	if len(s.lines) != 0 || s.starting != 0 {
-		t.Errorf("%d lines, %d boots stand there", len(s.lines), s.starting)
+	if len(s.tracker.starts) != 0 || s.tracker.starting != 0 || len(s.starts) != 0 {
+		t.Errorf("%d lines, %d boots stand there", len(s.tracker.starts), s.tracker.starting)
 	}
 }

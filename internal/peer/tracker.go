@@ -118,17 +118,25 @@ type Tracker struct {
 	queue  []*waiting
 	busy   bool
 	loose  loose
+	grants grants
 	firsts time.Duration // when the next start may be sent for which there is neither room nor a node
-	bans   bans
-	now    time.Duration // of the last join, start or look
-	swept  time.Duration
+
+	tickets  Ticket
+	starting int // boots that stand in line
+	starts   []*startLine
+	small    bodyLine // small objects that were not granted
+	large    bodyLine // and others
+
+	bans  bans
+	now   time.Duration // of the last join, start or look
+	swept time.Duration
 }
 
 // NewTracker returns a tracker that knows nobody.
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
 	return &Tracker{o: o, swarms: map[area]*swarm{}, homes: map[inPack]*swarm{}, crowds: map[string]int{}, ports: map[netip.Addr]int{}, uplink: uplink{rate: o.Uplink},
-		bans: newBans()}
+		bans: newBans(), grants: grants{all: map[grant]granted{}, owed: map[netip.Addr]owed{}}}
 }
 
 // Join is a node that comes, or comes again.

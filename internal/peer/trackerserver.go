@@ -30,31 +30,19 @@ type TrackerServer struct {
 	mu      sync.Mutex
 	tracker *Tracker
 	waiting map[waiter]chan Answer
-	granted map[grant]granted // transfers that are to come or under way
-	owed    map[netip.Addr]owed
-	noted   time.Duration // when old ones were last looked for
+	starts  map[Ticket]chan StartAnswer
+	bodies  map[Ticket]chan struct{} // closed when the object may be sent
 	timer   *time.Timer
-
-	starting int // boots that wait for what they start with
-	lines    map[area]*startLine
-	small    chan struct{} // the line of small objects that were not granted
-	large    chan struct{} // and that of others
 }
 
 // Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a pack; nil: there is no such thing here. A tracker
 // that is given it keeps no swarm of a pack that nobody can fetch, and knows which transfers it has granted.
 type Packs func(pack chunk.ID) []chunk.ID
 
-// waiter is a question that is held.
-type waiter struct {
-	pack string
-	node netip.AddrPort
-}
-
 // NewTrackerServer returns a server over a tracker of its own.
 func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
-	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{}, granted: map[grant]granted{}, owed: map[netip.Addr]owed{}, lines: map[area]*startLine{},
-		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), small: make(chan struct{}, 1), large: make(chan struct{}, 1)}
+	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{},
+		starts: map[Ticket]chan StartAnswer{}, bodies: map[Ticket]chan struct{}{}, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler))}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -143,7 +131,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 		close(old)
 	}
 	if !known || !wait {
-		s.note(key, a.Grant, pieces)
+		s.tracker.Note(s.now(), key.pack, key.node, a.Grant, pieces)
 		s.mu.Unlock()
 		return wireAnswer(a), known
 	}
@@ -155,7 +143,7 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	case a := <-answer: // an empty one when the node has asked something else since
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.note(key, a.Grant, pieces)
+		s.tracker.Note(s.now(), key.pack, key.node, a.Grant, pieces)
 		return wireAnswer(a), true
 	case <-r.Context().Done():
 		s.mu.Lock()
@@ -168,9 +156,10 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	}
 }
 
-// step answers the questions that can be answered, and sets the timer for the others. The caller holds mu.
+// step answers the questions that can be answered, and those that stand in line, and sets the timer for the others. The caller holds mu.
 func (s *TrackerServer) step() {
-	replies, wake := s.tracker.Step(s.now())
+	now := s.now()
+	replies, wake := s.tracker.Step(now)
 	for _, r := range replies {
 		key := waiter{r.Swarm, r.Node}
 		if c := s.waiting[key]; c != nil {
@@ -178,8 +167,11 @@ func (s *TrackerServer) step() {
 			c <- r.Answer
 		}
 	}
+	if at := s.stepLines(now); at > 0 {
+		wake = earlier(wake, at)
+	}
 	if wake > 0 {
-		s.timer.Reset(max(0, wake-s.now()))
+		s.timer.Reset(max(0, wake-now))
 	}
 }
 

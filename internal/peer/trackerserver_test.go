@@ -67,7 +67,7 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 	for range openMost {
 		s.tracker.tracker.uplink.spend(sending{swarm: &swarm{pack: s.pack.String()}, node: node, piece: 3, since: s.tracker.now()}, 1)
 	}
-	s.tracker.note(waiter{s.pack.String(), node}, []int{3}, s.ids(s.pack))
+	s.tracker.tracker.Note(s.tracker.now(), s.pack.String(), node, []int{3}, s.ids(s.pack))
 	open := func() int { return len(s.tracker.tracker.uplink.open) }
 	s.tracker.Sent(node.Addr(), s.pieces[4].ID)
 	s.tracker.Sent(netip.MustParseAddr("10.0.0.2"), s.pieces[3].ID)
