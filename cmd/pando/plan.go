@@ -179,7 +179,7 @@ type plan struct {
 
 // makePlan runs the storm.
 func makePlan(c sim.Config) (plan, error) {
-	r, err := sim.Run(c)
+	r, err := sim.Run(c.Whole())
 	if err != nil {
 		return plan{}, err
 	}

@@ -10,9 +10,11 @@ import (
 
 // Admission. On a slow uplink, a server that sends everything to all who ask at once sends nothing in time: hundreds of transfers share the link, all
 // are given up before they are done, and begin again. So what the tracker has not granted stands in line, and comes at the full rate when it
-// is its turn. Who gives up meanwhile leaves the line, and costs nothing. On usual links nobody waits.
+// is its turn. Who gives up meanwhile leaves the line, and costs nothing. On usual links nobody waits, unless nodes of a swarm wait for what goes round: ten that are in
+// none, such as those that are banned, each with a few transfers, would else have nearly all of the link.
 const (
-	admitQuick = 20 * time.Millisecond // what is sent in less does not wait
+	admitQuick = 20 * time.Millisecond // what is sent in less does not wait, while nobody else does
+	admitSoon  = openMost              // times what it takes to send, after which that goes out when others do
 	admitAhead = openMost              // usual pieces that are under way when what is small still goes out
 	admitLong  = 4 * openMost          // times what it takes to send, after which the first in line goes out although granted pieces fill the uplink
 	admitPiece = 64 << 10              // bytes of a usual piece
@@ -22,19 +24,23 @@ const (
 // is to be asked about again so much later. Questions come first, as what they are granted goes round: call Step before.
 func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited time.Duration) (after time.Duration) {
 	u := &t.uplink
-	takes := u.time(size)
+	takes, long := u.time(size), time.Duration(admitLong)
 	if takes < admitQuick {
-		return 0
+		if len(t.queue) == 0 {
+			u.aside(now, size)
+			return 0
+		}
+		long = admitSoon
 	}
 	t.over(now)
 	free := u.free(now, size)
-	if size <= startSmall {
+	if size <= StartSmall {
 		free = now >= u.until-admitAhead*u.time(admitPiece)
 	}
-	if !free && waited < admitLong*takes {
+	if !free && waited < long*takes {
 		return min(max(time.Millisecond, takes/4), time.Second)
 	}
-	if size <= startSmall {
+	if size <= StartSmall {
 		u.pass(now, size)
 	} else {
 		u.spend(sending{node: sender(node), piece: bodyPiece, since: now, begun: true}, size)
@@ -81,11 +87,12 @@ func (t *Tracker) Admit(now time.Duration, b Body) (x Ticket, wait bool) {
 		}
 		return 0, false
 	}
-	if t.uplink.time(b.Size) < admitQuick {
+	if t.uplink.time(b.Size) < admitQuick && len(t.queue) == 0 {
+		t.uplink.aside(now, b.Size)
 		return 0, false
 	}
 	l := &t.large
-	if b.Size <= startSmall {
+	if b.Size <= StartSmall {
 		l = &t.small
 	}
 	x = t.ticket()
@@ -121,7 +128,7 @@ func (t *Tracker) StepBodies(now time.Duration) (out []Ticket, wake time.Duratio
 				l.look = now + after
 				break
 			}
-			if b.Size > startSmall {
+			if b.Size > StartSmall {
 				t.grants.allow(now, grant{b.Node, b.Object}, granted{piece: bodyPiece})
 			}
 			out = append(out, b.ticket)

@@ -136,7 +136,7 @@ func (t *Tracker) Step(now time.Duration) (replies []Reply, wake time.Duration) 
 	if len(t.queue) > 0 {
 		x := t.queue[0]
 		wake = earlier(wake, x.until)
-		if at := t.uplink.at(x.size); at > now {
+		if at := t.uplink.at(now, x.size); at > now {
 			wake = earlier(wake, at)
 		}
 	}

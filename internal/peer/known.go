@@ -103,6 +103,15 @@ func (s *Swarm) at(a netip.Addr) (n int) {
 // Peers is how many peers are known.
 func (s *Swarm) Peers() int { return s.used.count() }
 
+// Social tells whether there are others, or were, and a tracker that knows what they have: then loose objects may be had of peers.
+func (s *Swarm) Social() bool {
+	s.met = s.met || s.Peers() > 0
+	return s.met && s.tracker
+}
+
+// Late is how long the tracker says that word may be on its way; 0: no longer than usual.
+func (s *Swarm) Late() time.Duration { return s.late }
+
 // Haves takes all that a peer has. What does not fit the pack is ignored.
 func (s *Swarm) Haves(a netip.AddrPort, b Bitmap) {
 	k := s.find(a)

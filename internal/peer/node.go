@@ -115,7 +115,6 @@ type Node struct {
 	work     sync.WaitGroup
 	patience time.Duration // until the tracker is heard of: joinTime
 	began    bool          // the tracker was heard of, or waited for long enough
-	met      bool          // a peer was known at some time
 	quit     bool
 	heard    hearing
 	asks     int // questions to the tracker so far
@@ -215,8 +214,7 @@ func (n *Node) act(wake *time.Timer) {
 	now := n.now()
 	n.swarm.Loose(now, int(n.pressing.Load()))
 	step := n.swarm.Next(now)
-	n.met = n.met || n.swarm.Peers() > 0
-	n.sociable.Store(n.met && n.swarm.tracker)
+	n.sociable.Store(n.swarm.Social())
 	for _, f := range step.Cancel {
 		if stop := n.flights[f]; stop != nil {
 			delete(n.flights, f)

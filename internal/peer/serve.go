@@ -57,7 +57,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	}
 	_, piece := n.index[id]
 	switch {
-	case id == n.o.Pack || len(v.Stored()) <= startSmall:
+	case id == n.o.Pack || len(v.Stored()) <= StartSmall:
 		n.upload(w, r, v.Stored(), &n.starts)
 	case piece:
 		n.upload(w, r, v.Stored(), &n.uploads)

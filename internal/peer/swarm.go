@@ -157,6 +157,7 @@ type Swarm struct {
 	loose     int           // loose objects that reads wait for
 	looseAt   time.Duration // since when they do
 	tracker   bool
+	met       bool          // a peer was known at some time
 	asked     time.Duration // when the last question was asked, or a join answered
 	asking    bool
 	told      bool // the last question said that there is nothing to ask

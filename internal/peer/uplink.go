@@ -39,6 +39,7 @@ func believed(size int64) int64 { return min(max(size, sizeLeast), chunk.MaxRaw)
 type uplink struct {
 	rate  int64         // bytes a second; 0: not known
 	until time.Duration // everything that was granted is sent by then
+	side  time.Duration // and everything that is sent beside it
 	open  []sending     // oldest first
 	mute  int           // grants in a row that ended without a word
 }
@@ -63,7 +64,7 @@ func (u *uplink) free(now time.Duration, size int64) bool {
 	if u.rate == 0 {
 		return len(u.open) < openMost
 	}
-	return u.until <= now+max(burst, u.time(size)) && (u.deaf() || len(u.open) < u.most(size))
+	return u.until <= now+max(burst, u.time(size)) && (u.deaf() || u.under(now) < u.most(size))
 }
 
 // over ends the transfers that nothing was heard of for too long, and returns them if that means that they never began.
@@ -71,7 +72,7 @@ func (u *uplink) over(now time.Duration) (lost []sending) {
 	kept := u.open[:0]
 	for _, x := range u.open {
 		switch {
-		case now <= u.expires(x):
+		case now <= u.expires(x)+max(0, u.side-now):
 			kept = append(kept, x)
 		case x.begun:
 		default:
@@ -92,6 +93,9 @@ func (u *uplink) expires(x sending) time.Duration {
 	return x.since + u.lost(x.size)
 }
 
+// aside notes what is sent at once and takes nothing from the budget. It takes the link all the same: what was granted comes so much later, and is not lost.
+func (u *uplink) aside(now time.Duration, size int64) { u.side = max(u.side, now) + u.time(size) }
+
 // begin notes that a node asked for what it was granted.
 func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piece int) {
 	for i, x := range u.open {
@@ -99,6 +103,20 @@ func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piec
 			u.open[i].since, u.open[i].begun = now, true
 		}
 	}
+}
+
+// counts is until when a transfer counts among those under way. One that takes longer than all that there may be would take together goes to a node on a slow
+// link, or stands behind something else: it takes little of this link, and ten such nodes of 200 had it idle for most of a storm.
+func (u *uplink) counts(x sending) time.Duration { return x.since + u.lost(x.size) }
+
+// under is how many transfers are under way that count.
+func (u *uplink) under(now time.Duration) (n int) {
+	for _, x := range u.open {
+		if now <= u.counts(x) {
+			n++
+		}
+	}
+	return n
 }
 
 func (u *uplink) deaf() bool { return u.mute >= deafAfter }
@@ -125,14 +143,26 @@ func (u *uplink) time(size int64) time.Duration {
 }
 
 // at is the moment at which free becomes true if nothing is sent before, 0 when it does not.
-func (u *uplink) at(size int64) (at time.Duration) {
+func (u *uplink) at(now time.Duration, size int64) (at time.Duration) {
 	if u.rate > 0 {
 		at = u.until - max(burst, u.time(size))
 	}
-	if i := len(u.open) - u.most(size); i >= 0 && (u.rate == 0 || !u.deaf()) {
-		at = max(at, u.expires(u.open[i])+1)
+	if i := u.under(now) - u.most(size); i >= 0 && (u.rate == 0 || !u.deaf()) {
+		at = max(at, u.end(now, i)+1)
 	}
 	return at
+}
+
+// end is the moment until which all but i of the transfers that count now still do.
+func (u *uplink) end(now time.Duration, i int) time.Duration {
+	var ends []time.Duration
+	for _, x := range u.open {
+		if end := u.counts(x); now <= end {
+			ends = append(ends, end)
+		}
+	}
+	slices.Sort(ends)
+	return ends[i]
 }
 
 // spend takes the bytes of a transfer from the budget.

@@ -6,6 +6,16 @@ import (
 	"pando/internal/peer"
 )
 
+// cargo is what a transfer brings.
+type cargo uint8
+
+const (
+	piece     cargo = iota
+	kernelSet       // K
+	files           // that a boot starts with
+	loose           // an object outside of the pack
+)
+
 // flow is a transfer. It passes two links in quanta, a few of which are on their way at a time, as TCP's window has it.
 type flow struct {
 	fetch    peer.Fetch
@@ -15,9 +25,10 @@ type flow struct {
 	inFlight int   // bytes
 	size     int
 	quantum  int
-	k        bool
+	what     cargo
 	live     bool
 	admitted bool
+	of       *looseFlow // nil: it is of no loose object
 }
 
 // windowQuanta is how many quanta of a flow are on their way at a time: a piece fits into TCP's window.
@@ -56,24 +67,60 @@ func (f *storm) requested(id int32) {
 		return
 	}
 	if x.from < 0 {
-		x.admitted = true
-		f.push(id)
+		f.stand(id)
 		return
 	}
 	n := f.nodes[x.from]
 	switch {
-	case n.dead:
+	case n.dead || n.closed || f.nodes[x.to].alone:
 		f.after(f.Delay, refused, id, int32(peer.Broken))
-	case !n.swarm.Have().Has(x.fetch.Piece):
+	case !f.has(n, x):
+		if x.what == loose && f.park(n, id) {
+			return
+		}
 		f.after(f.Delay, refused, id, int32(peer.Missing))
-	case !n.uploads.Start():
+	default:
+		f.upload(n, id)
+	}
+}
+
+// has tells whether a node has what a transfer is to bring.
+func (f *storm) has(n *node, x *flow) bool {
+	switch x.what {
+	case files:
+		return n.files
+	case loose:
+		return n.objects[x.of.read.object]
+	}
+	return n.swarm.Have().Has(x.fetch.Piece)
+}
+
+// upload sends what a node has, if there is a place for one more.
+func (f *storm) upload(n *node, id int32) {
+	if !f.places(n, &f.flows[id]).Start() {
 		f.res.Busy++
 		f.after(f.Delay, refused, id, int32(peer.Busy))
-	default:
-		x.admitted = true
-		n.sends = append(n.sends, id)
-		f.push(id)
+		return
 	}
+	n.sends = append(n.sends, id)
+	f.admit(id)
+}
+
+// places are those of a node for such a transfer.
+func (f *storm) places(n *node, x *flow) *peer.Uploads {
+	switch {
+	case x.what == files || x.what == loose && f.LooseSize <= peer.StartSmall:
+		return &n.starts
+	case x.what == loose:
+		return &n.feeds
+	}
+	return &n.uploads
+}
+
+// admit begins to send.
+func (f *storm) admit(id int32) {
+	f.flows[id].admitted = true
+	f.push(id)
 }
 
 // push sends quanta while the window has room.
@@ -101,7 +148,7 @@ func (f *storm) passed(id, q int32) {
 		f.land(id, int(q))
 		return
 	}
-	if x.k {
+	if x.what == kernelSet {
 		f.kPassed(f.nodes[x.to], int64(q))
 	}
 	f.at(f.downLink(x).pass(f.now, int(q)), arrived, id, q)
@@ -110,7 +157,7 @@ func (f *storm) passed(id, q int32) {
 // downLink is what limits how fast bytes arrive.
 func (f *storm) downLink(x *flow) *link {
 	n := f.nodes[x.to]
-	if x.k && f.KRate > 0 && n.loader.rate < n.down.rate {
+	if x.what == kernelSet && f.KRate > 0 && n.loader.rate < n.down.rate {
 		return &n.loader
 	}
 	return &n.down
@@ -150,8 +197,15 @@ func (f *storm) complete(id int32) {
 	n := f.nodes[x.to]
 	f.detach(id)
 	f.release(id)
-	if x.k {
+	switch x.what {
+	case kernelSet:
 		f.kDone(n)
+		return
+	case files:
+		f.filesCame(n, x)
+		return
+	case loose:
+		f.looseCame(n, x)
 		return
 	}
 	if x.from >= 0 {
@@ -183,16 +237,20 @@ func (f *storm) detach(id int32) {
 	x.live = false
 	to := f.nodes[x.to]
 	to.flows = slices.DeleteFunc(to.flows, func(i int32) bool { return i == id })
-	if x.from >= 0 {
+	if x.from >= 0 && x.what == piece {
 		to.coming--
 	}
 	if x.from >= 0 && x.admitted {
 		from := f.nodes[x.from]
-		from.uploads.Done()
+		f.places(from, x).Done()
 		from.sends = slices.DeleteFunc(from.sends, func(i int32) bool { return i == id })
 	}
-	if x.from < 0 && !x.k {
-		f.servers[-1-x.from].sent(f, to, x.fetch.Piece)
+	if x.of != nil && x.of.wait != nil {
+		x.of.wait.Leave()
+		x.of.wait = nil
+	}
+	if x.from < 0 {
+		f.servers[-1-x.from].sent(f, to, id)
 	}
 }
 
@@ -200,16 +258,16 @@ func (f *storm) detach(id int32) {
 func (f *storm) drop(id int32) {
 	x := &f.flows[id]
 	f.res.Wasted += int64(x.size - x.unsent)
-	admitted, inFlight := x.admitted, x.inFlight
+	over := x.admitted && x.inFlight == 0 || f.stands(id) // nothing of it is on its way
 	f.detach(id)
-	if admitted && inFlight == 0 {
+	if over {
 		f.release(id)
 	}
 }
 
 func (f *storm) cancel(n *node, x peer.Fetch) {
 	for _, id := range n.flows {
-		if f.flows[id].fetch == x && !f.flows[id].k {
+		if f.flows[id].fetch == x && f.flows[id].what == piece {
 			f.drop(id)
 			return
 		}
@@ -223,7 +281,19 @@ func (f *storm) refuse(id int32, why peer.Failure) {
 		return
 	}
 	f.detach(id)
-	f.fail(f.nodes[x.to], x.fetch, why)
+	f.failed(f.nodes[x.to], x, why)
+}
+
+// failed is a transfer that brought nothing.
+func (f *storm) failed(n *node, x flow, why peer.Failure) {
+	switch x.what {
+	case files:
+		f.filesFailed(n)
+	case loose:
+		f.looseFailed(n, x, why)
+	default:
+		f.fail(n, x.fetch, why)
+	}
 }
 
 func (f *storm) fail(n *node, x peer.Fetch, why peer.Failure) {

@@ -73,7 +73,7 @@ func (f *storm) loadK(n *node) {
 	}
 	s := n.home
 	n.load, n.left = s.queue.Begin(f.moment(), n.mac()), f.K
-	id := f.newFlow(flow{to: n.id, from: -1 - s.id, unsent: int(f.K), size: int(f.K), quantum: kQuantum, k: true, live: true, admitted: true})
+	id := f.newFlow(flow{to: n.id, from: -1 - s.id, unsent: int(f.K), size: int(f.K), quantum: kQuantum, what: kernelSet, live: true, admitted: true})
 	n.flows = append(n.flows, id)
 	f.kSent += f.K
 	s.sending++

@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"pando/internal/peer"
+)
 
 // Lab is what `pando-lab storm --sim` writes of storms that were measured with real servers and real block daemons.
 type Lab struct {
@@ -21,10 +25,17 @@ type LabStorm struct {
 	Server     int64         `json:"server"` // bytes of objects that the server sent
 }
 
+// What a boot reads beside its pack: the root of the index, and pages of it.
+const (
+	IndexObjects = 3
+	IndexSize    = 16 << 10 // bytes of each, about
+)
+
 // Config is the same storm for the simulator: boots that read what comes, piece by piece, and think.
 func (l LabStorm) Config() Config {
-	return Config{Nodes: l.Nodes, NodeLink: l.NodeLink, ServerLink: l.ServerLink, W: l.W, Pieces: l.Pieces, Unicast: l.Unicast, Reads: true,
+	c := Config{Nodes: l.Nodes, NodeLink: l.NodeLink, ServerLink: l.ServerLink, W: l.W, Pieces: l.Pieces, Unicast: l.Unicast, Reads: true,
 		Think: l.Think, Seed: 1}
+	return c.Whole()
 }
 
 // What storms of 1 to 200 real nodes take, in the lab, of what is simulated: at least and at most. The simulator leaves out
@@ -35,3 +46,9 @@ const (
 
 	LabStart = time.Second // and at most so much more, which does not grow with the storm
 )
+
+// Whole is the same storm with what a boot has beside the pieces of its pack.
+func (c Config) Whole() Config {
+	c.Files, c.Loose, c.LooseSize = peer.StartSize(c.Pieces), IndexObjects, IndexSize
+	return c
+}

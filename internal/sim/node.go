@@ -28,6 +28,7 @@ type node struct {
 	wake    time.Duration
 	wakes   int32 // the newest timer; older ones are void
 	began   bool
+	heard   bool // of the tracker, or that there is none: until then it asks for no pieces
 	dead    bool
 	wrong   bool
 	short   bool
@@ -40,6 +41,17 @@ type node struct {
 	load    uint64        // number of its transfer of K
 	left    int64         // bytes of it that the server has not sent
 	k, done time.Duration
+
+	starts  peer.Uploads // of what boots start with
+	feeds   peer.Uploads // of loose objects
+	asks    *peer.StartAsks
+	sources []netip.AddrPort // of the files, those that were not asked; none: the server
+	files   bool             // it has what it starts with
+	reader  *peer.LooseReads
+	reading *read   // of a loose object; nil: none
+	objects []bool  // loose, that it has
+	looked  int     // how many of them it has read, or is reading
+	parked  []int32 // transfers that wait here for what this node is getting
 }
 
 func newNode(f *storm, i int) *node {
@@ -48,6 +60,7 @@ func newNode(f *storm, i int) *node {
 	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
 	n.uploads.Limit = f.uploads
+	n.objects = make([]bool, f.Loose)
 	n.swarm = peer.NewSwarm(peer.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
 		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})
 	return n
@@ -55,10 +68,11 @@ func newNode(f *storm, i int) *node {
 
 // next asks the node what to do, and does it.
 func (f *storm) act(n *node) {
-	if n.dead {
+	if n.dead || !n.heard {
 		return
 	}
 	f.hear(n)
+	f.readLoose(n)
 	if f.Reads {
 		f.read(n)
 	}
@@ -87,12 +101,13 @@ func (f *storm) act(n *node) {
 
 // read goes on with the boot, which thinks, reads a piece, and thinks again.
 func (f *storm) read(n *node) {
-	for n.reads < f.Pieces && f.now >= n.ready {
+	for n.reads < f.Pieces && f.now >= n.ready && n.reading == nil {
 		if !n.swarm.Have().Has(n.reads) {
 			n.swarm.Demand(f.now, n.reads)
 			return
 		}
 		n.reads++
+		f.readLoose(n)
 		if f.Think > 0 {
 			n.ready = f.now + f.Think/time.Duration(f.Pieces)
 			f.at(n.ready, thought, n.id, 0)
@@ -103,7 +118,7 @@ func (f *storm) read(n *node) {
 
 // finish notes that a node has what it booted for.
 func (f *storm) finish(n *node) {
-	if n.done > 0 || n.swarm.Missing() > 0 || f.Think > 0 && n.reads < f.Pieces {
+	if n.done > 0 || n.swarm.Missing() > 0 || n.reading != nil || n.looked < f.Loose || f.Think > 0 && n.reads < f.Pieces {
 		return
 	}
 	n.done = f.now
@@ -201,14 +216,19 @@ func (f *storm) die(n *node) {
 	if n.done == 0 && !n.slow {
 		f.left--
 	}
+	for len(n.parked) > 0 {
+		id := n.parked[0]
+		n.parked = n.parked[1:]
+		f.refuse(id, peer.Broken)
+	}
 	for len(n.flows) > 0 {
 		f.drop(n.flows[0])
 	}
 	for len(n.sends) > 0 {
 		id := n.sends[0]
-		to, x := f.nodes[f.flows[id].to], f.flows[id].fetch
+		x := f.flows[id]
 		f.drop(id)
-		f.fail(to, x, peer.Broken)
+		f.failed(f.nodes[x.to], x, peer.Broken)
 	}
 	for _, w := range n.watch {
 		f.after(f.Delay, gone, w, n.id)

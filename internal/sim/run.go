@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"pando/internal/chunk"
 )
 
 // Goodput is the share of a link's nominal rate that TCP carries as data, with Ethernet frames of 1500 bytes.
@@ -23,6 +25,10 @@ type Config struct {
 	K      int64         // bytes that the firmware loads before; 0: the storm begins after it
 	KRate  int64         // bits a second of them that firmware takes; 0: as many as a node's link
 	Start  time.Duration // from K being there to asking for the boot pack
+
+	Files     int64 // bytes of manifest, signature and map, which a boot starts with; 0: it has them
+	Loose     int   // objects outside of the pack that a boot reads, the first of them before all else, such as the index
+	LooseSize int64 // bytes of each
 
 	Unicast bool          // no peers: everything from the servers
 	Reads   bool          // each node always waits for the first piece that it misses, as a boot does that the network holds up
@@ -64,8 +70,11 @@ type Result struct {
 	KAtOnce     int   // nodes that a server sent K to at the same moment, at most
 	PeerBytes   int64
 	Pieces      int64 // that servers sent whole, each for a request
-	Requests    int64 // joins and questions at the trackers
-	Control     int64 // bytes that those and their answers had, with HTTP's headers
+	FileBytes   int64 // of what boots start with that servers sent
+	Requests    int64 // messages to the trackers
+	Starts      int64 // those of boots that start
+	Finds       int64 // and those for loose objects
+	Control     int64 // bytes that all of them and their answers had, with HTTP's headers
 	Words       int64 // times that a node was told what another has
 	Busy        int64 // uploads that a peer refused
 	Wasted      int64 // bytes of transfers that brought nothing
@@ -85,7 +94,9 @@ type storm struct {
 	quantum   int     // bytes that pass a link at a time
 	left      int     // nodes that are not done
 	kSent     int64
-	calls     []func() // that wait for the network
+	pieces    []chunk.ID // of the pack
+	objects   []chunk.ID // loose
+	calls     []func()   // that wait for the network
 	freeCalls []int32
 	res       Result
 }
@@ -107,6 +118,8 @@ func (c *Config) defaults() error {
 		return errors.New("a link needs a rate")
 	case c.Pieces <= 0 || c.W < int64(c.Pieces):
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
+	case c.Files < 0 || c.Loose < 0 || c.Loose > 0 && c.LooseSize <= 0:
+		return errors.New("a boot starts with bytes, and reads objects of some bytes")
 	case c.KRate < 0:
 		return errors.New("firmware needs a rate")
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
@@ -137,6 +150,7 @@ func Run(c Config) (Result, error) {
 		quanta = 2
 	}
 	f.quantum = max(1, (f.size()+quanta-1)/quanta)
+	f.pieces, f.objects = names(0, c.Pieces), names(c.Pieces, c.Loose)
 	for i := range c.Servers {
 		f.servers = append(f.servers, newServer(f, i))
 	}

@@ -6,19 +6,20 @@ import (
 	"strconv"
 	"time"
 
+	"pando/internal/chunk"
 	"pando/internal/netboot"
 	"pando/internal/peer"
 )
-
-// wrongBytes is about what a report of wrong bytes has on the wire; the other messages are counted as they are sent.
-const wrongBytes = 330
 
 // server is a server with its tracker.
 type server struct {
 	id      int32
 	tracker *peer.Tracker
-	queue   *netboot.Queue // of the nodes that want K
-	sending int            // nodes that it sends K to
+	queue   *netboot.Queue           // of the nodes that want K
+	sending int                      // nodes that it sends K to
+	starts  map[peer.Ticket]standing // boots that wait for what they start with
+	bodies  map[peer.Ticket]int32    // transfers that nobody granted, and stand in line
+	lines   map[int32]peer.Ticket    // where they do
 	up      link
 	lost    bool
 	wake    time.Duration
@@ -26,18 +27,59 @@ type server struct {
 }
 
 func newServer(f *storm, i int) *server {
-	s := &server{id: int32(i), queue: netboot.NewQueue(f.links())}
+	s := &server{id: int32(i), queue: netboot.NewQueue(f.links()), starts: map[peer.Ticket]standing{}, bodies: map[peer.Ticket]int32{}, lines: map[int32]peer.Ticket{}}
 	s.up.rate = bytesPerSecond(f.ServerLink)
 	s.tracker = peer.NewTracker(peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))})
 	return s
 }
 
-// sent is the end of a transfer of a piece.
-func (s *server) sent(f *storm, to *node, piece int) {
-	if s.lost {
+// stand is an object that a server is asked for. What nobody granted may have to stand in line.
+func (f *storm) stand(id int32) {
+	x := &f.flows[id]
+	s := f.servers[-1-x.from]
+	if s.lost || x.what == files {
+		f.admit(id)
 		return
 	}
-	s.tracker.Sent(swarmKey, to.addr, piece)
+	ticket, wait := s.tracker.Admit(f.now, peer.Body{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)})
+	if !wait {
+		f.admit(id)
+		return
+	}
+	s.bodies[ticket], s.lines[id] = id, ticket
+	f.step(s)
+}
+
+// stands tells whether a transfer stands in line.
+func (f *storm) stands(id int32) bool {
+	from := f.flows[id].from
+	return from < 0 && f.servers[-1-from].lines[id] > 0
+}
+
+// object is what a transfer brings, of the files the map.
+func (f *storm) object(x *flow) chunk.ID {
+	switch x.what {
+	case files:
+		return packID
+	case loose:
+		return f.objects[x.of.read.object]
+	}
+	return f.pieces[x.fetch.Piece]
+}
+
+// sent is the end of a transfer, or of the wait for it.
+func (s *server) sent(f *storm, to *node, id int32) {
+	x := &f.flows[id]
+	switch ticket := s.lines[id]; {
+	case s.lost || x.what == kernelSet:
+		return
+	case ticket > 0:
+		delete(s.bodies, ticket)
+		delete(s.lines, id)
+		s.tracker.LeaveBody(f.now, ticket)
+	default:
+		s.tracker.ObjectSent(to.addr.Addr(), f.object(x).Brief())
+	}
 	f.step(s)
 }
 
@@ -46,7 +88,7 @@ func (s *server) wrong(f *storm, n *node, accused netip.AddrPort) {
 	if s.lost {
 		return
 	}
-	f.count(wrongBytes)
+	f.count(peer.WrongBytes(accused))
 	if s.tracker.Wrong(n.addr.Addr(), accused.Addr()) {
 		f.res.Banned++
 	}
@@ -72,6 +114,7 @@ func (f *storm) joined(n *node) {
 		return
 	}
 	f.deliver(func() {
+		n.heard = true
 		n.swarm.Tracking(f.now, true)
 		n.swarm.Bear(out.Late)
 		for _, a := range out.Banned {
@@ -109,12 +152,13 @@ func (f *storm) asked(n *node, a peer.Ask) {
 	case !known:
 		f.after(f.Delay, noTracker, n.id, 0)
 	case !wait:
-		f.answer(n, answer)
+		f.answer(s, n, answer)
 	}
 	f.step(s)
 }
 
-func (f *storm) answer(n *node, a peer.Answer) {
+func (f *storm) answer(s *server, n *node, a peer.Answer) {
+	s.tracker.Note(f.now, swarmKey, n.addr, a.Grant, f.pieces)
 	f.res.Control += peer.AnswerBytes(a)
 	f.deliver(func() {
 		if !n.dead {
@@ -128,7 +172,10 @@ func (f *storm) answer(n *node, a peer.Answer) {
 func (f *storm) step(s *server) {
 	replies, at := s.tracker.Step(f.now)
 	for _, r := range replies {
-		f.answer(f.nodes[index(r.Node)], r.Answer)
+		f.answer(s, f.nodes[index(r.Node)], r.Answer)
+	}
+	if line := f.stepLines(s); line > 0 && (at == 0 || line < at) {
+		at = line
 	}
 	if at > 0 && (s.wake <= f.now || at < s.wake) {
 		s.wake = at

@@ -20,6 +20,8 @@ const (
 	tell                    // node: those who watch it learn what it has since it told them last
 	wake                    // node, number of the timer
 	trackerWake             // server, number of the timer
+	startWake               // node: it may ask again who has what it starts with
+	looseWake               // node, number of the read: it may turn to others
 	request                 // flow: its request arrives
 	refused                 // flow, failure: the refusal arrives
 	sent                    // flow, bytes that left the sender
@@ -98,6 +100,7 @@ func (f *storm) handle(e event) {
 		f.joined(f.nodes[e.a])
 	case noTracker:
 		n := f.nodes[e.a]
+		n.heard = true
 		n.swarm.Lost(f.now)
 		f.act(n)
 	case call:
@@ -128,6 +131,12 @@ func (f *storm) handle(e event) {
 	case trackerWake:
 		if s := f.servers[e.a]; s.wakes == e.b && !s.lost {
 			f.step(s)
+		}
+	case startWake:
+		f.nextStart(f.nodes[e.a])
+	case looseWake:
+		if n := f.nodes[e.a]; n.reading != nil && n.reading.object == int(e.b) {
+			f.nextLoose(n)
 		}
 	case request:
 		f.requested(e.a)
@@ -161,11 +170,24 @@ func (f *storm) start(n *node) {
 		return
 	}
 	n.began = true
+	if f.Files > 0 {
+		f.startFiles(n)
+		return
+	}
+	f.enter(n)
+}
+
+// enter begins the boot of a node that has what it starts with.
+func (f *storm) enter(n *node) {
+	n.files = true
+	n.reader = peer.NewLooseReads(peer.LooseOptions{Helpers: n.sources, Late: n.swarm.Late, Banned: n.swarm.Banned})
 	if f.Unicast {
+		n.heard = true
 		n.swarm.Tracking(f.now, false)
 		f.act(n)
 		return
 	}
+	f.readLoose(n)
 	f.after(f.Delay, join, n.id, 0)
 }
 
@@ -199,6 +221,6 @@ func (f *storm) result() Result {
 		r.ServerBytes += s.up.bytes
 	}
 	r.KBytes = f.kSent
-	r.ServerBytes -= f.kSent
+	r.ServerBytes -= f.kSent + r.FileBytes
 	return r
 }

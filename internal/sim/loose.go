@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/peer"
+)
+
+// read is a read of a loose object.
+type read struct {
+	*peer.LooseRead
+	object int
+}
+
+// looseFlow is what a transfer of a loose object is for.
+type looseFlow struct {
+	read *read
+	ask  peer.LooseAsk
+	wait *peer.Await // that the one who was asked gets the object himself; nil: he does not
+}
+
+// names are those of so many objects, from a number on.
+func names(from, n int) (ids []chunk.ID) {
+	for i := range n {
+		ids = append(ids, chunk.Sum(binary.LittleEndian.AppendUint32(nil, uint32(from+i))))
+	}
+	return ids
+}
+
+// readLoose reads the next loose object if the boot has come so far: the first one before all else, the others between pieces.
+func (f *storm) readLoose(n *node) {
+	at := n.reads
+	if !f.Reads {
+		at = f.Pieces - n.swarm.Missing()
+	}
+	if n.dead || n.reader == nil || n.reading != nil || n.looked >= f.Loose || at < n.looked*f.Pieces/f.Loose {
+		return
+	}
+	n.reading = &read{n.reader.Begin(f.objects[n.looked], !f.Unicast && n.swarm.Social()), n.looked}
+	n.looked++
+	n.swarm.Loose(f.now, 1)
+	f.nextLoose(n)
+}
+
+// nextLoose asks whom the read says.
+func (f *storm) nextLoose(n *node) {
+	if n.dead {
+		return
+	}
+	r := n.reading
+	asks, wake := r.Next(f.now)
+	for _, a := range asks {
+		if a.From == peer.FromTracker {
+			f.deliver(func() { f.find(n, r) })
+			continue
+		}
+		from := int32(-1) - n.home.id
+		if a.Peer.IsValid() {
+			from = index(a.Peer)
+		}
+		size := int(f.LooseSize)
+		id := f.newFlow(flow{what: loose, of: &looseFlow{read: r, ask: a}, to: n.id, from: from, unsent: size, size: size, quantum: f.quantum, live: true})
+		n.flows = append(n.flows, id)
+		f.after(f.Delay, request, id, 0)
+	}
+	if wake > 0 {
+		f.at(wake, looseWake, n.id, int32(r.object))
+	}
+}
+
+// find is a question for a loose object, at the tracker.
+func (f *storm) find(n *node, r *read) {
+	s := n.home
+	var names []netip.AddrPort
+	var wait time.Duration
+	if !s.lost {
+		id := f.objects[r.object].Brief()
+		names, wait = s.tracker.Find(f.now, id, n.addr, f.LooseSize)
+		f.res.Finds++
+		f.count(peer.FindBytes(id, n.addr, f.LooseSize, names, wait))
+	}
+	f.deliver(func() {
+		if n.reading == r {
+			r.Told(names, wait)
+			f.nextLoose(n)
+		}
+	})
+}
+
+// park has a transfer wait for what the node that was asked is getting itself, if it may.
+func (f *storm) park(n *node, id int32) bool {
+	x := &f.flows[id]
+	higher := f.nodes[x.to].addr.Compare(n.addr) > 0
+	if n.reader == nil {
+		return false
+	}
+	if x.of.wait = n.reader.Wait(f.objects[x.of.read.object], x.of.ask.From == peer.FromGiver, higher); x.of.wait == nil {
+		return false
+	}
+	n.parked = append(n.parked, id)
+	return true
+}
+
+// looseCame is a loose object that came.
+func (f *storm) looseCame(n *node, x flow) {
+	if x.from >= 0 {
+		f.res.PeerBytes += int64(x.size)
+		switch {
+		case f.nodes[x.from].wrong:
+			f.res.Wasted += int64(x.size)
+			n.swarm.Accuse(f.nodes[x.from].addr)
+			f.looseFailed(n, x, peer.Wrong)
+			return
+		case f.nodes[x.from].short:
+			f.res.Wasted += int64(x.size)
+			f.looseFailed(n, x, peer.Broken)
+			return
+		}
+	}
+	if n.reading != x.of.read {
+		return
+	}
+	r := x.of.read
+	r.Came(x.of.ask)
+	n.objects[r.object] = true
+	n.reading = nil
+	n.swarm.Loose(f.now, 0)
+	for _, id := range slices.Clone(n.flows) { // who is asked still is asked no more
+		if of := f.flows[id].of; of != nil && of.read == r {
+			f.drop(id)
+		}
+	}
+	if n.reader.End(r.LooseRead) {
+		f.unpark(n)
+	}
+	f.finish(n)
+	f.act(n)
+}
+
+// unpark has those go on that waited for what this node has now.
+func (f *storm) unpark(n *node) {
+	parked := n.parked
+	n.parked = nil
+	for _, id := range parked {
+		x := &f.flows[id]
+		switch {
+		case !x.live:
+			f.release(id)
+		case f.has(n, x):
+			f.upload(n, id)
+		default:
+			n.parked = append(n.parked, id)
+		}
+	}
+}
+
+func (f *storm) looseFailed(n *node, x flow, why peer.Failure) {
+	if n.dead || n.reading != x.of.read {
+		return
+	}
+	x.of.read.Failed(x.of.ask, why)
+	f.nextLoose(n)
+}
