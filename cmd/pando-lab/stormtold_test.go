@@ -34,7 +34,7 @@ type toldStorm struct {
 }
 
 var (
-	small = toldStorm{4 * testRoot, "100mbit", "4"}
+	small = toldStorm{4 * testRoot, "24mbit", "4"}
 	large = toldStorm{shownBlocks, "24mbit", "1"}
 )
 
@@ -51,8 +51,8 @@ func (x toldStorm) tell(t *testing.T, nodes string, names ...string) {
 		t.Fatalf("%d runs of %d (%v)", len(r.Faults), 1+len(names), err)
 	}
 	for _, f := range r.Faults {
-		if booted, killed := f.booted(); !f.Tell || !f.seen() || booted+killed != f.Nodes {
-			t.Errorf("%s: %d nodes booted, %d killed, timelines have %v, want one of %v", f.Fault, booted, killed, f.told(), findFault(f.Fault).tells)
+		if booted, killed := f.booted(); !f.Tell || f.unseen() != "" || booted+killed != f.Nodes {
+			t.Errorf("%s: %d nodes booted, %d killed; it is %s; timelines have %s, want one of %v of %s", f.Fault, booted, killed, f.unseen(), f.told(), findFault(f.Fault).tells, findFault(f.Fault).of.text)
 		}
 	}
 	nothingLeft(t, s)
