@@ -13,7 +13,7 @@
 // A run in which the machine was more than 70 % busy is discarded, and made again: slower, if that was the run itself. Beside
 // the steps of Pando there are rivals on the same links, each by the programs that people use; with more nodes than they
 // were measured with they are modelled, and marked so. --fault lets something go wrong in mid-storm; a node that does not boot
-// then is kept with its run, and the command fails at its end. --guests boots emulated machines instead of daemons, with Pando
+// then, or should have it on its timeline and has not, is kept with its run, and the command fails at its end. --guests boots emulated machines instead of daemons, with Pando
 // and with what the kernel has drivers for, and --page writes the page of results, its diagrams and its raw data.
 //
 // Alone is one emulated machine by itself on a link that limits nothing, booted in turns by Pando, by NBD and NFS 4.1 as the

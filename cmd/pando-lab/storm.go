@@ -315,6 +315,8 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 		switch {
 		case err != nil:
 			return &failedRun{err}
+		case r.unseen() != "" && !r.Discarded:
+			return &failedRun{errors.New("it is " + r.unseen())}
 		case !r.Discarded || s.busy:
 			return nil
 		}

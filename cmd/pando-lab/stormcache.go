@@ -27,7 +27,7 @@ const (
 	cacheReadOnly cacheState = "read-only" // empty, and no write succeeds
 	cacheFull     cacheState = "full"      // empty, and has room for half a boot set
 	cacheCorrupt  cacheState = "corrupt"   // warm, and some of its bytes are others
-	cacheLoop     cacheState = "loop"      // warm, and on a block device that can be taken away
+	cacheRemoved  cacheState = "removed"   // warm, and taken away later
 )
 
 // corruptEvery is how far apart the bytes are that are changed, on average: each object of more than a few blocks has one.
@@ -38,8 +38,9 @@ type cacheDisks struct {
 	dir   string // of those that storms with empty ones filled
 	size  int64  // of each
 	w     int64
-	loops []string // devices, by node
-	files []string // what is behind them
+	files []string // that are taken away, by node
+	reads *os.File // by which the kernel asks before one of them is read; nil: none is taken away
+	asked int      // its descriptor: one that was asked for with Fd would block
 	undo  []func() error
 }
 
@@ -54,11 +55,8 @@ func (s *storm) cacheDisks(ctx context.Context, m *material, j job, nodes []*nod
 	dir, err := d.place(ctx, state, len(nodes))
 	for i, n := range nodes {
 		if err == nil {
-			n.disk, err = d.disk(ctx, state, filepath.Join(dir, strconv.Itoa(i)), i)
+			n.disk, err = d.disk(state, filepath.Join(dir, strconv.Itoa(i)), i)
 		}
-	}
-	if err == nil && state == cacheFull {
-		err = leaveRoom(dir, int64(len(nodes))*d.w/2)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cache disks, %s: %w", state, err), d.stop())
@@ -76,33 +74,30 @@ func (d *cacheDisks) place(ctx context.Context, state cacheState, nodes int) (st
 		return "", err
 	}
 	d.undo = append(d.undo, func() error { return os.RemoveAll(dir) })
-	switch state {
-	case cacheFull:
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
-			return "", err
-		}
-		d.undo = append(d.undo, func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
-	case cacheWarm, cacheCorrupt, cacheLoop:
-		for i := range nodes {
-			from := filepath.Join(d.dir, strconv.Itoa(i))
-			if err := says(exec.CommandContext(ctx, "cp", "--sparse=always", from, dir)); err != nil {
-				return "", fmt.Errorf("%w; --fault cache-empty fills them", err)
-			}
+	if state != cacheWarm && state != cacheCorrupt && state != cacheRemoved {
+		return dir, nil
+	}
+	for i := range nodes {
+		from := filepath.Join(d.dir, strconv.Itoa(i))
+		if err := says(exec.CommandContext(ctx, "cp", "--sparse=always", from, dir)); err != nil {
+			return "", fmt.Errorf("%w; --fault cache-empty fills them", err)
 		}
 	}
 	return dir, nil
 }
 
 // disk is what the block daemon of a node gets.
-func (d *cacheDisks) disk(ctx context.Context, state cacheState, path string, i int) (c *boot.CacheDisk, err error) {
+func (d *cacheDisks) disk(state cacheState, path string, i int) (c *boot.CacheDisk, err error) {
 	flags := os.O_RDWR
 	switch state {
-	case cacheEmpty, cacheFull, cacheReadOnly:
+	case cacheEmpty, cacheReadOnly:
 		err = format(path, d.size)
+	case cacheFull:
+		path, err = d.full(path)
 	case cacheCorrupt:
 		err = corrupt(path, d.size, rand.New(rand.NewPCG(uint64(i), 1)))
-	case cacheLoop:
-		path, err = d.loop(ctx, path)
+	case cacheRemoved:
+		err = d.guard(path)
 	}
 	if err != nil {
 		return nil, err
@@ -147,6 +142,22 @@ func corrupt(path string, size int64, r *rand.Rand) error {
 	return errors.Join(err, f.Close())
 }
 
+// full makes an empty cache on a file system of its own, below dir, that has room for half of W.
+func (d *cacheDisks) full(dir string) (file string, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
+		return "", err
+	}
+	d.undo = append(d.undo, func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
+	file = filepath.Join(dir, filepath.Base(dir))
+	if err := format(file, d.size); err != nil {
+		return "", err
+	}
+	return file, leaveRoom(dir, d.w/2)
+}
+
 // leaveRoom bounds a file system to what is in it and so many bytes more.
 func leaveRoom(dir string, bytes int64) error {
 	var st unix.Statfs_t
@@ -157,28 +168,10 @@ func leaveRoom(dir string, bytes int64) error {
 	return unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", used+bytes))
 }
 
-// loop makes a block device of a file.
-func (d *cacheDisks) loop(ctx context.Context, file string) (device string, err error) {
-	out, err := exec.CommandContext(ctx, "losetup", "--find", "--show", file).Output()
-	if err != nil {
-		return "", fmt.Errorf("losetup %s: %w", file, err)
-	}
-	device = strings.TrimSpace(string(out))
-	d.loops, d.files = append(d.loops, device), append(d.files, file)
-	d.undo = append(d.undo, func() error { return says(exec.Command("losetup", "--detach", device)) })
-	return device, nil
-}
-
-// remove takes the disks away, as their daemons see it: there is nothing to read, and nowhere to write.
-func (d *cacheDisks) remove() (err error) {
-	for i, device := range d.loops {
-		err = errors.Join(err, os.Truncate(d.files[i], 0), says(exec.Command("losetup", "--set-capacity", device)),
-			says(exec.Command("blockdev", "--flushbufs", device)))
-	}
-	return err
-}
-
 func (d *cacheDisks) stop() (err error) {
+	if d.reads != nil {
+		_ = d.reads.Close() // it is closed already where all went well
+	}
 	for i := len(d.undo) - 1; i >= 0; i-- {
 		err = errors.Join(err, d.undo[i]())
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,9 +20,10 @@ type fault struct {
 	what   string
 	bad    string                                                   // what some more peers do with what they send; "": there are none
 	strike func(ctx context.Context, s *storm, nodes []*node) error // nil: nothing happens at a certain time
-	early  bool                                                     // it happens after earlyStrike, and not after half of W/(eta B)
+	each   bool                                                     // strike finds the moment of each node by itself; else it is called after half of W/(eta B)
 	cache  cacheState                                               // of the nodes' disks
 	tells  []boot.IncidentKind                                      // one of them is on a timeline
+	of     whom                                                     // and whose
 }
 
 // noFault is the storm that others are compared with.
@@ -39,25 +38,26 @@ const faultShare = 0.2
 func faults() []fault {
 	return []fault{
 		{name: noFault, what: "nothing goes wrong"},
-		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}},
+		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}, of: eachFed},
 		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) },
-			tells:  []boot.IncidentKind{boot.ServerDown}},
+			tells:  []boot.IncidentKind{boot.ServerDown}, of: eachWaiting},
 		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) },
-			tells:  []boot.IncidentKind{boot.TrackerLost}},
-		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt", tells: []boot.IncidentKind{boot.PeerBanned}},
-		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: []boot.IncidentKind{boot.PeerLeft}},
-		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless", tells: []boot.IncidentKind{boot.PeerBanned}},
-		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow", tells: []boot.IncidentKind{boot.PeerLeft}},
+			tells:  []boot.IncidentKind{boot.TrackerLost}, of: eachWaiting},
+		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt", tells: []boot.IncidentKind{boot.PeerBanned}, of: eachDeceived},
+		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: []boot.IncidentKind{boot.PeerLeft}, of: oneNode},
+		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless", tells: []boot.IncidentKind{boot.PeerBanned}, of: eachDeceived},
+		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow", tells: []boot.IncidentKind{boot.PeerLeft}, of: oneNode},
 		{name: "cache-empty", what: "each node has a cache disk, an empty one", cache: cacheEmpty},
 		{name: "cache-warm", what: "each node's cache disk has what it booted before", cache: cacheWarm},
-		{name: "cache-read-only", what: "cache disks, empty, to which no write succeeds", cache: cacheReadOnly, tells: []boot.IncidentKind{boot.CacheFailed}},
-		{name: "cache-full", what: "cache disks, empty, with room for half of W", cache: cacheFull, tells: []boot.IncidentKind{boot.CacheFailed}},
+		{name: "cache-read-only", what: "cache disks, empty, to which no write succeeds", cache: cacheReadOnly, tells: []boot.IncidentKind{boot.CacheFailed}, of: eachNode},
+		{name: "cache-full", what: "cache disks, empty, with room for half of W", cache: cacheFull, tells: []boot.IncidentKind{boot.CacheFailed}, of: eachNode},
 		{name: "cache-corrupt", what: "warm cache disks with wrong bytes at random places, one in 32 KiB", cache: cacheCorrupt,
-			tells: []boot.IncidentKind{boot.CacheDamaged, boot.CacheFailed}},
-		{name: "cache-removed", what: "warm cache disks are taken away while the nodes read them", cache: cacheLoop, early: true,
-			strike: func(_ context.Context, s *storm, _ []*node) error { return s.disks.remove() }, tells: []boot.IncidentKind{boot.CacheFailed, boot.CacheDamaged}},
+			tells: []boot.IncidentKind{boot.CacheDamaged, boot.CacheFailed}, of: eachNode},
+		{name: "cache-removed", what: "warm cache disks are taken away while the nodes read them", cache: cacheRemoved, each: true,
+			strike: func(ctx context.Context, s *storm, nodes []*node) error { return s.disks.removeAll(ctx, nodes) },
+			tells:  []boot.IncidentKind{boot.CacheFailed, boot.CacheDamaged}, of: eachNode},
 	}
 }
 
@@ -101,28 +101,31 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 	return s.site.Start(ctx)
 }
 
-// earlyStrike is when what is over soon has begun and not ended: a node reads a warm cache as fast as its disk gives it.
-const earlyStrike = 700 * time.Millisecond
-
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or at its beginning. The answer waits until it did.
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or to each node in its own moment. The answer waits until it did; it is
+// called when all nodes are done, so who had no such moment by then has none.
 func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
 		return func() error { return nil }
 	}
-	age := r.Unit / 2
-	if f.early {
-		age = min(age, earlyStrike.Seconds())
+	age := time.Duration(r.Unit / 2 * float64(time.Second))
+	over := func() {}
+	if f.each {
+		age = 0
+		ctx, over = context.WithCancel(ctx)
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := pause(ctx, time.Duration(age*float64(time.Second)))
+		err := pause(ctx, age)
 		if err == nil {
 			err = f.strike(ctx, s, nodes)
 		}
 		done <- err
 	}()
-	return func() error { return <-done }
+	return func() error {
+		over()
+		return <-done
+	}
 }
 
 // badPeers starts peers that send what they should not, on the links after those of the nodes.
@@ -183,14 +186,14 @@ func (r stormRun) booted() (booted, killed int) {
 	for _, n := range r.Each {
 		if n.Killed {
 			killed++
-		} else if n.Booted > 0 && n.Failed == "" {
+		} else if n.up() {
 			booted++
 		}
 	}
 	return booted, killed
 }
 
-var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told"}
+var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told", "who has to tell"}
 
 // faultRows is a line for the run that stands for each fault.
 func (r *report) faultRows() (out []row) {
@@ -214,30 +217,9 @@ func (r *report) faultRows() (out []row) {
 		case x.Discarded:
 			ratio = "discarded: " + x.Load.tooBusy()
 		}
-		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, tellAll(x.told())})
+		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, x.told(), findFault(x.Fault).of.text})
 	}
 	return out
-}
-
-// told is what the nodes put on their timelines, by kind: those that the server has if they told it, else what their daemons had for it.
-func (r stormRun) told() map[string]int {
-	told := map[string]int{}
-	for _, n := range r.Each {
-		of := n.Taken.Incidents
-		if r.Tell {
-			of = n.Timeline
-		}
-		for kind, count := range of {
-			told[kind] += count
-		}
-	}
-	return told
-}
-
-// seen tells whether the fault of a run is on a timeline, if it has to be.
-func (r stormRun) seen() bool {
-	f, told := findFault(r.Fault), r.told()
-	return len(f.tells) == 0 || slices.ContainsFunc(f.tells, func(k boot.IncidentKind) bool { return told[string(k)] > 0 })
 }
 
 // faultless is what a run is compared with: the last one without a fault that began before it, or with it.
@@ -248,13 +230,4 @@ func (r *report) faultless(of stormRun) (out stormRun, ok bool) {
 		}
 	}
 	return out, ok
-}
-
-func tellAll(told map[string]int) string {
-	var out []string
-	kinds := slices.SortedFunc(maps.Keys(told), func(a, b string) int { return cmp.Or(cmp.Compare(told[b], told[a]), cmp.Compare(a, b)) })
-	for _, kind := range kinds {
-		out = append(out, fmt.Sprintf("%s %d", kind, told[kind]))
-	}
-	return strings.Join(out, ", ")
 }

@@ -205,8 +205,9 @@ func otherSection(out *strings.Builder, results string) error {
 const otherText = "By `make bench-k` and `make bench-update`. K is the kernel and the initramfs, as they are sent. The update is that from a " +
 	"point release of Debian to the packages of today.\n\n"
 
-const faultText = "It happens when the storm is half of W/(eta B) old, or 0.7 s where cache disks are taken away; bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
-	"compared with the image. Of several runs with one release on the same links a line is of the worst: that in which nodes failed, or else the slowest.\n\n"
+const faultText = "It happens when the storm is half of W/(eta B) old, or to a cache disk that is taken away when its node has read a quarter of W from it (after 0.7 s, of releases up to 3801242); bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
+	"compared with the image. Of several runs with one release on the same links a line is of the worst: that in which nodes failed, or else the slowest. " +
+	"The last column says who has to have the fault on its timeline, beside at least one.\n\n"
 
 // systemsText says what the systems are.
 func (r *report) systemsText() string {

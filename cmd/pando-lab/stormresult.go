@@ -108,8 +108,12 @@ type nodeRun struct {
 	Link     int64   `json:"link"` // bytes that it received on its link, all frames
 	Taken    taken   `json:"taken"`
 
+	Met      bool           `json:"met,omitempty"`      // by a fault that kills peers: one of them had sent it something
 	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
 }
+
+// up tells whether the node booted, and read what it should.
+func (n nodeRun) up() bool { return !n.Killed && n.Booted > 0 && n.Failed == "" }
 
 // finish computes what follows from the nodes.
 func (r *stormRun) finish() error {
@@ -216,6 +220,9 @@ func (r stormRun) line() string {
 	}
 	if r.Discarded {
 		out += ": DISCARDED, " + r.Load.tooBusy()
+	}
+	if text := r.unseen(); text != "" {
+		out += ": UNSEEN, " + text
 	}
 	return out
 }

@@ -177,6 +177,7 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 		})
 	}
 	ending.Wait()
+	r.meet(nodes)
 	return r.ended(ctx, errs, struck)
 }
 

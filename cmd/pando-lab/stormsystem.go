@@ -56,6 +56,8 @@ type taken struct {
 	Wasted    int64            `json:"wasted,omitempty"`    // bytes of it until booted that were fetched and not read
 	CPU       float64          `json:"cpu"`                 // seconds of the node's processes
 	Memory    int64            `json:"memory"`              // most bytes resident of them
+
+	fed map[string]int64 // bytes by who sent them, a peer's address or a server's URL
 }
 
 // systems are all that can be measured.
@@ -142,7 +144,7 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 		return taken{}, err
 	}
 	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected, Rejected: st.Rejected,
-		Messages: st.Messages, Control: st.Control, Incidents: map[string]int{}}
+		Messages: st.Messages, Control: st.Control, Incidents: map[string]int{}, fed: st.Fed}
 	for _, i := range st.Incidents {
 		t.Incidents[string(i.Kind)]++
 	}

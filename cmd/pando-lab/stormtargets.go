@@ -175,8 +175,8 @@ func (r stormRun) verdict() string {
 		return "**missed**"
 	case r.Discarded:
 		return "**discarded: " + r.Load.tooBusy() + "**"
-	case !r.seen():
-		return "**on no timeline**"
+	case r.unseen() != "":
+		return "**" + r.unseen() + "**"
 	}
 	return "met"
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestFaultIsOnTimelines: peers that vanish in a storm of real block daemons are told by the agent's own code, and are on the timelines that the real
-// server has of the boots. Each node that was not killed boots, and reads no wrong byte.
+// TestFaultIsOnTimelines: peers that vanish in a storm of real block daemons, and cache disks that do, are told by the agent's own code, and are on the timelines
+// that the real server has of the boots: of each node that met it. Each that was not killed boots, and reads no wrong byte.
 func TestFaultIsOnTimelines(t *testing.T) {
-	small.tell(t, "3", "peers-killed")
+	small.tell(t, "3", "peers-killed", "cache-empty", "cache-removed")
 }
 
 // TestEveryFaultIsOnTimelines is the same of everything that the lab can have go wrong. That a peer is slow shows only where there is much to send.
@@ -34,7 +34,7 @@ type toldStorm struct {
 }
 
 var (
-	small = toldStorm{4 * testRoot, "100mbit", "4"}
+	small = toldStorm{4 * testRoot, "24mbit", "4"}
 	large = toldStorm{shownBlocks, "24mbit", "1"}
 )
 
@@ -51,8 +51,13 @@ func (x toldStorm) tell(t *testing.T, nodes string, names ...string) {
 		t.Fatalf("%d runs of %d (%v)", len(r.Faults), 1+len(names), err)
 	}
 	for _, f := range r.Faults {
-		if booted, killed := f.booted(); !f.Tell || !f.seen() || booted+killed != f.Nodes {
-			t.Errorf("%s: %d nodes booted, %d killed, timelines have %v, want one of %v", f.Fault, booted, killed, f.told(), findFault(f.Fault).tells)
+		if booted, killed := f.booted(); !f.Tell || f.unseen() != "" || booted+killed != f.Nodes {
+			t.Errorf("%s: %d nodes booted, %d killed; it is %s; timelines have %s, want one of %v of %s", f.Fault, booted, killed, f.unseen(), f.told(), findFault(f.Fault).tells, findFault(f.Fault).of.text)
+		}
+	}
+	for i, n := range r.Faults[len(r.Faults)-1].Each { // the last fault of all
+		if had := n.Taken.Served["disk"]; slices.Contains(names, "cache-removed") && (had < r.BootSet/removedPart || had >= r.BootSet) {
+			t.Errorf("cache-removed: node %d had %d bytes of its disk, W is %d", i, had, r.BootSet)
 		}
 	}
 	nothingLeft(t, s)

@@ -246,7 +246,11 @@ func (w swarmWatch) tellGone() {
 
 // Tracker reports one that is lost, and one that is back after that.
 func (w swarmWatch) Tracker(url string, err error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, peer.ErrForgotten):
+		w.report(Incident{Kind: TrackerLost, Source: url, Message: "it has forgotten who has what; the node joins again"})
+		return
+	case err != nil:
 		w.report(Incident{Kind: TrackerLost, Source: url, Message: "servers send what no known peer has: " + err.Error()})
 		return
 	}

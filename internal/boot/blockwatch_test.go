@@ -3,10 +3,12 @@ package boot
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"pando/internal/chunk"
+	"pando/internal/peer"
 	"pando/internal/store"
 )
 
@@ -54,6 +56,24 @@ func TestSourceWatch(t *testing.T) {
 	}
 	if i := st.Incidents[2]; i.Source != "a" || i.Object != id.Name() {
 		t.Errorf("incident of wrong bytes: %+v", i)
+	}
+}
+
+// A tracker that has lost its state is on the timeline as one that is away is, and says which it was; so is that it answers again.
+func TestLostTrackerIsTold(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want string
+	}{{peer.ErrForgotten, "has forgotten"}, {errors.New("refused"), "refused"}} {
+		l := testLedger(t)
+		w := swarmWatch{newSourceWatch(l), func() {}}
+		for _, err := range []error{nil, x.err, x.err, nil} {
+			w.Tracker("http://192.0.2.1:80", err)
+		}
+		got := l.incidents(0)
+		if len(got) != 2 || got[0].Kind != TrackerLost || !strings.Contains(got[0].Message, x.want) || got[1].Kind != TrackerUp {
+			t.Errorf("%v: told %+v", x.err, got)
+		}
 	}
 }
 

@@ -59,7 +59,10 @@ func (n *Node) ask(a Ask) {
 		n.post(n.ctx, func(now time.Duration) {
 			switch {
 			case n.quit || number != n.asks: // nobody waits for this answer any more
-			case errors.Is(err, errForgotten):
+			case errors.Is(err, ErrForgotten):
+				if n.swarm.Wanting() { // who has all is forgotten by a tracker that is started anew, and misses nothing
+					n.tellOf(t.url, err)
+				}
 				n.swarm.Forgotten(now)
 			case err != nil:
 				n.o.Log.Debug("ask the tracker", "err", err)

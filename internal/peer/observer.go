@@ -13,7 +13,7 @@ type Observer interface {
 	Accused(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes: nothing is taken from its address any more
 	Left(l Left)                              // nothing is asked of a peer for a while
 	Vanished(peer netip.AddrPort)             // a peer is gone without a goodbye, while there is something to fetch
-	Tracker(url string, err error)            // it answers again, or for the first time; or it does not
+	Tracker(url string, err error)            // it answers again, or for the first time; or it does not, or has forgotten this node (ErrForgotten)
 }
 
 type nobody struct{}
@@ -32,13 +32,18 @@ type hearing struct {
 	good  bool
 }
 
-// heardOf tells the observer when a tracker begins or ceases to answer.
+// heardOf takes a tracker's answer, or that there is none.
 func (n *Node) heardOf(url string, err error) {
+	n.tellOf(url, err)
+	if err != nil { // perhaps another server has one
+		n.heard.at++
+	}
+}
+
+// tellOf tells the observer when a tracker begins or ceases to answer as it should.
+func (n *Node) tellOf(url string, err error) {
 	if good := err == nil; !n.heard.known || good != n.heard.good {
 		n.heard.known, n.heard.good = true, good
 		n.o.Observer.Tracker(url, err)
-	}
-	if err != nil { // perhaps another server has one
-		n.heard.at++
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// errForgotten says that the tracker does not know this node, or not any more.
-var errForgotten = errors.New("tracker: it does not know this node")
+// ErrForgotten says that the tracker does not know this node, or not any more.
+var ErrForgotten = errors.New("tracker: it does not know this node")
 
 // trackerClient speaks to a tracker.
 type trackerClient struct {
@@ -45,7 +45,7 @@ func (c trackerClient) post(ctx context.Context, path string, q, a any, patience
 	c.calls.Add(1)
 	c.bytes.Add(int64(len(body)) + max(0, resp.ContentLength))
 	if resp.StatusCode == http.StatusNotFound && path == "ask" {
-		return errForgotten
+		return ErrForgotten
 	}
 	if resp.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxMessage)
