@@ -49,8 +49,8 @@ type Through struct {
 	dropped int64
 	awaits  bool                          // the keeper
 	more    func() (chunk.Verified, bool) // of Fill
-	wake    chan struct{} // nil: nothing was ever queued
-	ended   chan struct{} // closed when the writing goroutine has ended
+	wake    chan struct{}                 // nil: nothing was ever queued
+	ended   chan struct{}                 // closed when the writing goroutine has ended
 	closed  bool
 }
 
