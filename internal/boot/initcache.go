@@ -180,6 +180,14 @@ func isCache(device string) bool {
 	return cache.Probe(f)
 }
 
+// over is closed when it was looked everywhere; f may be nil: nobody looks.
+func (f *diskFinder) over() <-chan struct{} {
+	if f == nil {
+		return nil
+	}
+	return f.done
+}
+
 // ended tells whether it was looked everywhere.
 func (f *diskFinder) ended() bool {
 	select {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) stri
 	if !m.cache.settled() && m.handOver(c) == nil {
 		return ""
 	}
+	m.cache.need()
 	<-m.cache.done
 	c.Disk = m.cache.disk
 	return ""
@@ -44,9 +46,14 @@ func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) stri
 
 // cacheSearch is how a boot comes to the disk of its cache, beside the phases.
 type cacheSearch struct {
-	done chan struct{} // closed when the timeline has the answer
-	disk *CacheDisk    // nil: none can be used
+	once   sync.Once
+	needed chan struct{} // closed when the boot waits for it
+	done   chan struct{} // closed when the timeline has the answer
+	disk   *CacheDisk    // nil: none can be used
 }
+
+// need says that the boot waits from now on.
+func (s *cacheSearch) need() { s.once.Do(func() { close(s.needed) }) }
 
 func (s *cacheSearch) settled() bool {
 	select {
@@ -61,9 +68,16 @@ func (s *cacheSearch) failed() bool { return s.settled() && s.disk == nil }
 
 // searchCache waits for the disk, opens it, makes a cache of a new one, and tells.
 func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cacheSearch {
-	s := &cacheSearch{done: make(chan struct{})}
+	s := &cacheSearch{needed: make(chan struct{}), done: make(chan struct{})}
+	if m.hadCache() || m.disks == nil {
+		s.need()
+	}
 	go func() {
 		defer close(s.done)
+		select {
+		case <-s.needed:
+		case <-m.disks.over():
+		}
 		disk, err := m.openCacheDisk(ctx, sys, size)
 		made := ""
 		if err == nil {
@@ -119,11 +133,13 @@ func (m *machine) hadCache() bool {
 
 // settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From here on nobody looks for it any more.
 func (m *machine) settleCache(ctx context.Context) {
-	if m.handed != nil {
-		<-m.handed // the search is bounded
-	}
 	var used *CacheDisk
 	if m.cache != nil {
+		m.cache.need()
+		<-m.cache.done // it is bounded
+		if m.handed != nil {
+			<-m.handed
+		}
 		used = m.cache.disk
 	}
 	m.keepBoot(ctx, used)

@@ -124,6 +124,7 @@ func cacheOf(t *testing.T, m *machine, sys string, c *BlockConfig) string {
 	late := c.Late
 	defer late.File.Close()
 	c.Late = nil
+	m.cache.need()
 	<-m.handed
 	var err error
 	if c.Disk, err = late.receive(); err != nil || !late.came() || (c.Disk == nil) != (m.cache.disk == nil) {
