@@ -225,3 +225,32 @@ func TestNextAttemptHasTheDisk(t *testing.T) {
 		t.Errorf("told %+v", events)
 	}
 }
+
+// A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is not given up before.
+func TestWhenADiskIsNeeded(t *testing.T) {
+	before := diskWait
+	diskWait = 50 * time.Millisecond
+	defer func() { diskWait = before }()
+	for _, known := range []bool{true, false} {
+		m := cacheMachine("")
+		m.answer.Cached = known
+		m.disks = &diskFinder{done: make(chan struct{})}
+		var c BlockConfig
+		m.useCache(t.Context(), sysfs, &c)
+		defer c.Late.File.Close()
+		if known {
+			<-m.cache.done
+			wantNoCache(t, m, "none was found")
+			continue
+		}
+		time.Sleep(4 * diskWait)
+		if m.cache.settled() {
+			t.Error("a disk that nobody waits for was given up")
+		}
+		m.settleCache(t.Context())
+		if !c.Late.came() {
+			t.Error("the daemons still wait for a disk when the boot has gone on without")
+		}
+		wantNoCache(t, m, "none was found")
+	}
+}
