@@ -237,7 +237,7 @@ func TestWhenADiskIsNeeded(t *testing.T) {
 		m.disks = &diskFinder{done: make(chan struct{})}
 		var c BlockConfig
 		m.useCache(t.Context(), sysfs, &c)
-		defer c.Late.File.Close()
+		t.Cleanup(func() { c.Late.File.Close() })
 		if known {
 			<-m.cache.done
 			wantNoCache(t, m, "none was found")
