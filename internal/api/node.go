@@ -90,6 +90,8 @@ type HelloResponse struct {
 	Time       time.Time `json:"time"`       // server clock, to set a clock that is wrong
 
 	Secrets []fleet.File `json:"secrets,omitempty"` // config files with secrets in them; never kept on a disk
+
+	Cached bool `json:"cached,omitempty"` // the node had a cache on a disk in its last boot: it waits for that before it fetches
 }
 
 // AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature

@@ -164,6 +164,14 @@ func (d *Device) Piece(i int) (chunk.Verified, bool) {
 	return d.pack.get(i)
 }
 
+// Pieces is how many pieces the boot pack has; 0 without one.
+func (d *Device) Pieces() int {
+	if d.pack == nil {
+		return 0
+	}
+	return len(d.pack.pieces)
+}
+
 // Put takes piece i of the boot pack, which nobody asked for, and tells whether it is kept. It was checked that v is it.
 func (d *Device) Put(i int, v chunk.Verified) (kept bool) {
 	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) || v.ID() != d.pack.pieces[i].ID {

@@ -57,9 +57,11 @@ type blockDaemon struct {
 	garbage garbage
 	crowded atomic.Bool    // it has peers
 	through *cache.Through // nil: no cache beside what blockdev has
+	late    *lateKeeper    // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
 
+	disk   atomic.Pointer[CacheDisk]       // nil: it did not come
 	swarm  atomic.Pointer[peer.Node]       // nil: it is in none
 	device atomic.Pointer[blockdev.Device] // nil: it is not open
 
@@ -176,6 +178,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		}
 		d.reads.begin()
 		d.device.Store(opened)
+		d.fillCache()
 		d.share()
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {

@@ -32,6 +32,9 @@ func (c BlockConfig) files() (out []*os.File) {
 	if c.Disk != nil {
 		out = append(out, c.Disk.File)
 	}
+	if c.Late != nil {
+		out = append(out, c.Late.File)
+	}
 	if c.Times != nil {
 		out = append(out, c.Times.File)
 	}
@@ -40,14 +43,19 @@ func (c BlockConfig) files() (out []*os.File) {
 
 // takeFiles is the other end of files: they begin at descriptor fd.
 func (c *BlockConfig) takeFiles(fd int) {
-	if c.Disk != nil {
+	take := func(name string) *os.File {
 		unix.CloseOnExec(fd)
-		c.Disk.File = os.NewFile(uintptr(fd), c.Disk.Name)
 		fd++
+		return os.NewFile(uintptr(fd-1), name)
+	}
+	if c.Disk != nil {
+		c.Disk.File = take(c.Disk.Name)
+	}
+	if c.Late != nil {
+		c.Late.File = take(lateName)
 	}
 	if c.Times != nil {
-		unix.CloseOnExec(fd)
-		c.Times.File = os.NewFile(uintptr(fd), timesFile)
+		c.Times.File = take(timesFile)
 	}
 }
 
@@ -57,7 +65,7 @@ const cacheHeap = 16 << 20
 
 // heap is the garbage collector's aim for what this daemon keeps beside the usual.
 func (c BlockConfig) heap() int64 {
-	if c.Disk != nil {
+	if c.Disk != nil || c.Late != nil {
 		return c.RAM + cacheHeap
 	}
 	return c.RAM
@@ -72,30 +80,88 @@ var errCacheHangs = errors.New("it answers too late, and is not asked any more u
 // openCache begins to use the cache that the configuration names.
 func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
-	case d.cfg.Disk != nil:
-		late := &lateKeeper{}
-		d.through = &cache.Through{Keeper: late, Begin: lowPriority, Hit: func(n int) { d.ledger.add(bytesDisk, int64(n)) },
+	case d.cfg.Disk != nil || d.cfg.Late != nil:
+		d.late = &lateKeeper{}
+		d.through = &cache.Through{Keeper: d.late, Begin: lowPriority, Hit: func(n int) { d.ledger.add(bytesDisk, int64(n)) },
 			Hangs: func() { d.cacheFailed(errCacheHangs) }}
-		opened := make(chan struct{})
+		d.through.Await()
+		came, opened := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(opened)
-			disk, err := d.openDisk(d.cfg.Disk)
-			if err != nil {
-				d.cacheFailed(err)
-				return
-			}
-			late.Store(disk)
-			s := disk.Stats()
-			d.log.Info("cache", "device", d.cfg.Disk.Name, "objects", s.Objects, "bytes", s.Size)
+			d.useDisk(came)
 		}()
-		select {
-		case <-opened:
-		case <-time.After(cacheOpens):
-			d.cacheFailed(fmt.Errorf("its tables are not read after %s; the boot begins without", cacheOpens))
-		case <-ctx.Done():
-		}
+		d.awaitCache(ctx, came, opened)
 	case d.cfg.RAM > 0:
 		d.through = &cache.Through{Keeper: cache.NewMemory(d.cfg.RAM), Hit: func(n int) { d.ledger.add(bytesRAM, int64(n)) }}
+	}
+}
+
+// awaitCache returns when the tables of the cache are there, or have had their time. Of a node that is not known to have a cache the disk is not waited for.
+func (d *blockDaemon) awaitCache(ctx context.Context, came, opened <-chan struct{}) {
+	if late := d.cfg.Late; late != nil && !late.came() {
+		select {
+		case <-came:
+		case <-time.After(late.Wait):
+			d.log.Info("the cache's disk is still to come; the boot begins without", "waited", late.Wait)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	select {
+	case <-opened:
+	case <-time.After(cacheOpens):
+		d.cacheFailed(fmt.Errorf("its tables are not read after %s; the boot begins without", cacheOpens))
+	case <-ctx.Done():
+	}
+}
+
+// useDisk gets the disk, closes came, and begins to use it.
+func (d *blockDaemon) useDisk(came chan<- struct{}) {
+	c, err := d.cfg.Disk, error(nil)
+	if c == nil {
+		c, err = d.cfg.Late.receive()
+	}
+	d.disk.Store(c)
+	close(came)
+	var disk *cache.Disk
+	if c != nil {
+		disk, err = d.openDisk(c)
+	}
+	if err != nil {
+		d.cacheFailed(err)
+	}
+	if disk == nil {
+		d.through.Arrive(false)
+		d.garbage.keep(-cacheHeap)
+		return
+	}
+	d.late.Store(disk)
+	d.through.Arrive(true)
+	d.fillCache()
+	s := disk.Stats()
+	d.log.Info("cache", "device", c.Name, "objects", s.Objects, "bytes", s.Size)
+}
+
+// fillCache has the pieces of the boot pack written that are in memory, and came before the disk or too fast for it.
+func (d *blockDaemon) fillCache() {
+	dev := d.device.Load()
+	if dev == nil || d.late == nil || d.late.Load() == nil {
+		return
+	}
+	i := 0
+	next := func() (chunk.Verified, bool) {
+		for ; i < dev.Pieces(); i++ {
+			if v, ok := dev.Piece(i); ok && d.late.Wants(v.ID()) {
+				i++
+				return v, true
+			}
+		}
+		return chunk.Verified{}, false
+	}
+	if _, ok := next(); ok {
+		i = 0
+		d.through.Fill(next)
 	}
 }
 
@@ -115,8 +181,12 @@ func (d *blockDaemon) openDisk(c *CacheDisk) (*cache.Disk, error) {
 }
 
 func (d *blockDaemon) cacheFailed(err error) {
-	d.log.Warn("cache", "device", d.cfg.Disk.Name, "err", err)
-	d.ledger.report(Incident{Kind: CacheFailed, Source: d.cfg.Disk.Name, Message: err.Error()})
+	name := lateName // whose disk did not come
+	if c := d.disk.Load(); c != nil {
+		name = c.Name
+	}
+	d.log.Warn("cache", "device", name, "err", err)
+	d.ledger.report(Incident{Kind: CacheFailed, Source: name, Message: err.Error()})
 }
 
 // closeCache gives what is not on the disk yet the time to get there. On a node it never comes to that; a power cut costs
@@ -150,11 +220,10 @@ func (d *blockDaemon) keepsSomething() bool {
 	if d.through == nil {
 		return false
 	}
-	late, ok := d.through.Keeper.(*lateKeeper)
-	if !ok {
+	if d.late == nil {
 		return false // memory is empty when a boot begins
 	}
-	disk := late.Load()
+	disk := d.late.Load()
 	return disk != nil && disk.Stats().Objects > 0
 }
 

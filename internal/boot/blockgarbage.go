@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"sync/atomic"
 )
 
@@ -28,8 +29,10 @@ const runtimeLeast = 4 << 20
 // garbage says after each collection when the next one is due. Go knows a percentage of all that is in use only: what is kept would make garbage by the fifth,
 // and while little is in use garbage would be collected again and again.
 type garbage struct {
-	kept atomic.Int64 // bytes that may be kept in the heap
-	more atomic.Int64 // and raw ones, as long as there are no peers
+	mu     sync.Mutex   // of the bound
+	kept   atomic.Int64 // bytes that may be kept in the heap
+	more   atomic.Int64 // and raw ones, as long as there are no peers
+	beside atomic.Int64 // and what else the bound has room for
 }
 
 // collected is an object that is collected with the garbage, to tell that it was.
@@ -41,18 +44,31 @@ func (g *garbage) watch() {
 	runtime.SetFinalizer(new(collected), func(*collected) { g.watch() })
 }
 
-// keep says how many bytes may be kept in the heap.
+// keep says how many bytes more may be kept in the heap.
 func (g *garbage) keep(bytes int64) {
-	g.kept.Store(bytes)
-	debug.SetMemoryLimit(blockHeap + g.more.Load() + bytes)
+	g.kept.Add(bytes)
+	g.bound()
 	g.adjust()
 }
 
 // lone says how many raw bytes more there may be, without peers.
 func (g *garbage) lone(bytes int64) {
-	was := g.more.Swap(bytes)
-	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + bytes - was)
+	g.more.Store(bytes)
+	g.bound()
 	g.adjust()
+}
+
+// share says how many bytes more there may be for peers.
+func (g *garbage) share(bytes int64) {
+	g.beside.Add(bytes)
+	g.bound()
+}
+
+// bound sets the bound. The cache's disk and peers may come at the same time.
+func (g *garbage) bound() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	debug.SetMemoryLimit(blockHeap + g.kept.Load() + g.more.Load() + g.beside.Load())
 }
 
 func (g *garbage) adjust() {

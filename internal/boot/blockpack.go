@@ -69,10 +69,10 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
 	// What is kept in the heap, because it may have to make room, comes on top.
 	if keep < m.StoredSize() {
-		d.garbage.keep(keep + d.cfg.heap())
+		d.garbage.keep(keep)
 	}
 	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: d.unread, Complete: d.note(countComplete), Whole: d.note(countWhole), Busy: newSpareTime(d.cfg.Times).none,
+		Lost: d.lostPiece, Unread: d.unread, Complete: d.note(countComplete), Whole: d.whole(), Busy: newSpareTime(d.cfg.Times).none,
 		Patience: func() time.Duration { return pieceLate * slow.Least(0) }}
 }
 
@@ -87,6 +87,15 @@ func (d *blockDaemon) note(c counter) func() {
 		if d.ledger.get(countRestarts) == 0 {
 			d.ledger.add(c, int64(time.Since(d.start)))
 		}
+	}
+}
+
+// whole is told with a lock held that the whole pack is there.
+func (d *blockDaemon) whole() func() {
+	note := d.note(countWhole)
+	return func() {
+		note()
+		go d.fillCache()
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -83,7 +82,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
 		o.Helpers, o.Said = nil, peer.Control{}
 	}
-	debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + int64(o.Loose) + blockPeers)
+	d.garbage.share(int64(o.Loose) + blockPeers)
 	if d.through != nil {
 		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
 			return d.through.Get(ctx, p.ID, p.Size, fetch)

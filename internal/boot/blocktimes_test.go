@@ -75,11 +75,15 @@ func TestSpareTime(t *testing.T) {
 
 // A daemon's descriptors are those of its configuration, in the same order at both ends.
 func TestFilesOfBlockConfig(t *testing.T) {
-	for _, c := range []BlockConfig{{}, {Disk: &CacheDisk{}}, {Times: &Times{}}, {Disk: &CacheDisk{}, Times: &Times{}}} {
+	for _, c := range []BlockConfig{{}, {Disk: &CacheDisk{}}, {Times: &Times{}}, {Disk: &CacheDisk{}, Times: &Times{}}, {Late: &LateDisk{}, Times: &Times{}}} {
 		sent := c
 		want := 0
 		if c.Disk != nil {
 			sent.Disk = &CacheDisk{File: os.Stdin}
+			want++
+		}
+		if c.Late != nil {
+			sent.Late = &LateDisk{File: os.Stdin}
 			want++
 		}
 		if c.Times != nil {
@@ -91,7 +95,7 @@ func TestFilesOfBlockConfig(t *testing.T) {
 		}
 		const first = 1 << 20 // descriptors that are not open: nothing is read from them
 		c.takeFiles(first)
-		if c.Disk != nil && c.Disk.File.Fd() != first || c.Times != nil && c.Times.File.Fd() != uintptr(first+want-1) {
+		if c.Disk != nil && c.Disk.File.Fd() != first || c.Late != nil && c.Late.File.Fd() != first || c.Times != nil && c.Times.File.Fd() != uintptr(first+want-1) {
 			t.Errorf("other descriptors than were sent: %+v", c)
 		}
 	}

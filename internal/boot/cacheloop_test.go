@@ -153,13 +153,13 @@ func TestNewCacheOnALoopDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := m.useCache(t.Context(), sys, &c); text != "" {
+	if text := cacheOf(t, m, sys, &c); text != "" {
 		t.Errorf("held by another: %q", text)
 	}
 	wantNoCache(t, m, "busy")
 	held.Close()
 	setDevice(t, "--setro", part)
-	if text := m.useCache(t.Context(), sys, &c); text != "" {
+	if text := cacheOf(t, m, sys, &c); text != "" {
 		t.Errorf("read-only, and sysfs does not say so: %q", text)
 	}
 	wantNoCache(t, m, "not permitted")
@@ -167,25 +167,25 @@ func TestNewCacheOnALoopDevice(t *testing.T) {
 	if err := os.WriteFile(ro, []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text := m.useCache(t.Context(), sys, &c); text != ", cache on /dev/"+part+", which is read-only" {
+	if text := cacheOf(t, m, sys, &c); text != "cache on /dev/"+part+", which is read-only" {
 		t.Errorf("read-only: %q", text)
 	}
 	c.Disk.File.Close()
 	setDevice(t, "--setrw", part)
 	os.Remove(ro)
 	small := cacheMachine(filepath.Base(device) + "p2")
-	if text := small.useCache(t.Context(), sys, &c); text != "" {
+	if text := cacheOf(t, small, sys, &c); text != "" {
 		t.Errorf("a small one: %q", text)
 	}
 	wantNoCache(t, small, "20 MB")
 	other := filepath.Base(device) + "p3"
-	if text := cacheMachine(other).useCache(t.Context(), sys, &c); text != ", cache on /dev/"+other {
+	if text := cacheOf(t, cacheMachine(other), sys, &c); text != "cache on /dev/"+other {
 		t.Errorf("one that is called otherwise: %q", text)
 	}
 	c.Disk.File.Close()
 	wantXFS(t, disk, parts)
-	for boot, want := range []string{", new cache on /dev/" + part + ", which had XFS", ", cache on /dev/" + part} {
-		if text := m.useCache(t.Context(), sys, &c); text != want {
+	for boot, want := range []string{"new cache on /dev/" + part + ", which had XFS", "cache on /dev/" + part} {
+		if text := cacheOf(t, m, sys, &c); text != want {
 			t.Errorf("boot %d: %q, want %q", boot, text, want)
 		}
 		st := readAlone(t, o, c)

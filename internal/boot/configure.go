@@ -61,6 +61,7 @@ func (m *machine) configure(ctx context.Context) (string, error) {
 		m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
 	}
+	m.settleCache(ctx)
 	if err := m.leaveSession(); err != nil {
 		return "", err
 	}

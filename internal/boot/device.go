@@ -28,8 +28,8 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 		config.Manifest, config.Signature = m.manifestBytes, m.manifestSignature
 	}
 	cached := m.useCache(ctx, sysfs, &config)
-	if config.Disk != nil {
-		defer config.Disk.File.Close() // the daemons have their own
+	if config.Late != nil {
+		defer config.Late.File.Close() // the daemons have their own
 	}
 	if config.Times = openTimes(); config.Times != nil {
 		defer config.Times.File.Close()
@@ -47,7 +47,6 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 		_ = os.WriteFile(timeoutFile(m.at.device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
 	}
 	readLittleAhead(m.at.device)
-	m.keepBoot(ctx, config.Disk)
 	return fmt.Sprintf("%s, %d MB%s", m.at.node(), r.Size/1e6, cached), nil
 }
 

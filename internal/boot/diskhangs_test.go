@@ -30,7 +30,7 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 	m.disks.begin(func() (string, error) { return cacheDevice(sys, dev, blockDevices(sys)), nil })
 	var c BlockConfig
 	begun := time.Now()
-	if text := m.useCache(t.Context(), sys, &c); text != "" || c.Disk != nil || time.Since(begun) > 4*time.Second {
+	if text := cacheOf(t, m, sys, &c); text != "" || c.Disk != nil || time.Since(begun) > 4*time.Second {
 		t.Errorf("a disk that is looked for: %q after %s", text, time.Since(begun))
 	}
 	wantNoCache(t, m, "none was found")

@@ -61,8 +61,11 @@ type machine struct {
 	stale      []string     // files in /run of the boot before, which this one may not have
 	extensions extensionState
 	disks      *diskFinder               // nil: the group has nothing on a disk
+	cache      *cacheSearch              // nil: the group has no cache on a disk, or the root is not to be attached yet
+	handed     chan struct{}             // closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
 	writes     string                    // what takes the writes of this boot
 	zram       string                    // device of a write layer that was tried; "": none
+	telling    sync.Mutex                // of begun: the cache's disk is told of beside the phases
 	begun      map[trace.Stage]time.Time // for the console
 }
 
@@ -151,22 +154,28 @@ func (m *machine) assigned() fleet.Assignment {
 func (m *machine) event(e trace.Event) {
 	e.Boot, e.MAC, e.Node = m.bootID(), m.config.MAC, m.assigned().Node
 	e.Offset = time.Since(m.started)
-	if e.Kind == trace.Begin {
-		m.begun[e.Stage] = time.Now()
-	}
 	if e.Kind == trace.End {
 		e.Bytes = m.received()
 	}
-	took := e.Offset
-	if t, ok := m.begun[e.Stage]; ok {
-		took = time.Since(t)
-	}
-	m.console.show(e, took)
+	m.console.show(e, m.took(e))
 	m.report.add(e)
 	if e.Kind == trace.Fail {
 		m.channel.failed.Store(true)
 		m.report.wake()
 	}
+}
+
+// took is for how long the stage of an event has been worked on.
+func (m *machine) took(e trace.Event) time.Duration {
+	m.telling.Lock()
+	defer m.telling.Unlock()
+	if e.Kind == trace.Begin {
+		m.begun[e.Stage] = time.Now()
+	}
+	if t, ok := m.begun[e.Stage]; ok {
+		return time.Since(t)
+	}
+	return e.Offset
 }
 
 // received is what the block daemon has got so far, by source; nil before there is one.

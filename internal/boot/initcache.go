@@ -180,6 +180,30 @@ func isCache(device string) bool {
 	return cache.Probe(f)
 }
 
+// over is closed when it was looked everywhere; f may be nil: nobody looks.
+func (f *diskFinder) over() <-chan struct{} {
+	if f == nil {
+		return nil
+	}
+	return f.done
+}
+
+// ended tells whether it was looked everywhere.
+func (f *diskFinder) ended() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// none tells whether there is no disk for sure; f may be nil.
+func (f *diskFinder) none() bool { return f == nil || f.ended() && f.name == "" }
+
+// found tells whether there is one for sure; f may be nil.
+func (f *diskFinder) found() bool { return f != nil && f.ended() && f.name != "" }
+
 // wait waits until it was looked everywhere, for a while.
 func (f *diskFinder) wait(ctx context.Context) error {
 	enough := time.NewTimer(diskWait)

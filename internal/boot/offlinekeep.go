@@ -11,7 +11,7 @@ import (
 )
 
 // keepBoot keeps this boot for one without a server, or forgets those that are kept when the group does not allow that. used is the cache disk that is in use;
-// without one there may be another that was used once. It comes when the root is attached: a slow disk holds up nothing that streams meanwhile.
+// without one there may be another that was used once. It comes when the root is mounted: a slow disk holds up nothing that streams meanwhile.
 func (m *machine) keepBoot(ctx context.Context, used *CacheDisk) {
 	if m.isOffline() {
 		if used != nil && !used.ReadOnly {

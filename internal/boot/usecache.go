@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ import (
 )
 
 // useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A cache that
-// cannot be used is a fact on the timeline and nothing else.
+// cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on when it is there.
 func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) string {
 	a := m.assigned().Cache
 	switch {
@@ -28,24 +29,120 @@ func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) stri
 		c.RAM, less = cacheRAM(a.Size, machineMemory())
 		return less
 	}
-	disk, err := m.openCacheDisk(ctx, sys, a.Size)
-	made := ""
-	if err == nil {
-		made, err = disk.makeNew(ctx, sys)
+	if m.cache == nil || m.cache.failed() { // it may be there at the next attempt
+		m.cache = m.searchCache(context.WithoutCancel(ctx), sys, a.Size)
 	}
-	if err != nil {
-		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
-			Hint: cmp.Or(hintOf(err), "the boot goes on without; `pando node cache` shows the node's disks and prepares one")})
+	if m.disks.none() {
+		<-m.cache.done // at once
+	}
+	if !m.cache.settled() && m.handOver(c) == nil {
 		return ""
 	}
-	c.Disk = disk
-	switch {
-	case disk.ReadOnly:
-		return ", cache on " + disk.Name + ", which is read-only"
-	case made != "":
-		return ", " + made
+	m.cache.need()
+	<-m.cache.done
+	c.Disk = m.cache.disk
+	return ""
+}
+
+// cacheSearch is how a boot comes to the disk of its cache, beside the phases.
+type cacheSearch struct {
+	once   sync.Once
+	needed chan struct{} // closed when the boot waits for it
+	done   chan struct{} // closed when the timeline has the answer
+	disk   *CacheDisk    // nil: none can be used
+}
+
+// need says that the boot waits from now on.
+func (s *cacheSearch) need() { s.once.Do(func() { close(s.needed) }) }
+
+func (s *cacheSearch) settled() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
 	}
-	return ", cache on " + disk.Name
+}
+
+func (s *cacheSearch) failed() bool { return s.settled() && s.disk == nil }
+
+// searchCache waits for the disk, opens it, makes a cache of a new one, and tells.
+func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cacheSearch {
+	s := &cacheSearch{needed: make(chan struct{}), done: make(chan struct{})}
+	if m.hadCache() || m.disks == nil {
+		s.need()
+	}
+	go func() {
+		defer close(s.done)
+		select {
+		case <-s.needed:
+		case <-m.disks.over():
+		}
+		disk, err := m.openCacheDisk(ctx, sys, size)
+		made := ""
+		if err == nil {
+			made, err = disk.makeNew(ctx, sys)
+		}
+		if err != nil {
+			m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
+				Hint:  cmp.Or(hintOf(err), "the boot goes on without; `pando node cache` shows the node's disks and prepares one"),
+				Attrs: map[string]string{trace.AttrCache: string(fleet.CacheNone)}})
+			return
+		}
+		text := cmp.Or(made, "cache on "+disk.Name)
+		if disk.ReadOnly {
+			text += ", which is read-only"
+		}
+		s.disk = disk
+		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: text, Attrs: map[string]string{trace.AttrCache: disk.Name}})
+	}()
+	return s
+}
+
+// handOver has the daemons of a configuration get the disk when it is there.
+func (m *machine) handOver(c *BlockConfig) error {
+	ours, theirs, err := socketPair("cache")
+	if err != nil {
+		return err
+	}
+	c.Late = &LateDisk{File: theirs}
+	if m.hadCache() {
+		c.Late.Wait = 3 * diskWait // for it to be found, to be opened, and to be made a cache
+	}
+	search, handed := m.cache, make(chan struct{})
+	m.handed = handed
+	go func() {
+		defer close(handed)
+		defer ours.Close()
+		<-search.done
+		if search.disk == nil {
+			return
+		}
+		if err := search.disk.send(ours); err != nil { // nobody listens where the attempt is over
+			m.console.logf("hand the cache's disk over: %v", err)
+		}
+	}()
+	return nil
+}
+
+// hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was found by now. Who starts from a boot medium may
+// boot without a server, from the cache beside it.
+func (m *machine) hadCache() bool {
+	return m.answer.Cached || m.config.Medium != "" || m.disks.found()
+}
+
+// settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From here on nobody looks for it any more.
+func (m *machine) settleCache(ctx context.Context) {
+	var used *CacheDisk
+	if m.cache != nil {
+		m.cache.need()
+		<-m.cache.done // it is bounded
+		if m.handed != nil {
+			<-m.handed
+		}
+		used = m.cache.disk
+	}
+	m.keepBoot(ctx, used)
 }
 
 // cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they are less. An unknown memory is 0. What is kept is

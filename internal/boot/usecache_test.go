@@ -113,11 +113,144 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// cacheOf has a machine look for its cache, hands it over as to the daemons, and returns what the timeline says when there is one. Nobody but the
+// configuration has the disk then.
+func cacheOf(t *testing.T, m *machine, sys string, c *BlockConfig) string {
+	t.Helper()
+	m.cache, m.handed, c.Disk, c.Late = nil, nil, nil, nil
+	if text := m.useCache(t.Context(), sys, c); text != "" || c.Disk != nil || c.Late == nil {
+		t.Fatalf("%q, %+v: it was waited for", text, c.Disk)
+	}
+	late := c.Late
+	defer late.File.Close()
+	c.Late = nil
+	m.cache.need()
+	<-m.handed
+	var err error
+	if c.Disk, err = late.receive(); err != nil || !late.came() || (c.Disk == nil) != (m.cache.disk == nil) {
+		t.Fatalf("%+v was sent, and received %+v, %v", m.cache.disk, c.Disk, err)
+	}
+	if c.Disk == nil {
+		return ""
+	}
+	m.cache.disk.File.Close()
+	events := m.report.take()
+	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Device || events[0].Attrs[trace.AttrCache] != c.Disk.Name {
+		t.Fatalf("events %+v, want one of %s", events, c.Disk.Name)
+	}
+	return events[0].Message
+}
+
 // wantNoCache wants a boot that said why it has no cache, with a hint, and nothing else.
 func wantNoCache(t *testing.T, m *machine, why string) {
 	t.Helper()
 	events := m.report.take()
 	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Hint == "" || !strings.Contains(events[0].Message, why) {
 		t.Errorf("events %+v, want one that says %q", events, why)
+	}
+	for _, e := range events {
+		if strings.HasPrefix(e.Message, "no cache on a disk") != (e.Attrs[trace.AttrCache] == string(fleet.CacheNone)) {
+			t.Errorf("a server is told %v with %q", e.Attrs, e.Message)
+		}
+	}
+}
+
+// A daemon waits for a disk that the node is known to have, and for no other.
+func TestWhichDiskIsAwaited(t *testing.T) {
+	searching := func() *machine {
+		m := cacheMachine("")
+		m.disks = &diskFinder{done: make(chan struct{})}
+		return m
+	}
+	for name, x := range map[string]struct {
+		m     *machine
+		waits bool
+	}{
+		"unknown":       {searching(), false},
+		"its last boot": {searching(), true},
+		"a boot medium": {searching(), true},
+		"found by now":  {cacheMachine("no-such-disk"), true},
+	} {
+		switch name {
+		case "its last boot":
+			x.m.answer.Cached = true
+		case "a boot medium":
+			x.m.config.Medium = fleet.Digest("sha256:" + strings.Repeat("ab", 32))
+		}
+		var c BlockConfig
+		if text := x.m.useCache(t.Context(), sysfs, &c); text != "" || c.Late == nil || (c.Late.Wait > 0) != x.waits {
+			t.Fatalf("%s: %q, %+v", name, text, c.Late)
+		}
+		if !x.m.disks.ended() {
+			if c.Late.came() {
+				t.Errorf("%s: the daemons were told that there is no disk while it is looked for", name)
+			}
+			close(x.m.disks.done)
+		}
+		x.m.settleCache(t.Context())
+		if disk, err := c.Late.receive(); disk != nil || err != nil || !x.m.cache.failed() {
+			t.Errorf("%s: %+v, %v", name, disk, err)
+		}
+		c.Late.File.Close()
+		wantNoCache(t, x.m, map[bool]string{true: "none is prepared", false: "no such file"}[name != "found by now"])
+	}
+	// Where it is clear that there is none, nothing is to come.
+	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": {console: &console{kmsg: io.Discard}, report: newReporter(nil)}} {
+		m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
+		var c BlockConfig
+		if m.useCache(t.Context(), sysfs, &c); c.Late != nil || c.Disk != nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+		wantNoCache(t, m, map[string]string{"none found": "none is prepared", "no drivers": "no drivers"}[name])
+	}
+}
+
+// An attempt that is repeated gets the disk that the one before it opened, and nobody else has opened it meanwhile.
+func TestNextAttemptHasTheDisk(t *testing.T) {
+	disk := newCacheDisk(t)
+	m := cacheMachine("..") // of /dev
+	m.disks.name += disk.Name
+	var first, next BlockConfig
+	m.useCache(t.Context(), sysfs, &first)
+	first.Late.File.Close() // its daemons died
+	m.settleCache(t.Context())
+	m.useCache(t.Context(), sysfs, &next)
+	if next.Disk == nil || next.Disk != m.cache.disk || next.Late != nil {
+		t.Fatalf("the next attempt: %+v, %+v", next.Disk, next.Late)
+	}
+	if size, err := next.Disk.File.Seek(0, io.SeekEnd); err != nil || size != disk.Size {
+		t.Errorf("its file has %d bytes: %v", size, err)
+	}
+	if events := m.report.take(); len(events) != 1 {
+		t.Errorf("told %+v", events)
+	}
+}
+
+// A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is not given up before.
+func TestWhenADiskIsNeeded(t *testing.T) {
+	before := diskWait
+	diskWait = 50 * time.Millisecond
+	defer func() { diskWait = before }()
+	for _, known := range []bool{true, false} {
+		m := cacheMachine("")
+		m.answer.Cached = known
+		m.disks = &diskFinder{done: make(chan struct{})}
+		var c BlockConfig
+		m.useCache(t.Context(), sysfs, &c)
+		t.Cleanup(func() { c.Late.File.Close() })
+		if known {
+			<-m.cache.done
+			wantNoCache(t, m, "none was found")
+			continue
+		}
+		time.Sleep(4 * diskWait)
+		if m.cache.settled() {
+			t.Error("a disk that nobody waits for was given up")
+		}
+		m.settleCache(t.Context())
+		if !c.Late.came() {
+			t.Error("the daemons still wait for a disk when the boot has gone on without")
+		}
+		wantNoCache(t, m, "none was found")
 	}
 }

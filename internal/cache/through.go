@@ -28,6 +28,7 @@ const (
 	patience   = time.Second // for the keeper; a disk that wakes up takes several, the network does not
 	mostLate   = 4           // answers that may be late before the keeper is not asked any more, until they come
 	mostQueued = 16 << 20    // bytes that wait to be written; most are kept by the boot pack as well
+	mostAwait  = 8 << 20     // and bytes that wait for a keeper that is not there yet
 	writeQuiet = time.Second // without anything to write, until what was written is made durable
 )
 
@@ -46,9 +47,41 @@ type Through struct {
 	queue   []chunk.Verified
 	queued  int64
 	dropped int64
-	wake    chan struct{} // nil: nothing was ever queued
-	ended   chan struct{} // closed when the writing goroutine has ended
+	awaits  bool                          // the keeper
+	more    func() (chunk.Verified, bool) // of Fill
+	wake    chan struct{}                 // nil: nothing was ever queued
+	ended   chan struct{}                 // closed when the writing goroutine has ended
 	closed  bool
+}
+
+// Await says, before anything is fetched, that the keeper is not there yet: what it should have waits for it until Arrive.
+func (t *Through) Await() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.awaits = true
+}
+
+// Arrive ends Await. there: the keeper is there; it never will be otherwise.
+func (t *Through) Arrive(there bool) {
+	t.mu.Lock()
+	t.awaits = false
+	if there && len(t.queue) > 0 {
+		t.stir()
+	}
+	t.mu.Unlock()
+	if !there {
+		t.giveUp()
+	}
+}
+
+// Fill has objects written that came before, when nothing else waits: next returns one after the other, and false when there is none left. The goroutine that
+// writes calls it.
+func (t *Through) Fill(next func() (chunk.Verified, bool)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more = next; !t.awaits {
+		t.stir()
+	}
 }
 
 // Before returns a source that asks the keeper before next.
@@ -125,20 +158,39 @@ func (t *Through) tell() {
 	}
 }
 
-// offer queues an object for writing, if the keeper wants it and there is room.
+// offer queues an object for writing, if the keeper wants it, or is still to come, and there is room.
 func (t *Through) offer(v chunk.Verified) {
-	if !t.Keeper.Wants(v.ID()) {
+	if !t.waiting() && !t.Keeper.Wants(v.ID()) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	size := int64(len(v.Stored()))
-	if t.closed || t.queued+size > mostQueued {
+	size, most := int64(len(v.Stored())), int64(mostQueued)
+	if t.awaits {
+		most = mostAwait
+	}
+	if t.closed || t.queued+size > most {
 		t.dropped++ // the next boot fetches it again, and has less to write
 		return
 	}
 	t.queue = append(t.queue, v)
 	t.queued += size
+	if !t.awaits {
+		t.stir()
+	}
+}
+
+func (t *Through) waiting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.awaits
+}
+
+// stir has the goroutine that writes look what there is. Callers hold mu.
+func (t *Through) stir() {
+	if t.closed {
+		return
+	}
 	if t.wake == nil {
 		t.wake, t.ended = make(chan struct{}, 1), make(chan struct{})
 		go t.write(t.wake)
@@ -182,8 +234,13 @@ func (t *Through) write(wake <-chan struct{}) {
 	}
 }
 
+// take returns what is queued, and else what came before.
 func (t *Through) take() (chunk.Verified, bool) {
 	t.mu.Lock()
+	if more := t.more; len(t.queue) == 0 && more != nil {
+		t.mu.Unlock()
+		return more()
+	}
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
 		t.queue = nil
@@ -227,7 +284,7 @@ func (t *Through) giveUp() {
 	t.stop()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue, t.queued = nil, 0
+	t.queue, t.queued, t.more = nil, 0, nil
 }
 
 // Dropped is how many objects were not written because too many were waiting.

@@ -198,3 +198,44 @@ func TestMemory(t *testing.T) {
 		t.Error("the newest is gone, or a large one is kept")
 	}
 }
+
+// What is fetched before the keeper is there waits for it, within bounds, and so does what was fetched by others; when it never comes nothing waits any more.
+func TestKeeperThatComesLate(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		k, from := NewMemory(1<<30), &origin{}
+		th := &Through{Keeper: k}
+		th.Await()
+		s := th.Before(from)
+		for n := range 20 {
+			if _, err := s.Get(t.Context(), object(n).ID(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		large, err := chunk.Check(chunk.Sum(make([]byte, mostAwait)), make([]byte, mostAwait))
+		if err != nil {
+			t.Fatal(err)
+		}
+		th.offer(large)
+		if th.wake != nil || len(th.queue) != 20 || th.Dropped() != 1 {
+			t.Errorf("before it is there: %d objects wait, %d were dropped", len(th.queue), th.Dropped())
+		}
+		more := 20
+		th.Fill(func() (chunk.Verified, bool) {
+			more++
+			return object(more - 1), more <= 30
+		})
+		th.Arrive(there)
+		if _, err := s.Get(t.Context(), object(40).ID(), 0); err != nil {
+			t.Fatal(err)
+		}
+		th.Close(t.Context())
+		for n := range 30 {
+			if k.Has(object(n).ID()) != there {
+				t.Errorf("there %v: has object %d: %v", there, n, !there)
+			}
+		}
+		if k.Has(object(40).ID()) != there || len(th.queue) > 0 || th.more != nil && !there {
+			t.Errorf("there %v: it has what came later: %v; %d objects wait", there, !there, len(th.queue))
+		}
+	}
+}

@@ -1,11 +1,11 @@
 package fleet
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Extension is one version that is laid over what a node runs.
@@ -46,11 +46,13 @@ func ExtensionsKey(list []Extension) string {
 	if len(list) == 0 {
 		return "none"
 	}
-	h := sha256.New()
-	for _, e := range slices.SortedFunc(slices.Values(list), func(a, b Extension) int { return cmp.Compare(a.Name, b.Name) }) {
-		fmt.Fprintf(h, "%s %s\n", e.Name, e.Version)
+	lines := make([]string, len(list))
+	for i, e := range list {
+		lines[i] = fmt.Sprintf("%s %s\n", e.Name, e.Version)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	slices.Sort(lines) // no letter of a name comes before the space
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Lacking are the extensions of a list that another has not, or in another version.

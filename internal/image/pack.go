@@ -1,10 +1,10 @@
 package image
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -135,7 +135,8 @@ func (p Pack) checkExtents() error {
 	if blocks*chunk.BlockSize != p.RawSize() {
 		return fmt.Errorf("extents of %d blocks, pieces of %d bytes", blocks, p.RawSize())
 	}
-	sorted := slices.SortedFunc(slices.Values(p.Extents), func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
+	sorted := slices.Clone(p.Extents)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Start < sorted[j].Start })
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i-1].End() > uint64(sorted[i].Start) {
 			return fmt.Errorf("block %d is there twice", sorted[i].Start)

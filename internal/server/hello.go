@@ -113,6 +113,9 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	}
 	resp.Secrets = append(resp.Secrets, key...)
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
+	if resp.Cached, err = s.hadCache(ctx, c.boot.ID, n); err != nil {
+		return resp, err
+	}
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
 		b.Config = s.configs.digests(set.all())
@@ -128,6 +131,37 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	}
 	s.touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	return resp, nil
+}
+
+// cacheBoots is in how many boots before it is looked what a node said of its cache: one that was broken off has said nothing.
+const cacheBoots = 4
+
+// hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
+func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) (bool, error) {
+	if n.group.Cache != fleet.CacheDisk {
+		return false, nil
+	}
+	var before []registry.Boot
+	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		before, err = tx.Boots(registry.BootFilter{Node: n.node.Name, Limit: 1 + cacheBoots})
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, b := range before {
+		if b.ID == boot {
+			continue
+		}
+		p, err := s.registry.Progress(ctx, b.ID)
+		if err != nil {
+			return false, err
+		}
+		if said := p[b.ID].Cache; said != "" {
+			return said != string(fleet.CacheNone), nil
+		}
+	}
+	return false, nil
 }
 
 // takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's mu is held.

@@ -35,6 +35,9 @@ const (
 // AttrPanic is the attribute of an event that tells of a kernel's panic.
 const AttrPanic = "panic"
 
+// AttrCache is the attribute of an event that tells of a node's cache on a disk: its device, or "none".
+const AttrCache = "cache"
+
 // AttrIncident is the attribute of an event that tells of something that went wrong below a node's root and was dealt with: its kind.
 const AttrIncident = "incident"
 

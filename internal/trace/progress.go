@@ -1,6 +1,9 @@
 package trace
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // State is where a boot is as a whole.
 type State string
@@ -29,6 +32,7 @@ type Progress struct {
 	Hint    string           `json:"hint,omitempty"`    // what to do about it
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
 	Panic   bool             `json:"panic,omitempty"`   // its kernel said that it panicked
+	Cache   string           `json:"cache,omitempty"`   // AttrCache, as it was said last
 }
 
 // Elapsed is the time from the first event to booted, or to the last event while it is not booted.
@@ -52,6 +56,7 @@ func (p *Progress) Apply(e Event) {
 	}
 	p.count(e)
 	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
+	p.Cache = cmp.Or(e.Attrs[AttrCache], p.Cache)
 	if Rank(e.Stage) < 0 || e.Kind == Info {
 		return
 	}

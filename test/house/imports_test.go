@@ -58,7 +58,7 @@ var mayImport = []rule{
 	{"metrics", []string{"fleet", "trace"}},
 	{"server", []string{"crowd", "fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
 		"config", "nodestate", "volume", "journal", "identity", "power", "openid", "build", "dashboard", "metrics"}},
-	{"sim", []string{"fleet", "netboot", "peer"}},
+	{"sim", []string{"chunk", "fleet", "netboot", "peer"}},
 	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
 }
 
