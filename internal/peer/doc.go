@@ -12,9 +12,9 @@
 // misses; it asks the tracker when no peer that it knows has one of them. It tells who watches it which pieces it has.
 // Nothing here is needed to boot: without peers, or without a tracker, every piece comes from the origin.
 //
-// Swarm, Tracker and Uploads decide and have no socket, goroutine or clock: a moment is a duration since one that the
-// caller chose, and chance comes from a source that the caller gives. Node, TrackerServer and the client move bytes for
-// them. Package sim drives the same decisions on a clock of its own.
+// Swarm, LooseReads, StartAsks and Uploads decide for a node, Tracker for a server. They have no socket, goroutine or clock: a
+// moment is a duration since one that the caller chose, and chance comes from a source that the caller gives. Node,
+// StartPeers, TrackerServer and the client move bytes for them. Package sim drives the same decisions on a clock of its own.
 //
 // What goes over the wire is specified in docs/swarm.md.
 package peer
