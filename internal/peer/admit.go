@@ -34,13 +34,13 @@ func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited ti
 	}
 	t.over(now)
 	free := u.free(now, size)
-	if size <= StartSmall {
+	if size <= startSmall {
 		free = now >= u.until-admitAhead*u.time(admitPiece)
 	}
 	if !free && waited < long*takes {
 		return min(max(time.Millisecond, takes/4), time.Second)
 	}
-	if size <= StartSmall {
+	if size <= startSmall {
 		u.pass(now, size)
 	} else {
 		u.spend(sending{node: sender(node), piece: bodyPiece, since: now, begun: true}, size)
@@ -92,7 +92,7 @@ func (t *Tracker) Admit(now time.Duration, b Body) (x Ticket, wait bool) {
 		return 0, false
 	}
 	l := &t.large
-	if b.Size <= StartSmall {
+	if b.Size <= startSmall {
 		l = &t.small
 	}
 	x = t.ticket()
@@ -128,7 +128,7 @@ func (t *Tracker) StepBodies(now time.Duration) (out []Ticket, wake time.Duratio
 				l.look = now + after
 				break
 			}
-			if b.Size > StartSmall {
+			if b.Size > startSmall {
 				t.grants.allow(now, grant{b.Node, b.Object}, granted{piece: bodyPiece})
 			}
 			out = append(out, b.ticket)

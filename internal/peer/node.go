@@ -94,15 +94,13 @@ type Node struct {
 	word    time.Duration // when word goes out that it has pieces; 0: none waits
 	drops   []int         // told by Dropped
 	aheads  []int         // told by Ahead
-	uploads Uploads
-	starts  Uploads // of what boots start with: they do not wait for pieces
+	places  Places
 	watched int
 	closed  bool // nothing is given to anybody any more
 	banned  map[netip.Addr]bool
 	line    Line
 	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
-	feeds   Uploads // of loose objects: a read waits for each
 	reads   *LooseReads
 	arrives map[chunk.ID]chan struct{} // loose objects that are on their way; closed when one is there, or not to be had
 

@@ -56,14 +56,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, piece := n.index[id]
-	switch {
-	case id == n.o.Pack || len(v.Stored()) <= StartSmall:
-		n.upload(w, r, v.Stored(), &n.starts)
-	case piece:
-		n.upload(w, r, v.Stored(), &n.uploads)
-	default:
-		n.upload(w, r, v.Stored(), &n.feeds)
-	}
+	n.upload(w, r, v.Stored(), n.places.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
 }
 
 // named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a whole name would be a thousandth of what a

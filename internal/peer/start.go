@@ -20,7 +20,7 @@ const (
 	startPart  = 4                // a fourth of the uplink is for those for whom there is neither room nor a node
 	startFiles = 8 << 10          // bytes of manifest and signature, about, compressed
 	startPiece = 128              // and of the map for each piece: its digest, and about twenty extents
-	StartSmall = 16 << 10         // bytes of an object that is as small as what boots start with, such as a part of the index
+	startSmall = 16 << 10         // bytes of an object that is as small as what boots start with, such as a part of the index
 	startTime  = 12 * time.Second // a node waits so long for the first answer
 )
 

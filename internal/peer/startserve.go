@@ -28,7 +28,7 @@ func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	n.upload(w, r, data, &n.starts)
+	n.upload(w, r, data, n.places.For(true, false, int64(len(data))))
 }
 
 // upload sends bytes to a peer, if there is a place for one more.

@@ -21,7 +21,7 @@ func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	took := make(chan time.Duration, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		n.upload(w, r, make([]byte, 128<<10), &n.uploads)
+		n.upload(w, r, make([]byte, 128<<10), &n.places.Pieces)
 		took <- time.Since(begin)
 	}))
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -45,8 +45,8 @@ func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	}
 	select {
 	case d := <-took:
-		if d < n.upTime+2*late || n.uploads.Active() != 0 {
-			t.Errorf("it took %v, and %d are under way", d, n.uploads.Active())
+		if d < n.upTime+2*late || n.places.Pieces.Active() != 0 {
+			t.Errorf("it took %v, and %d are under way", d, n.places.Pieces.Active())
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it has its place for ever")

@@ -32,3 +32,21 @@ func (u *Uploads) Done() { u.active-- }
 
 // Active is how many uploads run.
 func (u *Uploads) Active() int { return u.active }
+
+// Places are what a node has for uploads. What a read of another boot waits for does not wait for pieces.
+type Places struct {
+	Pieces Uploads
+	Starts Uploads // of what boots start with, and other small objects
+	Loose  Uploads // of loose objects that are larger
+}
+
+// For are the places for an object of so many bytes. start: boots start with it.
+func (p *Places) For(start, piece bool, size int64) *Uploads {
+	switch {
+	case start || size <= startSmall:
+		return &p.Starts
+	case piece:
+		return &p.Pieces
+	}
+	return &p.Loose
+}

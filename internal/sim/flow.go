@@ -108,13 +108,7 @@ func (f *storm) upload(n *node, id int32) {
 
 // places are those of a node for such a transfer.
 func (f *storm) places(n *node, x *flow) *peer.Uploads {
-	switch {
-	case x.what == files || x.what == loose && f.LooseSize <= peer.StartSmall:
-		return &n.starts
-	case x.what == loose:
-		return &n.feeds
-	}
-	return &n.uploads
+	return n.places.For(x.what == files, x.what == piece, int64(x.size))
 }
 
 // admit begins to send.

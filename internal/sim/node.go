@@ -13,7 +13,7 @@ type node struct {
 	id      int32
 	addr    netip.AddrPort
 	swarm   *peer.Swarm
-	uploads peer.Uploads
+	places  peer.Places
 	up      link
 	down    link
 	loader  link // its firmware, which takes K in place of its link where it is slower
@@ -42,8 +42,6 @@ type node struct {
 	left    int64         // bytes of it that the server has not sent
 	k, done time.Duration
 
-	starts  peer.Uploads // of what boots start with
-	feeds   peer.Uploads // of loose objects
 	asks    *peer.StartAsks
 	sources []netip.AddrPort // of the files, those that were not asked; none: the server
 	files   bool             // it has what it starts with
@@ -59,7 +57,7 @@ func newNode(f *storm, i int) *node {
 	n := &node{id: int32(i), addr: f.address(i), home: f.servers[i%len(f.servers)]}
 	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
-	n.uploads.Limit = f.uploads
+	n.places.Pieces.Limit = f.uploads
 	n.objects = make([]bool, f.Loose)
 	n.swarm = peer.NewSwarm(peer.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
 		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})

@@ -117,6 +117,44 @@ func TestPurePackagesHaveNoSocketsFilesClockOrLogger(t *testing.T) {
 	}
 }
 
+// decides are the files of package peer that the simulator drives as well: without sockets, goroutines, locks and clocks.
+var decides = strings.Fields(`admit area bans bitmap direct grants known late loose looseread loosereads members next question start startasks startline strand swarm tracker
+	uplink uploads`)
+
+// What decides in a swarm has nothing of what moves bytes.
+func TestSwarmDecidesWithoutSockets(t *testing.T) {
+	seen := 0
+	for _, s := range program(sources(t)) {
+		name, ok := strings.CutPrefix(s.path, "internal/peer/")
+		if !ok || !slices.Contains(decides, strings.TrimSuffix(name, ".go")) {
+			continue
+		}
+		seen++
+		for _, p := range s.imports() {
+			switch p {
+			case "context", "net", "net/http", "os", "sync", "sync/atomic", "syscall", "golang.org/x/sys/unix", "pando/internal/store", "pando/internal/band":
+				t.Errorf("%s imports %s", s.path, p)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			what := sideEffect(n)
+			switch n.(type) {
+			case *ast.GoStmt:
+				what = "a goroutine"
+			case *ast.ChanType:
+				what = "a channel"
+			}
+			if what != "" {
+				t.Errorf("%s:%d uses %s", s.path, s.line(n.Pos()), what)
+			}
+			return true
+		})
+	}
+	if seen != len(decides) {
+		t.Errorf("%d of %d files are there", seen, len(decides))
+	}
+}
+
 // sideEffect names the clock or socket that an expression uses, "" if none.
 func sideEffect(n ast.Node) string {
 	sel, ok := n.(*ast.SelectorExpr)
