@@ -53,9 +53,16 @@ func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
 	left.Store(int64(len(nodes)))
 	var asking sync.WaitGroup
 	for left.Load() > 0 {
-		i, allow, err := d.nextRead()
-		if err != nil {
+		i, allow, wrong := d.nextRead()
+		if errors.Is(wrong, os.ErrClosed) {
 			break // it is over
+		}
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("wait for a read of a cache disk: %w", wrong))
+			if allow != nil {
+				allow()
+			}
+			break
 		}
 		asking.Go(func() {
 			defer allow()

@@ -24,8 +24,8 @@ var (
 	// faster than theirs, nor have all of them together, so each still asks for something that no peer has.
 	eachWaiting = whom{"each node, unless the server's link is faster than theirs", func(r stormRun, _ nodeRun) bool { return r.ServerRate <= r.NodeRate }}
 
-	// eachFed is for peers that vanish while much is to come: who was sent something by one watches it. Of more than two dozen nodes not all know all.
-	eachFed = whom{"each node that one of them had sent something", func(_ stormRun, n nodeRun) bool { return n.Met }}
+	// eachFed is for peers that vanish while much is to come: who was sent something by one watches it, as long as all nodes know all others.
+	eachFed = whom{"each node that one of them had sent something, of no more than a dozen", func(r stormRun, n nodeRun) bool { return n.Met && len(r.Each) <= allKnown }}
 
 	// eachDeceived is for wrong bytes. Who begins later is told by the tracker whom to ask for nothing.
 	eachDeceived = whom{"each node that dropped an answer", func(_ stormRun, n nodeRun) bool { return n.Taken.Rejected > 0 }}
@@ -33,6 +33,9 @@ var (
 	// oneNode is for peers that are bad now and then, for all that a node can know: it tells of those that it leaves, and that is after the second time.
 	oneNode = whom{"one node: who met one but once does not leave it", func(stormRun, nodeRun) bool { return false }}
 )
+
+// allKnown is of how many nodes each knows all: a tracker names ten to each that joins, and who is named knows who watches it.
+const allKnown = 12
 
 // timeline is what a node put there, by kind: what the server has if nodes told it, else what its daemon had for it.
 func (r stormRun) timeline(n nodeRun) map[string]int {

@@ -204,7 +204,7 @@ func (p plan) narrow() (short, meaning string) {
 	all, own := p.ServerLink*int64(p.Servers), sending(p.K+p.WorkingSet, p.NodeLink)
 	k, root := sending(p.ServerK, all), sending(p.ServerRoot, all)
 	switch {
-	case p.Last < p.One*14/10 && k+root <= own*14/10:
+	case p.Last < p.One*15/10 && k+root <= own*14/10:
 		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
 	case k >= root:
 		return "k", fmt.Sprintf("the servers' links while they send K, %s: nodes have it from nobody else; more servers, a faster link or a smaller K help", span(k))

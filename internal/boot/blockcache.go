@@ -257,8 +257,18 @@ func (k *lateKeeper) Wants(id chunk.ID) bool {
 	return d != nil && d.Wants(id)
 }
 
-// Put is called for objects that are wanted.
-func (k *lateKeeper) Put(v chunk.Verified) error { return k.Load().Put(v) }
+// Put writes an object if the disk is there.
+func (k *lateKeeper) Put(v chunk.Verified) error {
+	if d := k.Load(); d != nil {
+		return d.Put(v)
+	}
+	return nil
+}
 
-// Sync is called after Put.
-func (k *lateKeeper) Sync() error { return k.Load().Sync() }
+// Sync makes durable what was written.
+func (k *lateKeeper) Sync() error {
+	if d := k.Load(); d != nil {
+		return d.Sync()
+	}
+	return nil
+}

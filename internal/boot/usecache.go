@@ -78,25 +78,38 @@ func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cach
 		case <-s.needed:
 		case <-m.disks.over():
 		}
-		disk, err := m.openCacheDisk(ctx, sys, size)
-		made := ""
-		if err == nil {
-			made, err = disk.makeNew(ctx, sys)
-		}
-		if err != nil {
-			m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: "no cache on a disk: " + err.Error(),
-				Hint:  cmp.Or(hintOf(err), "the boot goes on without; `pando node cache` shows the node's disks and prepares one"),
-				Attrs: map[string]string{trace.AttrCache: string(fleet.CacheNone)}})
-			return
-		}
-		text := cmp.Or(made, "cache on "+disk.Name)
-		if disk.ReadOnly {
-			text += ", which is read-only"
-		}
-		s.disk = disk
-		m.event(trace.Event{Stage: trace.Device, Kind: trace.Info, Message: text, Attrs: map[string]string{trace.AttrCache: disk.Name}})
+		made, err := guarded(ctx, Phase{Run: func(ctx context.Context) (made string, err error) {
+			disk, err := m.openCacheDisk(ctx, sys, size)
+			if err == nil {
+				made, err = disk.makeNew(ctx, sys)
+			}
+			if err == nil {
+				s.disk = disk
+			}
+			return made, err
+		}})
+		m.tellCache(s.disk, made, err)
 	}()
 	return s
+}
+
+// tellCache puts on the timeline whether there is a cache. A machine that boots from what runs on it looks for no disks: it says nothing of them to go by.
+func (m *machine) tellCache(disk *CacheDisk, made string, err error) {
+	e := trace.Event{Stage: trace.Device, Kind: trace.Info}
+	cache := string(fleet.CacheNone)
+	if err != nil {
+		e.Message = "no cache on a disk: " + err.Error()
+		e.Hint = cmp.Or(hintOf(err), "the boot goes on without; `pando node cache` shows the node's disks and prepares one")
+	} else {
+		cache, e.Message = disk.Name, cmp.Or(made, "cache on "+disk.Name)
+		if disk.ReadOnly {
+			e.Message += ", which is read-only"
+		}
+	}
+	if m.known == nil {
+		e.Attrs = map[string]string{trace.AttrCache: cache}
+	}
+	m.event(e)
 }
 
 // handOver has the daemons of a configuration get the disk when it is there.
@@ -118,7 +131,7 @@ func (m *machine) handOver(c *BlockConfig) error {
 		if search.disk == nil {
 			return
 		}
-		if err := search.disk.send(ours); err != nil { // nobody listens where the attempt is over
+		if err := search.disk.send(ours); err != nil && !errors.Is(err, unix.EPIPE) { // nobody listens where the attempt is over
 			m.console.logf("hand the cache's disk over: %v", err)
 		}
 	}()

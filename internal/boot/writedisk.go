@@ -52,13 +52,17 @@ func (m *machine) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool)
 	return used, m.mountFresh(ctx, device, l.Keep)
 }
 
-// writeDisk finds the partition for what is written. Drivers of disks are loaded by then, or it is looked for once more, because the cache may have
-// been found before.
+// writeDisk finds the partition for what is written. It waits for the drivers of disks, as a boot without a cache's disk does not, and then looks once more, because
+// the cache may have been found before.
 func (m *machine) writeDisk(ctx context.Context) (string, error) {
 	find := func() string { return partitionCalled(sysfs, fleet.WritePartition, blockDevices(sysfs)) }
 	name := find()
 	if name == "" && m.disks != nil {
-		if err := m.disks.wait(ctx); err != nil {
+		err := m.disks.wait(ctx)
+		if err != nil {
+			err = m.disks.wait(ctx) // USB takes its time
+		}
+		if err != nil {
 			return "", err
 		}
 		name = find()

@@ -64,13 +64,14 @@ func (t *Through) Await() {
 // Arrive ends Await. there: the keeper is there; it never will be otherwise.
 func (t *Through) Arrive(there bool) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.awaits = false
-	if there && len(t.queue) > 0 {
+	switch {
+	case !there: // under the same lock: what was offered a moment ago must not be written to it
+		t.end()
+		t.queue, t.queued, t.more = nil, 0, nil
+	case len(t.queue) > 0:
 		t.stir()
-	}
-	t.mu.Unlock()
-	if !there {
-		t.giveUp()
 	}
 }
 
@@ -271,6 +272,11 @@ func (t *Through) Close(ctx context.Context) {
 func (t *Through) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.end()
+}
+
+// end has nothing taken any more. Callers hold mu.
+func (t *Through) end() {
 	if !t.closed {
 		t.closed = true
 		if t.wake != nil {

@@ -239,3 +239,32 @@ func TestKeeperThatComesLate(t *testing.T) {
 		}
 	}
 }
+
+// absent is a keeper that is not there, and never will be.
+type absent struct{ t *testing.T }
+
+func (absent) Get(chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
+func (absent) Has(chunk.ID) bool                          { return false }
+func (absent) Wants(chunk.ID) bool                        { return false }
+func (absent) Sync() error                                { return nil }
+
+func (k absent) Put(chunk.Verified) error {
+	k.t.Error("something is written to what is not there")
+	return nil
+}
+
+// What is fetched at the moment when it turns out that there is no keeper is not written to it.
+func TestKeeperThatNeverComes(t *testing.T) {
+	for range 200 {
+		th := &Through{Keeper: absent{t}}
+		th.Await()
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() { th.offer(object(n)) })
+		}
+		th.Arrive(false)
+		all.Wait()
+		th.offer(object(9))
+		th.Close(t.Context())
+	}
+}

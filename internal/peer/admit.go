@@ -20,15 +20,15 @@ const (
 	admitPiece = 64 << 10              // bytes of a usual piece
 )
 
-// Body decides about a transfer to a node that nobody granted, and that has been the first in line for so long: after 0 it goes out now, and BodySent ends it; else it
-// is to be asked about again so much later. Questions come first, as what they are granted goes round: call Step before.
-func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited time.Duration) (after time.Duration) {
+// body decides about a transfer to a node that nobody granted, and that has been the first in line for so long: after 0 it goes out now; else it is to be asked
+// about again so much later. counts: it is under way then, and BodySent ends it. Questions come first, as what they are granted goes round.
+func (t *Tracker) body(now time.Duration, node netip.Addr, size int64, waited time.Duration) (after time.Duration, counts bool) {
 	u := &t.uplink
 	takes, long := u.time(size), time.Duration(admitLong)
 	if takes < admitQuick {
 		if len(t.queue) == 0 {
 			u.aside(now, size)
-			return 0
+			return 0, false
 		}
 		long = admitSoon
 	}
@@ -38,14 +38,14 @@ func (t *Tracker) Body(now time.Duration, node netip.Addr, size int64, waited ti
 		free = now >= u.until-admitAhead*u.time(admitPiece)
 	}
 	if !free && waited < long*takes {
-		return min(max(time.Millisecond, takes/4), time.Second)
+		return min(max(time.Millisecond, takes/4), time.Second), false
 	}
 	if size <= startSmall {
 		u.pass(now, size)
-	} else {
-		u.spend(sending{node: sender(node), piece: bodyPiece, since: now, begun: true}, size)
+		return 0, false
 	}
-	return 0
+	u.spend(sending{node: sender(node), piece: bodyPiece, since: now, begun: true}, size)
+	return 0, true
 }
 
 // bodyPiece stands for an object that nobody granted, among the transfers that are under way; mapPiece for the map that a boot starts with.
@@ -124,11 +124,12 @@ func (t *Tracker) StepBodies(now time.Duration) (out []Ticket, wake time.Duratio
 	for _, l := range []*bodyLine{&t.small, &t.large} {
 		for len(l.bodies) > 0 && now >= l.look {
 			b := l.bodies[0]
-			if after := t.Body(now, b.Node, b.Size, now-l.first); after > 0 {
+			after, counts := t.body(now, b.Node, b.Size, now-l.first)
+			if after > 0 {
 				l.look = now + after
 				break
 			}
-			if b.Size > startSmall {
+			if counts {
 				t.grants.allow(now, grant{b.Node, b.Object}, granted{piece: bodyPiece})
 			}
 			out = append(out, b.ticket)

@@ -34,10 +34,10 @@ type loose struct {
 }
 
 // Loose decides about an object outside of any pack: no names mean that the server sends it. Otherwise these have it or will have it, and wait is how long the
-// node may wait for them. Once the uplink is spent, whoever can be named is named.
+// node may wait for them. Once the uplink is spent, or K fills it, whoever can be named is named.
 func (t *Tracker) Loose(now time.Duration, id chunk.Brief, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
 	t.over(now)
-	if !t.uplink.free(now, size) {
+	if t.busy || !t.uplink.free(now, size) {
 		names = t.fetchers(now, id, node)
 	}
 	t.loose.add(now, id, node)

@@ -47,6 +47,24 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	}
 }
 
+// While K fills the uplink, who has it is named though the pieces leave room; and what nobody has is sent.
+func TestLooseObjectsWhileKIsSent(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox")).Brief()
+	join(t, tr, 0, 1)
+	join(t, tr, 0, 2)
+	tr.Busy(true)
+	if got, _ := tr.Loose(0, id, at(1), 1000); got != nil {
+		t.Errorf("nobody has it, and it is sent to %v", got)
+	}
+	if got, _ := tr.Loose(time.Second, id, at(2), 1000); !slices.Equal(got, []netip.AddrPort{at(1)}) {
+		t.Errorf("named %v", got)
+	}
+	if peers, wait := tr.Start(time.Second, Start{Swarm: "p", Size: 1000}); wait || len(peers) == 0 {
+		t.Errorf("of what boots start with: %v, %v", peers, wait)
+	}
+}
+
 // A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that came later, so that nobody waits for himself; and
 // the way from the server is short.
 func TestLooseObjectsGoRoundAsATree(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	FromOrigin
 )
 
-// LooseAsk is a question for a loose object. Whoever asks it tells the read how it ended, within Patience if there is one.
+// LooseAsk is a question for a loose object. Whoever asks it tells the read how it ended; of a helper or the tracker that is within Patience.
 type LooseAsk struct {
 	From     LooseFrom
 	Peer     netip.AddrPort // zero: the tracker, or the origin
@@ -46,8 +46,11 @@ type chain struct {
 	under bool // one of them is asked now
 }
 
-// next is the next question, if none is under way.
-func (c *chain) next(asks []LooseAsk) []LooseAsk {
+// next is the next question, if none is under way, to one who is not banned.
+func (c *chain) next(of *LooseReads, asks []LooseAsk) []LooseAsk {
+	for !c.under && len(c.left) > 0 && of.o.Banned(c.left[0].Addr()) {
+		c.left = c.left[1:]
+	}
 	if c.under || len(c.left) == 0 {
 		return asks
 	}
@@ -61,7 +64,7 @@ func (r *LooseRead) Next(now time.Duration) (asks []LooseAsk, wake time.Duration
 		return nil, 0
 	}
 	for {
-		asks = r.peers.next(r.first.next(asks))
+		asks = r.peers.next(r.of, r.first.next(r.of, asks))
 		switch r.stage {
 		case FromHelper, FromGiver:
 			if r.stage == FromGiver && r.late == 0 {
@@ -110,8 +113,7 @@ func (r *LooseRead) leaveFirst() {
 // Told is the tracker's answer: who has the object or will have it, and how long it may take to come round. A tracker that is silent named nobody.
 func (r *LooseRead) Told(names []netip.AddrPort, wait time.Duration) {
 	r.told, r.spread = true, max(wait, r.of.looseTime())
-	names = slices.Clone(names[:min(len(names), looseNames)])
-	r.peers = chain{ask: LooseAsk{From: FromPeer, Patience: r.spread}, left: r.of.free(names)}
+	r.peers = chain{ask: LooseAsk{From: FromPeer, Patience: r.spread}, left: slices.Clone(names[:min(len(names), looseNames)])}
 }
 
 // Came ends the read: what was asked for is there.

@@ -52,7 +52,7 @@ func (l *LooseReads) Begin(id chunk.ID, social bool) *LooseRead {
 		l.awaited[id] = w
 	}
 	w.reads++
-	r := &LooseRead{of: l, await: w, stage: FromGiver, first: chain{ask: LooseAsk{From: FromGiver}, left: l.free(slices.Clone(l.givers))}}
+	r := &LooseRead{of: l, await: w, stage: FromGiver, first: chain{ask: LooseAsk{From: FromGiver}, left: slices.Clone(l.givers)}}
 	if !social {
 		r.stage, r.first = FromHelper, chain{ask: LooseAsk{From: FromHelper, Patience: max(helperTime, l.o.Late())}, left: slices.Clone(l.helpers)}
 	}
@@ -89,11 +89,6 @@ func (l *LooseReads) looseTime() time.Duration { return max(hedgeLeast, l.o.Late
 
 // giverTime is how long the givers may take. They may be getting the object themselves.
 func (l *LooseReads) giverTime() time.Duration { return max(hedgeLeast, 2*l.o.Late()) }
-
-// free leaves out who is banned.
-func (l *LooseReads) free(all []netip.AddrPort) []netip.AddrPort {
-	return slices.DeleteFunc(all, func(a netip.AddrPort) bool { return l.o.Banned(a.Addr()) })
-}
 
 // gave notes who gave a loose object.
 func (l *LooseReads) gave(a netip.AddrPort) {

@@ -56,6 +56,9 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		}
 		select {
 		case a := <-answers:
+			if ctx.Err() != nil { // nobody is to blame for that
+				return chunk.Verified{}, context.Cause(ctx)
+			}
 			if n.tookLoose(ctx, r, p.ID, a) {
 				return a.v, a.err
 			}
@@ -171,7 +174,7 @@ func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	arrives := n.arrives[id]
 	if arrives == nil || n.closed {
 		n.mu.Unlock()
-		return v, false
+		return n.held(id) // it may have come meanwhile
 	}
 	w := n.reads.Wait(id, r.URL.RawQuery == askedFirst, higher(r))
 	n.mu.Unlock()

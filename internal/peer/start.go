@@ -45,7 +45,7 @@ type Start struct {
 func (t *Tracker) Start(now time.Duration, s Start) (peers []netip.AddrPort, wait bool) {
 	t.sweep(now)
 	t.over(now)
-	if t.uplink.free(now, s.Size) {
+	if !t.busy && t.uplink.free(now, s.Size) {
 		if !s.Told {
 			t.uplink.pass(now, s.Size)
 		}

@@ -17,6 +17,7 @@ type startLine struct {
 	area  area
 	boots []startBoot
 	look  time.Duration // not before is it looked whether there is something for the first
+	due   time.Duration // no boot has waited for long enough before
 }
 
 // startBoot is a boot that waits for what it starts with.
@@ -54,8 +55,9 @@ func (t *Tracker) StandStart(now time.Duration, node netip.Addr, s Start, patien
 	until := now + startHoldFor(patience, t.Late(s.Swarm, t.starting))
 	ticket := t.ticket()
 	t.starts[i].boots = append(t.starts[i].boots, startBoot{ticket, s, node, until})
-	if len(t.starts[i].boots) == 1 {
-		t.starts[i].look = now
+	l := t.starts[i]
+	if l.due = min(l.due, until); len(l.boots) == 1 {
+		l.look, l.due = now, until
 	}
 	return ticket
 }
@@ -64,20 +66,14 @@ func (t *Tracker) StandStart(now time.Duration, node netip.Addr, s Start, patien
 func (t *Tracker) LeaveStart(x Ticket) {
 	for _, l := range t.starts {
 		if i := slices.IndexFunc(l.boots, func(b startBoot) bool { return b.ticket == x }); i >= 0 {
-			t.leaveLine(l, i)
+			l.boots = slices.Delete(l.boots, i, i+1)
+			if t.starting--; i == 0 {
+				l.look = 0 // the next one's turn is at once
+			}
 			break
 		}
 	}
 	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
-}
-
-// leaveLine takes number i out of a line. When it was the first, the next one's turn is at once.
-func (t *Tracker) leaveLine(l *startLine, i int) {
-	l.boots = slices.Delete(l.boots, i, i+1)
-	t.starting--
-	if i == 0 {
-		l.look = 0
-	}
 }
 
 // StepStarts returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits. A boot for which there was no room, and nobody to
@@ -88,28 +84,51 @@ func (t *Tracker) StepStarts(now time.Duration) (replies []StartReply, wake time
 			b := l.boots[0]
 			a, ok := t.startNow(now, b.start, b.node)
 			if !ok {
-				l.look = now + startLook
+				l.look = now + t.startPause(b.start.Size)
 				break
 			}
 			replies = append(replies, StartReply{b.ticket, a})
-			t.leaveLine(l, 0)
+			l.boots, l.look = l.boots[1:], 0
+			t.starting--
 		}
-		for i := 0; i < len(l.boots); {
-			b := l.boots[i]
-			if now < b.until {
-				wake = earlier(wake, b.until)
-				i++
-				continue
-			}
-			replies = append(replies, StartReply{b.ticket, StartAnswer{Again: true, Late: t.Late(b.start.Swarm, t.starting)}})
-			t.leaveLine(l, i)
+		if now >= l.due {
+			replies = append(replies, t.expireStarts(now, l)...)
 		}
 		if len(l.boots) > 0 {
-			wake = earlier(wake, max(l.look, now+1))
+			wake = earlier(wake, min(max(l.look, now+1), l.due))
 		}
 	}
 	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
 	return replies, wake
+}
+
+// startPause is until when it is looked again whether there is something for a boot: a node that gives it to another is free after as long as that takes. On a fast
+// link 20 ms are a tenth of a boot.
+func (t *Tracker) startPause(size int64) time.Duration {
+	if t.uplink.rate == 0 {
+		return startLook
+	}
+	return min(max(time.Millisecond, t.uplink.time(size)), startLook)
+}
+
+// expireStarts answers the boots of a line that have waited for long enough.
+func (t *Tracker) expireStarts(now time.Duration, l *startLine) (replies []StartReply) {
+	first := l.boots[:min(len(l.boots), 1)]
+	if len(first) > 0 && now >= first[0].until {
+		l.look = 0
+	}
+	kept := l.boots[:0]
+	l.due = now + startMost
+	for _, b := range l.boots {
+		if now < b.until {
+			kept, l.due = append(kept, b), min(l.due, b.until)
+			continue
+		}
+		replies = append(replies, StartReply{b.ticket, StartAnswer{Again: true, Late: t.Late(b.start.Swarm, t.starting)}})
+		t.starting--
+	}
+	l.boots = kept
+	return replies
 }
 
 // startNow is the answer to a start if there is one now.

@@ -117,3 +117,41 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 		t.Errorf("%d lines, %d boots stand there", len(s.tracker.starts), s.tracker.starting)
 	}
 }
+
+// A long line answers each boot once: those that waited for long enough are told to ask again, and the others stand in their order.
+func TestLongLineOfStarts(t *testing.T) {
+	tr := NewTracker(TrackerOptions{Uplink: 1 << 20, Random: chance()})
+	tr.uplink.pass(0, 1<<30)
+	tr.firsts = time.Hour
+	const boots = 1000
+	stand := map[Ticket]time.Duration{}
+	for i := range boots {
+		patience := startTime
+		if i%2 == 0 {
+			patience = 0
+		}
+		x := tr.StandStart(0, at(byte(i)).Addr(), Start{Swarm: "p", Size: 1000}, patience)
+		stand[x] = startHoldFor(patience, tr.Late("p", tr.starting))
+	}
+	gone := Ticket(1)
+	tr.LeaveStart(gone)
+	delete(stand, gone)
+	looks := 0
+	for now := time.Duration(0); len(stand) > 0; {
+		replies, wake := tr.StepStarts(now)
+		for _, r := range replies {
+			if held, ok := stand[r.Ticket]; !ok || !r.Again || now < held {
+				t.Fatalf("at %s boot %d is answered %+v; it stands there: %v, until %s", now, r.Ticket, r.StartAnswer, ok, held)
+			}
+			delete(stand, r.Ticket)
+		}
+		if len(stand) > 0 && wake <= now {
+			t.Fatalf("at %s it is to be called at %s", now, wake)
+		}
+		now = wake
+		looks++
+	}
+	if tr.starting != 0 || len(tr.starts) != 0 || looks > int(startTime/time.Millisecond) {
+		t.Errorf("%d stand there, in %d lines; it was called %d times", tr.starting, len(tr.starts), looks)
+	}
+}

@@ -133,8 +133,8 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	return resp, nil
 }
 
-// cacheBoots is in how many boots before it is looked what a node said of its cache: one that was broken off has said nothing.
-const cacheBoots = 4
+// cacheBoots is in how many boots before it is looked what a node said of its cache: one that was broken off has said nothing, nor one that began from what ran before.
+const cacheBoots = 16
 
 // hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
 func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) (bool, error) {

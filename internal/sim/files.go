@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"pando/internal/chunk"
@@ -51,6 +53,22 @@ func (f *storm) startAsked(n *node, x peer.StartTry) {
 	start := peer.Start{Swarm: swarmKey, Size: f.Files, Subnet: f.subnet(int(n.id)), Place: f.place(n), Near: f.Places > 0}
 	s.starts[s.tracker.StandStart(f.now, n.addr.Addr(), start, x.Patience)] = standing{n, start, x}
 	f.step(s)
+}
+
+// loseTracker takes away what a tracker knows. Who stands in line there is told, or turns to others: the connection is gone. What the server sends goes on.
+func (f *storm) loseTracker(s *server) {
+	s.lost = true
+	for _, x := range slices.Sorted(maps.Keys(s.starts)) {
+		n := s.starts[x].node
+		f.deliver(func() { n.asks.Failed(); f.started(n) })
+	}
+	clear(s.starts)
+	for _, x := range slices.Sorted(maps.Keys(s.bodies)) {
+		id := s.bodies[x]
+		delete(s.lines, id)
+		f.admit(id)
+	}
+	clear(s.bodies)
 }
 
 // stepLines answers those that stand in line at a server whose turn it is.

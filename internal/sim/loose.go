@@ -18,9 +18,10 @@ type read struct {
 
 // looseFlow is what a transfer of a loose object is for.
 type looseFlow struct {
-	read *read
-	ask  peer.LooseAsk
-	wait *peer.Await // that the one who was asked gets the object himself; nil: he does not
+	read  *read
+	ask   peer.LooseAsk
+	since time.Duration // it was asked
+	wait  *peer.Await   // that the one who was asked gets the object himself; nil: he does not
 }
 
 // names are those of so many objects, from a number on.
@@ -63,13 +64,27 @@ func (f *storm) nextLoose(n *node) {
 			from = index(a.Peer)
 		}
 		size := int(f.LooseSize)
-		id := f.newFlow(flow{what: loose, of: &looseFlow{read: r, ask: a}, to: n.id, from: from, unsent: size, size: size, quantum: f.quantum, live: true})
+		id := f.newFlow(flow{what: loose, of: &looseFlow{read: r, ask: a, since: f.now}, to: n.id, from: from, unsent: size, size: size, quantum: f.quantum, live: true})
 		n.flows = append(n.flows, id)
 		f.after(f.Delay, request, id, 0)
+		if a.From == peer.FromHelper {
+			f.at(f.now+a.Patience, helped, id, n.id)
+		}
 	}
 	if wake > 0 {
 		f.at(wake, looseWake, n.id, int32(r.object))
 	}
+}
+
+// helperLate ends the question to a helper that has had its time, if it is the same one still.
+func (f *storm) helperLate(id, node int32) {
+	x := f.flows[id]
+	n := f.nodes[node]
+	if !x.live || x.of == nil || x.to != node || x.of.ask.From != peer.FromHelper || f.now < x.of.since+x.of.ask.Patience {
+		return
+	}
+	f.drop(id)
+	f.looseFailed(n, x, peer.Broken)
 }
 
 // find is a question for a loose object, at the tracker.
@@ -114,6 +129,7 @@ func (f *storm) looseCame(n *node, x flow) {
 			f.res.Wasted += int64(x.size)
 			n.swarm.Accuse(f.nodes[x.from].addr)
 			f.looseFailed(n, x, peer.Wrong)
+			f.act(n)
 			return
 		case f.nodes[x.from].short:
 			f.res.Wasted += int64(x.size)

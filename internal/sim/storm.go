@@ -22,6 +22,7 @@ const (
 	trackerWake             // server, number of the timer
 	startWake               // node: it may ask again who has what it starts with
 	looseWake               // node, number of the read: it may turn to others
+	helped                  // flow, node: a helper has had its time
 	request                 // flow: its request arrives
 	refused                 // flow, failure: the refusal arrives
 	sent                    // flow, bytes that left the sender
@@ -138,6 +139,8 @@ func (f *storm) handle(e event) {
 		if n := f.nodes[e.a]; n.reading != nil && n.reading.object == int(e.b) {
 			f.nextLoose(n)
 		}
+	case helped:
+		f.helperLate(e.a, e.b)
 	case request:
 		f.requested(e.a)
 	case refused:
@@ -156,7 +159,7 @@ func (f *storm) handle(e event) {
 		f.killSome()
 	case lose:
 		for _, s := range f.servers {
-			s.lost = true
+			f.loseTracker(s)
 		}
 	}
 }
