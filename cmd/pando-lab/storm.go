@@ -381,8 +381,12 @@ func (s *storm) results(m *material) (*report, error) {
 		return now, nil
 	case err != nil:
 		return nil, err
+	case rep.Version == now.Version && rep.BootSet != now.BootSet && len(s.faults) == len(faultNames())-1:
+		rep.Command += "\n" + now.Command
+		rep.Date, rep.FaultSet = now.Date, now.BootSet // they are compared with each other only
+		return rep, nil
 	case rep.Version != now.Version || rep.BootSet != now.BootSet:
-		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes", rep.Version, rep.BootSet)
+		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack --fault all can be added", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
 	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen

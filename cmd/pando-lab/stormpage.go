@@ -178,7 +178,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
-		out.WriteString("\n### When something goes wrong\n\n" + faultText + markdown(append([]row{faultHeads}, rows...)) + r.failedText() + discardedText(r.Faults))
+		out.WriteString("\n### When something goes wrong\n\n" + faultText + r.faultSetText() + markdown(append([]row{faultHeads}, rows...)) + r.failedText() + discardedText(r.Faults))
 	}
 }
 
@@ -208,6 +208,14 @@ const otherText = "By `make bench-k` and `make bench-update`. K is the kernel an
 const faultText = "It happens when the storm is half of W/(eta B) old, or to a cache disk that is taken away when its node has read a quarter of W from it (after 0.7 s, of releases up to 3801242); bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
 	"compared with the image. Of several runs with one release on the same links a line is of the worst: that in which nodes failed, or else the slowest. " +
 	"The last column says who has to have the fault on its timeline, beside at least one.\n\n"
+
+// faultSetText says so when these storms were measured with another boot pack.
+func (r *report) faultSetText() string {
+	if r.FaultSet == 0 {
+		return ""
+	}
+	return fmt.Sprintf("These storms were measured with another boot pack of the same version, recorded anew: its W is %.2f MB.\n\n", float64(r.FaultSet)/1e6)
+}
 
 // systemsText says what the systems are.
 func (r *report) systemsText() string {

@@ -56,6 +56,7 @@ type report struct {
 	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
 	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
+	FaultSet int64      `json:"fault_set,omitempty"` // W of those, where it is that of a boot pack that was recorded anew; 0: as of all others
 	Pairs    []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
 	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
 	Failed   []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
