@@ -55,12 +55,12 @@ type report struct {
 	Unseen   *unseen    `json:"unseen,omitempty"`
 	K        *kSize     `json:"k,omitempty"`
 	Runs     []stormRun `json:"runs"`
-	Faults   []stormRun `json:"faults,omitempty"` // storms in which something went wrong
+	Faults   []stormRun `json:"faults,omitempty"`    // storms in which something went wrong
 	FaultSet int64      `json:"fault_set,omitempty"` // W of those, where it is that of a boot pack that was recorded anew; 0: as of all others
-	Pairs    []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
-	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
-	Failed   []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
-	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
+	Pairs    []stormRun `json:"pairs,omitempty"`     // storms that were made without a change, and then with it
+	Guests   []guestRun `json:"guests,omitempty"`    // boots of emulated machines
+	Failed   []stormRun `json:"failed,omitempty"`    // storms of rivals that came to nothing, and why
+	Modelled []estimate `json:"modelled"`            // of what was not measured; made anew whenever runs are added
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
