@@ -118,9 +118,15 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 func cacheOf(t *testing.T, m *machine, sys string, c *BlockConfig) string {
 	t.Helper()
 	m.cache, m.handed, c.Disk, c.Late = nil, nil, nil, nil
+	found := func() {}
+	if m.disks.ended() { // it is found once the daemons run, and no sooner
+		m.disks = &diskFinder{done: make(chan struct{}), name: m.disks.name}
+		found = func() { close(m.disks.done) }
+	}
 	if text := m.useCache(t.Context(), sys, c); text != "" || c.Disk != nil || c.Late == nil {
 		t.Fatalf("%q, %+v: it was waited for", text, c.Disk)
 	}
+	found()
 	late := c.Late
 	defer late.File.Close()
 	c.Late = nil
@@ -169,7 +175,6 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 		"unknown":       {searching(), false},
 		"its last boot": {searching(), true},
 		"a boot medium": {searching(), true},
-		"found by now":  {cacheMachine("no-such-disk"), true},
 	} {
 		switch name {
 		case "its last boot":
@@ -181,19 +186,26 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 		if text := x.m.useCache(t.Context(), sysfs, &c); text != "" || c.Late == nil || (c.Late.Wait > 0) != x.waits {
 			t.Fatalf("%s: %q, %+v", name, text, c.Late)
 		}
-		if !x.m.disks.ended() {
-			if c.Late.came() {
-				t.Errorf("%s: the daemons were told that there is no disk while it is looked for", name)
-			}
-			close(x.m.disks.done)
+		if c.Late.came() {
+			t.Errorf("%s: the daemons were told that there is no disk while it is looked for", name)
 		}
+		close(x.m.disks.done)
 		x.m.settleCache(t.Context())
 		if disk, err := c.Late.receive(); disk != nil || err != nil || !x.m.cache.failed() {
 			t.Errorf("%s: %+v, %v", name, disk, err)
 		}
 		c.Late.File.Close()
-		wantNoCache(t, x.m, map[bool]string{true: "none is prepared", false: "no such file"}[name != "found by now"])
+		wantNoCache(t, x.m, "none is prepared")
 	}
+	found := cacheMachine("sdx1")
+	found.cache = &cacheSearch{done: make(chan struct{})} // it is being opened
+	var c BlockConfig
+	if err := found.handOver(&c); err != nil || c.Late.Wait == 0 {
+		t.Errorf("a disk that was found by now: %+v, %v", c.Late, err)
+	}
+	close(found.cache.done)
+	<-found.handed
+	c.Late.File.Close()
 	// Where it is clear that there is none, nothing is to come.
 	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": {console: &console{kmsg: io.Discard}, report: newReporter(nil)}} {
 		m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
@@ -208,10 +220,15 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 // An attempt that is repeated gets the disk that the one before it opened, and nobody else has opened it meanwhile.
 func TestNextAttemptHasTheDisk(t *testing.T) {
 	disk := newCacheDisk(t)
-	m := cacheMachine("..") // of /dev
-	m.disks.name += disk.Name
+	m := cacheMachine("")
+	m.disks = &diskFinder{done: make(chan struct{})}
 	var first, next BlockConfig
 	m.useCache(t.Context(), sysfs, &first)
+	if first.Late == nil {
+		t.Fatalf("%+v: the disk is not found yet", first)
+	}
+	m.disks.name = ".." + disk.Name // of /dev
+	close(m.disks.done)
 	first.Late.File.Close() // its daemons died
 	m.settleCache(t.Context())
 	m.useCache(t.Context(), sysfs, &next)
