@@ -26,7 +26,6 @@ import (
 type telling struct {
 	n       *node
 	mac     fleet.MAC
-	data    *http.Client
 	control *http.Client
 	config  api.BootConfig
 	session string

@@ -7,9 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"net/url"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -17,9 +16,6 @@ import (
 	"pando/internal/api"
 	"pando/internal/testkit"
 )
-
-// mostK bounds a kernel, and an initramfs, in bytes.
-const mostK = 256 << 20
 
 // aheadRate is that of the links by which nodes load before a storm: as in those of which nobody is told, kernel and initramfs are no part of it.
 const aheadRate = testkit.Rate(1e9)
@@ -40,24 +36,23 @@ func (s *storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
 
 // load does what comes before /init, and says hello.
 func (n *node) load(ctx context.Context) (*telling, error) {
-	t := &telling{n: n, data: &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, DisableKeepAlives: true}}}
-	var err error
-	if t.mac, err = n.macOf(); err != nil {
-		return nil, err
-	}
-	kernel, initramfs, err := t.turn(ctx)
+	f, err := n.loader()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := get(ctx, t.data, kernel, mostK); err != nil {
-		return nil, err
-	}
-	k, err := get(ctx, t.data, initramfs, mostK)
+	k, err := f.Turn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t.init = time.Now()
-	if t.config, err = bootConfig(k); err != nil {
+	if _, err := f.Fetch(ctx, k.Kernel, io.Discard); err != nil {
+		return nil, err
+	}
+	var initramfs bytes.Buffer
+	if _, err := f.Fetch(ctx, k.Initramfs, &initramfs); err != nil {
+		return nil, err
+	}
+	t := &telling{n: n, mac: f.MAC, init: time.Now()}
+	if t.config, err = bootConfig(initramfs.Bytes()); err != nil {
 		return nil, err
 	}
 	key, err := base64.StdEncoding.DecodeString(t.config.ServerKey)
@@ -68,34 +63,10 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	return t, t.hello(ctx)
 }
 
-// What a script has its machine do.
-var (
-	kernelLine = regexp.MustCompile(`(?m)^kernel .*?(http://\S+)`)
-	initrdLine = regexp.MustCompile(`(?m)^initrd .*?(http://\S+)`)
-	sleepLine  = regexp.MustCompile(`(?m)^sleep (\d+)`)
-)
-
-// turn asks for the boot script until it is this node's turn.
-func (t *telling) turn(ctx context.Context) (kernel, initramfs string, err error) {
-	ask := t.n.server + "/boot/script?" + url.Values{"mac": {t.mac.String()}, "ip": {t.n.net.Addr.Addr().String()}}.Encode()
-	for {
-		script, err := get(ctx, t.data, ask, mostSmall)
-		if err != nil {
-			return "", "", err
-		}
-		k, i := kernelLine.FindSubmatch(script), initrdLine.FindSubmatch(script)
-		if k != nil && i != nil {
-			return string(k[1]), string(i[1]), nil
-		}
-		wait := sleepLine.FindSubmatch(script)
-		if wait == nil || !bytes.Contains(script, []byte("turn")) {
-			return "", "", fmt.Errorf("the server has this node boot nothing:\n%s", script)
-		}
-		seconds, _ := strconv.Atoi(string(wait[1])) // digits
-		if err := pause(ctx, time.Duration(seconds)*time.Second); err != nil {
-			return "", "", err
-		}
-	}
+// loader is the node's, which asks by its own link.
+func (n *node) loader() (*testkit.Loader, error) {
+	mac, err := n.macOf()
+	return testkit.NewLoader(n.net, mac, n.server, n.m.manifest.Architecture), err
 }
 
 // bootConfigName is boot.json's in the trust cpio, which is the first one of an initramfs.

@@ -59,7 +59,7 @@ var mayImport = []rule{
 	{"server", []string{"crowd", "fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media", "dhcp", "registry", "peer", "api",
 		"config", "nodestate", "volume", "journal", "identity", "power", "openid", "build", "dashboard", "metrics"}},
 	{"sim", []string{"chunk", "fleet", "netboot", "peer"}},
-	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity"}},
+	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity", "netboot"}},
 }
 
 // TestImportDirection also sees a package that is missing in the table, and one that is only in the table.

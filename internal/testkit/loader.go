@@ -1,0 +1,134 @@
+package testkit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/netboot"
+)
+
+// Loader is what iPXE does of a boot, without a machine: it asks for its script, does what that says, its sleeps included, and fetches
+// kernel and initramfs by connections of their own. It does not say which NIC it has, so that it is always sent the drivers of all.
+type Loader struct {
+	MAC    fleet.MAC
+	Addr   netip.Addr
+	Server string // base URL of the data path
+	Arch   string // of the image, as Go calls it
+
+	Asked int           // for scripts
+	Slept time.Duration // since scripts said so
+
+	client *http.Client
+}
+
+// NewLoader is that of a machine in a namespace.
+func NewLoader(n *Net, mac fleet.MAC, server, arch string) *Loader {
+	return &Loader{MAC: mac, Addr: n.Addr.Addr(), Server: server, Arch: arch,
+		client: &http.Client{Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true}}}
+}
+
+// Script is what a boot script has its machine do: load, or else sleep and ask again.
+type Script struct {
+	Kernel, Initramfs string // URLs; "": it is not this machine's turn
+	Sleep             time.Duration
+}
+
+var (
+	kernelLine    = regexp.MustCompile(`(?m)^kernel .* (http://\S+/o/[0-9a-f]{64}) `)
+	initramfsLine = regexp.MustCompile(`(?m)^initrd .* (http://\S+/initramfs) `)
+	turnLine      = regexp.MustCompile(`(?m)^echo Pando: \S+ waits for its turn to load: place [0-9]+, about [0-9]+ s\n(?:sleep ([0-9]+)\n)?`)
+)
+
+// ReadScript reads one of a machine that boots, or that waits for its turn. Those who were kept on the line do not sleep; that a script says
+// how long to sleep where nobody answers is no matter.
+func ReadScript(text string) (Script, error) {
+	if wait := turnLine.FindStringSubmatch(text); wait != nil {
+		seconds, _ := strconv.ParseInt(wait[1], 10, 32) // 0 where it does not sleep
+		return Script{Sleep: time.Duration(seconds) * time.Second}, nil
+	}
+	kernel, initramfs := kernelLine.FindStringSubmatch(text), initramfsLine.FindStringSubmatch(text)
+	if kernel == nil || initramfs == nil {
+		return Script{}, fmt.Errorf("no script that loads:\n%s", text)
+	}
+	return Script{Kernel: kernel[1], Initramfs: initramfs[1]}, nil
+}
+
+// Turn asks until the machine may load.
+func (l *Loader) Turn(ctx context.Context) (Script, error) {
+	for {
+		var text strings.Builder
+		if _, err := l.Fetch(ctx, l.Server+netboot.ScriptPath+"?"+l.query(), &text); err != nil {
+			return Script{}, err
+		}
+		l.Asked++
+		s, err := ReadScript(text.String())
+		if err != nil || s.Kernel != "" {
+			return s, err
+		}
+		l.Slept += s.Sleep
+		select {
+		case <-time.After(s.Sleep):
+		case <-ctx.Done():
+			return s, context.Cause(ctx)
+		}
+	}
+}
+
+// query is what it says of itself. The UUID is made of its MAC.
+func (l *Loader) query() string {
+	mac := strings.ReplaceAll(l.MAC.String(), ":", "-")
+	arch := map[string]string{"amd64": "x86_64"}[l.Arch]
+	if arch == "" {
+		arch = l.Arch
+	}
+	return url.Values{"mac": {mac}, "ip": {l.Addr.String()}, "uuid": {"70616e64-6f00-4000-8000-" + strings.ReplaceAll(mac, "-", "")}, "arch": {arch},
+		"platform": {"efi"}}.Encode()
+}
+
+// Fetch writes what a URL has. Of an object it says when that is another one.
+func (l *Loader) Fetch(ctx context.Context, from string, to io.Writer) (int64, error) {
+	res, err := l.ask(ctx, http.MethodGet, from)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(to, sum), res.Body)
+	if _, name, object := strings.Cut(from, "/o/"); err == nil && object && name != hex.EncodeToString(sum.Sum(nil)) {
+		err = fmt.Errorf("%s: it is another object", from)
+	}
+	return n, err
+}
+
+// Size is how many bytes a URL has. It returns when the server has them ready.
+func (l *Loader) Size(ctx context.Context, of string) (int64, error) {
+	res, err := l.ask(ctx, http.MethodHead, of)
+	if err != nil {
+		return 0, err
+	}
+	return res.ContentLength, res.Body.Close()
+}
+
+func (l *Loader) ask(ctx context.Context, method, of string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, of, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := l.client.Do(req)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = errors.Join(fmt.Errorf("%s: %s", of, res.Status), res.Body.Close())
+	}
+	return res, err
+}
