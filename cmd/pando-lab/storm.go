@@ -46,6 +46,7 @@ type storm struct {
 	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
 	faults []string      // what goes wrong, a run each
 	change change        // that each run is made without, and then with
+	k      bool          // nodes load kernel and initramfs first, as firmware does
 	tell   bool          // nodes are known to the server, and tell it of their boots
 	page   string        // file to write from results, instead of measuring
 	sim    string        // file to write from results for the simulator, instead of measuring
@@ -99,6 +100,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(guestRivals, ", "))
 	f.DurationVar(&s.skew, "skew", 0, "with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind")
 	f.BoolVar(&s.tell, "tell", false, "nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is on its dashboard, and takes longer; with --fault always, but they load before the storm, and what the fault does is looked for on the timelines")
+	f.BoolVar(&s.k, "k", false, "a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, and loads kernel and initramfs before its root; of "+strings.Join(withKSystems, " and ")+", with --rate")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
 	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
@@ -128,6 +130,8 @@ func (s *storm) check() error {
 	switch {
 	case len(s.faults) > 0 || s.guests > 0 || s.page != "" || s.sim != "":
 		s.wanted = []string{bestName()}
+	case len(s.wanted) == 0 && s.k:
+		s.wanted = []string{bestName()}
 	case len(s.wanted) == 0 && s.tell:
 		s.wanted = names(own())
 	case len(s.wanted) == 0:
@@ -141,7 +145,7 @@ func (s *storm) check() error {
 			return err
 		}
 	}
-	if err := errors.Join(s.checkFaults(), s.checkChange()); err != nil {
+	if err := errors.Join(s.checkFaults(), s.checkChange(), s.checkK()); err != nil {
 		return err
 	}
 	switch {
@@ -242,6 +246,11 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	if err := s.star.Acquaint(); err != nil {
 		return err
 	}
+	if s.k {
+		if err := s.readyK(ctx, m); err != nil {
+			return err
+		}
+	}
 	done, failed := s.runPlan(ctx, m, rep)
 	defer func() { s.say("%s", s.clock.text(time.Now())) }()
 	raw := filepath.Join(s.dir, "storm.json")
@@ -258,6 +267,9 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		return failed
 	case len(s.faults) > 0:
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), raw)
+		return failed
+	case s.k:
+		s.say("\n%s\nRaw data: %s", aligned(append([]row{withKHeads}, rep.withKRows(s.busy)...)), raw)
 		return failed
 	case s.change != change{}:
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), raw)

@@ -78,6 +78,9 @@ func (r stormRun) circumstances() string {
 	if r.Fault != "" {
 		out += ", fault " + r.Fault
 	}
+	if r.K != nil {
+		out += ", with K"
+	}
 	if r.Change != (change{}) {
 		out += ", " + r.Change.String()
 	}

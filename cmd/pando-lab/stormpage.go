@@ -174,6 +174,9 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	if rows := r.guestRows(alone...); len(rows) > 0 {
 		out.WriteString("\n### Emulated machines\n\n" + guestText + r.guestSetText(alone) + "\n\n" + markdown(append([]row{guestHeads}, rows...)))
 	}
+	if rows := r.withKRows(false); len(rows) > 0 {
+		out.WriteString("\n### From power-on, with K\n\n" + withKText + markdown(append([]row{withKHeads}, rows...)) + discardedText(r.WithK))
+	}
 	if rows := r.pairRows(); len(rows) > 0 {
 		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
 	}
@@ -262,6 +265,7 @@ On an idle machine, as root:
     make bench-storm           # up to 40 nodes
     make bench-storm FULL=1    # up to 200 nodes, and 40 of a desktop
     make bench-storm STORM="--add --nodes 1 --rate 10mbit --delay 15ms"   # longer round trips; --cold: a server with nothing in memory
+    make bench-storm STORM="--add --nodes 1,10,40 --rate 20mbit --k"   # from power-on, with K
     make bench-alone           # one emulated machine by itself
     make bench-k               # kernel and initramfs of Debian 12 and 13
     make bench-update          # bytes of an update

@@ -23,7 +23,7 @@ func releaseOf(recorded string) string {
 }
 
 // storms are all runs of daemons, of whatever kind.
-func (r *report) storms() []stormRun { return slices.Concat(r.Runs, r.Faults, r.Pairs) }
+func (r *report) storms() []stormRun { return slices.Concat(r.Runs, r.Faults, r.Pairs, r.WithK) }
 
 // releasesText says which releases of Pando were measured, and how many runs each made where they are several.
 func (r *report) releasesText() string {

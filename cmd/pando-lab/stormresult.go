@@ -58,6 +58,7 @@ type report struct {
 	Faults   []stormRun `json:"faults,omitempty"`    // storms in which something went wrong
 	FaultSet int64      `json:"fault_set,omitempty"` // W of those, where it is that of a boot pack that was recorded anew; 0: as of all others
 	Pairs    []stormRun `json:"pairs,omitempty"`     // storms that were made without a change, and then with it
+	WithK    []stormRun `json:"with_k,omitempty"`    // storms from power-on, in which nodes load K first
 	Guests   []guestRun `json:"guests,omitempty"`    // boots of emulated machines
 	Failed   []stormRun `json:"failed,omitempty"`    // storms of rivals that came to nothing, and why
 	Modelled []estimate `json:"modelled"`            // of what was not measured; made anew whenever runs are added
@@ -94,6 +95,7 @@ type stormRun struct {
 	Load         load      `json:"load"`
 	Discarded    bool      `json:"discarded"`      // too busy
 	Tell         bool      `json:"tell,omitempty"` // the server knew the nodes, and has their timelines
+	K            *runK     `json:"k,omitempty"`    // nodes loaded K first; nil: they had it
 	Each         []nodeRun `json:"each"`
 }
 
@@ -101,6 +103,7 @@ type stormRun struct {
 type nodeRun struct {
 	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
 	Failed   string  `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
+	K        *nodeK  `json:"k,omitempty"`      // that it loaded
 	Attached float64 `json:"attached"`         // its root can be read
 	Booted   float64 `json:"booted"`
 	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
@@ -123,6 +126,9 @@ func (r *stormRun) finish() error {
 		if !n.Killed && n.Failed == "" {
 			times = append(times, n.Booted)
 		}
+	}
+	if r.K != nil {
+		r.K.finish(r.Each)
 	}
 	slices.Sort(times)
 	if len(times) == 0 && r.failed() {
@@ -273,6 +279,8 @@ func (r *report) add(x stormRun) {
 		return
 	case x.Fault != "":
 		all = &r.Faults
+	case x.K != nil:
+		all = &r.WithK
 	case x.Pair:
 		all = &r.Pairs
 	}

@@ -34,17 +34,24 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		}
 		defer stop()
 	}
-	if s.tell {
+	if s.tell || s.k {
 		if err := s.acquaint(ctx, m, nodes); err != nil {
 			return r, err
 		}
+	}
+	longest := patience(r)
+	if s.k {
+		if r.K, err = s.turns(ctx); err != nil {
+			return r, err
+		}
+		longest += patienceK(m, j)
 	}
 	if s.tell && j.Fault != "" {
 		if err := s.loadAhead(ctx, nodes, j); err != nil {
 			return r, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience(r), &lateRun{patience(r)})
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, &lateRun{longest})
 	defer cancel()
 	stopDisks, err := s.cacheDisks(ctx, m, j, nodes)
 	if err != nil {
@@ -197,6 +204,11 @@ func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error)
 func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) (err error) {
 	if n.before, err = n.link.NodeReceived(n.index); err != nil {
 		return err
+	}
+	if n.loads {
+		if out.K, err = n.loadK(ctx, begin); err != nil {
+			return err
+		}
 	}
 	tells := n.ahead
 	if n.tells && tells == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"pando/internal/sim"
@@ -36,16 +37,24 @@ const workMost = 0.1
 
 // labStorms are the runs that count, in the simulator's terms.
 func (r *report) labStorms() (out []sim.LabStorm) {
-	for _, x := range r.Runs {
-		unicast := x.System == unicastName
+	for _, x := range slices.Concat(r.Runs, r.WithK) {
 		work := x.mean(func(n nodeRun) float64 { return n.Taken.CPU })
-		if x.Discarded || r.Pieces == 0 || x.System != bestName() && !unicast || work > workMost*x.Last {
+		if x.Discarded || r.Pieces == 0 || x.System != bestName() && x.System != unicastName || work > workMost*x.Last {
 			continue
 		}
-		out = append(out, sim.LabStorm{Nodes: x.Nodes, NodeLink: x.NodeRate, ServerLink: x.ServerRate, W: x.BootSet, Pieces: r.Pieces, Unicast: unicast,
-			Think: seconds(x.Think * x.Unit), Last: seconds(x.Last), Server: int64(x.total("server"))})
+		out = append(out, x.labStorm(r.Pieces))
 	}
 	return out
+}
+
+// labStorm is a run of a boot pack of so many pieces in the simulator's terms.
+func (r stormRun) labStorm(pieces int) sim.LabStorm {
+	l := sim.LabStorm{Nodes: r.Nodes, NodeLink: r.NodeRate, ServerLink: r.ServerRate, W: r.BootSet, Pieces: pieces, Unicast: r.System == unicastName,
+		Think: seconds(r.Think * r.Unit), Last: seconds(r.Last), Server: int64(r.total("server"))}
+	if r.K != nil {
+		l.K, l.LastK, l.Median = r.K.Bytes, seconds(r.K.Last), seconds(r.Median)
+	}
+	return l
 }
 
 // unicastName is the step that has all but peers.

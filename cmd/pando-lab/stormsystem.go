@@ -79,7 +79,7 @@ func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err err
 	if err := s.site.Close(); err != nil {
 		return nil, err
 	}
-	return func() {}, s.serve(ctx, "off", "--uplink", s.job.Server.String())
+	return func() {}, s.serve(ctx, "off", s.linkFlags()...)
 }
 
 // pandoStep is how far a node goes.
@@ -117,6 +117,7 @@ type node struct {
 	m      *material
 	disk   *boot.CacheDisk // nil: none
 	tells  bool            // the server knows it, and hears how far it is
+	loads  bool            // it loads kernel and initramfs before its root
 	ahead  *telling        // it has its kernel and initramfs before the storm begins; nil: not
 	bootID fleet.BootID    // as the server names it; "": it does not
 }

@@ -65,7 +65,7 @@ func (s *storm) acquaint(ctx context.Context, m *material, nodes []*node) error 
 		if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}, Labels: map[string]string{"room": room}}); err != nil {
 			return err
 		}
-		n.tells = true
+		n.tells, n.loads = s.tell, s.k
 	}
 	return nil
 }

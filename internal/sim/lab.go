@@ -20,9 +20,12 @@ type LabStorm struct {
 	W          int64         `json:"w"`
 	Pieces     int           `json:"pieces"`
 	Unicast    bool          `json:"unicast,omitempty"`
-	Think      time.Duration `json:"think"`  // of each boot between its reads, in all
-	Last       time.Duration `json:"last"`   // until the last node had booted
-	Server     int64         `json:"server"` // bytes of objects that the server sent
+	K          int64         `json:"k,omitempty"`      // of each node, which loads it first; 0: it has it
+	Think      time.Duration `json:"think"`            // of each boot between its reads, in all
+	LastK      time.Duration `json:"last_k,omitempty"` // until the last node had K
+	Median     time.Duration `json:"median,omitempty"` // until half of the nodes had booted; 0: not noted
+	Last       time.Duration `json:"last"`             // until the last node had booted
+	Server     int64         `json:"server"`           // bytes of objects that the server sent
 }
 
 // What a boot reads beside its pack: the root of the index, and pages of it.
@@ -31,9 +34,10 @@ const (
 	IndexSize    = 16 << 10 // bytes of each, about
 )
 
-// Config is the same storm for the simulator: boots that read what comes, piece by piece, and think.
+// Config is the same storm for the simulator: boots that read what comes, piece by piece, and think. In the lab a root
+// begins when K is there.
 func (l LabStorm) Config() Config {
-	c := Config{Nodes: l.Nodes, NodeLink: l.NodeLink, ServerLink: l.ServerLink, W: l.W, Pieces: l.Pieces, Unicast: l.Unicast, Reads: true,
+	c := Config{Nodes: l.Nodes, NodeLink: l.NodeLink, ServerLink: l.ServerLink, W: l.W, K: l.K, Pieces: l.Pieces, Unicast: l.Unicast, Reads: true,
 		Think: l.Think, Seed: 1}
 	return c.Whole()
 }

@@ -42,12 +42,22 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 			t.Errorf("%d nodes: the server sent %.2f times what is simulated; the bounds are %.2f and %.2f", x.Nodes, sent, labServerLeast, labServerMost)
 		}
 		nodes[x.Nodes] = true
+		if x.K > 0 {
+			logK(t, x, r)
+		}
 	}
 	for _, n := range []int{1, 10, 40} {
 		if !nodes[n] {
 			t.Errorf("no storm of %d nodes was measured", n)
 		}
 	}
+}
+
+// logK says how K is there in the lab, and how half of the nodes have booted, beside what is simulated. Nothing is promised of those.
+func logK(t *testing.T, x LabStorm, r Result) {
+	t.Helper()
+	t.Logf("   with K of %.1f MB: all have it after %.1f s, simulated %.1f s, %.2f times; half have booted after %.1f s, simulated %.1f s, %.2f times", float64(x.K)/1e6,
+		x.LastK.Seconds(), r.LastK.Seconds(), x.LastK.Seconds()/r.LastK.Seconds(), x.Median.Seconds(), r.Median.Seconds(), x.Median.Seconds()/r.Median.Seconds())
 }
 
 // A boot that thinks longer than its link takes, is done when it has thought; one that thinks little waits for the link.
