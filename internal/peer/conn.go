@@ -46,7 +46,7 @@ func (c *conn) control(f func(fd int)) bool {
 }
 
 // LetMessagesPass is for an answer that is long, and no piece. It shares this machine's link with the upload whose turn it is: a question of a few hundred
-// bytes, with which the next transfer begins, shall not wait behind kernels and manifests. It holds until the connection's next
+// bytes, with which the next transfer begins, shall not wait behind manifests. It holds until the connection's next
 // request comes to a handler of Messages. For requests of a server with ConnContext; elsewhere it does nothing.
 func LetMessagesPass(ctx context.Context) { prioritize(ctx, band.First) }
 
@@ -83,27 +83,32 @@ const (
 )
 
 // Drain waits until nearly all of the answer to a request has reached the one who asked, or does not within the time of an upload.
-func Drain(ctx context.Context) {
+func Drain(ctx context.Context) { drainTo(ctx, drained) }
+
+// DrainAll is Drain for the last byte.
+func DrainAll(ctx context.Context) { drainTo(ctx, 0) }
+
+func drainTo(ctx context.Context, rest int) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTime)
 	defer cancel()
-	drain(ctx)
+	drain(ctx, rest)
 }
 
-// drain waits until nearly all that was written to a request's connection has reached the peer. Until then the upload shares this
+// drain waits until no more than rest of what was written to a request's connection is still to reach the peer. Until then the upload shares this
 // node's link with others, whether or not the kernel has taken all of it. It looks again when, at the speed so far, that
 // should be so.
-func drain(ctx context.Context) {
+func drain(ctx context.Context, rest int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	before, looked, pause := 0, time.Now(), drainLeast
 	for {
 		left := 0
-		if !socket(ctx, func(fd int) { left, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ) }) || left <= drained {
+		if !socket(ctx, func(fd int) { left, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ) }) || left <= rest {
 			return
 		}
 		now := time.Now()
 		if sent := before - left; sent > 0 {
-			pause = time.Duration(float64(now.Sub(looked)) * float64(left-drained) / float64(sent))
+			pause = time.Duration(float64(now.Sub(looked)) * float64(left-rest) / float64(sent))
 		} else if before > 0 {
 			pause *= 2
 		}

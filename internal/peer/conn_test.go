@@ -70,13 +70,13 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := ConnContext(t.Context(), here)
-	drain(ctx) // nothing was written
+	drain(ctx, drained) // nothing was written
 	if err := here.SetWriteDeadline(time.Now().Add(time.Second / 4)); err != nil {
 		t.Fatal(err)
 	}
 	written, _ := here.Write(make([]byte, 64<<20)) // as much as the kernel takes
 	done := make(chan struct{})
-	go func() { drain(ctx); close(done) }()
+	go func() { drain(ctx, drained); close(done) }()
 	select {
 	case <-done:
 		t.Fatalf("%d bytes count as sent, and the peer has read none", written)
@@ -89,7 +89,7 @@ func TestDrain(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := here.Write(nil); err == nil {
-		drain(cancelled)
+		drain(cancelled, drained)
 	}
-	drain(t.Context()) // a connection that is not known
+	drain(t.Context(), drained) // a connection that is not known
 }

@@ -13,8 +13,9 @@ import (
 // would leave the link idle between two of them, and behind a slow peer. So all are sent at the same time, and the oldest passes the others: see
 // docs/adr/0043-the-oldest-upload-first.md.
 type Line struct {
-	mu    sync.Mutex
-	under []*conn
+	mu     sync.Mutex
+	under  []*conn
+	beside []*conn // answers that are long, and no pieces
 }
 
 // Enter adds the answer to a request, of size bytes, until leave is called. A small one does not stand in line: all that boots wait for its few frames, and
@@ -32,19 +33,41 @@ func (l *Line) Enter(ctx context.Context, size int64) (leave func()) {
 	defer l.mu.Unlock()
 	l.under = append(l.under, c)
 	l.order()
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if i := slices.Index(l.under, c); i >= 0 {
-			l.under = slices.Delete(l.under, i, i+1)
-		}
-		l.order() // what little of it is left keeps its priority: behind the next one it would wait as long as that takes
-	}
+	return func() { l.leave(&l.under, c) } // what little of it is left keeps its priority: behind the next one it would wait as long as that takes
 }
 
+// Beside adds the answer to a request that is longer than a piece by far: a kernel, an initramfs. Until leave is called, by when all of it is sent, it and the
+// uploads share the link, and none passes another. Were it to pass uploads, they would stand still while one machine after the other loads; were it
+// behind the oldest, no machine would load while there are any.
+func (l *Line) Beside(ctx context.Context) (leave func()) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if !ok {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beside = append(l.beside, c)
+	l.order()
+	return func() { l.leave(&l.beside, c) }
+}
+
+func (l *Line) leave(of *[]*conn, c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(*of, c); i >= 0 {
+		*of = slices.Delete(*of, i, i+1)
+	}
+	l.order()
+}
+
+// order gives each its priority. What lies in a band that is behind stays there when its connection gets another, so no answer that goes on for minutes
+// may have one before that of an upload.
 func (l *Line) order() {
+	for _, c := range l.beside {
+		c.prioritize(band.Bulk)
+	}
 	for i, c := range l.under {
-		if i == 0 {
+		if i == 0 && len(l.beside) == 0 {
 			c.prioritize(band.First)
 		} else {
 			c.prioritize(band.Bulk)

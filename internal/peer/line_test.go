@@ -68,3 +68,27 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 	leaveB()
 	l.Enter(t.Context(), 1<<20)() // a connection that is not known
 }
+
+// While a machine loads its kernel, uploads and that share the link: none is behind another for minutes. The oldest passes again when it is over.
+func TestKernelsAndUploadsShareTheLink(t *testing.T) {
+	var l Line
+	a, b, k := connected(t), connected(t), connected(t)
+	want := func(when string, pa, pb, pk int) {
+		t.Helper()
+		if x, y, z := priority(a, t), priority(b, t), priority(k, t); x != pa || y != pb || z != pk {
+			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pk)
+		}
+	}
+	leaveA := l.Enter(a, 1<<20)
+	first, second := l.Beside(k), l.Beside(k)
+	want("one upload", band.Bulk, band.First, band.Bulk)
+	leaveB := l.Enter(b, 1<<20)
+	want("two", band.Bulk, band.Bulk, band.Bulk)
+	first()
+	want("the kernel is there, and the initramfs is on its way", band.Bulk, band.Bulk, band.Bulk)
+	leaveA()
+	second()
+	want("no machine loads", band.Bulk, band.First, band.Bulk)
+	leaveB()
+	l.Beside(t.Context())() // a connection that is not known
+}

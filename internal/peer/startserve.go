@@ -55,7 +55,7 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	defer n.line.Enter(r.Context(), int64(len(data)))()
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
-		drain(ctx) // a peer that is gone, or reads no more, has its place no longer than another
+		drain(ctx, drained) // a peer that is gone, or reads no more, has its place no longer than another
 		n.o.Observer.Uploaded(asker(r, 1), len(data))
 	}
 }

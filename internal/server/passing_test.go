@@ -20,6 +20,7 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 	m, version := s.addImage()
 	n := s.node(1)
 	n.exchange(netboot.IPXE) // from here on a boot file is part of a boot
+	kernel, _ := urls(t, n.script())
 
 	conns := make(chan *net.TCPConn, 8)
 	srv := s.newHTTP(t.Context(), s.dataRoutes())
@@ -39,6 +40,7 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 		"/m/" + strings.TrimPrefix(string(version), "sha256:"): band.First,
 		"/o/" + m.Root.Index.Name():                            band.First, // it is small
 		"/boot/file/undionly.kpxe":                             band.First,
+		kernel:                                                 band.Bulk,    // it shares the link with pieces, for as long as it takes
 		"/o/" + strings.Repeat("0", 64):                        band.Message, // there is none
 	} {
 		// A connection of its own, which says what the answer to its only request had.
@@ -57,7 +59,7 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 		if err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY) }); err != nil {
 			t.Fatal(err)
 		}
-		if (resp.StatusCode == http.StatusOK) != (want == band.First) || got != want {
+		if (resp.StatusCode == http.StatusOK) != (want != band.Message) || got != want {
 			t.Errorf("%s: HTTP status %d, priority %d, want %d", path, resp.StatusCode, got, want)
 		}
 		client.CloseIdleConnections()

@@ -72,10 +72,17 @@ func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage
 	}
 	s.recordLocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
 	var turn transfer
-	if stage != trace.BootFile { // boot files are small, and what comes before a script has no turn
+	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
+		peer.LetMessagesPass(r.Context())
+	} else {
 		turn = s.turns.begin(c.mac)
+		leave := s.uploads.Beside(r.Context())
+		defer func() {
+			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
+			peer.DrainAll(r.Context())
+			leave()
+		}()
 	}
-	peer.LetMessagesPass(r.Context())
 	out := &counter{ResponseWriter: w}
 	out.sent = func(bytes int64) {
 		left := int64(math.MaxInt64) // the initramfs comes after the kernel
