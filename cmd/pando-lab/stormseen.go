@@ -39,8 +39,8 @@ var (
 		func(_ stormRun, n nodeRun) bool { return n.Taken.Usual > 0 && n.Waited > slowTimes*n.Taken.Usual }}
 )
 
-// slowTimes is twice what a node takes for slow: what is usual changes while it boots.
-const slowTimes = 8
+// slowTimes is half as much again as what a node takes for slow: what is usual changes while it boots.
+const slowTimes = 6
 
 // allKnown is of how many nodes each knows all: a tracker names ten to each that joins, and who is named knows who watches it.
 const allKnown = 12
