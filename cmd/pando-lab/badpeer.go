@@ -28,6 +28,8 @@ type badPeer struct {
 	server string
 	as     string
 	rate   testkit.Rate
+	file   string // for the note; "": none is left
+	note   badNote
 }
 
 // runBadPeer is the command that `pando-lab storm --fault` starts on links of its own.
@@ -43,6 +45,7 @@ func runBadPeer(args []string, stderr io.Writer) (func(context.Context) error, e
 	f.StringVar(&b.server, "server", "", "URL of the data path")
 	f.StringVar(&b.as, "as", "", "corrupt, short, endless or slow")
 	f.Func("rate", "link of a node", rateOf(&b.rate))
+	f.StringVar(&b.file, "note", "", "file that says in the end whose answers it spoiled")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -75,7 +78,10 @@ func (b *badPeer) run(ctx context.Context) error {
 	if err := srv.ListenAndServe(); ctx.Err() == nil {
 		return err
 	}
-	return nil
+	if b.file == "" {
+		return nil
+	}
+	return b.note.save(b.file)
 }
 
 // diskOrigin has every object.
@@ -118,6 +124,7 @@ func (b *badPeer) spoil(good http.Handler) http.Handler {
 			good.ServeHTTP(w, r)
 			return
 		}
+		begun := time.Now()
 		a := &answer{header: http.Header{}, status: http.StatusOK}
 		good.ServeHTTP(a, r)
 		for k, v := range a.header {
@@ -128,41 +135,60 @@ func (b *badPeer) spoil(good http.Handler) http.Handler {
 			_, _ = w.Write(a.body.Bytes()) // whoever asked may be gone
 			return
 		}
-		b.send(w, r, a.body.Bytes())
+		b.send(w, r, a.body.Bytes(), begun)
 	})
 }
 
-func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte) {
+// send notes what was waited for. Who went away meanwhile has the piece from elsewhere, or has given it up, and may not know what is missing.
+func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begun time.Time) {
 	switch b.as {
 	case "corrupt":
 		body[len(body)/2] ^= 0x40
-		_, _ = w.Write(body) // whoever asked may be gone
+		if _, err := w.Write(body); err == nil && r.Context().Err() == nil {
+			b.note.add(r, begun)
+		}
 	case "short":
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body[:len(body)/2])
+		if _, err := w.Write(body[:len(body)/2]); err == nil && r.Context().Err() == nil {
+			b.note.add(r, begun)
+		}
 		panic(http.ErrAbortHandler) // closes the connection
 	case "endless":
 		w.Header().Del("Content-Length")
-		for {
+		for n := 0; ; n++ {
 			if _, err := w.Write(body); err != nil {
+				if n > 1 { // he took more than was asked for
+					b.note.add(r, begun)
+				}
 				return
 			}
 		}
 	case "slow":
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		const part = 1448
-		each := time.Duration(part * 8 * 10 * float64(time.Second) / float64(b.rate))
-		for len(body) > 0 && pause(r.Context(), each) == nil {
-			n := min(part, len(body))
-			if _, err := w.Write(body[:n]); err != nil {
-				return
-			}
-			body = body[n:]
-			_ = http.NewResponseController(w).Flush() // the next write says what is wrong
+		if b.drip(w, r, body) {
+			b.note.add(r, begun)
 		}
 	default:
 		panic(fmt.Sprintf("a bad peer is %q", b.as))
 	}
+}
+
+// drip sends at a tenth of the speed of a link, and tells whether all was taken.
+func (b *badPeer) drip(w http.ResponseWriter, r *http.Request, body []byte) (whole bool) {
+	const part = 1448
+	each := time.Duration(part * 8 * 10 * float64(time.Second) / float64(b.rate))
+	for len(body) > 0 {
+		n := min(part, len(body))
+		if pause(r.Context(), each) != nil {
+			return false
+		}
+		if _, err := w.Write(body[:n]); err != nil {
+			return false
+		}
+		body = body[n:]
+		_ = http.NewResponseController(w).Flush() // the next write says what is wrong
+	}
+	return true
 }
 
 // answer is what a handler wanted to send.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +35,7 @@ const serverAway = 120 * time.Second
 const faultShare = 0.2
 
 func faults() []fault {
+	left := []boot.IncidentKind{boot.PeerFailed, boot.PeerLeft}
 	return []fault{
 		{name: noFault, what: "nothing goes wrong"},
 		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}, of: eachFed},
@@ -46,9 +46,9 @@ func faults() []fault {
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) },
 			tells:  []boot.IncidentKind{boot.TrackerLost}, of: eachWaiting},
 		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt", tells: []boot.IncidentKind{boot.PeerBanned}, of: eachDeceived},
-		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: []boot.IncidentKind{boot.PeerLeft}, of: oneNode},
+		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: left, of: eachBroken},
 		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless", tells: []boot.IncidentKind{boot.PeerBanned}, of: eachDeceived},
-		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow", tells: []boot.IncidentKind{boot.PeerLeft}, of: oneNode},
+		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow", tells: left, of: eachSlowed},
 		{name: "cache-empty", what: "each node has a cache disk, an empty one", cache: cacheEmpty},
 		{name: "cache-warm", what: "each node's cache disk has what it booted before", cache: cacheWarm},
 		{name: "cache-read-only", what: "cache disks, empty, to which no write succeeds", cache: cacheReadOnly, tells: []boot.IncidentKind{boot.CacheFailed}, of: eachNode},
@@ -126,31 +126,6 @@ func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wa
 		over()
 		return <-done
 	}
-}
-
-// badPeers starts peers that send what they should not, on the links after those of the nodes.
-func (s *storm) badPeers(ctx context.Context, m *material, j job) (stop func(), err error) {
-	f := findFault(j.Fault)
-	var all []*program
-	stop = func() {
-		for _, p := range all {
-			p.stop()
-		}
-	}
-	if f.bad == "" {
-		return stop, nil
-	}
-	for i := range affected(j.Nodes) {
-		c := s.star.Nodes[j.Nodes+i].Command(context.Background(), filepath.Join(s.bin, "pando-lab"), "bad-peer", "--data", s.dataDir(),
-			"--pack", m.pack.Object.String(), "--server", "http://"+stormNet.Addr().String()+":"+dataPort, "--as", f.bad, "--rate", j.Node.String())
-		p, err := startProgram(ctx, c, filepath.Join(s.dir, fmt.Sprintf("bad-peer-%d.log", i)), func() bool { return true })
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return stop, nil
 }
 
 // planFaults lists the runs: the one without a fault first.

@@ -91,7 +91,8 @@ func TestBadPeer(t *testing.T) {
 		"endless": func(got []byte, err error) bool { return err == nil && len(got) == 10*len(want) },
 		"slow":    func(got []byte, err error) bool { return err == nil && bytes.Equal(got, want) },
 	} {
-		srv := httptest.NewServer((&badPeer{as: as, rate: testkit.Gbit}).spoil(good))
+		b := &badPeer{as: as, rate: testkit.Gbit}
+		srv := httptest.NewServer(b.spoil(good))
 		fetch := func(path string) ([]byte, error) {
 			resp, err := http.Get(srv.URL + path)
 			if err != nil {
@@ -106,7 +107,10 @@ func TestBadPeer(t *testing.T) {
 		if got, err := fetch("/have"); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: what is no object was changed (%v)", as, err)
 		}
-		srv.Close()
+		srv.Close() // when all is answered
+		if all := b.note.Answers; len(all) != 1 || all[0].To.String() != "127.0.0.1" || all[0].Took <= 0 {
+			t.Errorf("%s: it notes %+v", as, all)
+		}
 	}
 }
 

@@ -113,6 +113,8 @@ type nodeRun struct {
 	Taken    taken   `json:"taken"`
 
 	Met      bool           `json:"met,omitempty"`      // by a fault that kills peers: one of them had sent it something
+	Spoiled  int            `json:"spoiled,omitempty"`  // answers of bad peers that it waited for, early enough to be told of
+	Waited   float64        `json:"waited,omitempty"`   // for one of them, at most, of those after the first ones
 	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
 }
 

@@ -58,11 +58,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stopDisks()) }()
-	stopBad, err := s.badPeers(ctx, m, j)
+	bad, err := s.badPeers(ctx, m, j)
 	if err != nil {
 		return r, err
 	}
-	defer stopBad()
+	defer bad.stop()
 	if err := s.alter(ctx, m, j); err != nil {
 		return r, err
 	}
@@ -82,6 +82,9 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	if err == nil {
 		r.count(before, after)
 	}
+	answers, unnoted := bad.ended()
+	r.spoiled(nodes, answers)
+	err = errors.Join(err, unnoted)
 	if err == nil && s.tell {
 		err = s.timelines(ctx, nodes, &r)
 	}

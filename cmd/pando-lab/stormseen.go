@@ -30,9 +30,17 @@ var (
 	// eachDeceived is for wrong bytes. Who begins later is told by the tracker whom to ask for nothing.
 	eachDeceived = whom{"each node that dropped an answer", func(_ stormRun, n nodeRun) bool { return n.Taken.Rejected > 0 }}
 
-	// oneNode is for peers that are bad now and then, for all that a node can know: it tells of those that it leaves, and that is after the second time.
-	oneNode = whom{"one node: who met one but once does not leave it", func(stormRun, nodeRun) bool { return false }}
+	// eachBroken is for peers that break off: they note whom it happened to. A run that was made before they did has nobody, and one has to tell.
+	eachBroken = whom{"each node that waited for an answer that broke off", func(_ stormRun, n nodeRun) bool { return n.Spoiled > 0 }}
+
+	// eachSlowed is for slow peers. Where all links are full, an answer at a tenth of the speed comes about as soon as others do: a node can know only what was
+	// much slower than what it is used to.
+	eachSlowed = whom{fmt.Sprintf("each node that waited for an answer for more than %d times as long as it usually does", slowTimes),
+		func(_ stormRun, n nodeRun) bool { return n.Taken.Usual > 0 && n.Waited > slowTimes*n.Taken.Usual }}
 )
+
+// slowTimes is half as much again as what a node takes for slow: what is usual changes while it boots.
+const slowTimes = 6
 
 // allKnown is of how many nodes each knows all: a tracker names ten to each that joins, and who is named knows who watches it.
 const allKnown = 12

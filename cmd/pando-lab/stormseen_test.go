@@ -15,8 +15,11 @@ var (
 
 // A fault is seen when each node tells that has to, and one in any case. The verdict names those that do not.
 func TestFaultIsSeen(t *testing.T) {
-	fed, deceived := silent, silent
-	fed.Met, deceived.Taken.Rejected = true, 2
+	fed, deceived, broken, patient := silent, silent, silent, silent
+	fed.Met, deceived.Taken.Rejected, broken.Spoiled = true, 2, 1
+	patient.Spoiled, patient.Waited, patient.Taken.Usual = 9, 0.99*slowTimes, 1
+	slowed := patient
+	slowed.Waited = 1.01 * slowTimes
 	for _, x := range []struct {
 		fault, want string
 		nodes       []nodeRun
@@ -34,8 +37,12 @@ func TestFaultIsSeen(t *testing.T) {
 		{"peers-killed", "on no timeline", []nodeRun{killed, silent}},
 		{"corrupt-peer", "", []nodeRun{tellsOf("peer-banned"), silent}},
 		{"endless-peer", "not on the timeline of node 1", []nodeRun{tellsOf("peer-banned"), deceived}},
-		{"slow-peer", "", []nodeRun{silent, tellsOf("peer-left"), silent}},
+		{"slow-peer", "", []nodeRun{silent, tellsOf("peer-left"), silent}}, // as in runs of before, in which nobody noted whom bad peers met
+		{"slow-peer", "", []nodeRun{tellsOf("peer-failed"), patient, broken}},
+		{"slow-peer", "not on the timeline of node 0", []nodeRun{slowed, tellsOf("peer-failed")}},
 		{"short-peer", "on no timeline", []nodeRun{silent, silent}},
+		{"short-peer", "", []nodeRun{silent, tellsOf("peer-failed")}},
+		{"short-peer", "not on the timeline of node 2", []nodeRun{tellsOf("peer-left"), tellsOf("peer-failed"), broken, missed}},
 	} {
 		r := stormRun{Fault: x.fault, Tell: true, NodeRate: 8, ServerRate: 8, Each: x.nodes}
 		if got := r.unseen(); got != x.want {

@@ -50,6 +50,7 @@ type taken struct {
 	Rejected  int64            `json:"rejected"`            // answers that were not the object
 	Messages  int64            `json:"messages"`            // to the tracker
 	Control   int64            `json:"control"`             // bytes of those and their answers, without HTTP's headers
+	Usual     float64          `json:"usual,omitempty"`     // that a transfer from a peer took in the end; 0: not known
 	Incidents map[string]int   `json:"incidents,omitempty"` // what it told, by kind
 	Hits      int64            `json:"hits,omitempty"`      // bytes read that the boot pack had, when it had booted
 	Misses    int64            `json:"misses,omitempty"`    // bytes read that it did not have
@@ -145,7 +146,7 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 		return taken{}, err
 	}
 	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected, Rejected: st.Rejected,
-		Messages: st.Messages, Control: st.Control, Incidents: map[string]int{}, fed: st.Fed}
+		Messages: st.Messages, Control: st.Control, Usual: st.Usual.Seconds(), Incidents: map[string]int{}, fed: st.Fed}
 	for _, i := range st.Incidents {
 		t.Incidents[string(i.Kind)]++
 	}

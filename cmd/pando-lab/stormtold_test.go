@@ -55,10 +55,24 @@ func (x toldStorm) tell(t *testing.T, nodes string, names ...string) {
 			t.Errorf("%s: %d nodes booted, %d killed; it is %s; timelines have %s, want one of %v of %s", f.Fault, booted, killed, f.unseen(), f.told(), findFault(f.Fault).tells, findFault(f.Fault).of.text)
 		}
 	}
+	for _, f := range r.Faults[1:] {
+		if findFault(f.Fault).bad != "" {
+			f.logSpoiled(t)
+		}
+	}
 	for i, n := range r.Faults[len(r.Faults)-1].Each { // the last fault of all
 		if had := n.Taken.Served["disk"]; slices.Contains(names, "cache-removed") && (had < r.BootSet/removedPart || had >= r.BootSet) {
 			t.Errorf("cache-removed: node %d had %d bytes of its disk, W is %d", i, had, r.BootSet)
 		}
 	}
 	nothingLeft(t, s)
+}
+
+// logSpoiled says whose answers bad peers spoiled, and who told.
+func (r stormRun) logSpoiled(t *testing.T) {
+	t.Helper()
+	for i, n := range r.Each {
+		t.Logf("%s: %s waited for %d spoiled answers, %.2f s at most, where %.2f s are usual; it has to tell: %t, and tells: %v", r.Fault, shortName(i),
+			n.Spoiled, n.Waited, n.Taken.Usual, findFault(r.Fault).of.met(r, n), r.timeline(n))
+	}
 }

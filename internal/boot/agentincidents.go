@@ -65,6 +65,7 @@ var incidentHints = map[IncidentKind]string{
 	LinkFixed:    "something on the node took it away: have what manages the image's network leave that interface alone",
 	LostPiece:    "the boot goes on with more bytes; `pando store check` on the server names what is damaged",
 	PeerBanned:   "nothing wrong was used; look after that machine: its memory or its network may change bytes",
+	PeerFailed:   "the piece comes from others; if it is often the same machine, look after its link",
 	PeerLeft:     "the boot goes on without it; if it is often the same machine, look after its link",
 	PeersGone:    "they were switched off or reset, or the network lost them; the boot goes on without them",
 	TrackerLost:  "the boot goes on, and the server sends more of it: does `pando serve` run there?",

@@ -73,7 +73,7 @@ func (c AgentConfig) run(t *testing.T, dir string, booted bool) {
 // hinted are the kinds of incidents after which somebody may have something to do, and what the hint speaks of.
 var hinted = map[IncidentKind]string{
 	WrongBytes: "pando store check", Missing: "build or copy", ServerDown: "pando serve", ServerUp: "", Reattached: "short of memory", LinkFixed: "network",
-	LostPiece: "pando store check", PeerBanned: "look after that machine", PeerLeft: "link", PeersGone: "switched off", TrackerLost: "pando serve", TrackerUp: "",
+	LostPiece: "pando store check", PeerBanned: "look after that machine", PeerFailed: "link", PeerLeft: "link", PeersGone: "switched off", TrackerLost: "pando serve", TrackerUp: "",
 	BrokenImage: "build the image again", CacheFailed: "pando node cache", CacheDamaged: "pando node cache",
 }
 

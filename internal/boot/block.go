@@ -261,7 +261,7 @@ func (d *blockDaemon) status(since int64) BlockStatus {
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), residentMemory()
 	if swarm := d.swarm.Load(); swarm != nil {
 		said := swarm.Control()
-		s.Messages, s.Control = said.Messages, said.Bytes
+		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.Usual()
 	}
 	return s
 }

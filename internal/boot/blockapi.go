@@ -109,6 +109,7 @@ type BlockStatus struct {
 	Uploaded  int64            `json:"uploaded"` // bytes of objects that were sent to peers
 	Messages  int64            `json:"messages"` // to trackers, by this block daemon
 	Control   int64            `json:"control"`  // bytes of those and their answers, without HTTP's headers
+	Usual     time.Duration    `json:"usual"`    // that a transfer from a peer takes; 0: it is not known
 	Rejected  int64            `json:"rejected"` // answers that were not the object asked for
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
@@ -167,7 +168,8 @@ const (
 	LinkFixed    IncidentKind = "link-fixed"    // link, address or route had been taken away and was put back
 	LostPiece    IncidentKind = "lost-piece"    // a piece of the boot pack cannot be had or used: chunks instead
 	PeerBanned   IncidentKind = "peer-banned"   // a peer sent wrong bytes
-	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed
+	PeerFailed   IncidentKind = "peer-failed"   // a transfer from a peer broke off, or took much longer than others: the first one
+	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed, too often
 	PeersGone    IncidentKind = "peers-gone"    // peers are gone without a goodbye, while their pieces are wanted
 	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what
 	TrackerUp    IncidentKind = "tracker-up"    // one does again

@@ -72,7 +72,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	keeps := d.keepsSomething()
 	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack == nil || pack.Idle || keeps, Loose: blockLoose,
-		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: swarmWatch{d.watch, d.company}, Helpers: c.Start, Said: c.Said, Slow: slow, Log: d.log}
+		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: &swarmWatch{d.watch, d.company}, Helpers: c.Start, Said: c.Said, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
@@ -168,7 +168,7 @@ type swarmWatch struct {
 }
 
 // Received counts an object of a peer.
-func (w swarmWatch) Received(p netip.AddrPort, bytes int) {
+func (w *swarmWatch) Received(p netip.AddrPort, bytes int) {
 	w.company()
 	w.ledger.add(bytesPeer, int64(bytes))
 	w.ledger.add(countFetches, 1)
@@ -178,7 +178,7 @@ func (w swarmWatch) Received(p netip.AddrPort, bytes int) {
 }
 
 // Uploaded counts an object for a peer.
-func (w swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
+func (w *swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
 	w.company()
 	w.ledger.add(bytesUploaded, int64(bytes))
 }
@@ -202,14 +202,14 @@ func (d *blockDaemon) share() {
 }
 
 // Accused reports a peer that sent wrong bytes.
-func (w swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
+func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
 	w.ledger.add(countRejected, 1)
 	w.report(Incident{Kind: PeerBanned, Source: p.String(), Object: id.Name(),
 		Message: "it sent bytes that are not the object; they were dropped, and nothing is taken from it any more"})
 }
 
 // Left reports a peer that was slow or failed.
-func (w swarmWatch) Left(l peer.Left) {
+func (w *swarmWatch) Left(l peer.Left) {
 	why := "it failed, or broke off"
 	switch {
 	case l.Slow:
@@ -220,11 +220,23 @@ func (w swarmWatch) Left(l peer.Left) {
 	w.report(Incident{Kind: PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
 }
 
+// PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
+func (w *swarmWatch) PeersFailed(peers []peer.Left) {
+	text := "a transfer from it broke off"
+	if peers[0].Slow {
+		text = "a transfer from it took much longer than others"
+	}
+	if more := len(peers) - 1; more > 0 {
+		text = "transfers from it and " + strconv.Itoa(more) + " more broke off, or took much longer than others"
+	}
+	w.report(Incident{Kind: PeerFailed, Source: peers[0].Peer.String(), Message: text})
+}
+
 // goneWait is for how long peers that vanish are told of together: half a room may lose its power at once.
 const goneWait = 2 * time.Second
 
 // Vanished reports peers that are gone without a goodbye.
-func (w swarmWatch) Vanished(p netip.AddrPort) {
+func (w *swarmWatch) Vanished(p netip.AddrPort) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone = append(w.gone, p.String()); len(w.gone) == 1 {
@@ -232,7 +244,7 @@ func (w swarmWatch) Vanished(p netip.AddrPort) {
 	}
 }
 
-func (w swarmWatch) tellGone() {
+func (w *swarmWatch) tellGone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := "it is gone without a goodbye"
@@ -244,7 +256,7 @@ func (w swarmWatch) tellGone() {
 }
 
 // Tracker reports one that is lost, and one that is back after that.
-func (w swarmWatch) Tracker(url string, err error) {
+func (w *swarmWatch) Tracker(url string, err error) {
 	switch {
 	case errors.Is(err, peer.ErrForgotten):
 		w.report(Incident{Kind: TrackerLost, Source: url, Message: "it has forgotten who has what; the node joins again"})
@@ -260,7 +272,7 @@ func (w swarmWatch) Tracker(url string, err error) {
 	}
 }
 
-func (w swarmWatch) report(i Incident) {
+func (w *swarmWatch) report(i Incident) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trackerLost = w.trackerLost || i.Kind == TrackerLost

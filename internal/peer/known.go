@@ -27,6 +27,7 @@ func (x slots) count() int { return bits.OnesCount32(uint32(x)) }
 type known struct {
 	addr    netip.AddrPort
 	slot    slots         // its own
+	lagged  bool          // the first transfer that failed was slow
 	flights int           // transfers from it that run
 	rest    time.Duration // it is not asked before this moment: it was busy
 	calm    time.Duration // nor before this one for what no read waits for
@@ -34,6 +35,7 @@ type known struct {
 	strikes int           // how often it was slow or failed
 	took    time.Duration // what its transfers usually take
 	came    int           // how many of them there were, at most lagLeast
+	failed  time.Duration // when the first one failed, while it is doubted
 }
 
 // find returns a peer by its address, nil when it is not known.
@@ -174,6 +176,7 @@ func (s *Swarm) forget(k *known) {
 	i := bits.TrailingZeros32(uint32(k.slot))
 	s.used &^= k.slot
 	s.silent &^= k.slot
+	s.doubted &^= k.slot
 	s.peers[i], s.addrs[i] = known{}, netip.AddrPort{}
 }
 
@@ -206,8 +209,11 @@ func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 // lag takes the time of a transfer from a peer. One whose transfers all take much longer than those of others is left: its pieces would
 // be waited for as long as it is the only one that is known to have them.
 func (s *Swarm) lag(now time.Duration, k *known, took time.Duration) {
+	if s.lags(took) {
+		s.failed(now, k, true)
+	}
 	k.took, k.came = smooth(k.took, took), min(k.came+1, lagLeast)
-	if k.came == lagLeast && s.learned >= learnLeast && k.took > max(slowLeast, lagFactor*s.typical) {
+	if k.came == lagLeast && s.lags(k.took) {
 		s.leave(now, k, Left{Peer: k.addr, Slow: true})
 	}
 }

@@ -19,6 +19,7 @@ func (s *Swarm) Next(now time.Duration) Step {
 	}
 	s.alive(now)
 	s.meetMore(now)
+	s.tellFailed(now)
 	out := s.step
 	s.step = Step{Fetch: s.step.Fetch[:0], Cancel: s.step.Cancel[:0]}
 	return out
@@ -47,6 +48,7 @@ func (s *Swarm) slow(now time.Duration) {
 		s.learn(limit) // if all are slow, it is this network that is
 		s.pieces[f.Piece].failed++
 		if k := s.find(f.Peer); k != nil {
+			s.failed(now, k, true)
 			s.strike(now, k, true)
 		}
 	}

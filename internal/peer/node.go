@@ -86,6 +86,7 @@ type Node struct {
 	calls, control atomic.Int64
 	pressing       atomic.Int32 // loose objects that reads wait for
 	sociable       atomic.Bool  // there are others, and a tracker that knows what they have
+	usual          atomic.Int64 // how long a transfer from a peer usually takes
 
 	mu      sync.Mutex
 	shelf   Shelf // nil until Use
@@ -137,7 +138,7 @@ func NewNode(o NodeOptions) *Node {
 		n.start = o.clock
 	}
 	if o.Observer == nil {
-		n.o.Observer = nobody{}
+		n.o.Observer = &nobody{}
 	}
 	n.loose.most = o.Loose
 	n.reads = n.newLooseReads(o.Slow)
@@ -166,6 +167,9 @@ func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
 func (n *Node) Control() Control {
 	return Control{n.o.Said.Messages + n.calls.Load(), n.o.Said.Bytes + n.control.Load()}
 }
+
+// Usual is how long a transfer from a peer usually takes; 0: it is not known.
+func (n *Node) Usual() time.Duration { return time.Duration(n.usual.Load()) }
 
 // Run fetches the pack and goes on serving peers until ctx ends.
 func (n *Node) Run(ctx context.Context) {
@@ -213,6 +217,7 @@ func (n *Node) act(wake *time.Timer) {
 	n.swarm.Loose(now, int(n.pressing.Load()))
 	step := n.swarm.Next(now)
 	n.sociable.Store(n.swarm.Social())
+	n.usual.Store(int64(n.swarm.typical))
 	for _, f := range step.Cancel {
 		if stop := n.flights[f]; stop != nil {
 			delete(n.flights, f)
@@ -233,6 +238,12 @@ func (n *Node) act(wake *time.Timer) {
 	}
 	for _, l := range step.Left {
 		n.o.Observer.Left(l)
+	}
+	if len(step.Failed) > 0 {
+		n.o.Observer.PeersFailed(step.Failed)
+	}
+	if step.Wake == 0 || step.Tell > 0 && step.Tell < step.Wake {
+		step.Wake = step.Tell
 	}
 	if step.Wake > 0 {
 		wake.Reset(max(0, step.Wake-n.now()))

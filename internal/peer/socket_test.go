@@ -104,15 +104,16 @@ type live struct {
 	ended  chan struct{}
 	all    chan struct{} // closed when every piece came
 
-	mu    sync.Mutex
-	kept  map[int]chunk.Verified
-	came  map[int]bool
-	reach int
-	from  map[string]int // bytes by source
-	bad   []netip.AddrPort
-	left  []Left
-	gone  []netip.AddrPort
-	heard []bool // whether a tracker answers, as it was told
+	mu     sync.Mutex
+	kept   map[int]chunk.Verified
+	came   map[int]bool
+	reach  int
+	from   map[string]int // bytes by source
+	bad    []netip.AddrPort
+	left   []Left
+	failed []Left
+	gone   []netip.AddrPort
+	heard  []bool // whether a tracker answers, as it was told
 }
 
 func (n *live) Put(p int, v chunk.Verified) bool {
@@ -179,6 +180,12 @@ func (n *live) Left(l Left) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.left = append(n.left, l)
+}
+
+func (n *live) PeersFailed(peers []Left) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failed = append(n.failed, peers...)
 }
 
 func (n *live) Vanished(a netip.AddrPort) {

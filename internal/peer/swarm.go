@@ -84,10 +84,12 @@ type Step struct {
 	Join   bool             // join again: peers are few
 	Report []netip.AddrPort // tell the tracker that these sent wrong bytes
 	Left   []Left           // peers that nothing is asked of for a while
+	Failed []Left           // peers from which a transfer failed or was slow for the first time, a while ago
 	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
+	Tell   time.Duration    // the same, for what is told of others alone
 }
 
-// Left is a peer that was slow, or failed, too often, or that was not to be reached.
+// Left is a peer that was slow, or failed, or that was not to be reached.
 type Left struct {
 	Peer      netip.AddrPort
 	Slow      bool
@@ -151,7 +153,12 @@ type Swarm struct {
 	addrs  [places]netip.AddrPort // of peers, by slot
 	peers  [places]known
 	banned map[netip.Addr]bool
-	left   map[netip.AddrPort]time.Duration // peers that were left, until when
+
+	doubted slots               // peers of which a transfer failed or was slow, which is to be told
+	tellAt  time.Duration       // and when
+	exposed map[netip.Addr]bool // those of which it was told
+
+	left map[netip.AddrPort]time.Duration // peers that were left, until when
 
 	fed       int           // pieces that came from peers
 	loose     int           // loose objects that reads wait for
@@ -184,7 +191,7 @@ func NewSwarm(o Options) *Swarm {
 		o.ServerFetches = 8
 	}
 	s := &Swarm{o: o, have: NewBitmap(o.Pieces), idle: NewBitmap(o.Pieces), missing: o.Pieces, reach: o.Pieces, pieces: make([]piece, o.Pieces),
-		banned: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
+		banned: map[netip.Addr]bool{}, exposed: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
 	for p := range s.pieces {
 		if o.Idle {
 			s.pass(p)
@@ -309,6 +316,7 @@ func (s *Swarm) outrun(now time.Duration, p int, took time.Duration) {
 		}
 		s.cancel(f.Fetch)
 		if k := s.find(f.Peer); k != nil {
+			s.failed(now, k, true)
 			s.strike(now, k, true)
 		}
 	}
@@ -364,6 +372,7 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 		s.pieces[f.Piece].holders &^= k.slot
 		s.strike(now, k, false)
 	case why == Broken:
+		s.failed(now, k, false)
 		s.strike(now, k, false)
 	}
 }
