@@ -42,6 +42,9 @@ func TestStormFromPowerOn(t *testing.T) {
 	if len(x.Each) != nodes || waited < nodes-x.K.Together || x.K.Together > 2*x.K.Slots {
 		t.Errorf("of %d nodes %d waited, and %d loaded at the same time, with %d slots", len(x.Each), waited, x.K.Together, x.K.Slots)
 	}
+	if x.First >= x.K.Last {
+		t.Errorf("the first node has booted after %g s, and not before the last one had K, after %g s: K was in its way", x.First, x.K.Last)
+	}
 	if q := <-seen; q.loading == 0 || q.over || q.waiting == 0 {
 		t.Errorf("the server had %d nodes load at a time, more than it has slots: %v; %d waited", q.loading, q.over, q.waiting)
 	}

@@ -25,9 +25,10 @@ var subnet = netip.MustParsePrefix("10.83.0.1/24")
 
 // loaders are machines that load K from a server with DHCP, beside another DHCP server, and TFTP.
 type loaders struct {
-	t    *testing.T
-	star *testkit.Star
-	macs []fleet.MAC
+	t       *testing.T
+	star    *testkit.Star
+	macs    []fleet.MAC
+	objects []chunk.ID // that are in no image
 }
 
 // newLoaders starts a server for so many machines that load a kernel of so many bytes. rate is that of every link; the server
@@ -101,7 +102,7 @@ func (l *loaders) fill(data string, kernel int) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
-	version, err := kernelOf(ctx, data, kernel)
+	version, err := l.kernelOf(ctx, data, kernel)
 	if err != nil {
 		return err
 	}
@@ -122,8 +123,8 @@ func (l *loaders) fill(data string, kernel int) error {
 	})
 }
 
-// kernelOf is an image that has no more than a kernel of so many bytes, and next to no drivers.
-func kernelOf(ctx context.Context, data string, size int) (fleet.Digest, error) {
+// kernelOf is an image that has no more than a kernel of so many bytes, and next to no drivers. Objects are put beside it.
+func (l *loaders) kernelOf(ctx context.Context, data string, size int) (fleet.Digest, error) {
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {
 		return "", err
@@ -143,6 +144,11 @@ func kernelOf(ctx context.Context, data string, size int) (fleet.Digest, error) 
 	_, _ = rand.NewChaCha8([32]byte{3}).Read(kernel) // never fails
 	id, _, err := w.Put(ctx, kernel)
 	drivers, _, failed := w.Put(ctx, kernel[:1000])
+	for i := range objects {
+		object, _, err := w.Put(ctx, kernel[i*objectSize:(i+1)*objectSize])
+		failed = errors.Join(failed, err)
+		l.objects = append(l.objects, object)
+	}
 	if err := errors.Join(err, failed, w.Sync(ctx)); err != nil {
 		return "", err
 	}
