@@ -397,8 +397,12 @@ func (s *storm) results(m *material) (*report, error) {
 		rep.Command += "\n" + now.Command
 		rep.Date, rep.FaultSet = now.Date, now.BootSet // they are compared with each other only
 		return rep, nil
+	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.k:
+		rep.Command += "\n" + now.Command
+		rep.Date = now.Date // they are compared with what is simulated of them only
+		return rep, nil
 	case rep.Version != now.Version || rep.BootSet != now.BootSet:
-		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack --fault all can be added", rep.Version, rep.BootSet)
+		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack --fault all and --k can be added", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
 	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen

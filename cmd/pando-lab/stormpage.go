@@ -175,7 +175,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		out.WriteString("\n### Emulated machines\n\n" + guestText + r.guestSetText(alone) + "\n\n" + markdown(append([]row{guestHeads}, rows...)))
 	}
 	if rows := r.withKRows(false); len(rows) > 0 {
-		out.WriteString("\n### From power-on, with K\n\n" + withKText + markdown(append([]row{withKHeads}, rows...)) + discardedText(r.WithK))
+		out.WriteString("\n### From power-on, with K\n\n" + withKText + r.withKSetText() + markdown(append([]row{withKHeads}, rows...)) + discardedText(r.WithK))
 	}
 	if rows := r.pairRows(); len(rows) > 0 {
 		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
@@ -217,7 +217,11 @@ func (r *report) faultSetText() string {
 	if r.FaultSet == 0 {
 		return ""
 	}
-	return fmt.Sprintf("These storms were measured with another boot pack of the same version, recorded anew: its W is %.2f MB.\n\n", float64(r.FaultSet)/1e6)
+	return otherSetText(r.FaultSet)
+}
+
+func otherSetText(w int64) string {
+	return fmt.Sprintf("These storms were measured with another boot pack of the same version, recorded anew: its W is %.2f MB.\n\n", float64(w)/1e6)
 }
 
 // systemsText says what the systems are.

@@ -41,7 +41,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	}
 	longest := patience(r)
 	if s.k {
-		if r.K, err = s.turns(ctx); err != nil {
+		if r.K, err = s.turns(ctx, m.pieces); err != nil {
 			return r, err
 		}
 		longest += patienceK(m, j)

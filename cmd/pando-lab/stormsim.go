@@ -52,7 +52,7 @@ func (r stormRun) labStorm(pieces int) sim.LabStorm {
 	l := sim.LabStorm{Nodes: r.Nodes, NodeLink: r.NodeRate, ServerLink: r.ServerRate, W: r.BootSet, Pieces: pieces, Unicast: r.System == unicastName,
 		Think: seconds(r.Think * r.Unit), Last: seconds(r.Last), Server: int64(r.total("server"))}
 	if r.K != nil {
-		l.K, l.LastK, l.Median = r.K.Bytes, seconds(r.K.Last), seconds(r.Median)
+		l.Pieces, l.K, l.LastK, l.Median = r.K.Pieces, r.K.Bytes, seconds(r.K.Last), seconds(r.Median)
 	}
 	return l
 }

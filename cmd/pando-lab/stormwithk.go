@@ -14,6 +14,7 @@ import (
 // runK is what a run has whose nodes load K first, by the turns of the real server. Times are in seconds since power-on, sizes in bytes, rates in bits a second.
 type runK struct {
 	Bytes    int64   `json:"bytes"`     // kernel and initramfs, of the node that loaded the most
+	Pieces   int     `json:"pieces"`    // of the boot pack, which may be another than that of other storms
 	Uplink   int64   `json:"uplink"`    // what the server takes its link for
 	NodeLink int64   `json:"node_link"` // and those of nodes
 	Slots    int     `json:"slots"`     // nodes that it lets load at the same time, by that
@@ -80,12 +81,12 @@ func (s *storm) readyK(ctx context.Context, m *material) error {
 }
 
 // turns is what the server says of those who will load.
-func (s *storm) turns(ctx context.Context) (*runK, error) {
+func (s *storm) turns(ctx context.Context, pieces int) (*runK, error) {
 	st, err := s.site.API.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &runK{Uplink: st.Loads.Uplink * 8, NodeLink: st.Loads.NodeLink * 8, Slots: st.Loads.Slots}, nil
+	return &runK{Pieces: pieces, Uplink: st.Loads.Uplink * 8, NodeLink: st.Loads.NodeLink * 8, Slots: st.Loads.Slots}, nil
 }
 
 // patienceK is how much longer a run may take with K.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,14 +15,14 @@ func withK() *report {
 	node := func(turn, there, booted float64) nodeRun {
 		return nodeRun{K: &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1}, Booted: booted, Taken: taken{Received: map[string]int64{"server": 5e5}}}
 	}
-	one := stormRun{System: bestName(), Nodes: 1, NodeRate: 851064, ServerRate: 851064, Unit: 10, BootSet: 1e6, Segment: unstamped, ServerSent: 3.2e6, K: &runK{Slots: 2},
+	one := stormRun{System: bestName(), Nodes: 1, NodeRate: 851064, ServerRate: 851064, Unit: 10, BootSet: 1e6, Segment: unstamped, ServerSent: 3.2e6, K: &runK{Slots: 2, Pieces: 10},
 		Each: []nodeRun{node(0.1, 20, 31)}}
 	three := one
-	three.Nodes, three.ServerSent, three.K = 3, 7.5e6, &runK{Slots: 2}
+	three.Nodes, three.ServerSent, three.K = 3, 7.5e6, &runK{Slots: 2, Pieces: 10}
 	three.Each = []nodeRun{node(0.1, 40, 71), node(0.1, 41, 72), node(39, 61, 73)}
 	busy := one
-	busy.System, busy.Load, busy.Discarded, busy.K = unicastName, load{Busy: 0.9}, true, &runK{Slots: 2}
-	r := &report{BootSet: 1e6, Pieces: 10}
+	busy.System, busy.Load, busy.Discarded, busy.K = unicastName, load{Busy: 0.9}, true, &runK{Slots: 2, Pieces: 10}
+	r := &report{BootSet: 1e6, Pieces: 12}
 	for _, x := range []stormRun{one, three, busy} {
 		if err := x.finish(); err != nil {
 			panic(err)
@@ -64,7 +65,7 @@ func TestWithKRows(t *testing.T) {
 	r := withK()
 	rows := r.withKRows(false)
 	beside := func(x stormRun) string {
-		s, err := sim.Run(x.labStorm(r.Pieces).Config())
+		s, err := sim.Run(x.labStorm(0).Config())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,6 +88,30 @@ func TestWithKRows(t *testing.T) {
 	}
 	if strings.Contains(page.String(), "| peers | 3 | 851.1kbit | 1 of 1 | -") {
 		t.Errorf("a storm with K is among those without:\n%s", &page)
+	}
+}
+
+// They can be added to what was measured with another boot pack of the same version, and the page says so.
+func TestWithKOfAnotherPack(t *testing.T) {
+	r := withK()
+	if r.withKSetText() != "" {
+		t.Error("a page without such storms speaks of them")
+	}
+	s := &storm{lab: lab{dir: t.TempDir()}, add: true, k: true}
+	before := &report{Version: "v", BootSet: 2e6, Pieces: 20, Runs: []stormRun{{System: bestName()}}}
+	if err := before.save(filepath.Join(s.dir, "storm.json")); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := s.results(&material{version: "v", bootSet: 1e6, pieces: 10})
+	if err != nil || rep.BootSet != 2e6 || rep.Pieces != 20 || len(rep.Runs) != 1 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	rep.add(r.WithK[0])
+	if !strings.Contains(rep.withKSetText(), "1.00 MB") {
+		t.Errorf("the page says %q", rep.withKSetText())
+	}
+	if _, err := s.results(&material{version: "w", bootSet: 1e6}); err == nil {
+		t.Error("storms of another version are added")
 	}
 }
 

@@ -20,16 +20,16 @@ func (r *report) withKRows(busy bool) (out []row) {
 			out = append(out, row{k.system, fmt.Sprint(k.nodes), all[0].links(), fmt.Sprintf("0 of %d", len(all)), "discarded: " + all[0].Load.tooBusy()})
 			continue
 		}
-		out = append(out, m.withKRow(r.Pieces, fmt.Sprintf("%d of %d", len(with.of(k, busy)), len(all))))
+		out = append(out, m.withKRow(fmt.Sprintf("%d of %d", len(with.of(k, busy)), len(all))))
 	}
 	return out
 }
 
-// withKRow is the line of a run, of a boot pack of so many pieces.
-func (r stormRun) withKRow(pieces int, runs string) row {
+// withKRow is the line of a run.
+func (r stormRun) withKRow(runs string) row {
 	bound := r.boundK()
 	simulated, last, half, booted := "-", "-", "-", "-"
-	if s, err := sim.Run(r.labStorm(pieces).Config()); err == nil {
+	if s, err := sim.Run(r.labStorm(0).Config()); err == nil {
 		simulated = fmt.Sprintf("%.2f", s.Last.Seconds()/bound)
 		last, half, booted = against(r.K.Last, s.LastK), against(r.Median, s.Median), against(r.Last, s.Last)
 	}
@@ -37,6 +37,16 @@ func (r stormRun) withKRow(pieces int, runs string) row {
 		fmt.Sprintf("%.1f s", r.K.Last), fmt.Sprintf("%.1f s", r.First), fmt.Sprintf("%.1f s", r.Median), fmt.Sprintf("%.1f s", r.Last),
 		fmt.Sprintf("%.2f", r.Last/bound), simulated, last, half, booted,
 		fmt.Sprintf("%.2f", payload(r.ServerSent, r.Segment)/float64(r.serverBytesK())), fmt.Sprintf("%.0f %%", r.Load.Busy*100)}
+}
+
+// withKSetText says so when these storms were measured with another boot pack.
+func (r *report) withKSetText() string {
+	for _, x := range r.WithK {
+		if x.BootSet != r.BootSet {
+			return otherSetText(x.BootSet)
+		}
+	}
+	return ""
 }
 
 // against is a time of the lab to what is simulated.
