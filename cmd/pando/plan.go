@@ -44,7 +44,7 @@ The time of a node is from its question for a script, which all ask at the same 
 that of the network, and %s between script and kernel. The firmware's self-test and DHCP, and what a boot does between
 its reads, come on top and are the same for one node as for a thousand: a boot that works longer than its boot set takes
 to come ends that much later; the times of K, what servers send and the bottleneck stay about as they are.
-Storms of 1 to 200 real nodes on links so slow that their processors had time, with the pauses of their boots simulated,
+Storms of 1 to 200 real nodes, and of 1 to 40 that loaded K first, on links so slow that their processors had time, with the pauses of their boots simulated,
 took %.2f to %.2f times what is simulated, and up to %s more.`, span(sim.Firmware), sim.LabLeast, sim.LabMost, span(sim.LabStart)),
 		Example: `  pando plan --nodes 200 --node-link 100mbit --server-link 1gbit
   pando plan --nodes 1000 --server-link 10gbit --servers 2 --image lab`,

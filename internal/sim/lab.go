@@ -42,7 +42,7 @@ func (l LabStorm) Config() Config {
 	return c.Whole()
 }
 
-// What storms of 1 to 200 real nodes take, in the lab, of what is simulated: at least and at most. The simulator leaves out
+// What storms of 1 to 200 real nodes, and of 1 to 40 that load K first, take in the lab, of what is simulated: at least and at most. The simulator leaves out
 // what a processor does, TCP's start, and that messages wait behind bytes. A test compares them.
 const (
 	LabLeast = 0.95

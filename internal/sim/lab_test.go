@@ -24,7 +24,11 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 	if err := json.Unmarshal(b, &lab); err != nil {
 		t.Fatal(err)
 	}
-	nodes := map[int]bool{}
+	type kind struct {
+		nodes int
+		withK bool
+	}
+	measured := map[kind]bool{}
 	for _, x := range lab.Storms {
 		c := x.Config()
 		r, err := Run(c)
@@ -41,14 +45,16 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 		if sent := float64(x.Server) / float64(r.ServerBytes); sent < labServerLeast || sent > labServerMost {
 			t.Errorf("%d nodes: the server sent %.2f times what is simulated; the bounds are %.2f and %.2f", x.Nodes, sent, labServerLeast, labServerMost)
 		}
-		nodes[x.Nodes] = true
+		measured[kind{x.Nodes, x.K > 0}] = true
 		if x.K > 0 {
 			logK(t, x, r)
 		}
 	}
 	for _, n := range []int{1, 10, 40} {
-		if !nodes[n] {
-			t.Errorf("no storm of %d nodes was measured", n)
+		for _, withK := range []bool{false, true} {
+			if !measured[kind{n, withK}] {
+				t.Errorf("no storm of %d nodes was measured, with K: %v", n, withK)
+			}
 		}
 	}
 }
