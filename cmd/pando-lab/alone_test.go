@@ -93,3 +93,14 @@ func TestAloneRecordsTheMachineThatItMeasures(t *testing.T) {
 		}
 	}
 }
+
+// A page says so when one machine alone had another build of the image.
+func TestAloneOfAnotherBuild(t *testing.T) {
+	a := &aloneResult{Version: "sha256:0123456789abcdef0123"}
+	if got := a.buildText(a.Version); got != "" {
+		t.Errorf("of the same: %q", got)
+	}
+	if got := a.buildText("sha256:ffff"); !strings.Contains(got, "another build of the image: version `sha256:0123456789ab…`") {
+		t.Errorf("of another: %q", got)
+	}
+}

@@ -149,3 +149,11 @@ func (r *aloneResult) targets() (out []target) {
 	}
 	return out
 }
+
+// buildText says so when the image was another build than that of the storms beside it.
+func (a *aloneResult) buildText(version string) string {
+	if a.Version == version {
+		return ""
+	}
+	return fmt.Sprintf(", another build of the image: version `%.19s…`", a.Version)
+}

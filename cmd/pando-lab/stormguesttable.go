@@ -56,7 +56,7 @@ func (r *report) guestSet(g guestRun, alone []*aloneResult) int64 {
 		return g.BootSet
 	case r.Until == "":
 		return r.BootSet
-	case len(alone) > 0:
+	case len(alone) > 0 && alone[0].Version == r.Version:
 		return alone[0].BootSet
 	}
 	return 0

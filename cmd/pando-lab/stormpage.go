@@ -33,7 +33,7 @@ func (s *storm) writePage(ctx context.Context) error {
 		if err := r.draw(ctx, dir, r.called()+"-", false); err != nil {
 			return err
 		}
-		alone, err := readAlone(file, r.Version)
+		alone, err := readAlone(file)
 		if err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func readBeside[T any](results, name string) (*T, error) {
 	return out, nil
 }
 
-// readAlone reads what was measured of one machine alone with a version, by each clock.
-func readAlone(results, version string) (out []*aloneResult, err error) {
+// readAlone reads what was measured of one machine alone, by each clock.
+func readAlone(results string) (out []*aloneResult, err error) {
 	for _, clock := range []string{byInstructions, byWall} {
 		a, err := readBeside[aloneResult](results, (&aloneResult{Clock: clock}).file())
 		if err != nil {
 			return nil, err
 		}
-		if a != nil && a.Version == version {
+		if a != nil {
 			out = append(out, a)
 		}
 	}
@@ -168,7 +168,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 		if i == 0 {
 			out.WriteString("\n### One machine alone\n")
 		}
-		fmt.Fprintf(out, "\n`%s`, %s, release of Pando: %s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), releaseOf(a.Release), a.table())
+		fmt.Fprintf(out, "\n`%s`, %s, release of Pando: %s%s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), releaseOf(a.Release), a.buildText(r.Version), a.table())
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
 	if rows := r.guestRows(alone...); len(rows) > 0 {

@@ -26,11 +26,7 @@ func TestKAndObjectsShareTheLink(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var y tally
-	ended := make(chan error, loading)
-	for i := range loading {
-		go func() { ended <- l.load(ctx, i, &y) }()
-	}
-	l.until(ended, func() bool { return y.bytes.Load() > loading<<18 })
+	ended := l.begin(ctx, loading, &y)
 	f := testkit.NewLoader(l.star.Nodes[loading], l.macs[loading], fmt.Sprintf("http://%s:8480", subnet.Addr()), "amd64")
 	began, came := time.Now(), make(chan error, objects)
 	enough, done := context.WithTimeout(ctx, besideWithin)

@@ -31,11 +31,7 @@ func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var y tally
-	ended := make(chan error, loading)
-	for i := range loading {
-		go func() { ended <- l.load(ctx, i, &y) }()
-	}
-	l.until(ended, func() bool { return y.bytes.Load() > loading<<19 })
+	ended := l.begin(ctx, loading, &y)
 	busy := l.first(other, func() {
 		if n := y.kernels.Load(); n > 0 {
 			t.Errorf("%d machines had their kernel before another one had its answer", n)
@@ -56,6 +52,17 @@ func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 	for range loading {
 		<-ended
 	}
+}
+
+// begin has so many machines load, until ctx is done, and waits until K has filled the link for a while.
+func (l *loaders) begin(ctx context.Context, loading int, y *tally) (ended chan error) {
+	l.t.Helper()
+	ended = make(chan error, loading)
+	for i := range loading {
+		go func() { ended <- l.load(ctx, i, y) }()
+	}
+	l.until(ended, func() bool { return y.bytes.Load() > int64(loading)<<19 })
+	return ended
 }
 
 // until waits for something that happens while machines load.
