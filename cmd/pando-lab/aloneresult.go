@@ -151,9 +151,9 @@ func (r *aloneResult) targets() (out []target) {
 }
 
 // buildText says so when the image was another build than that of the storms beside it.
-func (a *aloneResult) buildText(version string) string {
-	if a.Version == version {
+func (r *aloneResult) buildText(version string) string {
+	if r.Version == version {
 		return ""
 	}
-	return fmt.Sprintf(", another build of the image: version `%.19s…`", a.Version)
+	return fmt.Sprintf(", another build of the image: version `%.19s…`", r.Version)
 }

@@ -55,9 +55,9 @@ func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 }
 
 // begin has so many machines load, until ctx is done, and waits until K has filled the link for a while.
-func (l *loaders) begin(ctx context.Context, loading int, y *tally) (ended chan error) {
+func (l *loaders) begin(ctx context.Context, loading int, y *tally) <-chan error {
 	l.t.Helper()
-	ended = make(chan error, loading)
+	ended := make(chan error, loading)
 	for i := range loading {
 		go func() { ended <- l.load(ctx, i, y) }()
 	}
