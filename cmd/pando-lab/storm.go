@@ -50,6 +50,7 @@ type storm struct {
 	tell   bool          // nodes are known to the server, and tell it of their boots
 	page   string        // file to write from results, instead of measuring
 	sim    string        // file to write from results for the simulator, instead of measuring
+	join   []string      // results of labs that were beside this one, to add instead of measuring
 	from   []string      // results
 
 	given   map[string]bool // flags
@@ -103,6 +104,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.BoolVar(&s.k, "k", false, "a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, and loads kernel and initramfs before its root; of "+strings.Join(withKSystems, " and ")+", with --rate")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
+	f.Func("join", "measure nothing: add the runs of these results to storm.json, files with commas, of labs that measured the same version with the same boot pack on this machine, each in a --dir of its own", listOf(&s.join))
 	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
@@ -128,7 +130,7 @@ func (s *storm) check() error {
 		}
 	}
 	switch {
-	case len(s.faults) > 0 || s.guests > 0 || s.page != "" || s.sim != "":
+	case len(s.faults) > 0 || s.guests > 0 || s.page != "" || s.sim != "" || len(s.join) > 0:
 		s.wanted = []string{bestName()}
 	case len(s.wanted) == 0 && s.k:
 		s.wanted = []string{bestName()}
@@ -166,6 +168,12 @@ func (s *storm) check() error {
 // wantsRival reports whether a system is to be measured that is not Pando's.
 func (s *storm) wantsRival() bool {
 	return slices.ContainsFunc(s.wanted, func(name string) bool { return !slices.Contains(names(own()), name) })
+}
+
+// onlyRivals reports whether all that is to be measured are storms of systems that are not Pando's.
+func (s *storm) onlyRivals() bool {
+	own := slices.ContainsFunc(s.wanted, func(name string) bool { return slices.Contains(names(own()), name) })
+	return !own && len(s.faults) == 0 && s.guests == 0 && s.change == change{}
 }
 
 func listOf(out *[]string) func(string) error {
@@ -206,6 +214,8 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		return s.writePage(ctx)
 	case s.sim != "":
 		return s.writeSim()
+	case len(s.join) > 0:
+		return s.joinAll()
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
@@ -401,8 +411,12 @@ func (s *storm) results(m *material) (*report, error) {
 		rep.Command += "\n" + now.Command
 		rep.Date = now.Date // they are compared with what is simulated of them only
 		return rep, nil
+	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.onlyRivals():
+		rep.Command += "\n" + now.Command
+		rep.Date = now.Date // they have no boot pack, and W is a unit to them
+		return rep, nil
 	case rep.Version != now.Version || rep.BootSet != now.BootSet:
-		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack --fault all and --k can be added", rep.Version, rep.BootSet)
+		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack rivals, --fault all and --k can be added", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
 	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen

@@ -157,7 +157,7 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	if text := scaledText(rows); text != "" {
 		out.WriteString("\n" + text)
 	}
-	out.WriteString(discardedText(r.Runs) + r.nothingText())
+	out.WriteString(discardedText(r.Runs) + r.nothingText() + r.besideText() + r.rivalSetText())
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(out, "\nWhat is marked as modelled was not measured: %s.\n", modelText)
 	}
@@ -222,6 +222,21 @@ func (r *report) faultSetText() string {
 
 func otherSetText(w int64) string {
 	return fmt.Sprintf("These storms were measured with another boot pack of the same version, recorded anew: its W is %.2f MB.\n\n", float64(w)/1e6)
+}
+
+// rivalSetText says so when rivals were measured with the reads of another recorded boot.
+func (r *report) rivalSetText() string {
+	var other []string
+	w := int64(0)
+	for _, x := range r.Runs {
+		if x.BootSet != r.BootSet {
+			other, w = append(other, fmt.Sprintf("`%s` with %d on links of %s", x.System, x.Nodes, x.links())), x.BootSet
+		}
+	}
+	if len(other) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nOf another recorded boot of the same version, whose W is %.2f MB: %s. They have no boot pack, and W is a unit to them.\n", float64(w)/1e6, strings.Join(other, ", "))
 }
 
 // systemsText says what the systems are.
