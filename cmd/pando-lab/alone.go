@@ -22,6 +22,9 @@ type alone struct {
 	storm
 	ways []string
 	wall bool // an emulated machine's clock is the wall's
+
+	replay bool    // no machine: a recorded boot is replayed on this one's processors
+	work   float64 // that such a boot does, in seconds
 }
 
 // way is one way to boot. Its answer is the time from /init to the default target.
@@ -50,6 +53,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
 	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
 	f.BoolVar(&a.wall, "wall", false, "the clock of an emulated machine is the wall's, and does not count its instructions")
+	f.BoolVar(&a.replay, "replay", false, "no emulated machines: a recorded boot is replayed on this machine's own processors, on which it works for as long as the disk's boot took by the clock of instructions; what brings its root has the others; of pando, nbd-erofs and disk")
 	f.BoolVar(&a.screen, "screen", false, "the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are")
 	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
 	if err := f.Parse(args); err != nil {
@@ -61,7 +65,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	}
 	err := a.place(f.Args())
 	if err == nil {
-		err = a.check()
+		err = errors.Join(a.check(), a.checkReplay())
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab alone:", err)
@@ -106,12 +110,19 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, leftOver(a.site.Close())) }()
 	ready := a.imageMaterial // only Pando asks what a boot reads
-	if slices.Contains(a.ways, pandoWay) {
+	if slices.Contains(a.ways, pandoWay) || a.replay {
 		ready = a.material
 	}
 	m, err := ready(ctx)
 	if err != nil {
 		return err
+	}
+	if a.replay {
+		if err := a.readyReplay(ctx, m); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, a.account.Close()) }()
+		return a.rounds(ctx, m)
 	}
 	if err := a.site.Close(); err != nil {
 		return err
@@ -133,16 +144,32 @@ func (a *alone) kernelArgs() []string {
 	return testkit.CountedKernelArgs()
 }
 
+// clockName is what time goes by in which boots are measured.
+func (a *alone) clockName() string {
+	switch {
+	case a.replay:
+		return byReplay
+	case a.wall:
+		return byWall
+	}
+	return byInstructions
+}
+
 // rounds boots every way once in each round and keeps what was measured after each boot.
 func (a *alone) rounds(ctx context.Context, m *material) error {
-	res := newAloneResult(m, a.image, a.command, a.wall)
+	res := newAloneResult(m, a.image, a.command, a.clockName())
+	res.Work = a.work
 	file := filepath.Join(a.dir, res.file())
 	for round := range a.runs {
 		for _, w := range ways() {
 			if !slices.Contains(a.ways, w.name) {
 				continue
 			}
-			seconds, err := w.boot(ctx, a, m)
+			boot := w.boot
+			if a.replay {
+				boot = func(ctx context.Context, a *alone, m *material) (float64, error) { return a.replayed(ctx, m, w.name) }
+			}
+			seconds, err := boot(ctx, a, m)
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", w.name, round+1, err)
 			}

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -47,6 +46,7 @@ type storm struct {
 	faults []string      // what goes wrong, a run each
 	change change        // that each run is made without, and then with
 	k      bool          // nodes load kernel and initramfs first, as firmware does
+	works  bool          // a boot works on a processor between its reads, and does not sleep
 	tell   bool          // nodes are known to the server, and tell it of their boots
 	page   string        // file to write from results, instead of measuring
 	sim    string        // file to write from results for the simulator, instead of measuring
@@ -168,12 +168,6 @@ func (s *storm) check() error {
 // wantsRival reports whether a system is to be measured that is not Pando's.
 func (s *storm) wantsRival() bool {
 	return slices.ContainsFunc(s.wanted, func(name string) bool { return !slices.Contains(names(own()), name) })
-}
-
-// onlyRivals reports whether all that is to be measured are storms of systems that are not Pando's.
-func (s *storm) onlyRivals() bool {
-	own := slices.ContainsFunc(s.wanted, func(name string) bool { return slices.Contains(names(own()), name) })
-	return !own && len(s.faults) == 0 && s.guests == 0 && s.change == change{}
 }
 
 func listOf(out *[]string) func(string) error {
@@ -389,38 +383,6 @@ func (s *storm) most(system string) int {
 		n = min(n, most)
 	}
 	return n
-}
-
-// results are those that were measured before, when more are to be added.
-func (s *storm) results(m *material) (*report, error) {
-	now := newReport(m, s)
-	if !s.add {
-		return now, nil
-	}
-	rep, err := readReport(filepath.Join(s.dir, "storm.json"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return now, nil
-	case err != nil:
-		return nil, err
-	case rep.Version == now.Version && rep.BootSet != now.BootSet && len(s.faults) == len(faultNames())-1:
-		rep.Command += "\n" + now.Command
-		rep.Date, rep.FaultSet = now.Date, now.BootSet // they are compared with each other only
-		return rep, nil
-	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.k:
-		rep.Command += "\n" + now.Command
-		rep.Date = now.Date // they are compared with what is simulated of them only
-		return rep, nil
-	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.onlyRivals():
-		rep.Command += "\n" + now.Command
-		rep.Date = now.Date // they have no boot pack, and W is a unit to them
-		return rep, nil
-	case rep.Version != now.Version || rep.BootSet != now.BootSet:
-		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack rivals, --fault all and --k can be added", rep.Version, rep.BootSet)
-	}
-	rep.Command += "\n" + now.Command
-	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen
-	return rep, nil
 }
 
 // plan lists the runs. Rates are chosen when it comes to it.

@@ -200,20 +200,20 @@ func TestReplayComparesEveryByte(t *testing.T) {
 	for _, r := range m.boot.reads {
 		m.want = append(m.want, bytes.Clone(root[int(r.Start)*chunk.BlockSize:][:int(r.Blocks)*chunk.BlockSize]))
 	}
-	waits, err := m.replay(t.Context(), root, m.boot.scaled(0))
+	waits, err := m.replay(t.Context(), root, m.boot.scaled(0), pause)
 	if err != nil || len(waits) != 2 {
 		t.Fatalf("got %v, %v", waits, err)
 	}
 	root[6*chunk.BlockSize-1]++
-	if _, err := m.replay(t.Context(), root, m.boot.scaled(0)); err == nil || !strings.Contains(err.Error(), "wrong bytes") {
+	if _, err := m.replay(t.Context(), root, m.boot.scaled(0), pause); err == nil || !strings.Contains(err.Error(), "wrong bytes") {
 		t.Errorf("the last byte of a read is another: got %v", err)
 	}
-	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0), pause); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a root that ends: got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	if _, err := m.replay(ctx, root, m.boot.scaled(time.Hour)); err == nil {
+	if _, err := m.replay(ctx, root, m.boot.scaled(time.Hour), pause); err == nil {
 		t.Error("a boot went on after its end")
 	}
 	if got := stall([]time.Duration{at(1), at(5), at(3)}, []burst{{0, 2, 0}, {2, 3, 0}}); got != at(8) {

@@ -102,7 +102,7 @@ func (r *aloneResult) losses() string {
 }
 
 // clockNames are for people.
-var clockNames = map[string]string{byInstructions: "instructions", byWall: "the wall"}
+var clockNames = map[string]string{byInstructions: "instructions", byWall: "the wall", byReplay: "these processors"}
 
 // inMemory tells whether a system has the whole image in memory, beside its client.
 func inMemory(system string) bool { return system == "whole" || system == "torrent" }

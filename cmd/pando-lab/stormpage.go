@@ -69,7 +69,7 @@ func readBeside[T any](results, name string) (*T, error) {
 
 // readAlone reads what was measured of one machine alone, by each clock.
 func readAlone(results string) (out []*aloneResult, err error) {
-	for _, clock := range []string{byInstructions, byWall} {
+	for _, clock := range []string{byInstructions, byWall, byReplay} {
 		a, err := readBeside[aloneResult](results, (&aloneResult{Clock: clock}).file())
 		if err != nil {
 			return nil, err

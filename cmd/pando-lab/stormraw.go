@@ -17,7 +17,7 @@ import (
 const rawDir = "raw"
 
 // rawFiles are what else may stand beside the results of storms.
-var rawFiles = []string{"alone.json", "alone-wall.json", "k.json", "update.json"}
+var rawFiles = []string{"alone.json", "alone-wall.json", "alone-replay.json", "k.json", "update.json"}
 
 // keepRaw copies the results of an image, and what was measured beside them, to the diagrams of a page, and the picture of its screen. It returns the
 // picture's name; "": there is none.

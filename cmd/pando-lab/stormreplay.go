@@ -13,12 +13,12 @@ import (
 	"pando/internal/chunk"
 )
 
-// replay makes the reads of a boot and compares every byte. It returns how long each read waited. To give up when ctx is
+// replay makes the reads of a boot, which thinks between them, and compares every byte. It returns how long each read waited. To give up when ctx is
 // done is up to dev.
-func (m *material) replay(ctx context.Context, dev io.ReaderAt, bursts []burst) ([]time.Duration, error) {
+func (m *material) replay(ctx context.Context, dev io.ReaderAt, bursts []burst, think func(context.Context, time.Duration) error) ([]time.Duration, error) {
 	waits := make([]time.Duration, len(m.want))
 	for _, b := range bursts {
-		if err := pause(ctx, b.think); err != nil {
+		if err := think(ctx, b.think); err != nil {
 			return nil, err
 		}
 		errs := make([]error, b.end-b.first)

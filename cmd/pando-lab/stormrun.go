@@ -116,7 +116,7 @@ func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
 	}
 	var out []*node
 	for i := range j.Nodes {
-		n := &node{index: i, net: s.star.Nodes[i], link: s.star, dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m,
+		n := &node{index: i, net: s.star.Nodes[i], link: s.star, dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m, works: s.works,
 			server: "http://" + stormNet.Addr().String() + ":" + dataPort}
 		if err := os.MkdirAll(n.dir, 0o755); err != nil {
 			return nil, err
@@ -234,7 +234,16 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 		}
 		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
 	}
-	waits, err := n.m.replay(ctx, root, bursts)
+	think := pause
+	if n.works {
+		w, release, err := newWorker()
+		if err != nil {
+			return err
+		}
+		defer release()
+		think = w.think
+	}
+	waits, err := n.m.replay(ctx, root, bursts, think)
 	if err != nil {
 		return err
 	}

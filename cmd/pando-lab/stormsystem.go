@@ -96,7 +96,7 @@ func names(of []system) (out []string) {
 }
 
 func (s *storm) system(name string) system {
-	for _, x := range s.systems() {
+	for _, x := range append(s.systems(), diskRoot()) {
 		if x.name == name {
 			return x
 		}
@@ -117,6 +117,7 @@ type node struct {
 	bin    string
 	m      *material
 	disk   *boot.CacheDisk // nil: none
+	works  bool            // between its reads, and does not sleep
 	tells  bool            // the server knows it, and hears how far it is
 	loads  bool            // it loads kernel and initramfs before its root
 	ahead  *telling        // it has its kernel and initramfs before the storm begins; nil: not

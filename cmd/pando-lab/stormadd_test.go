@@ -93,3 +93,20 @@ func TestRivalsOfAnotherPack(t *testing.T) {
 		t.Error("Pando's own are added to those of another pack")
 	}
 }
+
+// Runs that are added on another machine, or on the same one with another kernel, do not stand as if the first had made them.
+func TestAddedMachineIsNamed(t *testing.T) {
+	s := &storm{lab: lab{dir: t.TempDir()}, add: true, wanted: []string{"nfs"}}
+	if err := (&report{Version: "v", BootSet: 1, Machine: "an older one"}).save(filepath.Join(s.dir, "storm.json")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		rep, err := s.results(&material{version: "v", bootSet: 1})
+		if want := "an older one; then " + machine(); err != nil || rep.Machine != want {
+			t.Errorf("%q, %v, want %q", rep.Machine, err, want)
+		}
+		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -3,11 +3,56 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
+
+// machineGlue stands between the machines that made the runs of one report, in the order in which they did.
+const machineGlue = "; then "
+
+// results are those that were measured before, when more are to be added.
+func (s *storm) results(m *material) (*report, error) {
+	now := newReport(m, s)
+	if !s.add {
+		return now, nil
+	}
+	rep, err := readReport(filepath.Join(s.dir, "storm.json"))
+	if err == nil && !slices.Contains(strings.Split(rep.Machine, machineGlue), now.Machine) {
+		rep.Machine += machineGlue + now.Machine
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return now, nil
+	case err != nil:
+		return nil, err
+	case rep.Version == now.Version && rep.BootSet != now.BootSet && len(s.faults) == len(faultNames())-1:
+		rep.Command += "\n" + now.Command
+		rep.Date, rep.FaultSet = now.Date, now.BootSet // they are compared with each other only
+		return rep, nil
+	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.k:
+		rep.Command += "\n" + now.Command
+		rep.Date = now.Date // they are compared with what is simulated of them only
+		return rep, nil
+	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.onlyRivals():
+		rep.Command += "\n" + now.Command
+		rep.Date = now.Date // they have no boot pack, and W is a unit to them
+		return rep, nil
+	case rep.Version != now.Version || rep.BootSet != now.BootSet:
+		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack rivals, --fault all and --k can be added", rep.Version, rep.BootSet)
+	}
+	rep.Command += "\n" + now.Command
+	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen
+	return rep, nil
+}
+
+// onlyRivals reports whether all that is to be measured are storms of systems that are not Pando's.
+func (s *storm) onlyRivals() bool {
+	own := slices.ContainsFunc(s.wanted, func(name string) bool { return slices.Contains(names(own()), name) })
+	return !own && len(s.faults) == 0 && s.guests == 0 && s.change == change{}
+}
 
 // joinAll adds the results of other labs to this one's.
 func (s *storm) joinAll() error {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReplayFlags(t *testing.T) {
+	for args, want := range map[string]string{"--replay --wall": "without --wall", "--replay --ways nfs": "there is no nfs without a kernel"} {
+		if _, err := newAlone(strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+	a, err := newAlone([]string{"--replay", "--ways", "pando,disk"}, io.Discard, io.Discard)
+	if err != nil || a.clockName() != byReplay {
+		t.Errorf("%v, by %s", err, a.clockName())
+	}
+}
+
+// A replayed boot works for as long as the disk's took, of the same version.
+func TestDiskWork(t *testing.T) {
+	a := &alone{storm: storm{lab: lab{dir: t.TempDir()}}}
+	m := &material{version: "v"}
+	keep := func(r aloneResult) {
+		b, err := json.Marshal(r)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(a.dir, "alone.json"), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.diskWork(m); err == nil || !strings.Contains(err.Error(), "--ways disk") {
+		t.Errorf("nothing was measured: %v", err)
+	}
+	keep(aloneResult{Version: "w", Seconds: map[string][]float64{"disk": {4}}})
+	if _, err := a.diskWork(m); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("of another version: %v", err)
+	}
+	keep(aloneResult{Version: "v", Seconds: map[string][]float64{"disk": {5, 4, 3}}})
+	if work, err := a.diskWork(m); err != nil || work != 4 {
+		t.Errorf("%g s, %v, want the median", work, err)
+	}
+}
+
+// A boot that works has had its processor time when it makes its next read, and gives up when it is told to.
+func TestWorker(t *testing.T) {
+	w, release, err := newWorker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	before, _ := threadTime()
+	for range 10 {
+		if err := w.think(t.Context(), 2*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := threadTime()
+	if had := after - before; err != nil || had < 19*time.Millisecond {
+		t.Errorf("it worked for %s, want 20 ms, %v", had, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if err := w.think(ctx, time.Hour); err == nil || err.Error() != "enough" {
+		t.Errorf("given up: %v", err)
+	}
+}
+
+// What was replayed stands beside what was emulated, says that it was, and has no line for what cannot be replayed.
+func TestReplayIsTold(t *testing.T) {
+	r := &aloneResult{Clock: byReplay, Work: 4, Machine: "2 processors", Seconds: map[string][]float64{"pando": {4.2}, "nbd-erofs": {4.4}, "disk": {4.1}}}
+	got := r.targets()
+	if len(got) != 1 || !strings.Contains(got[0].what, "works on one of two or more processors") || got[0].limit != 1.05 || got[0].got < 1.02 || got[0].got > 1.03 {
+		t.Errorf("%+v", got)
+	}
+	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit"} {
+		if !strings.Contains(r.table(), want) {
+			t.Errorf("no %q in\n%s", want, r.table())
+		}
+	}
+	if r.file() != "alone-replay.json" || !slices.Contains(rawFiles, r.file()) {
+		t.Errorf("it is in %s", r.file())
+	}
+	if !strings.Contains(r.losses(), "these processors") {
+		t.Errorf("losses: %s", r.losses())
+	}
+}
