@@ -229,8 +229,9 @@ func (r *report) rivalSetText() string {
 	var other []string
 	w := int64(0)
 	for _, x := range r.Runs {
-		if x.BootSet != r.BootSet {
-			other, w = append(other, fmt.Sprintf("`%s` with %d on links of %s", x.System, x.Nodes, x.links())), x.BootSet
+		text := fmt.Sprintf("`%s` with %d on links of %s", x.System, x.Nodes, x.links())
+		if x.BootSet != r.BootSet && !slices.Contains(other, text) {
+			other, w = append(other, text), x.BootSet
 		}
 	}
 	if len(other) == 0 {

@@ -27,6 +27,7 @@ type Options struct {
 	Size  int64    // raw bytes, from the same manifest; 0: whatever the index says
 	Cache int64    // bytes of raw chunks kept; default 4 MiB
 	Pages int64    // bytes of index pages kept; default 1 MiB
+	Early bool     // unpack the next piece of the boot pack before a read asks for it: there is a processor for that
 	Ahead int      // chunks fetched ahead of a sequential reader; default 2, negative: none
 
 	Pack *Pack // boot pack to read from; nil: none

@@ -75,7 +75,7 @@ func TestReadAtAnyPack(t *testing.T) {
 		m.Booted = rapid.IntRange(0, len(m.Pieces)).Draw(rt, "booted")
 		gone := rapid.SliceOfDistinct(rapid.IntRange(0, len(m.Pieces)-1), rapid.ID).Draw(rt, "gone")
 		src := &source{img: img}
-		d, err := Open(t.Context(), src, Options{Index: img.index, Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
+		d, err := Open(t.Context(), src, Options{Index: img.index, Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"), Early: rapid.Bool().Draw(rt, "early"),
 			Cache: rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
 			Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
 				Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone),

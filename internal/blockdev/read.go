@@ -109,6 +109,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		switch {
 		case x.piece >= 0:
 			d.noteRead(x.piece, x.at, int64(len(x.dst)))
+			d.unpackEarly(x.piece)
 			d.opts.Served("pack", len(x.dst))
 		case x.kept:
 			d.opts.Served("cache", len(x.dst))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -219,7 +220,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		from = node
 	}
 	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
+		Early: runtime.NumCPU() > 1, Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
 			if node != nil && pack != nil {
 				node.Use(dev)
 			}
