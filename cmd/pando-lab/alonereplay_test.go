@@ -82,7 +82,7 @@ func TestReplayIsTold(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0].what, "works on one of two or more processors") || got[0].limit != 1.05 || got[0].got < 1.02 || got[0].got > 1.03 {
 		t.Errorf("%+v", got)
 	}
-	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit"} {
+	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit", "nbdkit, the raw image", "this machine's disk"} {
 		if !strings.Contains(r.table(), want) {
 			t.Errorf("no %q in\n%s", want, r.table())
 		}

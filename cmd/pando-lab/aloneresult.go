@@ -92,7 +92,7 @@ func (r *aloneResult) table() string {
 		if len(r.Seconds[pandoWay]) > 0 {
 			ratio = fmt.Sprintf("%.3f", paired(r.Seconds[pandoWay], s))
 		}
-		fmt.Fprintf(&b, "%-20s %10.2f %10.2f %10.2f %14s  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s), ratio, w.what)
+		fmt.Fprintf(&b, "%-20s %10.2f %10.2f %10.2f %14s  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s), ratio, r.describe(w))
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
 	by := ""
@@ -110,6 +110,17 @@ func (r *aloneResult) table() string {
 		b.WriteString("Emulated" + by + ", one processor. Its clock is the wall's, so what the emulator is slow at counts for more than on a real machine.\n")
 	}
 	return b.String()
+}
+
+// describe says what a way is.
+func (r *aloneResult) describe(w way) string {
+	if r.Clock != byReplay {
+		return w.what
+	}
+	if system := replayWays[w.name]; system != diskSystem {
+		return describe(system)
+	}
+	return diskRoot().what
 }
 
 // aloneTargets are what is aimed at: beside the quickest of some ways.
