@@ -23,7 +23,7 @@ func rivals(d dnbd3) []system {
 	out := []system{
 		{name: "nfs", what: "nfs-ganesha and libnfs, NFS 4, files", programs: []string{"ganesha.nfsd"}, helper: "nfsread", most: rivalNodes, cost: 0.5,
 			serve: serveNFS, attach: func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) }},
-		{name: "nbd", what: "nbdkit, the raw image", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveRawNBD,
+		{name: "nbd", what: "nbdkit, the raw image; the lab's own client on the node, whose processor time is not counted", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveRawNBD,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) }},
 		{name: "nbd-squash", what: "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
 			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
@@ -31,6 +31,8 @@ func rivals(d dnbd3) []system {
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
 		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.5,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) }},
+		{name: "ranges-squash", what: "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
+			serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.squashRanges(ctx) }},
 		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", "mksquashfs"},
 			most: rivalNodes, cost: 0.3, serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
 		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", "mksquashfs"},

@@ -53,24 +53,31 @@ func (n *node) nbd(ctx context.Context) (root, error) {
 
 // ranges attaches the root by a program on the node that asks a web server for ranges of the image.
 func (n *node) ranges(ctx context.Context, filters ...string) (root, error) {
-	socket := filepath.Join(n.dir, "nbd.sock")
-	args := slices.Concat([]string{"--foreground", "--readonly", "--unix", socket}, filters, []string{"curl", "url=" + n.m.served})
-	c := n.net.Command(context.Background(), "nbdkit", args...)
-	r := &nbdRoot{}
-	var err error
-	var conn net.Conn
-	r.program, err = startProgram(ctx, c, filepath.Join(n.dir, "nbdkit.log"), func() bool {
-		conn, err = net.Dial("unix", socket)
-		return err == nil
-	})
+	p, conn, err := n.curl(ctx, filters...)
 	if err != nil {
 		return nil, err
 	}
+	r := &nbdRoot{program: p}
 	if err := r.add(conn); err != nil {
 		return nil, errors.Join(r.program.gone(err), r.close())
 	}
 	return r, nil
 }
+
+// curl starts the program of ranges on the node, and a connection to it.
+func (n *node) curl(ctx context.Context, filters ...string) (p *program, conn net.Conn, err error) {
+	args := slices.Concat([]string{"--foreground", "--readonly", "--unix", n.curlSocket()}, filters, []string{"curl", "url=" + n.m.served})
+	c := n.net.Command(context.Background(), "nbdkit", args...)
+	var refused error
+	p, err = startProgram(ctx, c, filepath.Join(n.dir, "nbdkit.log"), func() bool {
+		conn, refused = net.Dial("unix", n.curlSocket())
+		return refused == nil
+	})
+	return p, conn, err
+}
+
+// curlSocket is where that is asked.
+func (n *node) curlSocket() string { return filepath.Join(n.dir, "nbd.sock") }
 
 // nbdRoot is a root behind NBD connections, used in turn.
 type nbdRoot struct {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +25,26 @@ func serveFilteredNBD(ctx context.Context, s *storm, m *material) (stop func(), 
 // squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the export,
 // squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
 func (n *node) squash(ctx context.Context) (root, error) {
-	r := &squashRoot{}
-	err := n.squashMounts(ctx, r)
+	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
+}
+
+// squashRanges attaches the root as confluent does: a program on the node asks a web server for ranges of the squashfs when they are read.
+func (n *node) squashRanges(ctx context.Context) (root, error) {
+	p, conn, err := n.curl(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &squashRoot{beside: p}
+	if err := conn.Close(); err != nil { // nbdfuse makes its own
+		r.Close()
+		return nil, err
+	}
+	return n.squashOf(ctx, r, "nbd+unix:///?socket="+n.curlSocket())
+}
+
+// squashOf attaches the squashfs that an NBD server has.
+func (n *node) squashOf(ctx context.Context, r *squashRoot, uri string) (root, error) {
+	err := n.squashMounts(ctx, r, uri)
 	if err == nil {
 		r.fileRoot, err = n.fileRoot(ctx, readFile(r.mounts[1]))
 	}
@@ -36,9 +55,8 @@ func (n *node) squash(ctx context.Context) (root, error) {
 	return r, nil
 }
 
-func (n *node) squashMounts(ctx context.Context, r *squashRoot) error {
+func (n *node) squashMounts(ctx context.Context, r *squashRoot, uri string) error {
 	device, tree := filepath.Join(n.dir, "device"), filepath.Join(n.dir, "tree")
-	uri := "nbd://" + net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort))
 	for _, x := range []struct {
 		dir  string
 		argv []string
@@ -72,9 +90,15 @@ type squashRoot struct {
 	*fileRoot
 	programs []*program
 	mounts   []string
+	beside   *program // that the mounts read from; nil: none
 }
 
-func (r *squashRoot) taken(context.Context) (taken, error) { return cost(r.programs...) }
+func (r *squashRoot) taken(context.Context) (taken, error) {
+	if r.beside != nil {
+		return cost(append(slices.Clone(r.programs), r.beside)...)
+	}
+	return cost(r.programs...)
+}
 
 // Close unmounts, the last one first, and ends the programs.
 func (r *squashRoot) Close() {
@@ -84,5 +108,8 @@ func (r *squashRoot) Close() {
 	for i := len(r.mounts) - 1; i >= 0; i-- {
 		_ = unix.Unmount(r.mounts[i], unix.MNT_DETACH) // it may not be mounted
 		r.programs[i].stop()
+	}
+	if r.beside != nil {
+		r.beside.stop()
 	}
 }

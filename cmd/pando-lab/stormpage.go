@@ -118,6 +118,8 @@ ratio is t_last to t_one. "set" is when the last one had its boot set, which it 
 link, of up to 1,514 bytes a frame as the kernel counts them, in W. A node's interfaces have the queue that Linux gives them, pfifo_fast, below the
 rate of the link.
 
+` + "`make bench-storm` chooses each system's links so that its storm ends soon; `--rate` puts all on the same. Systems whose rows have the same B had the same links." + `
+
 **What it flatters.** The round trip is about 50 µs, not the 200 µs of a real switch, which is good for those who ask often: NFS
 and NBD; longer ones have a table of their own where they were measured. All nodes make the same reads, of a boot that the boot pack was made of. NFS is not charged for files that a boot only looks at. The whole image is not charged for being unpacked. Links carry no ARP, and, of releases after 976ed13, no IPv6.
 What it is hard on: the lab's client of NFS has one read under way on each of its connections, and no cache of names. The kernel's own is among the emulated machines. Kernel and
@@ -285,8 +287,11 @@ On an idle machine, as root:
     make bench-storm           # up to 40 nodes
     make bench-storm FULL=1    # up to 200 nodes, and 40 of a desktop
     make bench-storm STORM="--add --nodes 1 --rate 10mbit --delay 15ms"   # longer round trips; --cold: a server with nothing in memory
+    make bench-storm STORM="--add --nodes 10,1 --rate 12mbit"   # all systems on the same links: 1 h 30 min, and of a desktop, at 20mbit, 4 h
+    make bench-storm STORM="--add --nodes 10 --fault all --rate 8mbit"
     make bench-storm STORM="--add --nodes 1,10,40 --rate 20mbit --k"   # from power-on, with K
     make bench-alone           # one emulated machine by itself
+    make bench-alone ALONE=--replay   # a recorded boot on the processors that there are, after it
     make bench-k               # kernel and initramfs of Debian 12 and 13
     make bench-update          # bytes of an update
     build/bin/pando-lab storm --page %s --from %s

@@ -70,7 +70,7 @@ func (r *report) lines(p plot, busy bool) (out []line) {
 	index := map[string]int{}
 	for _, k := range r.kinds() {
 		m, ok := r.typical(k, busy)
-		if most, good := r.like(kind{k.nodes, k.system, fastest, 0}, busy); !ok || k.server != 0 || good && most.NodeRate != k.rate {
+		if most, good := r.like(kind{k.nodes, k.system, slowest, 0}, busy); !ok || k.server != 0 || good && most.NodeRate != k.rate {
 			continue
 		}
 		i, ok := index[k.system]

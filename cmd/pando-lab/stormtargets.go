@@ -104,12 +104,11 @@ func (r *report) nodeTargets(alone []*aloneResult) []target {
 	for _, a := range alone {
 		out = append(out, a.targets()...)
 	}
-	memory := func(n nodeRun) float64 { return float64(n.Taken.Memory) }
 	out = append(out, slices.Concat(r.processorTargets("prefetch"), r.processorTargets(bestName()), []target{r.memoryTarget()})...)
 	if most, ok := r.largest(bestName()); ok {
 		out = append(out,
 			target{fmt.Sprintf("processor time of a block daemon in a storm of %d, on average, in s", most.Nodes), 0, most.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true},
-			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, (most.most(memory) - r.kept()) / 1e6, true})
+			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, most.most(r.besidePack) / 1e6, true})
 	}
 	return out
 }

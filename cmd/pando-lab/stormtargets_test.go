@@ -93,7 +93,7 @@ func TestTargets(t *testing.T) {
 		"one machine alone on a fast link, from /init to booted, to the same":         "≤ 1.05|1.10|**missed by 5 %**",
 		"processor time of the block daemon for one boot, `prefetch`, link of 70mbit": "≤ 0.50|0.20|met",
 		"processor time of the block daemon for one boot, `peers`, link of 1.5mbit":   "≤ 0.50|0.40|met",
-		"memory":                               "≤ 24.00|25.00|**missed by 4 %**",
+		"memory":                               "≤ 24.00|25.50|**missed by 6 %**",
 		"machines, emulated":                   "all|3 of 3|met",
 		"a fifth of the nodes":                 "all|9 of 9|met",
 		"the server is killed, and back after": "all|not measured|",
@@ -102,10 +102,6 @@ func TestTargets(t *testing.T) {
 		if got := find(t, rows, begins); got != want {
 			t.Errorf("%s: got %q, want %q", begins, got, want)
 		}
-	}
-	r.Pack = 3e6 // all of it is kept, and not only what is read until booted
-	if got := find(t, r.targets(), "memory"); got != "≤ 24.00|23.00|met" {
-		t.Errorf("memory beside a pack of 3 MB: %q", got)
 	}
 	empty := (&report{}).targets()
 	if len(empty) < len(faults())+8 {

@@ -52,10 +52,14 @@ func (r *report) wireTarget() target {
 
 func (r *report) memoryTarget() target {
 	return r.target(perNode{"memory of the block daemon beside the boot pack that it keeps, the most of all nodes, in MB, %s", 24, func(m stormRun) float64 {
-		most := m.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) })
-		if most == 0 {
-			return 0
-		}
-		return (most - r.kept()) / 1e6
+		return m.most(r.besidePack) / 1e6
 	}})
+}
+
+// besidePack is the memory that a node's block daemon had beside what it kept of its boot pack, in bytes: no more of that than it had received by then. 0: not measured.
+func (r *report) besidePack(n nodeRun) float64 {
+	if n.Taken.Memory == 0 {
+		return 0
+	}
+	return float64(n.Taken.Memory) - min(r.kept(), sum(n.Taken.Received))
 }
