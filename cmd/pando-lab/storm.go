@@ -104,7 +104,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.BoolVar(&s.k, "k", false, "a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, and loads kernel and initramfs before its root; of "+strings.Join(withKSystems, " and ")+", with --rate")
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
-	f.Func("join", "measure nothing: add the runs of these results to storm.json, files with commas, of labs that measured the same version with the same boot pack on this machine, each in a --dir of its own", listOf(&s.join))
+	f.Func("join", "measure nothing: add the runs of these results to storm.json, files with commas, of labs that measured the same version, each in a --dir of its own; of another boot pack storms of Pando are left out", listOf(&s.join))
 	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,8 +21,8 @@ func (s *storm) results(m *material) (*report, error) {
 		return now, nil
 	}
 	rep, err := readReport(filepath.Join(s.dir, "storm.json"))
-	if err == nil && !slices.Contains(strings.Split(rep.Machine, machineGlue), now.Machine) {
-		rep.Machine += machineGlue + now.Machine
+	if err == nil {
+		rep.with(now.Machine)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -77,25 +78,30 @@ func (s *storm) joinAll() error {
 	return nil
 }
 
-// join adds what another report has and this one has not. Results can be joined that may stand in one table: of the same boots, pack and machine.
+// join adds what another report has and this one has not, of the same version until the same stage. Of another boot pack storms of Pando's own systems are
+// left out: they would stand in one table with those of this one.
 func (r *report) join(other *report) error {
-	switch {
-	case r.Version != other.Version || r.BootSet != other.BootSet || r.Until != other.Until:
-		return fmt.Errorf("it is of %s until %q with a boot pack of %d bytes, and storm.json of %s until %q with one of %d: measure with a copy of the same --dir",
-			other.Version, other.Until, other.BootSet, r.Version, r.Until, r.BootSet)
-	case r.Machine != other.Machine:
-		return fmt.Errorf("it was measured on another machine (%s), and storm.json on %s", other.Machine, r.Machine)
-	}
-	if len(other.Guests) > 0 {
-		return errors.New("it has emulated machines, whose processors are what they wait for: those are measured by themselves")
+	if r.Version != other.Version || r.Until != other.Until {
+		return fmt.Errorf("it is of %s until %q, and storm.json of %s until %q", other.Version, other.Until, r.Version, r.Until)
 	}
 	r.markPairs()
 	other.markPairs()
+	samePack, takesFaults := r.BootSet == other.BootSet, r.takesFaults(other)
 	for _, x := range slices.Concat(other.storms(), other.Failed) {
-		if !r.knows(x) {
+		switch {
+		case x.Fault != "" && !takesFaults, !samePack && x.plain() && slices.Contains(names(own()), x.System):
+		case !r.knows(x):
 			r.add(x)
 		}
 	}
+	for _, x := range other.Guests {
+		if !slices.ContainsFunc(r.Guests, func(y guestRun) bool {
+			return y.System == x.System && y.Guests == x.Guests && y.Rate == x.Rate && y.Skew == x.Skew
+		}) {
+			r.addGuests(x)
+		}
+	}
+	r.with(other.Machine)
 	for _, line := range strings.Split(other.Command, "\n") {
 		if !slices.Contains(strings.Split(r.Command, "\n"), line) {
 			r.Command += "\n" + line
@@ -105,6 +111,28 @@ func (r *report) join(other *report) error {
 		r.Date = other.Date
 	}
 	return nil
+}
+
+// takesFaults tells whether storms with faults of another report may stand beside those that are here, which are compared with each other and so of one boot pack.
+// Without any, they are of the other's.
+func (r *report) takesFaults(other *report) bool {
+	of := cmp.Or(other.FaultSet, other.BootSet)
+	if len(r.Faults) == 0 && len(other.Faults) > 0 && of != r.BootSet {
+		r.FaultSet = of
+	}
+	return of == cmp.Or(r.FaultSet, r.BootSet)
+}
+
+// plain tells whether a run is a storm like most, in which nothing goes wrong or is changed, and of which all nodes have K.
+func (r stormRun) plain() bool { return r.Fault == "" && !r.Pair && r.K == nil }
+
+// with notes that runs were made on a machine, too.
+func (r *report) with(machines string) {
+	for _, m := range strings.Split(machines, machineGlue) {
+		if !slices.Contains(strings.Split(r.Machine, machineGlue), m) {
+			r.Machine += machineGlue + m
+		}
+	}
 }
 
 // markPairs notes of runs of pairs that they are, which is not kept with them.

@@ -44,14 +44,35 @@ func TestJoinKeepsWhatIsNewer(t *testing.T) {
 }
 
 func TestJoinRefuses(t *testing.T) {
-	for name, other := range map[string]*report{
-		"version": {Version: "w", BootSet: 1000}, "pack": {Version: "v", BootSet: 2000}, "mark": {Version: "v", BootSet: 1000, Until: "browser"},
-		"machine": {Version: "v", BootSet: 1000, Machine: "other"}, "guests": {Version: "v", BootSet: 1000, Guests: []guestRun{{}}},
-	} {
+	for name, other := range map[string]*report{"version": {Version: "w", BootSet: 1000}, "mark": {Version: "v", BootSet: 1000, Until: "browser"}} {
 		r := &report{Version: "v", BootSet: 1000}
 		if err := r.join(other); err == nil || len(r.Runs) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Of another boot pack all is taken but storms of Pando's own systems, and the page says what it is of.
+func TestJoinAnotherPack(t *testing.T) {
+	fault, withK := stormAt(bestName(), 600), stormAt(bestName(), 700)
+	fault.Fault, withK.K, withK.BootSet = "peers-killed", &runK{}, 2000
+	rival := stormAt("nfs", 30)
+	rival.BootSet = 2000
+	other := &report{Version: "v", BootSet: 2000, Machine: "older", Runs: []stormRun{stormAt(bestName(), 0), rival}, Faults: []stormRun{fault}, WithK: []stormRun{withK},
+		Guests: []guestRun{{System: "nfs", Guests: 2}, {System: "pando", Guests: 2}}}
+	r := &report{Version: "v", BootSet: 1000, Machine: "newer", Guests: []guestRun{{System: "pando", Guests: 2, Release: "new"}}}
+	if err := r.join(other); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != 1 || r.Runs[0].System != "nfs" || len(r.Faults) != 1 || r.FaultSet != 2000 || len(r.WithK) != 1 || len(r.Guests) != 2 || r.Guests[0].Release != "new" {
+		t.Errorf("%+v", r)
+	}
+	if r.Machine != "newer; then older" {
+		t.Errorf("machines: %q", r.Machine)
+	}
+	again := &report{Version: "v", BootSet: 3000, Faults: []stormRun{fault}}
+	if err := again.join(other); err != nil || len(again.Faults) != 1 || again.FaultSet != 0 {
+		t.Errorf("there are faults: %v, %+v", err, again)
 	}
 }
 
