@@ -19,6 +19,7 @@ type fault struct {
 	what   string
 	bad    string                                                   // what some more peers do with what they send; "": there are none
 	strike func(ctx context.Context, s *storm, nodes []*node) error // nil: nothing happens at a certain time
+	mend   func(s *storm, nodes []*node) error                      // ends what strike began, when the storm is over; nil: nothing is to do
 	each   bool                                                     // strike finds the moment of each node by itself; else it is called after half of W/(eta B)
 	cache  cacheState                                               // of the nodes' disks
 	tells  []boot.IncidentKind                                      // one of them is on a timeline
@@ -39,6 +40,8 @@ func faults() []fault {
 	return []fault{
 		{name: noFault, what: "nothing goes wrong"},
 		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}, of: eachFed},
+		{name: "peers-unplugged", what: "a fifth of the nodes loses its power: nobody hears of it", strike: unplugPeers, mend: plugPeers,
+			tells: []boot.IncidentKind{boot.PeersGone, boot.PeerFailed, boot.PeerLeft}, of: eachFed},
 		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) },
 			tells:  []boot.IncidentKind{boot.ServerDown}, of: eachWaiting},
@@ -89,6 +92,23 @@ func killPeers(_ context.Context, _ *storm, nodes []*node) error {
 		}
 	}
 	return nil
+}
+
+// unplugPeers kills nodes so that their kernels cannot say so to those who wait for them.
+func unplugPeers(ctx context.Context, s *storm, nodes []*node) error {
+	for _, n := range nodes[:affected(len(nodes))] {
+		if err := s.star.Unplug(n.index); err != nil {
+			return err
+		}
+	}
+	return killPeers(ctx, s, nodes)
+}
+
+func plugPeers(s *storm, nodes []*node) (err error) {
+	for _, n := range nodes[:affected(len(nodes))] {
+		err = errors.Join(err, s.star.Plug(n.index))
+	}
+	return err
 }
 
 func (s *storm) killServer(ctx context.Context, away time.Duration) error {

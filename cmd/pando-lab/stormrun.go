@@ -58,6 +58,9 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stopDisks()) }()
+	if f := findFault(j.Fault); f.mend != nil {
+		defer func() { err = errors.Join(err, f.mend(s, nodes)) }()
+	}
 	bad, err := s.badPeers(ctx, m, j)
 	if err != nil {
 		return r, err

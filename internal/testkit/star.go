@@ -234,6 +234,12 @@ func (s *Star) Acquaint() error {
 	return nil
 }
 
+// Unplug has the cable of node i out of the switch, and Plug in it again: nobody hears of it, as of a machine without power.
+func (s *Star) Unplug(i int) error { return s.hub.IP("link", "set", nodePort(i), "down") }
+
+// Plug ends what Unplug began.
+func (s *Star) Plug(i int) error { return s.hub.IP("link", "set", nodePort(i), "up") }
+
 // NodeAddr is the address of node i: the ones after the server's.
 func (s *Star) NodeAddr(i int) netip.Addr {
 	a := s.config.Server.Addr()
