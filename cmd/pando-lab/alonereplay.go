@@ -26,8 +26,8 @@ var replayWays = map[string]string{pandoWay: "peers", "nbd-erofs": "nbd", "disk"
 // diskSystem is the root on this machine's disk.
 const diskSystem = "disk"
 
-// diskRoot reads past the kernel's memory (O_DIRECT, open(2)), where the node's reads have been already: they are those that its kernel made of a disk. They are
-// of whole blocks of 4 KiB, and so are the places that Go's heap has for them.
+// diskRoot has reads go to the disk, past this kernel's memory (O_DIRECT, open(2)): they are what the node's kernel did not have in its own. They are of whole
+// blocks of 4 KiB, and so are the places that Go's heap has for them.
 func diskRoot() system {
 	return system{name: diskSystem, what: "this machine's disk", attach: func(ctx context.Context, n *node) (root, error) {
 		raw, err := n.m.rawFile(ctx)
@@ -89,16 +89,22 @@ func (a *alone) readyReplay(ctx context.Context, m *material) (err error) {
 	}
 	a.works, a.think = true, a.work/unit(m.bootSet, replayRate).Seconds()
 	a.say("A boot works for %.2f s between its reads, on links of %s", a.work, testkit.Rate(replayRate))
-	if a.account, err = openAccount("/sys/fs/cgroup"); err != nil {
+	if err := errors.Join(m.remember(ctx), a.star.Acquaint()); err != nil {
 		return err
 	}
-	return errors.Join(m.remember(ctx), a.star.Acquaint())
+	a.account, err = openAccount("/sys/fs/cgroup")
+	return err
 }
 
-// replayed makes one boot of a way, and returns how long it took since the node was switched on.
+// replayed makes one boot of a way, and returns how long it took since the node was switched on. It counts while the boot and what brings its root are all that
+// this machine does.
 func (a *alone) replayed(ctx context.Context, m *material, way string) (float64, error) {
 	r, err := a.run(ctx, m, job{System: replayWays[way], Nodes: 1, Node: replayRate, Server: replayRate})
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.Discarded:
+		err = errors.New(r.Load.tooBusy())
+	default:
 		n := r.Each[0]
 		a.say("   its root could be read after %.2f s, it waited for reads for %.2f s, its programs took %.2f s of processor time", n.Attached, n.Stalled, n.Taken.CPU)
 	}
