@@ -41,7 +41,7 @@ func faults() []fault {
 		{name: noFault, what: "nothing goes wrong"},
 		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}, of: eachFed},
 		{name: "peers-unplugged", what: "a fifth of the nodes loses its power: nobody hears of it", strike: unplugPeers, mend: plugPeers,
-			tells: []boot.IncidentKind{boot.PeersGone, boot.PeerFailed, boot.PeerLeft}, of: eachFed},
+			tells: []boot.IncidentKind{boot.PeersGone, boot.PeerFailed, boot.PeerLeft}, of: oneWaiting},
 		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) },
 			tells:  []boot.IncidentKind{boot.ServerDown}, of: eachWaiting},

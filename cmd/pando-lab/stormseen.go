@@ -27,6 +27,9 @@ var (
 	// eachFed is for peers that vanish while much is to come: who was sent something by one watches it, as long as all nodes know all others.
 	eachFed = whom{"each node that one of them had sent something, of no more than a dozen", func(r stormRun, n nodeRun) bool { return n.Met && len(r.Each) <= allKnown }}
 
+	// oneWaiting is for peers that are silent from one moment on: only who waits for one just then meets that, and nobody else knows who does.
+	oneWaiting = whom{"one of those that waited for one of them", func(stormRun, nodeRun) bool { return false }}
+
 	// eachDeceived is for wrong bytes. Who begins later is told by the tracker whom to ask for nothing.
 	eachDeceived = whom{"each node that dropped an answer", func(_ stormRun, n nodeRun) bool { return n.Taken.Rejected > 0 }}
 
