@@ -29,7 +29,7 @@ func rivals(d dnbd3) []system {
 			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
 		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
-		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.5,
+		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.5, asked: true,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) }},
 		{name: "ranges-squash", what: "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
 			serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.squashRanges(ctx) }},

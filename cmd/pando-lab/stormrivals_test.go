@@ -121,3 +121,15 @@ func erofsRoot(t *testing.T) []byte {
 	}
 	return root
 }
+
+// What two rivals differ in by a filter only is measured where it is named: the short form has a quarter of an hour.
+func TestUsualSystems(t *testing.T) {
+	s := &storm{}
+	usual := names(s.usual())
+	if slices.Contains(usual, "ranges-ahead") || !slices.Contains(usual, "ranges-squash") || len(usual) != len(s.systems())-1 {
+		t.Errorf("without --systems: %v", usual)
+	}
+	if s.system("ranges-ahead").name != "ranges-ahead" {
+		t.Error("it cannot be named")
+	}
+}

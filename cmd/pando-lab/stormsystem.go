@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type system struct {
 	helper   string   // program of the lab that it needs; "": none
 	most     int      // nodes that it is measured with; 0: any number
 	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
+	asked    bool     // it is measured where it is named, and not by itself
 	shared   bool     // nodes give each other what they have
 	segment  int      // data in the longest frame, in bytes; 0: stamped
 	// serve starts what the server needs beside `pando serve`; nil: nothing.
@@ -87,6 +89,11 @@ func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err err
 type pandoStep struct{ pack, idle, peers bool }
 
 func (p pandoStep) attach(ctx context.Context, n *node) (root, error) { return n.pando(ctx, p) }
+
+// usual are those that are measured where none are named.
+func (s *storm) usual() []system {
+	return slices.DeleteFunc(s.systems(), func(x system) bool { return x.asked })
+}
 
 func names(of []system) (out []string) {
 	for _, s := range of {
