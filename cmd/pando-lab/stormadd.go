@@ -29,24 +29,25 @@ func (s *storm) results(m *material) (*report, error) {
 		return now, nil
 	case err != nil:
 		return nil, err
-	case rep.Version == now.Version && rep.BootSet != now.BootSet && len(s.faults) == len(faultNames())-1:
-		rep.Command += "\n" + now.Command
-		rep.Date, rep.FaultSet = now.Date, now.BootSet // they are compared with each other only
-		return rep, nil
-	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.k:
-		rep.Command += "\n" + now.Command
-		rep.Date = now.Date // they are compared with what is simulated of them only
-		return rep, nil
-	case rep.Version == now.Version && rep.BootSet != now.BootSet && s.onlyRivals():
-		rep.Command += "\n" + now.Command
-		rep.Date = now.Date // they have no boot pack, and W is a unit to them
-		return rep, nil
-	case rep.Version != now.Version || rep.BootSet != now.BootSet:
+	case rep.Version != now.Version || rep.BootSet != now.BootSet && !s.anyPack():
 		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack rivals, --fault all and --k can be added", rep.Version, rep.BootSet)
 	}
 	rep.Command += "\n" + now.Command
+	if rep.BootSet != now.BootSet {
+		rep.Date = now.Date
+		if len(s.faults) > 0 {
+			rep.FaultSet = now.BootSet
+		}
+		return rep, nil
+	}
 	rep.Date, rep.K, rep.Pieces, rep.Pack, rep.Unseen = now.Date, now.K, now.Pieces, now.Pack, now.Unseen
 	return rep, nil
+}
+
+// anyPack tells whether what is to be measured may be of another boot pack than the rest: all faults are compared with each other only, storms with K with what is
+// simulated of them, and rivals have no boot pack, so that W is a unit to them.
+func (s *storm) anyPack() bool {
+	return len(s.faults) == len(faultNames())-1 || s.k || s.onlyRivals()
 }
 
 // onlyRivals reports whether all that is to be measured are storms of systems that are not Pando's.

@@ -287,7 +287,7 @@ On an idle machine, as root:
     make bench-storm           # up to 40 nodes
     make bench-storm FULL=1    # up to 200 nodes, and 40 of a desktop
     make bench-storm STORM="--add --nodes 1 --rate 10mbit --delay 15ms"   # longer round trips; --cold: a server with nothing in memory
-    make bench-storm STORM="--add --nodes 10,1 --rate 12mbit"   # all systems on the same links: 1 h 30 min, and of a desktop, at 20mbit, 4 h
+    make bench-storm STORM="--add --nodes 10,1 --rate 12mbit"   # all systems on the same links: 50 min, and of a desktop, at 20mbit, 3 h 15 min
     make bench-storm STORM="--add --nodes 10 --fault all --rate 8mbit"
     make bench-storm STORM="--add --nodes 1,10,40 --rate 20mbit --k"   # from power-on, with K
     make bench-alone           # one emulated machine by itself
