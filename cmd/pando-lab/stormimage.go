@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"pando/internal/blockdev"
@@ -139,18 +138,17 @@ func readSet(p image.Pack, reads []trace.Read) (bytes int64, pieces int) {
 			read[r.Start+b] = true
 		}
 	}
-	var blocks []uint32 // in the order in which they lie in the pieces
-	for _, x := range p.Extents {
+	last := -1 // piece that was counted
+	for i, x := range p.Placed() {
+		if i == last || x.Unused() {
+			continue
+		}
 		for b := range x.Blocks {
-			blocks = append(blocks, x.Start+b)
+			if read[x.Start+b] {
+				bytes, pieces, last = bytes+int64(p.Pieces[i].StoredSize), pieces+1, i
+				break
+			}
 		}
-	}
-	for _, e := range p.Pieces {
-		n := int(e.RawSize) / chunk.BlockSize
-		if slices.ContainsFunc(blocks[:n], func(b uint32) bool { return read[b] }) {
-			bytes, pieces = bytes+int64(e.StoredSize), pieces+1
-		}
-		blocks = blocks[n:]
 	}
 	return bytes, pieces
 }

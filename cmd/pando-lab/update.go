@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ import (
 type update struct {
 	lab
 	archive string // address of Debian's archive
+	boots   string // directory with recorded boots of a server
+	only    bool   // measure boot packs and nothing else
 	page    string // "": measure; else write the page
 	days    int
 	atMost  time.Duration // 0: until it is done
@@ -46,6 +49,8 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	f.StringVar(&u.archive, "archive", "", "address of an archive that has "+updateSuite+" without later updates (default: this machine's own)")
 	f.StringVar(&u.page, "page", "", "write this page from update.json, and from build.json beside it or in build/build, and measure nothing")
 	f.DurationVar(&u.atMost, "for", 0, "stop after so long, between two versions; the same command goes on (default: when it is done)")
+	f.StringVar(&u.boots, "boots", "build/storm", "where make bench-storm has recorded boots of a server; they say what of the tree a boot reads")
+	f.BoolVar(&u.only, "packs", false, "measure only what of a boot pack is new, and add it to what update.json has")
 	f.IntVar(&u.days, "days", 30, "how many daily versions are made")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -68,6 +73,7 @@ type updateResult struct {
 	Tree  int64       `json:"tree"`  // of the files, before compression
 	Ways  []wayResult `json:"ways"`  // Pando's is the first one
 	Steps []dayResult `json:"steps"` // the daily versions
+	Pack  *packResult `json:"pack,omitempty"`
 
 	Plan  []plannedDay `json:"plan,omitempty"`  // of all days
 	Begun bool         `json:"begun,omitempty"` // the daily versions have their first one
@@ -117,6 +123,9 @@ func (u *update) measure(ctx context.Context) error {
 		return err
 	}
 	u.work = filepath.Join(u.dir, "update-run")
+	if u.only {
+		return u.addPack(ctx)
+	}
 	r, err := u.goOn(ctx)
 	for more := true; more && err == nil; {
 		if u.atMost > 0 && time.Since(begin) > u.atMost {
@@ -130,6 +139,26 @@ func (u *update) measure(ctx context.Context) error {
 	}
 	u.say("\n%s", r.table())
 	return os.RemoveAll(u.work)
+}
+
+// addPack measures boot packs beside what was measured before.
+func (u *update) addPack(ctx context.Context) error {
+	before, err := readBeside[updateResult](filepath.Join(u.dir, "x"), "update.json")
+	if err != nil {
+		return err
+	}
+	r, err := u.goOn(ctx)
+	if err == nil {
+		err = u.updatePack(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	if before == nil || !slices.Equal(before.Packages, r.Packages) {
+		return u.save(r)
+	}
+	before.Pack = r.Pack
+	return u.publish(before)
 }
 
 // goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
@@ -187,9 +216,12 @@ func (u *update) next(ctx context.Context, r *updateResult) (more bool, err erro
 		return false, err
 	}
 	ways := updateWays(&u.lab)
-	if n := len(r.Ways); n < len(ways) {
+	switch n := len(r.Ways); {
+	case n < len(ways):
 		err = u.atOnce(ctx, ways[n], r)
-	} else {
+	case r.Pack == nil && len(r.Steps) == 0:
+		err = u.updatePack(ctx, r)
+	default:
 		err = u.day(ctx, r)
 	}
 	if err != nil {
@@ -257,6 +289,11 @@ func (u *update) save(r *updateResult) error {
 	if err := saveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
 		return err
 	}
+	return u.publish(r)
+}
+
+// publish writes it for pages.
+func (u *update) publish(r *updateResult) error {
 	public := *r
 	public.Plan, public.Busy, public.Begun = nil, false, false
 	return saveJSON(filepath.Join(u.dir, "update.json"), public)

@@ -62,7 +62,7 @@ What is counted: for Pando the objects that no version before has, index include
 used; squashfs is written, and sent, whole. All three compress by zstd; casync and Pando at its usual level 3, mksquashfs at its own 15.
 mksquashfs is not run each day: what it would write is a whole image each day.
 
-`, mega(r.Tree), len(r.Packages), len(r.Steps), len(r.Steps), updates) + r.table() + r.targetsText() + r.stepsText() +
+`, mega(r.Tree), len(r.Packages), len(r.Steps), len(r.Steps), updates) + r.table() + r.targetsText() + r.Pack.section() + r.stepsText() +
 		"\nUpdated at once, without Linux " + r.Kernel + ": " + strings.Join(r.Packages, ", ") + ".\n\n"
 }
 

@@ -26,17 +26,20 @@ func newLayout(p image.Pack, size int64) (*layout, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	l := &layout{pieces: p.Pieces, ends: make([]int64, len(p.Pieces)), extents: make([]placed, len(p.Extents))}
+	l := &layout{pieces: p.Pieces, ends: make([]int64, len(p.Pieces)), extents: make([]placed, 0, len(p.Extents))}
 	end := int64(0)
 	for i, e := range p.Pieces {
 		end += int64(e.RawSize)
 		l.ends[i] = end
 	}
 	at := uint32(0)
-	for i, e := range p.Extents {
-		l.extents[i] = placed{e.Start, e.Blocks, at}
-		if l.extents[i].end() > size {
-			return nil, fmt.Errorf("boot pack: block %d is beyond the root's %d bytes", e.End()-1, size)
+	for _, e := range p.Extents {
+		if !e.Unused() {
+			x := placed{e.Start, e.Blocks, at}
+			if x.end() > size {
+				return nil, fmt.Errorf("boot pack: block %d is beyond the root's %d bytes", e.End()-1, size)
+			}
+			l.extents = append(l.extents, x)
 		}
 		at += e.Blocks
 	}

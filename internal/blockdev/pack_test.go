@@ -28,6 +28,10 @@ func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) im
 	}
 	var raw []byte
 	for _, e := range extents {
+		if e.Unused() {
+			raw = append(raw, bytes.Repeat([]byte("of another version"), int(e.Blocks)*chunk.BlockSize)[:int(e.Blocks)*chunk.BlockSize]...)
+			continue
+		}
 		raw = append(raw, img.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)
 	}
 	p := image.Pack{Version: image.Version([]byte("a manifest")), Extents: extents}
@@ -38,6 +42,7 @@ func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) im
 			stored, codec = raw[:n], chunk.Stored
 		}
 		p.Pieces = append(p.Pieces, chunk.Entry{RawSize: n, StoredSize: len(stored), Codec: codec, ID: img.put(stored)})
+		p.Proofs = append(p.Proofs, chunk.Prove(stored))
 		raw = raw[n:]
 	}
 	p.Booted = len(p.Pieces)
@@ -47,7 +52,7 @@ func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) im
 	return p
 }
 
-// drawExtents draws extents of an image of so many blocks, none twice, in any order.
+// drawExtents draws extents of an image of so many blocks, none twice, in any order, and unused blocks between them.
 func drawExtents(rt *rapid.T, blocks int) []image.Extent {
 	var out []image.Extent
 	for at := 0; at < blocks; {
@@ -59,7 +64,37 @@ func drawExtents(rt *rapid.T, blocks int) []image.Extent {
 		out = append(out, image.Extent{Start: uint32(at), Blocks: uint32(n)})
 		at += n + 1 // extents that touch each other may only stand apart in the pack
 	}
-	return rapid.Permutation(out).Draw(rt, "order")
+	var mixed []image.Extent
+	for _, e := range rapid.Permutation(out).Draw(rt, "order") {
+		if n := rapid.IntRange(-60, 30).Draw(rt, "unused"); n > 0 {
+			mixed = append(mixed, image.Extent{Start: image.UnusedBlock, Blocks: uint32(n)})
+		}
+		mixed = append(mixed, e)
+	}
+	return mixed
+}
+
+// Blocks that are not of the root hold up nothing: a piece is done when all others of it were read, and they stay among what
+// came for nothing.
+func TestUnusedBlocks(t *testing.T) {
+	img := newImage(t, 150, 40)
+	m := img.pack(t, []image.Extent{{Start: image.UnusedBlock, Blocks: 3}, {Start: 20, Blocks: 40}, {Start: image.UnusedBlock, Blocks: 30}, {Start: 80, Blocks: 20}}, 64, 29)
+	unread := int64(0)
+	d := open(t, &source{img: img}, Options{Index: img.index, Pack: &Pack{Map: m, Idle: true, Source: &source{img: img},
+		Unread: func(n int64, _ bool) { unread += n }}})
+	for _, read := range []struct{ block, n, piece int }{{20, 40, 0}, {80, 20, 1}} {
+		p := make([]byte, read.n*chunk.BlockSize)
+		off := read.block * chunk.BlockSize
+		if err := d.ReadAt(t.Context(), p, int64(off)); err != nil || !bytes.Equal(p, img.raw[off:off+len(p)]) {
+			t.Errorf("block %d: wrong bytes, or %v", read.block, err)
+		}
+		if s := d.pack.state[read.piece]; s.left != 0 || !s.read {
+			t.Errorf("piece %d waits for %d blocks", read.piece, s.left)
+		}
+	}
+	if unread != 33*chunk.BlockSize {
+		t.Errorf("%d bytes came for nothing", unread)
+	}
 }
 
 // Whatever a boot pack holds, in whatever order and pieces, with whatever memory, and whichever of its pieces are

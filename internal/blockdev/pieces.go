@@ -112,7 +112,7 @@ type pieces struct {
 	lost  int           // pieces
 	due   int           // pieces until booted that never came
 	rest  int           // all pieces that never came
-	read  []uint64      // a bit for each block of the pack that was read
+	read  []uint64      // a bit for each block of the pack that was read, or that no read asks for
 	moved chan struct{} // closed and replaced when front moved, and when the machine may not be busy any more
 	again time.Duration // until it is looked whether it is; 0: it was not
 	looks bool          // that look is to come
@@ -145,7 +145,23 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
 		s.all += s.size(i)
 	}
+	s.passUnused()
 	return s, nil
+}
+
+// passUnused counts blocks that are not of the root as if they were read: their piece waits for no read of them. They stay
+// among the bytes that came for nothing.
+func (p *pieces) passUnused() {
+	at := uint32(0)
+	for i, e := range p.Map.Placed() {
+		if e.Unused() {
+			p.state[i].left -= int(e.Blocks)
+			for b := at; b < at+e.Blocks; b++ {
+				p.read[b/64] |= 1 << (b % 64)
+			}
+		}
+		at += e.Blocks
+	}
 }
 
 // usable tells whether reads may be answered from piece i.

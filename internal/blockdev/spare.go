@@ -23,7 +23,7 @@ func (d *Device) spared(i int) bool {
 	for _, e := range d.pack.Map.Extents {
 		n := int64(e.Blocks) * chunk.BlockSize
 		from, to := max(at, begin), min(at+n, end)
-		if from < to {
+		if from < to && !e.Unused() {
 			off := int64(e.Start)*chunk.BlockSize + from - at
 			if !d.knows(off, to-from) {
 				return false

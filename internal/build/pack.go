@@ -27,6 +27,7 @@ type PackOptions struct {
 	Boots    int              // read traces behind Order; 0: it was carried over
 	Traced   time.Time        // when these were listed: what came later is not in Order; zero: when packing began
 	From     fleet.Digest     // the version that it was carried over from
+	Before   *image.Pack      // the pack that nodes have so far, whose pieces are kept where they fit; nil: there is none
 	Done     func(raw int64)  // told how many raw bytes are packed; nil: nobody is
 	Log      *slog.Logger     // nil: nothing is logged
 	Now      func() time.Time // nil: time.Now
@@ -68,8 +69,7 @@ type packBuilder struct {
 	enc    *pieceEncoder
 	memory *memory // read only; see flush
 
-	raw    int64 // bytes that pieces hold so far
-	pieces []chunk.Entry
+	raw    int64 // bytes that were packed so far
 	proofs chunk.Proofs
 	batch  [][]byte // stored bytes that wait for the store
 	bytes  int
@@ -87,27 +87,32 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 	if err != nil {
 		return r, err
 	}
-	c := &cutter{grain: b.Order.grain(), root: root, emit: func(raw []byte) (int, error) {
-		before := len(b.pieces)
-		err := b.piece(ctx, raw)
-		b.raw += int64(len(raw))
-		b.Done(b.raw)
-		return len(b.pieces) - before, err
-	}}
-	if err := c.cut(b.Order); err != nil {
+	kept, err := b.keep(ctx, root)
+	if err != nil {
 		return r, err
 	}
-	if len(b.pieces) == 0 {
+	c := &cutter{grain: b.Order.grain(), root: root, kept: kept, emit: func(raw []byte) ([]chunk.Entry, error) {
+		entries, err := b.piece(ctx, nil, raw)
+		b.raw += int64(len(raw))
+		b.Done(b.raw)
+		return entries, err
+	}}
+	booted, err := c.cut(b.Order)
+	if err != nil {
+		return r, err
+	}
+	if len(c.pieces) == 0 {
 		return r, errNothing
 	}
+	pieces, extents := joined(c.pieces)
 	return b.publish(ctx, image.Pack{
-		Version: b.Version, Class: b.Class, Booted: c.booted, Pieces: b.pieces, Proofs: b.proofs.Of(b.pieces), Extents: c.extents.Extents,
+		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces), Extents: extents,
 	})
 }
 
-// piece packs a piece unless the store has it, from an earlier recording or from another version. What is too large as it is
-// sent becomes several.
-func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
+// piece packs a piece unless the store has it, from an earlier recording or from another version, and appends it to others. What is
+// too large as it is sent becomes several.
+func (b *packBuilder) piece(ctx context.Context, to []chunk.Entry, raw []byte) ([]chunk.Entry, error) {
 	digest := rawDigest(raw)
 	e, ok := b.known[digest]
 	if !ok {
@@ -117,35 +122,36 @@ func (b *packBuilder) piece(ctx context.Context, raw []byte) error {
 	if !ok {
 		var err error
 		if stored, e, err = b.enc.encode(ctx, raw); err != nil {
-			return err
+			return to, err
 		}
 	}
 	if n := b.Order.grain().parts(len(raw), e.StoredSize); n > 1 {
 		blocks := len(raw) / chunk.BlockSize
 		for part := range slices.Chunk(raw, (blocks+n-1)/n*chunk.BlockSize) {
-			if err := b.piece(ctx, part); err != nil {
-				return err
+			var err error
+			if to, err = b.piece(ctx, to, part); err != nil {
+				return to, err
 			}
 		}
-		return nil
+		return to, nil
 	}
 	if !ok {
 		b.batch, b.known[digest] = append(b.batch, stored), e
 		b.bytes += len(stored)
 	}
 	if err := b.prove(ctx, e.ID, stored); err != nil {
-		return err
+		return to, err
 	}
-	b.pieces = append(b.pieces, e)
+	to = append(to, e)
 	if b.bytes < batchBytes {
-		return nil
+		return to, nil
 	}
 	unlock, err := b.Store.Lock(ctx, "boot pack")
 	if err != nil {
-		return err
+		return to, err
 	}
 	defer unlock()
-	return b.flush(ctx)
+	return to, b.flush(ctx)
 }
 
 // prove notes the proof of a piece, which stored is the bytes of, unless the store has them already.

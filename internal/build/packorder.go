@@ -2,6 +2,7 @@ package build
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -31,13 +32,24 @@ func (o Order) Blocks() int64 {
 	return n
 }
 
+// each gives the blocks, and the place of each.
+func (o Order) each() iter.Seq2[int64, uint32] {
+	return func(yield func(int64, uint32) bool) {
+		place := int64(0)
+		for _, e := range o.Extents {
+			for b := e.Start; uint64(b) < e.End(); b++ {
+				if !yield(place, b) {
+					return
+				}
+				place++
+			}
+		}
+	}
+}
+
 // add appends a block.
 func (o *Order) add(block uint32) {
-	if last := len(o.Extents) - 1; last >= 0 && o.Extents[last].End() == uint64(block) {
-		o.Extents[last].Blocks++
-		return
-	}
-	o.Extents = append(o.Extents, image.Extent{Start: block, Blocks: 1})
+	o.Extents = image.AppendExtent(o.Extents, image.Extent{Start: block, Blocks: 1})
 }
 
 // touch is when boots read a block first.

@@ -1,8 +1,10 @@
 package build
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"pando/internal/chunk"
 	"pando/internal/image"
@@ -42,67 +44,72 @@ func (g grain) parts(raw, stored int) int {
 	return min((stored+g.stored-1)/g.stored, raw/chunk.BlockSize)
 }
 
+// pieceOf is a piece of a pack that is being made.
+type pieceOf struct {
+	chunk.Entry
+	first   int64          // place in the order of the first of its blocks
+	extents []image.Extent // its blocks, as they lie in it
+}
+
 // cutter gathers blocks into pieces.
 type cutter struct {
 	grain
-	root    *rootReader
-	emit    func(raw []byte) (pieces int, err error) // makes pieces, mostly one; raw is used again after it
-	raw     []byte
-	extents Order // what is in the pieces
-	pieces  int
-	booted  int // pieces until the boot has booted
+	root *rootReader
+	kept keptPieces                              // pieces that are there, and what they have of the order
+	emit func(raw []byte) ([]chunk.Entry, error) // makes pieces, mostly one; raw is used again after it
+
+	raw    []byte
+	blocks Order // that raw has
+	first  int64
+	pieces []pieceOf
+	runs   int // extents of pieces
 }
 
-// cut cuts the blocks of an order. Zeros and what is beyond the end are left out.
-func (c *cutter) cut(order Order) error {
-	block := make([]byte, chunk.BlockSize)
-	done := int64(0)
-	for _, e := range order.Extents {
-		for b := e.Start; uint64(b) < e.End(); b++ {
-			if done == order.Booted {
-				if err := c.endBoot(); err != nil {
-					return err
-				}
-			}
-			done++
-			if c.full() {
-				continue
-			}
-			if err := c.take(b, block); err != nil {
-				return err
+// cut cuts the blocks of an order, and says how many pieces a boot needs until it has booted. Zeros and what is beyond the end are left out.
+// Pieces come in the order in which the first of their blocks does.
+func (c *cutter) cut(order Order) (booted int, err error) {
+	for _, p := range c.kept.pieces {
+		c.add(p)
+	}
+	raw := make([]byte, chunk.BlockSize)
+	for place, b := range order.each() {
+		if place == order.Booted {
+			if err := c.end(); err != nil {
+				return 0, err
 			}
 		}
+		if c.kept.blocks[b] || c.full() {
+			continue
+		}
+		if err := c.take(b, place, raw); err != nil {
+			return 0, err
+		}
 	}
-	if done <= order.Booted {
-		return c.endBoot()
+	if err := c.end(); err != nil {
+		return 0, err
 	}
-	return c.end()
+	slices.SortStableFunc(c.pieces, func(a, b pieceOf) int { return cmp.Compare(a.first, b.first) })
+	for booted < len(c.pieces) && c.pieces[booted].first < order.Booted {
+		booted++
+	}
+	return booted, nil
+}
+
+func (c *cutter) add(p pieceOf) {
+	c.pieces = append(c.pieces, p)
+	c.runs += len(p.extents)
 }
 
 // full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
 func (c *cutter) full() bool {
-	return mapRoom-image.PieceSize*(c.pieces+2*c.most/c.stored)-10*(len(c.extents.Extents)+1) < 0
+	return mapRoom-image.PieceSize*(len(c.pieces)+2*c.most/c.stored)-10*(c.runs+len(c.blocks.Extents)+1) < 0
 }
 
 // mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.
 const mapRoom = image.MaxPack - 128
 
-// endBoot ends the piece that the last block before `booted` is in.
-func (c *cutter) endBoot() error {
-	err := c.end()
-	c.booted = c.pieces
-	return err
-}
-
-func (c *cutter) take(b uint32, block []byte) error {
-	off := int64(b) * chunk.BlockSize
-	if off >= c.root.root.RawSize() {
-		return nil
-	}
-	if zero, err := c.root.zero(off); err != nil || zero {
-		return err
-	}
-	if _, err := c.root.ReadAt(block, off); err != nil {
+func (c *cutter) take(b uint32, place int64, block []byte) error {
+	if ok, err := c.root.block(block, b); err != nil || !ok {
 		return err
 	}
 	border := len(c.raw) >= c.least && sha256.Sum256(block)[0]&c.border == 0
@@ -111,22 +118,45 @@ func (c *cutter) take(b uint32, block []byte) error {
 			return err
 		}
 	}
+	if len(c.raw) == 0 {
+		c.first = place
+	}
 	c.raw = append(c.raw, block...)
-	c.extents.add(b)
+	c.blocks.add(b)
 	return nil
 }
 
+// end makes pieces of the blocks that were gathered. Those of one gathering stay in their order.
 func (c *cutter) end() error {
 	if len(c.raw) == 0 {
 		return nil
 	}
-	n, err := c.emit(c.raw)
+	entries, err := c.emit(c.raw)
 	if err != nil {
-		return fmt.Errorf("piece %d: %w", c.pieces, err)
+		return fmt.Errorf("piece %d: %w", len(c.pieces), err)
 	}
-	c.pieces += n
-	c.raw = c.raw[:0]
+	all := image.Pack{Pieces: entries, Extents: c.blocks.Extents}
+	parts := make([]pieceOf, len(entries))
+	for i, e := range all.Placed() {
+		parts[i].extents = append(parts[i].extents, e)
+	}
+	for i, p := range parts {
+		p.Entry, p.first = entries[i], c.first
+		c.add(p)
+	}
+	c.raw, c.blocks = c.raw[:0], Order{}
 	return nil
+}
+
+// joined are the extents of pieces, one after the other.
+func joined(pieces []pieceOf) (entries []chunk.Entry, extents []image.Extent) {
+	for _, p := range pieces {
+		entries = append(entries, p.Entry)
+		for _, e := range p.extents {
+			extents = image.AppendExtent(extents, e)
+		}
+	}
+	return entries, extents
 }
 
 // unpacked is the entry of a piece, checked against what it was made of: pieces come from another program than the one that
@@ -145,9 +175,15 @@ func unpacked(raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
 
 // OrderOf reads the blocks of a pack back as an order.
 func OrderOf(p image.Pack) Order {
-	o := Order{Extents: p.Extents}
-	for _, e := range p.Pieces[:p.Booted] {
-		o.Booted += int64(e.RawSize / chunk.BlockSize)
+	var o Order
+	for i, e := range p.Placed() {
+		if e.Unused() {
+			continue
+		}
+		o.Extents = image.AppendExtent(o.Extents, e)
+		if i < p.Booted {
+			o.Booted += int64(e.Blocks)
+		}
 	}
 	return o
 }

@@ -63,6 +63,19 @@ func (r *rootReader) zero(off int64) (bool, error) {
 	return e.Codec == chunk.Zero, err
 }
 
+// block reads block n into b, unless it is zeros that the index has no object for, or beyond the end.
+func (r *rootReader) block(b []byte, n uint32) (ok bool, err error) {
+	off := int64(n) * chunk.BlockSize
+	if off >= r.root.RawSize() {
+		return false, nil
+	}
+	if zero, err := r.zero(off); err != nil || zero {
+		return false, err
+	}
+	_, err = r.ReadAt(b, off)
+	return err == nil, err
+}
+
 // ReadAt fills b; beyond the end is an error.
 func (r *rootReader) ReadAt(b []byte, off int64) (int, error) {
 	done := 0

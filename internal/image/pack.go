@@ -15,7 +15,7 @@ const MaxPack = 384 << 10
 
 // Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an
 // object; unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of
-// Extents, one after the other.
+// Extents, one after the other. A piece may have been cut for another version, and have blocks that this one does not use.
 type Pack struct {
 	Version  fleet.Digest  // the version that it belongs to
 	Sequence uint64        // grows with each recording of that version and class
@@ -31,8 +31,19 @@ type Extent struct {
 	Start, Blocks uint32
 }
 
+// UnusedBlock is the Start of an extent whose blocks are not of the root.
+const UnusedBlock = math.MaxUint32
+
+// Unused tells whether the blocks of the extent are not of the root: they lie in a piece, and nothing reads them.
+func (e Extent) Unused() bool { return e.Start == UnusedBlock }
+
 // End is the block after the last one of the extent.
 func (e Extent) End() uint64 { return uint64(e.Start) + uint64(e.Blocks) }
+
+// follows tells whether the extent goes on where another one ends, so that one extent would say the same.
+func (e Extent) follows(before Extent) bool {
+	return e.Unused() && before.Unused() || !e.Unused() && !before.Unused() && uint64(e.Start) == before.End()
+}
 
 // class is what a hardware class may be called, unless it is empty: it stands in file names and in URLs.
 var class = fleet.Spelling{Inner: "._-", End: true, Max: 63}
@@ -121,21 +132,23 @@ func (p Pack) checkPieces() error {
 
 // checkExtents wants each block once, and as many as the pieces hold.
 func (p Pack) checkExtents() error {
-	blocks, end := int64(0), uint64(0)
+	blocks := int64(0)
 	for i, e := range p.Extents {
 		switch {
-		case e.Blocks == 0 || e.End() > math.MaxUint32:
+		case e.Blocks == 0 || !e.Unused() && e.End() > math.MaxUint32:
 			return fmt.Errorf("extent %d: %d blocks at %d", i, e.Blocks, e.Start)
-		case i > 0 && uint64(e.Start) == end:
+		case i > 0 && e.follows(p.Extents[i-1]):
 			return fmt.Errorf("extent %d: it continues the one before", i)
 		}
-		end = e.End()
 		blocks += int64(e.Blocks)
+	}
+	if p.format() == packShared && len(p.Proofs) == 0 {
+		return fmt.Errorf("blocks that are not used, and no proofs of the pieces")
 	}
 	if blocks*chunk.BlockSize != p.RawSize() {
 		return fmt.Errorf("extents of %d blocks, pieces of %d bytes", blocks, p.RawSize())
 	}
-	sorted := slices.Clone(p.Extents)
+	sorted := slices.DeleteFunc(slices.Clone(p.Extents), Extent.Unused)
 	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Start < sorted[j].Start })
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i-1].End() > uint64(sorted[i].Start) {

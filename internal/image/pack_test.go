@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,13 @@ func plainPack() Pack {
 	return p
 }
 
+// sharedPack is a pack with pieces of another version's: two blocks that come first and three in the middle are not of its root.
+func sharedPack() Pack {
+	p := testPack()
+	p.Extents = []Extent{{UnusedBlock, 2}, {Start: 5000, Blocks: 90}, {UnusedBlock, 3}, {Start: 5090, Blocks: 6}, {Start: 0, Blocks: 6}}
+	return p
+}
+
 // encoded is what Encode makes of a pack that must be good.
 func encoded(t testing.TB, p Pack) []byte {
 	t.Helper()
@@ -52,6 +60,7 @@ func encoded(t testing.TB, p Pack) []byte {
 func TestPackBytes(t *testing.T) {
 	testPackBytes(t, plainPack(), "testdata/pack.golden.hex")
 	testPackBytes(t, testPack(), "testdata/packproved.golden.hex")
+	testPackBytes(t, sharedPack(), "testdata/packshared.golden.hex")
 }
 
 func testPackBytes(t *testing.T, p Pack, golden string) {
@@ -117,6 +126,8 @@ func TestPackRefuses(t *testing.T) {
 		"beyond":       {func(p *Pack) { p.Extents[3].Start = 1<<32 - 3 }, "extent 3"},
 		"not joined":   {func(p *Pack) { p.Extents[1].Start = 1 }, "continues"},
 		"block twice":  {func(p *Pack) { p.Extents[2].Start = 4991 }, "twice"},
+		"unused twice": {func(p *Pack) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock }, "continues"},
+		"no proofs":    {func(p *Pack) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testPack()
@@ -129,7 +140,7 @@ func TestPackRefuses(t *testing.T) {
 }
 
 func TestDecodePackRefuses(t *testing.T) {
-	good := encoded(t, testPack())
+	good, shared := encoded(t, testPack()), encoded(t, sharedPack())
 	put32 := func(off int, v uint32) []byte {
 		b := bytes.Clone(good)
 		binary.LittleEndian.PutUint32(b[off:], v)
@@ -140,7 +151,9 @@ func TestDecodePackRefuses(t *testing.T) {
 		"cut off":         good[:len(good)-1],
 		"something after": append(bytes.Clone(good), 0),
 		"magic":           append([]byte("PNDX"), good[4:]...),
-		"format":          put32(4, 3|uint32(good[5])<<8|uint32(good[6])<<16),
+		"format":          put32(4, 4|uint32(good[5])<<8|uint32(good[6])<<16),
+		"none unused":     put32(4, packShared|uint32(good[5])<<8|uint32(good[6])<<16),
+		"cut off, shared": shared[:len(shared)-1],
 		"plain":           put32(4, packPlain|uint32(good[5])<<8|uint32(good[6])<<16),
 		"algorithm":       put32(4, packProved|2<<8|uint32(good[6])<<16),
 		"many pieces":     put32(16, 1<<31),
@@ -153,6 +166,28 @@ func TestDecodePackRefuses(t *testing.T) {
 		if _, err := DecodePack(bad); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// Extents are given piece by piece: what lies in two pieces in two parts.
+func TestPlaced(t *testing.T) {
+	type part struct {
+		piece int
+		Extent
+	}
+	var got []part
+	for i, e := range sharedPack().Placed() {
+		got = append(got, part{i, e})
+	}
+	want := []part{
+		{0, Extent{UnusedBlock, 2}}, {0, Extent{5000, 62}}, {1, Extent{5062, 28}}, {1, Extent{UnusedBlock, 3}},
+		{1, Extent{5090, 6}}, {1, Extent{0, 3}}, {2, Extent{3, 3}},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for range sharedPack().Placed() {
+		break
 	}
 }
 
@@ -195,6 +230,7 @@ func TestVerifyPack(t *testing.T) {
 func FuzzDecodePack(f *testing.F) {
 	f.Add(encoded(f, testPack()))
 	f.Add(encoded(f, plainPack()))
+	f.Add(encoded(f, sharedPack()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := DecodePack(b)
 		if err != nil {
@@ -203,10 +239,14 @@ func FuzzDecodePack(f *testing.F) {
 		if !bytes.Equal(encoded(t, p), b) {
 			t.Fatal("accepted bytes that Encode would not write")
 		}
-		seen := map[uint32]bool{}
+		seen, unused := map[uint32]bool{}, int64(0)
 		for _, e := range p.Extents {
 			if uint64(e.Blocks) > MaxPack { // more than a list of blocks is for
 				return
+			}
+			if e.Unused() {
+				unused += int64(e.Blocks)
+				continue
 			}
 			for block := e.Start; uint64(block) < e.End(); block++ {
 				if seen[block] {
@@ -215,7 +255,7 @@ func FuzzDecodePack(f *testing.F) {
 				seen[block] = true
 			}
 		}
-		if int64(len(seen))*chunk.BlockSize != p.RawSize() {
+		if (int64(len(seen))+unused)*chunk.BlockSize != p.RawSize() {
 			t.Fatalf("%d blocks in %d bytes", len(seen), p.RawSize())
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -13,6 +14,7 @@ const (
 	packMagic  = "PNDB"
 	packPlain  = 1 // without proofs
 	packProved = 2
+	packShared = 3 // with proofs, and with blocks that are not of the root
 	// magic (4), format (1), algorithm of the version (1), length of the class (1), zero (1), sequence (8),
 	// pieces (4), extents (4), pieces until booted (4), zero (4), digest of the version (32)
 	packHeader = 64
@@ -44,20 +46,17 @@ func (p Pack) Encode() ([]byte, error) {
 	for _, proof := range p.Proofs {
 		b = append(b, proof[:]...)
 	}
-	end := int64(0)
-	for _, e := range p.Extents {
-		b = binary.AppendVarint(b, int64(e.Start)-end)
-		b = binary.AppendUvarint(b, uint64(e.Blocks))
-		end = int64(e.End())
-	}
-	if len(b) > MaxPack {
+	if b = p.appendExtents(b); len(b) > MaxPack {
 		return nil, fmt.Errorf("boot pack: its map has %d bytes, more than %d", len(b), MaxPack)
 	}
 	return b, nil
 }
 
 func (p Pack) format() byte {
-	if len(p.Proofs) > 0 {
+	switch {
+	case slices.ContainsFunc(p.Extents, Extent.Unused):
+		return packShared
+	case len(p.Proofs) > 0:
 		return packProved
 	}
 	return packPlain
@@ -102,22 +101,22 @@ func decodePack(data []byte) (Pack, error) {
 		p.Pieces[i] = chunk.ReadEntry(rest)
 		rest = rest[chunk.EntrySize:]
 	}
-	if data[4] == packProved {
+	if data[4] != packPlain {
 		p.Proofs = make([]chunk.Proof, pieces)
 		for i := range p.Proofs {
 			rest = rest[copy(p.Proofs[i][:], rest):]
 		}
 	}
-	p.Extents, err = decodeExtents(rest, extents)
+	p.Extents, err = decodeExtents(rest, extents, data[4] == packShared)
 	return p, err
 }
 
 // pieceSize is the encoded size of a piece, in bytes.
 func pieceSize(format byte) int {
-	if format == packProved {
-		return PieceSize
+	if format == packPlain {
+		return chunk.EntrySize
 	}
-	return chunk.EntrySize
+	return PieceSize
 }
 
 // packHead reads what the signature's comment repeats.
@@ -125,26 +124,9 @@ func packHead(data []byte) (fleet.Digest, uint64, error) {
 	switch {
 	case len(data) < packHeader || string(data[:4]) != packMagic:
 		return "", 0, fmt.Errorf("%d bytes that do not start with %q", len(data), packMagic)
-	case data[4] != packPlain && data[4] != packProved:
-		return "", 0, fmt.Errorf("format %d, this Pando knows %d and %d", data[4], packPlain, packProved)
+	case data[4] < packPlain || data[4] > packShared:
+		return "", 0, fmt.Errorf("format %d, this Pando knows %d to %d", data[4], packPlain, packShared)
 	}
 	version := chunk.ID{Algorithm: chunk.SHA256, Sum: [32]byte(data[32:])}
 	return fleet.Digest(version.String()), binary.LittleEndian.Uint64(data[8:]), nil
-}
-
-func decodeExtents(data []byte, n int) ([]Extent, error) {
-	extents := make([]Extent, n)
-	end := int64(0)
-	for i := range extents {
-		delta, k := binary.Varint(data)
-		blocks, m := binary.Uvarint(data[max(k, 0):])
-		if k <= 0 || m <= 0 {
-			return nil, fmt.Errorf("extent %d is cut off", i)
-		}
-		// What does not fit into 32 bits is written otherwise, and so refused by the comparison in DecodePack.
-		extents[i] = Extent{Start: uint32(end + delta), Blocks: uint32(blocks)}
-		end = int64(extents[i].End())
-		data = data[k+m:]
-	}
-	return extents, nil
 }

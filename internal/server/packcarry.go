@@ -58,7 +58,7 @@ func (p *packs) carryFrom(ctx context.Context, v fleet.Digest, m image.Manifest,
 		return nil // two images of one name that have nothing in common
 	}
 	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: r.Class, Order: order, From: from,
-		Log: p.log, Now: p.now})
+		Before: &pack, Log: p.log, Now: p.now})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, er
 			p.log.Warn("boot pack cannot be used", "version", v, "class", r.Class, "err", err)
 			continue
 		}
-		out[r.Class] = packNow{r, build.OrderOf(pack)}
+		out[r.Class] = packNow{r, pack, build.OrderOf(pack)}
 	}
 	return out, ctx.Err()
 }

@@ -48,15 +48,17 @@ type measured struct {
 
 // packJob is a pack to be made from traces.
 type packJob struct {
-	class string
-	why   string
-	order build.Order
-	boots int
+	class  string
+	why    string
+	order  build.Order
+	boots  int
+	before *image.Pack // whose pieces nodes have so far; nil: none
 }
 
 // packNow is a pack that a version has.
 type packNow struct {
 	image.PackRecord
+	pack  image.Pack
 	order build.Order
 }
 
@@ -95,7 +97,7 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 	if len(traces) < mergeBoots {
 		return packJob{}, false
 	}
-	j := packJob{class: class, boots: len(traces)}
+	j := packJob{class: class, boots: len(traces), before: before(has, class)}
 	switch {
 	case !ok:
 		j.why = "it has none"
@@ -116,6 +118,16 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 		return packJob{}, false
 	}
 	return j, true
+}
+
+// before is the pack whose pieces nodes of a class have so far, nil if there is none.
+func before(has map[string]packNow, class string) *image.Pack {
+	for _, c := range []string{class, ""} {
+		if now, ok := has[c]; ok {
+			return &now.pack
+		}
+	}
+	return nil
 }
 
 // asked tells whether a trace that an operator asked for came after a pack was made.

@@ -26,7 +26,7 @@ func TestPlanPacks(t *testing.T) {
 		r := image.PackRecord{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
 		o := build.Order{Extents: extents}
 		o.Booted = o.Blocks()
-		return map[string]packNow{class: {r, o}}
+		return map[string]packNow{class: {PackRecord: r, order: o}}
 	}
 	// late says that of a pack only so many blocks are for the time until booted.
 	late := func(has map[string]packNow, booted int64) map[string]packNow {
@@ -109,7 +109,7 @@ func TestPlanPacksRests(t *testing.T) {
 	if len(jobs) != 1 {
 		t.Fatalf("jobs %+v", jobs)
 	}
-	has := map[string]packNow{"": {image.PackRecord{Boots: 4}, jobs[0].order}}
+	has := map[string]packNow{"": {PackRecord: image.PackRecord{Boots: 4}, order: jobs[0].order}}
 	if jobs := planPacks(traces, has); len(jobs) != 0 {
 		t.Errorf("made again: %+v", jobs)
 	}

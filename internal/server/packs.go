@@ -172,7 +172,7 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
 	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
-		Order: j.order, Boots: j.boots, Traced: known, Log: p.log, Now: p.now})
+		Order: j.order, Boots: j.boots, Traced: known, Before: j.before, Log: p.log, Now: p.now})
 	if err != nil {
 		return err
 	}

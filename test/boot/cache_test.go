@@ -113,6 +113,15 @@ func (s *site) pulledOut(n node) {
 	s.cut(m)
 }
 
+// named is a partition that bears the cache's name.
+var named = cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: 4 << 20, Size: 400 << 20}
+
+// namedCache makes a disk of a file, with that partition.
+func namedCache(disk *os.File) error {
+	const size = 512 << 20
+	return errors.Join(disk.Truncate(size), cache.WritePartitions(disk, size, 512, []cache.Partition{named}))
+}
+
 // onlyNamed boots a node with a new disk of which a partition bears the cache's name, and has nothing else.
 func (s *site) onlyNamed(n node) {
 	s.t.Helper()
@@ -122,9 +131,7 @@ func (s *site) onlyNamed(n node) {
 		s.t.Fatal(err)
 	}
 	defer disk.Close()
-	const size = 512 << 20
-	p := cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: 4 << 20, Size: 400 << 20}
-	if err := errors.Join(disk.Truncate(size), cache.WritePartitions(disk, size, 512, []cache.Partition{p})); err != nil {
+	if err := namedCache(disk); err != nil {
 		s.t.Fatal(err)
 	}
 	m := s.cacheBoot(n, "only named")
@@ -135,7 +142,7 @@ func (s *site) onlyNamed(n node) {
 		}
 	}
 	s.cut(m)
-	if kept, err := cache.Open(cache.Section{Area: disk, Start: p.Start}, p.Size, cache.Options{ReadOnly: true}); err != nil || kept.Stats().Objects == 0 {
+	if kept, err := cache.Open(cache.Section{Area: disk, Start: named.Start}, named.Size, cache.Options{ReadOnly: true}); err != nil || kept.Stats().Objects == 0 {
 		s.t.Errorf("after its first boot the new cache has nothing: %v", err)
 	}
 }

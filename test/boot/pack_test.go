@@ -104,7 +104,13 @@ func number(t *testing.T, e trace.Event, name string) float64 {
 }
 
 // waitPack waits until the version that a node is to boot has a boot pack.
-func (s *site) waitPack(n node) (found image.PackRecord) {
+func (s *site) waitPack(n node) image.PackRecord {
+	s.t.Helper()
+	return s.waitPackOf(n, func(image.PackRecord) bool { return true })
+}
+
+// waitPackOf waits until it has one of a kind.
+func (s *site) waitPackOf(n node, good func(image.PackRecord) bool) (found image.PackRecord) {
 	s.t.Helper()
 	dir, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))
 	if err != nil {
@@ -114,7 +120,7 @@ func (s *site) waitPack(n node) (found image.PackRecord) {
 	defer cancel()
 	if _, err := s.WaitNode(ctx, n.name, func(n api.Node) bool {
 		packs, err := dir.Packs(n.Desired)
-		if err != nil || len(packs) == 0 {
+		if err != nil || len(packs) == 0 || !good(packs[0]) {
 			return false
 		}
 		found = packs[0]

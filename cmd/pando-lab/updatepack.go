@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"pando/internal/build"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// packResult is what of a boot pack is new after all updates at once, in bytes on the wire.
+type packResult struct {
+	Image  string `json:"image"` // its recorded boots say, by path, what a boot of the tree reads
+	First  int64  `json:"first"`
+	Second int64  `json:"second"`
+	New    int64  `json:"new"`    // pieces of the second one that the first one does not have
+	Cut    int64  `json:"cut"`    // the same, if no piece of the first one is kept
+	Whole  int64  `json:"whole"`  // what the second one has then
+	Unused int64  `json:"unused"` // bytes before compression that the second one has for nothing
+}
+
+// orderedBoots is what recorded boots of a server read, and where that lies.
+type orderedBoots struct {
+	image string
+	order build.Order
+	root  *build.RootMap
+}
+
+// updatePack makes the boot packs of the first version and of the one with all updates, as a server does.
+func (u *update) updatePack(ctx context.Context, r *updateResult) error {
+	boots, err := u.recordedBoots(ctx)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(u.work, "packs")
+	defer os.RemoveAll(dir)
+	var v [2]packVersion
+	for i, tree := range []string{"tree", "second"} {
+		if v[i], err = u.packVersion(ctx, dir, u.tree(tree).path); err != nil {
+			return err
+		}
+	}
+	x := packResult{Image: boots.image}
+	order := build.CarryOver(boots.order, boots.root, v[0].root)
+	first, err := v[0].pack(ctx, order, nil)
+	if err != nil {
+		return err
+	}
+	order = build.CarryOver(build.OrderOf(first), v[0].root, v[1].root)
+	cut, err := v[1].pack(ctx, order, nil)
+	if err != nil {
+		return err
+	}
+	kept, err := v[1].pack(ctx, order, &first)
+	if err != nil {
+		return err
+	}
+	x.First, x.Second, x.Whole = first.StoredSize(), kept.StoredSize(), cut.StoredSize()
+	x.New, x.Cut, x.Unused = newPieces(kept, first), newPieces(cut, first), unusedBytes(kept)
+	r.Pack = &x
+	u.say("%s", x.text())
+	return nil
+}
+
+// recordedBoots reads what make bench-storm has recorded.
+func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
+	storm, err := readBeside[report](filepath.Join(u.boots, "x"), "storm.json")
+	if err == nil && storm == nil {
+		err = errors.New("no boot was recorded there: run `make bench-storm`, or name a directory with --boots")
+	}
+	if err != nil {
+		return b, fmt.Errorf("recorded boots in %s: %w", u.boots, err)
+	}
+	keys, err := identity.Open(filepath.Join(u.boots, "data", "keys"))
+	if err != nil {
+		return b, err
+	}
+	v, err := openPackVersion(ctx, filepath.Join(u.boots, "data", "store"), keys, fleet.Digest(storm.Version))
+	if err != nil {
+		return b, err
+	}
+	records, err := v.store.Packs(v.version)
+	if err != nil {
+		return b, err
+	}
+	record, ok := image.FindPack(records, "")
+	if !ok {
+		return b, fmt.Errorf("version %s in %s has no boot pack", v.version.Short(), u.boots)
+	}
+	p, err := v.load(ctx, record)
+	return orderedBoots{storm.Image, build.OrderOf(p), v.root}, err
+}
+
+// packVersion is a version that gets boot packs.
+type packVersion struct {
+	store    *store.Dir
+	keys     identity.Keys
+	version  fleet.Digest
+	manifest image.Manifest
+	root     *build.RootMap
+}
+
+func (u *update) packVersion(ctx context.Context, dir, tree string) (packVersion, error) {
+	r, err := u.builder(ctx, dir, func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
+	if err != nil {
+		return packVersion{}, err
+	}
+	keys, err := identity.Open(filepath.Join(dir, "keys"))
+	if err != nil {
+		return packVersion{}, err
+	}
+	return openPackVersion(ctx, filepath.Join(dir, "store"), keys, r.Version)
+}
+
+func openPackVersion(ctx context.Context, dir string, keys identity.Keys, version fleet.Digest) (p packVersion, err error) {
+	p.keys, p.version = keys, version
+	if p.store, err = store.OpenDir(dir); err != nil {
+		return p, err
+	}
+	v, err := p.store.GetVersion(version)
+	if err != nil {
+		return p, err
+	}
+	if p.manifest, err = image.Verify(v.Manifest, v.Signature, keys.SitePublic()); err != nil {
+		return p, err
+	}
+	p.root, err = build.MapRoot(ctx, p.store, p.manifest)
+	return p, err
+}
+
+// pack makes a boot pack, of which it keeps pieces of the one before.
+func (p packVersion) pack(ctx context.Context, order build.Order, before *image.Pack) (image.Pack, error) {
+	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.keys.Ring.Signers(), Version: p.version, Manifest: p.manifest, Order: order, Before: before})
+	if err != nil {
+		return image.Pack{}, err
+	}
+	return p.load(ctx, r)
+}
+
+func (p packVersion) load(ctx context.Context, r image.PackRecord) (image.Pack, error) {
+	data, err := p.store.Get(ctx, r.Object)
+	if err != nil {
+		return image.Pack{}, err
+	}
+	return image.VerifyPack(data, []byte(r.Signature), p.version, p.keys.SitePublic())
+}
+
+// newPieces is what of a pack somebody fetches who has another one, in bytes on the wire.
+func newPieces(p, has image.Pack) (n int64) {
+	there := map[chunk.ID]bool{}
+	for _, e := range has.Pieces {
+		there[e.ID] = true
+	}
+	for _, e := range p.Pieces {
+		if !there[e.ID] {
+			there[e.ID] = true
+			n += int64(e.StoredSize)
+		}
+	}
+	return n
+}
+
+func unusedBytes(p image.Pack) (n int64) {
+	for _, e := range p.Extents {
+		if e.Unused() {
+			n += int64(e.Blocks) * chunk.BlockSize
+		}
+	}
+	return n
+}
+
+// section is the part of the page about the boot pack, nothing if it was not measured.
+func (x *packResult) section() string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf(`
+A node with a cache has the pieces of its version's boot pack. The pack of the next version keeps those of them that are at least three
+quarters as they were, and has what is new in pieces of its own ([ADR 0049](adr/0049-pieces-that-are-kept.md)). What a boot of the tree reads is known from
+recorded boots of the image %q, by path; of the %.2f MB of its pack:
+`, x.Image, mega(x.First)) + x.text()
+}
+
+// text is a table of it.
+func (x *packResult) text() string {
+	share := func(n int64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(x.Second)) }
+	return "\n" + markdown([]row{
+		{"boot pack after all updates at once", "MB on the wire", "of it"},
+		{"all of it; what a node fetches that has nothing", fmt.Sprintf("%.2f", mega(x.Second)), ""},
+		{"what a node fetches that has the pack of the first version", fmt.Sprintf("%.2f", mega(x.New)), share(x.New)},
+		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", mega(x.Cut)), share(x.Cut)},
+		{"what the kept pieces cost a node that has nothing", fmt.Sprintf("%.2f", mega(x.Second-x.Whole)), share(x.Second - x.Whole)},
+	})
+}

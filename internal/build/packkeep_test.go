@@ -1,0 +1,195 @@
+package build
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// nextTree is a tree after its nth update: a part of every fourth program is another.
+func nextTree(nodes []node, nth int) []node {
+	out, programs := slices.Clone(nodes), 0
+	for i, n := range out {
+		if !strings.HasPrefix(n.path, "usr/bin/program") {
+			continue
+		}
+		if programs++; programs%4 == nth {
+			out[i].data = bytes.Clone(n.data)
+			copy(out[i].data[20_000:], bytes.Repeat(fmt.Appendf(nil, "of update %d in program %d ", nth, programs), 400+40*programs))
+		}
+	}
+	return out
+}
+
+// idsOf are the names of a pack's pieces, and what they have on the wire.
+func idsOf(p image.Pack) map[chunk.ID]int {
+	out := map[chunk.ID]int{}
+	for _, e := range p.Pieces {
+		out[e.ID] = e.StoredSize
+	}
+	return out
+}
+
+// fresh is what of a pack somebody has to fetch who has another one, in bytes.
+func fresh(p, has image.Pack) int {
+	n, there := 0, idsOf(has)
+	for id, stored := range idsOf(p) {
+		if _, ok := there[id]; !ok {
+			n += stored
+		}
+	}
+	return n
+}
+
+// The pack of the next version keeps pieces that are mostly as they were, has what is new in pieces of its own, and all that the order
+// asks for, in its order. The version after it does the same again.
+func TestPackKeepsPieces(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	tree := packTree(20)
+	r := buildTree(t, opt, tree)
+	m := mapOf(t, opt, r)
+	var paths []string
+	for i := range 20 {
+		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
+	}
+	boot := bootOf(t, m, paths...)
+	order := Merge([]Recording{boot, boot})
+	order.Booted = 200
+	pack := packOf(t, opt, r, mustPack(t, opt, r, order))
+	for nth := range 2 {
+		tree = nextTree(tree, nth)
+		next := buildTree(t, opt, tree)
+		nextMap := mapOf(t, opt, next)
+		carried := CarryOver(OrderOf(pack), m, nextMap)
+		options := PackOptions{Store: opt.Store, Keys: opt.Keys, Version: next.Version, Manifest: next.Manifest, Order: carried, From: r.Version}
+		record := func(o PackOptions) image.Pack {
+			rec, err := Pack(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return packOf(t, opt, next, rec)
+		}
+		cut := record(options)
+		options.Before = &pack
+		kept := record(options)
+		if got, want := fresh(kept, pack), fresh(cut, pack); got > want*3/4 {
+			t.Errorf("%d bytes are new, and %d without the pack before", got, want)
+		}
+		sameBlocks(t, kept, cut)
+		unused := 0
+		for i, e := range kept.Placed() {
+			if _, ok := idsOf(pack)[kept.Pieces[i].ID]; e.Unused() && !ok {
+				t.Errorf("piece %d was made for this pack and has blocks that it does not use", i)
+			}
+			if e.Unused() {
+				unused += int(e.Blocks)
+			}
+		}
+		if unused == 0 || int64(unused) > carried.Blocks()/unusedOfAll {
+			t.Errorf("%d blocks of %d are not used", unused, carried.Blocks())
+		}
+		piecesInOrder(t, kept, carried)
+		pack, m, r = kept, nextMap, next
+	}
+	checkStore(t, opt.Store, 3)
+}
+
+// sameBlocks wants two packs to have the same blocks, and as many until booted that the second one has.
+func sameBlocks(t *testing.T, a, b image.Pack) {
+	t.Helper()
+	var of [2][]uint32
+	for i, o := range []Order{OrderOf(a), OrderOf(b)} {
+		for _, block := range o.each() {
+			of[i] = append(of[i], block)
+		}
+		slices.Sort(of[i])
+	}
+	if !slices.Equal(of[0], of[1]) {
+		t.Errorf("%d blocks, want the same %d", len(of[0]), len(of[1]))
+	}
+	if OrderOf(a).Booted < OrderOf(b).Booted {
+		t.Errorf("%d blocks until booted, want %d at least", OrderOf(a).Booted, OrderOf(b).Booted)
+	}
+}
+
+// piecesInOrder wants pieces in the order in which the first of their blocks is needed.
+func piecesInOrder(t *testing.T, p image.Pack, order Order) {
+	t.Helper()
+	place := map[uint32]int64{}
+	for at, b := range order.each() {
+		place[b] = at
+	}
+	first := make([]int64, len(p.Pieces))
+	for i := range first {
+		first[i] = order.Blocks()
+	}
+	for i, e := range p.Placed() {
+		for b := e.Start; !e.Unused() && uint64(b) < e.End(); b++ {
+			first[i] = min(first[i], place[b])
+		}
+	}
+	if !slices.IsSorted(first) {
+		t.Errorf("pieces begin with the blocks in these places: %v", first)
+	}
+	if n := slices.IndexFunc(first, func(at int64) bool { return at >= order.Booted }); cmp.Or(max(n, 0), len(first)) != p.Booted {
+		t.Errorf("%d pieces until booted, want %d", p.Booted, n)
+	}
+}
+
+// A piece that is gone or damaged is cut anew.
+func TestPackKeepsWhatIsThere(t *testing.T) {
+	needBuilder(t)
+	opt := testOptions(t, t.TempDir(), "")
+	r := buildTree(t, opt, packTree(4))
+	m := mapOf(t, opt, r)
+	order := Merge([]Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
+	rec := mustPack(t, opt, r, order)
+	pack := packOf(t, opt, r, rec)
+	junk := pack
+	junk.Pieces = slices.Clone(pack.Pieces)
+	for i := range junk.Pieces {
+		junk.Pieces[i].ID = chunk.Sum([]byte("is not there"))
+	}
+	junk.Pieces[0].ID = rec.Object // of other bytes
+	rec, err := Pack(t.Context(), PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Before: &junk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := packOf(t, opt, r, rec); !slices.Equal(got.Pieces, pack.Pieces) || !slices.Equal(got.Extents, pack.Extents) {
+		t.Errorf("another pack of the same order: %d pieces, %d extents", len(got.Pieces), len(got.Extents))
+	}
+}
+
+// Whatever pieces there are: those that are kept have at most a quarter of unused blocks, and together at most what is allowed; and
+// of those that are not, none with fewer unused blocks would have fitted.
+func TestChoose(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var pieces []*keptPiece
+		for range rapid.IntRange(0, 30).Draw(rt, "pieces") {
+			n := rapid.IntRange(1, 100).Draw(rt, "blocks")
+			pieces = append(pieces, &keptPiece{blocks: make([]uint32, n), unused: rapid.IntRange(0, n).Draw(rt, "unused")})
+		}
+		most := rapid.IntRange(0, 300).Draw(rt, "most")
+		kept := choose(slices.Clone(pieces), most)
+		left := most
+		for _, p := range kept {
+			if left -= p.unused; p.unused*4 > len(p.blocks) || left < 0 {
+				rt.Fatalf("kept: %d of %d blocks unused, %d more than allowed", p.unused, len(p.blocks), -left)
+			}
+		}
+		for _, p := range pieces {
+			if p.unused == 0 && !slices.Contains(kept, p) {
+				rt.Fatal("a piece with nothing unused is not kept")
+			}
+		}
+	})
+}
