@@ -98,7 +98,7 @@ func (a *alone) readyReplay(ctx context.Context, m *material) (err error) {
 
 // replayed makes one boot of a way, and returns how long it took since the node was switched on. It counts while the boot and what brings its root are all that
 // this machine does.
-func (a *alone) replayed(ctx context.Context, m *material, way string) (float64, error) {
+func (a *alone) replayed(ctx context.Context, m *material, way string, res *aloneResult) (float64, error) {
 	r, err := a.run(ctx, m, job{System: replayWays[way], Nodes: 1, Node: replayRate, Server: replayRate})
 	switch {
 	case err != nil:
@@ -106,6 +106,7 @@ func (a *alone) replayed(ctx context.Context, m *material, way string) (float64,
 		err = errors.New(r.Load.tooBusy())
 	default:
 		n := r.Each[0]
+		res.Waited[way] = append(res.Waited[way], n.StalledIn)
 		a.say("   its root could be read after %.2f s, it waited for reads for %.2f s, its programs took %.2f s of processor time", n.Attached, n.Stalled, n.Taken.CPU)
 	}
 	return r.Last, err

@@ -51,6 +51,25 @@ func TestDiskWork(t *testing.T) {
 	}
 }
 
+// Waits are told by where in the boot's work they are, and what is neither wait nor work by itself.
+func TestWaited(t *testing.T) {
+	const ms = time.Millisecond
+	bursts := []burst{{0, 1, 0}, {1, 3, 4 * ms}, {3, 4, 3 * ms}, {4, 5, 93 * ms}}
+	got := waited([]time.Duration{ms, 2 * ms, 5 * ms, 7 * ms, 11 * ms}, bursts)
+	want := make([]float64, workParts)
+	want[0], want[1], want[19] = 0.006, 0.007, 0.011
+	if !slices.EqualFunc(got, want, func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }) {
+		t.Errorf("waited %v, want %v", got, want)
+	}
+	r := aloneResult{Clock: byReplay, Work: 1, Seconds: map[string][]float64{pandoWay: {1.124}}, Waited: map[string][][]float64{pandoWay: {want}}}
+	if line := strings.Fields(r.waits()[strings.Index(r.waits(), pandoWay):]); !slices.Equal(line, []string{pandoWay, "0.01", "0.01", "0.01", "0.10"}) {
+		t.Errorf("told as %q", line)
+	}
+	if (&aloneResult{Clock: byReplay}).waits() != "" {
+		t.Error("nothing was measured")
+	}
+}
+
 // A boot that works has had its processor time when it makes its next read, and gives up when it is told to.
 func TestWorker(t *testing.T) {
 	w, release, err := newWorker()

@@ -24,6 +24,8 @@ type aloneResult struct {
 	BootSet int64                `json:"boot_set"`       // bytes
 	Work    float64              `json:"work,omitempty"` // of a boot that was replayed, in seconds
 	Seconds map[string][]float64 `json:"seconds"`
+
+	Waited map[string][][]float64 `json:"waited,omitempty"` // for reads, of each boot that was replayed, in each twentieth of its work; in seconds
 }
 
 // What the clock of an emulated machine goes by.
@@ -35,7 +37,7 @@ const (
 
 func newAloneResult(m *material, image, command, clock string) *aloneResult {
 	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image, Command: command, Release: release,
-		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}}
+		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}, Waited: map[string][][]float64{}}
 }
 
 // qemuRelease is that of the emulator, "" where it does not tell.
@@ -102,7 +104,7 @@ func (r *aloneResult) table() string {
 	switch {
 	case r.Clock == byReplay:
 		fmt.Fprintf(&b, "No machine was started: the reads of a recorded boot are made on these processors, on a link of %s. Between them the boot works for %.2f s on one\nof them, which is what the disk's boot takes by the clock of instructions; "+
-			"what brings its root, and the server, have the rest. The disk is this machine's.\n", testkit.Rate(replayRate), r.Work)
+			"what brings its root, and the server, have the rest. The disk is this machine's.\n%s", testkit.Rate(replayRate), r.Work, r.waits())
 	case r.KVM:
 	case r.Clock == byInstructions:
 		b.WriteString("Emulated" + by + ", one processor. Its clock goes on by 1 ns with each instruction, and with real time while it waits.\n")

@@ -253,6 +253,9 @@ func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.
 	up := time.Now()
 	out.Booted = up.Sub(begin).Seconds()
 	out.Stalled = stall(waits, bursts).Seconds()
+	if n.works {
+		out.StalledIn = waited(waits, bursts)
+	}
 	slices.Sort(waits)
 	out.Wait99 = waits[len(waits)*99/100].Seconds()
 	if out.Link, err = n.received(); err != nil {
