@@ -2,6 +2,9 @@ module pando
 
 go 1.26.0
 
+// Trees that were built there have Go files of their own.
+ignore ./build
+
 require (
 	aead.dev/minisign v0.3.0
 	github.com/bougou/go-ipmi v0.9.1

@@ -167,7 +167,9 @@ func (a *alone) rounds(ctx context.Context, m *material) error {
 			}
 			boot := w.boot
 			if a.replay {
-				boot = func(ctx context.Context, a *alone, m *material) (float64, error) { return a.replayed(ctx, m, w.name, res) }
+				boot = func(ctx context.Context, a *alone, m *material) (float64, error) {
+					return a.replayed(ctx, m, w.name, res)
+				}
 			}
 			seconds, err := boot(ctx, a, m)
 			if err != nil {
