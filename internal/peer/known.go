@@ -36,6 +36,7 @@ type known struct {
 	took    time.Duration // what its transfers usually take
 	came    int           // how many of them there were, at most lagLeast
 	failed  time.Duration // when the first one failed, while it is doubted
+	probe   time.Duration // it is not probed before this moment
 }
 
 // find returns a peer by its address, nil when it is not known.
@@ -159,13 +160,6 @@ func (s *Swarm) Wanting() bool {
 func (s *Swarm) Left(a netip.AddrPort) {
 	if k := s.find(a); k != nil {
 		s.forget(k)
-	}
-}
-
-// Unreached leaves a peer that could not be reached: what it has is no help, and the tracker shall know.
-func (s *Swarm) Unreached(now time.Duration, a netip.AddrPort) {
-	if k := s.find(a); k != nil {
-		s.leave(now, k, Left{Peer: a, Unreached: true})
 	}
 }
 

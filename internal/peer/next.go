@@ -42,6 +42,7 @@ func (s *Swarm) slow(now time.Duration) {
 		}
 		if now < f.start+limit {
 			s.wake(f.start + limit)
+			s.doubt(now, f)
 			continue
 		}
 		s.cancel(f.Fetch)

@@ -163,6 +163,23 @@ func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
 	return c
 }
 
+// probe sees whether a peer can still be reached: whether its kernel takes a connection in that time.
+func (n *Node) probe(a netip.AddrPort, most time.Duration) {
+	n.work.Go(func() {
+		d := net.Dialer{Timeout: most}
+		if n.o.Self.IsValid() {
+			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(n.o.Self, 0))
+		}
+		c, err := d.DialContext(n.ctx, "tcp", a.String())
+		if err == nil {
+			_ = c.Close() // nothing was said
+			return
+		}
+		n.o.Log.Debug("a peer is not reached any more", "peer", a, "err", err)
+		n.post(n.ctx, func(now time.Duration) { n.swarm.Unreached(now, a) })
+	})
+}
+
 // Control is what this node and trackers said to each other so far.
 func (n *Node) Control() Control {
 	return Control{n.o.Said.Messages + n.calls.Load(), n.o.Said.Bytes + n.control.Load()}
@@ -235,6 +252,9 @@ func (n *Node) act(wake *time.Timer) {
 	}
 	for _, a := range step.Report {
 		n.report(a)
+	}
+	for _, a := range step.Probe {
+		n.probe(a, n.swarm.ProbeTime())
 	}
 	for _, l := range step.Left {
 		n.o.Observer.Left(l)

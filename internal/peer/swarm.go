@@ -85,6 +85,7 @@ type Step struct {
 	Report []netip.AddrPort // tell the tracker that these sent wrong bytes
 	Left   []Left           // peers that nothing is asked of for a while
 	Failed []Left           // peers from which a transfer failed or was slow for the first time, a while ago
+	Probe  []netip.AddrPort // see whether these can still be reached; Unreached follows if not
 	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
 	Tell   time.Duration    // the same, for what is told of others alone
 }

@@ -11,6 +11,7 @@ func TestFaults(t *testing.T) {
 		server float64 // W
 	}{
 		"a fifth of the peers is killed": {Faults{Kill: 0.2, KillAt: unit / 2}, 1.6, 1.3},
+		"a fifth loses its power":        {Faults{Kill: 0.2, KillAt: unit / 2, Silent: true}, 1.6, 1.3},
 		"ten peers send wrong bytes":     {Faults{Wrong: 10}, 1.9, 1.4},
 		"ten peers break off":            {Faults{Short: 10}, 1.9, 1.5},
 		"a fifth of the peers break off": {Faults{Short: 20}, 9, 9},

@@ -72,6 +72,9 @@ func (f *storm) requested(id int32) {
 	}
 	n := f.nodes[x.from]
 	switch {
+	case n.dead && f.Faults.Silent && x.what == piece: // nothing comes of it
+		f.detach(id)
+		f.release(id)
 	case n.dead || n.closed || f.nodes[x.to].alone:
 		f.after(f.Delay, refused, id, int32(peer.Broken))
 	case !f.has(n, x):

@@ -87,6 +87,11 @@ func (f *storm) act(n *node) {
 	for _, a := range step.Report {
 		n.home.wrong(f, n, a)
 	}
+	for _, a := range step.Probe {
+		if o := f.nodes[index(a)]; o.dead || o.closed || n.alone {
+			f.at(f.now+n.swarm.ProbeTime(), unreached, n.id, o.id)
+		}
+	}
 	if step.Join && !f.Unicast {
 		f.after(f.Delay, join, n.id, 0)
 	}
@@ -226,9 +231,18 @@ func (f *storm) die(n *node) {
 		id := n.sends[0]
 		x := f.flows[id]
 		f.drop(id)
-		f.failed(f.nodes[x.to], x, peer.Broken)
+		if !f.Faults.Silent {
+			f.failed(f.nodes[x.to], x, peer.Broken)
+		}
+	}
+	noticed := f.Delay
+	if f.Faults.Silent {
+		noticed = silence
 	}
 	for _, w := range n.watch {
-		f.after(f.Delay, gone, w, n.id)
+		f.at(f.now+noticed, gone, w, n.id)
 	}
 }
+
+// silence is how long a peer may say nothing until it is taken for gone.
+const silence = 30 * time.Second

@@ -48,6 +48,7 @@ type Config struct {
 type Faults struct {
 	Kill    float64       // share of the nodes that die at KillAt, never to come back
 	KillAt  time.Duration // after the storm began
+	Silent  bool          // they lose their power: nobody hears of it
 	Tracker time.Duration // the trackers are lost at this moment; 0: never
 	Slow    int           // nodes with a tenth of the rate
 	Wrong   int           // nodes that send wrong bytes
