@@ -122,6 +122,9 @@ func (u *update) measure(ctx context.Context) error {
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return err
 	}
+	if !u.haveBoots() {
+		u.say("No boots are recorded in %s (make bench-storm records them): what of a boot pack is new is not measured.", u.boots)
+	}
 	u.work = filepath.Join(u.dir, "update-run")
 	if u.only {
 		return u.addPack(ctx)
@@ -219,7 +222,7 @@ func (u *update) next(ctx context.Context, r *updateResult) (more bool, err erro
 	switch n := len(r.Ways); {
 	case n < len(ways):
 		err = u.atOnce(ctx, ways[n], r)
-	case r.Pack == nil && len(r.Steps) == 0:
+	case r.Pack == nil && !r.Begun && u.haveBoots():
 		err = u.updatePack(ctx, r)
 	default:
 		err = u.day(ctx, r)

@@ -69,6 +69,12 @@ func (u *update) updatePack(ctx context.Context, r *updateResult) error {
 	return nil
 }
 
+// haveBoots tells whether boots are recorded where they are looked for.
+func (u *update) haveBoots() bool {
+	_, err := os.Stat(filepath.Join(u.boots, "storm.json"))
+	return err == nil
+}
+
 // recordedBoots reads what make bench-storm has recorded.
 func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
 	storm, err := readBeside[report](filepath.Join(u.boots, "x"), "storm.json")

@@ -36,6 +36,7 @@ const imagesFoot = `
 
 As root:
 
+    make bench-storm           # before it, if the boot pack is to be measured: it records boots
     make bench-update          # an hour on a small machine: some thirty builds
     build/bin/pando-lab update --page docs/benchmarks-images.md
 `
