@@ -50,9 +50,13 @@ func (b *packBuilder) keep(ctx context.Context, root *rootReader) (k keptPieces,
 	}
 	k.blocks = map[uint32]bool{}
 	maps.Copy(b.proofs, b.Before.ProofsOf())
-	kept, unused := int64(0), 0
+	kept, unused, room := int64(0), 0, mapRoom
 	for _, p := range choose(pieces, int(b.Order.Blocks())/unusedOfAll) {
-		k.pieces = append(k.pieces, p.pieceOf())
+		piece := p.pieceOf()
+		if room -= image.PieceSize + extentMost*len(piece.extents); room < 0 {
+			break // the map has no room for more
+		}
+		k.pieces = append(k.pieces, piece)
 		kept, unused = kept+int64(p.StoredSize), unused+p.unused
 		if err := b.prove(ctx, p.ID, nil); err != nil {
 			return k, err

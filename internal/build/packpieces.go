@@ -100,13 +100,15 @@ func (c *cutter) add(p pieceOf) {
 	c.runs += len(p.extents)
 }
 
-// full tells that the map has no room for more: an extent takes at most ten bytes of it. What comes last is left out.
+// full tells that the map has no room for more. What comes last is left out.
 func (c *cutter) full() bool {
-	return mapRoom-image.PieceSize*(len(c.pieces)+2*c.most/c.stored)-10*(c.runs+len(c.blocks.Extents)+1) < 0
+	return mapRoom-image.PieceSize*(len(c.pieces)+2*c.most/c.stored)-extentMost*(c.runs+len(c.blocks.Extents)+1) < 0
 }
 
-// mapRoom is what the largest map has for pieces and extents, besides its header and a hardware class.
-const mapRoom = image.MaxPack - 128
+const (
+	mapRoom    = image.MaxPack - 128 // what the largest map has for pieces and extents, besides its header and a hardware class, in bytes
+	extentMost = 10                  // that an extent takes of it
+)
 
 func (c *cutter) take(b uint32, place int64, block []byte) error {
 	if ok, err := c.root.block(block, b); err != nil || !ok {
