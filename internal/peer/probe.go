@@ -12,7 +12,7 @@ const (
 	probeFactor = 3                       // a transfer that takes so many times the usual one has its peer probed
 	probeLeast  = 200 * time.Millisecond  // but not before this
 	probeFirst  = time.Second             // before enough is known of this network
-	probeAgain  = 8 * time.Second         // and each peer not again for so long
+	probeAgain  = 2 * time.Second         // and each peer not again for so long, or eight usual transfers
 	probeTime   = 1200 * time.Millisecond // in which a connection comes about where word is not late, also if its first packet is lost
 )
 
@@ -30,7 +30,7 @@ func (s *Swarm) doubt(now time.Duration, f flight) {
 		s.wake(at)
 		return
 	}
-	k.probe = now + max(probeAgain, probeFactor*s.typical)
+	k.probe = now + max(probeAgain, slowFactor*s.typical)
 	s.step.Probe = append(s.step.Probe, k.addr)
 }
 
