@@ -82,7 +82,10 @@ func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err err
 	if err := s.site.Close(); err != nil {
 		return nil, err
 	}
-	return func() {}, s.serve(ctx, "off", s.linkFlags()...)
+	if err := s.serve(ctx, "off", s.linkFlags()...); err != nil {
+		return nil, err
+	}
+	return func() {}, s.settle(ctx)
 }
 
 // pandoStep is how far a node goes.

@@ -27,7 +27,7 @@ func full(t *testing.T) string {
 	run := Run{"lab", "desk", "0123456789ab"}
 	by := map[string]int{"lab": 1}
 	s := site(Look{Nodes: map[Standing]int{{run, "booted"}: 3}, Drift: by, Silent: by, Degraded: by, Rollouts: map[string]int{"running": 1},
-		Leases: map[string]int{"active": 1}, Registry: map[string]int64{"registry.db": 1},
+		Leases: map[string]int{"active": 1}, Registry: map[string]int64{"registry.db": 1}, Counted: true,
 		Journals: Journals{Up: true, Uploads: map[string]int64{"taken": 1}}})
 	s.DHCP("DISCOVER", "pxe", "OFFER", false)
 	s.requests.WithLabelValues("data", "/o/{id}", "200").Inc()

@@ -31,6 +31,7 @@ type Look struct {
 	Packs                   int           // versions whose boot pack is to be looked at
 	Swarm                   int           // nodes in all swarms
 
+	Counted  bool  // the store was, since this server began
 	Objects  int   // in the store, as counted last
 	Bytes    int64 // of them
 	Free     int64 // bytes left where the store is
@@ -141,8 +142,10 @@ func (k Look) tellParts(gauge tell) {
 	gauge(expectDesc, k.Expect.Seconds())
 	gauge(packsDesc, float64(k.Packs))
 	gauge(swarmDesc, float64(k.Swarm))
-	gauge(objectsDesc, float64(k.Objects))
-	gauge(storeDesc, float64(k.Bytes))
+	if k.Counted {
+		gauge(objectsDesc, float64(k.Objects))
+		gauge(storeDesc, float64(k.Bytes))
+	}
 	gauge(freeDesc, float64(k.Free))
 	for file, n := range k.Registry {
 		gauge(registryDesc, float64(n), file)

@@ -215,6 +215,16 @@ func TestRegistryAway(t *testing.T) {
 	}
 }
 
+// TestStoreIsToldWhenCounted: a server that has just begun does not say that its store is empty.
+func TestStoreIsToldWhenCounted(t *testing.T) {
+	if text := read(t, site(Look{})); strings.Contains(text, "\npando_store_objects ") || strings.Contains(text, "\npando_store_size_bytes ") {
+		t.Error("a store that was not counted has objects")
+	}
+	text := read(t, site(Look{Counted: true, Objects: 3, Bytes: 500}))
+	check(t, text, "pando_store_objects", "3")
+	check(t, text, "pando_store_size_bytes", "500")
+}
+
 // TestJournals: one that takes none says that and nothing else.
 func TestJournals(t *testing.T) {
 	text := read(t, site(Look{}))

@@ -73,6 +73,7 @@ type StarConfig struct {
 	Prefix string       // of the names of the namespaces
 	Server netip.Prefix // address of the server, and the subnet that the nodes get theirs from
 	Nodes  int
+	Joined bool // frames of a connection travel together, as cards and their drivers join them (TSO, GRO); else each goes by itself, so that queues are exact
 	Wired  bool // Delay can be called: each link is carried by this program, which takes processor time for each packet
 }
 
@@ -102,7 +103,7 @@ func (s *Star) build(ctx context.Context) (err error) {
 	if err := s.join(s.Server, serverPort, "master", BridgeName); err != nil {
 		return err
 	}
-	if err := errors.Join(s.Server.IP("link", "set", BridgeName, "gso_max_segs", "1"), s.Server.cubic(), s.hub.unfiltered(), s.Server.unfiltered()); err != nil {
+	if err := errors.Join(s.Server.IP("link", "set", BridgeName, "gso_max_segs", s.segments()), s.Server.cubic(), s.hub.unfiltered(), s.Server.unfiltered()); err != nil {
 		return err
 	}
 	for i := range s.config.Nodes {
@@ -159,17 +160,25 @@ const serverPort = "server"
 
 func nodePort(i int) string { return "node" + strconv.Itoa(i) }
 
+// segments is how many frames of a connection travel together at most. More would not fit into a bucket.
+func (s *Star) segments() string {
+	if s.config.Joined {
+		return strconv.Itoa(burst / frame)
+	}
+	return "1"
+}
+
 // join links a namespace to the switch. more is said of its end of the link.
 func (s *Star) join(n *Net, port string, more ...string) error {
-	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs 1 type veth peer name %[2]s netns %[3]s
-link set %[1]s gso_max_segs 1 up`, port, LinkName, n.Name))
+	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs %[4]s type veth peer name %[2]s netns %[3]s
+link set %[1]s gso_max_segs %[4]s up`, port, LinkName, n.Name, s.segments()))
 	if err == nil {
 		err = s.plug(port)
 	}
 	if err != nil {
 		return err
 	}
-	return n.IP(append([]string{"link", "set", LinkName, "gso_max_segs", "1", "up"}, more...)...)
+	return n.IP(append([]string{"link", "set", LinkName, "gso_max_segs", s.segments(), "up"}, more...)...)
 }
 
 // plug connects a port with the switch: by a wire, where there are wires.
@@ -178,9 +187,9 @@ func (s *Star) plug(port string) error {
 		return s.hub.IP("link", "set", port, "master", BridgeName)
 	}
 	near, far := "w"+port, "s"+port
-	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs 1 type veth peer name %[2]s
-link set %[1]s gso_max_segs 1 up
-link set %[2]s gso_max_segs 1 master %[3]s up`, near, far, BridgeName))
+	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs %[4]s type veth peer name %[2]s
+link set %[1]s gso_max_segs %[4]s up
+link set %[2]s gso_max_segs %[4]s master %[3]s up`, near, far, BridgeName, s.segments()))
 	if err != nil {
 		return err
 	}

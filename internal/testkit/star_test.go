@@ -101,6 +101,32 @@ func TestStarCountsWhatIsSent(t *testing.T) {
 	}
 }
 
+// TestStarJoined: packets are longer than a frame, and a link carries what it did.
+func TestStarJoined(t *testing.T) {
+	s := newTestStarOf(t, StarConfig{Nodes: 1, Joined: true})
+	if err := s.Limit(8*Mbit, 8*Mbit); err != nil {
+		t.Fatal(err)
+	}
+	const n = 1 << 20
+	begun := time.Now()
+	transfer(t, s.Server, s.config.Server.Addr(), s.Nodes[0], n)
+	took := time.Since(begun)
+	sent, err := s.hub.counter(serverPort, "rx_bytes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := s.hub.counter(serverPort, "rx_packets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent/packets < 2*frame {
+		t.Errorf("packets of %d bytes: no frames were joined", sent/packets)
+	}
+	if took < time.Second/2 {
+		t.Errorf("%d bytes took %v on a link of 1 MB/s", n, took)
+	}
+}
+
 // TestStarIsCubic, or reno where cubic is not permitted; what this machine uses is neither here nor there.
 func TestStarIsCubic(t *testing.T) {
 	s := newTestStar(t, 1)

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// A server that has just begun has things to do that are no part of a boot: it reads its state, and makes ready what nodes may ask for.
+const (
+	settleLook = 200 * time.Millisecond
+	settleMost = 15 * time.Second // no server is busy for longer; one that is stays so
+	settleIdle = 0.02             // seconds of processor time between two looks: two ticks of the kernel's count
+)
+
+// settle waits until the server has nothing to do, and says so where it has not.
+func (s *storm) settle(ctx context.Context) error {
+	before, _, err := processCost(s.site.PID())
+	for begun := time.Now(); err == nil; {
+		if err = pause(ctx, settleLook); err != nil {
+			break
+		}
+		var now float64
+		if now, _, err = processCost(s.site.PID()); err != nil || now-before <= settleIdle {
+			break
+		}
+		if before = now; time.Since(begun) > settleMost {
+			s.say("   the server has been busy for %v before anything boots", settleMost)
+			break
+		}
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/store"
+)
+
+func TestLeisure(t *testing.T) {
+	for _, x := range []struct {
+		step  time.Duration
+		steps int
+		part  float64 // of the time that is worked
+	}{
+		{100 * time.Microsecond, 1000, 1. / leisurePart},
+		{3 * time.Millisecond, 100, 1. / leisurePart},
+		{50 * time.Millisecond, 10, 1. / 3}, // no rest is longer than 100 ms
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			var l leisure
+			l.begin()
+			for range x.steps {
+				time.Sleep(x.step)
+				l.rest(t.Context())
+			}
+			if part := float64(x.step) * float64(x.steps) / float64(time.Since(begun)); part < 0.99*x.part || part > 1.01*x.part {
+				t.Errorf("steps of %v worked for %.3f of the time, and are to for %.3f", x.step, part, x.part)
+			}
+		})
+	}
+}
+
+func TestLeisureEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var l leisure
+		l.begin()
+		time.Sleep(time.Second)
+		begun := time.Now()
+		if l.rest(ctx); time.Since(begun) != 0 {
+			t.Errorf("it rested for %v after its context had ended", time.Since(begun))
+		}
+	})
+}
+
+// TestStoreIsCountedLater: not in the first seconds of a server, and then at leisure.
+func TestStoreIsCountedLater(t *testing.T) {
+	dir, err := store.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := dir.NewWriter()
+	for _, data := range []string{"one", "two"} {
+		if _, _, err := w.Put(t.Context(), []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer w.Close()
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{store: dir, log: slog.New(slog.DiscardHandler)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.weigh(ctx) }()
+		for _, x := range []struct {
+			after   time.Duration
+			counted bool
+		}{{firstSize - time.Second, false}, {2 * time.Second, true}} {
+			time.Sleep(x.after)
+			synctest.Wait()
+			if l := &s.lookouts; l.counted != x.counted || l.counted && (l.count != 2 || l.weight != 6) {
+				t.Errorf("%d objects of %d bytes were counted: %v, want %v", l.count, l.weight, l.counted, x.counted)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
