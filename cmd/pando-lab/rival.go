@@ -25,17 +25,17 @@ func rivals(d dnbd3) []system {
 			serve: serveNFS, attach: func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) }},
 		{name: "nbd", what: "nbdkit, the raw image; the lab's own client on the node, whose processor time is not counted", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveRawNBD,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) }},
-		{name: "nbd-squash", what: "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
+		{name: "nbd-squash", what: "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nbdfuse", "squashfuse", makesSquashfs}, most: rivalNodes, cost: 1.2,
 			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
-		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6,
+		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6, full: true,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
 		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.5, asked: true,
 			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) }},
-		{name: "ranges-squash", what: "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", "mksquashfs"}, most: rivalNodes, cost: 1.2,
+		{name: "ranges-squash", what: "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", makesSquashfs}, most: rivalNodes, cost: 1.2,
 			serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.squashRanges(ctx) }},
-		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", "mksquashfs"},
+		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", makesSquashfs},
 			most: rivalNodes, cost: 0.3, serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
-		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", "mksquashfs"},
+		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", makesSquashfs},
 			most: rivalNodes, cost: 0.45, shared: true, serve: serveTorrent,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) }},
 	}
@@ -111,6 +111,9 @@ func (d deviceReader) ReadAt(p []byte, off int64) (int, error) {
 // onlyReader hides WriterTo, so that the caller's buffer is used.
 type onlyReader struct{ io.Reader }
 
+// makesSquashfs is the program that makes one.
+const makesSquashfs = "mksquashfs"
+
 // squashfs is the root as people send it whole: squashfs, zstd at its usual level for that.
 func (m *material) squashfs(ctx context.Context) (string, error) {
 	raw, err := m.rawFile(ctx)
@@ -123,7 +126,7 @@ func (m *material) squashfs(ctx context.Context) (string, error) {
 		if err != nil {
 			return err
 		}
-		return command(ctx, "mksquashfs", tree, tmp, "-comp", "zstd", "-Xcompression-level", "15", "-b", "128K", "-quiet", "-no-progress")
+		return command(ctx, "nice", makesSquashfs, tree, tmp, "-comp", "zstd", "-Xcompression-level", "15", "-b", "128K", "-quiet", "-no-progress")
 	})
 }
 

@@ -86,7 +86,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar((*string)(&s.until), "until", string(trace.Booted), "what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, such as browser")
 	f.IntVar(&s.memory, "memory", 0, "MiB of an emulated machine (default 768)")
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func("systems", "what to measure, with commas, of "+strings.Join(names(s.systems()), ",")+" (default all but ranges-ahead)", listOf(&s.wanted))
+	f.Func("systems", "what to measure, with commas, of "+strings.Join(names(s.systems()), ",")+" (default all but ranges-ahead, and ranges with --full only)", listOf(&s.wanted))
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))

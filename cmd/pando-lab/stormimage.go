@@ -49,7 +49,7 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if err != nil {
 		return nil, err
 	}
-	boots, err := s.recorded(ctx, m.version)
+	boots, err := s.recorded(ctx, m)
 	if err != nil {
 		return nil, err
 	}

@@ -28,15 +28,38 @@ const recordBoots = 2
 
 // recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit on its
 // link, so that the pauses between the reads are those of the boot.
-func (s *storm) recorded(ctx context.Context, v fleet.Digest) ([]build.Recording, error) {
-	boots, err := s.recordings(v)
+func (s *storm) recorded(ctx context.Context, m *material) ([]build.Recording, error) {
+	boots, err := s.recordings(m.version)
 	if err != nil || len(boots) > 0 {
 		return boots, err
 	}
-	if err := s.record(ctx, v); err != nil {
+	beside, stop := context.WithCancel(ctx)
+	defer stop()
+	files := s.filesBeside(beside, m)
+	if err := s.record(ctx, m.version); err != nil {
+		stop()
+		_ = files() // it has been broken off, or is made again when it is wanted
 		return nil, fmt.Errorf("record a boot (or name a trace with --reads): %w", err)
 	}
-	return s.recordings(v)
+	if err := files(); err != nil {
+		return nil, err
+	}
+	return s.recordings(m.version)
+}
+
+// filesBeside makes the squashfs, where a rival wants it: it takes all processors for a minute or two, and an emulated machine that is recorded leaves
+// one of them. The returned function waits for it.
+func (s *storm) filesBeside(ctx context.Context, m *material) (wait func() error) {
+	made := make(chan error, 1)
+	if slices.ContainsFunc(s.wanted, func(name string) bool { return slices.Contains(s.system(name).programs, makesSquashfs) }) {
+		go func() {
+			_, err := m.squashfs(ctx)
+			made <- err
+		}()
+	} else {
+		made <- nil
+	}
+	return func() error { return <-made }
 }
 
 // record starts the server with DHCP of its own, boots, and leaves the server as it was.

@@ -23,6 +23,7 @@ type system struct {
 	most     int      // nodes that it is measured with; 0: any number
 	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
 	asked    bool     // it is measured where it is named, and not by itself
+	full     bool     // by itself it is measured with --full only: another one is like it
 	shared   bool     // nodes give each other what they have
 	segment  int      // data in the longest frame, in bytes; 0: stamped
 	// serve starts what the server needs beside `pando serve`; nil: nothing.
@@ -95,7 +96,7 @@ func (p pandoStep) attach(ctx context.Context, n *node) (root, error) { return n
 
 // usual are those that are measured where none are named.
 func (s *storm) usual() []system {
-	return slices.DeleteFunc(s.systems(), func(x system) bool { return x.asked })
+	return slices.DeleteFunc(s.systems(), func(x system) bool { return x.asked || x.full && !s.full })
 }
 
 func names(of []system) (out []string) {
