@@ -369,7 +369,10 @@ type job struct {
 func (s *storm) choose(p *pace, j *job) {
 	j.Node, j.Server = s.rate, s.uplink
 	if j.Node == 0 {
-		j.Node = p.rate(s.system(j.System), s.most(j.System))
+		x := s.system(j.System)
+		if j.Node = p.rate(x, s.most(j.System)); x.shared && j.Nodes == 1 && s.most(j.System) > 1 && !s.full {
+			j.Node = roundRate(loneFaster * float64(j.Node))
+		}
 	}
 	if j.Server == 0 {
 		j.Server = j.Node

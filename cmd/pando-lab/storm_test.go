@@ -92,6 +92,28 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// In the short form a node by itself has faster links where nodes share; elsewhere all runs of a system have the same.
+func TestLoneNodeHasFasterLinks(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		s := &storm{nodes: []int{1, 10, 40}, full: full}
+		p := newPace(costSet)
+		rates := map[string][]testkit.Rate{}
+		for _, name := range []string{bestName(), "prefetch"} {
+			for _, n := range []int{40, 10, 1} {
+				j := job{System: name, Nodes: n}
+				s.choose(p, &j)
+				rates[name] = append(rates[name], j.Node)
+			}
+		}
+		if r := rates["prefetch"]; r[1] != r[0] || r[2] != r[0] {
+			t.Errorf("full %v, by unicast: %v", full, r)
+		}
+		if r := rates[bestName()]; r[1] != r[0] || (r[2] >= 5*r[0]) == full || full && r[2] != r[0] {
+			t.Errorf("full %v, with peers: %v", full, r)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	before, after := ticks{busy: 100, interrupts: 10, all: 1000}, ticks{busy: 260, interrupts: 30, all: 1200}
 	l := before.load(after, 0.8)

@@ -25,6 +25,10 @@ const sharedTime = 1.5
 // costSet is the W that the costs of systems were measured with, in bytes; they grow with it.
 const costSet = 11.24e6
 
+// loneFaster is by how much faster links a node by itself has in the short form, of a system whose nodes give each other what they have: it would take
+// nearly as long as all others together, and hardly anything of the processors.
+const loneFaster = 6
+
 // fastestLink bounds what is chosen: the queue of a faster link would be longer than 50 ms need it.
 const fastestLink = 500 * testkit.Mbit
 
