@@ -15,18 +15,18 @@ const (
 // settle waits until the server has nothing to do, and says so where it has not.
 func (s *storm) settle(ctx context.Context) error {
 	before, _, err := processCost(s.site.PID())
-	for begun := time.Now(); err == nil; {
+	for begun := time.Now(); err == nil && time.Since(begun) < settleMost; {
 		if err = pause(ctx, settleLook); err != nil {
-			break
+			return err
 		}
 		var now float64
-		if now, _, err = processCost(s.site.PID()); err != nil || now-before <= settleIdle {
-			break
+		if now, _, err = processCost(s.site.PID()); now-before <= settleIdle {
+			return err
 		}
-		if before = now; time.Since(begun) > settleMost {
-			s.say("   the server has been busy for %v before anything boots", settleMost)
-			break
-		}
+		before = now
+	}
+	if err == nil {
+		s.say("   the server has been busy for %v before anything boots", settleMost)
 	}
 	return err
 }
