@@ -100,7 +100,7 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.dir, 0o755)); err != nil {
 		return err
 	}
-	a.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1, Joined: true})
+	a.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1, Joined: a.replay})
 	if err != nil {
 		return err
 	}

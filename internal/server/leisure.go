@@ -7,7 +7,7 @@ import (
 
 // leisure has work that nobody waits for take no more than a part of a processor, and of the disk: machines that boot meanwhile come first.
 type leisure struct {
-	begun time.Time // the stretch of work since the last rest
+	begun time.Time // when the work began, or the last rest ended
 }
 
 const (
@@ -15,9 +15,6 @@ const (
 	leisurePart = 20
 	longestRest = 100 * time.Millisecond // after a step that took long because others were waited for: a page of a bucket's list
 )
-
-// begin begins the work.
-func (l *leisure) begin() { l.begun = time.Now() }
 
 // rest is to be called after each step, however small: it waits where that is due, and no longer than ctx.
 func (l *leisure) rest(ctx context.Context) {

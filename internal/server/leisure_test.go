@@ -22,8 +22,7 @@ func TestLeisure(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			var l leisure
-			l.begin()
+			l := leisure{begun: begun}
 			for range x.steps {
 				time.Sleep(x.step)
 				l.rest(t.Context())
@@ -39,8 +38,7 @@ func TestLeisureEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		var l leisure
-		l.begin()
+		l := leisure{begun: time.Now()}
 		time.Sleep(time.Second)
 		begun := time.Now()
 		if l.rest(ctx); time.Since(begun) != 0 {

@@ -214,8 +214,7 @@ func (s *Server) weigh(ctx context.Context) error {
 		case <-time.After(next):
 		}
 		count, weight := 0, int64(0)
-		var l leisure
-		l.begin()
+		l := leisure{begun: time.Now()}
 		err := s.store.EachObject(ctx, func(_ chunk.ID, size int64) {
 			count, weight = count+1, weight+size
 			l.rest(ctx)
