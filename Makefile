@@ -113,7 +113,7 @@ test-boot: build build/bin/testsum ## real boots of emulated machines (root)
 	@$(WITH_GO) PANDO_BOOT=1 go test -json -count=1 -p 1 -timeout 40m -run ^TestReal ./internal/testkit ./test/boot 2>&1 | $(SUMMARY)
 
 .PHONY: test-full
-test-full: ## make test, then what takes longer; writes docs/test-full.md (before a release); STEP=fuzzing: that alone
+test-full: build build/bin/testsum ## make test, then what takes longer; writes docs/test-full.md (before a release); STEP=fuzzing: that alone
 	@scripts/install-packages full
 	@$(WITH_GO) scripts/test-full $(if $(STEP),"$(STEP)")
 
