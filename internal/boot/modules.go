@@ -87,13 +87,22 @@ func (l *moduleLoader) wanted(aliases []string) []string {
 	return slices.Compact(out)
 }
 
-// deviceAliases reads the modalias of every device, sorted, each once.
+// deviceAliases reads the modalias of every device, sorted, each once. Memory cards have theirs among the words of the kernel's event only (drivers/mmc/core/bus.c).
 func deviceAliases(sys string) []string {
 	files, _ := filepath.Glob(filepath.Join(sys, "bus/*/devices/*/modalias"))
 	var out []string
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil {
 			out = append(out, strings.TrimSpace(string(data)))
+		}
+	}
+	cards, _ := filepath.Glob(filepath.Join(sys, "bus/mmc/devices/*/uevent"))
+	for _, f := range cards {
+		data, _ := os.ReadFile(f) // it may be gone
+		for line := range strings.Lines(string(data)) {
+			if a, ok := strings.CutPrefix(line, "MODALIAS="); ok {
+				out = append(out, strings.TrimSpace(a))
+			}
 		}
 	}
 	slices.Sort(out)

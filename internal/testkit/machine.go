@@ -45,6 +45,7 @@ type MachineConfig struct {
 	CacheReadOnly bool
 	CacheBoots    bool // it does boot from that disk
 	CacheUSB      bool // that disk is a stick, which PullCache takes out
+	CacheCard     bool // that disk is an SD card on a controller of its own; its size is a power of two
 
 	TPM string // directory with the seeds of its TPM, made if missing; "": it has none
 

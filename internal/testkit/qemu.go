@@ -79,7 +79,7 @@ func stickArgs(c MachineConfig) []string {
 		"-device", "usb-storage,drive=stick,bootindex=1"}
 }
 
-// cacheArgs are a SATA disk, or a stick, that no firmware boots from, unless it is told to.
+// cacheArgs are a SATA disk, a stick or a card, that no firmware boots from, unless it is told to.
 func cacheArgs(c MachineConfig) []string {
 	if c.Cache == "" {
 		return nil
@@ -90,6 +90,9 @@ func cacheArgs(c MachineConfig) []string {
 	}
 	if c.CacheUSB {
 		return []string{"-drive", drive, "-device", "qemu-xhci,id=cacheport", "-device", "usb-storage,drive=cache,id=cache,bus=cacheport.0"}
+	}
+	if c.CacheCard {
+		return []string{"-drive", drive, "-device", "sdhci-pci", "-device", "sd-card,drive=cache"}
 	}
 	device := "ide-hd,drive=cache,bus=ide.0,model=TESTDISK"
 	if c.CacheBoots {

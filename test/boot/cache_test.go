@@ -22,7 +22,7 @@ const mostWarm = 1_000_000
 
 // A node with an empty disk boots as one without. Prepared by the command, the disk is filled by the next boot, and the
 // one after that takes next to nothing from the network, though the power was cut. Pulled out in the middle of a boot, damaged,
-// read-only or gone, the disk makes no boot fail, and the timeline says what was wrong. A new disk with a partition that is called
+// read-only or gone, the disk makes no boot fail, and the timeline says what was wrong. A new disk, or memory card, with a partition that is called
 // as a cache becomes one.
 func TestRealBootWithACacheDisk(t *testing.T) {
 	needFull(t)
@@ -83,7 +83,9 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	m = s.cacheBoot(n, "gone")
 	s.hasEvent(n, "no cache on a disk: none ")
 	s.cut(m)
-	s.onlyNamed(n)
+	s.onlyNamed(n, "/dev/sda1")
+	n.cacheCard = true
+	s.onlyNamed(n, "/dev/mmcblk0p1")
 }
 
 // pulledOut boots a node whose warm cache is on a stick, which is pulled out as soon as the root is there: the boot goes on, and
@@ -122,10 +124,10 @@ func namedCache(disk *os.File) error {
 	return errors.Join(disk.Truncate(size), cache.WritePartitions(disk, size, 512, []cache.Partition{named}))
 }
 
-// onlyNamed boots a node with a new disk of which a partition bears the cache's name, and has nothing else.
-func (s *site) onlyNamed(n node) {
+// onlyNamed boots a node with a new disk of which a partition, device, bears the cache's name, and has nothing else.
+func (s *site) onlyNamed(n node, device string) {
 	s.t.Helper()
-	n.cache = filepath.Join(s.dir, "named.img")
+	n.cache = filepath.Join(s.dir, filepath.Base(device)+".img")
 	disk, err := os.Create(n.cache)
 	if err != nil {
 		s.t.Fatal(err)
@@ -134,8 +136,8 @@ func (s *site) onlyNamed(n node) {
 	if err := namedCache(disk); err != nil {
 		s.t.Fatal(err)
 	}
-	m := s.cacheBoot(n, "only named")
-	s.hasEvent(n, "new cache on /dev/sda1")
+	m := s.cacheBoot(n, "only named, "+device)
+	s.hasEvent(n, "new cache on "+device)
 	for _, e := range s.latest(n).Events {
 		if strings.Contains(e.Message, "cache-failed") {
 			s.t.Errorf("with a new cache: %s", e.Message)

@@ -149,6 +149,7 @@ type node struct {
 	cacheReadOnly bool
 	cacheBoots    bool
 	cacheUSB      bool // it is a stick
+	cacheCard     bool // it is a memory card
 
 	tpm string // directory with the seeds of its TPM
 }
@@ -175,7 +176,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
 		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Clock: n.clock, Screen: n.screen,
-		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, CacheUSB: n.cacheUSB, TPM: n.tpm, Net: s.net, Dir: s.dir})
+		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, CacheUSB: n.cacheUSB, CacheCard: n.cacheCard, TPM: n.tpm, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}
