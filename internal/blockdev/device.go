@@ -27,7 +27,7 @@ type Options struct {
 	Size  int64    // raw bytes, from the same manifest; 0: whatever the index says
 	Cache int64    // bytes of raw chunks kept; default 4 MiB
 	Pages int64    // bytes of index pages kept; default 1 MiB
-	Early bool     // unpack the next piece of the boot pack before a read asks for it: there is a processor for that
+	Early bool     // unpack the next pieces of the boot pack before reads ask for them: there is a processor for that
 	Ahead int      // chunks fetched ahead of a sequential reader; default 2, negative: none
 
 	Pack *Pack // boot pack to read from; nil: none
@@ -73,6 +73,7 @@ type Device struct {
 	bufs   buffers // for raws
 	pages  group[int, *chunk.Page]
 	ahead  readAhead
+	early  early
 	demand demand
 }
 
@@ -157,6 +158,9 @@ func (d *Device) usePack(p *Pack, size int64) {
 	if d.pack, err = newPieces(pack, size); err != nil {
 		pack.Lost(chunk.ID{}, err)
 		return
+	}
+	if d.opts.Early {
+		d.beginEarly()
 	}
 	d.startStreams()
 }

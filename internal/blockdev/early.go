@@ -1,25 +1,96 @@
 package blockdev
 
-// nextFew is how far beyond the piece that is read pieces are unpacked: boots that are alike read them in nearly the same order.
-const nextFew = 4
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// nextFew is how far beyond the piece that is read pieces are unpacked: boots that are alike read them in nearly the same order.
+	nextFew = 4
+	// earlyPause is for how long no read came when pieces are unpacked beyond the next one: see docs/adr/0051-unpacked-in-pauses.md.
+	earlyPause = time.Millisecond
+)
+
+// early is where a boot reads, and how long ago it did.
+type early struct {
+	pause *time.Timer // fires after earlyPause without a read
+
+	mu    sync.Mutex
+	piece int // that was read from last
+}
+
+func (e *early) read(piece int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.piece = piece
+	e.pause.Reset(earlyPause)
+}
+
+func (e *early) last() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.piece
+}
+
+// beginEarly has pieces unpacked in pauses, until the device is closed.
+func (d *Device) beginEarly() {
+	d.early.pause = time.NewTimer(earlyPause)
+	d.early.pause.Stop() // until something is read
+	d.work.Go(func() {
+		defer d.early.pause.Stop()
+		for {
+			select {
+			case <-d.ctx.Done():
+				return
+			case <-d.early.pause.C:
+			}
+			if i, _ := d.upcoming(d.early.last()); i >= 0 {
+				d.loadEarly(i)
+				d.early.pause.Reset(earlyPause)
+			}
+		}
+	})
+}
 
 // unpackEarly unpacks what a boot is about to read, when it reads from a piece: the pack has its pieces in the order in which boots read them. With a
-// processor to spare a read does not wait for that. One is unpacked at a time, and nothing that is kept makes room for it.
+// processor to spare a read does not wait for that. The next one is unpacked at once, the few after it while nothing is read, because who asks meanwhile has to wait.
 func (d *Device) unpackEarly(piece int) {
-	if !d.opts.Early || d.raws.busy() > 0 {
+	if !d.opts.Early {
 		return
 	}
+	d.early.read(piece)
+	if i, ready := d.upcoming(piece); i >= 0 && !ready {
+		d.work.Go(func() { d.loadEarly(i) })
+	}
+}
+
+func (d *Device) loadEarly(i int) {
+	if c := d.piece(i); c != nil {
+		d.raws.leave(c)
+	}
+}
+
+// upcoming is the first of the few pieces after one that is kept, that nobody has read from, and that is not unpacked; -1 if there is none, if something is being
+// unpacked, or if room would have to be made for it. ready tells that another of them is unpacked.
+func (d *Device) upcoming(piece int) (next int, ready bool) {
+	if d.raws.busy() > 0 {
+		return -1, false
+	}
+	next = -1
 	for i := piece + 1; i < min(piece+1+nextFew, len(d.pack.pieces)); i++ {
+		if !d.pack.upcoming(i) {
+			continue
+		}
 		e := d.pack.pieces[i]
-		if d.pack.upcoming(i) && d.raws.fits(rawKey{e.ID, true}, rawCost(e.RawSize)) {
-			d.work.Go(func() {
-				if c := d.piece(i); c != nil {
-					d.raws.leave(c)
-				}
-			})
-			return
+		switch has, fits := d.raws.look(rawKey{e.ID, true}, rawCost(e.RawSize)); {
+		case has:
+			ready = true
+		case fits && next < 0:
+			next = i
 		}
 	}
+	return next, ready
 }
 
 // upcoming tells whether piece i is kept, and nobody has read from it yet.
@@ -29,9 +100,9 @@ func (p *pieces) upcoming(i int) bool {
 	return p.state[i].kept && !p.state[i].read
 }
 
-// fits tells whether k is neither there nor being made, and could be kept beside all that is.
-func (g *group[K, V]) fits(k K, cost int64) bool {
+// look tells whether k is there, or else whether it could be kept beside all that is.
+func (g *group[K, V]) look(k K, cost int64) (has, fits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.kept.has(k) && g.running[k] == nil && g.kept.cost+cost <= g.kept.limit
+	return g.kept.has(k), g.kept.cost+cost <= g.kept.limit
 }

@@ -2,8 +2,10 @@ package blockdev
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pando/internal/chunk"
 	"pando/internal/image"
@@ -51,24 +53,58 @@ func unpacked(d *Device) (out []int) {
 	return out
 }
 
-// Who reads from a piece finds the next one unpacked, where that is wanted: one at each read, of those that nobody read from.
+// wantUnpacked wants the raw bytes of these pieces to be there, and of no others.
+func wantUnpacked(t *testing.T, d *Device, when string, want ...int) {
+	t.Helper()
+	if got := unpacked(d); !slices.Equal(got, want) {
+		t.Errorf("%s: pieces %v are unpacked, want %v", when, got, want)
+	}
+}
+
+// Who reads from a piece finds the next one unpacked, where that is wanted, and after a pause the next few.
 func TestNextPieceIsUnpackedEarly(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			img, d := openEarly(t, early, 1<<20)
 			readBlocks(t, img, d, 16, 1)
-			want := []int{2}
 			if early {
-				want = []int{2, 3}
-			}
-			if got := unpacked(d); len(got) != len(want) {
-				t.Errorf("early %v: pieces %v are unpacked, want %v", early, got, want)
+				wantUnpacked(t, d, "at once", 2, 3)
+			} else {
+				wantUnpacked(t, d, "at once", 2)
 			}
 			if next := make([]byte, chunk.BlockSize); d.ReadNow(next, 24*chunk.BlockSize) != early {
 				t.Errorf("early %v: the first block of the next piece was there: %v", early, !early)
 			}
+			time.Sleep(time.Minute)
+			if early {
+				wantUnpacked(t, d, "after a pause", 2, 3, 4, 5, 6, 7)
+			} else {
+				wantUnpacked(t, d, "after a pause", 2)
+			}
 		})
 	}
+}
+
+// While a boot reads, one piece that it has not come to is enough: who asks waits for what is being unpacked.
+func TestEarlyWaitsForPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img, d := openEarly(t, true, 1<<20)
+		for block := range 8 { // of the first piece
+			readBlocks(t, img, d, block, 1)
+			if block < 7 {
+				wantUnpacked(t, d, "between reads", 0, 1)
+			}
+			time.Sleep(earlyPause / 2)
+		}
+		wantUnpacked(t, d, "with the first piece read", 1)
+		time.Sleep(earlyPause / 2)
+		synctest.Wait()
+		wantUnpacked(t, d, "after a pause", 1, 2)
+		readBlocks(t, img, d, 8, 1)
+		time.Sleep(earlyPause - 1)
+		synctest.Wait()
+		wantUnpacked(t, d, "before the end of the next pause", 1, 2)
+	})
 }
 
 // Nothing makes room for it: what is unpacked and not read yet would have to be unpacked again.
@@ -77,10 +113,12 @@ func TestEarlyMakesNoRoom(t *testing.T) {
 		img, d := openEarly(t, true, 2*segment)
 		readBlocks(t, img, d, 0, 1)
 		readBlocks(t, img, d, 40, 1)
+		time.Sleep(time.Minute)
 		if got := unpacked(d); len(got) != 2 || got[0] != 0 && got[0] != 1 {
 			t.Errorf("pieces %v are unpacked", got)
 		}
 		readBlocks(t, img, d, 1, 1)
+		time.Sleep(time.Minute)
 		if d.raws.kept.cost > 2*segment {
 			t.Errorf("%d bytes are kept", d.raws.kept.cost)
 		}
@@ -95,15 +133,12 @@ func TestUpcoming(t *testing.T) {
 		d.pack.state[1].read = true
 		d.pack.drop(2)
 		d.pack.mu.Unlock()
-		for want := 3; want <= nextFew; want++ {
-			readBlocks(t, img, d, want-3, 1)
-			if got := unpacked(d); got[len(got)-1] != want {
-				t.Errorf("pieces %v are unpacked, want %d last", got, want)
-			}
-		}
+		readBlocks(t, img, d, 0, 1)
+		wantUnpacked(t, d, "at once", 0, 3)
+		time.Sleep(time.Minute)
+		wantUnpacked(t, d, "after a pause", 0, 3, nextFew)
 		readBlocks(t, img, d, 7, 1)
-		if got := unpacked(d); got[len(got)-1] > nextFew {
-			t.Errorf("pieces %v are unpacked, and none after %d should be", got, nextFew)
-		}
+		time.Sleep(time.Minute)
+		wantUnpacked(t, d, "at the end of the piece", 0, 3, nextFew)
 	})
 }
