@@ -1,7 +1,7 @@
 package blockdev
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,23 +14,8 @@ const (
 
 // early is where a boot reads, and how long ago it did.
 type early struct {
-	pause *time.Timer // fires after earlyPause without a read
-
-	mu    sync.Mutex
-	piece int // that was read from last
-}
-
-func (e *early) read(piece int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.piece = piece
-	e.pause.Reset(earlyPause)
-}
-
-func (e *early) last() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.piece
+	piece atomic.Int64 // that was read from last
+	pause *time.Timer  // fires after earlyPause without a read
 }
 
 // beginEarly has pieces unpacked in pauses, until the device is closed.
@@ -45,7 +30,7 @@ func (d *Device) beginEarly() {
 				return
 			case <-d.early.pause.C:
 			}
-			if i, _ := d.upcoming(d.early.last()); i >= 0 {
+			if i, _ := d.upcoming(int(d.early.piece.Load())); i >= 0 {
 				d.loadEarly(i)
 				d.early.pause.Reset(earlyPause)
 			}
@@ -59,7 +44,8 @@ func (d *Device) unpackEarly(piece int) {
 	if !d.opts.Early {
 		return
 	}
-	d.early.read(piece)
+	d.early.piece.Store(int64(piece))
+	d.early.pause.Reset(earlyPause)
 	if i, ready := d.upcoming(piece); i >= 0 && !ready {
 		d.work.Go(func() { d.loadEarly(i) })
 	}
