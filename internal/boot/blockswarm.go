@@ -70,7 +70,7 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		return nil
 	}
 	keeps := d.keepsSomething()
-	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
+	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Several: origin.GetSeveral, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack == nil || pack.Idle || keeps, Loose: blockLoose,
 		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: &swarmWatch{d.watch, d.company}, Helpers: c.Start, Said: c.Said, Slow: slow, Log: d.log}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes

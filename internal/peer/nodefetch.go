@@ -51,7 +51,7 @@ func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
 	fetch := func() (chunk.Verified, error) {
 		if f.Origin() {
-			return n.o.Origin.Find(ctx, p.ID, p.Size)
+			return n.fromOrigin(ctx, p)
 		}
 		return n.fromPeer(ctx, f.Peer, p, 0)
 	}

@@ -10,35 +10,37 @@ import (
 // Bounds and patience of a node. Transfers take from a millisecond to a second a piece, by link, so most patience is
 // counted in the time that this node's transfers take.
 const (
-	maxPeers    = 24               // peers that are known at a time
-	mostPeers   = 30               // with those that have what a read waits for
-	onePeers    = 4                // of them with one address: who claims many ports shall not take the places of all others
-	fewPeers    = 8                // with fewer, the tracker is asked for more
-	manyPeers   = 22               // with so many it is a large crowd
-	commonLeast = 3                // peers that have a piece: word of one more waits
-	wordPart    = 6                // for that part of a usual transfer, for each of them; simulated, two hundred nodes hear half as often, and are done 1.4 % later
-	strikesOut  = 2                // a peer that was slow or failed so often is left
-	leftFor     = 30 * time.Second // and not met again for so long
-	restLeast   = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
-	restMost    = 500 * time.Millisecond
-	slowFactor  = 8                      // a transfer that takes so many times the usual one is slow
-	slowLeast   = 20 * time.Millisecond  // but not before this
-	lagFactor   = 4                      // a peer whose transfers usually take so many times the usual one is left
-	lagLeast    = 4                      // when it is so for so many of them
-	slowFirst   = 2 * time.Second        // before enough is known of this network
-	learnLeast  = 8                      // transfers: the first ones have links that nobody shares yet
-	hedgeLeast  = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
-	hedgeMost   = 2 * time.Second        // and never longer than this
-	calmFactor  = 256                    // with a tracker it waits longer: so many transfers
-	askLost     = 6 * time.Second        // an answer of the tracker that takes longer does not come
-	askPause    = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
-	joinAgain   = 500 * time.Millisecond // between joins while peers are few; grows
-	joinMost    = 10 * time.Second
-	maxLeft     = 16          // peers that a question names as left
-	lateCalm    = 8           // and so many times as long as word may be on its way
-	readSoon    = 4           // pieces of a question, the first ones, that reads may wait for when it is answered
-	looseLate   = 4           // the part of how long word may be on its way that a read waits for a loose object of a peer
-	joinSeldom  = time.Minute // while nothing is missing: between joins if the tracker is lost, and between signs of life
+	maxPeers     = 24               // peers that are known at a time
+	mostPeers    = 30               // with those that have what a read waits for
+	onePeers     = 4                // of them with one address: who claims many ports shall not take the places of all others
+	fewPeers     = 8                // with fewer, the tracker is asked for more
+	manyPeers    = 22               // with so many it is a large crowd
+	commonLeast  = 3                // peers that have a piece: word of one more waits
+	wordPart     = 6                // for that part of a usual transfer, for each of them; simulated, two hundred nodes hear half as often, and are done 1.4 % later
+	strikesOut   = 2                // a peer that was slow or failed so often is left
+	leftFor      = 30 * time.Second // and not met again for so long
+	restLeast    = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
+	restMost     = 500 * time.Millisecond
+	slowFactor   = 8                      // a transfer that takes so many times the usual one is slow
+	slowLeast    = 20 * time.Millisecond  // but not before this
+	lagFactor    = 4                      // a peer whose transfers usually take so many times the usual one is left
+	lagLeast     = 4                      // when it is so for so many of them
+	slowFirst    = 2 * time.Second        // before enough is known of this network
+	learnLeast   = 8                      // transfers: the first ones have links that nobody shares yet
+	hedgeLeast   = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
+	hedgeMost    = 2 * time.Second        // and never longer than this
+	calmFactor   = 256                    // with a tracker it waits longer: so many transfers
+	askLost      = 6 * time.Second        // an answer of the tracker that takes longer does not come
+	askPause     = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
+	joinAgain    = 500 * time.Millisecond // between joins while peers are few; grows
+	joinMost     = 10 * time.Second
+	maxLeft      = 16                    // peers that a question names as left
+	lateCalm     = 8                     // and so many times as long as word may be on its way
+	readSoon     = 4                     // pieces of a question, the first ones, that reads may wait for when it is answered
+	looseLate    = 4                     // the part of how long word may be on its way that a read waits for a loose object of a peer
+	aloneFetches = 3                     // times as many transfers from the origin, at most, for who is alone,
+	quickDirect  = 40 * time.Millisecond // so that one is there after about so long, among the others
+	joinSeldom   = time.Minute           // while nothing is missing: between joins if the tracker is lost, and between signs of life
 )
 
 // Options of a Swarm. Zero values mean the defaults.
@@ -49,7 +51,7 @@ type Options struct {
 
 	Window        int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
 	PeerFetches   int // transfers from peers at a time; default 6
-	ServerFetches int // transfers from the origin at a time; default 8
+	ServerFetches int // transfers from the origin at a time; default 8, and three times as many for who is alone on a fast link
 
 	Random *rand.Rand // for choices between equals; required
 }

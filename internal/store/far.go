@@ -168,10 +168,15 @@ func (f *far) open(id chunk.ID, file *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.used(file)
+	return file, nil
+}
+
+// used notes that an object is read.
+func (f *far) used(file *os.File) {
 	if info, err := file.Stat(); err == nil {
 		f.bound.touch(file, info)
 	}
-	return file, nil
 }
 
 // get is an object that the directory has not, or has with wrong bytes.

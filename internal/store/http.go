@@ -137,16 +137,8 @@ func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 }
 
 func (h *HTTP) fetch(ctx context.Context, r Request) (b []byte, elsewhere bool, err error) {
-	patience := r.Patience
-	if patience <= 0 {
-		patience = 10 * time.Second
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// Every byte that arrives winds this timer up again: a slow server is not a dead one.
-	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no byte for %v", patience)) })
-	defer timer.Stop()
-
+	ctx, wind, end := patiently(ctx, r.Patience)
+	defer end()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
 	if err != nil {
 		return nil, false, err
@@ -163,8 +155,18 @@ func (h *HTTP) fetch(ctx context.Context, r Request) (b []byte, elsewhere bool, 
 	if err := checkStatus(resp.StatusCode); err != nil {
 		return nil, false, err
 	}
-	b, err = readBody(resp, r, func() { timer.Reset(patience) })
+	b, err = readBody(resp, r, wind)
 	return b, h.isBucket() || resp.Request.URL.Host != req.URL.Host, because(ctx, err)
+}
+
+// patiently returns a context that ends after patience without a call of wind, 0: 10 s. Every byte that arrives winds it up again: a slow server is not a dead one.
+func patiently(ctx context.Context, patience time.Duration) (_ context.Context, wind, end func()) {
+	if patience <= 0 {
+		patience = 10 * time.Second
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no byte for %v", patience)) })
+	return ctx, func() { timer.Reset(patience) }, func() { timer.Stop(); cancel(nil) }
 }
 
 // isBucket tells whether objects are named as the files of a store are.
