@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"pando/internal/chunk"
@@ -30,11 +29,12 @@ type together struct {
 type awaited struct {
 	store.Request
 	came chan chunk.Verified // closed; empty if it did not come
+	gone bool                // nobody waits for it any more
 }
 
 // enter has a piece asked for. ask: the caller has to call askAll, as nobody else does.
 func (t *together) enter(p Piece) (x *awaited, ask bool) {
-	x = &awaited{store.Request{ID: p.ID, Size: p.Size}, make(chan chunk.Verified, 1)}
+	x = &awaited{Request: store.Request{ID: p.ID, Size: p.Size}, came: make(chan chunk.Verified, 1)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waits = append(t.waits, x)
@@ -48,15 +48,20 @@ func (t *together) enter(p Piece) (x *awaited, ask bool) {
 func (t *together) leave(x *awaited) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waits = slices.DeleteFunc(t.waits, func(y *awaited) bool { return x == y })
+	x.gone = true
 }
 
 // next takes the pieces of the next question. When there are none, who asked is done.
-func (t *together) next() []*awaited {
+func (t *together) next() (out []*awaited) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := slices.Clone(t.waits[:min(togetherMost, len(t.waits))])
-	if t.waits = slices.Delete(t.waits, 0, len(out)); len(out) == 0 {
+	for len(t.waits) > 0 && len(out) < togetherMost {
+		if x := t.waits[0]; !x.gone {
+			out = append(out, x)
+		}
+		t.waits = t.waits[1:]
+	}
+	if len(out) == 0 {
 		t.asks--
 	}
 	return out
