@@ -109,19 +109,20 @@ func (p *ptyRun) press(keys string) {
 	}
 }
 
-// shows waits until the screen is as wanted, and returns it and how long that took.
+// shows waits until the screen is as wanted, no line wider than it, and returns it and how long that took.
 func (p *ptyRun) shows(what string, good func(lines []string) bool) (lines []string, took time.Duration) {
 	p.t.Helper()
 	begun := time.Now()
 	for time.Since(begun) < 30*time.Second {
 		p.mu.Lock()
 		lines = slices.Clone(p.screen.lines())
-		over := p.screen.over
+		over, width := p.screen.over, p.screen.width
 		p.mu.Unlock()
 		if over != "" {
 			p.t.Fatalf("a line is wider than the terminal: %q", over)
 		}
-		if good(lines) {
+		wide := slices.ContainsFunc(lines, func(l string) bool { return runewidth.StringWidth(l) > width })
+		if good(lines) && !wide {
 			return lines, time.Since(begun)
 		}
 		time.Sleep(time.Millisecond)
@@ -149,6 +150,7 @@ type ptyScreen struct {
 	x, y          int
 	hidden        bool   // the cursor
 	over          string // a line that was wider than the screen
+	was, late     int    // the width before, for so many frames: a program may be drawing when it is resized, and hears of that later
 }
 
 func newPTYScreen(width, height int) *ptyScreen {
@@ -158,6 +160,7 @@ func newPTYScreen(width, height int) *ptyScreen {
 }
 
 func (s *ptyScreen) resize(width, height int) {
+	s.was, s.late = s.width, 2
 	s.width, s.height = width, height
 	for len(s.rows) < height {
 		s.rows = append(s.rows, "")
@@ -210,7 +213,11 @@ func (s *ptyScreen) put(text string) {
 	}
 	s.rows[s.y] = line + text
 	s.x = len(s.rows[s.y])
-	if runewidth.StringWidth(s.rows[s.y]) > s.width {
+	most := s.width
+	if s.late > 0 {
+		most = max(most, s.was)
+	}
+	if runewidth.StringWidth(s.rows[s.y]) > most {
 		s.over = s.rows[s.y]
 	}
 }
@@ -220,7 +227,7 @@ func (s *ptyScreen) obey(code string) {
 	case hideCursor, showCursor:
 		s.hidden = code == hideCursor
 	case cursorHome:
-		s.x, s.y = 0, 0
+		s.x, s.y, s.late = 0, 0, max(0, s.late-1)
 	case clearScreen:
 		clear(s.rows)
 	case clearLine:
