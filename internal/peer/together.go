@@ -81,9 +81,10 @@ func (t *together) askAll(ctx context.Context, several Several) {
 	}
 }
 
-// fromOrigin takes a piece from the origin. In company, what the tracker grants are single pieces, and the server's word of each is what it counts by.
-func (n *Node) fromOrigin(ctx context.Context, p Piece) (chunk.Verified, error) {
-	if n.o.Several == nil || n.sociable.Load() {
+// fromOrigin takes a piece from the origin: by itself if a read waits for it, which shall not wait until a question is over. In company, what the tracker grants are single
+// pieces, and the server's word of each is what it counts by.
+func (n *Node) fromOrigin(ctx context.Context, p Piece, waited bool) (chunk.Verified, error) {
+	if n.o.Several == nil || waited || n.sociable.Load() {
 		return n.o.Origin.Find(ctx, p.ID, p.Size)
 	}
 	x, ask := n.together.enter(p)
