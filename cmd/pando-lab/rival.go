@@ -36,7 +36,7 @@ func rivals(d dnbd3) []system {
 		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", makesSquashfs},
 			most: rivalNodes, cost: 0.3, serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
 		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", makesSquashfs},
-			most: rivalNodes, cost: 0.45, shared: true, serve: serveTorrent,
+			most: rivalNodes, cost: 0.55, shared: true, serve: serveTorrent,
 			attach: func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) }},
 	}
 	if d.server != "" && d.client != "" {

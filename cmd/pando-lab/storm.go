@@ -126,7 +126,7 @@ func (s *storm) check() error {
 	if len(s.nodes) == 0 {
 		s.nodes = []int{1, 10, 40}
 		if s.full {
-			s.nodes = []int{1, 10, 40, 100, 200}
+			s.nodes = []int{1, 10, 40, 200}
 		}
 	}
 	switch {
@@ -369,10 +369,7 @@ type job struct {
 func (s *storm) choose(p *pace, j *job) {
 	j.Node, j.Server = s.rate, s.uplink
 	if j.Node == 0 {
-		x := s.system(j.System)
-		if j.Node = p.rate(x, s.most(j.System)); x.shared && j.Nodes == 1 && s.most(j.System) > 1 && !s.full {
-			j.Node = roundRate(loneFaster * float64(j.Node))
-		}
+		j.Node = p.rate(s.system(j.System), j.Nodes, s.most(j.System))
 	}
 	if j.Server == 0 {
 		j.Server = j.Node

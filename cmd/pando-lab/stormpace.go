@@ -25,29 +25,29 @@ const sharedTime = 1.5
 // costSet is the W that the costs of systems were measured with, in bytes; they grow with it.
 const costSet = 11.24e6
 
-// loneFaster is by how much faster links a node by itself has in the short form, of a system whose nodes give each other what they have: it would take
-// nearly as long as all others together, and hardly anything of the processors.
-const loneFaster = 6
+// mostFaster bounds by how much faster links a storm of fewer nodes has, of a system whose nodes give each other what they have. The time until all have
+// it hardly depends on their number, and what they take of the processors does: on the links of the largest storm one node alone would take nearly as
+// long as all of them, and hardly anything of the processors.
+const mostFaster = 6
 
 // fastestLink bounds what is chosen: the queue of a faster link would be longer than 50 ms need it.
 const fastestLink = 500 * testkit.Mbit
 
-// pace chooses the rates of links, by what a run takes of the processors. Runs of all numbers of nodes of a system have the
-// same rate, so the run with the most nodes comes first, and one that was too busy is made again, as much slower as that was
-// too busy.
+// pace chooses the rates of links, by what a run takes of the processors. The run with the most nodes comes first, and one that was too busy is made
+// again, as much slower as that was too busy; what follows of that system is slower by as much.
 type pace struct {
 	cores float64
-	w     float64 // bytes
-	rates map[string]testkit.Rate
+	w     float64                 // bytes
+	rates map[string]testkit.Rate // of the most nodes of each system
 }
 
 func newPace(w int64) *pace {
 	return &pace{cores: float64(runtime.NumCPU()), w: float64(w), rates: map[string]testkit.Rate{}}
 }
 
-// rate is that of a node's link, for runs of up to most nodes. By unicast the server's link is full all the time and the
-// nodes take turns; where nodes give each other what they have, all links are.
-func (p *pace) rate(s system, most int) testkit.Rate {
+// rate is that of a node's link, for a run of so many nodes of up to most. By unicast the server's link is full all the time and
+// the nodes take turns; where nodes give each other what they have, all links are.
+func (p *pace) rate(s system, nodes, most int) testkit.Rate {
 	r, ok := p.rates[s.name]
 	if !ok {
 		full := 1.0
@@ -58,7 +58,10 @@ func (p *pace) rate(s system, most int) testkit.Rate {
 		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * cost * full))
 		p.rates[s.name] = r
 	}
-	return r
+	if !s.shared {
+		return r
+	}
+	return roundRate(min(float64(most)/float64(nodes), mostFaster) * float64(r))
 }
 
 // slower lowers a system's rate after a run that took so much of the processors, by a step at least.

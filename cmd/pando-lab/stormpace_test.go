@@ -13,42 +13,64 @@ func TestPace(t *testing.T) {
 		p := &pace{cores: 2, w: w, rates: map[string]testkit.Rate{}}
 		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb. A larger one
 		// takes as much longer.
-		if got := p.rate(alone, 40); got != 90*testkit.Mbit {
+		if got := p.rate(alone, 40, 40); got != 90*testkit.Mbit {
 			t.Errorf("by unicast: got %s", got)
 		}
-		if got := p.rate(together, 40); got != 3500*testkit.Kbit {
+		if got := p.rate(together, 40, 40); got != 3500*testkit.Kbit {
 			t.Errorf("with peers: got %s, want the step below 3.6 Mb/s", got)
 		}
-		if got := p.rate(together, 1); got != 3500*testkit.Kbit {
-			t.Errorf("with fewer nodes: got %s, want the same", got)
+		if got := p.rate(alone, 1, 40); got != 90*testkit.Mbit {
+			t.Errorf("fewer by unicast: got %s, want the same", got)
 		}
-		if p.slower("alone", 1); p.rate(alone, 40) != 55*testkit.Mbit {
+		if p.slower("alone", 1); p.rate(alone, 40, 40) != 55*testkit.Mbit {
 			t.Errorf("slower: got %v", p.rates)
 		}
-		if p.slower("together", 0.51); p.rate(together, 40) != 3*testkit.Mbit {
+		if p.slower("together", 0.51); p.rate(together, 40, 40) != 3*testkit.Mbit {
 			t.Errorf("slower by little: got %v", p.rates)
 		}
 	}
 }
 
-// In the short form a node by itself has faster links where nodes share; elsewhere all runs of a system have the same.
-func TestLoneNodeHasFasterLinks(t *testing.T) {
-	for _, full := range []bool{false, true} {
-		s := &storm{nodes: []int{1, 10, 40}, full: full}
+// Where nodes share, storms of fewer nodes have faster links, up to a bound, so that a node by itself and ten nodes have the same in the long form;
+// elsewhere all runs of a system have the same.
+func TestFewerNodesHaveFasterLinks(t *testing.T) {
+	for _, c := range []struct {
+		nodes []int
+		times []testkit.Rate
+	}{
+		{[]int{40, 10, 1}, []testkit.Rate{1, 4, 6}},
+		{[]int{200, 40, 10, 1}, []testkit.Rate{1, 5, 6, 6}},
+		{[]int{1}, []testkit.Rate{1}},
+	} {
+		s := &storm{nodes: c.nodes}
 		p := newPace(costSet)
-		rates := map[string][]testkit.Rate{}
-		for _, name := range []string{bestName(), "prefetch"} {
-			for _, n := range []int{40, 10, 1} {
-				j := job{System: name, Nodes: n}
-				s.choose(p, &j)
-				rates[name] = append(rates[name], j.Node)
+		var first job
+		for i, n := range c.nodes {
+			shared, unicast := job{System: bestName(), Nodes: n}, job{System: "prefetch", Nodes: n}
+			s.choose(p, &shared)
+			s.choose(p, &unicast)
+			if i == 0 {
+				first = shared
+			}
+			if want := roundRate(float64(c.times[i] * first.Node)); shared.Node != want || shared.Server != want {
+				t.Errorf("%d of %d share: %s, want %s", n, c.nodes[0], shared.Node, want)
+			}
+			if unicast.Node != p.rates["prefetch"] {
+				t.Errorf("%d of %d by unicast: %s, want %s", n, c.nodes[0], unicast.Node, p.rates["prefetch"])
 			}
 		}
-		if r := rates["prefetch"]; r[1] != r[0] || r[2] != r[0] {
-			t.Errorf("full %v, by unicast: %v", full, r)
-		}
-		if r := rates[bestName()]; r[1] != r[0] || (r[2] >= 5*r[0]) == full || full && r[2] != r[0] {
-			t.Errorf("full %v, with peers: %v", full, r)
-		}
+	}
+}
+
+// A storm that was too busy makes those of fewer nodes slower, too.
+func TestSlowerForFewerToo(t *testing.T) {
+	s := &storm{nodes: []int{40, 10, 1}}
+	p := newPace(costSet)
+	most, fewer := job{System: bestName(), Nodes: 40}, job{System: bestName(), Nodes: 10}
+	s.choose(p, &most)
+	p.slower(bestName(), 1)
+	s.choose(p, &fewer)
+	if fewer.Node >= 4*most.Node || fewer.Node <= most.Node {
+		t.Errorf("%s for 40, then %s for 10", most.Node, fewer.Node)
 	}
 }

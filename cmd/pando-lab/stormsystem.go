@@ -72,7 +72,7 @@ func own() []system {
 	return []system{
 		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, segment: unstamped, serve: serveLink, attach: pandoStep{}.attach},
 		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true, idle: true}.attach},
-		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 0.9, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true}.attach},
+		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 1.0, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true}.attach},
 		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true, peers: true}.attach},
 	}
 }
