@@ -45,6 +45,28 @@ func TestStormFlags(t *testing.T) {
 	}
 }
 
+// The long form goes to two hundred nodes where none are named, and measures ranges of the raw image too.
+func TestStormInTheLongForm(t *testing.T) {
+	for _, x := range []struct {
+		args   string
+		nodes  []int
+		ranges bool
+	}{
+		{"", []int{1, 10, 40}, false},
+		{"--full", []int{1, 10, 40, 200}, true},
+		{"--full --nodes 2", []int{2}, true},
+	} {
+		s, err := newStorm(append(strings.Fields(x.args), "--systems", "chunks"), io.Discard, io.Discard)
+		if err != nil {
+			t.Fatalf("%q: %v", x.args, err)
+		}
+		usual := names(s.usual())
+		if !slices.Equal(s.nodes, x.nodes) || slices.Contains(usual, "ranges") != x.ranges {
+			t.Errorf("%q: got nodes %v and systems %v, want %v, ranges: %v", x.args, s.nodes, usual, x.nodes, x.ranges)
+		}
+	}
+}
+
 // All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival is not
 // measured with more nodes than it is good for.
 func TestStormPlanTakesTurns(t *testing.T) {
