@@ -43,7 +43,9 @@ func ways() []way {
 }
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
-	a := &alone{storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())}}
+	a := &alone{
+		storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
+	}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
@@ -52,9 +54,26 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	f.StringVar(&a.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
 	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
 	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
-	f.BoolVar(&a.wall, "wall", false, "the clock of an emulated machine is the wall's, and does not count its instructions")
-	f.BoolVar(&a.replay, "replay", false, "no emulated machines: a recorded boot is replayed on this machine's own processors, on which it works for as long as the disk's boot took by the clock of instructions; what brings its root has the others; of pando, nbd-erofs and disk")
-	f.BoolVar(&a.screen, "screen", false, "the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are")
+	f.BoolVar(
+		&a.wall,
+		"wall",
+		false,
+		"the clock of an emulated machine is the wall's, and does not count its instructions",
+	)
+	f.BoolVar(
+		&a.replay,
+		"replay",
+		false,
+		"no emulated machines: a recorded boot is replayed on this machine's own processors, on which it works "+
+			"for as long as the disk's boot took by the clock of instructions; what brings its root has the "+
+			"others; of pando, nbd-erofs and disk",
+	)
+	f.BoolVar(
+		&a.screen,
+		"screen",
+		false,
+		"the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are",
+	)
 	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -100,7 +119,10 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.dir, 0o755)); err != nil {
 		return err
 	}
-	a.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1, Joined: a.replay})
+	a.star, err = testkit.NewStar(
+		ctx,
+		testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1, Joined: a.replay},
+	)
 	if err != nil {
 		return err
 	}

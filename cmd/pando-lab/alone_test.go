@@ -12,7 +12,9 @@ import (
 
 // What the whole machine did in a round falls out of the ratios of that round.
 func TestAloneRatiosArePaired(t *testing.T) {
-	r := aloneResult{Seconds: map[string][]float64{"pando": {10, 30, 11}, "disk": {10, 30, 10}, "nbd-squashfs": {20, 60, 20}}}
+	r := aloneResult{
+		Seconds: map[string][]float64{"pando": {10, 30, 11}, "disk": {10, 30, 10}, "nbd-squashfs": {20, 60, 20}},
+	}
 	if got := paired(r.Seconds["pando"], r.Seconds["disk"]); got != 1 {
 		t.Errorf("against a disk: %g, want the median of 1, 1 and 1.1", got)
 	}
@@ -34,13 +36,27 @@ func TestAloneRatiosArePaired(t *testing.T) {
 
 // What is aimed at is beside the quickest way of its kind, and says which that was.
 func TestAloneIsBesideTheQuickest(t *testing.T) {
-	r := &aloneResult{Seconds: map[string][]float64{"pando": {10, 10}, "nbd-squashfs": {10.5, 10.5}, "nbd-squashfs-32": {9.5, 10}, "disk": {8, 8}}}
+	r := &aloneResult{
+		Seconds: map[string][]float64{
+			"pando":           {10, 10},
+			"nbd-squashfs":    {10.5, 10.5},
+			"nbd-squashfs-32": {9.5, 10},
+			"disk":            {8, 8},
+		},
+	}
 	got := r.targets()
-	if want := "squashfs-zstd over NBD, the quickest of 2 read-aheads (`nbd-squashfs-32`) (median of 2 pairs)"; !strings.HasSuffix(got[0].what, want) || got[0].got <= 1 || got[1].got != 1.25 {
+	if want := "squashfs-zstd over NBD, the quickest of 2 read-aheads (`nbd-squashfs-32`) (median of 2 " +
+		"pairs)"; !strings.HasSuffix(
+		got[0].what,
+		want,
+	) ||
+		got[0].got <= 1 ||
+		got[1].got != 1.25 {
 		t.Errorf("got %+v", got)
 	}
 	delete(r.Seconds, "nbd-squashfs-32")
-	if got := r.targets()[0]; !strings.HasSuffix(got.what, "squashfs-zstd over NBD (median of 2 pairs)") || got.got >= 1 {
+	if got := r.targets()[0]; !strings.HasSuffix(got.what, "squashfs-zstd over NBD (median of 2 pairs)") ||
+		got.got >= 1 {
 		t.Errorf("of one way: %+v", got)
 	}
 }
@@ -48,13 +64,20 @@ func TestAloneIsBesideTheQuickest(t *testing.T) {
 // Each clock has results of its own, and targets that tell them apart.
 func TestAloneClocks(t *testing.T) {
 	seconds := map[string][]float64{"pando": {10}, "disk": {10}}
-	counted, wall := &aloneResult{Clock: byInstructions, Seconds: seconds}, &aloneResult{Clock: byWall, Seconds: seconds}
+	counted, wall := &aloneResult{
+		Clock:   byInstructions,
+		Seconds: seconds,
+	}, &aloneResult{
+		Clock:   byWall,
+		Seconds: seconds,
+	}
 	if counted.file() == wall.file() || counted.command() == wall.command() || counted.table() == wall.table() {
 		t.Errorf("%s and %s, %q", counted.file(), wall.file(), wall.command())
 	}
 	for _, r := range []*aloneResult{counted, wall} {
 		of := r.targets()
-		if got := strings.Contains(of[1].what, "by the wall's clock"); got != (r == wall) || !of[1].ok || of[0].ok || of[1].got != 1 {
+		if got := strings.Contains(of[1].what, "by the wall's clock"); got != (r == wall) || !of[1].ok || of[0].ok ||
+			of[1].got != 1 {
 			t.Errorf("by %s: %+v", r.Clock, of)
 		}
 	}
@@ -62,7 +85,8 @@ func TestAloneClocks(t *testing.T) {
 	if err != nil || slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) != testkit.HasKVM() {
 		t.Errorf("--wall: the kernel is told %q, %v", a.kernelArgs(), err)
 	}
-	if a, err = newAlone(nil, io.Discard, io.Discard); err != nil || !slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) {
+	if a, err = newAlone(nil, io.Discard, io.Discard); err != nil ||
+		!slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) {
 		t.Errorf("the kernel is told %q, %v", a.kernelArgs(), err)
 	}
 }
@@ -75,7 +99,8 @@ func TestAloneFlags(t *testing.T) {
 		}
 	}
 	a, err := newAlone([]string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
-	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen || a.command != "pando-lab alone --dir cmd/pando-lab/x --runs 3 --screen --ways pando,disk" {
+	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen ||
+		a.command != "pando-lab alone --dir cmd/pando-lab/x --runs 3 --screen --ways pando,disk" {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -100,7 +125,10 @@ func TestAloneOfAnotherBuild(t *testing.T) {
 	if got := a.buildText(a.Version); got != "" {
 		t.Errorf("of the same: %q", got)
 	}
-	if got := a.buildText("sha256:ffff"); !strings.Contains(got, "another build of the image: version `sha256:0123456789ab…`") {
+	if got := a.buildText("sha256:ffff"); !strings.Contains(
+		got,
+		"another build of the image: version `sha256:0123456789ab…`",
+	) {
 		t.Errorf("of another: %q", got)
 	}
 }

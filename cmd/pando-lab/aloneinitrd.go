@@ -18,7 +18,8 @@ import (
 //go:embed rivalinit.sh
 var rivalInit string
 
-// rivalModules are the modules that rivals need; those that a kernel has built in are left out. NFS has many, which only its own machines load.
+// rivalModules are the modules that rivals need; those that a kernel has built in are left out. NFS has many, which
+// only its own machines load.
 var (
 	rivalModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "nbd", "squashfs", "erofs", "overlay"}
 	nfsModules   = []string{"nfsv4", "loop"}
@@ -27,7 +28,9 @@ var (
 // rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
 func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
 	base := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:"))
-	recipe := sha256.Sum256([]byte(rivalInit + rivalScript + strings.Join(slices.Concat(rivalModules, nfsModules), " ")))
+	recipe := sha256.Sum256(
+		[]byte(rivalInit + rivalScript + strings.Join(slices.Concat(rivalModules, nfsModules), " ")),
+	)
 	kernel, initrd = base+".vmlinuz", fmt.Sprintf("%s.%x.initrd", base, recipe[:4])
 	err = once(kernel, func(tmp string) error {
 		b, err := m.store.Get(ctx, m.manifest.Kernel.Object)
@@ -46,8 +49,12 @@ func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err er
 	return kernel, initrd, once(initrd, func(tmp string) error {
 		dir := tmp + ".d"
 		defer os.RemoveAll(dir)
-		return errors.Join(rivalModulesTo(ctx, raw, filepath.Join(dir, "modules"), rivalModules), rivalModulesTo(ctx, raw, filepath.Join(dir, "nfs"), nfsModules),
-			rivalPrograms(ctx, dir), packRival(ctx, dir, tmp))
+		return errors.Join(
+			rivalModulesTo(ctx, raw, filepath.Join(dir, "modules"), rivalModules),
+			rivalModulesTo(ctx, raw, filepath.Join(dir, "nfs"), nfsModules),
+			rivalPrograms(ctx, dir),
+			packRival(ctx, dir, tmp),
+		)
 	})
 }
 
@@ -68,8 +75,9 @@ func rivalModulesTo(ctx context.Context, raw, dir string, modules []string) erro
 	return command(ctx, "sh", append([]string{"-c", script, "sh", raw, dir, tree}, modules...)...)
 }
 
-// rivalPrograms copies busybox, and nbd-client with its libraries, and makes the host key that the image has none of: who boots it in another way
-// gives it one, too, and sshd without one ends at once, and is started again and again.
+// rivalPrograms copies busybox, and nbd-client with its libraries, and makes the host key that the image has none
+// of: who boots it in another way gives it one, too, and sshd without one ends at once, and is started again and
+// again.
 func rivalPrograms(ctx context.Context, dir string) error {
 	nbd, err := exec.LookPath("nbd-client")
 	if err != nil {

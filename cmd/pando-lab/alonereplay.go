@@ -19,24 +19,28 @@ import (
 // replayRate is the node's link, and the server's: the slowest that one machine alone is measured on.
 const replayRate = 1_000_000_000
 
-// replayWays are the ways that can be measured on this machine's own processors, without a kernel's driver of the node's, and the storm's systems that they
-// are.
+// replayWays are the ways that can be measured on this machine's own processors, without a kernel's driver of the
+// node's, and the storm's systems that they are.
 var replayWays = map[string]string{pandoWay: "peers", "nbd-erofs": "nbd", "disk": diskSystem}
 
 // diskSystem is the root on this machine's disk.
 const diskSystem = "disk"
 
-// diskRoot has reads go to the disk, past this kernel's memory (O_DIRECT, open(2)): they are what the node's kernel did not have in its own. They are of whole
-// blocks of 4 KiB, and so are the places that Go's heap has for them.
+// diskRoot has reads go to the disk, past this kernel's memory (O_DIRECT, open(2)): they are what the node's kernel
+// did not have in its own. They are of whole blocks of 4 KiB, and so are the places that Go's heap has for them.
 func diskRoot() system {
-	return system{name: diskSystem, what: "this machine's disk", attach: func(ctx context.Context, n *node) (root, error) {
-		raw, err := n.m.rawFile(ctx)
-		if err != nil {
-			return nil, err
-		}
-		f, err := os.OpenFile(raw, os.O_RDONLY|unix.O_DIRECT, 0)
-		return openDisk{f}, err
-	}}
+	return system{
+		name: diskSystem,
+		what: "this machine's disk",
+		attach: func(ctx context.Context, n *node) (root, error) {
+			raw, err := n.m.rawFile(ctx)
+			if err != nil {
+				return nil, err
+			}
+			f, err := os.OpenFile(raw, os.O_RDONLY|unix.O_DIRECT, 0)
+			return openDisk{f}, err
+		},
+	}
 }
 
 type openDisk struct{ *os.File }
@@ -67,17 +71,25 @@ func (a *alone) checkReplay() error {
 	return nil
 }
 
-// diskWork is how long a boot from a disk took by the clock of instructions, in seconds: what it has to do that is not to wait.
+// diskWork is how long a boot from a disk took by the clock of instructions, in seconds: what it has to do that is
+// not to wait.
 func (a *alone) diskWork(m *material) (float64, error) {
 	counted := &aloneResult{Clock: byInstructions}
 	r, err := readBeside[aloneResult](filepath.Join(a.dir, counted.file()), counted.file())
 	switch {
 	case err == nil && (r == nil || len(r.Seconds["disk"]) == 0):
-		return 0, fmt.Errorf("--replay: how long a boot from a disk works is not in %s: measure that first, with --ways disk", filepath.Join(a.dir, counted.file()))
+		return 0, fmt.Errorf(
+			"--replay: how long a boot from a disk works is not in %s: measure that first, with --ways disk",
+			filepath.Join(a.dir, counted.file()),
+		)
 	case err != nil:
 		return 0, err
 	case r.Version != string(m.version):
-		return 0, fmt.Errorf("--replay: the boots in %s are of another version, %.19s: measure them again, with --ways disk", filepath.Join(a.dir, counted.file()), r.Version)
+		return 0, fmt.Errorf(
+			"--replay: the boots in %s are of another version, %.19s: measure them again, with --ways disk",
+			filepath.Join(a.dir, counted.file()),
+			r.Version,
+		)
 	}
 	return middle(r.Seconds["disk"]), nil
 }
@@ -96,8 +108,8 @@ func (a *alone) readyReplay(ctx context.Context, m *material) (err error) {
 	return err
 }
 
-// replayed makes one boot of a way, and returns how long it took since the node was switched on. It counts while the boot and what brings its root are all that
-// this machine does.
+// replayed makes one boot of a way, and returns how long it took since the node was switched on. It counts while
+// the boot and what brings its root are all that this machine does.
 func (a *alone) replayed(ctx context.Context, m *material, way string, res *aloneResult) (float64, error) {
 	r, err := a.run(ctx, m, job{System: replayWays[way], Nodes: 1, Node: replayRate, Server: replayRate})
 	switch {
@@ -107,7 +119,13 @@ func (a *alone) replayed(ctx context.Context, m *material, way string, res *alon
 	default:
 		n := r.Each[0]
 		res.Waited[way] = append(res.Waited[way], n.StalledIn)
-		a.say("   its root could be read after %.2f s, it waited for reads for %.2f s, its programs took %.2f s of processor time", n.Attached, n.Stalled, n.Taken.CPU)
+		a.say(
+			"   its root could be read after %.2f s, it waited for reads for %.2f s, its programs took %.2f s of "+
+				"processor time",
+			n.Attached,
+			n.Stalled,
+			n.Taken.CPU,
+		)
 	}
 	return r.Last, err
 }
@@ -118,8 +136,8 @@ type worker struct {
 	data [4096]byte
 }
 
-// think works for so long: by the processor time of its own thread, so that a boot whose processor is taken away has to wait for it.
-// It is to be called on a goroutine with a thread of its own.
+// think works for so long: by the processor time of its own thread, so that a boot whose processor is taken away
+// has to wait for it. It is to be called on a goroutine with a thread of its own.
 func (w *worker) think(ctx context.Context, d time.Duration) error {
 	w.due += d
 	for {

@@ -15,7 +15,8 @@ import (
 
 func TestReplayFlags(t *testing.T) {
 	for args, want := range map[string]string{"--replay --wall": "without --wall", "--replay --ways nfs": "there is no nfs without a kernel"} {
-		if _, err := newAlone(strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newAlone(strings.Fields(args), io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
@@ -61,8 +62,16 @@ func TestWaited(t *testing.T) {
 	if !slices.EqualFunc(got, want, func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }) {
 		t.Errorf("waited %v, want %v", got, want)
 	}
-	r := aloneResult{Clock: byReplay, Work: 1, Seconds: map[string][]float64{pandoWay: {1.124}}, Waited: map[string][][]float64{pandoWay: {want}}}
-	if line := strings.Fields(r.waits()[strings.Index(r.waits(), pandoWay):]); !slices.Equal(line, []string{pandoWay, "0.01", "0.01", "0.01", "0.10"}) {
+	r := aloneResult{
+		Clock:   byReplay,
+		Work:    1,
+		Seconds: map[string][]float64{pandoWay: {1.124}},
+		Waited:  map[string][][]float64{pandoWay: {want}},
+	}
+	if line := strings.Fields(r.waits()[strings.Index(r.waits(), pandoWay):]); !slices.Equal(
+		line,
+		[]string{pandoWay, "0.01", "0.01", "0.01", "0.10"},
+	) {
 		t.Errorf("told as %q", line)
 	}
 	if (&aloneResult{Clock: byReplay}).waits() != "" {
@@ -96,12 +105,21 @@ func TestWorker(t *testing.T) {
 
 // What was replayed stands beside what was emulated, says that it was, and has no line for what cannot be replayed.
 func TestReplayIsTold(t *testing.T) {
-	r := &aloneResult{Clock: byReplay, Work: 4, Machine: "2 processors", Seconds: map[string][]float64{"pando": {4.2}, "nbd-erofs": {4.4}, "disk": {4.1}}}
+	r := &aloneResult{
+		Clock:   byReplay,
+		Work:    4,
+		Machine: "2 processors",
+		Seconds: map[string][]float64{"pando": {4.2}, "nbd-erofs": {4.4}, "disk": {4.1}},
+	}
 	got := r.targets()
-	if len(got) != 1 || !strings.Contains(got[0].what, "works on one of two or more processors") || got[0].limit != 1.05 || got[0].got < 1.02 || got[0].got > 1.03 {
+	if len(got) != 1 || !strings.Contains(got[0].what, "works on one of two or more processors") ||
+		got[0].limit != 1.05 ||
+		got[0].got < 1.02 ||
+		got[0].got > 1.03 {
 		t.Errorf("%+v", got)
 	}
-	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit", "nbdkit, the raw image", "this machine's disk"} {
+	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit", "nbdkit, the raw " +
+		"image", "this machine's disk"} {
 		if !strings.Contains(r.table(), want) {
 			t.Errorf("no %q in\n%s", want, r.table())
 		}

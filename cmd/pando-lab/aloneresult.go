@@ -25,7 +25,8 @@ type aloneResult struct {
 	Work    float64              `json:"work,omitempty"` // of a boot that was replayed, in seconds
 	Seconds map[string][]float64 `json:"seconds"`
 
-	Waited map[string][][]float64 `json:"waited,omitempty"` // for reads, of each boot that was replayed, in each twentieth of its work; in seconds
+	// for reads, of each boot that was replayed, in each twentieth of its work; in seconds
+	Waited map[string][][]float64 `json:"waited,omitempty"`
 }
 
 // What the clock of an emulated machine goes by.
@@ -36,8 +37,22 @@ const (
 )
 
 func newAloneResult(m *material, image, command, clock string) *aloneResult {
-	return &aloneResult{Clock: clock, QEMU: qemuRelease(), Date: time.Now().UTC().Truncate(time.Second), Machine: machine(), KVM: testkit.HasKVM(), Image: image, Command: command, Release: release,
-		Version: string(m.version), BootSet: m.bootSet, Seconds: map[string][]float64{}, Waited: map[string][][]float64{}}
+	return &aloneResult{
+		Clock:   clock,
+		QEMU:    qemuRelease(),
+		Date:    time.Now().UTC().Truncate(time.Second),
+		Machine: machine(),
+		KVM:     testkit.HasKVM(),
+		Image:   image,
+		Command: command,
+		Release: release,
+		Version: string(
+			m.version,
+		),
+		BootSet: m.bootSet,
+		Seconds: map[string][]float64{},
+		Waited:  map[string][][]float64{},
+	}
 }
 
 // qemuRelease is that of the emulator, "" where it does not tell.
@@ -94,7 +109,16 @@ func (r *aloneResult) table() string {
 		if len(r.Seconds[pandoWay]) > 0 {
 			ratio = fmt.Sprintf("%.3f", paired(r.Seconds[pandoWay], s))
 		}
-		fmt.Fprintf(&b, "%-20s %10.2f %10.2f %10.2f %14s  %s\n", w.name, middle(s), slices.Min(s), slices.Max(s), ratio, r.describe(w))
+		fmt.Fprintf(
+			&b,
+			"%-20s %10.2f %10.2f %10.2f %14s  %s\n",
+			w.name,
+			middle(s),
+			slices.Min(s),
+			slices.Max(s),
+			ratio,
+			r.describe(w),
+		)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
 	by := ""
@@ -103,13 +127,27 @@ func (r *aloneResult) table() string {
 	}
 	switch {
 	case r.Clock == byReplay:
-		fmt.Fprintf(&b, "No machine was started: the reads of a recorded boot are made on these processors, on a link of %s. Between them the boot works for %.2f s on one\nof them, which is what the disk's boot takes by the clock of instructions; "+
-			"what brings its root, and the server, have the rest. The disk is this machine's.\n%s", testkit.Rate(replayRate), r.Work, r.waits())
+		fmt.Fprintf(
+			&b,
+			"No machine was started: the reads of a recorded boot are made on these processors, on a link of %s. "+
+				"Between them the boot works for %.2f s on one\nof them, which is what the disk's boot takes by "+
+				"the clock of instructions; "+
+				"what brings its root, and the server, have the rest. The disk is this machine's.\n%s",
+			testkit.Rate(replayRate),
+			r.Work,
+			r.waits(),
+		)
 	case r.KVM:
 	case r.Clock == byInstructions:
-		b.WriteString("Emulated" + by + ", one processor. Its clock goes on by 1 ns with each instruction, and with real time while it waits.\n")
+		b.WriteString(
+			"Emulated" + by + ", one processor. Its clock goes on by 1 ns with each instruction, and with real " +
+				"time while it waits.\n",
+		)
 	default:
-		b.WriteString("Emulated" + by + ", one processor. Its clock is the wall's, so what the emulator is slow at counts for more than on a real machine.\n")
+		b.WriteString(
+			"Emulated" + by + ", one processor. Its clock is the wall's, so what the emulator is slow at counts " +
+				"for more than on a real machine.\n",
+		)
 	}
 	return b.String()
 }
@@ -135,7 +173,8 @@ var aloneTargets = []struct {
 	{[]string{"disk"}, "the same file system on a local disk", 1.05},
 }
 
-// quickest is the way of some beside which Pando is slowest, with the median of how much, and of how many ways there was a choice; "": none was measured.
+// quickest is the way of some beside which Pando is slowest, with the median of how much, and of how many ways
+// there was a choice; "": none was measured.
 func (r *aloneResult) quickest(of []string) (way string, ratio float64, choice int) {
 	for _, w := range of {
 		if theirs := r.Seconds[w]; len(theirs) > 0 && len(r.Seconds[pandoWay]) > 0 {
@@ -165,7 +204,20 @@ func (r *aloneResult) targets() (out []target) {
 			what += fmt.Sprintf(", the quickest of %d read-aheads (`%s`)", choice, way)
 		}
 		pairs := min(len(r.Seconds[pandoWay]), len(r.Seconds[way]))
-		out = append(out, target{fmt.Sprintf("one machine alone on a fast link, from /init to booted, to %s%s (median of %d pairs)", what, by, pairs), x.limit, ratio, choice > 0})
+		out = append(
+			out,
+			target{
+				fmt.Sprintf(
+					"one machine alone on a fast link, from /init to booted, to %s%s (median of %d pairs)",
+					what,
+					by,
+					pairs,
+				),
+				x.limit,
+				ratio,
+				choice > 0,
+			},
+		)
 	}
 	return out
 }

@@ -67,7 +67,8 @@ func (a *alone) booted(ctx context.Context, before fleet.BootID) (float64, error
 	return e.Offset.Seconds(), nil
 }
 
-// bootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has not come so far.
+// bootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has
+// not come so far.
 func bootedEvent(b api.BootDetail) trace.Event {
 	for _, e := range b.Events {
 		if e.Stage == trace.Booted && e.Offset > 0 {
@@ -93,8 +94,19 @@ func (r kernelRival) boot(ctx context.Context, a *alone, m *material) (seconds f
 
 // guest runs a machine until wait returns, and turns it off.
 func (a *alone) guest(ctx context.Context, d testkit.Direct, wait func(context.Context, *testkit.Machine) error) error {
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: "alone", Firmware: testkit.BIOS, MAC: aloneMAC, Memory: a.memory, Counted: !a.wall, Screen: a.screen,
-		Net: a.star.Server, Dir: filepath.Join(a.dir, "alone"), Direct: d})
+	m, err := testkit.StartMachine(
+		testkit.MachineConfig{
+			Name:     "alone",
+			Firmware: testkit.BIOS,
+			MAC:      aloneMAC,
+			Memory:   a.memory,
+			Counted:  !a.wall,
+			Screen:   a.screen,
+			Net:      a.star.Server,
+			Dir:      filepath.Join(a.dir, "alone"),
+			Direct:   d,
+		},
+	)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ func waited(waits []time.Duration, bursts []burst) []float64 {
 	return out
 }
 
-// waits has a line for each way: how long it waited, where in the boot, and what it took beside waits and work: others had its processor.
+// waits has a line for each way: how long it waited, where in the boot, and what it took beside waits and work:
+// others had its processor.
 func (r *aloneResult) waits() string {
 	var b strings.Builder
 	for _, w := range ways() {
@@ -34,7 +35,15 @@ func (r *aloneResult) waits() string {
 			continue
 		}
 		if b.Len() == 0 {
-			fmt.Fprintf(&b, "\n%-20s %12s %12s %12s %14s\n", "waits for reads, s", "first 1/20", "next 1/20", "the rest", "not its work")
+			fmt.Fprintf(
+				&b,
+				"\n%-20s %12s %12s %12s %14s\n",
+				"waits for reads, s",
+				"first 1/20",
+				"next 1/20",
+				"the rest",
+				"not its work",
+			)
 		}
 		var parts [3][]float64
 		var other []float64
@@ -48,7 +57,15 @@ func (r *aloneResult) waits() string {
 			}
 			other = append(other, r.Seconds[w.name][i]-r.Work-sum[0]-sum[1]-sum[2])
 		}
-		fmt.Fprintf(&b, "%-20s %12.2f %12.2f %12.2f %14.2f\n", w.name, middle(parts[0]), middle(parts[1]), middle(parts[2]), middle(other))
+		fmt.Fprintf(
+			&b,
+			"%-20s %12.2f %12.2f %12.2f %14.2f\n",
+			w.name,
+			middle(parts[0]),
+			middle(parts[1]),
+			middle(parts[2]),
+			middle(other),
+		)
 	}
 	return b.String()
 }

@@ -65,14 +65,24 @@ func (b *badPeer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := peer.NodeOptions{Pack: b.pack, Origin: diskOrigin{onDisk{dir}}, Trackers: []string{b.server}, Port: peer.Port, Prefix: stormNet.Bits(),
-		Log: slog.New(slog.DiscardHandler)}
+	o := peer.NodeOptions{
+		Pack:     b.pack,
+		Origin:   diskOrigin{onDisk{dir}},
+		Trackers: []string{b.server},
+		Port:     peer.Port,
+		Prefix:   stormNet.Bits(),
+		Log:      slog.New(slog.DiscardHandler),
+	}
 	for _, e := range m.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
 	n := peer.NewNode(o)
 	n.Use(&memoryShelf{pieces: make([]chunk.Verified, len(o.Pieces)), have: make([]bool, len(o.Pieces))})
-	srv := &http.Server{Addr: ":" + strconv.Itoa(peer.Port), Handler: b.spoil(n.Handler()), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{
+		Addr:              ":" + strconv.Itoa(peer.Port),
+		Handler:           b.spoil(n.Handler()),
+		ReadHeaderTimeout: time.Minute,
+	}
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	go n.Run(ctx)
 	if err := srv.ListenAndServe(); ctx.Err() == nil {
@@ -139,7 +149,8 @@ func (b *badPeer) spoil(good http.Handler) http.Handler {
 	})
 }
 
-// send notes what was waited for. Who went away meanwhile has the piece from elsewhere, or has given it up, and may not know what is missing.
+// send notes what was waited for. Who went away meanwhile has the piece from elsewhere, or has given it up, and may
+// not know what is missing.
 func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begun time.Time) {
 	switch b.as {
 	case "corrupt":

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file of it, in turns
-// on the same machine.
+// buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file
+// of it, in turns on the same machine.
 type buildBench struct {
 	lab
 	tree   string // directory; "": one is installed by the recipe
@@ -28,10 +28,25 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 	b := &buildBench{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&b.dir, "dir", "build/build", "where the tree is installed and results are written; on a disk with some GB")
-	f.StringVar(&b.tree, "tree", "", "directory to build from, with a kernel in it (default: one is installed by --recipe); it gets one file more")
+	f.StringVar(
+		&b.dir,
+		"dir",
+		"build/build",
+		"where the tree is installed and results are written; on a disk with some GB",
+	)
+	f.StringVar(
+		&b.tree,
+		"tree",
+		"",
+		"directory to build from, with a kernel in it (default: one is installed by --recipe); it gets one file more",
+	)
 	f.StringVar(&b.recipe, "recipe", "debian:bookworm", "recipe of the tree")
-	f.StringVar(&b.docker, "docker", "", "directory with Docker's programs, of scripts/fetch-docker (default: no comparison with it)")
+	f.StringVar(
+		&b.docker,
+		"docker",
+		"",
+		"directory with Docker's programs, of scripts/fetch-docker (default: no comparison with it)",
+	)
 	f.IntVar(&b.runs, "runs", 3, "how often each is measured")
 	f.StringVar(&b.page, "page", "", "measure nothing: write this page from results")
 	if err := f.Parse(args); err != nil {
@@ -127,8 +142,15 @@ func (b *buildBench) round(ctx context.Context, work string, ways []buildWay, r 
 				return fmt.Errorf("%s: %w", way.name, err)
 			}
 			r.Runs = append(r.Runs, run)
-			b.say("%-28s %-9s %7.1f s, %6.1f s of processors, %5.0f MB of memory, %6.1f MB written", way.name, map[bool]string{true: "again"}[again],
-				run.Wall.Seconds(), run.CPU.Seconds(), mega(run.Memory), mega(run.Bytes))
+			b.say(
+				"%-28s %-9s %7.1f s, %6.1f s of processors, %5.0f MB of memory, %6.1f MB written",
+				way.name,
+				map[bool]string{true: "again"}[again],
+				run.Wall.Seconds(),
+				run.CPU.Seconds(),
+				mega(run.Memory),
+				mega(run.Bytes),
+			)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			return err
@@ -190,7 +212,10 @@ func (r buildResult) count() (n int) {
 
 // report prints medians, and how they relate to Pando's.
 func (b *buildBench) report(r buildResult) {
-	b.say("\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n", r.count())
+	b.say(
+		"\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n",
+		r.count(),
+	)
 	b.say("%s", markdown(r.rows()))
 }
 
@@ -212,7 +237,18 @@ func (r buildResult) rows() []row {
 		cpu := func(x buildRun) float64 { return x.CPU.Seconds() }
 		bytes := func(x buildRun) float64 { return mega(x.Bytes) }
 		memory := func(x buildRun) float64 { return mega(x.Memory) }
-		out = append(out, row{strings.ReplaceAll(way, "|", `\|`), cell(false, wall), cell(true, wall), cell(false, cpu), cell(false, bytes), cell(true, bytes), cell(false, memory)})
+		out = append(
+			out,
+			row{
+				strings.ReplaceAll(way, "|", `\|`),
+				cell(false, wall),
+				cell(true, wall),
+				cell(false, cpu),
+				cell(false, bytes),
+				cell(true, bytes),
+				cell(false, memory),
+			},
+		)
 	}
 	return out
 }

@@ -16,7 +16,13 @@ func TestBuildPage(t *testing.T) {
 		t.Errorf("without results: %v", err)
 	}
 	run := func(way string, seconds int) buildRun {
-		return buildRun{Way: way, Wall: time.Duration(seconds) * time.Second, CPU: time.Second, Memory: 100e6, Bytes: 200e6}
+		return buildRun{
+			Way:    way,
+			Wall:   time.Duration(seconds) * time.Second,
+			CPU:    time.Second,
+			Memory: 100e6,
+			Bytes:  200e6,
+		}
 	}
 	b := buildResult{Processors: 2, Bytes: 700e6, Files: 9000}
 	for _, way := range buildWays(&docker{}) {

@@ -49,8 +49,18 @@ func buildWays(d *docker) []buildWay {
 		}
 	}
 	ways := []buildWay{
-		{pandoWay, func(tree, dir string) []string { return []string{"/proc/self/exe", "build-once", tree, dir} }, pandoWrote, nil},
-		{"mksquashfs -comp zstd", shell(`mksquashfs "$1" "$2"/out -comp zstd -noappend -no-progress -quiet`), file("out"), nil},
+		{
+			pandoWay,
+			func(tree, dir string) []string { return []string{"/proc/self/exe", "build-once", tree, dir} },
+			pandoWrote,
+			nil,
+		},
+		{
+			"mksquashfs -comp zstd",
+			shell(`mksquashfs "$1" "$2"/out -comp zstd -noappend -no-progress -quiet`),
+			file("out"),
+			nil,
+		},
 		{"tar | gzip", shell(`tar -C "$1" -cf - . | gzip > "$2"/out`), file("out"), nil},
 		{"tar | zstd -3 -T0", shell(`tar -C "$1" -cf - . | zstd -q -3 -T0 > "$2"/out`), file("out"), nil},
 	}
@@ -93,14 +103,26 @@ func runCommand(c *exec.Cmd, way buildWay, dir string, again bool, stderr io.Wri
 		return buildRun{}, err
 	}
 	usage := c.ProcessState.SysUsage().(*syscall.Rusage)
-	r := buildRun{Way: way.name, Again: again, Wall: took, CPU: c.ProcessState.UserTime() + c.ProcessState.SystemTime(), Memory: usage.Maxrss * 1024}
+	r := buildRun{
+		Way:    way.name,
+		Again:  again,
+		Wall:   took,
+		CPU:    c.ProcessState.UserTime() + c.ProcessState.SystemTime(),
+		Memory: usage.Maxrss * 1024,
+	}
 	r.Bytes, err = way.written(dir, said)
 	return r, err
 }
 
-// runDocker measures a child process and the daemon, which does most of its work. The tree is an image of Docker's beforehand;
-// how long that took is kept, and does not count.
-func (b *buildBench) runDocker(ctx context.Context, way buildWay, args []string, dir string, again bool) (buildRun, error) {
+// runDocker measures a child process and the daemon, which does most of its work. The tree is an image of Docker's
+// beforehand; how long that took is kept, and does not count.
+func (b *buildBench) runDocker(
+	ctx context.Context,
+	way buildWay,
+	args []string,
+	dir string,
+	again bool,
+) (buildRun, error) {
 	begin := time.Now()
 	if err := way.docker.importTree(ctx, b.tree); err != nil {
 		return buildRun{}, err
@@ -119,8 +141,8 @@ func (b *buildBench) runDocker(ctx context.Context, way buildWay, args []string,
 	return r, err
 }
 
-// buildOnce is the child process of Pando's way: it builds, stores and publishes a version, and prints how many bytes of
-// objects are new.
+// buildOnce is the child process of Pando's way: it builds, stores and publishes a version, and prints how many
+// bytes of objects are new.
 func buildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("build-once TREE DIR")

@@ -74,7 +74,11 @@ func (l *lab) demo(ctx context.Context) (err error) {
 	if err := l.report(ctx, p); err != nil {
 		return err
 	}
-	l.say("\nThree machines without disks run version %s; all of it took %s.", p.version.Short(), time.Since(start).Round(time.Second))
+	l.say(
+		"\nThree machines without disks run version %s; all of it took %s.",
+		p.version.Short(),
+		time.Since(start).Round(time.Second),
+	)
 	if l.keep {
 		kept = true
 		l.lookIn(ctx, p)
@@ -159,7 +163,13 @@ func (l *lab) settle(ctx context.Context, p *play) error {
 func (l *lab) bootAll(ctx context.Context, p *play) error {
 	l.say("")
 	for _, c := range computers {
-		l.say("%s  %s  %-30s %s", c.name, c.mac, c.what, map[bool]string{true: "adopted when it appears", false: "announced"}[c.stranger])
+		l.say(
+			"%s  %s  %-30s %s",
+			c.name,
+			c.mac,
+			c.what,
+			map[bool]string{true: "adopted when it appears", false: "announced"}[c.stranger],
+		)
 	}
 	l.say("")
 	stopWatch := l.watch(p)

@@ -14,8 +14,8 @@ import (
 // dockerImage is what the tree is called in Docker.
 const dockerImage = "pando-lab"
 
-// docker is Docker's daemon, of programs that are unpacked below a directory, not installed: an installed one would serve
-// the whole machine and change its firewall. It has its files below directories of its own, and no network.
+// docker is Docker's daemon, of programs that are unpacked below a directory, not installed: an installed one would
+// serve the whole machine and change its firewall. It has its files below directories of its own, and no network.
 type docker struct {
 	*program
 	tools string // where scripts/fetch-docker put the programs
@@ -38,11 +38,32 @@ func startDocker(ctx context.Context, tools, dir string, stderr io.Writer) (*doc
 		return nil, err
 	}
 	d := &docker{tools: tools, run: run, log: filepath.Join(dir, "log"), err: stderr}
-	c := d.command(ctx, "unshare", "--mount", "--net", "dockerd", "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(run, "exec"),
-		"--pidfile", filepath.Join(run, "pid"), "--host", d.socket(), "--bridge=none", "--iptables=false", "--ip6tables=false")
+	c := d.command(
+		ctx,
+		"unshare",
+		"--mount",
+		"--net",
+		"dockerd",
+		"--data-root",
+		filepath.Join(dir, "data"),
+		"--exec-root",
+		filepath.Join(run, "exec"),
+		"--pidfile",
+		filepath.Join(run, "pid"),
+		"--host",
+		d.socket(),
+		"--bridge=none",
+		"--iptables=false",
+		"--ip6tables=false",
+	)
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	c.Cancel = func() error { return nil } // stop asks it to end, which leaves no mounts
-	d.program, err = startProgram(ctx, c, d.log, func() bool { return d.command(ctx, "docker", "version").Run() == nil })
+	d.program, err = startProgram(
+		ctx,
+		c,
+		d.log,
+		func() bool { return d.command(ctx, "docker", "version").Run() == nil },
+	)
 	if err != nil {
 		os.RemoveAll(run)
 		return nil, fmt.Errorf("docker of %s: %w\nhint: `scripts/fetch-docker %s` fetches it", tools, err, tools)
@@ -60,7 +81,11 @@ func (d *docker) command(ctx context.Context, name string, args ...string) *exec
 		}
 	}
 	c := exec.CommandContext(ctx, name, args...)
-	c.Env = append(os.Environ(), "PATH="+filepath.Join(d.tools, "usr/bin")+":"+filepath.Join(d.tools, "usr/sbin")+":"+os.Getenv("PATH"), "DOCKER_HOST="+d.socket())
+	c.Env = append(
+		os.Environ(),
+		"PATH="+filepath.Join(d.tools, "usr/bin")+":"+filepath.Join(d.tools, "usr/sbin")+":"+os.Getenv("PATH"),
+		"DOCKER_HOST="+d.socket(),
+	)
 	return c
 }
 

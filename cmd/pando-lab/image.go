@@ -32,7 +32,11 @@ func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	if ok {
 		l.say("Image:  %s:latest is of another recipe or another builder", imageName)
 	}
-	l.say("Image:  `pando image build %s --recipe %s`: a Debian with kernel, systemd and ssh, from its packages", imageName, l.recipe)
+	l.say(
+		"Image:  `pando image build %s --recipe %s`: a Debian with kernel, systemd and ssh, from its packages",
+		imageName,
+		l.recipe,
+	)
 	if err := l.pando(ctx, "image", "build", imageName, "--recipe", l.recipe); err != nil {
 		return "", fmt.Errorf("build the image: %w", err)
 	}

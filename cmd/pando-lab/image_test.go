@@ -28,7 +28,11 @@ func TestChangedRecipeIsNoticed(t *testing.T) {
 	}
 	const text = "from: debian:bookworm\npackages: [nano]\n"
 	r := load(text)
-	made := put(t, data, image.Provenance{Recipe: r.Name, RecipeText: text, Builder: "v1", Source: build.Options{Recipe: r}.Asked()})
+	made := put(
+		t,
+		data,
+		image.Provenance{Recipe: r.Name, RecipeText: text, Builder: "v1", Source: build.Options{Recipe: r}.Asked()},
+	)
 	if !madeOf(data, made, load("# a comment\n"+text)) {
 		t.Error("an image of the same recipe is built again")
 	}
@@ -40,7 +44,11 @@ func TestChangedRecipeIsNoticed(t *testing.T) {
 	if madeOf(data, made, &another) {
 		t.Error("a changed built-in recipe is not noticed")
 	}
-	flags := put(t, data, image.Provenance{Recipe: r.Name, Source: build.Options{Recipe: r, CommandLine: []string{"quiet"}}.Asked()})
+	flags := put(
+		t,
+		data,
+		image.Provenance{Recipe: r.Name, Source: build.Options{Recipe: r, CommandLine: []string{"quiet"}}.Asked()},
+	)
 	if madeOf(data, flags, r) {
 		t.Error("an image with a kernel argument by flag is taken for one without")
 	}
@@ -63,7 +71,9 @@ func put(t *testing.T, data string, p image.Provenance) fleet.Digest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := dir.PutVersion(store.Version{Manifest: []byte(p.Source + p.Recipe), Signature: []byte("unread"), Provenance: sidecar})
+	v, err := dir.PutVersion(
+		store.Version{Manifest: []byte(p.Source + p.Recipe), Signature: []byte("unread"), Provenance: sidecar},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,11 @@ func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
 	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&k.dir, "dir", "build/storm", "where the result is written")
-	f.Func("data", "data directories with images of debian:bookworm and debian:trixie, with commas (default: they are built)", listOf(&k.from))
+	f.Func(
+		"data",
+		"data directories with images of debian:bookworm and debian:trixie, with commas (default: they are built)",
+		listOf(&k.from),
+	)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// kSize is what K has, the kernel and initramfs that a node loads before it has a root, in bytes. The few hundred bytes that
-// are made for each boot are left out.
+// kSize is what K has, the kernel and initramfs that a node loads before it has a root, in bytes. The few hundred
+// bytes that are made for each boot are left out.
 type kSize struct {
 	Recipe  string `json:"recipe,omitempty"` // that the image was built by
 	Version string `json:"version"`
@@ -27,7 +27,13 @@ type kSize struct {
 
 // kOf adds up what a version's K has.
 func kOf(m image.Manifest, version string, agent int64) kSize {
-	k := kSize{Version: version, Release: m.Kernel.Release, Kernel: m.Kernel.Size, Agent: agent, Every: m.Kernel.Size + image.DriversSize(m.AllDrivers()) + agent}
+	k := kSize{
+		Version: version,
+		Release: m.Kernel.Release,
+		Kernel:  m.Kernel.Size,
+		Agent:   agent,
+		Every:   m.Kernel.Size + image.DriversSize(m.AllDrivers()) + agent,
+	}
 	for _, d := range m.Drivers {
 		if len(d.For) == 0 || d.InsteadOf != "" && !slices.Contains(testkit.UsualNICs(), d.Name) {
 			continue
@@ -79,8 +85,16 @@ var kTargets = []struct {
 func kRows(of []kSize) (out []target) {
 	for _, x := range kTargets {
 		i := slices.IndexFunc(of, func(k kSize) bool { return k.Recipe == x.recipe })
-		every := target{what: "K of " + x.name + ", first boot, drivers of every usual NIC, in MB", limit: x.every, ok: i >= 0}
-		known := target{what: "K of " + x.name + ", the NIC is known, the largest of the usual ones, in MB", limit: x.known, ok: i >= 0}
+		every := target{
+			what:  "K of " + x.name + ", first boot, drivers of every usual NIC, in MB",
+			limit: x.every,
+			ok:    i >= 0,
+		}
+		known := target{
+			what:  "K of " + x.name + ", the NIC is known, the largest of the usual ones, in MB",
+			limit: x.known,
+			ok:    i >= 0,
+		}
 		if i >= 0 {
 			every.got, known.got = mega(of[i].Every), mega(of[i].Known)
 			every.what += ", Linux " + of[i].Release

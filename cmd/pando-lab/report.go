@@ -22,8 +22,14 @@ import (
 const proofTimeout = 3 * time.Minute
 
 // looked are the files whose sums are compared, some that a boot reads and some that it does not.
-var looked = []string{"/usr/bin/bash", "/usr/lib/systemd/systemd", "/usr/bin/perl", "/usr/lib/os-release", "/usr/sbin/sshd",
-	"/var/lib/dpkg/status"}
+var looked = []string{
+	"/usr/bin/bash",
+	"/usr/lib/systemd/systemd",
+	"/usr/bin/perl",
+	"/usr/lib/os-release",
+	"/usr/sbin/sshd",
+	"/var/lib/dpkg/status",
+}
 
 // report prints each node's timeline and proof; an error says what was not as it should be.
 func (l *lab) report(ctx context.Context, p *play) error {

@@ -17,27 +17,86 @@ import (
 // take as much longer as there are more, and what that would be can be computed.
 const rivalNodes = 10
 
-// rivals are other ways to the same root: by programs that people use, on the same links, with the same reads. Their costs
-// are of W, like ours.
+// rivals are other ways to the same root: by programs that people use, on the same links, with the same reads.
+// Their costs are of W, like ours.
 func rivals(d dnbd3) []system {
 	out := []system{
-		{name: "nfs", what: "nfs-ganesha and libnfs, NFS 4, files", programs: []string{"ganesha.nfsd"}, helper: "nfsread", most: rivalNodes, cost: 0.5,
-			serve: serveNFS, attach: func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) }},
-		{name: "nbd", what: "nbdkit, the raw image; the lab's own client on the node, whose processor time is not counted", programs: []string{"nbdkit"}, most: rivalNodes, cost: 0.5, serve: serveRawNBD,
-			attach: func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) }},
-		{name: "nbd-squash", what: "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nbdfuse", "squashfuse", makesSquashfs}, most: rivalNodes, cost: 1.2,
-			serve: serveSquashNBD, attach: func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) }},
-		{name: "ranges", what: "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.6, full: true,
-			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) }},
-		{name: "ranges-ahead", what: "the same with nbdkit's filters readahead and cache on the node", programs: []string{"nbdkit", "nginx"}, most: rivalNodes, cost: 0.5, asked: true,
-			serve: serveRaw, attach: func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) }},
-		{name: "ranges-squash", what: "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node", programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", makesSquashfs}, most: rivalNodes, cost: 1.2,
-			serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.squashRanges(ctx) }},
-		{name: "whole", what: "nginx and curl, the image whole as squashfs-zstd, then from memory", programs: []string{"nginx", "curl", makesSquashfs},
-			most: rivalNodes, cost: 0.3, serve: serveSquashfs, attach: func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) }},
-		{name: "torrent", what: "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent", programs: []string{"aria2c", "opentracker", makesSquashfs},
-			most: rivalNodes, cost: 0.55, shared: true, serve: serveTorrent,
-			attach: func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) }},
+		{
+			name:     "nfs",
+			what:     "nfs-ganesha and libnfs, NFS 4, files",
+			programs: []string{"ganesha.nfsd"},
+			helper:   "nfsread",
+			most:     rivalNodes,
+			cost:     0.5,
+			serve:    serveNFS,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) },
+		},
+		{
+			name:     "nbd",
+			what:     "nbdkit, the raw image; the lab's own client on the node, whose processor time is not counted",
+			programs: []string{"nbdkit"},
+			most:     rivalNodes,
+			cost:     0.5,
+			serve:    serveRawNBD,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) },
+		},
+		{
+			name:     "nbd-squash",
+			what:     "nbdkit, squashfs-zstd; nbdfuse and squashfuse on the node",
+			programs: []string{"nbdkit", "nbdfuse", "squashfuse", makesSquashfs},
+			most:     rivalNodes,
+			cost:     1.2,
+			serve:    serveSquashNBD,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) },
+		},
+		{
+			name:     "ranges",
+			what:     "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node",
+			programs: []string{"nbdkit", "nginx"},
+			most:     rivalNodes,
+			cost:     0.6,
+			full:     true,
+			serve:    serveRaw,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) },
+		},
+		{
+			name:     "ranges-ahead",
+			what:     "the same with nbdkit's filters readahead and cache on the node",
+			programs: []string{"nbdkit", "nginx"},
+			most:     rivalNodes,
+			cost:     0.5,
+			asked:    true,
+			serve:    serveRaw,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) },
+		},
+		{
+			name:     "ranges-squash",
+			what:     "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node",
+			programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", makesSquashfs},
+			most:     rivalNodes,
+			cost:     1.2,
+			serve:    serveSquashfs,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.squashRanges(ctx) },
+		},
+		{
+			name:     "whole",
+			what:     "nginx and curl, the image whole as squashfs-zstd, then from memory",
+			programs: []string{"nginx", "curl", makesSquashfs},
+			most:     rivalNodes,
+			cost:     0.3,
+			serve:    serveSquashfs,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) },
+		},
+		{
+			name:     "torrent",
+			what:     "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent",
+			programs: []string{"aria2c", "opentracker", makesSquashfs},
+			most:     rivalNodes,
+			cost:     0.55,
+			shared:   true,
+			serve:    serveTorrent,
+			attach:   func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) },
+		},
 	}
 	if d.server != "" && d.client != "" {
 		out = append(out, d.system())
@@ -64,7 +123,11 @@ func (s system) check(bin string) error {
 func (m *material) rawFile(ctx context.Context) (string, error) {
 	file := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:")+".img")
 	return file, once(file, func(tmp string) error {
-		dev, err := blockdev.Open(ctx, onDisk{m.store}, blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size})
+		dev, err := blockdev.Open(
+			ctx,
+			onDisk{m.store},
+			blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size},
+		)
 		if err != nil {
 			return err
 		}
@@ -73,7 +136,11 @@ func (m *material) rawFile(ctx context.Context) (string, error) {
 		if err != nil {
 			return err
 		}
-		_, err = io.CopyBuffer(out, onlyReader{io.NewSectionReader(deviceReader{ctx, dev}, 0, dev.Size())}, make([]byte, 1<<20))
+		_, err = io.CopyBuffer(
+			out,
+			onlyReader{io.NewSectionReader(deviceReader{ctx, dev}, 0, dev.Size())},
+			make([]byte, 1<<20),
+		)
 		return errors.Join(err, out.Close())
 	})
 }
@@ -126,7 +193,21 @@ func (m *material) squashfs(ctx context.Context) (string, error) {
 		if err != nil {
 			return err
 		}
-		return command(ctx, "nice", makesSquashfs, tree, tmp, "-comp", "zstd", "-Xcompression-level", "15", "-b", "128K", "-quiet", "-no-progress")
+		return command(
+			ctx,
+			"nice",
+			makesSquashfs,
+			tree,
+			tmp,
+			"-comp",
+			"zstd",
+			"-Xcompression-level",
+			"15",
+			"-b",
+			"128K",
+			"-quiet",
+			"-no-progress",
+		)
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 // dnbd3Port is where dnbd3-server listens.
 const dnbd3Port = 5003
 
-// dnbd3 is not in Debian. Its two programs are named on the command line: dnbd3-server, and dnbd3-fuse, which makes a file
-// of an image.
+// dnbd3 is not in Debian. Its two programs are named on the command line: dnbd3-server, and dnbd3-fuse, which makes
+// a file of an image.
 type dnbd3 struct{ server, client string }
 
 // dnbd3Image is the image's name; the server finds revision 1 of it as a file with ".r1" at its end.
@@ -22,9 +22,15 @@ const dnbd3Image = "root"
 
 // system is dnbd3 as a rival.
 func (d dnbd3) system() system {
-	return system{name: "dnbd3", what: "dnbd3, the raw image", programs: []string{d.server, d.client}, most: rivalNodes, cost: 0.5,
-		serve:  d.serve,
-		attach: func(ctx context.Context, n *node) (root, error) { return d.attach(ctx, n) }}
+	return system{
+		name:     "dnbd3",
+		what:     "dnbd3, the raw image",
+		programs: []string{d.server, d.client},
+		most:     rivalNodes,
+		cost:     0.5,
+		serve:    d.serve,
+		attach:   func(ctx context.Context, n *node) (root, error) { return d.attach(ctx, n) },
+	}
 }
 
 func (d dnbd3) serve(ctx context.Context, s *storm, m *material) (stop func(), err error) {
@@ -42,7 +48,12 @@ func (d dnbd3) serve(ctx context.Context, s *storm, m *material) (stop func(), e
 		os.WriteFile(filepath.Join(dir, "server.conf"), fmt.Appendf(nil, "[dnbd3]\nbasePath=%s\nlistenPort=%d\n", images, dnbd3Port), 0o644)); err != nil {
 		return nil, err
 	}
-	return s.startServer(ctx, s.star.Server.Command(context.Background(), d.server, "--nodaemon", "--config", dir), "dnbd3-server", dnbd3Port)
+	return s.startServer(
+		ctx,
+		s.star.Server.Command(context.Background(), d.server, "--nodaemon", "--config", dir),
+		"dnbd3-server",
+		dnbd3Port,
+	)
 }
 
 func (d dnbd3) attach(ctx context.Context, n *node) (root, error) {
@@ -50,8 +61,21 @@ func (d dnbd3) attach(ctx context.Context, n *node) (root, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	p, err := startMount(ctx, n.net, dir+".log", func() bool { return mounted(dir) }, d.client, "-f", "-h", stormNet.Addr().String(),
-		"-i", dnbd3Image, "-r", "1", dir)
+	p, err := startMount(
+		ctx,
+		n.net,
+		dir+".log",
+		func() bool { return mounted(dir) },
+		d.client,
+		"-f",
+		"-h",
+		stormNet.Addr().String(),
+		"-i",
+		dnbd3Image,
+		"-r",
+		"1",
+		dir,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -41,9 +41,9 @@ func fileParts(m *build.RootMap, length int, off int64) (out []filePart) {
 	return out
 }
 
-// fileRoot is a root that is read by file. The bytes of inodes and directories come from this machine's own copy: what the
-// rival's client asks for instead, to open a file, it asks for when it opens it. What a boot only looks at without reading
-// it costs the rival nothing.
+// fileRoot is a root that is read by file. The bytes of inodes and directories come from this machine's own copy:
+// what the rival's client asks for instead, to open a file, it asks for when it opens it. What a boot only looks at
+// without reading it costs the rival nothing.
 type fileRoot struct {
 	files *build.RootMap
 	raw   *os.File
@@ -90,7 +90,10 @@ func (m *material) tree(ctx context.Context) (string, error) {
 		return "", err
 	}
 	dir := strings.TrimSuffix(raw, ".img") + ".tree"
-	return dir, once(dir, func(tmp string) error { return command(ctx, "fsck.erofs", "--extract="+tmp, "--preserve", raw) })
+	return dir, once(
+		dir,
+		func(tmp string) error { return command(ctx, "fsck.erofs", "--extract="+tmp, "--preserve", raw) },
+	)
 }
 
 // readFile reads a part of a file below a directory.

@@ -12,40 +12,84 @@ import (
 	"pando/internal/testkit"
 )
 
-// kernelRival is a way to a root by drivers of the node's own kernel, which a lab without these drivers can only show in a machine.
+// kernelRival is a way to a root by drivers of the node's own kernel, which a lab without these drivers can only
+// show in a machine.
 type kernelRival struct {
 	name, what string
 	serve      func(context.Context, *storm, *material) (stop func(), err error) // nil: nothing serves it
-	disk       func(*material, context.Context) (string, error)                  // file that is the machine's disk; nil: it has none
-	args       []string                                                          // for rivalinit.sh
+	// file that is the machine's disk; nil: it has none
+	disk func(*material, context.Context) (string, error)
+	args []string // for rivalinit.sh
 }
 
-// mountOptions are how the kernel mounts NFS: the version that pNFS and sessions came with, the largest reads, as many connections as help, and
-// attributes that are not asked for again during a boot, of a tree that does not change. More read-ahead than the kernel's 128 KiB changes nothing for NFS.
+// mountOptions are how the kernel mounts NFS: the version that pNFS and sessions came with, the largest reads, as
+// many connections as help, and attributes that are not asked for again during a boot, of a tree that does not
+// change. More read-ahead than the kernel's 128 KiB changes nothing for NFS.
 const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
 
-// kernelRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has no network at all.
+// kernelRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has
+// no network at all.
 func kernelRivals() []kernelRival {
 	nbd := func(fileSystem, readAhead string) []string {
 		return []string{"lab.root=nbd", "lab.fs=" + fileSystem, "lab.ahead=" + readAhead}
 	}
 	nfs := func(root string) []string { return []string{"lab.root=" + root, "lab.mount=" + mountOptions} }
 	return []kernelRival{
-		{name: "nbd-squashfs", what: "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead", serve: serveSquashNBD, args: nbd("squashfs", "128")},
-		{name: "nbd-squashfs-1024", what: "the same with 1024 KiB read-ahead", serve: serveSquashNBD, args: nbd("squashfs", "1024")},
-		{name: "nbd-squashfs-32", what: "the same with 32 KiB, which Pando has", serve: serveSquashNBD, args: nbd("squashfs", "32")},
-		{name: "nbd-squashfs-filters", what: "the same with 128 KiB, and nbdkit's filters readahead and cache", serve: serveFilteredNBD, args: nbd("squashfs", "128")},
-		{name: "nbd-erofs", what: "nbdkit and nbd-client, raw EROFS, 2 connections, 128 KiB read-ahead", serve: serveRawNBD, args: nbd("erofs", "128")},
+		{
+			name:  "nbd-squashfs",
+			what:  "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead",
+			serve: serveSquashNBD,
+			args:  nbd("squashfs", "128"),
+		},
+		{
+			name:  "nbd-squashfs-1024",
+			what:  "the same with 1024 KiB read-ahead",
+			serve: serveSquashNBD,
+			args:  nbd("squashfs", "1024"),
+		},
+		{
+			name:  "nbd-squashfs-32",
+			what:  "the same with 32 KiB, which Pando has",
+			serve: serveSquashNBD,
+			args:  nbd("squashfs", "32"),
+		},
+		{
+			name:  "nbd-squashfs-filters",
+			what:  "the same with 128 KiB, and nbdkit's filters readahead and cache",
+			serve: serveFilteredNBD,
+			args:  nbd("squashfs", "128"),
+		},
+		{
+			name:  "nbd-erofs",
+			what:  "nbdkit and nbd-client, raw EROFS, 2 connections, 128 KiB read-ahead",
+			serve: serveRawNBD,
+			args:  nbd("erofs", "128"),
+		},
 		{name: "nbd-erofs-32", what: "the same with 32 KiB read-ahead", serve: serveRawNBD, args: nbd("erofs", "32")},
-		{name: "nfs", what: "nfs-ganesha and the kernel's client, NFS 4.1, files, 4 connections, 128 KiB read-ahead", serve: serveNFS, args: nfs("nfs")},
+		{
+			name:  "nfs",
+			what:  "nfs-ganesha and the kernel's client, NFS 4.1, files, 4 connections, 128 KiB read-ahead",
+			serve: serveNFS,
+			args:  nfs("nfs"),
+		},
 		{name: "nfs-squashfs", what: "the same, a squashfs-zstd on it, by a loop device (LTSP)", serve: serveSquashNFS,
 			args: nfs("nfs-squashfs")},
-		{name: "disk", what: "a local disk (virtio) with the same file system, no network", disk: (*material).rawFile, args: []string{"lab.root=disk"}},
+		{
+			name: "disk",
+			what: "a local disk (virtio) with the same file system, no network",
+			disk: (*material).rawFile,
+			args: []string{"lab.root=disk"},
+		},
 	}
 }
 
 // start makes ready what the rival's machines boot from, and says how one starts. Call stop when they are done.
-func (r kernelRival) start(ctx context.Context, s *storm, m *material, kernelArgs []string) (d testkit.Direct, stop func(), err error) {
+func (r kernelRival) start(
+	ctx context.Context,
+	s *storm,
+	m *material,
+	kernelArgs []string,
+) (d testkit.Direct, stop func(), err error) {
 	if d.Kernel, d.Initrd, err = m.rivalBoot(ctx); err != nil {
 		return d, nil, err
 	}
@@ -54,7 +98,12 @@ func (r kernelRival) start(ctx context.Context, s *storm, m *material, kernelArg
 			return d, nil, err
 		}
 	}
-	d.Args = slices.Concat(m.manifest.CommandLine, kernelArgs, r.args, []string{"lab.server=" + stormNet.Addr().String()})
+	d.Args = slices.Concat(
+		m.manifest.CommandLine,
+		kernelArgs,
+		r.args,
+		[]string{"lab.server=" + stormNet.Addr().String()},
+	)
 	if r.serve == nil {
 		return d, func() {}, nil
 	}
@@ -62,14 +111,16 @@ func (r kernelRival) start(ctx context.Context, s *storm, m *material, kernelArg
 	return d, stop, err
 }
 
-// bootedRival waits for the line that rivalinit.sh has written when the default target is reached, and returns the seconds since /init.
+// bootedRival waits for the line that rivalinit.sh has written when the default target is reached, and returns the
+// seconds since /init.
 func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
 	line, err := g.Console.Wait(ctx, "LAB booted [0-9.]+ [0-9.]+")
 	if err != nil {
 		return 0, err
 	}
 	var from, to float64
-	if _, err := fmt.Sscanf(line[strings.Index(line, "LAB"):], "LAB booted %f %f", &from, &to); err != nil || to <= from {
+	if _, err := fmt.Sscanf(line[strings.Index(line, "LAB"):], "LAB booted %f %f", &from, &to); err != nil ||
+		to <= from {
 		return 0, fmt.Errorf("the console says %q: %w", line, err)
 	}
 	return to - from, nil

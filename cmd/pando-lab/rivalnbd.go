@@ -23,16 +23,26 @@ func serveRawNBD(ctx context.Context, s *storm, m *material) (stop func(), err e
 	return serveNBD(ctx, s, m.rawFile)
 }
 
-// aheadFilters have nbdkit read on, into a cache of its own, where it is read from in order: the second is what the first reads into.
+// aheadFilters have nbdkit read on, into a cache of its own, where it is read from in order: the second is what the
+// first reads into.
 var aheadFilters = []string{"--filter=readahead", "--filter=cache"}
 
 // serveNBD starts nbdkit over a file, beside the server.
-func serveNBD(ctx context.Context, s *storm, file func(context.Context) (string, error), filters ...string) (stop func(), err error) {
+func serveNBD(
+	ctx context.Context,
+	s *storm,
+	file func(context.Context) (string, error),
+	filters ...string,
+) (stop func(), err error) {
 	path, err := file(ctx)
 	if err != nil {
 		return nil, err
 	}
-	args := slices.Concat([]string{"--foreground", "--readonly", "--port", strconv.Itoa(nbdPort)}, filters, []string{"file", path})
+	args := slices.Concat(
+		[]string{"--foreground", "--readonly", "--port", strconv.Itoa(nbdPort)},
+		filters,
+		[]string{"file", path},
+	)
 	return s.startServer(ctx, s.star.Server.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
 }
 
@@ -66,7 +76,11 @@ func (n *node) ranges(ctx context.Context, filters ...string) (root, error) {
 
 // curl starts the program of ranges on the node, and a connection to it.
 func (n *node) curl(ctx context.Context, filters ...string) (p *program, conn net.Conn, err error) {
-	args := slices.Concat([]string{"--foreground", "--readonly", "--unix", n.curlSocket()}, filters, []string{"curl", "url=" + n.m.served})
+	args := slices.Concat(
+		[]string{"--foreground", "--readonly", "--unix", n.curlSocket()},
+		filters,
+		[]string{"curl", "url=" + n.m.served},
+	)
 	c := n.net.Command(context.Background(), "nbdkit", args...)
 	var refused error
 	p, err = startProgram(ctx, c, filepath.Join(n.dir, "nbdkit.log"), func() bool {

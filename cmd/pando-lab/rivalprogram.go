@@ -27,7 +27,14 @@ func startProgram(ctx context.Context, c *exec.Cmd, log string, ready func() boo
 }
 
 // startMount starts a program that mounts something, on a node, with this program's view of mounts.
-func startMount(ctx context.Context, n *testkit.Net, log string, ready func() bool, name string, args ...string) (*program, error) {
+func startMount(
+	ctx context.Context,
+	n *testkit.Net,
+	log string,
+	ready func() bool,
+	name string,
+	args ...string,
+) (*program, error) {
 	c := exec.Command(name, args...)
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	return startOn(ctx, n.Do, c, log, ready)
@@ -40,9 +47,16 @@ func onThread(f func() error) error {
 	return f()
 }
 
-// startOn starts a program on a thread that then waits until it ends. nbdkit asks Linux for SIGTERM when its parent ends, and to Linux that is the
-// thread that started it, not this program: one that has been in a namespace since (testkit.Net.Do) ends at any time.
-func startOn(ctx context.Context, thread func(f func() error) error, c *exec.Cmd, log string, ready func() bool) (*program, error) {
+// startOn starts a program on a thread that then waits until it ends. nbdkit asks Linux for SIGTERM when its parent
+// ends, and to Linux that is the thread that started it, not this program: one that has been in a namespace since
+// (testkit.Net.Do) ends at any time.
+func startOn(
+	ctx context.Context,
+	thread func(f func() error) error,
+	c *exec.Cmd,
+	log string,
+	ready func() bool,
+) (*program, error) {
 	f, err := os.Create(log)
 	if err != nil {
 		return nil, err

@@ -66,15 +66,25 @@ func TestProgramsOutliveThreads(t *testing.T) {
 func TestProgramThatEnds(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	never := func() bool { return false }
-	_, err := startProgram(t.Context(), exec.Command("sh", "-c", "echo one; echo no such plugin >&2; exit 3"), log, never)
-	if err == nil || err.Error() != "sh ended at once (exit status 3); its log is "+log+", which ends with: no such plugin" {
+	_, err := startProgram(
+		t.Context(),
+		exec.Command("sh", "-c", "echo one; echo no such plugin >&2; exit 3"),
+		log,
+		never,
+	)
+	if err == nil ||
+		err.Error() != "sh ended at once (exit status 3); its log is "+log+", which ends with: no such plugin" {
 		t.Errorf("got %v", err)
 	}
 	_, err = startProgram(t.Context(), exec.Command("true"), log, never)
 	if err == nil || err.Error() != "true ended at once (exit status 0); its log is "+log+", which is empty" {
 		t.Errorf("got %v", err)
 	}
-	if _, err = startProgram(t.Context(), exec.Command("/no/such/program"), log, never); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "start program") {
+	if _, err = startProgram(t.Context(), exec.Command("/no/such/program"), log, never); !errors.Is(
+		err,
+		os.ErrNotExist,
+	) ||
+		!strings.Contains(err.Error(), "start program") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -86,7 +96,8 @@ func TestProgramThatEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.gone(errors.New("EOF")); !strings.HasPrefix(err.Error(), "true ended at once") || !strings.HasSuffix(err.Error(), ": EOF") {
+	if err := p.gone(errors.New("EOF")); !strings.HasPrefix(err.Error(), "true ended at once") ||
+		!strings.HasSuffix(err.Error(), ": EOF") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,13 +22,14 @@ func serveFilteredNBD(ctx context.Context, s *storm, m *material) (stop func(), 
 	return serveNBD(ctx, s, m.squashfs, aheadFilters...)
 }
 
-// squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the export,
-// squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
+// squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
+// export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
 func (n *node) squash(ctx context.Context) (root, error) {
 	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
 }
 
-// squashRanges attaches the root as confluent does: a program on the node asks a web server for ranges of the squashfs when they are read.
+// squashRanges attaches the root as confluent does: a program on the node asks a web server for ranges of the
+// squashfs when they are read.
 func (n *node) squashRanges(ctx context.Context) (root, error) {
 	p, conn, err := n.curl(ctx)
 	if err != nil {

@@ -49,8 +49,19 @@ func newTorrent(name string, size int64, content io.Reader, announce string) (to
 			return torrent{}, err
 		}
 	}
-	info := fmt.Sprintf("d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se", size, len(name), name, torrentPiece, pieces.Len(), pieces.Bytes())
-	return torrent{fmt.Appendf(nil, "d8:announce%d:%s4:info%se", len(announce), announce, info), sha1.Sum([]byte(info))}, nil
+	info := fmt.Sprintf(
+		"d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se",
+		size,
+		len(name),
+		name,
+		torrentPiece,
+		pieces.Len(),
+		pieces.Bytes(),
+	)
+	return torrent{
+		fmt.Appendf(nil, "d8:announce%d:%s4:info%se", len(announce), announce, info),
+		sha1.Sum([]byte(info)),
+	}, nil
 }
 
 // escaped is the hash in a tracker's URL: a tracker takes no + for a space, as others do.
@@ -61,12 +72,29 @@ func (t torrent) escaped() string {
 // seedPatience is how long a tracker may take to hear of the first seeder.
 const seedPatience = time.Minute
 
-// aria2 are the options of all its runs: nothing but what the tracker says and the nodes tell each other, no pause between
-// announcements longer than the tracker's, and no end of giving.
+// aria2 are the options of all its runs: nothing but what the tracker says and the nodes tell each other, no pause
+// between announcements longer than the tracker's, and no end of giving.
 func aria2(dir string, more ...string) []string {
-	return append([]string{"aria2c", "--no-conf", "--quiet", "--dir=" + dir, "--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false",
-		"--enable-peer-exchange=true", "--bt-tracker-interval=5", "--listen-port=" + strconv.Itoa(torrentPort), "--seed-ratio=0.0", "--bt-max-peers=0",
-		"--file-allocation=none", "--allow-overwrite=true", "--bt-remove-unselected-file=false", "--log-level=notice"}, more...)
+	return append(
+		[]string{
+			"aria2c",
+			"--no-conf",
+			"--quiet",
+			"--dir=" + dir,
+			"--enable-dht=false",
+			"--enable-dht6=false",
+			"--bt-enable-lpd=false",
+			"--enable-peer-exchange=true",
+			"--bt-tracker-interval=5",
+			"--listen-port=" + strconv.Itoa(torrentPort),
+			"--seed-ratio=0.0",
+			"--bt-max-peers=0",
+			"--file-allocation=none",
+			"--allow-overwrite=true",
+			"--bt-remove-unselected-file=false",
+			"--log-level=notice",
+		},
+		more...)
 }
 
 // serveTorrent starts a tracker and the first seeder beside the server.
@@ -88,16 +116,43 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 		return nil, err
 	}
 	port := strconv.Itoa(trackerPort)
-	stopTracker, err := s.startServer(ctx, s.star.Server.Command(context.Background(), "opentracker", "-i", stormNet.Addr().String(), "-p", port, "-P", port,
-		"-d", dir, "-u", "nobody", "-w", "allowed"), "opentracker", trackerPort)
+	stopTracker, err := s.startServer(
+		ctx,
+		s.star.Server.Command(
+			context.Background(),
+			"opentracker",
+			"-i",
+			stormNet.Addr().String(),
+			"-p",
+			port,
+			"-P",
+			port,
+			"-d",
+			dir,
+			"-u",
+			"nobody",
+			"-w",
+			"allowed",
+		),
+		"opentracker",
+		trackerPort,
+	)
 	if err != nil {
 		return nil, err
 	}
 	argv := aria2(m.scratch, "--bt-seed-unverified=true", m.torrentFile)
-	soon, cancel := context.WithTimeoutCause(ctx, seedPatience, fmt.Errorf("the tracker does not know of the seeder after %s", seedPatience))
+	soon, cancel := context.WithTimeoutCause(
+		ctx,
+		seedPatience,
+		fmt.Errorf("the tracker does not know of the seeder after %s", seedPatience),
+	)
 	defer cancel()
-	seeder, err := startProgram(soon, s.star.Server.Command(context.Background(), argv[0], argv[1:]...), filepath.Join(s.dir, "seeder.log"),
-		func() bool { return seeded(soon, s, announce, t) })
+	seeder, err := startProgram(
+		soon,
+		s.star.Server.Command(context.Background(), argv[0], argv[1:]...),
+		filepath.Join(s.dir, "seeder.log"),
+		func() bool { return seeded(soon, s, announce, t) },
+	)
 	if err != nil {
 		stopTracker()
 		return nil, err
@@ -145,10 +200,15 @@ func (n *node) bittorrent(ctx context.Context) (root, error) {
 		return nil, err
 	}
 	argv := aria2(dir, "--on-bt-download-complete="+hook, n.m.torrentFile)
-	r.sender, err = startProgram(ctx, n.net.Command(context.Background(), argv[0], argv[1:]...), filepath.Join(n.dir, "aria2.log"), func() bool {
-		_, err := os.Stat(complete)
-		return err == nil
-	})
+	r.sender, err = startProgram(
+		ctx,
+		n.net.Command(context.Background(), argv[0], argv[1:]...),
+		filepath.Join(n.dir, "aria2.log"),
+		func() bool {
+			_, err := os.Stat(complete)
+			return err == nil
+		},
+	)
 	if err == nil {
 		err = r.open(ctx, n)
 	}

@@ -34,7 +34,12 @@ http {
 `
 
 // serveWeb starts nginx over the files that make makes.
-func serveWeb(ctx context.Context, s *storm, m *material, file func(context.Context) (string, error)) (stop func(), err error) {
+func serveWeb(
+	ctx context.Context,
+	s *storm,
+	m *material,
+	file func(context.Context) (string, error),
+) (stop func(), err error) {
 	path, err := file(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +53,12 @@ func serveWeb(ctx context.Context, s *storm, m *material, file func(context.Cont
 	if err := os.WriteFile(config, fmt.Appendf(nil, nginxConfig, dir, webPort, m.scratch), 0o644); err != nil {
 		return nil, err
 	}
-	return s.startServer(ctx, s.star.Server.Command(context.Background(), "nginx", "-c", config, "-e", filepath.Join(dir, "log")), "nginx", webPort)
+	return s.startServer(
+		ctx,
+		s.star.Server.Command(context.Background(), "nginx", "-c", config, "-e", filepath.Join(dir, "log")),
+		"nginx",
+		webPort,
+	)
 }
 
 func serveRaw(ctx context.Context, s *storm, m *material) (stop func(), err error) {
@@ -61,7 +71,12 @@ func serveSquashfs(ctx context.Context, s *storm, m *material) (stop func(), err
 
 // startServer starts a rival's program beside the server and waits until it listens.
 func (s *storm) startServer(ctx context.Context, c *exec.Cmd, name string, port int) (stop func(), err error) {
-	p, err := startProgram(ctx, c, filepath.Join(s.dir, name+".out"), func() bool { return answers(ctx, s.star.Server, port) })
+	p, err := startProgram(
+		ctx,
+		c,
+		filepath.Join(s.dir, name+".out"),
+		func() bool { return answers(ctx, s.star.Server, port) },
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -63,8 +63,9 @@ type storm struct {
 	rival   *program // what serves a rival's nodes, while it runs
 	account *account
 	clock   clock
-	ready   func()                          // is called before a run, when all is ready; nil: nothing is to do
-	after   func(ctx context.Context) error // is called when all is measured, while the server runs; nil: nothing is to do
+	ready   func() // is called before a run, when all is ready; nil: nothing is to do
+	// is called when all is measured, while the server runs; nil: nothing is to do
+	after func(ctx context.Context) error
 }
 
 // stormNet is the network of a storm: the address of the server, and room for 65,000 nodes.
@@ -82,30 +83,110 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.StringVar(&s.image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
 	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
-	f.Func("reads", "read traces of boots of the image, files with commas (default: those that the server keeps)", listOf(&s.traces))
-	f.StringVar((*string)(&s.until), "until", string(trace.Booted), "what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, such as browser")
+	f.Func(
+		"reads",
+		"read traces of boots of the image, files with commas (default: those that the server keeps)",
+		listOf(&s.traces),
+	)
+	f.StringVar(
+		(*string)(&s.until),
+		"until",
+		string(trace.Booted),
+		"what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, "+
+			"such as browser",
+	)
 	f.IntVar(&s.memory, "memory", 0, "MiB of an emulated machine (default 768)")
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func("systems", "what to measure, with commas, of "+strings.Join(names(s.systems()), ",")+" (default all but ranges-ahead, and ranges with --full only)", listOf(&s.wanted))
+	f.Func(
+		"systems",
+		"what to measure, with commas, of "+strings.Join(
+			names(s.systems()),
+			",",
+		)+" (default all but ranges-ahead, and ranges with --full only)",
+		listOf(&s.wanted),
+	)
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
 	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
-	f.StringVar(&s.dnbd3.server, "dnbd3-server", "", "path of dnbd3-server: there is a system dnbd3 then, if its client is named too")
+	f.StringVar(
+		&s.dnbd3.server,
+		"dnbd3-server",
+		"",
+		"path of dnbd3-server: there is a system dnbd3 then, if its client is named too",
+	)
 	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
 	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
 	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
-	f.Func("fault", "no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "), listOf(&s.faults))
-	f.DurationVar(&s.change.Delay, "delay", 0, "make each run twice, the second time with a round trip that is so much longer; the lab carries all packets then")
-	f.BoolVar(&s.change.Cold, "cold", false, "make each run twice, the second time when this machine has forgotten all that it has in memory of files")
-	f.IntVar(&s.guests, "guests", 0, "no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(guestRivals, ", "))
-	f.DurationVar(&s.skew, "skew", 0, "with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind")
-	f.BoolVar(&s.tell, "tell", false, "nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is on its dashboard, and takes longer; with --fault always, but they load before the storm, and what the fault does is looked for on the timelines")
-	f.BoolVar(&s.k, "k", false, "a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, and loads kernel and initramfs before its root; of "+strings.Join(withKSystems, " and ")+", with --rate")
+	f.Func(
+		"fault",
+		"no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "),
+		listOf(&s.faults),
+	)
+	f.DurationVar(
+		&s.change.Delay,
+		"delay",
+		0,
+		"make each run twice, the second time with a round trip that is so much longer; the lab carries all "+
+			"packets then",
+	)
+	f.BoolVar(
+		&s.change.Cold,
+		"cold",
+		false,
+		"make each run twice, the second time when this machine has forgotten all that it has in memory of files",
+	)
+	f.IntVar(
+		&s.guests,
+		"guests",
+		0,
+		"no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(
+			guestRivals,
+			", ",
+		),
+	)
+	f.DurationVar(
+		&s.skew,
+		"skew",
+		0,
+		"with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind",
+	)
+	f.BoolVar(
+		&s.tell,
+		"tell",
+		false,
+		"nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is "+
+			"on its dashboard, and takes longer; with --fault always, but they load before the storm, and what "+
+			"the fault does is looked for on the timelines",
+	)
+	f.BoolVar(
+		&s.k,
+		"k",
+		false,
+		"a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, "+
+			"and loads kernel and initramfs before its root; of "+strings.Join(
+			withKSystems,
+			" and ",
+		)+", with --rate",
+	)
 	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
-	f.StringVar(&s.sim, "sim", "", "measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results")
-	f.Func("join", "measure nothing: add the runs of these results to storm.json, files with commas, of labs that measured the same version, each in a --dir of its own; of another boot pack storms of Pando are left out", listOf(&s.join))
-	f.Func("from", "results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)", listOf(&s.from))
+	f.StringVar(
+		&s.sim,
+		"sim",
+		"",
+		"measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results",
+	)
+	f.Func(
+		"join",
+		"measure nothing: add the runs of these results to storm.json, files with commas, of labs that measured "+
+			"the same version, each in a --dir of its own; of another boot pack storms of Pando are left out",
+		listOf(&s.join),
+	)
+	f.Func(
+		"from",
+		"results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)",
+		listOf(&s.from),
+	)
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -217,8 +298,15 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
 		return err
 	}
-	s.star, err = testkit.NewStar(ctx, testkit.StarConfig{Prefix: "storm", Server: stormNet, Nodes: slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
-		Wired: s.change.Delay > 0})
+	s.star, err = testkit.NewStar(
+		ctx,
+		testkit.StarConfig{
+			Prefix: "storm",
+			Server: stormNet,
+			Nodes:  slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
+			Wired:  s.change.Delay > 0,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -267,7 +355,11 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	case !done && !made:
 		return failed
 	case !done:
-		s.say("\nWhat was measured before is in %s; with --add, and with --nodes and --systems of what is missing, that is added", raw)
+		s.say(
+			"\nWhat was measured before is in %s; with --add, and with --nodes and --systems of what is missing, "+
+				"that is added",
+			raw,
+		)
 		return failed
 	case len(s.faults) > 0:
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), raw)
@@ -291,8 +383,8 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 	return errors.Join(failed, rep.draw(ctx, s.dir, "storm-", s.busy))
 }
 
-// runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being made; any other failure does: then not
-// all is done.
+// runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being
+// made; any other failure does: then not all is done.
 func (s *storm) runPlan(ctx context.Context, m *material, rep *report) (done bool, failed error) {
 	p := newPace(m.bootSet)
 	for _, j := range s.plan() {
@@ -302,7 +394,13 @@ func (s *storm) runPlan(ctx context.Context, m *material, rep *report) (done boo
 		if err == nil {
 			continue
 		}
-		err = fmt.Errorf("%s with %d nodes%s: %w", j.System, j.Nodes, stormRun{Fault: j.Fault, Change: j.Change}.circumstances(), err)
+		err = fmt.Errorf(
+			"%s with %d nodes%s: %w",
+			j.System,
+			j.Nodes,
+			stormRun{Fault: j.Fault, Change: j.Change}.circumstances(),
+			err,
+		)
 		failed = errors.Join(failed, err)
 		if kept := (*failedRun)(nil); !errors.As(err, &kept) {
 			return false, failed
@@ -314,8 +412,9 @@ func (s *storm) runPlan(ctx context.Context, m *material, rep *report) (done boo
 // mostTries is how often a run is made that was discarded.
 const mostTries = 3
 
-// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself. One that nodes failed in is kept as
-// that, and so is a rival's that came to nothing, and a fault for which the machine was always too busy.
+// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
+// One that nodes failed in is kept as that, and so is a rival's that came to nothing, and a fault for which the
+// machine was always too busy.
 func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
@@ -396,7 +495,8 @@ func (s *storm) plan() []job {
 	return s.planStorms()
 }
 
-// planStorms lists, of each number of nodes, the largest first, all systems in turn, so that what changes on the machine meanwhile meets all of them.
+// planStorms lists, of each number of nodes, the largest first, all systems in turn, so that what changes on the
+// machine meanwhile meets all of them.
 func (s *storm) planStorms() (out []job) {
 	for again := range s.runs {
 		for _, n := range descending(s.nodes) {

@@ -54,7 +54,11 @@ func newTestStormOf(t *testing.T, root []byte, args ...string) (*storm, *bytes.B
 	version := smallVersion(t, data, root)
 	recordBoot(t, data, version, len(root)/chunk.BlockSize)
 	var out bytes.Buffer
-	s, err := newStorm(append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...), &out, &out)
+	s, err := newStorm(
+		append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...),
+		&out,
+		&out,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +91,18 @@ func smallVersion(t *testing.T, data string, root []byte) fleet.Digest {
 		}
 		return id
 	}
-	m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: "1", Object: put([]byte("kernel")), Size: 6},
-		Drivers: []image.Driver{{Name: "base", Object: put([]byte("drivers")), Size: 7}},
-		Root:    image.Root{FileSystem: "erofs", Index: chunksOf(t, put, root), Size: int64(len(root)), ChunkSize: chunk.DefaultChunkSize}}
+	m := image.Manifest{
+		Format:       image.Format,
+		Architecture: "amd64",
+		Kernel:       image.Kernel{Release: "1", Object: put([]byte("kernel")), Size: 6},
+		Drivers:      []image.Driver{{Name: "base", Object: put([]byte("drivers")), Size: 7}},
+		Root: image.Root{
+			FileSystem: "erofs",
+			Index:      chunksOf(t, put, root),
+			Size:       int64(len(root)),
+			ChunkSize:  chunk.DefaultChunkSize,
+		},
+	}
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,10 +161,16 @@ func recordBoot(t *testing.T, data string, v fleet.Digest, blocks int) {
 	t.Helper()
 	var reads []trace.Read
 	for i := 0; i < blocks; i += 32 {
-		reads = append(reads, trace.Read{Start: uint32(blocks - 32 - i), Blocks: 16, At: time.Duration(i/64) * 10 * time.Millisecond})
+		reads = append(
+			reads,
+			trace.Read{Start: uint32(blocks - 32 - i), Blocks: 16, At: time.Duration(i/64) * 10 * time.Millisecond},
+		)
 	}
-	kept := fmt.Sprintf(`{"boot": "1", "received": "2026-01-01T00:00:00Z", "moments": [{"stage": "root", "at": 1}, {"stage": "booted", "at": %d}], "reads": %s}`,
-		time.Duration(blocks/testRoot)*100*time.Millisecond, mustJSON(t, trace.EncodeReads(reads)))
+	kept := fmt.Sprintf(
+		`{"boot": "1", "received": "2026-01-01T00:00:00Z", "moments": [{"stage": "root", "at": 1}, {"stage": "booted", "at": %d}], "reads": %s}`,
+		time.Duration(blocks/testRoot)*100*time.Millisecond,
+		mustJSON(t, trace.EncodeReads(reads)),
+	)
 	dir := filepath.Join(data, "traces", strings.TrimPrefix(string(v), "sha256:"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -203,13 +222,19 @@ func TestStormOfTwo(t *testing.T) {
 			}
 		}
 		if x.ServerSent <= got {
-			t.Errorf("%s: the server's link has %d bytes, the nodes received %d of objects", x.System, x.ServerSent, got)
+			t.Errorf(
+				"%s: the server's link has %d bytes, the nodes received %d of objects",
+				x.System,
+				x.ServerSent,
+				got,
+			)
 		}
 	}
 	nothingLeft(t, s)
 }
 
-// Programs of rivals read the same root over the same links, whatever it is: TestRivalsAttach has all of them, and a file system.
+// Programs of rivals read the same root over the same links, whatever it is: TestRivalsAttach has all of them, and
+// a file system.
 func TestStormOfRivals(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
 	s.wanted = nil

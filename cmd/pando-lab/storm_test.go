@@ -26,14 +26,21 @@ import (
 )
 
 func TestStormFlags(t *testing.T) {
-	s, err := newStorm([]string{"--nodes", "1,40", "--rate", "4mbit", "--server-rate", "1gbit", "--systems", "pack", "--reads", "a,b"}, io.Discard, io.Discard)
+	s, err := newStorm(
+		[]string{"--nodes", "1,40", "--rate", "4mbit", "--server-rate", "1gbit", "--systems", "pack", "--reads", "a,b"},
+		io.Discard,
+		io.Discard,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.wanted, []string{"pack"}) || !slices.Equal(s.traces, []string{"a", "b"}) {
+	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.wanted, []string{"pack"}) ||
+		!slices.Equal(s.traces, []string{"a", "b"}) {
 		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.wanted, s.traces)
 	}
-	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit || s.command != "pando-lab storm --dir cmd/pando-lab/build/storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads cmd/pando-lab/a,cmd/pando-lab/b" {
+	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit ||
+		s.command != "pando-lab storm --dir cmd/pando-lab/build/storm --nodes 1,40 --rate 4mbit --server-rate "+
+			"1gbit --systems pack --reads cmd/pando-lab/a,cmd/pando-lab/b" {
 		t.Errorf("got links of %s and %s, command %q", s.rate, s.uplink, s.command)
 	}
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},
@@ -67,15 +74,18 @@ func TestStormInTheLongForm(t *testing.T) {
 	}
 }
 
-// All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival is not
-// measured with more nodes than it is good for.
+// All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival
+// is not measured with more nodes than it is good for.
 func TestStormPlanTakesTurns(t *testing.T) {
 	s := &storm{nodes: []int{1, 20, 10}, wanted: []string{"prefetch", "nbd"}, runs: 2}
 	var got []string
 	for _, j := range s.plan() {
 		got = append(got, fmt.Sprintf("%s:%d", j.System, j.Nodes))
 	}
-	if want := strings.Fields(strings.Repeat("prefetch:20 prefetch:10 nbd:10 prefetch:1 nbd:1 ", 2)); !slices.Equal(got, want) {
+	if want := strings.Fields(strings.Repeat("prefetch:20 prefetch:10 nbd:10 prefetch:1 nbd:1 ", 2)); !slices.Equal(
+		got,
+		want,
+	) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -158,7 +168,12 @@ func at(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // Reads of one millisecond are a burst, what comes after the boot is left out, and thinking keeps its proportions.
 func TestScript(t *testing.T) {
-	reads := []trace.Read{{Start: 5, Blocks: 1, At: at(2)}, {Start: 9, Blocks: 2, At: at(2)}, {Start: 1, Blocks: 1, At: at(10)}, {Start: 7, Blocks: 1, At: at(99)}}
+	reads := []trace.Read{
+		{Start: 5, Blocks: 1, At: at(2)},
+		{Start: 9, Blocks: 2, At: at(2)},
+		{Start: 1, Blocks: 1, At: at(10)},
+		{Start: 7, Blocks: 1, At: at(99)},
+	}
 	s := newScript(build.Recording{Reads: reads, Booted: at(50)})
 	if len(s.reads) != 3 || s.length != at(10) {
 		t.Fatalf("got %d reads in %s", len(s.reads), s.length)
@@ -193,7 +208,9 @@ func TestReplayComparesEveryByte(t *testing.T) {
 	for i := range root {
 		root[i] = byte(i * 7)
 	}
-	m := &material{boot: newScript(build.Recording{Reads: []trace.Read{{Start: 4, Blocks: 2}, {Start: 0, Blocks: 1, At: at(1)}}})}
+	m := &material{
+		boot: newScript(build.Recording{Reads: []trace.Read{{Start: 4, Blocks: 2}, {Start: 0, Blocks: 1, At: at(1)}}}),
+	}
 	for _, r := range m.boot.reads {
 		m.want = append(m.want, bytes.Clone(root[int(r.Start)*chunk.BlockSize:][:int(r.Blocks)*chunk.BlockSize]))
 	}
@@ -202,10 +219,14 @@ func TestReplayComparesEveryByte(t *testing.T) {
 		t.Fatalf("got %v, %v", waits, err)
 	}
 	root[6*chunk.BlockSize-1]++
-	if _, err := m.replay(t.Context(), root, m.boot.scaled(0), pause); err == nil || !strings.Contains(err.Error(), "wrong bytes") {
+	if _, err := m.replay(t.Context(), root, m.boot.scaled(0), pause); err == nil ||
+		!strings.Contains(err.Error(), "wrong bytes") {
 		t.Errorf("the last byte of a read is another: got %v", err)
 	}
-	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0), pause); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0), pause); !errors.Is(
+		err,
+		io.ErrUnexpectedEOF,
+	) {
 		t.Errorf("a root that ends: got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -249,11 +270,25 @@ func TestParseCPU(t *testing.T) {
 
 // storms are runs with round figures: W is 1 MB, a boot reads 4 MB.
 func storms() *report {
-	one := stormRun{System: "pack", Nodes: 1, NodeRate: 1e6, Unit: 10, BootSet: 1e6, Read: 4e6, ServerSent: 1.1e6, Load: load{Busy: 0.3},
-		Each: []nodeRun{{Booted: 20, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}}}}
+	one := stormRun{
+		System:     "pack",
+		Nodes:      1,
+		NodeRate:   1e6,
+		Unit:       10,
+		BootSet:    1e6,
+		Read:       4e6,
+		ServerSent: 1.1e6,
+		Load:       load{Busy: 0.3},
+		Each: []nodeRun{
+			{Booted: 20, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}},
+		},
+	}
 	two := one
 	two.Nodes, two.Unit, two.ServerSent = 2, 5, 1.5e6
-	two.Each = []nodeRun{{Booted: 11, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}}}, {Booted: 12, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 2e5, "peer": 8e5}}}}
+	two.Each = []nodeRun{
+		{Booted: 11, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}}},
+		{Booted: 12, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 2e5, "peer": 8e5}}},
+	}
 	busy := two
 	busy.Load, busy.Discarded, busy.System = load{Busy: 0.9}, true, "chunks"
 	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{one, two, busy}}
@@ -292,7 +327,8 @@ func TestStormFigures(t *testing.T) {
 func TestStormRatioOfAnotherRate(t *testing.T) {
 	r := storms()
 	r.Runs[0].NodeRate, r.Runs[1].NodeRate = 2e6, 1e6
-	if text := r.table(false); !strings.Contains(text, "~1.20") || !strings.Contains(text, "~10.0 s") || !strings.Contains(text, "another rate") {
+	if text := r.table(false); !strings.Contains(text, "~1.20") || !strings.Contains(text, "~10.0 s") ||
+		!strings.Contains(text, "another rate") {
 		t.Errorf("got\n%s", text)
 	}
 	r.Runs[1].NodeRate = 2e6
@@ -305,7 +341,8 @@ func TestStormRatioOfAnotherRate(t *testing.T) {
 func TestStormTable(t *testing.T) {
 	r := storms()
 	text := r.table(false)
-	if !strings.Contains(text, "2.40") || !strings.Contains(text, "discarded: the machine was 90 % busy") || strings.Contains(text, "*") {
+	if !strings.Contains(text, "2.40") || !strings.Contains(text, "discarded: the machine was 90 % busy") ||
+		strings.Contains(text, "*") {
 		t.Errorf("got\n%s", text)
 	}
 	if text := r.table(true); strings.Contains(text, "discarded") || !strings.Contains(text, "chunks*") {
@@ -318,7 +355,8 @@ func TestStormTable(t *testing.T) {
 	if text := r.table(false); !strings.Contains(text, "3.60 (2.40 to 3.60)") || !strings.Contains(text, "10.0 s") {
 		t.Errorf("two runs: want the slower and both, and that one alone takes 10 s on these links; got\n%s", text)
 	}
-	if got := strings.Join(again.costRow(), "|"); got != "pack|2|1mbit|0.0 s|250 ms|0.00|90.0 %|0.05 MB|-|-|0.00 s|0 MB" {
+	if got := strings.Join(again.costRow(), "|"); got != "pack|2|1mbit|0.0 s|250 ms|0.00|90.0 %|0.05 MB|-|-|0.00 "+
+		"s|0 MB" {
 		t.Errorf("what it took: got %s", got)
 	}
 	if line := r.Runs[2].line(); !strings.Contains(line, "DISCARDED") {
@@ -379,10 +417,14 @@ func TestTorrent(t *testing.T) {
 	}
 	one, two := sha1.Sum(content[:torrentPiece]), sha1.Sum(content[torrentPiece:])
 	info := fmt.Sprintf("d6:lengthi262145e4:name4:file12:piece lengthi262144e6:pieces40:%s%se", one[:], two[:])
-	if want := "d8:announce17:http://t/announce4:info" + info + "e"; string(got.file) != want || got.hash != sha1.Sum([]byte(info)) {
+	if want := "d8:announce17:http://t/announce4:info" + info + "e"; string(got.file) != want ||
+		got.hash != sha1.Sum([]byte(info)) {
 		t.Errorf("got %q", got.file)
 	}
-	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).escaped(); got != "%51%20%2b%26%ff"+strings.Repeat("%00", 15) {
+	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).escaped(); got != "%51%20%2b%26%ff"+strings.Repeat(
+		"%00",
+		15,
+	) {
 		t.Errorf("a hash in a URL: got %s", got)
 	}
 }
@@ -417,7 +459,13 @@ func TestStormPage(t *testing.T) {
 	better.System, better.Last = "nbd", 10
 	r.Runs = append(r.Runs, better)
 	one, desktop := filepath.Join(dir, "one", "storm.json"), filepath.Join(dir, "desktop", "storm.json")
-	alone, err := json.Marshal(aloneResult{Clock: byInstructions, Version: r.Version, Seconds: map[string][]float64{pandoWay: {5}, "nfs": {6}, "disk": {4}}})
+	alone, err := json.Marshal(
+		aloneResult{
+			Clock:   byInstructions,
+			Version: r.Version,
+			Seconds: map[string][]float64{pandoWay: {5}, "nfs": {6}, "disk": {4}},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +486,10 @@ func TestStormPage(t *testing.T) {
 	from := one + "," + desktop
 	b := pageFrom(t, dir, from)
 	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "- `nbd`, N=1, links of 1mbit: the time of the last node 2.00 to 1.00\n",
-		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", "until they have booted: 1.0 MB.\n\n| system | guests |", "until they have booted: 0.5 MB.\n\n| system | guests |", "- `disk`, one machine alone, by the clock of instructions: the time since /init 5.00 s to 4.00 s\n", "nfs                        6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client",
+		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", "until they have booted: 1.0 MB.\n\n| system | " +
+			"guests |", "until they have booted: 0.5 MB.\n\n| system | guests |", "- `disk`, one machine alone, " +
+			"by the clock of instructions: the time since /init 5.00 s to 4.00 s\n", "nfs                        " +
+			"6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client",
 		"pando-lab storm --page " + filepath.Join(dir, "page.md") + " --from " + from + "\n"} {
 		if !strings.Contains(b, want) {
 			t.Errorf("the page does not have %q:\n%s", want, b)
@@ -463,7 +514,11 @@ func TestStormPage(t *testing.T) {
 func pageFrom(t *testing.T, dir, from string) string {
 	t.Helper()
 	file := filepath.Join(dir, "page.md")
-	s, err := newStorm([]string{"--dir", dir, "--systems", "chunks", "--page", file, "--from", from}, io.Discard, io.Discard)
+	s, err := newStorm(
+		[]string{"--dir", dir, "--systems", "chunks", "--page", file, "--from", from},
+		io.Discard,
+		io.Discard,
+	)
 	if err == nil {
 		err = s.measure(t.Context())
 	}

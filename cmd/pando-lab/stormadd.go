@@ -30,7 +30,12 @@ func (s *storm) results(m *material) (*report, error) {
 	case err != nil:
 		return nil, err
 	case rep.Version != now.Version || rep.BootSet != now.BootSet && !s.anyPack():
-		return nil, fmt.Errorf("--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack rivals, --fault all and --k can be added", rep.Version, rep.BootSet)
+		return nil, fmt.Errorf(
+			"--add: the results are of another version, or another boot pack: %s of %d bytes; of such a pack "+
+				"rivals, --fault all and --k can be added",
+			rep.Version,
+			rep.BootSet,
+		)
 	}
 	rep.Command += "\n" + now.Command
 	if rep.BootSet != now.BootSet {
@@ -44,8 +49,9 @@ func (s *storm) results(m *material) (*report, error) {
 	return rep, nil
 }
 
-// anyPack tells whether what is to be measured may be of another boot pack than the rest: all faults are compared with each other only, storms with K with what is
-// simulated of them, and rivals have no boot pack, so that W is a unit to them.
+// anyPack tells whether what is to be measured may be of another boot pack than the rest: all faults are compared
+// with each other only, storms with K with what is simulated of them, and rivals have no boot pack, so that W is a
+// unit to them.
 func (s *storm) anyPack() bool {
 	return len(s.faults) == len(faultNames())-1 || s.k || s.onlyRivals()
 }
@@ -79,11 +85,17 @@ func (s *storm) joinAll() error {
 	return nil
 }
 
-// join adds what another report has and this one has not, of the same version until the same stage. Of another boot pack storms of Pando's own systems are
-// left out: they would stand in one table with those of this one.
+// join adds what another report has and this one has not, of the same version until the same stage. Of another boot
+// pack storms of Pando's own systems are left out: they would stand in one table with those of this one.
 func (r *report) join(other *report) error {
 	if r.Version != other.Version || r.Until != other.Until {
-		return fmt.Errorf("it is of %s until %q, and storm.json of %s until %q", other.Version, other.Until, r.Version, r.Until)
+		return fmt.Errorf(
+			"it is of %s until %q, and storm.json of %s until %q",
+			other.Version,
+			other.Until,
+			r.Version,
+			r.Until,
+		)
 	}
 	r.markPairs()
 	other.markPairs()
@@ -114,8 +126,8 @@ func (r *report) join(other *report) error {
 	return nil
 }
 
-// takesFaults tells whether storms with faults of another report may stand beside those that are here, which are compared with each other and so of one boot pack.
-// Without any, they are of the other's.
+// takesFaults tells whether storms with faults of another report may stand beside those that are here, which are
+// compared with each other and so of one boot pack. Without any, they are of the other's.
 func (r *report) takesFaults(other *report) bool {
 	of := cmp.Or(other.FaultSet, other.BootSet)
 	if len(r.Faults) == 0 && len(other.Faults) > 0 && of != r.BootSet {
@@ -124,7 +136,8 @@ func (r *report) takesFaults(other *report) bool {
 	return of == cmp.Or(r.FaultSet, r.BootSet)
 }
 
-// plain tells whether a run is a storm like most, in which nothing goes wrong or is changed, and of which all nodes have K.
+// plain tells whether a run is a storm like most, in which nothing goes wrong or is changed, and of which all nodes
+// have K.
 func (r stormRun) plain() bool { return r.Fault == "" && !r.Pair && r.K == nil }
 
 // with notes that runs were made on a machine, too.
@@ -143,7 +156,8 @@ func (r *report) markPairs() {
 	}
 }
 
-// knows tells whether a run is there, or a later one that took its place. A lab makes one run at a time, and one of another lab begins at another nanosecond.
+// knows tells whether a run is there, or a later one that took its place. A lab makes one run at a time, and one of
+// another lab begins at another nanosecond.
 func (r *report) knows(x stormRun) bool {
 	return slices.ContainsFunc(slices.Concat(r.storms(), r.Failed), func(y stormRun) bool {
 		same := y.Began.Equal(x.Began) && y.System == x.System && y.Nodes == x.Nodes
@@ -160,13 +174,20 @@ func (r stormRun) over() time.Time {
 func (r *report) besideText() string {
 	beside, busiest := 0, 0.0
 	for i, x := range r.Runs {
-		if slices.ContainsFunc(slices.Delete(slices.Clone(r.Runs), i, i+1), func(y stormRun) bool { return x.Began.Before(y.over()) && y.Began.Before(x.over()) }) {
+		if slices.ContainsFunc(
+			slices.Delete(slices.Clone(r.Runs), i, i+1),
+			func(y stormRun) bool { return x.Began.Before(y.over()) && y.Began.Before(x.over()) },
+		) {
 			beside, busiest = beside+1, max(busiest, x.Load.Busy)
 		}
 	}
 	if beside == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\n%d of these storms went on beside others, each in a lab with links, a server and nodes of its own, on the same processors, which were at most %.0f %% busy; the column \"machine\" is of all that ran.\n",
-		beside, busiest*100)
+	return fmt.Sprintf(
+		"\n%d of these storms went on beside others, each in a lab with links, a server and nodes of its own, on "+
+			"the same processors, which were at most %.0f %% busy; the column \"machine\" is of all that ran.\n",
+		beside,
+		busiest*100,
+	)
 }

@@ -10,21 +10,40 @@ import (
 // stormAt is a storm of ten nodes that began so many seconds after another one.
 func stormAt(system string, seconds int) stormRun {
 	began := time.Date(2026, 11, 26, 12, 0, seconds, 0, time.UTC)
-	return stormRun{System: system, Nodes: 10, NodeRate: 20e6, ServerRate: 20e6, Began: began, Unit: 10, Last: 60, BootSet: 1000, Release: "new",
-		Each: []nodeRun{{Booted: 60}}}
+	return stormRun{
+		System:     system,
+		Nodes:      10,
+		NodeRate:   20e6,
+		ServerRate: 20e6,
+		Began:      began,
+		Unit:       10,
+		Last:       60,
+		BootSet:    1000,
+		Release:    "new",
+		Each:       []nodeRun{{Booted: 60}},
+	}
 }
 
 func TestJoin(t *testing.T) {
 	r := &report{Version: "v", BootSet: 1000, Machine: "m", Command: "a\nb", Runs: []stormRun{stormAt("peers", 0)}}
 	paired := stormAt("peers", 300)
 	paired.Pair = true
-	other := &report{Version: "v", BootSet: 1000, Machine: "m", Command: "a\nc", Date: time.Now(), Runs: []stormRun{stormAt("peers", 0), stormAt("nfs", 30)},
-		Pairs: []stormRun{paired}, Failed: []stormRun{{System: "nbd", Why: "it hung", Began: time.Now()}}}
+	other := &report{
+		Version: "v",
+		BootSet: 1000,
+		Machine: "m",
+		Command: "a\nc",
+		Date:    time.Now(),
+		Runs:    []stormRun{stormAt("peers", 0), stormAt("nfs", 30)},
+		Pairs:   []stormRun{paired},
+		Failed:  []stormRun{{System: "nbd", Why: "it hung", Began: time.Now()}},
+	}
 	for range 2 { // what was added once is there
 		if err := r.join(other); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Runs) != 2 || len(r.Pairs) != 1 || len(r.Failed) != 1 || r.Command != "a\nb\nc" || !r.Date.Equal(other.Date) {
+		if len(r.Runs) != 2 || len(r.Pairs) != 1 || len(r.Failed) != 1 || r.Command != "a\nb\nc" ||
+			!r.Date.Equal(other.Date) {
 			t.Errorf("%d runs, %d of pairs, %d that failed, %q", len(r.Runs), len(r.Pairs), len(r.Failed), r.Command)
 		}
 	}
@@ -58,13 +77,27 @@ func TestJoinAnotherPack(t *testing.T) {
 	fault.Fault, withK.K, withK.BootSet = "peers-killed", &runK{}, 2000
 	rival := stormAt("nfs", 30)
 	rival.BootSet = 2000
-	other := &report{Version: "v", BootSet: 2000, Machine: "older", Runs: []stormRun{stormAt(bestName(), 0), rival}, Faults: []stormRun{fault}, WithK: []stormRun{withK},
-		Guests: []guestRun{{System: "nfs", Guests: 2}, {System: "pando", Guests: 2}}}
-	r := &report{Version: "v", BootSet: 1000, Machine: "newer", Guests: []guestRun{{System: "pando", Guests: 2, Release: "new"}}}
+	other := &report{
+		Version: "v",
+		BootSet: 2000,
+		Machine: "older",
+		Runs:    []stormRun{stormAt(bestName(), 0), rival},
+		Faults:  []stormRun{fault},
+		WithK:   []stormRun{withK},
+		Guests:  []guestRun{{System: "nfs", Guests: 2}, {System: "pando", Guests: 2}},
+	}
+	r := &report{
+		Version: "v",
+		BootSet: 1000,
+		Machine: "newer",
+		Guests:  []guestRun{{System: "pando", Guests: 2, Release: "new"}},
+	}
 	if err := r.join(other); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Runs) != 1 || r.Runs[0].System != "nfs" || len(r.Faults) != 1 || r.FaultSet != 2000 || len(r.WithK) != 1 || len(r.Guests) != 2 || r.Guests[0].Release != "new" {
+	if len(r.Runs) != 1 || r.Runs[0].System != "nfs" || len(r.Faults) != 1 || r.FaultSet != 2000 || len(r.WithK) != 1 ||
+		len(r.Guests) != 2 ||
+		r.Guests[0].Release != "new" {
 		t.Errorf("%+v", r)
 	}
 	if r.Machine != "newer; then older" {
@@ -88,7 +121,8 @@ func TestBesideText(t *testing.T) {
 	}
 }
 
-// Rivals have no boot pack, so they can be added to what was measured with another one of the same version, and the page says so.
+// Rivals have no boot pack, so they can be added to what was measured with another one of the same version, and the
+// page says so.
 func TestRivalsOfAnotherPack(t *testing.T) {
 	s := &storm{lab: lab{dir: t.TempDir()}, add: true, wanted: []string{"nfs", "whole"}}
 	before := &report{Version: "v", BootSet: 2e6, Runs: []stormRun{{System: bestName(), BootSet: 2e6}}}
@@ -115,7 +149,8 @@ func TestRivalsOfAnotherPack(t *testing.T) {
 	}
 }
 
-// Runs that are added on another machine, or on the same one with another kernel, do not stand as if the first had made them.
+// Runs that are added on another machine, or on the same one with another kernel, do not stand as if the first had
+// made them.
 func TestAddedMachineIsNamed(t *testing.T) {
 	s := &storm{lab: lab{dir: t.TempDir()}, add: true, wanted: []string{"nfs"}}
 	if err := (&report{Version: "v", BootSet: 1, Machine: "an older one"}).save(filepath.Join(s.dir, "storm.json")); err != nil {

@@ -25,8 +25,23 @@ func (s *storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 	for i := range affected(j.Nodes) {
 		name := filepath.Join(s.dir, fmt.Sprintf("bad-peer-%d", i))
 		_ = os.Remove(name + ".json") // of a run before
-		cmd := s.star.Nodes[j.Nodes+i].Command(context.Background(), filepath.Join(s.bin, "pando-lab"), "bad-peer", "--data", s.dataDir(),
-			"--pack", m.pack.Object.String(), "--server", "http://"+stormNet.Addr().String()+":"+dataPort, "--as", f.bad, "--rate", j.Node.String(), "--note", name+".json")
+		cmd := s.star.Nodes[j.Nodes+i].Command(
+			context.Background(),
+			filepath.Join(s.bin, "pando-lab"),
+			"bad-peer",
+			"--data",
+			s.dataDir(),
+			"--pack",
+			m.pack.Object.String(),
+			"--server",
+			"http://"+stormNet.Addr().String()+":"+dataPort,
+			"--as",
+			f.bad,
+			"--rate",
+			j.Node.String(),
+			"--note",
+			name+".json",
+		)
 		p, err := startProgram(ctx, cmd, name+".log", func() bool { return true })
 		if err != nil {
 			c.stop()
@@ -50,13 +65,15 @@ func (c *badCrowd) ended() ([]badAnswer, error) {
 	return readBadNotes(c.notes)
 }
 
-// tellTime is how long before its end a storm's nodes can be told something that is on their timelines: they wait a little before they tell.
+// tellTime is how long before its end a storm's nodes can be told something that is on their timelines: they wait a
+// little before they tell.
 const tellTime = 3 * time.Second
 
 // tellFrom is after how many transfers a node knows what is usual.
 const tellFrom = 8
 
-// spoiled notes which nodes got answers of bad peers, early enough to be told of, and how long they waited for one when they knew what is usual.
+// spoiled notes which nodes got answers of bad peers, early enough to be told of, and how long they waited for one
+// when they knew what is usual.
 func (r *stormRun) spoiled(nodes []*node, answers []badAnswer) {
 	end := r.Began.Add(time.Duration(r.Last*float64(time.Second)) - tellTime)
 	slices.SortFunc(answers, func(a, b badAnswer) int { return a.Ended.Compare(b.Ended) })

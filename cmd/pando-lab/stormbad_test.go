@@ -36,7 +36,8 @@ func TestBadPeerNotesWhoWaited(t *testing.T) {
 	}
 }
 
-// What bad peers note the lab reads: of each node how many answers were spoiled in time to be told of, and how long it waited when it knew what is usual.
+// What bad peers note the lab reads: of each node how many answers were spoiled in time to be told of, and how long
+// it waited when it knew what is usual.
 func TestWhomBadPeersMet(t *testing.T) {
 	addr := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
 	began := time.Unix(1_800_000_000, 0).UTC()
@@ -48,9 +49,16 @@ func TestWhomBadPeersMet(t *testing.T) {
 	early, late := &badNote{}, &badNote{}
 	for i := range tellFrom + 2 {
 		n := []*badNote{early, late}[i%2]
-		n.Answers = append(n.Answers, badAnswer{addr(1), began.Add(time.Duration(i) * time.Second), time.Duration(20-i) * time.Second})
+		n.Answers = append(
+			n.Answers,
+			badAnswer{addr(1), began.Add(time.Duration(i) * time.Second), time.Duration(20-i) * time.Second},
+		)
 	}
-	late.Answers = append(late.Answers, badAnswer{addr(2), began.Add(18 * time.Second), time.Second}, badAnswer{addr(9), began, time.Second})
+	late.Answers = append(
+		late.Answers,
+		badAnswer{addr(2), began.Add(18 * time.Second), time.Second},
+		badAnswer{addr(9), began, time.Second},
+	)
 	for i, n := range []*badNote{early, late} {
 		if err := n.save(files[i]); err != nil {
 			t.Fatal(err)
@@ -61,7 +69,11 @@ func TestWhomBadPeersMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.spoiled(nodes, answers)
-	if want := []nodeRun{{Spoiled: tellFrom + 2, Waited: 12}, {}, {}}; !slices.EqualFunc(r.Each, want, func(a, b nodeRun) bool { return a.Spoiled == b.Spoiled && a.Waited == b.Waited }) {
+	if want := []nodeRun{{Spoiled: tellFrom + 2, Waited: 12}, {}, {}}; !slices.EqualFunc(
+		r.Each,
+		want,
+		func(a, b nodeRun) bool { return a.Spoiled == b.Spoiled && a.Waited == b.Waited },
+	) {
 		t.Errorf("got %+v", r.Each)
 	}
 	if _, err := (&badCrowd{notes: []string{filepath.Join(t.TempDir(), "none")}}).ended(); err == nil {

@@ -30,7 +30,8 @@ const (
 	cacheRemoved  cacheState = "removed"   // warm, and taken away later
 )
 
-// corruptEvery is how far apart the bytes are that are changed, on average: each object of more than a few blocks has one.
+// corruptEvery is how far apart the bytes are that are changed, on average: each object of more than a few blocks
+// has one.
 const corruptEvery = 32 << 10
 
 // cacheDisks are the disks of a storm's nodes.

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// clock is how long a measurement takes, and what of it each system took, with its starts and with runs that were discarded.
+// clock is how long a measurement takes, and what of it each system took, with its starts and with runs that were
+// discarded.
 type clock struct {
 	began   time.Time
 	systems []string // in the order in which they were first run

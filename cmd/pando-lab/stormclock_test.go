@@ -19,8 +19,15 @@ func TestCommandsHaveTheirTime(t *testing.T) {
 
 // A command that was given twice stands where it was given last, and each with its time.
 func TestCommandsStandOnce(t *testing.T) {
-	r := &report{Command: "pando-lab storm\npando-lab storm --add --nodes 10\npando-lab storm --add --nodes 40  # 5s\npando-lab storm --add --nodes 10  # 1m1s"}
-	want := []string{"pando-lab storm", "pando-lab storm --add --nodes 40  # 5s", "pando-lab storm --add --nodes 10  # 1m1s"}
+	r := &report{
+		Command: "pando-lab storm\npando-lab storm --add --nodes 10\npando-lab storm --add --nodes 40  # " +
+			"5s\npando-lab storm --add --nodes 10  # 1m1s",
+	}
+	want := []string{
+		"pando-lab storm",
+		"pando-lab storm --add --nodes 40  # 5s",
+		"pando-lab storm --add --nodes 10  # 1m1s",
+	}
 	if got := r.commands(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -45,7 +52,8 @@ func TestClock(t *testing.T) {
 	c.add("peers", time.Minute)
 	c.add("nbd", 10*time.Second)
 	c.add("peers", 30*time.Second)
-	if got, want := c.text(c.began.Add(2*time.Minute)), "Took 2m0s: peers 1m30s, nbd 10s, before and after 20s."; got != want {
+	if got, want := c.text(c.began.Add(2*time.Minute)), "Took 2m0s: peers 1m30s, nbd 10s, before and after "+
+		"20s."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

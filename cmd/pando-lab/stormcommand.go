@@ -10,8 +10,8 @@ import (
 // placeFlags are those whose values are files and directories, with commas.
 var placeFlags = []string{"dir", "data", "reads", "tree"}
 
-// commandLine is a command as it can be given again in a checkout: what lies in this one is named from its top, and the directory is named
-// where it was not.
+// commandLine is a command as it can be given again in a checkout: what lies in this one is named from its top, and
+// the directory is named where it was not.
 func commandLine(name string, args []string, dir string) string {
 	var out []string
 	placed := false
@@ -50,7 +50,8 @@ func inCheckout(files ...string) string {
 	return strings.Join(out, ",")
 }
 
-// checkout is the top of the one that this program was started in; where it was not, the directory that it was started in.
+// checkout is the top of the one that this program was started in; where it was not, the directory that it was
+// started in.
 func checkout() string {
 	began, err := os.Getwd()
 	for dir := began; err == nil; dir = filepath.Dir(dir) {

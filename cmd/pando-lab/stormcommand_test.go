@@ -34,7 +34,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was asked for.
+// An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was
+// asked for.
 func TestOtherSource(t *testing.T) {
 	recipe, err := build.LoadRecipe("debian:bookworm")
 	if err != nil {
@@ -52,7 +53,8 @@ func TestOtherSource(t *testing.T) {
 		{"by the recipe", nil, image.Provenance{Recipe: "debian:bookworm"}, ""},
 		{"by a copy of it", nil, image.Provenance{Recipe: "copy.yaml", RecipeText: recipe.Text}, ""},
 		{"an image that is named", []string{"--image", "mine"}, desktop, ""},
-		{"with a recipe", []string{"--image", "mine", "--recipe", "debian:trixie"}, desktop, "the recipe debian-desktop"},
+		{"with a recipe", []string{"--image", "mine", "--recipe", "debian:trixie"}, desktop, "the recipe " +
+			"debian-desktop"},
 		{"nothing is recorded", []string{"--recipe", "debian:trixie"}, image.Provenance{}, ""},
 		{"of a tree", nil, tree, ""},
 		{"of a tree, and a recipe is named", []string{"--recipe", "debian:trixie"}, tree, "the tree /srv/tree"},
@@ -89,7 +91,8 @@ func TestCheckSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkSource(v); err == nil || !strings.Contains(err.Error(), "was made by the recipe debian-desktop, and not by the recipe debian:bookworm") {
+	if err := s.checkSource(v); err == nil ||
+		!strings.Contains(err.Error(), "was made by the recipe debian-desktop, and not by the recipe debian:bookworm") {
 		t.Errorf("another recipe: %v", err)
 	}
 }

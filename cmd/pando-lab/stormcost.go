@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// account counts the processor time of this program and of all that it starts: they are in a control group of their own.
-// The kernel's work for packets that no process waits for is not in it.
+// account counts the processor time of this program and of all that it starts: they are in a control group of their
+// own. The kernel's work for packets that no process waits for is not in it.
 type account struct {
 	group  string // directory of the group
 	parent string // directory of the group before

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow it, and the command fails at its end.
+// failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow
+// it, and the command fails at its end.
 type failedRun struct{ err error }
 
 func (f *failedRun) Error() string { return f.err.Error() }
@@ -50,7 +51,8 @@ func (r stormRun) missing() (n int) {
 	return n
 }
 
-// worse orders the runs of a fault: first the one that the most nodes failed in, then the slowest, and last one that was discarded.
+// worse orders the runs of a fault: first the one that the most nodes failed in, then the slowest, and last one
+// that was discarded.
 func worse(a, b stormRun) int {
 	left := func(r stormRun) int {
 		if r.Discarded && !r.failed() {
@@ -61,8 +63,8 @@ func worse(a, b stormRun) int {
 	return cmp.Or(cmp.Compare(left(a), left(b)), cmp.Compare(b.missing(), a.missing()), cmp.Compare(b.Last, a.Last))
 }
 
-// faultRuns are those that stand for their faults, in the order in which they were made: the newest of each, or one of the same release in which more
-// nodes failed, or that took longer, so that trying again does not hide it.
+// faultRuns are those that stand for their faults, in the order in which they were made: the newest of each, or one
+// of the same release in which more nodes failed, or that took longer, so that trying again does not hide it.
 func (r *report) faultRuns() (out []stormRun) {
 	for i, x := range r.Faults {
 		if r.faultRun(x.Fault) == i {
@@ -111,7 +113,13 @@ func (r *report) failedText() string {
 		for i, n := range x.Each {
 			if n.Failed != "" {
 				text := strings.TrimPrefix(n.Failed, shortName(i)+": ")
-				fmt.Fprintf(&out, "- `%s` failed on %s: %s\n", x.Fault, shortName(i), strings.ReplaceAll(text, "`", "'"))
+				fmt.Fprintf(
+					&out,
+					"- `%s` failed on %s: %s\n",
+					x.Fault,
+					shortName(i),
+					strings.ReplaceAll(text, "`", "'"),
+				)
 			}
 		}
 	}

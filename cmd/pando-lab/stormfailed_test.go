@@ -12,7 +12,15 @@ import (
 
 // faultOf is a run of ten nodes on some of which something was wrong.
 func faultOf(name, release string, failed int, discarded bool) stormRun {
-	r := stormRun{Fault: name, Release: release, System: bestName(), Nodes: 10, Unit: 5, Discarded: discarded, Load: load{Busy: 0.71, Own: 0.71}}
+	r := stormRun{
+		Fault:     name,
+		Release:   release,
+		System:    bestName(),
+		Nodes:     10,
+		Unit:      5,
+		Discarded: discarded,
+		Load:      load{Busy: 0.71, Own: 0.71},
+	}
 	for i := range 10 {
 		n := nodeRun{Booted: 6, Taken: taken{Incidents: map[string]int{"peer-left": 1}}}
 		if i < failed {
@@ -36,7 +44,8 @@ func TestFaultTargetsAreMissed(t *testing.T) {
 		{"and it was worse", "all|8 of 10|**missed**", []stormRun{faultOf("short-peer", "a", 1, false), faultOf("short-peer", "a", 2, true)}},
 		{"a release later", "all|10 of 10|met", []stormRun{faultOf("short-peer", "a", 1, false), faultOf("short-peer", "b", 0, false)}},
 		{"releases were not noted", "all|10 of 10|met", []stormRun{faultOf("short-peer", "", 1, false), faultOf("short-peer", "", 0, false)}},
-		{"the machine was busy", "all|10 of 10|**discarded: the machine was 71 % busy, more than 70 %**", []stormRun{faultOf("short-peer", "a", 0, true)}},
+		{"the machine was busy", "all|10 of 10|**discarded: the machine was 71 % busy, more than 70 " +
+			"%**", []stormRun{faultOf("short-peer", "a", 0, true)}},
 		{"at first, or at last", "all|10 of 10|met", []stormRun{faultOf("short-peer", "a", 0, false), faultOf("short-peer", "a", 0, true)}},
 		{"another fault", "all|not measured|", []stormRun{faultOf("endless-peer", "a", 1, false)}},
 	} {
@@ -45,7 +54,8 @@ func TestFaultTargetsAreMissed(t *testing.T) {
 		}
 	}
 	r := &report{Faults: []stormRun{faultOf("short-peer", "a", 1, false)}}
-	if got := strings.Join(r.faultRows()[0], "|"); !strings.Contains(got, "|10|9|") || !strings.Contains(got, "|**failed**|") {
+	if got := strings.Join(r.faultRows()[0], "|"); !strings.Contains(got, "|10|9|") ||
+		!strings.Contains(got, "|**failed**|") {
 		t.Errorf("its line: %s", got)
 	}
 	if got := r.failedText(); got != "\n- `short-peer` failed on node 0: wrong bytes\n" {
@@ -76,13 +86,24 @@ func TestSlowestFaultCounts(t *testing.T) {
 func TestSkewIsMissed(t *testing.T) {
 	const begins = "machines, emulated, whose clocks"
 	bad := guestRun{Release: "a", System: pandoWay, Guests: 3, Skew: 3600}
-	bad.add([]guest{{booted: 1, sinceInit: 1}, {}, {booted: 2, sinceInit: 2}}, []error{nil, errors.New("guest2: not booted\nafter 10m"), nil})
-	good := guestRun{Release: "a", System: pandoWay, Guests: 3, Skew: 3600, Booted: []float64{1, 2, 3}, SinceInit: []float64{1, 2, 3}}
+	bad.add(
+		[]guest{{booted: 1, sinceInit: 1}, {}, {booted: 2, sinceInit: 2}},
+		[]error{nil, errors.New("guest2: not booted\nafter 10m"), nil},
+	)
+	good := guestRun{
+		Release:   "a",
+		System:    pandoWay,
+		Guests:    3,
+		Skew:      3600,
+		Booted:    []float64{1, 2, 3},
+		SinceInit: []float64{1, 2, 3},
+	}
 	r := &report{BootSet: 1, Guests: []guestRun{bad, good}}
 	if got := find(t, r.faultTargets(), begins); got != "all|2 of 3|**missed**" {
 		t.Errorf("got %q", got)
 	}
-	if got := r.guestRows()[0][1]; got != "3, of which **2 booted**" || bad.Failed[0] != "guest2: not booted after 10m" {
+	if got := r.guestRows()[0][1]; got != "3, of which **2 booted**" ||
+		bad.Failed[0] != "guest2: not booted after 10m" {
 		t.Errorf("got %q, %q", got, bad.Failed)
 	}
 	r.Guests[1].Release = "b"
@@ -105,7 +126,8 @@ func TestEnded(t *testing.T) {
 		ctx    context.Context
 		fault  string
 		failed int
-	}{{"a fault", t.Context(), "short-peer", 1}, {"that took too long", late, "short-peer", 1}, {"that was interrupted", gone, "short-peer", 0}, {"no fault, too long", late, "", 0}} {
+	}{{"a fault", t.Context(), "short-peer", 1}, {"that took too long", late, "short-peer", 1}, {"that was " +
+		"interrupted", gone, "short-peer", 0}, {"no fault, too long", late, "", 0}} {
 		r := stormRun{Fault: x.fault, Unit: 1, Each: []nodeRun{{Booted: 5}, {}}}
 		if err := r.ended(x.ctx, errs, struck); err == nil || r.missing() != x.failed {
 			t.Errorf("%s: %d failed, %v", x.name, r.missing(), err)
@@ -120,7 +142,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A node that cannot boot is kept with its run; the others boot, the faults after it are measured, and the command fails.
+// A node that cannot boot is kept with its run; the others boot, the faults after it are measured, and the command
+// fails.
 func TestStormWithAFailedNode(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "3", "--think", "0.1", "--fault", "cache-empty,cache-warm")
 	runs := 0
@@ -128,7 +151,8 @@ func TestStormWithAFailedNode(t *testing.T) {
 		if runs++; runs != 2 {
 			return
 		}
-		if err := os.RemoveAll(filepath.Join(s.dir, "nodes", "1")); err != nil { // its daemon has no place for its socket
+		// its daemon has no place for its socket
+		if err := os.RemoveAll(filepath.Join(s.dir, "nodes", "1")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -142,7 +166,9 @@ func TestStormWithAFailedNode(t *testing.T) {
 		t.Fatalf("%v, %v", r, readErr)
 	}
 	bad := r.Faults[1]
-	if bad.Fault != "cache-empty" || bad.missing() != 1 || bad.Each[1].Failed == "" || bad.Each[0].Booted <= 0 || bad.Last <= 0 || bad.Release != release {
+	if bad.Fault != "cache-empty" || bad.missing() != 1 || bad.Each[1].Failed == "" || bad.Each[0].Booted <= 0 ||
+		bad.Last <= 0 ||
+		bad.Release != release {
 		t.Errorf("got %+v", bad)
 	}
 	if got := find(t, r.faultTargets(), "each node has a cache disk"); got != "all|2 of 3|**missed**" {

@@ -15,15 +15,18 @@ import (
 
 // fault is something that goes wrong in mid-storm.
 type fault struct {
-	name   string
-	what   string
-	bad    string                                                   // what some more peers do with what they send; "": there are none
+	name string
+	what string
+	// what some more peers do with what they send; "": there are none
+	bad    string
 	strike func(ctx context.Context, s *storm, nodes []*node) error // nil: nothing happens at a certain time
-	mend   func(s *storm, nodes []*node) error                      // ends what strike began, when the storm is over; nil: nothing is to do
-	each   bool                                                     // strike finds the moment of each node by itself; else it is called after half of W/(eta B)
-	cache  cacheState                                               // of the nodes' disks
-	tells  []boot.IncidentKind                                      // one of them is on a timeline
-	of     whom                                                     // and whose
+	// ends what strike began, when the storm is over; nil: nothing is to do
+	mend func(s *storm, nodes []*node) error
+	// strike finds the moment of each node by itself; else it is called after half of W/(eta B)
+	each  bool
+	cache cacheState          // of the nodes' disks
+	tells []boot.IncidentKind // one of them is on a timeline
+	of    whom                // and whose
 }
 
 // noFault is the storm that others are compared with.
@@ -39,28 +42,81 @@ func faults() []fault {
 	left := []boot.IncidentKind{boot.PeerFailed, boot.PeerLeft}
 	return []fault{
 		{name: noFault, what: "nothing goes wrong"},
-		{name: "peers-killed", what: "a fifth of the nodes is killed", strike: killPeers, tells: []boot.IncidentKind{boot.PeersGone}, of: eachFed},
-		{name: "peers-unplugged", what: "a fifth of the nodes loses its power: nobody hears of it", strike: unplugPeers, mend: plugPeers,
-			tells: []boot.IncidentKind{boot.PeersGone, boot.PeerFailed, boot.PeerLeft}, of: oneWaiting},
+		{
+			name:   "peers-killed",
+			what:   "a fifth of the nodes is killed",
+			strike: killPeers,
+			tells:  []boot.IncidentKind{boot.PeersGone},
+			of:     eachFed,
+		},
+		{
+			name:   "peers-unplugged",
+			what:   "a fifth of the nodes loses its power: nobody hears of it",
+			strike: unplugPeers,
+			mend:   plugPeers,
+			tells:  []boot.IncidentKind{boot.PeersGone, boot.PeerFailed, boot.PeerLeft},
+			of:     oneWaiting,
+		},
 		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) },
 			tells:  []boot.IncidentKind{boot.ServerDown}, of: eachWaiting},
 		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) },
 			tells:  []boot.IncidentKind{boot.TrackerLost}, of: eachWaiting},
-		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt", tells: []boot.IncidentKind{boot.PeerBanned}, of: eachDeceived},
+		{
+			name:  "corrupt-peer",
+			what:  "a fifth more peers, which send wrong bytes",
+			bad:   "corrupt",
+			tells: []boot.IncidentKind{boot.PeerBanned},
+			of:    eachDeceived,
+		},
 		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: left, of: eachBroken},
-		{name: "endless-peer", what: "a fifth more peers, which never stop sending", bad: "endless", tells: []boot.IncidentKind{boot.PeerBanned}, of: eachDeceived},
-		{name: "slow-peer", what: "a fifth more peers, which send at a tenth of the speed", bad: "slow", tells: left, of: eachSlowed},
+		{
+			name:  "endless-peer",
+			what:  "a fifth more peers, which never stop sending",
+			bad:   "endless",
+			tells: []boot.IncidentKind{boot.PeerBanned},
+			of:    eachDeceived,
+		},
+		{
+			name:  "slow-peer",
+			what:  "a fifth more peers, which send at a tenth of the speed",
+			bad:   "slow",
+			tells: left,
+			of:    eachSlowed,
+		},
 		{name: "cache-empty", what: "each node has a cache disk, an empty one", cache: cacheEmpty},
 		{name: "cache-warm", what: "each node's cache disk has what it booted before", cache: cacheWarm},
-		{name: "cache-read-only", what: "cache disks, empty, to which no write succeeds", cache: cacheReadOnly, tells: []boot.IncidentKind{boot.CacheFailed}, of: eachNode},
-		{name: "cache-full", what: "cache disks, empty, with room for half of W", cache: cacheFull, tells: []boot.IncidentKind{boot.CacheFailed}, of: eachNode},
-		{name: "cache-corrupt", what: "warm cache disks with wrong bytes at random places, one in 32 KiB", cache: cacheCorrupt,
-			tells: []boot.IncidentKind{boot.CacheDamaged, boot.CacheFailed}, of: eachNode},
-		{name: "cache-removed", what: "warm cache disks are taken away while the nodes read them", cache: cacheRemoved, each: true,
+		{
+			name:  "cache-read-only",
+			what:  "cache disks, empty, to which no write succeeds",
+			cache: cacheReadOnly,
+			tells: []boot.IncidentKind{boot.CacheFailed},
+			of:    eachNode,
+		},
+		{
+			name:  "cache-full",
+			what:  "cache disks, empty, with room for half of W",
+			cache: cacheFull,
+			tells: []boot.IncidentKind{boot.CacheFailed},
+			of:    eachNode,
+		},
+		{
+			name:  "cache-corrupt",
+			what:  "warm cache disks with wrong bytes at random places, one in 32 KiB",
+			cache: cacheCorrupt,
+			tells: []boot.IncidentKind{boot.CacheDamaged, boot.CacheFailed},
+			of:    eachNode,
+		},
+		{
+			name:   "cache-removed",
+			what:   "warm cache disks are taken away while the nodes read them",
+			cache:  cacheRemoved,
+			each:   true,
 			strike: func(ctx context.Context, s *storm, nodes []*node) error { return s.disks.removeAll(ctx, nodes) },
-			tells:  []boot.IncidentKind{boot.CacheFailed, boot.CacheDamaged}, of: eachNode},
+			tells:  []boot.IncidentKind{boot.CacheFailed, boot.CacheDamaged},
+			of:     eachNode,
+		},
 	}
 }
 
@@ -121,8 +177,9 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 	return s.site.Start(ctx)
 }
 
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or to each node in its own moment. The answer waits until it did; it is
-// called when all nodes are done, so who had no such moment by then has none.
+// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or to each node in its own
+// moment. The answer waits until it did; it is called when all nodes are done, so who had no such moment by then
+// has none.
 func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
@@ -172,7 +229,8 @@ func (s *storm) checkFaults() error {
 	if len(s.faults) > 0 && slices.Max(s.nodes) < 2 {
 		return errors.New("--fault: one node has no peers")
 	}
-	s.tell = s.tell || len(s.faults) > 0 && !s.given["tell"] // whether it is on the server's timelines is half of what is asked
+	s.tell = s.tell ||
+		len(s.faults) > 0 && !s.given["tell"] // whether it is on the server's timelines is half of what is asked
 	return nil
 }
 
@@ -188,7 +246,16 @@ func (r stormRun) booted() (booted, killed int) {
 	return booted, killed
 }
 
-var faultHeads = row{"fault", "what", "nodes", "booted", "wrong answers, dropped", "t_last, to none", "what nodes told", "who has to tell"}
+var faultHeads = row{
+	"fault",
+	"what",
+	"nodes",
+	"booted",
+	"wrong answers, dropped",
+	"t_last, to none",
+	"what nodes told",
+	"who has to tell",
+}
 
 // faultRows is a line for the run that stands for each fault.
 func (r *report) faultRows() (out []row) {
@@ -212,7 +279,19 @@ func (r *report) faultRows() (out []row) {
 		case x.Discarded:
 			ratio = "discarded: " + x.Load.tooBusy()
 		}
-		out = append(out, row{x.Fault, findFault(x.Fault).what, nodes, fmt.Sprint(booted), fmt.Sprint(rejected), ratio, x.told(), findFault(x.Fault).of.text})
+		out = append(
+			out,
+			row{
+				x.Fault,
+				findFault(x.Fault).what,
+				nodes,
+				fmt.Sprint(booted),
+				fmt.Sprint(rejected),
+				ratio,
+				x.told(),
+				findFault(x.Fault).of.text,
+			},
+		)
 	}
 	return out
 }

@@ -29,7 +29,8 @@ func TestFaultFlags(t *testing.T) {
 		t.Errorf("the storm without a fault comes first: got %+v", plan)
 	}
 	for args, want := range map[string]bool{"--fault all": true, "--fault all --tell=false": false, "--rate 1mbit": false} {
-		if s, err := newStorm(append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...), io.Discard, io.Discard); err != nil || s.tell != want {
+		if s, err := newStorm(append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...), io.Discard, io.Discard); err != nil ||
+			s.tell != want {
 			t.Errorf("%s: its nodes tell the server: %t, %v", args, s.tell, err)
 		}
 	}
@@ -56,7 +57,8 @@ func TestFaultRows(t *testing.T) {
 		r.add(x)
 	}
 	for _, x := range r.faultRows() {
-		if x[0] == "peers-killed" && (x[2] != "2, 1 of them killed" || x[3] != "1" || x[4] != "2" || x[5] != "2.00" || x[6] != "peer-banned 2, 1 of 1 nodes; peer-left 1, 1 of 1 nodes" || x[7] != eachFed.text) {
+		if x[0] == "peers-killed" &&
+			(x[2] != "2, 1 of them killed" || x[3] != "1" || x[4] != "2" || x[5] != "2.00" || x[6] != "peer-banned 2, 1 of 1 nodes; peer-left 1, 1 of 1 nodes" || x[7] != eachFed.text) {
 			t.Errorf("got %q", x)
 		}
 	}
@@ -116,7 +118,8 @@ func TestBadPeer(t *testing.T) {
 
 // Of some machines whose clocks are wrong the first is ahead, the next behind.
 func TestSkew(t *testing.T) {
-	if a, b, c := skewOf(time.Hour, 0), skewOf(time.Hour, 1), skewOf(0, 1); a != time.Hour || b != -time.Hour || c != 0 {
+	if a, b, c := skewOf(time.Hour, 0), skewOf(time.Hour, 1), skewOf(0, 1); a != time.Hour || b != -time.Hour ||
+		c != 0 {
 		t.Errorf("got %v, %v, %v", a, b, c)
 	}
 }
@@ -124,7 +127,8 @@ func TestSkew(t *testing.T) {
 // Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
 func TestCacheDisks(t *testing.T) {
 	s, m, nodes := &storm{lab: lab{dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
-	if _, err := s.cacheDisks(t.Context(), m, job{Fault: "cache-warm"}, nodes); err == nil || !strings.Contains(err.Error(), "cache-empty") {
+	if _, err := s.cacheDisks(t.Context(), m, job{Fault: "cache-warm"}, nodes); err == nil ||
+		!strings.Contains(err.Error(), "cache-empty") {
 		t.Errorf("nothing was booted before: %v", err)
 	}
 	var objects []chunk.Verified
@@ -177,10 +181,15 @@ func TestCacheDisks(t *testing.T) {
 	}
 }
 
-// fill puts objects on a node's disk that are not there, and counts those that were and those that can be read after that.
+// fill puts objects on a node's disk that are not there, and counts those that were and those that can be read
+// after that.
 func fill(n *node, objects []chunk.Verified, remove func() error) (had, has int, err error) {
 	var failed error
-	c, err := cache.Open(n.disk.File, n.disk.Size, cache.Options{Failed: func(err error) { failed = errors.Join(failed, err) }})
+	c, err := cache.Open(
+		n.disk.File,
+		n.disk.Size,
+		cache.Options{Failed: func(err error) { failed = errors.Join(failed, err) }},
+	)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -203,7 +212,8 @@ func fill(n *node, objects []chunk.Verified, remove func() error) (had, has int,
 	return had, count(), failed
 }
 
-// Faults are compared with each other only: all of them can be added to what was measured with another boot pack of the same version, and the page says so.
+// Faults are compared with each other only: all of them can be added to what was measured with another boot pack of
+// the same version, and the page says so.
 func TestFaultsOfAnotherPack(t *testing.T) {
 	s := &storm{lab: lab{dir: t.TempDir()}, add: true}
 	before := &report{Version: "v", BootSet: 1000, Runs: []stormRun{{System: "peers"}}}
@@ -217,7 +227,8 @@ func TestFaultsOfAnotherPack(t *testing.T) {
 	}
 	s.faults = faultNames()[1:]
 	rep, err := s.results(m)
-	if err != nil || rep.BootSet != 1000 || rep.FaultSet != 2000 || len(rep.Runs) != 1 || !strings.Contains(rep.faultSetText(), "0.00 MB") {
+	if err != nil || rep.BootSet != 1000 || rep.FaultSet != 2000 || len(rep.Runs) != 1 ||
+		!strings.Contains(rep.faultSetText(), "0.00 MB") {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	m.version = "w"

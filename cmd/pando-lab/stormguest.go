@@ -17,8 +17,8 @@ import (
 // mostGuests is how many machines can be emulated at a time without waiting for the processors alone.
 const mostGuests = 8
 
-// guestLink is the link of a guest, and freeLink one that it never waits for: the control, which says how much of the time
-// the link is to blame for.
+// guestLink is the link of a guest, and freeLink one that it never waits for: the control, which says how much of
+// the time the link is to blame for.
 const (
 	guestLink = 20 * testkit.Mbit
 	freeLink  = 10 * testkit.Gbit
@@ -26,19 +26,20 @@ const (
 
 // guestRun is some emulated machines that were switched on at once.
 type guestRun struct {
-	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
-	System     string    `json:"system"`            // pandoWay, or a rival's name
-	Guests     int       `json:"guests"`
-	Rate       int64     `json:"rate"`           // of all links
-	Skew       float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
-	Began      time.Time `json:"began"`
-	Booted     []float64 `json:"booted"`             // seconds from power-on to the default target, quickest first
-	SinceInit  []float64 `json:"since_init"`         // of that, from /init, by the machines' own clocks, quickest first
-	ServerSent int64     `json:"server_sent"`        // all frames, with kernel and initramfs, which a rival's machines get from the emulator
-	BootSet    int64     `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
-	RootSent   int64     `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
-	Load       load      `json:"load"`
-	Failed     []string  `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
+	Release   string    `json:"release,omitempty"` // of Pando; "": not recorded
+	System    string    `json:"system"`            // pandoWay, or a rival's name
+	Guests    int       `json:"guests"`
+	Rate      int64     `json:"rate"`           // of all links
+	Skew      float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
+	Began     time.Time `json:"began"`
+	Booted    []float64 `json:"booted"`     // seconds from power-on to the default target, quickest first
+	SinceInit []float64 `json:"since_init"` // of that, from /init, by the machines' own clocks, quickest first
+	// all frames, with kernel and initramfs, which a rival's machines get from the emulator
+	ServerSent int64    `json:"server_sent"`
+	BootSet    int64    `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
+	RootSent   int64    `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
+	Load       load     `json:"load"`
+	Failed     []string `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
 }
 
 // guest is one machine of a run, in seconds and bytes.
@@ -66,7 +67,11 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 	var failed error
 	for _, rate := range []testkit.Rate{rate, freeLink} {
 		for _, system := range s.guestSystems() {
-			r, err := s.guestsOrRepeat(ctx, system, func() (guestRun, error) { return s.bootGuestsAt(ctx, m, rate, system) })
+			r, err := s.guestsOrRepeat(
+				ctx,
+				system,
+				func() (guestRun, error) { return s.bootGuestsAt(ctx, m, rate, system) },
+			)
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, %d guests: %w", system, s.guests, err))
 			}
@@ -77,10 +82,21 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 				return err
 			}
-			s.say("%s, %d guests, links of %s: booted after %.0f s, since /init %.0f s", system, r.Guests, rate, r.Booted, r.SinceInit)
+			s.say(
+				"%s, %d guests, links of %s: booted after %.0f s, since /init %.0f s",
+				system,
+				r.Guests,
+				rate,
+				r.Booted,
+				r.SinceInit,
+			)
 		}
 	}
-	s.say("\n%s\nRaw data: %s", aligned(append([]row{guestHeads}, rep.guestRows()...)), filepath.Join(s.dir, "storm.json"))
+	s.say(
+		"\n%s\nRaw data: %s",
+		aligned(append([]row{guestHeads}, rep.guestRows()...)),
+		filepath.Join(s.dir, "storm.json"),
+	)
 	return failed
 }
 
@@ -113,8 +129,21 @@ func guestName(i int) string { return fmt.Sprintf("guest%d", i+1) }
 func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i)} }
 
 // bootGuestsAt does one run. One in which machines did not boot comes with the error.
-func (s *storm) bootGuestsAt(ctx context.Context, m *material, rate testkit.Rate, system string) (r guestRun, err error) {
-	r = guestRun{Release: release, System: system, Guests: s.guests, BootSet: m.booted, Rate: int64(rate), Skew: s.skew.Seconds(), Began: time.Now().UTC()}
+func (s *storm) bootGuestsAt(
+	ctx context.Context,
+	m *material,
+	rate testkit.Rate,
+	system string,
+) (r guestRun, err error) {
+	r = guestRun{
+		Release: release,
+		System:  system,
+		Guests:  s.guests,
+		BootSet: m.booted,
+		Rate:    int64(rate),
+		Skew:    s.skew.Seconds(),
+		Began:   time.Now().UTC(),
+	}
 	if err := s.star.Limit(rate, rate); err != nil {
 		return r, err
 	}
@@ -154,7 +183,13 @@ func (r *guestRun) add(guests []guest, errs []error) {
 			r.Failed = append(r.Failed, reasonOf(errs[i]))
 			continue
 		}
-		r.Booted, r.SinceInit, r.RootSent = append(r.Booted, g.booted), append(r.SinceInit, g.sinceInit), r.RootSent+g.received
+		r.Booted, r.SinceInit, r.RootSent = append(
+			r.Booted,
+			g.booted,
+		), append(
+			r.SinceInit,
+			g.sinceInit,
+		), r.RootSent+g.received
 	}
 	slices.Sort(r.Booted)
 	slices.Sort(r.SinceInit)
@@ -202,8 +237,18 @@ func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, boot gues
 	if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{guestMAC(i)}}); err != nil {
 		return err
 	}
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: name, Firmware: testkit.BIOS, MAC: guestMAC(i), Net: s.star.Nodes[i], Memory: s.memory,
-		Clock: skewOf(s.skew, i), Dir: filepath.Join(s.dir, "guests"), Direct: boot.direct})
+	m, err := testkit.StartMachine(
+		testkit.MachineConfig{
+			Name:     name,
+			Firmware: testkit.BIOS,
+			MAC:      guestMAC(i),
+			Net:      s.star.Nodes[i],
+			Memory:   s.memory,
+			Clock:    skewOf(s.skew, i),
+			Dir:      filepath.Join(s.dir, "guests"),
+			Direct:   boot.direct,
+		},
+	)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A run of rivals is compared with Pando's on the same links, and what only Pando's machines load over them is not held against rivals.
+// A run of rivals is compared with Pando's on the same links, and what only Pando's machines load over them is not
+// held against rivals.
 func TestGuestRows(t *testing.T) {
 	run := func(system string, rate int64, sinceInit float64) guestRun {
 		g := guestRun{System: system, Guests: 2, Rate: rate, ServerSent: 10e6}
@@ -13,10 +14,25 @@ func TestGuestRows(t *testing.T) {
 		if system == pandoWay {
 			received = 2e6
 		}
-		g.add([]guest{{booted: 50, sinceInit: sinceInit, received: received}, {booted: 40, sinceInit: sinceInit / 2, received: received}}, make([]error, 2))
+		g.add(
+			[]guest{
+				{booted: 50, sinceInit: sinceInit, received: received},
+				{booted: 40, sinceInit: sinceInit / 2, received: received},
+			},
+			make([]error, 2),
+		)
 		return g
 	}
-	r := &report{BootSet: 2e6, Guests: []guestRun{run(pandoWay, 20e6, 10), run("nfs", 20e6, 30), run(pandoWay, 10e9, 10), run("nfs", 10e9, 11), run("nfs", 5e6, 11)}}
+	r := &report{
+		BootSet: 2e6,
+		Guests: []guestRun{
+			run(pandoWay, 20e6, 10),
+			run("nfs", 20e6, 30),
+			run(pandoWay, 10e9, 10),
+			run("nfs", 10e9, 11),
+			run("nfs", 5e6, 11),
+		},
+	}
 	for i, want := range []string{
 		"pando|2|20mbit|-|10.0 s|1.00|50 s|4.0 MB|2.00|10.0 MB|0 %",
 		"nfs|2|20mbit|-|30.0 s|3.00|-|9.6 MB|4.78|-|0 %",
@@ -35,7 +51,8 @@ func TestGuestRows(t *testing.T) {
 		}
 	}
 	r.Guests[0].BootSet = 5e5
-	if got, text := r.guestRows()[0][8], r.guestSetText(nil); got != "8.00" || !strings.HasSuffix(text, "booted: not known of some, 0.5 MB.") {
+	if got, text := r.guestRows()[0][8], r.guestSetText(nil); got != "8.00" ||
+		!strings.HasSuffix(text, "booted: not known of some, 0.5 MB.") {
 		t.Errorf("W was noted: got %s, %q", got, text)
 	}
 	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != pandoWay {
@@ -56,7 +73,8 @@ func TestKernelRivals(t *testing.T) {
 		}
 		for _, arg := range r.args {
 			name, value, _ := strings.Cut(strings.TrimPrefix(arg, "lab."), "=")
-			if !strings.Contains(rivalInit, "$lab_"+name) || name == "root" && !strings.Contains(rivalInit, "\n"+value+")\n") {
+			if !strings.Contains(rivalInit, "$lab_"+name) ||
+				name == "root" && !strings.Contains(rivalInit, "\n"+value+")\n") {
 				t.Errorf("%s: its initramfs does not know %s", r.name, arg)
 			}
 		}

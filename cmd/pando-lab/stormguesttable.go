@@ -9,9 +9,12 @@ import (
 )
 
 // guestText goes before the table of guests.
-const guestText = "Whole machines, switched on at once. They are emulated, and no run is discarded for that: their processors are the bottleneck, the run without a limit of the link is the " +
-	"control, and where that is not faster the run says nothing about the network. Of rivals it is the drivers of the kernel that are measured here, which the lab cannot use otherwise. " +
-	"Their machines get kernel and initramfs from the emulator; Pando's load them over the link before /init runs, which is in the time since power-on and in what was sent with K. "
+const guestText = "Whole machines, switched on at once. They are emulated, and no run is discarded for that: " +
+	"their processors are the bottleneck, the run without a limit of the link is the " +
+	"control, and where that is not faster the run says nothing about the network. Of rivals it is the drivers of " +
+	"the kernel that are measured here, which the lab cannot use otherwise. " +
+	"Their machines get kernel and initramfs from the emulator; Pando's load them over the link before /init " +
+	"runs, which is in the time since power-on and in what was sent with K. "
 
 // guestSetText says what W is of the machines, which end when they have booted.
 func (r *report) guestSetText(alone []*aloneResult) string {
@@ -31,25 +34,54 @@ func (r *report) guestSetText(alone []*aloneResult) string {
 	return "W is that of the boot pack they had, until they have booted: " + strings.Join(words, ", ") + "."
 }
 
-var guestHeads = row{"system", "guests", "links", "clocks wrong by", "last booted, since /init", "to Pando", "last booted, since power-on", "server sent, of the root", "in W", "with K", "machine"}
+var guestHeads = row{
+	"system",
+	"guests",
+	"links",
+	"clocks wrong by",
+	"last booted, since /init",
+	"to Pando",
+	"last booted, since power-on",
+	"server sent, of the root",
+	"in W",
+	"with K",
+	"machine",
+}
 
-// guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they did not load kernel and initramfs
-// over the link.
+// guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they
+// did not load kernel and initramfs over the link.
 func (r *report) guestRows(alone ...*aloneResult) (out []row) {
 	for _, g := range r.Guests {
 		power, k := "-", "-"
 		if g.System == pandoWay {
 			power, k = orDash(last(g.Booted), "%.0f s", 1), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
 		}
-		out = append(out, row{g.System, g.count(), testkit.Rate(g.Rate).String(), orDash(g.Skew/60, "%.0f min", 1), orDash(last(g.SinceInit), "%.1f s", 1),
-			orDash(r.besidePando(g), "%.2f", 1), power, fmt.Sprintf("%.1f MB", mega(g.rootSent())), r.guestUnits(g, alone), k,
-			fmt.Sprintf("%.0f %%", g.Load.Busy*100)})
+		out = append(
+			out,
+			row{
+				g.System,
+				g.count(),
+				testkit.Rate(g.Rate).String(),
+				orDash(g.Skew/60, "%.0f min", 1),
+				orDash(last(g.SinceInit), "%.1f s", 1),
+				orDash(
+					r.besidePando(g),
+					"%.2f",
+					1,
+				),
+				power,
+				fmt.Sprintf("%.1f MB", mega(g.rootSent())),
+				r.guestUnits(g, alone),
+				k,
+				fmt.Sprintf("%.0f %%", g.Load.Busy*100),
+			},
+		)
 	}
 	return out
 }
 
-// guestSet is W of a run of emulated machines, in bytes: until they have booted, where they end, even if the storms of the image go on until a mark. Where
-// that was not noted, one machine alone has it. 0: it is not known.
+// guestSet is W of a run of emulated machines, in bytes: until they have booted, where they end, even if the storms
+// of the image go on until a mark. Where that was not noted, one machine alone has it. 0: it is not known.
 func (r *report) guestSet(g guestRun, alone []*aloneResult) int64 {
 	switch {
 	case g.BootSet > 0:
@@ -82,7 +114,8 @@ func (r guestRun) count() string {
 // beside is what a run is compared with: Pando's on the same links, the latest such run before it.
 func (r *report) beside(g guestRun) (out guestRun, ok bool) {
 	for _, p := range r.Guests {
-		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 && !p.Began.After(g.Began) {
+		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 &&
+			!p.Began.After(g.Began) {
 			out, ok = p, true
 		}
 	}
@@ -106,7 +139,8 @@ func last(sorted []float64) float64 {
 	return sorted[len(sorted)-1]
 }
 
-// rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that the server sent.
+// rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that
+// the server sent.
 func (r guestRun) rootSent() int64 {
 	if r.System == pandoWay {
 		return r.RootSent

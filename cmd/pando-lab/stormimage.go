@@ -60,8 +60,14 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
-	s.say("Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W", len(m.want), mega(m.read),
-		m.boot.length.Seconds(), len(boots), mega(m.bootSet))
+	s.say(
+		"Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W",
+		len(m.want),
+		mega(m.read),
+		m.boot.length.Seconds(),
+		len(boots),
+		mega(m.bootSet),
+	)
 	return m, nil
 }
 
@@ -92,7 +98,12 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 	k := kOf(m.manifest, string(m.version), agent)
 	m.k = &k
 	s.say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), mega(m.manifest.Root.Size))
-	s.say("K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s", mega(k.Every), mega(k.Known), k.NIC)
+	s.say(
+		"K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s",
+		mega(k.Every),
+		mega(k.Known),
+		k.NIC,
+	)
 	return m, nil
 }
 
@@ -106,8 +117,11 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 	}
 	var ok bool
 	if m.pack, ok = image.FindPack(records, ""); !ok {
-		m.pack, err = build.Pack(ctx, build.PackOptions{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
-			Order: build.Merge(boots), Boots: len(boots)})
+		m.pack, err = build.Pack(
+			ctx,
+			build.PackOptions{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
+				Order: build.Merge(boots), Boots: len(boots)},
+		)
 		if err != nil {
 			return err
 		}
@@ -155,14 +169,22 @@ func readSet(p image.Pack, reads []trace.Read) (bytes int64, pieces int) {
 
 // open reads what the boot will read, from the store itself.
 func (m *material) open(ctx context.Context) error {
-	dev, err := blockdev.Open(ctx, onDisk{m.store}, blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size})
+	dev, err := blockdev.Open(
+		ctx,
+		onDisk{m.store},
+		blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size},
+	)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
 	for _, r := range m.boot.reads {
 		if int64(r.End())*chunk.BlockSize > dev.Size() {
-			return fmt.Errorf("the read trace has block %d, the root of version %s ends before it: it is of another version", r.End()-1, m.version.Short())
+			return fmt.Errorf(
+				"the read trace has block %d, the root of version %s ends before it: it is of another version",
+				r.End()-1,
+				m.version.Short(),
+			)
 		}
 		p := make([]byte, int(r.Blocks)*chunk.BlockSize)
 		if err := dev.ReadAt(ctx, p, int64(r.Start)*chunk.BlockSize); err != nil {

@@ -49,7 +49,11 @@ func (t ticks) load(later ticks, own float64) load {
 	if all <= 0 {
 		return load{}
 	}
-	return load{Busy: float64(later.busy-t.busy) / all, Interrupts: float64(later.interrupts-t.interrupts) / all, Own: own * 100 / all}
+	return load{
+		Busy:       float64(later.busy-t.busy) / all,
+		Interrupts: float64(later.interrupts-t.interrupts) / all,
+		Own:        own * 100 / all,
+	}
 }
 
 // processCost is the processor time of a process so far, in seconds, and the most bytes that it had resident.
@@ -73,7 +77,8 @@ func processCost(pid int) (cpu float64, memory int64, err error) {
 	return cpu, kib << 10, nil
 }
 
-// parseCPU finds user and system time in a line of /proc/PID/stat. The name of the program may have any character in it.
+// parseCPU finds user and system time in a line of /proc/PID/stat. The name of the program may have any character
+// in it.
 func parseCPU(stat string) (float64, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
@@ -86,8 +91,8 @@ func parseCPU(stat string) (float64, error) {
 	return float64(user+system) / 100, nil
 }
 
-// sessionCost is the cost of all processes of a session that live, by the process that began it. One that ended meanwhile
-// is left out.
+// sessionCost is the cost of all processes of a session that live, by the process that began it. One that ended
+// meanwhile is left out.
 func sessionCost(leader int) (cpu float64, memory int64, err error) {
 	if cpu, memory, err = processCost(leader); err != nil {
 		return 0, 0, err

@@ -9,10 +9,13 @@ import (
 )
 
 // lossText goes before the lines.
-const lossText = "All of Pando, `peers`, beside each rival with as many nodes. Pando's figure is first, then the rival's. Times of storms are in W/(eta B), " +
-	"as in the table, and waits in thousandths of that, because links were not all as fast; those of processors are in seconds.\n\n"
+const lossText = "All of Pando, `peers`, beside each rival with as many nodes. Pando's figure is first, then the " +
+	"rival's. Times of storms are in W/(eta B), " +
+	"as in the table, and waits in thousandths of that, because links were not all as fast; those of processors " +
+	"are in seconds.\n\n"
 
-// losses are the figures in which a rival is better than all of Pando, at the same number of nodes, or with emulated machines: a line for each rival.
+// losses are the figures in which a rival is better than all of Pando, at the same number of nodes, or with
+// emulated machines: a line for each rival.
 func (r *report) losses(alone ...*aloneResult) string {
 	var out strings.Builder
 	best, compared := bestName(), false
@@ -24,7 +27,14 @@ func (r *report) losses(alone ...*aloneResult) string {
 		}
 		compared = true
 		if lost := lostIn(ours, theirs); len(lost) > 0 {
-			fmt.Fprintf(&out, "- `%s`, N=%d, %s: %s\n", k.system, k.nodes, linksOf(ours, theirs), strings.Join(lost, ", "))
+			fmt.Fprintf(
+				&out,
+				"- `%s`, N=%d, %s: %s\n",
+				k.system,
+				k.nodes,
+				linksOf(ours, theirs),
+				strings.Join(lost, ", "),
+			)
 		}
 	}
 	out.WriteString(r.guestLosses())
@@ -83,7 +93,14 @@ func (r *report) guestLosses() string {
 			lost = append(lost, fmt.Sprintf("what the server sent of the root %.1f MB to %.1f MB", mega(a), mega(b)))
 		}
 		if len(lost) > 0 {
-			fmt.Fprintf(&out, "- `%s`, %d emulated machines, links of %s: %s\n", g.System, g.Guests, testkit.Rate(g.Rate), strings.Join(lost, ", "))
+			fmt.Fprintf(
+				&out,
+				"- `%s`, %d emulated machines, links of %s: %s\n",
+				g.System,
+				g.Guests,
+				testkit.Rate(g.Rate),
+				strings.Join(lost, ", "),
+			)
 		}
 	}
 	return out.String()
@@ -95,7 +112,14 @@ func (r *aloneResult) losses() string {
 	ours := r.Seconds[pandoWay]
 	for _, w := range ways() {
 		if theirs := r.Seconds[w.name]; len(ours) > 0 && len(theirs) > 0 && paired(ours, theirs) > 1 {
-			fmt.Fprintf(&out, "- `%s`, one machine alone, by the clock of %s: the time since /init %.2f s to %.2f s\n", w.name, clockNames[r.Clock], middle(ours), middle(theirs))
+			fmt.Fprintf(
+				&out,
+				"- `%s`, one machine alone, by the clock of %s: the time since /init %.2f s to %.2f s\n",
+				w.name,
+				clockNames[r.Clock],
+				middle(ours),
+				middle(theirs),
+			)
 		}
 	}
 	return out.String()
@@ -118,9 +142,19 @@ var figures = []figure{
 	{"the time of the last node", "%.2f", stormRun.units, false},
 	{"what the server sent, in W,", "%.2f", stormRun.amplification, false},
 	{"the time that the boot stood still", "%.2f", func(r stormRun) float64 { return r.stalled() / r.Unit }, true},
-	{"the wait of 99 in 100 reads, in thousandths,", "%.2f", func(r stormRun) float64 { return 1000 * r.most(func(n nodeRun) float64 { return n.Wait99 }) / r.Unit }, true},
+	{
+		"the wait of 99 in 100 reads, in thousandths,",
+		"%.2f",
+		func(r stormRun) float64 { return 1000 * r.most(func(n nodeRun) float64 { return n.Wait99 }) / r.Unit },
+		true,
+	},
 	{"the bytes on a node's link, to those read,", "%.2f", stormRun.wire, false},
-	{"the client's processor time", "%.2f s", func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Taken.CPU }) }, false},
+	{
+		"the client's processor time",
+		"%.2f s",
+		func(r stormRun) float64 { return r.mean(func(n nodeRun) float64 { return n.Taken.CPU }) },
+		false,
+	},
 	{"the client's memory", "%.0f MB", func(r stormRun) float64 {
 		if inMemory(r.System) {
 			return 0 // its image lies there too

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// estimate is what a system would take with a number of nodes that it was not measured with. Nothing of it was measured.
+// estimate is what a system would take with a number of nodes that it was not measured with. Nothing of it was
+// measured.
 type estimate struct {
 	System string  `json:"system"`
 	Nodes  int     `json:"nodes"`
@@ -16,8 +17,10 @@ type estimate struct {
 }
 
 // modelText says how estimates are made.
-const modelText = "a straight line through the runs with the fewest and the most nodes: against N where the server sends each node " +
-	"all of it, against the logarithm of N where nodes give each other what they have; and never less time than the server's link takes for the bytes that the line says"
+const modelText = "a straight line through the runs with the fewest and the most nodes: against N where the " +
+	"server sends each node " +
+	"all of it, against the logarithm of N where nodes give each other what they have; and never less time than " +
+	"the server's link takes for the bytes that the line says"
 
 // model estimates rivals for the numbers of nodes that only Pando was measured with.
 func (r *report) model() (out []estimate) {
@@ -69,7 +72,13 @@ func (s system) estimate(few, many stormRun, n int) estimate {
 		slope := (of(many) - of(few)) / (scale(many.Nodes) - scale(few.Nodes))
 		return of(few) + slope*(scale(n)-scale(few.Nodes))
 	}
-	e := estimate{System: s.name, Nodes: n, Units: line(stormRun.units), Server: line(stormRun.amplification), From: []int{few.Nodes, many.Nodes}}
+	e := estimate{
+		System: s.name,
+		Nodes:  n,
+		Units:  line(stormRun.units),
+		Server: line(stormRun.amplification),
+		From:   []int{few.Nodes, many.Nodes},
+	}
 	e.Units = max(e.Units, many.floor(e.Server))
 	if few.Nodes == 1 {
 		e.Ratio = e.Units / few.units()
@@ -77,8 +86,9 @@ func (s system) estimate(few, many stormRun, n int) estimate {
 	return e
 }
 
-// floor is how long the server's link takes at least for bytes that are given in W, as the kernel counts them: each frame takes what is around it, too, and
-// one that is not full takes more of that. It is in W/(eta B), of a node's link.
+// floor is how long the server's link takes at least for bytes that are given in W, as the kernel counts them: each
+// frame takes what is around it, too, and one that is not full takes more of that. It is in W/(eta B), of a node's
+// link.
 func (r stormRun) floor(server float64) float64 {
 	slower := 1.0
 	if r.NodeRate > 0 && r.ServerRate > 0 {

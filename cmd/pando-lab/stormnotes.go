@@ -20,7 +20,11 @@ func (r *report) thinkText() string {
 	if len(words) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Between its reads a boot thinks for %s W/(eta B) in all (`--think`), each pause in proportion to the recorded one.", strings.Join(words, ", or "))
+	return fmt.Sprintf(
+		"Between its reads a boot thinks for %s W/(eta B) in all (`--think`), each pause in proportion to the "+
+			"recorded one.",
+		strings.Join(words, ", or "),
+	)
 }
 
 // framesText says how many runs had links that were faster than Ethernet of their rate is.
@@ -34,7 +38,12 @@ func (r *report) framesText() string {
 	if short == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Of %s, %d had links that did not count what Ethernet has around a frame: their times are 1.6 %% shorter than they would be now.", runsText(all), short)
+	return fmt.Sprintf(
+		"Of %s, %d had links that did not count what Ethernet has around a frame: their times are 1.6 %% shorter "+
+			"than they would be now.",
+		runsText(all),
+		short,
+	)
 }
 
 // commandsText says that of some commands it is not known where they left their results.
@@ -63,7 +72,15 @@ func discardedText(runs []stormRun) string {
 	var out strings.Builder
 	for _, x := range runs {
 		if x.Discarded {
-			fmt.Fprintf(&out, "- discarded, and in no figure: `%s`, N=%d, links of %s%s: %s\n", x.System, x.Nodes, x.links(), x.circumstances(), x.Load.tooBusy())
+			fmt.Fprintf(
+				&out,
+				"- discarded, and in no figure: `%s`, N=%d, links of %s%s: %s\n",
+				x.System,
+				x.Nodes,
+				x.links(),
+				x.circumstances(),
+				x.Load.tooBusy(),
+			)
 		}
 	}
 	if out.Len() == 0 {

@@ -14,7 +14,8 @@ func TestNotes(t *testing.T) {
 	}
 	r.Runs = []stormRun{{Release: "v1", Think: 0.5, Overhead: 24}, {Release: "v1", Think: 0.5, Overhead: 24}}
 	r.Guests = []guestRun{{Release: "v1"}}
-	if got, want := r.notes(), "Release of Pando: `v1`. Between its reads a boot thinks for 0.5 W/(eta B) in all (`--think`), each pause in proportion to the recorded one."; got != want {
+	if got, want := r.notes(), "Release of Pando: `v1`. Between its reads a boot thinks for 0.5 W/(eta B) in all "+
+		"(`--think`), each pause in proportion to the recorded one."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.Command = "pando-lab storm --dir build/storm\npando-lab storm --add"
@@ -24,7 +25,8 @@ func TestNotes(t *testing.T) {
 	r.Runs = append(r.Runs, stormRun{Release: unknownRelease, Overhead: 24})
 	r.Faults = []stormRun{{Think: 0.5}} // as it was kept before releases were
 	got := r.notes()
-	for _, want := range []string{"Releases of Pando: `v1` (3 runs), `build unknown` (1 run), not recorded (1 run).", " for 0, or 0.5 W/(eta B) in all", "Of 4 runs, 1 had links"} {
+	for _, want := range []string{"Releases of Pando: `v1` (3 runs), `build unknown` (1 run), not recorded (1 " +
+		"run).", " for 0, or 0.5 W/(eta B) in all", "Of 4 runs, 1 had links"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
@@ -39,11 +41,15 @@ func TestDiscardedText(t *testing.T) {
 	if got := discardedText([]stormRun{good}); got != "" {
 		t.Errorf("nothing was discarded: %q", got)
 	}
-	if got, want := discardedText([]stormRun{bad, good}), "\n- discarded, and in no figure: `torrent`, N=10, links of 25mbit: the machine was 71 % busy, more than 70 %\n"; got != want {
+	if got, want := discardedText([]stormRun{bad, good}), "\n- discarded, and in no figure: `torrent`, N=10, "+
+		"links of 25mbit: the machine was 71 % busy, more than 70 %\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	bad.Fault, bad.Change.Cold = "short-peer", true
-	if got := discardedText([]stormRun{bad}); !strings.Contains(got, "25mbit, fault short-peer, the server's files are not in its memory: the machine") {
+	if got := discardedText([]stormRun{bad}); !strings.Contains(
+		got,
+		"25mbit, fault short-peer, the server's files are not in its memory: the machine",
+	) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -59,7 +65,8 @@ func TestOldResults(t *testing.T) {
 	if m, ok := r.like(kind{1, "peers", 0, 0}, false); !ok || m.units() != 1.5 || m.Release != "" || m.Overhead != 0 {
 		t.Errorf("got %+v", m)
 	}
-	if got := r.notes(); !strings.Contains(got, "Release of Pando: not recorded.") || !strings.Contains(got, "Of 1 run, 1 had links") {
+	if got := r.notes(); !strings.Contains(got, "Release of Pando: not recorded.") ||
+		!strings.Contains(got, "Of 1 run, 1 had links") {
 		t.Errorf("got %q", got)
 	}
 }

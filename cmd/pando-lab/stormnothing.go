@@ -19,10 +19,16 @@ func (l *lateRun) Error() string {
 // isOwn tells whether a system, of daemons or of machines, is Pando's.
 func isOwn(system string) bool { return system == pandoWay || slices.Contains(names(own()), system) }
 
-// repeated makes a run once more that came to nothing: a rival is made of others' programs, of which one may not start,
-// and what was measured before it is worth more than that. Pando's is not made again: that it fails is what the lab is there to find. Nor is one that
-// took too long, or that was interrupted.
-func repeated[R any](ctx context.Context, system string, kept func(R) bool, tell func(error), run func() (R, error)) (r R, err error) {
+// repeated makes a run once more that came to nothing: a rival is made of others' programs, of which one may not
+// start, and what was measured before it is worth more than that. Pando's is not made again: that it fails is what
+// the lab is there to find. Nor is one that took too long, or that was interrupted.
+func repeated[R any](
+	ctx context.Context,
+	system string,
+	kept func(R) bool,
+	tell func(error),
+	run func() (R, error),
+) (r R, err error) {
 	r, err = run()
 	late := (*lateRun)(nil)
 	if err == nil || isOwn(system) || kept(r) || errors.As(err, &late) || ctx.Err() != nil {
@@ -44,8 +50,18 @@ func (s *storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, er
 	if began.IsZero() {
 		began = time.Now().UTC()
 	}
-	return stormRun{Release: release, Why: s.reason(err), Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server),
-		Again: j.Again, Began: began}, err
+	return stormRun{
+		Release:    release,
+		Why:        s.reason(err),
+		Pair:       j.Pair,
+		Change:     j.Change,
+		System:     j.System,
+		Nodes:      j.Nodes,
+		NodeRate:   int64(j.Node),
+		ServerRate: int64(j.Server),
+		Again:      j.Again,
+		Began:      began,
+	}, err
 }
 
 // guestsOrRepeat is the same of machines.
@@ -68,7 +84,15 @@ func (s *storm) reason(err error) string {
 func (r *report) nothingText() string {
 	var out strings.Builder
 	for _, x := range r.Failed {
-		fmt.Fprintf(&out, "- failed, and in no figure: `%s`, N=%d, links of %s%s: %s\n", x.System, x.Nodes, x.links(), x.circumstances(), strings.ReplaceAll(x.Why, "`", "'"))
+		fmt.Fprintf(
+			&out,
+			"- failed, and in no figure: `%s`, N=%d, links of %s%s: %s\n",
+			x.System,
+			x.Nodes,
+			x.links(),
+			x.circumstances(),
+			strings.ReplaceAll(x.Why, "`", "'"),
+		)
 	}
 	if out.Len() == 0 {
 		return ""

@@ -36,12 +36,20 @@ func TestRepeated(t *testing.T) {
 		{"too late", "nbd", t.Context(), []error{fmt.Errorf("node 1: %w", &lateRun{time.Minute}), nil}, false, 1, &lateRun{}},
 	} {
 		runs, told := 0, 0
-		_, err := repeated(x.ctx, x.system, func(int) bool { return x.kept }, func(error) { told++ }, func() (int, error) {
-			runs++
-			return runs, x.errs[runs-1]
-		})
+		_, err := repeated(
+			x.ctx,
+			x.system,
+			func(int) bool { return x.kept },
+			func(error) { told++ },
+			func() (int, error) {
+				runs++
+				return runs, x.errs[runs-1]
+			},
+		)
 		late := (*lateRun)(nil)
-		if same := errors.Is(err, x.want) || errors.As(x.want, &late) && errors.As(err, &late); runs != x.runs || told != runs-1 || !same {
+		if same := errors.Is(err, x.want) || errors.As(x.want, &late) && errors.As(err, &late); runs != x.runs ||
+			told != runs-1 ||
+			!same {
 			t.Errorf("%s: %d runs, told %d times, %v", x.name, runs, told, err)
 		}
 	}
@@ -52,8 +60,13 @@ func TestNothingIsKept(t *testing.T) {
 	var out bytes.Buffer
 	s := &storm{lab: lab{dir: filepath.Join(checkout(), "build", "storm"), out: &out, err: &out}}
 	bad := errors.New("node 5: nbdkit ended at once; its log is " + s.dir + "/nodes/5/nbdkit.log")
-	x, err := s.runOrRepeat(t.Context(), job{System: "ranges", Nodes: 10, Node: 150e6}, func() (stormRun, error) { return stormRun{Each: make([]nodeRun, 10)}, bad })
-	if !errors.Is(err, bad) || x.Began.IsZero() || x.Release != release || strings.Count(out.String(), "tried once more") != 1 {
+	x, err := s.runOrRepeat(
+		t.Context(),
+		job{System: "ranges", Nodes: 10, Node: 150e6},
+		func() (stormRun, error) { return stormRun{Each: make([]nodeRun, 10)}, bad },
+	)
+	if !errors.Is(err, bad) || x.Began.IsZero() || x.Release != release ||
+		strings.Count(out.String(), "tried once more") != 1 {
 		t.Errorf("%+v, %v\n%s", x, err, &out)
 	}
 	r := &report{}
@@ -67,7 +80,8 @@ func TestNothingIsKept(t *testing.T) {
 	if err != nil || len(r.Runs) != 1 || len(r.Failed) != 1 || len(r.kinds()) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	want := "\n- failed, and in no figure: `ranges`, N=10, links of 150mbit: node 5: nbdkit ended at once; its log is build/storm/nodes/5/nbdkit.log\n"
+	want := "\n- failed, and in no figure: `ranges`, N=10, links of 150mbit: node 5: nbdkit ended at once; its " +
+		"log is build/storm/nodes/5/nbdkit.log\n"
 	if got := r.nothingText(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -76,7 +90,11 @@ func TestNothingIsKept(t *testing.T) {
 	if !strings.Contains(page.String(), want) || (&report{}).nothingText() != "" {
 		t.Errorf("the page does not say so, or always:\n%s", &page)
 	}
-	if _, err := s.runOrRepeat(t.Context(), job{System: bestName()}, func() (stormRun, error) { return stormRun{}, bad }); !errors.Is(err, bad) || strings.Count(out.String(), "tried once more") != 1 {
+	if _, err := s.runOrRepeat(t.Context(), job{System: bestName()}, func() (stormRun, error) { return stormRun{}, bad }); !errors.Is(
+		err,
+		bad,
+	) ||
+		strings.Count(out.String(), "tried once more") != 1 {
 		t.Errorf("Pando: %v\n%s", err, &out)
 	}
 }
@@ -103,7 +121,13 @@ func brokenNbdkit(t *testing.T, times int) {
 		t.Skip("no nbdkit: scripts/install-packages rivals")
 	}
 	dir := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\necho x >> %[1]s/runs\n[ $(wc -l < %[1]s/runs) -gt %[2]d ] && exec %[3]s \"$@\"\necho cannot bind >&2\nexit 7\n", dir, times, nbdkit)
+	script := fmt.Sprintf(
+		"#!/bin/sh\necho x >> %[1]s/runs\n[ $(wc -l < %[1]s/runs) -gt %[2]d ] && exec %[3]s \"$@\"\necho cannot "+
+			"bind >&2\nexit 7\n",
+		dir,
+		times,
+		nbdkit,
+	)
 	if err := os.WriteFile(filepath.Join(dir, "nbdkit"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -116,20 +140,23 @@ func TestStormWithABrokenPando(t *testing.T) {
 	runs := 0
 	s.ready = func() {
 		if runs++; runs == 2 {
-			if err := os.RemoveAll(filepath.Join(s.dir, "nodes", "0")); err != nil { // its daemon has no place for its socket
+			// its daemon has no place for its socket
+			if err := os.RemoveAll(filepath.Join(s.dir, "nodes", "0")); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	err := s.measure(t.Context())
 	r, readErr := readReport(filepath.Join(s.dir, "storm.json"))
-	if err == nil || readErr != nil || runs != 2 || len(r.Runs) != 1 || len(r.Failed) != 0 || !strings.Contains(out.String(), "What was measured before is in "+s.dir) {
+	if err == nil || readErr != nil || runs != 2 || len(r.Runs) != 1 || len(r.Failed) != 0 ||
+		!strings.Contains(out.String(), "What was measured before is in "+s.dir) {
 		t.Errorf("%d runs begun; %+v, %v, %v\n%s", runs, r, err, readErr, out)
 	}
 	nothingLeft(t, s)
 }
 
-// A rival whose program does not start loses nothing of the others, before it and after it, and the command fails at its end.
+// A rival whose program does not start loses nothing of the others, before it and after it, and the command fails
+// at its end.
 func TestStormWithABrokenRival(t *testing.T) {
 	for _, broken := range []int{1, 2} {
 		s, out := newTestStorm(t, "--nodes", "1", "--think", "0.1", "--systems", "chunks")

@@ -17,24 +17,26 @@ const (
 	retryBusy = 0.62
 )
 
-// sharedTime is what a storm usually takes where nodes give each other what they have, in W/(eta B), and what each node takes
-// of the processors is spread over it. One that takes less is busier, and made again on slower links; links that are slower
-// than they have to be show time-outs rather than the swarm.
+// sharedTime is what a storm usually takes where nodes give each other what they have, in W/(eta B), and what each
+// node takes of the processors is spread over it. One that takes less is busier, and made again on slower links;
+// links that are slower than they have to be show time-outs rather than the swarm.
 const sharedTime = 1.5
 
 // costSet is the W that the costs of systems were measured with, in bytes; they grow with it.
 const costSet = 11.24e6
 
-// mostFaster bounds by how much faster links a storm of fewer nodes has, of a system whose nodes give each other what they have. The time until all have
-// it hardly depends on their number, and what they take of the processors does: on the links of the largest storm one node alone would take nearly as
-// long as all of them, and hardly anything of the processors.
+// mostFaster bounds by how much faster links a storm of fewer nodes has, of a system whose nodes give each other
+// what they have. The time until all have it hardly depends on their number, and what they take of the processors
+// does: on the links of the largest storm one node alone would take nearly as long as all of them, and hardly
+// anything of the processors.
 const mostFaster = 6
 
 // fastestLink bounds what is chosen: the queue of a faster link would be longer than 50 ms need it.
 const fastestLink = 500 * testkit.Mbit
 
-// pace chooses the rates of links, by what a run takes of the processors. The run with the most nodes comes first, and one that was too busy is made
-// again, as much slower as that was too busy; what follows of that system is slower by as much.
+// pace chooses the rates of links, by what a run takes of the processors. The run with the most nodes comes first,
+// and one that was too busy is made again, as much slower as that was too busy; what follows of that system is
+// slower by as much.
 type pace struct {
 	cores float64
 	w     float64                 // bytes
@@ -45,8 +47,8 @@ func newPace(w int64) *pace {
 	return &pace{cores: float64(runtime.NumCPU()), w: float64(w), rates: map[string]testkit.Rate{}}
 }
 
-// rate is that of a node's link, for a run of so many nodes of up to most. By unicast the server's link is full all the time and
-// the nodes take turns; where nodes give each other what they have, all links are.
+// rate is that of a node's link, for a run of so many nodes of up to most. By unicast the server's link is full all
+// the time and the nodes take turns; where nodes give each other what they have, all links are.
 func (p *pace) rate(s system, nodes, most int) testkit.Rate {
 	r, ok := p.rates[s.name]
 	if !ok {

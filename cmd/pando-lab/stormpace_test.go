@@ -11,8 +11,8 @@ func TestPace(t *testing.T) {
 	alone, together := system{name: "alone", cost: 1}, system{name: "together", cost: 1, shared: true}
 	for _, w := range []float64{costSet, 5 * costSet} {
 		p := &pace{cores: 2, w: w, rates: map[string]testkit.Rate{}}
-		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb. A larger one
-		// takes as much longer.
+		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb.
+		// A larger one takes as much longer.
 		if got := p.rate(alone, 40, 40); got != 90*testkit.Mbit {
 			t.Errorf("by unicast: got %s", got)
 		}
@@ -31,8 +31,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Where nodes share, storms of fewer nodes have faster links, up to a bound, so that a node by itself and ten nodes have the same in the long form;
-// elsewhere all runs of a system have the same.
+// Where nodes share, storms of fewer nodes have faster links, up to a bound, so that a node by itself and ten nodes
+// have the same in the long form; elsewhere all runs of a system have the same.
 func TestFewerNodesHaveFasterLinks(t *testing.T) {
 	for _, c := range []struct {
 		nodes []int

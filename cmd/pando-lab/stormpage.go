@@ -127,7 +127,8 @@ initramfs, K, come before, to each node from the server, whatever serves the roo
 are in the column "with K" only, where all are charged what Pando's have, its NIC known.
 `
 
-// called is the image's name on the page and in the names of its diagrams. Images are called alike whose boots end elsewhere: that tells them apart.
+// called is the image's name on the page and in the names of its diagrams. Images are called alike whose boots end
+// elsewhere: that tells them apart.
 func (r *report) called() string {
 	if r.Until == "" {
 		return r.Image
@@ -142,10 +143,26 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	if r.Until != "" {
 		until = ", until its mark `" + r.Until + "`,"
 	}
-	fmt.Fprintf(out, "Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the wire, W.\n", r.Version,
-		mega(r.RootSize), until, mega(r.Read), mega(r.BootSet))
+	fmt.Fprintf(
+		out,
+		"Version `%.19s…`, a root of %.0f MB. A boot%s reads %.1f MB; its boot pack has %.1f MB of that on the "+
+			"wire, W.\n",
+		r.Version,
+		mega(r.RootSize),
+		until,
+		mega(r.Read),
+		mega(r.BootSet),
+	)
 	out.WriteString(r.Unseen.text())
-	fmt.Fprintf(out, "Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the middle.\n%s\n\n```\n%s\n```\n\n", r.Date.Format(time.DateOnly), r.Machine, r.notes(), strings.Join(r.commands(), "\n"))
+	fmt.Fprintf(
+		out,
+		"Measured on %s: %s. Of several runs the median is shown, of an even number the slower of the two in the "+
+			"middle.\n%s\n\n```\n%s\n```\n\n",
+		r.Date.Format(time.DateOnly),
+		r.Machine,
+		r.notes(),
+		strings.Join(r.commands(), "\n"),
+	)
 	if screen != "" {
 		fmt.Fprintf(out, "![what a machine showed when a boot of it was recorded until there](%s/%s)\n\n", dir, screen)
 	}
@@ -165,25 +182,61 @@ func (r *report) section(out *strings.Builder, dir, screen string, alone []*alon
 	}
 	out.WriteString("\n" + r.systemsText())
 	out.WriteString("\n### What it took\n\n" + costText + markdown(append([]row{costHeads}, r.costRows(false)...)))
-	out.WriteString("\n### What was aimed at\n\n" + markdown(r.targets(alone...)) + "\nWhy some of it was missed: [benchmarks-why.md](benchmarks-why.md).\n")
+	out.WriteString(
+		"\n### What was aimed at\n\n" + markdown(
+			r.targets(alone...),
+		) + "\nWhy some of it was missed: [benchmarks-why.md](benchmarks-why.md).\n",
+	)
 	for i, a := range alone {
 		if i == 0 {
 			out.WriteString("\n### One machine alone\n")
 		}
-		fmt.Fprintf(out, "\n`%s`, %s, release of Pando: %s%s:\n\n```\n%s```\n", a.command(), a.Date.Format(time.DateOnly), releaseOf(a.Release), a.buildText(r.Version), a.table())
+		fmt.Fprintf(
+			out,
+			"\n`%s`, %s, release of Pando: %s%s:\n\n```\n%s```\n",
+			a.command(),
+			a.Date.Format(time.DateOnly),
+			releaseOf(a.Release),
+			a.buildText(r.Version),
+			a.table(),
+		)
 	}
 	out.WriteString("\n### Where Pando loses\n\n" + r.losses(alone...))
 	if rows := r.guestRows(alone...); len(rows) > 0 {
-		out.WriteString("\n### Emulated machines\n\n" + guestText + r.guestSetText(alone) + "\n\n" + markdown(append([]row{guestHeads}, rows...)))
+		out.WriteString(
+			"\n### Emulated machines\n\n" + guestText + r.guestSetText(
+				alone,
+			) + "\n\n" + markdown(
+				append([]row{guestHeads}, rows...),
+			),
+		)
 	}
 	if rows := r.withKRows(false); len(rows) > 0 {
-		out.WriteString("\n### From power-on, with K\n\n" + withKText + r.withKSetText() + markdown(append([]row{withKHeads}, rows...)) + discardedText(r.WithK))
+		out.WriteString(
+			"\n### From power-on, with K\n\n" + withKText + r.withKSetText() + markdown(
+				append([]row{withKHeads}, rows...),
+			) + discardedText(
+				r.WithK,
+			),
+		)
 	}
 	if rows := r.pairRows(); len(rows) > 0 {
-		out.WriteString("\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(append([]row{pairHeads}, rows...)) + discardedText(r.Pairs))
+		out.WriteString(
+			"\n### Longer round trips, and a server with nothing in memory\n\n" + pairText + markdown(
+				append([]row{pairHeads}, rows...),
+			) + discardedText(
+				r.Pairs,
+			),
+		)
 	}
 	if rows := r.faultRows(); len(rows) > 0 {
-		out.WriteString("\n### When something goes wrong\n\n" + faultText + r.faultSetText() + markdown(append([]row{faultHeads}, rows...)) + r.failedText() + discardedText(r.Faults))
+		out.WriteString(
+			"\n### When something goes wrong\n\n" + faultText + r.faultSetText() + markdown(
+				append([]row{faultHeads}, rows...),
+			) + r.failedText() + discardedText(
+				r.Faults,
+			),
+		)
 	}
 }
 
@@ -200,18 +253,26 @@ func otherSection(out *strings.Builder, results string) error {
 	if k == nil {
 		k = &kResult{}
 	}
-	out.WriteString("\n## Kernel and initramfs, and updates\n\n" + otherText + markdown(targetRows(append(kRows(k.Images), u.target())...)))
+	out.WriteString(
+		"\n## Kernel and initramfs, and updates\n\n" + otherText + markdown(
+			targetRows(append(kRows(k.Images), u.target())...),
+		),
+	)
 	if u != nil && len(u.Packages) > 0 {
 		fmt.Fprintf(out, "\nThe packages: %s.\n", strings.Join(u.Packages, ", "))
 	}
 	return nil
 }
 
-const otherText = "By `make bench-k` and `make bench-update`. K is the kernel and the initramfs, as they are sent. The update is that from a " +
+const otherText = "By `make bench-k` and `make bench-update`. K is the kernel and the initramfs, as they are " +
+	"sent. The update is that from a " +
 	"point release of Debian to the packages of today.\n\n"
 
-const faultText = "It happens when the storm is half of W/(eta B) old, or to a cache disk that is taken away when its node has read a quarter of W from it (after 0.7 s, of releases up to 3801242); bad peers and all else of cache disks are there from the beginning. Every byte that a node read was " +
-	"compared with the image. Of several runs with one release on the same links a line is of the worst: that in which nodes failed, or else the slowest. " +
+const faultText = "It happens when the storm is half of W/(eta B) old, or to a cache disk that is taken away when " +
+	"its node has read a quarter of W from it (after 0.7 s, of releases up to 3801242); bad peers and all else of " +
+	"cache disks are there from the beginning. Every byte that a node read was " +
+	"compared with the image. Of several runs with one release on the same links a line is of the worst: that in " +
+	"which nodes failed, or else the slowest. " +
 	"The last column says who has to have the fault on its timeline, beside at least one.\n\n"
 
 // faultSetText says so when these storms were measured with another boot pack.
@@ -223,7 +284,10 @@ func (r *report) faultSetText() string {
 }
 
 func otherSetText(w int64) string {
-	return fmt.Sprintf("These storms were measured with another boot pack of the same version, recorded anew: its W is %.2f MB.\n\n", float64(w)/1e6)
+	return fmt.Sprintf(
+		"These storms were measured with another boot pack of the same version, recorded anew: its W is %.2f MB.\n\n",
+		float64(w)/1e6,
+	)
 }
 
 // rivalSetText says so when rivals were measured with the reads of another recorded boot.
@@ -239,7 +303,12 @@ func (r *report) rivalSetText() string {
 	if len(other) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nOf another recorded boot of the same version, whose W is %.2f MB: %s. They have no boot pack, and W is a unit to them.\n", float64(w)/1e6, strings.Join(other, ", "))
+	return fmt.Sprintf(
+		"\nOf another recorded boot of the same version, whose W is %.2f MB: %s. They have no boot pack, and W is "+
+			"a unit to them.\n",
+		float64(w)/1e6,
+		strings.Join(other, ", "),
+	)
 }
 
 // systemsText says what the systems are.

@@ -82,11 +82,12 @@ func (m *material) remember(ctx context.Context) error {
 	return err
 }
 
-// standIn are the systems whose nodes take a part of the root from this machine's own copy, which is in memory: what it stands for they get another way.
+// standIn are the systems whose nodes take a part of the root from this machine's own copy, which is in memory:
+// what it stands for they get another way.
 var standIn = []string{"nfs", "nbd-squash"}
 
-// forgetFiles has the kernel forget what it has in memory of any file: whatever serves a storm, and through whatever mounts. Written data come to disk
-// first, since only what is there is forgotten.
+// forgetFiles has the kernel forget what it has in memory of any file: whatever serves a storm, and through
+// whatever mounts. Written data come to disk first, since only what is there is forgotten.
 func forgetFiles(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -106,7 +107,15 @@ func (r *report) pairRows() (out []row) {
 			plain[k] = x
 			continue
 		}
-		line := row{x.System, fmt.Sprint(x.Nodes), x.links(), x.Change.String(), fmt.Sprintf("%.2f", x.units()), "-", "-"}
+		line := row{
+			x.System,
+			fmt.Sprint(x.Nodes),
+			x.links(),
+			x.Change.String(),
+			fmt.Sprintf("%.2f", x.units()),
+			"-",
+			"-",
+		}
 		switch one, ok := plain[k]; {
 		case x.Discarded:
 			line[4] = "discarded: " + x.Load.tooBusy()
@@ -118,5 +127,7 @@ func (r *report) pairRows() (out []row) {
 	return out
 }
 
-const pairText = "Each was run twice, one after the other, without the change and with it, on links that the lab carries by itself. Slow links stand for fast ones: a round trip " +
-	"that is 1.5 ms longer on a link of 10 Mb/s is to it what 150 µs are to 100 Mb/s, and one that is 15 ms longer what 150 µs are to 1 Gb/s.\n\n"
+const pairText = "Each was run twice, one after the other, without the change and with it, on links that the lab " +
+	"carries by itself. Slow links stand for fast ones: a round trip " +
+	"that is 1.5 ms longer on a link of 10 Mb/s is to it what 150 µs are to 100 Mb/s, and one that is 15 ms " +
+	"longer what 150 µs are to 1 Gb/s.\n\n"

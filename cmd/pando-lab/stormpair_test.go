@@ -38,16 +38,28 @@ func TestPairRows(t *testing.T) {
 func TestCheckChange(t *testing.T) {
 	for _, args := range [][]string{{"--delay", "2s"}, {"--delay", "-1ms"}, {"--cold", "--fault", "all"}, {"--delay", "1ms", "--guests", "1"}, {"--cold", "--tell"}} {
 		var out strings.Builder
-		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--nodes", "2", "--systems", "peers"}, args...), &out, &out); err == nil || !strings.Contains(out.String(), "--delay") {
+		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--nodes", "2", "--systems", "peers"}, args...), &out, &out); err == nil ||
+			!strings.Contains(out.String(), "--delay") {
 			t.Errorf("%v: got %v, %s", args, err, &out)
 		}
 	}
 }
 
-// Pando and a rival, as they are and with a longer round trip to a server that has forgotten its files: the bytes are the same, and who asks for one
-// thing after the other takes longer.
+// Pando and a rival, as they are and with a longer round trip to a server that has forgotten its files: the bytes
+// are the same, and who asks for one thing after the other takes longer.
 func TestStormChanged(t *testing.T) {
-	s, out := newTestStorm(t, "--nodes", "1", "--think", "0", "--systems", "chunks,prefetch", "--delay", "20ms", "--cold")
+	s, out := newTestStorm(
+		t,
+		"--nodes",
+		"1",
+		"--think",
+		"0",
+		"--systems",
+		"chunks,prefetch",
+		"--delay",
+		"20ms",
+		"--cold",
+	)
 	if err := s.measure(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -61,11 +73,16 @@ func TestStormChanged(t *testing.T) {
 	}
 	for i := 0; i < 4; i += 2 {
 		plain, far := r.Pairs[i], r.Pairs[i+1]
-		if plain.Change != (change{}) || far.Change != (change{Delay: 20 * time.Millisecond, Cold: true}) || plain.System != far.System {
+		if plain.Change != (change{}) || far.Change != (change{Delay: 20 * time.Millisecond, Cold: true}) ||
+			plain.System != far.System {
 			t.Fatalf("pair %d: %s with %+v, %s with %+v", i/2, plain.System, plain.Change, far.System, far.Change)
 		}
 		if far.Each[0].Wait99 < 0.02 {
-			t.Errorf("%s: the longest of the waits is %g s, and a round trip alone takes 0.02", far.System, far.Each[0].Wait99)
+			t.Errorf(
+				"%s: the longest of the waits is %g s, and a round trip alone takes 0.02",
+				far.System,
+				far.Each[0].Wait99,
+			)
 		}
 	}
 	nothingLeft(t, s)

@@ -22,7 +22,8 @@ func (n *node) pando(ctx context.Context, step pandoStep) (_ root, err error) {
 	if err := n.net.Do(func() error { return boot.LeaveOutTimestamps(n.dir) }); err != nil { // as init does
 		return nil, err
 	}
-	ended := func() { _ = n.net.Do(func() error { return boot.RestoreTimestamps(n.dir, n.dir) }) } // the next system has its own
+	// the next system has its own
+	ended := func() { _ = n.net.Do(func() error { return boot.RestoreTimestamps(n.dir, n.dir) }) }
 	defer func() {
 		if err != nil {
 			ended()
@@ -56,7 +57,12 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	defer client.CloseIdleConnections()
 	sources := startSources{urls: []string{n.server}}
 	if step.peers {
-		help := peer.StartPeers(ctx, client, []string{n.server}, peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()})
+		help := peer.StartPeers(
+			ctx,
+			client,
+			[]string{n.server},
+			peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
+		)
 		c.Swarm = &boot.SwarmConfig{Late: help.Late, Said: help.Said, Start: help.Peers}
 		sources = startSources{late: help.Late}
 		for _, p := range help.Peers {
@@ -68,8 +74,12 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	if err != nil {
 		return c, err
 	}
-	c.Index, c.Size, c.ChunkSize, c.Servers, c.Idle = man.Root.Index, man.Root.Size, man.Root.ChunkSize, []string{n.server}, step.idle
-	c.Network = boot.Network{Addresses: []netip.Prefix{n.net.Addr}} // no interface: it is left alone, but its subnet is known
+	c.Index, c.Size, c.ChunkSize, c.Servers, c.Idle = man.Root.Index, man.Root.Size, man.Root.ChunkSize, []string{
+		n.server,
+	}, step.idle
+	c.Network = boot.Network{
+		Addresses: []netip.Prefix{n.net.Addr},
+	} // no interface: it is left alone, but its subnet is known
 	if !step.pack {
 		return c, nil
 	}
@@ -80,7 +90,12 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	return c, err
 }
 
-func (n *node) manifest(ctx context.Context, client *http.Client, sources startSources, c *boot.BlockConfig) (m image.Manifest, err error) {
+func (n *node) manifest(
+	ctx context.Context,
+	client *http.Client,
+	sources startSources,
+	c *boot.BlockConfig,
+) (m image.Manifest, err error) {
 	path := "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
 	data, err := getAny(ctx, client, sources, path, func(data []byte) error {
 		if got := image.Version(data); got != n.m.version {
@@ -110,12 +125,19 @@ type startSources struct {
 	late time.Duration
 }
 
-// startAgain is how long a node waits before it asks servers again that did not answer: on links this slow the kernel gives up connections that on
-// faster ones last.
+// startAgain is how long a node waits before it asks servers again that did not answer: on links this slow the
+// kernel gives up connections that on faster ones last.
 const startAgain = time.Second
 
-// getAny fetches a small file from the first source that has it. The last is the server, which is asked again as nodes do, for as long as a boot may take.
-func getAny(ctx context.Context, client *http.Client, sources startSources, path string, good func([]byte) error) ([]byte, error) {
+// getAny fetches a small file from the first source that has it. The last is the server, which is asked again as
+// nodes do, for as long as a boot may take.
+func getAny(
+	ctx context.Context,
+	client *http.Client,
+	sources startSources,
+	path string,
+	good func([]byte) error,
+) ([]byte, error) {
 	peers, server := sources.urls[:len(sources.urls)-1], sources.urls[len(sources.urls)-1]
 	for _, p := range peers {
 		if data, err := getGood(ctx, client, p+path, max(startPatience, sources.late), good); err == nil {
@@ -138,7 +160,13 @@ func getAny(ctx context.Context, client *http.Client, sources startSources, path
 }
 
 // getGood fetches a small file that is as it should be.
-func getGood(ctx context.Context, client *http.Client, url string, patience time.Duration, good func([]byte) error) ([]byte, error) {
+func getGood(
+	ctx context.Context,
+	client *http.Client,
+	url string,
+	patience time.Duration,
+	good func([]byte) error,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	data, err := get(ctx, client, url, mostSmall)

@@ -16,16 +16,25 @@ type plot struct {
 }
 
 var plots = map[string]plot{
-	"time":   {"time until the last node has booted, in W/(eta B)", stormRun.units, func(e estimate) float64 { return e.Units }},
-	"server": {"bytes that left the server, in W", stormRun.amplification, func(e estimate) float64 { return e.Server }},
+	"time": {
+		"time until the last node has booted, in W/(eta B)",
+		stormRun.units,
+		func(e estimate) float64 { return e.Units },
+	},
+	"server": {
+		"bytes that left the server, in W",
+		stormRun.amplification,
+		func(e estimate) float64 { return e.Server },
+	},
 }
 
 // Size of a diagram and of the frame within it, in pixels.
 const (
-	plotWidth, plotHeight            = 720.0, 440.0
-	plotLeft, plotRight              = 60.0, 600.0
-	plotTop, plotBottom              = 40.0, 390.0
-	colours                          = "#1b6ca8 #63a4d8 #0b3c5d #2e933c #d1495b #8d5a97 #b8860b #444444 #c2610c #7a9e1f #a0527a #5f6b6d"
+	plotWidth, plotHeight = 720.0, 440.0
+	plotLeft, plotRight   = 60.0, 600.0
+	plotTop, plotBottom   = 40.0, 390.0
+	colours               = "#1b6ca8 #63a4d8 #0b3c5d #2e933c #d1495b #8d5a97 #b8860b #444444 #c2610c " +
+		"#7a9e1f #a0527a #5f6b6d"
 	axisStyle, textStyle, titleStyle = `stroke="#999" stroke-width="1"`, `font-family="sans-serif" font-size="12"`, `font-family="sans-serif" font-size="15"`
 )
 
@@ -70,7 +79,8 @@ func (r *report) lines(p plot, busy bool) (out []line) {
 	index := map[string]int{}
 	for _, k := range r.kinds() {
 		m, ok := r.typical(k, busy)
-		if most, good := r.like(kind{k.nodes, k.system, slowest, 0}, busy); !ok || k.server != 0 || good && most.NodeRate != k.rate {
+		if most, good := r.like(kind{k.nodes, k.system, slowest, 0}, busy); !ok || k.server != 0 ||
+			good && most.NodeRate != k.rate {
 			continue
 		}
 		i, ok := index[k.system]
@@ -104,12 +114,26 @@ func (r *report) svg(p plot, busy bool) string {
 	x, y := newAxis(xs, plotLeft, plotRight), newAxis(ys, plotBottom, plotTop)
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g">`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" fill="white"/><text x="%g" y="24" %s>%s</text>`+"\n", plotLeft, titleStyle, escape(p.title))
+	fmt.Fprintf(
+		&out,
+		`<rect width="100%%" height="100%%" fill="white"/><text x="%g" y="24" %s>%s</text>`+"\n",
+		plotLeft,
+		titleStyle,
+		escape(p.title),
+	)
 	drawAxes(&out, x, y)
 	for i, l := range lines {
 		colour := strings.Fields(colours)[i%len(strings.Fields(colours))]
 		drawLine(&out, l, x, y, colour)
-		fmt.Fprintf(&out, `<text x="%g" y="%g" fill="%s" %s>%s</text>`+"\n", plotRight+12, plotTop+14+18*float64(i), colour, textStyle, escape(l.name))
+		fmt.Fprintf(
+			&out,
+			`<text x="%g" y="%g" fill="%s" %s>%s</text>`+"\n",
+			plotRight+12,
+			plotTop+14+18*float64(i),
+			colour,
+			textStyle,
+			escape(l.name),
+		)
 	}
 	out.WriteString("</svg>\n")
 	return out.String()
@@ -117,14 +141,39 @@ func (r *report) svg(p plot, busy bool) string {
 
 func drawAxes(out *strings.Builder, x, y axis) {
 	for _, v := range x.ticks() {
-		fmt.Fprintf(out, `<line x1="%[1]g" y1="%[2]g" x2="%[1]g" y2="%[3]g" %[4]s/><text x="%[1]g" y="%[5]g" text-anchor="middle" %[6]s>%[7]g</text>`+"\n",
-			x.at(v), plotTop, plotBottom, axisStyle, plotBottom+18, textStyle, v)
+		fmt.Fprintf(
+			out,
+			`<line x1="%[1]g" y1="%[2]g" x2="%[1]g" y2="%[3]g" %[4]s/><text x="%[1]g" y="%[5]g" text-anchor="middle" %[6]s>%[7]g</text>`+"\n",
+			x.at(v),
+			plotTop,
+			plotBottom,
+			axisStyle,
+			plotBottom+18,
+			textStyle,
+			v,
+		)
 	}
 	for _, v := range y.ticks() {
-		fmt.Fprintf(out, `<line x1="%[1]g" y1="%[2]g" x2="%[3]g" y2="%[2]g" %[4]s/><text x="%[5]g" y="%[6]g" text-anchor="end" %[7]s>%[8]g</text>`+"\n",
-			plotLeft, y.at(v), plotRight, axisStyle, plotLeft-6, y.at(v)+4, textStyle, v)
+		fmt.Fprintf(
+			out,
+			`<line x1="%[1]g" y1="%[2]g" x2="%[3]g" y2="%[2]g" %[4]s/><text x="%[5]g" y="%[6]g" text-anchor="end" %[7]s>%[8]g</text>`+"\n",
+			plotLeft,
+			y.at(v),
+			plotRight,
+			axisStyle,
+			plotLeft-6,
+			y.at(v)+4,
+			textStyle,
+			v,
+		)
 	}
-	fmt.Fprintf(out, `<text x="%g" y="%g" text-anchor="middle" %s>nodes (hollow, dashed: modelled)</text>`+"\n", (plotLeft+plotRight)/2, plotBottom+38, textStyle)
+	fmt.Fprintf(
+		out,
+		`<text x="%g" y="%g" text-anchor="middle" %s>nodes (hollow, dashed: modelled)</text>`+"\n",
+		(plotLeft+plotRight)/2,
+		plotBottom+38,
+		textStyle,
+	)
 }
 
 // drawLine draws what was measured, and with hollow points and dashes what is modelled.
@@ -134,11 +183,24 @@ func drawLine(out *strings.Builder, l line, x, y axis, colour string) {
 		for _, q := range points {
 			at = append(at, fmt.Sprintf("%.1f,%.1f", x.at(q[0]), y.at(q[1])))
 		}
-		fmt.Fprintf(out, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", strings.Join(at, " "), colour, more)
+		fmt.Fprintf(
+			out,
+			`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n",
+			strings.Join(at, " "),
+			colour,
+			more,
+		)
 	}
 	circle := func(points [][2]float64, fill string) {
 		for _, q := range points {
-			fmt.Fprintf(out, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s" stroke="%s"/>`+"\n", x.at(q[0]), y.at(q[1]), fill, colour)
+			fmt.Fprintf(
+				out,
+				`<circle cx="%.1f" cy="%.1f" r="4" fill="%s" stroke="%s"/>`+"\n",
+				x.at(q[0]),
+				y.at(q[1]),
+				fill,
+				colour,
+			)
 		}
 	}
 	stroke(l.points, "")

@@ -7,14 +7,34 @@ import (
 
 // rated is a storm of so many nodes that took 2 W/(eta B) and what its links add to that.
 func rated(system string, nodes int, rate int64, more float64) stormRun {
-	return stormRun{System: system, Nodes: nodes, NodeRate: rate, ServerRate: rate, Unit: 10, Last: 20 + more, Median: 20, BootSet: 1e6, Read: 4e6, ServerSent: 1e6,
-		Each: []nodeRun{{Booted: 20 + more, Link: 1e6, Taken: taken{CPU: more / 10}}}}
+	return stormRun{
+		System:     system,
+		Nodes:      nodes,
+		NodeRate:   rate,
+		ServerRate: rate,
+		Unit:       10,
+		Last:       20 + more,
+		Median:     20,
+		BootSet:    1e6,
+		Read:       4e6,
+		ServerSent: 1e6,
+		Each:       []nodeRun{{Booted: 20 + more, Link: 1e6, Taken: taken{CPU: more / 10}}},
+	}
 }
 
 // Storms on links of different rates are no runs of the same storm: each rate has a line, and its own node alone.
 func TestRatesAreKindsOfTheirOwn(t *testing.T) {
 	best := bestName()
-	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{rated(best, 1, 2e6, 1), rated(best, 1, 12e6, 4), rated(best, 10, 12e6, 6), rated(best, 40, 1.9e6, 2)}}
+	r := &report{
+		BootSet: 1e6,
+		Read:    4e6,
+		Runs: []stormRun{
+			rated(best, 1, 2e6, 1),
+			rated(best, 1, 12e6, 4),
+			rated(best, 10, 12e6, 6),
+			rated(best, 40, 1.9e6, 2),
+		},
+	}
 	if got := len(r.kinds()); got != 4 {
 		t.Fatalf("%d kinds", got)
 	}
@@ -36,7 +56,8 @@ func TestRatesAreKindsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A storm whose server has another link than its nodes is of a kind of its own: it is beside no other, and no aim is of it.
+// A storm whose server has another link than its nodes is of a kind of its own: it is beside no other, and no aim
+// is of it.
 func TestServersLinkIsOfTheKind(t *testing.T) {
 	best := bestName()
 	uneven := rated(best, 40, 2e6, -10)
@@ -59,13 +80,15 @@ func TestServersLinkIsOfTheKind(t *testing.T) {
 	}
 }
 
-// A boot stands still until it can read at all: who fetches all of the image first is not quicker by that. Nor is a client small that keeps the image beside itself.
+// A boot stands still until it can read at all: who fetches all of the image first is not quicker by that. Nor is a
+// client small that keeps the image beside itself.
 func TestFetchingAllFirstIsStandingStill(t *testing.T) {
 	best := bestName()
 	ours, theirs := rated(best, 10, 2e6, 2), rated("torrent", 10, 2e6, 200)
 	ours.Each[0] = nodeRun{Attached: 0.1, Stalled: 8, Link: 1e6, Taken: taken{Memory: 30e6}}
 	theirs.Each[0] = nodeRun{Attached: 200, Link: 20e6, Taken: taken{Memory: 20e6}}
-	if got := (&report{Runs: []stormRun{ours, theirs}}).losses(); strings.Contains(got, "stood still") || strings.Contains(got, "client's memory") {
+	if got := (&report{Runs: []stormRun{ours, theirs}}).losses(); strings.Contains(got, "stood still") ||
+		strings.Contains(got, "client's memory") {
 		t.Errorf("got %q", got)
 	}
 	if got := theirs.costRow()[3]; got != "200.0 s" {
@@ -76,23 +99,46 @@ func TestFetchingAllFirstIsStandingStill(t *testing.T) {
 // A rival is compared with, and modelled from, runs on links like its own.
 func TestRivalsAreComparedOnTheirLinks(t *testing.T) {
 	best := bestName()
-	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{rated(best, 10, 2e6, 2), rated(best, 10, 12e6, 6), rated("nbd", 1, 10e9, 9), rated("nbd", 1, 12e6, 0), rated("nbd", 10, 12e6, 4),
-		rated("whole", 10, 3e6, 1), rated(best, 40, 2e6, 2)}}
+	r := &report{
+		BootSet: 1e6,
+		Read:    4e6,
+		Runs: []stormRun{
+			rated(best, 10, 2e6, 2),
+			rated(best, 10, 12e6, 6),
+			rated("nbd", 1, 10e9, 9),
+			rated("nbd", 1, 12e6, 0),
+			rated("nbd", 10, 12e6, 4),
+			rated("whole", 10, 3e6, 1),
+			rated(best, 40, 2e6, 2),
+		},
+	}
 	got := r.losses()
-	for _, want := range []string{"- `nbd`, N=10, links of 12mbit: the time of the last node 2.60 to 2.40", "- `whole`, N=10, links of 2mbit and 3mbit: the time of the last node 2.20 to 2.10"} {
+	for _, want := range []string{"- `nbd`, N=10, links of 12mbit: the time of the last node 2.60 to " +
+		"2.40", "- `whole`, N=10, links of 2mbit and 3mbit: the time of the last node 2.20 to 2.10"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 	all := r.model()
-	if len(all) != 1 || all[0].System != "nbd" || all[0].Nodes != 40 || all[0].Units < 3.7 || all[0].Units > 3.75 { // 2 + 39 x 0.4/9, and not from 2.9 down
+	if len(all) != 1 || all[0].System != "nbd" || all[0].Nodes != 40 || all[0].Units < 3.7 ||
+		all[0].Units > 3.75 { // 2 + 39 x 0.4/9, and not from 2.9 down
 		t.Errorf("modelled %+v", all)
 	}
 }
 
 // A storm that is as long as its nodes work for is none for a simulator that leaves processors out.
 func TestSimulatedStormsAreOfLinks(t *testing.T) {
-	r := &report{BootSet: 1e6, Read: 4e6, Pieces: 20, Runs: []stormRun{rated(bestName(), 1, 2e6, 1), rated(bestName(), 10, 2e6, 30), rated("nbd", 1, 2e6, 1), rated(unicastName, 10, 2e6, 1)}}
+	r := &report{
+		BootSet: 1e6,
+		Read:    4e6,
+		Pieces:  20,
+		Runs: []stormRun{
+			rated(bestName(), 1, 2e6, 1),
+			rated(bestName(), 10, 2e6, 30),
+			rated("nbd", 1, 2e6, 1),
+			rated(unicastName, 10, 2e6, 1),
+		},
+	}
 	r.Runs[3].Discarded = true
 	if r.Runs[1].Each[0].Taken.CPU = 5.1; r.Runs[1].Last != 50 {
 		t.Fatalf("the last boot is over after %g s", r.Runs[1].Last)

@@ -12,15 +12,15 @@ import (
 	"pando/internal/store"
 )
 
-// rawDir is where the raw data of a page is, below the directory of its diagrams: a directory for each image, named as they are in the lab, so that the
-// page can be made anew from there.
+// rawDir is where the raw data of a page is, below the directory of its diagrams: a directory for each image, named
+// as they are in the lab, so that the page can be made anew from there.
 const rawDir = "raw"
 
 // rawFiles are what else may stand beside the results of storms.
 var rawFiles = []string{"alone.json", "alone-wall.json", "alone-replay.json", "k.json", "update.json"}
 
-// keepRaw copies the results of an image, and what was measured beside them, to the diagrams of a page, and the picture of its screen. It returns the
-// picture's name; "": there is none.
+// keepRaw copies the results of an image, and what was measured beside them, to the diagrams of a page, and the
+// picture of its screen. It returns the picture's name; "": there is none.
 func keepRaw(results, dir, image string) (screen string, err error) {
 	to := filepath.Join(dir, rawDir, image)
 	if err := os.MkdirAll(to, 0o755); err != nil {
@@ -31,7 +31,8 @@ func keepRaw(results, dir, image string) (screen string, err error) {
 	}
 	from := filepath.Dir(results)
 	for _, name := range rawFiles {
-		if err := copyRaw(filepath.Join(from, name), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := copyRaw(filepath.Join(from, name), filepath.Join(to, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}

@@ -17,8 +17,9 @@ import (
 	"pando/internal/trace"
 )
 
-// recordings returns what boots of a version read, the one to replay first: of the files that were named, or what the
-// server keeps. A boot ends with the stage that is wanted; of what the server keeps, those that did not come so far are left out.
+// recordings returns what boots of a version read, the one to replay first: of the files that were named, or what
+// the server keeps. A boot ends with the stage that is wanted; of what the server keeps, those that did not come so
+// far are left out.
 func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 	if len(s.traces) > 0 {
 		for _, name := range s.traces {
@@ -77,9 +78,10 @@ func readKept(dir string) (kept []keptBoot, err error) {
 	return kept, nil
 }
 
-// keptBoots reads the traces that a server keeps of a version, of boots that reached a stage. One that says nothing of it is taken whole,
-// unless the stage is a mark that the image makes. First are those of the node that was recorded first, the newest in front: boots that were
-// made with other things in mind, as those of one machine alone, do not change the storms after them.
+// keptBoots reads the traces that a server keeps of a version, of boots that reached a stage. One that says nothing
+// of it is taken whole, unless the stage is a mark that the image makes. First are those of the node that was
+// recorded first, the newest in front: boots that were made with other things in mind, as those of one machine
+// alone, do not change the storms after them.
 func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 	kept, err := readKept(dir)
 	if err != nil {
@@ -88,7 +90,10 @@ func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 	slices.SortStableFunc(kept, func(a, b keptBoot) int { return b.Received.Compare(a.Received) })
 	if len(kept) > 0 {
 		recorded := kept[len(kept)-1].Node
-		slices.SortStableFunc(kept, func(a, b keptBoot) int { return cmp.Compare(side(a.Node == recorded), side(b.Node == recorded)) })
+		slices.SortStableFunc(
+			kept,
+			func(a, b keptBoot) int { return cmp.Compare(side(a.Node == recorded), side(b.Node == recorded)) },
+		)
 	}
 	var out []build.Recording
 	for _, k := range kept {
@@ -116,9 +121,9 @@ func side(first bool) int {
 	return 1
 }
 
-// script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of them
-// waited for which. So reads of one millisecond are made at once, a burst, and the time until the next burst passes after
-// the last of them was answered: the boot thinks. All systems get the same script.
+// script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of
+// them waited for which. So reads of one millisecond are made at once, a burst, and the time until the next burst
+// passes after the last of them was answered: the boot thinks. All systems get the same script.
 type script struct {
 	reads  []trace.Read
 	bursts []burst

@@ -53,7 +53,13 @@ func TestBootsUntilAMark(t *testing.T) {
 func TestBootsInTheirOrder(t *testing.T) {
 	dir := t.TempDir()
 	for i, node := range []string{"recorder", "other", "recorder", "other"} {
-		b, err := json.Marshal(map[string]any{"node": node, "received": time.Unix(int64(i), 0), "reads": trace.EncodeReads([]trace.Read{{Start: uint32(i), Blocks: 1}})})
+		b, err := json.Marshal(
+			map[string]any{
+				"node":     node,
+				"received": time.Unix(int64(i), 0),
+				"reads":    trace.EncodeReads([]trace.Read{{Start: uint32(i), Blocks: 1}}),
+			},
+		)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, fmt.Sprint(i)+".json"), b, 0o644)
 		}
@@ -78,7 +84,11 @@ func TestBootsInTheirOrder(t *testing.T) {
 func TestReadSet(t *testing.T) {
 	p := image.Pack{
 		Extents: []image.Extent{{Start: 10, Blocks: 3}, {Start: 2, Blocks: 1}, {Start: 50, Blocks: 2}},
-		Pieces:  []chunk.Entry{{RawSize: 2 * chunk.BlockSize, StoredSize: 100}, {RawSize: 2 * chunk.BlockSize, StoredSize: 10}, {RawSize: 2 * chunk.BlockSize, StoredSize: 1}},
+		Pieces: []chunk.Entry{
+			{RawSize: 2 * chunk.BlockSize, StoredSize: 100},
+			{RawSize: 2 * chunk.BlockSize, StoredSize: 10},
+			{RawSize: 2 * chunk.BlockSize, StoredSize: 1},
+		},
 	}
 	for _, x := range []struct {
 		start  uint32
@@ -95,7 +105,8 @@ func TestReadSet(t *testing.T) {
 	}
 }
 
-// A storm begins when the server has made the pack of all that was recorded for longer: until then it would share a processor with it, and change W.
+// A storm begins when the server has made the pack of all that was recorded for longer: until then it would share a
+// processor with it, and change W.
 func TestUpToDate(t *testing.T) {
 	made := time.Unix(1000, 0)
 	one := []image.PackRecord{{Made: made}}

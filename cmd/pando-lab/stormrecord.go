@@ -20,14 +20,15 @@ import (
 )
 
 // recordTimeout is how long a boot that is recorded may take, with what comes after it. An emulated machine needs a
-// minute or two, and a desktop six until its browser is there; beside other work on two processors it was not after ten.
+// minute or two, and a desktop six until its browser is there; beside other work on two processors it was not after
+// ten.
 const recordTimeout = 20 * time.Minute
 
 // recordBoots is how many boots are recorded: what a boot pack wants.
 const recordBoots = 2
 
-// recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit on its
-// link, so that the pauses between the reads are those of the boot.
+// recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit
+// on its link, so that the pauses between the reads are those of the boot.
 func (s *storm) recorded(ctx context.Context, m *material) ([]build.Recording, error) {
 	boots, err := s.recordings(m.version)
 	if err != nil || len(boots) > 0 {
@@ -47,11 +48,14 @@ func (s *storm) recorded(ctx context.Context, m *material) ([]build.Recording, e
 	return s.recordings(m.version)
 }
 
-// filesBeside makes the squashfs, where a rival wants it: it takes all processors for a minute or two, and an emulated machine that is recorded leaves
-// one of them. The returned function waits for it.
+// filesBeside makes the squashfs, where a rival wants it: it takes all processors for a minute or two, and an
+// emulated machine that is recorded leaves one of them. The returned function waits for it.
 func (s *storm) filesBeside(ctx context.Context, m *material) (wait func() error) {
 	made := make(chan error, 1)
-	if slices.ContainsFunc(s.wanted, func(name string) bool { return slices.Contains(s.system(name).programs, makesSquashfs) }) {
+	if slices.ContainsFunc(
+		s.wanted,
+		func(name string) bool { return slices.Contains(s.system(name).programs, makesSquashfs) },
+	) {
 		go func() {
 			_, err := m.squashfs(ctx)
 			made <- err
@@ -91,14 +95,18 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 	return s.serve(ctx, "off")
 }
 
-// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute or two, which no storm
-// shall have to share, and changes W.
+// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute or two,
+// which no storm shall have to share, and changes W.
 func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("the server made no boot pack within %s; its log is %s", recordTimeout, s.site.Config.Log))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		recordTimeout,
+		fmt.Errorf("the server made no boot pack within %s; its log is %s", recordTimeout, s.site.Config.Log),
+	)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -119,10 +127,12 @@ func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 	}
 }
 
-// upToDate tells whether there is a boot pack, and none that the server makes next because a longer recording came after it.
+// upToDate tells whether there is a boot pack, and none that the server makes next because a longer recording came
+// after it.
 func upToDate(records []image.PackRecord, kept []keptBoot) bool {
 	return slices.ContainsFunc(records, func(r image.PackRecord) bool {
-		return r.Class == "" && !slices.ContainsFunc(kept, func(k keptBoot) bool { return k.Reached && k.Received.After(r.Made) })
+		return r.Class == "" &&
+			!slices.ContainsFunc(kept, func(k keptBoot) bool { return k.Reached && k.Received.After(r.Made) })
 	})
 }
 
@@ -141,7 +151,8 @@ var recorderMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 1, 1}
 
 const recorder = "record"
 
-// askFor has the next boot recorded until a mark of the image's, if that is what ends a boot here. Until `booted` each is, without being asked for.
+// askFor has the next boot recorded until a mark of the image's, if that is what ends a boot here. Until `booted`
+// each is, without being asked for.
 func (s *storm) askFor(ctx context.Context) error {
 	if s.until == trace.Booted {
 		return nil
@@ -154,7 +165,8 @@ func (s *storm) askFor(ctx context.Context) error {
 	return err
 }
 
-// recorderNode is what the server calls the machine whose boots are recorded. One that was recorded until `booted` before has a name that it was given then.
+// recorderNode is what the server calls the machine whose boots are recorded. One that was recorded until `booted`
+// before has a name that it was given then.
 func (s *storm) recorderNode(ctx context.Context) (string, error) {
 	nodes, err := s.site.API.Nodes(ctx, "")
 	if err != nil {
@@ -169,11 +181,18 @@ func (s *storm) recorderNode(ctx context.Context) (string, error) {
 	return recorder, err
 }
 
-// recorderMachine is the machine whose boots are recorded. It has what those have that are measured: a pack recorded without a graphics card lacks half of
-// what a desktop reads with one, which then comes in chunks.
+// recorderMachine is the machine whose boots are recorded. It has what those have that are measured: a pack
+// recorded without a graphics card lacks half of what a desktop reads with one, which then comes in chunks.
 func (s *storm) recorderMachine() testkit.MachineConfig {
-	c := testkit.MachineConfig{Name: recorder, Firmware: testkit.BIOS, MAC: recorderMAC, Memory: s.memory, Net: s.star.Server, Dir: filepath.Join(s.dir, "record"),
-		Screen: s.screen}
+	c := testkit.MachineConfig{
+		Name:     recorder,
+		Firmware: testkit.BIOS,
+		MAC:      recorderMAC,
+		Memory:   s.memory,
+		Net:      s.star.Server,
+		Dir:      filepath.Join(s.dir, "record"),
+		Screen:   s.screen,
+	}
 	if s.until != trace.Booted { // there may be a desktop
 		c.Screen, c.CPUs = true, 2
 	}
@@ -187,7 +206,11 @@ func (s *storm) recordOne(ctx context.Context, v fleet.Digest, want int) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("no trace of boot %d after %s", want, recordTimeout))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		recordTimeout,
+		fmt.Errorf("no trace of boot %d after %s", want, recordTimeout),
+	)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -232,8 +255,11 @@ func (s *storm) serve(ctx context.Context, dhcp string, more ...string) error {
 	if dhcp == "off" {
 		args = append(args, "--tftp", "off")
 	}
-	site, err := testkit.StartSite(ctx, testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: dhcp,
-		Log: filepath.Join(s.dir, "server.log"), Args: args})
+	site, err := testkit.StartSite(
+		ctx,
+		testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: dhcp,
+			Log: filepath.Join(s.dir, "server.log"), Args: args},
+	)
 	if err == nil {
 		s.site = site
 	}

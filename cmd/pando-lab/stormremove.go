@@ -16,8 +16,9 @@ import (
 	"pando/internal/boot"
 )
 
-// A daemon reads a warm cache to its end as fast as the disk gives it, a small one in a hundredth of a second, and does not need it any more long before its
-// boot is over. So there is no moment of a storm that is right for all nodes, and none that whoever looks finds in time: the kernel asks before each read.
+// A daemon reads a warm cache to its end as fast as the disk gives it, a small one in a hundredth of a second, and
+// does not need it any more long before its boot is over. So there is no moment of a storm that is right for all
+// nodes, and none that whoever looks finds in time: the kernel asks before each read.
 
 // removedPart is the part of W that a node has read from its disk when that is taken away.
 const removedPart = 4
@@ -26,7 +27,10 @@ const removedPart = 4
 func (d *cacheDisks) guard(file string) (err error) {
 	if d.reads == nil {
 		if d.asked, err = unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC); err != nil {
-			return fmt.Errorf("be asked before disks are read: %w (has this kernel CONFIG_FANOTIFY_ACCESS_PERMISSIONS?)", err)
+			return fmt.Errorf(
+				"be asked before disks are read: %w (has this kernel CONFIG_FANOTIFY_ACCESS_PERMISSIONS?)",
+				err,
+			)
 		}
 		d.reads = os.NewFile(uintptr(d.asked), "reads of cache disks")
 	}
@@ -44,7 +48,8 @@ type removal struct {
 	err  error
 }
 
-// removeAll takes the disk of each node away before a read, when its daemon has read a part of W from it. The timeline tells of who never came so far.
+// removeAll takes the disk of each node away before a read, when its daemon has read a part of W from it. The
+// timeline tells of who never came so far.
 func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
 	defer d.reads.Close() // whoever still asks may read
 	defer context.AfterFunc(ctx, func() { d.reads.Close() })()
@@ -66,7 +71,8 @@ func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
 		}
 		asking.Go(func() {
 			defer allow()
-			if disks[i].before(func() bool { return nodes[i].fromDisk(ctx) >= d.w/removedPart }, d.files[i]) && left.Add(-1) == 0 {
+			if disks[i].before(func() bool { return nodes[i].fromDisk(ctx) >= d.w/removedPart }, d.files[i]) &&
+				left.Add(-1) == 0 {
 				d.reads.Close()
 			}
 		})
@@ -78,7 +84,8 @@ func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
 	return err
 }
 
-// before is called before a read, and tells whether it took the file away: there is nothing to read any more, as of a disk that is gone.
+// before is called before a read, and tells whether it took the file away: there is nothing to read any more, as of
+// a disk that is gone.
 func (r *removal) before(due func() bool, file string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,8 +116,14 @@ func (d *cacheDisks) nextRead() (i int, allow func(), err error) {
 		err = errors.New("a read of a file that is no cache disk")
 	}
 	return i, func() {
-		answer, _ := binary.Append(nil, binary.NativeEndian, unix.FanotifyResponse{Fd: e.Fd, Response: unix.FAN_ALLOW}) // it has a size
-		_, _ = d.reads.Write(answer)                                                                                    // when that is closed, all is allowed
+		answer, _ := binary.Append(
+			nil,
+			binary.NativeEndian,
+			unix.FanotifyResponse{Fd: e.Fd, Response: unix.FAN_ALLOW},
+		) // it has a size
+		_, _ = d.reads.Write(
+			answer,
+		) // when that is closed, all is allowed
 		f.Close()
 	}, err
 }

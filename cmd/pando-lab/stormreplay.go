@@ -13,9 +13,14 @@ import (
 	"pando/internal/chunk"
 )
 
-// replay makes the reads of a boot, which thinks between them, and compares every byte. It returns how long each read waited. To give up when ctx is
-// done is up to dev.
-func (m *material) replay(ctx context.Context, dev io.ReaderAt, bursts []burst, think func(context.Context, time.Duration) error) ([]time.Duration, error) {
+// replay makes the reads of a boot, which thinks between them, and compares every byte. It returns how long each
+// read waited. To give up when ctx is done is up to dev.
+func (m *material) replay(
+	ctx context.Context,
+	dev io.ReaderAt,
+	bursts []burst,
+	think func(context.Context, time.Duration) error,
+) ([]time.Duration, error) {
 	waits := make([]time.Duration, len(m.want))
 	for _, b := range bursts {
 		if err := think(ctx, b.think); err != nil {
@@ -45,7 +50,12 @@ func (m *material) readOne(dev io.ReaderAt, i int) (time.Duration, error) {
 	}
 	wait := time.Since(begin)
 	if !bytes.Equal(p, m.want[i]) {
-		return 0, fmt.Errorf("read %d, of %d blocks at %d: wrong bytes", i, m.boot.reads[i].Blocks, m.boot.reads[i].Start)
+		return 0, fmt.Errorf(
+			"read %d, of %d blocks at %d: wrong bytes",
+			i,
+			m.boot.reads[i].Blocks,
+			m.boot.reads[i].Start,
+		)
 	}
 	return wait, nil
 }

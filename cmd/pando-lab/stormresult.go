@@ -19,10 +19,12 @@ import (
 	"pando/internal/trace"
 )
 
-// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with time stamps has 1,448.
+// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with time stamps has
+// 1,448.
 const eta = 0.94
 
-// Data in the longest frame, in bytes, which the kernel counts as 1,514. Nodes of Pando leave out the time stamps of TCP.
+// Data in the longest frame, in bytes, which the kernel counts as 1,514. Nodes of Pando leave out the time stamps
+// of TCP.
 const (
 	stamped   = 1448
 	unstamped = 1460
@@ -43,27 +45,29 @@ func unit(w int64, rate testkit.Rate) time.Duration {
 
 // report is all that was measured, as it is kept.
 type report struct {
-	Date     time.Time  `json:"date"`
-	Machine  string     `json:"machine"`
-	Command  string     `json:"command"`
-	Image    string     `json:"image"`
-	Version  string     `json:"version"`
-	RootSize int64      `json:"root_size"`
-	Until    string     `json:"until,omitempty"` // mark that ends a boot; "": booted
-	BootSet  int64      `json:"boot_set"`        // W, bytes
-	Pieces   int        `json:"pieces"`          // of the boot pack that W is
-	Pack     int64      `json:"pack,omitempty"`  // bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
-	Read     int64      `json:"read"`            // bytes that a boot reads
-	Unseen   *unseen    `json:"unseen,omitempty"`
-	K        *kSize     `json:"k,omitempty"`
-	Runs     []stormRun `json:"runs"`
-	Faults   []stormRun `json:"faults,omitempty"`    // storms in which something went wrong
-	FaultSet int64      `json:"fault_set,omitempty"` // W of those, where it is that of a boot pack that was recorded anew; 0: as of all others
-	Pairs    []stormRun `json:"pairs,omitempty"`     // storms that were made without a change, and then with it
-	WithK    []stormRun `json:"with_k,omitempty"`    // storms from power-on, in which nodes load K first
-	Guests   []guestRun `json:"guests,omitempty"`    // boots of emulated machines
-	Failed   []stormRun `json:"failed,omitempty"`    // storms of rivals that came to nothing, and why
-	Modelled []estimate `json:"modelled"`            // of what was not measured; made anew whenever runs are added
+	Date     time.Time `json:"date"`
+	Machine  string    `json:"machine"`
+	Command  string    `json:"command"`
+	Image    string    `json:"image"`
+	Version  string    `json:"version"`
+	RootSize int64     `json:"root_size"`
+	Until    string    `json:"until,omitempty"` // mark that ends a boot; "": booted
+	BootSet  int64     `json:"boot_set"`        // W, bytes
+	Pieces   int       `json:"pieces"`          // of the boot pack that W is
+	// bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
+	Pack   int64      `json:"pack,omitempty"`
+	Read   int64      `json:"read"` // bytes that a boot reads
+	Unseen *unseen    `json:"unseen,omitempty"`
+	K      *kSize     `json:"k,omitempty"`
+	Runs   []stormRun `json:"runs"`
+	Faults []stormRun `json:"faults,omitempty"` // storms in which something went wrong
+	// W of those, where it is that of a boot pack that was recorded anew; 0: as of all others
+	FaultSet int64      `json:"fault_set,omitempty"`
+	Pairs    []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
+	WithK    []stormRun `json:"with_k,omitempty"` // storms from power-on, in which nodes load K first
+	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
+	Failed   []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
+	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
@@ -84,8 +88,9 @@ type stormRun struct {
 	BootSet    int64     `json:"boot_set"`
 	Read       int64     `json:"read"`
 	RootSize   int64     `json:"root_size"`
-	Overhead   int       `json:"frame_overhead,omitempty"` // bytes that links counted around each frame; 0: none, as in the first labs
-	Segment    int       `json:"segment,omitempty"`        // data in the longest frame; 0: stamped
+	// bytes that links counted around each frame; 0: none, as in the first labs
+	Overhead int `json:"frame_overhead,omitempty"`
+	Segment  int `json:"segment,omitempty"` // data in the longest frame; 0: stamped
 
 	First        float64   `json:"t_first"` // the first node has booted
 	Median       float64   `json:"t_p50"`
@@ -103,20 +108,22 @@ type stormRun struct {
 
 // nodeRun is one node of a run.
 type nodeRun struct {
-	Killed    bool      `json:"killed,omitempty"` // by a fault: it has no times
-	Failed    string    `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
-	K         *nodeK    `json:"k,omitempty"`      // that it loaded
-	Attached  float64   `json:"attached"`         // its root can be read
-	Booted    float64   `json:"booted"`
-	Complete  float64   `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
-	Stalled   float64   `json:"stalled"`            // time in which the boot stood still for reads
-	StalledIn []float64 `json:"-"`                  // the same in each twentieth of what a boot works that is replayed; none: of others
+	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
+	Failed   string  `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
+	K        *nodeK  `json:"k,omitempty"`      // that it loaded
+	Attached float64 `json:"attached"`         // its root can be read
+	Booted   float64 `json:"booted"`
+	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
+	Stalled  float64 `json:"stalled"`            // time in which the boot stood still for reads
+	// the same in each twentieth of what a boot works that is replayed; none: of others
+	StalledIn []float64 `json:"-"`
 	Wait99    float64   `json:"wait_p99"`
 	Link      int64     `json:"link"` // bytes that it received on its link, all frames
 	Taken     taken     `json:"taken"`
 
-	Met      bool           `json:"met,omitempty"`      // by a fault that kills peers: one of them had sent it something
-	Spoiled  int            `json:"spoiled,omitempty"`  // answers of bad peers that it waited for, early enough to be told of
+	Met bool `json:"met,omitempty"` // by a fault that kills peers: one of them had sent it something
+	// answers of bad peers that it waited for, early enough to be told of
+	Spoiled  int            `json:"spoiled,omitempty"`
 	Waited   float64        `json:"waited,omitempty"`   // for one of them, at most, of those after the first ones
 	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
 }
@@ -225,8 +232,18 @@ func (r stormRun) line() string {
 	if r.Why != "" {
 		return fmt.Sprintf("%-8s N=%-4d %8s  FAILED: %s", r.System, r.Nodes, r.links(), r.Why)
 	}
-	out := fmt.Sprintf("%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the lab %.0f %%)",
-		r.System, r.Nodes, r.links(), r.Last, r.Last/r.Unit, r.amplification(), r.Load.Busy*100, (r.Load.Own+r.Load.Interrupts)*100)
+	out := fmt.Sprintf(
+		"%-8s N=%-4d %8s  last after %6.2f s = %5.2f W/(eta B), server sent %5.2f W, machine %2.0f %% busy (the "+
+			"lab %.0f %%)",
+		r.System,
+		r.Nodes,
+		r.links(),
+		r.Last,
+		r.Last/r.Unit,
+		r.amplification(),
+		r.Load.Busy*100,
+		(r.Load.Own+r.Load.Interrupts)*100,
+	)
 	if r.failed() {
 		out += fmt.Sprintf(": FAILED on %d nodes", r.missing())
 	}
@@ -244,14 +261,29 @@ func newReport(m *material, s *storm) *report {
 	if s.until != trace.Booted {
 		until = string(s.until)
 	}
-	return &report{Date: time.Now().UTC(), Until: until, Machine: machine(), Command: s.command, Image: s.image, Version: string(m.version), RootSize: m.manifest.Root.Size,
-		BootSet: m.bootSet, Pieces: m.pieces, Pack: m.whole, Read: m.read, Unseen: m.unseen, K: m.k}
+	return &report{
+		Date:     time.Now().UTC(),
+		Until:    until,
+		Machine:  machine(),
+		Command:  s.command,
+		Image:    s.image,
+		Version:  string(m.version),
+		RootSize: m.manifest.Root.Size,
+		BootSet:  m.bootSet,
+		Pieces:   m.pieces,
+		Pack:     m.whole,
+		Read:     m.read,
+		Unseen:   m.unseen,
+		K:        m.k,
+	}
 }
 
 // machine says where it was measured.
 func machine() string {
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // one word less in a description
-	return strings.TrimSpace(fmt.Sprintf("%d processors%s, %s, Linux %s", runtime.NumCPU(), hardware(), runtime.GOARCH, release))
+	return strings.TrimSpace(
+		fmt.Sprintf("%d processors%s, %s, Linux %s", runtime.NumCPU(), hardware(), runtime.GOARCH, release),
+	)
 }
 
 // hardware is the model of the processors and the memory, of /proc; what is not told there is left out.
@@ -289,7 +321,8 @@ func readReport(file string) (*report, error) {
 	return r, nil
 }
 
-// add keeps a run. One of another release goes, if there is a figure to take its place: it is no second run of the same program.
+// add keeps a run. One of another release goes, if there is a figure to take its place: it is no second run of the
+// same program.
 func (r *report) add(x stormRun) {
 	all := &r.Runs
 	switch {
@@ -306,7 +339,8 @@ func (r *report) add(x stormRun) {
 	*all = append(slices.DeleteFunc(*all, x.replaces), x)
 }
 
-// replaces tells whether y is the same storm, on links of the same rates, with another release; or on any links, if y was discarded.
+// replaces tells whether y is the same storm, on links of the same rates, with another release; or on any links, if
+// y was discarded.
 func (r stormRun) replaces(y stormRun) bool {
 	alike := y.kind() == r.kind() || y.Discarded && y.System == r.System && y.Nodes == r.Nodes
 	return !r.Discarded && alike && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
@@ -316,5 +350,6 @@ func (r stormRun) replaces(y stormRun) bool {
 func (r *report) addGuests(x guestRun) { r.Guests = append(slices.DeleteFunc(r.Guests, x.replaces), x) }
 
 func (r guestRun) replaces(y guestRun) bool {
-	return len(r.Failed) == 0 && y.System == r.System && y.Guests == r.Guests && y.Rate == r.Rate && y.Skew == r.Skew && y.Release != r.Release
+	return len(r.Failed) == 0 && y.System == r.System && y.Guests == r.Guests && y.Rate == r.Rate && y.Skew == r.Skew &&
+		y.Release != r.Release
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What is added to what was measured before stands beside runs of the same program, and in the place of those of another one.
+// What is added to what was measured before stands beside runs of the same program, and in the place of those of
+// another one.
 func TestAddReplacesOtherReleases(t *testing.T) {
 	r := &report{}
 	for _, x := range []stormRun{
@@ -13,7 +14,8 @@ func TestAddReplacesOtherReleases(t *testing.T) {
 		{Release: "a", System: "peers", Nodes: 10, NodeRate: 1e6, Last: 3.5},                  // on other links
 		{Release: "a", System: "peers", Nodes: 10, NodeRate: 2e6, Last: 3.6, Discarded: true}, // and nothing to show
 		{Release: "b", System: "peers", Nodes: 10, Last: 4}, {Release: "b", System: "peers", Nodes: 10, Last: 5},
-		{Release: "b", System: "peers", Nodes: 40, Last: 6, Discarded: true}, // nothing to show in the place of what is there
+		// nothing to show in the place of what is there
+		{Release: "b", System: "peers", Nodes: 40, Last: 6, Discarded: true},
 	} {
 		r.add(x)
 	}

@@ -11,8 +11,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Each rival serves a small root that is a file system: what its client is given is the same, byte for byte, and came over the links. One storm has all
-// whose programs are here; a rival without is skipped.
+// Each rival serves a small root that is a file system: what its client is given is the same, byte for byte, and
+// came over the links. One storm has all whose programs are here; a rival without is skipped.
 func TestRivalsAttach(t *testing.T) {
 	s, out := newTestStormOf(t, erofsRoot(t), "--nodes", "2", "--think", "0.1", "--systems", "chunks")
 	s.bin = binWithHelpers(t, s.bin)
@@ -42,7 +42,13 @@ func TestRivalsAttach(t *testing.T) {
 			if lacks[x.name] != nil {
 				t.Skip(lacks[x.name])
 			}
-			attached(t, slices.DeleteFunc(slices.Clone(r.Runs), func(run stormRun) bool { return run.System != x.name || run.Nodes != 2 }))
+			attached(
+				t,
+				slices.DeleteFunc(
+					slices.Clone(r.Runs),
+					func(run stormRun) bool { return run.System != x.name || run.Nodes != 2 },
+				),
+			)
 		})
 	}
 	nothingLeft(t, s)
@@ -66,12 +72,20 @@ func attached(t *testing.T, runs []stormRun) {
 	}
 	for i, n := range runs[0].Each {
 		if n.Booted <= 0 || n.Attached > n.Booted || n.Link < runs[0].Read*3/4 || n.Link > runs[0].Read*4 {
-			t.Errorf("%s was attached after %g s and booted after %g s, having read %d bytes and received %d", shortName(i), n.Attached, n.Booted, runs[0].Read, n.Link)
+			t.Errorf(
+				"%s was attached after %g s and booted after %g s, having read %d bytes and received %d",
+				shortName(i),
+				n.Attached,
+				n.Booted,
+				runs[0].Read,
+				n.Link,
+			)
 		}
 	}
 }
 
-// binWithHelpers has what is in bin, and the lab's helpers of rivals, made as `make bench-storm` does. What cannot be made is not there.
+// binWithHelpers has what is in bin, and the lab's helpers of rivals, made as `make bench-storm` does. What cannot
+// be made is not there.
 func binWithHelpers(t *testing.T, bin string) string {
 	t.Helper()
 	more := t.TempDir()
@@ -122,7 +136,8 @@ func erofsRoot(t *testing.T) []byte {
 	return root
 }
 
-// What is like another rival is measured in the long form, and what differs by a filter where it is named: the short form has a quarter of an hour.
+// What is like another rival is measured in the long form, and what differs by a filter where it is named: the
+// short form has a quarter of an hour.
 func TestUsualSystems(t *testing.T) {
 	s := &storm{}
 	for _, s.full = range []bool{false, true} {
@@ -131,7 +146,9 @@ func TestUsualSystems(t *testing.T) {
 		if s.full {
 			left = 1
 		}
-		if slices.Contains(usual, "ranges-ahead") || slices.Contains(usual, "ranges") != s.full || !slices.Contains(usual, "ranges-squash") || len(usual) != len(s.systems())-left {
+		if slices.Contains(usual, "ranges-ahead") || slices.Contains(usual, "ranges") != s.full ||
+			!slices.Contains(usual, "ranges-squash") ||
+			len(usual) != len(s.systems())-left {
 			t.Errorf("full %v, without --systems: %v", s.full, usual)
 		}
 	}

@@ -14,14 +14,34 @@ import (
 	"pando/internal/testkit"
 )
 
-// run does one run: all nodes power on at once, and stay up until the last one has booted. One in which nodes failed comes with the error.
+// run does one run: all nodes power on at once, and stay up until the last one has booted. One in which nodes
+// failed comes with the error.
 func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err error) {
 	s.job = j
 	if err := s.star.Limit(j.Server, j.Node); err != nil {
 		return r, err
 	}
-	r = stormRun{Release: release, Overhead: testkit.FrameOverhead, Fault: j.Fault, Pair: j.Pair, Change: j.Change, System: j.System, Nodes: j.Nodes, NodeRate: int64(j.Node), ServerRate: int64(j.Server), Again: j.Again,
-		Unit: unit(m.bootSet, j.Node).Seconds(), Think: s.think, BootSet: m.bootSet, Read: m.read, RootSize: m.manifest.Root.Size, Each: make([]nodeRun, j.Nodes)}
+	r = stormRun{
+		Release:    release,
+		Overhead:   testkit.FrameOverhead,
+		Fault:      j.Fault,
+		Pair:       j.Pair,
+		Change:     j.Change,
+		System:     j.System,
+		Nodes:      j.Nodes,
+		NodeRate:   int64(j.Node),
+		ServerRate: int64(j.Server),
+		Again:      j.Again,
+		Unit: unit(
+			m.bootSet,
+			j.Node,
+		).Seconds(),
+		Think:    s.think,
+		BootSet:  m.bootSet,
+		Read:     m.read,
+		RootSize: m.manifest.Root.Size,
+		Each:     make([]nodeRun, j.Nodes),
+	}
 	r.Segment = s.system(j.System).segment
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
@@ -119,8 +139,16 @@ func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
 	}
 	var out []*node
 	for i := range j.Nodes {
-		n := &node{index: i, net: s.star.Nodes[i], link: s.star, dir: filepath.Join(dir, strconv.Itoa(i)), bin: s.bin, m: m, works: s.works,
-			server: "http://" + stormNet.Addr().String() + ":" + dataPort}
+		n := &node{
+			index:  i,
+			net:    s.star.Nodes[i],
+			link:   s.star,
+			dir:    filepath.Join(dir, strconv.Itoa(i)),
+			bin:    s.bin,
+			m:      m,
+			works:  s.works,
+			server: "http://" + stormNet.Addr().String() + ":" + dataPort,
+		}
 		if err := os.MkdirAll(n.dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -156,7 +184,8 @@ type look struct {
 	ticks  ticks
 }
 
-// bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a fault: that is about the others, too.
+// bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a
+// fault: that is about the others, too.
 func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -194,7 +223,8 @@ func (s *storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	return r.ended(ctx, errs, struck)
 }
 
-// ended says how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was wrong with each node.
+// ended says how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
+// wrong with each node.
 func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error) error {
 	if err := context.Cause(ctx); err != nil && (r.Fault == "" || !errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 		return err
@@ -207,7 +237,14 @@ func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error)
 }
 
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
-func (n *node) boot(ctx context.Context, sys system, bursts []burst, begin time.Time, out *nodeRun, stay func()) (err error) {
+func (n *node) boot(
+	ctx context.Context,
+	sys system,
+	bursts []burst,
+	begin time.Time,
+	out *nodeRun,
+	stay func(),
+) (err error) {
 	if n.before, err = n.link.NodeReceived(n.index); err != nil {
 		return err
 	}

@@ -8,9 +8,12 @@ import (
 // What a node of a run may be.
 var (
 	tellsOf = func(kind string) nodeRun { return nodeRun{Booted: 5, Timeline: map[string]int{kind: 1}} }
-	silent  = nodeRun{Booted: 5, Taken: taken{Incidents: map[string]int{"cache-failed": 1}}} // and the server does not know
-	killed  = nodeRun{Killed: true}
-	missed  = nodeRun{Failed: "it did not boot"}
+	silent  = nodeRun{
+		Booted: 5,
+		Taken:  taken{Incidents: map[string]int{"cache-failed": 1}},
+	} // and the server does not know
+	killed = nodeRun{Killed: true}
+	missed = nodeRun{Failed: "it did not boot"}
 )
 
 // A fault is seen when each node tells that has to, and one in any case. The verdict names those that do not.
@@ -37,7 +40,8 @@ func TestFaultIsSeen(t *testing.T) {
 		{"peers-killed", "on no timeline", []nodeRun{killed, silent}},
 		{"corrupt-peer", "", []nodeRun{tellsOf("peer-banned"), silent}},
 		{"endless-peer", "not on the timeline of node 1", []nodeRun{tellsOf("peer-banned"), deceived}},
-		{"slow-peer", "", []nodeRun{silent, tellsOf("peer-left"), silent}}, // as in runs of before, in which nobody noted whom bad peers met
+		// as in runs of before, in which nobody noted whom bad peers met
+		{"slow-peer", "", []nodeRun{silent, tellsOf("peer-left"), silent}},
 		{"slow-peer", "", []nodeRun{tellsOf("peer-failed"), patient, broken}},
 		{"slow-peer", "not on the timeline of node 0", []nodeRun{slowed, tellsOf("peer-failed")}},
 		{"short-peer", "on no timeline", []nodeRun{silent, silent}},
@@ -57,9 +61,16 @@ func TestFaultIsSeen(t *testing.T) {
 	}
 }
 
-// A server whose link is faster than those of the nodes may have sent all that is to be sent when it is lost: not every node has to miss it then.
+// A server whose link is faster than those of the nodes may have sent all that is to be sent when it is lost: not
+// every node has to miss it then.
 func TestServerThatSentAll(t *testing.T) {
-	r := stormRun{Fault: "tracker-lost", Tell: true, NodeRate: 8, ServerRate: 9, Each: []nodeRun{tellsOf("tracker-lost"), silent}}
+	r := stormRun{
+		Fault:      "tracker-lost",
+		Tell:       true,
+		NodeRate:   8,
+		ServerRate: 9,
+		Each:       []nodeRun{tellsOf("tracker-lost"), silent},
+	}
 	if got := r.unseen(); got != "" {
 		t.Errorf("got %q", got)
 	}
@@ -67,7 +78,15 @@ func TestServerThatSentAll(t *testing.T) {
 
 // What nodes told is counted, and who did.
 func TestTold(t *testing.T) {
-	r := stormRun{Tell: true, Each: []nodeRun{{Booted: 5, Timeline: map[string]int{"peer-left": 2, "peers-gone": 1}}, tellsOf("peer-left"), silent, killed}}
+	r := stormRun{
+		Tell: true,
+		Each: []nodeRun{
+			{Booted: 5, Timeline: map[string]int{"peer-left": 2, "peers-gone": 1}},
+			tellsOf("peer-left"),
+			silent,
+			killed,
+		},
+	}
 	if got, want := r.told(), "peer-left 3, 2 of 3 nodes; peers-gone 1, 1 of 3 nodes"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

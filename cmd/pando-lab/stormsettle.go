@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A server that has just begun has things to do that are no part of a boot: it reads its state, and makes ready what nodes may ask for.
+// A server that has just begun has things to do that are no part of a boot: it reads its state, and makes ready
+// what nodes may ask for.
 const (
 	settleLook = 200 * time.Millisecond
 	settleMost = 15 * time.Second // no server is busy for longer; one that is stays so

@@ -21,10 +21,24 @@ const (
 	shownBlocks = 16384 // of its root: 64 MiB
 )
 
-// TestStormIsShown: a storm of real block daemons is on the dashboard of the server that fed them, while it goes on and after: every
-// node on one clock, what the server sent and its disk did in each second, who fed whom.
+// TestStormIsShown: a storm of real block daemons is on the dashboard of the server that fed them, while it goes on
+// and after: every node on one clock, what the server sent and its disk did in each second, who fed whom.
 func TestStormIsShown(t *testing.T) {
-	s, out := newTestStormOf(t, smallRoot(shownBlocks), "--tell", "--nodes", fmt.Sprint(shownNodes), "--systems", "peers", "--rate", "24mbit", "--server-rate", "90mbit", "--think", "0.7")
+	s, out := newTestStormOf(
+		t,
+		smallRoot(shownBlocks),
+		"--tell",
+		"--nodes",
+		fmt.Sprint(shownNodes),
+		"--systems",
+		"peers",
+		"--rate",
+		"24mbit",
+		"--server-rate",
+		"90mbit",
+		"--think",
+		"0.7",
+	)
 	looked := false
 	s.after = func(ctx context.Context) error {
 		looked = true
@@ -41,7 +55,8 @@ func TestStormIsShown(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// forgetCached has the kernel forget what it has in memory of the files below a directory, so that a disk has to read them.
+// forgetCached has the kernel forget what it has in memory of the files below a directory, so that a disk has to
+// read them.
 func forgetCached(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -22,7 +22,9 @@ func (s *storm) writeSim() error {
 		out.Storms = append(out.Storms, r.labStorms()...)
 	}
 	if len(out.Storms) == 0 {
-		return errors.New("--sim: no run with peers or by unicast counts, of a boot pack whose number of pieces was noted")
+		return errors.New(
+			"--sim: no run with peers or by unicast counts, of a boot pack whose number of pieces was noted",
+		)
 	}
 	b, err := json.MarshalIndent(out, "", "\t")
 	if err != nil {
@@ -31,8 +33,8 @@ func (s *storm) writeSim() error {
 	return store.WriteFile(s.sim, append(b, '\n'), 0o644)
 }
 
-// workMost is the part of a storm that its nodes may work for: the simulator leaves processors out. One desktop at 70 Mb/s, which takes 1.49 W/(eta B), works
-// for 13 % of that; at 8 Mb/s it takes 1.02.
+// workMost is the part of a storm that its nodes may work for: the simulator leaves processors out. One desktop at
+// 70 Mb/s, which takes 1.49 W/(eta B), works for 13 % of that; at 8 Mb/s it takes 1.02.
 const workMost = 0.1
 
 // labStorms are the runs that count, in the simulator's terms.
@@ -49,8 +51,17 @@ func (r *report) labStorms() (out []sim.LabStorm) {
 
 // labStorm is a run of a boot pack of so many pieces in the simulator's terms.
 func (r stormRun) labStorm(pieces int) sim.LabStorm {
-	l := sim.LabStorm{Nodes: r.Nodes, NodeLink: r.NodeRate, ServerLink: r.ServerRate, W: r.BootSet, Pieces: pieces, Unicast: r.System == unicastName,
-		Think: seconds(r.Think * r.Unit), Last: seconds(r.Last), Server: int64(r.total("server"))}
+	l := sim.LabStorm{
+		Nodes:      r.Nodes,
+		NodeLink:   r.NodeRate,
+		ServerLink: r.ServerRate,
+		W:          r.BootSet,
+		Pieces:     pieces,
+		Unicast:    r.System == unicastName,
+		Think:      seconds(r.Think * r.Unit),
+		Last:       seconds(r.Last),
+		Server:     int64(r.total("server")),
+	}
 	if r.K != nil {
 		l.Pieces, l.K, l.LastK, l.Median = r.K.Pieces, r.K.Bytes, seconds(r.K.Last), seconds(r.Median)
 	}

@@ -19,8 +19,9 @@ func givenFlags(f *flag.FlagSet) map[string]bool {
 	return given
 }
 
-// version returns the image's newest version. It is built if there is none, and refused if it is known to be made of something else than what this run
-// is to be of: its figures would stand below a command that does not give them. A digest is a version of the store.
+// version returns the image's newest version. It is built if there is none, and refused if it is known to be made
+// of something else than what this run is to be of: its figures would stand below a command that does not give
+// them. A digest is a version of the store.
 func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
 	if d, err := fleet.ParseDigest(s.image); err == nil {
 		return d, nil
@@ -58,13 +59,19 @@ func (s *storm) checkSource(version fleet.Digest) error {
 		return nil
 	}
 	if made, wanted := s.otherSource(p); made != "" {
-		return fmt.Errorf("the image %s in %s was made by %s, and not by %s: name that, or another --image or --dir", s.image, inCheckout(s.dataDir()), made, wanted)
+		return fmt.Errorf(
+			"the image %s in %s was made by %s, and not by %s: name that, or another --image or --dir",
+			s.image,
+			inCheckout(s.dataDir()),
+			made,
+			wanted,
+		)
 	}
 	return nil
 }
 
-// otherSource is what an image was made by, and what it should have been made by; "": it was, or that is not known, or nobody asked. An image that is
-// named stands for itself, unless a recipe or a tree is named too.
+// otherSource is what an image was made by, and what it should have been made by; "": it was, or that is not known,
+// or nobody asked. An image that is named stands for itself, unless a recipe or a tree is named too.
 func (s *storm) otherSource(p image.Provenance) (made, wanted string) {
 	asked := s.given["recipe"] || s.given["tree"]
 	switch {

@@ -47,8 +47,9 @@ type completing interface {
 
 // taken is what a node took for its boot.
 type taken struct {
-	Received  map[string]int64 `json:"received"`            // bytes of root objects, by source
-	Served    map[string]int64 `json:"served"`              // bytes of answers that needed no transfer of their own, by source
+	Received map[string]int64 `json:"received"` // bytes of root objects, by source
+	// bytes of answers that needed no transfer of their own, by source
+	Served    map[string]int64 `json:"served"`
 	Failures  int64            `json:"failures"`            // transfers that failed, or brought wrong bytes
 	Rejected  int64            `json:"rejected"`            // answers that were not the object
 	Messages  int64            `json:"messages"`            // to the tracker
@@ -70,15 +71,44 @@ func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
 	return []system{
-		{name: "chunks", what: "Pando: chunks, by unicast", cost: 1.0, segment: unstamped, serve: serveLink, attach: pandoStep{}.attach},
-		{name: "pack", what: "Pando: and the boot pack, when a read asks for it", cost: 0.9, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true, idle: true}.attach},
-		{name: "prefetch", what: "Pando: and ahead of the reads", cost: 1.0, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true}.attach},
-		{name: "peers", what: "Pando: and from each other", cost: 1.8, shared: true, segment: unstamped, serve: serveLink, attach: pandoStep{pack: true, peers: true}.attach},
+		{
+			name:    "chunks",
+			what:    "Pando: chunks, by unicast",
+			cost:    1.0,
+			segment: unstamped,
+			serve:   serveLink,
+			attach:  pandoStep{}.attach,
+		},
+		{
+			name:    "pack",
+			what:    "Pando: and the boot pack, when a read asks for it",
+			cost:    0.9,
+			segment: unstamped,
+			serve:   serveLink,
+			attach:  pandoStep{pack: true, idle: true}.attach,
+		},
+		{
+			name:    "prefetch",
+			what:    "Pando: and ahead of the reads",
+			cost:    1.0,
+			segment: unstamped,
+			serve:   serveLink,
+			attach:  pandoStep{pack: true}.attach,
+		},
+		{
+			name:    "peers",
+			what:    "Pando: and from each other",
+			cost:    1.8,
+			shared:  true,
+			segment: unstamped,
+			serve:   serveLink,
+			attach:  pandoStep{pack: true, peers: true}.attach,
+		},
 	}
 }
 
-// serveLink starts the server anew: its tracker forgets the storm before, and it is told what its link is. One that still believed in the link of a run
-// before would have nodes stand in line for it.
+// serveLink starts the server anew: its tracker forgets the storm before, and it is told what its link is. One that
+// still believed in the link of a run before would have nodes stand in line for it.
 func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err error) {
 	if err := s.site.Close(); err != nil {
 		return nil, err
@@ -157,8 +187,17 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	if err != nil {
 		return taken{}, err
 	}
-	t := taken{Received: map[string]int64{}, Served: map[string]int64{}, Failures: st.Failures + st.Rejected, Rejected: st.Rejected,
-		Messages: st.Messages, Control: st.Control, Usual: st.Usual.Seconds(), Incidents: map[string]int{}, fed: st.Fed}
+	t := taken{
+		Received:  map[string]int64{},
+		Served:    map[string]int64{},
+		Failures:  st.Failures + st.Rejected,
+		Rejected:  st.Rejected,
+		Messages:  st.Messages,
+		Control:   st.Control,
+		Usual:     st.Usual.Seconds(),
+		Incidents: map[string]int{},
+		fed:       st.Fed,
+	}
 	for _, i := range st.Incidents {
 		t.Incidents[string(i.Kind)]++
 	}
@@ -180,7 +219,8 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	return t, err
 }
 
-// complete is when all was there that a boot reads until booted or, of one that goes on until a mark beyond that, all of the boot pack; zero: it is not.
+// complete is when all was there that a boot reads until booted or, of one that goes on until a mark beyond that,
+// all of the boot pack; zero: it is not.
 func (p *pandoRoot) complete(ctx context.Context, beyond bool) (time.Time, error) {
 	st, err := p.Client.Status(ctx, 0)
 	took := st.Complete

@@ -37,7 +37,8 @@ func (r stormRun) links() string {
 	return text
 }
 
-// kinds are all, systems in the order in which they are listed, small numbers of nodes first, and of those the fastest links.
+// kinds are all, systems in the order in which they are listed, small numbers of nodes first, and of those the
+// fastest links.
 func (r *report) kinds() (out []kind) {
 	for _, x := range r.Runs {
 		if k := x.kind(); !slices.Contains(out, k) {
@@ -46,7 +47,12 @@ func (r *report) kinds() (out []kind) {
 	}
 	order := names(append(own(), rivals(dnbd3{"-", "-"})...))
 	slices.SortStableFunc(out, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)), cmp.Compare(a.nodes, b.nodes), cmp.Compare(b.rate, a.rate), cmp.Compare(a.server, b.server))
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)),
+			cmp.Compare(a.nodes, b.nodes),
+			cmp.Compare(b.rate, a.rate),
+			cmp.Compare(a.server, b.server),
+		)
 	})
 	return out
 }
@@ -62,8 +68,8 @@ func (r *report) of(k kind, discarded bool) (out []stormRun) {
 	return out
 }
 
-// typical is the median run of a kind; false: all were discarded. Of an even number it is the slower of the two in the middle: a run that there was, and
-// none that flatters.
+// typical is the median run of a kind; false: all were discarded. Of an even number it is the slower of the two in
+// the middle: a run that there was, and none that flatters.
 func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 	runs := r.of(k, busy)
 	if len(runs) == 0 {
@@ -78,7 +84,8 @@ func (r stormRun) units() float64 { return r.Last / r.Unit }
 // slowest is the rate to which the run on the slowest links is nearest.
 const slowest = 0
 
-// like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it. The server's link is as fast as that of the kind.
+// like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it. The
+// server's link is as fast as that of the kind.
 func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 	far := func(rate int64) float64 { return math.Abs(math.Log(float64(rate+1) / float64(k.rate+1))) }
 	for _, other := range r.kinds() {
@@ -90,7 +97,8 @@ func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 	return best, ok
 }
 
-// alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was measured: that of a kind, if it was. 0: not known.
+// alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was
+// measured: that of a kind, if it was. 0: not known.
 func (r *report) alone(k kind, busy bool) (units float64, rate int64) {
 	one, ok := r.like(kind{1, k.system, k.rate, k.server}, busy)
 	if !ok {
@@ -99,15 +107,17 @@ func (r *report) alone(k kind, busy bool) (units float64, rate int64) {
 	return one.units(), one.NodeRate
 }
 
-// scaledMark stands before what follows from a run on links of another rate. A node that is alone on a fast link is slower in W/(eta B), because it works
-// and pauses meanwhile: a storm on slow links may seem quicker than one node.
+// scaledMark stands before what follows from a run on links of another rate. A node that is alone on a fast link is
+// slower in W/(eta B), because it works and pauses meanwhile: a storm on slow links may seem quicker than one node.
 const scaledMark = "~"
 
 // scaledText says what the mark means, below a table that has it.
 func scaledText(rows []row) string {
 	for _, x := range rows {
 		if slices.ContainsFunc(x, func(cell string) bool { return strings.HasPrefix(cell, scaledMark) }) {
-			return scaledMark + ": one node was measured by itself on a link of another rate only, and as many W/(eta B) are taken for this one. On a faster link they may be more, and the storm ratio lower than it would be.\n"
+			return scaledMark + ": one node was measured by itself on a link of another rate only, and as many " +
+				"W/(eta B) are taken for this one. On a faster link they may be more, and the storm ratio lower " +
+				"than it would be.\n"
 		}
 	}
 	return ""
@@ -116,9 +126,25 @@ func scaledText(rows []row) string {
 // row is a line of the table.
 type row []string
 
-var heads = row{"system", "N", "B", "runs", "t_one", "t_p50", "t_last", "W/(eta B)", "set", "storm ratio", "server amplification", "with K", "peer share", "machine"}
+var heads = row{
+	"system",
+	"N",
+	"B",
+	"runs",
+	"t_one",
+	"t_p50",
+	"t_last",
+	"W/(eta B)",
+	"set",
+	"storm ratio",
+	"server amplification",
+	"with K",
+	"peer share",
+	"machine",
+}
 
-// rows are the median run of each system and number of nodes, and what is modelled. busy: discarded runs, too, with a mark.
+// rows are the median run of each system and number of nodes, and what is modelled. busy: discarded runs, too, with
+// a mark.
 func (r *report) rows(busy bool) (out []row) {
 	last := ""
 	for _, k := range r.kinds() {
@@ -158,9 +184,25 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 	if v, ok := r.K.withK(m); ok {
 		withK = fmt.Sprintf("%.1f", v)
 	}
-	return row{name, fmt.Sprint(m.Nodes), m.links(), fmt.Sprintf("%d of %d", len(good), all), one, fmt.Sprintf("%.1f s", m.Median),
-		fmt.Sprintf("%.1f s", m.Last), units, orDash(m.Complete, "%.2f", 1/m.Unit), ratio, fmt.Sprintf("%.2f", m.amplification()), withK, m.share(),
-		fmt.Sprintf("%.0f %%", m.Load.Busy*100)}
+	return row{
+		name,
+		fmt.Sprint(m.Nodes),
+		m.links(),
+		fmt.Sprintf("%d of %d", len(good), all),
+		one,
+		fmt.Sprintf("%.1f s", m.Median),
+		fmt.Sprintf(
+			"%.1f s",
+			m.Last,
+		),
+		units,
+		orDash(m.Complete, "%.2f", 1/m.Unit),
+		ratio,
+		fmt.Sprintf("%.2f", m.amplification()),
+		withK,
+		m.share(),
+		fmt.Sprintf("%.0f %%", m.Load.Busy*100),
+	}
 }
 
 // orDash writes a figure; a client that is part of this program has none.
@@ -175,8 +217,22 @@ func orDash(v float64, format string, scale float64) string {
 func (r *report) modelledRows(system string) (out []row) {
 	for _, e := range r.Modelled {
 		if e.System == system {
-			out = append(out, row{system, fmt.Sprint(e.Nodes), "", "modelled", "", "", "", fmt.Sprintf("%.2f", e.Units), "", fmt.Sprintf("%.2f", e.Ratio),
-				fmt.Sprintf("%.2f", e.Server)})
+			out = append(
+				out,
+				row{
+					system,
+					fmt.Sprint(e.Nodes),
+					"",
+					"modelled",
+					"",
+					"",
+					"",
+					fmt.Sprintf("%.2f", e.Units),
+					"",
+					fmt.Sprintf("%.2f", e.Ratio),
+					fmt.Sprintf("%.2f", e.Server),
+				},
+			)
 		}
 	}
 	return out
@@ -186,8 +242,23 @@ func (r *report) modelledRows(system string) (out []row) {
 func (r *report) table(busy bool) string {
 	var out strings.Builder
 	rows := r.rows(busy)
-	out.WriteString(aligned(append([]row{heads}, rows...)) + scaledText(rows) + "\n" + aligned(append([]row{costHeads}, r.costRows(busy)...)))
-	fmt.Fprintf(&out, "\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n", mega(r.BootSet), mega(r.Read), r.Machine, r.Date.Format(time.DateOnly))
+	out.WriteString(
+		aligned(
+			append([]row{heads}, rows...),
+		) + scaledText(
+			rows,
+		) + "\n" + aligned(
+			append([]row{costHeads}, r.costRows(busy)...),
+		),
+	)
+	fmt.Fprintf(
+		&out,
+		"\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n",
+		mega(r.BootSet),
+		mega(r.Read),
+		r.Machine,
+		r.Date.Format(time.DateOnly),
+	)
 	if len(r.Modelled) > 0 {
 		fmt.Fprintf(&out, "modelled: %s.\n", modelText)
 	}

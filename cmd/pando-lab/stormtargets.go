@@ -66,12 +66,28 @@ func (r *report) timeTargets() (out []target) {
 		limit float64
 	}{{40, 1.25}, {200, 1.35}} {
 		m, ok := r.like(kind{x.nodes, bestName(), slowest, 0}, false)
-		set := target{fmt.Sprintf("the last of %d nodes has its boot set, server's link as fast as a node's, in W/(eta B)", x.nodes), x.limit, m.Complete / m.Unit, ok}
+		set := target{
+			fmt.Sprintf(
+				"the last of %d nodes has its boot set, server's link as fast as a node's, in W/(eta B)",
+				x.nodes,
+			),
+			x.limit,
+			m.Complete / m.Unit,
+			ok,
+		}
 		if ok && m.Complete == 0 { // some node never had all; who has booted has what it read
 			set.what, set.got = set.what+": not later than", m.units()
 		}
-		out = append(out, set,
-			target{fmt.Sprintf("the last of %d nodes has booted, with its pauses between reads, in W/(eta B)", x.nodes), 0, m.units(), ok})
+		out = append(
+			out,
+			set,
+			target{
+				fmt.Sprintf("the last of %d nodes has booted, with its pauses between reads, in W/(eta B)", x.nodes),
+				0,
+				m.units(),
+				ok,
+			},
+		)
 	}
 	return out
 }
@@ -88,9 +104,19 @@ func (r *report) serverTargets() []target {
 	out := []target{
 		{fmt.Sprintf("objects that left the server for %d nodes, in W", most.Nodes), 1.3, objects / w, true},
 		r.controlTarget(),
-		{fmt.Sprintf("such messages in a second, of all %d nodes", most.Nodes), 0, messages * n / most.Last, messages > 0},
-		{"all else that left the server, for each node, in KB: manifest, map of the boot pack, index, what was broken off", 0,
-			(payload(most.ServerSent, most.Segment) - objects - n*most.control()) / n / 1000, true},
+		{
+			fmt.Sprintf("such messages in a second, of all %d nodes", most.Nodes),
+			0,
+			messages * n / most.Last,
+			messages > 0,
+		},
+		{
+			"all else that left the server, for each node, in KB: manifest, map of the boot pack, index, what was " +
+				"broken off",
+			0,
+			(payload(most.ServerSent, most.Segment) - objects - n*most.control()) / n / 1000,
+			true,
+		},
 	}
 	return append(out, r.K.beside(most)...)
 }
@@ -104,36 +130,75 @@ func (r *report) nodeTargets(alone []*aloneResult) []target {
 	for _, a := range alone {
 		out = append(out, a.targets()...)
 	}
-	out = append(out, slices.Concat(r.processorTargets("prefetch"), r.processorTargets(bestName()), []target{r.memoryTarget()})...)
+	out = append(
+		out,
+		slices.Concat(r.processorTargets("prefetch"), r.processorTargets(bestName()), []target{r.memoryTarget()})...)
 	if most, ok := r.largest(bestName()); ok {
-		out = append(out,
-			target{fmt.Sprintf("processor time of a block daemon in a storm of %d, on average, in s", most.Nodes), 0, most.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true},
-			target{fmt.Sprintf("memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB", most.Nodes), 0, most.most(r.besidePack) / 1e6, true})
+		out = append(
+			out,
+			target{
+				fmt.Sprintf("processor time of a block daemon in a storm of %d, on average, in s", most.Nodes),
+				0,
+				most.mean(func(n nodeRun) float64 { return n.Taken.CPU }),
+				true,
+			},
+			target{
+				fmt.Sprintf(
+					"memory of a block daemon in a storm of %d, the most of all, beside the boot pack, in MB",
+					most.Nodes,
+				),
+				0,
+				most.most(r.besidePack) / 1e6,
+				true,
+			},
+		)
 	}
 	return out
 }
 
 // warmTarget is about what a boot still takes of the network when its node's cache disk has all of it.
 func (r *report) warmTarget() target {
-	t := target{what: "bytes of the root from the network where the node's cache is warm, the most of all nodes, in MB", limit: 1}
+	t := target{
+		what:  "bytes of the root from the network where the node's cache is warm, the most of all nodes, in MB",
+		limit: 1,
+	}
 	if i := r.faultRun("cache-warm"); i >= 0 {
 		t.ok = true
-		t.got = r.Faults[i].most(func(n nodeRun) float64 { return float64(n.Taken.Received["server"]+n.Taken.Received["peer"]) / 1e6 })
+		t.got = r.Faults[i].most(
+			func(n nodeRun) float64 { return float64(n.Taken.Received["server"]+n.Taken.Received["peer"]) / 1e6 },
+		)
 	}
 	return t
 }
 
-// processorTargets are about the block daemon of one node, which works the more the slower its link is: each frame that comes by itself wakes it. There is
-// a line for each link.
+// processorTargets are about the block daemon of one node, which works the more the slower its link is: each frame
+// that comes by itself wakes it. There is a line for each link.
 func (r *report) processorTargets(system string) (out []target) {
 	for _, k := range r.kinds() {
 		if one, ok := r.typical(k, false); ok && k.nodes == 1 && k.system == system {
-			out = append(out, target{fmt.Sprintf("processor time of the block daemon for one boot, `%s`, link of %s, in s", system, one.links()), 0.5,
-				one.mean(func(n nodeRun) float64 { return n.Taken.CPU }), true})
+			out = append(
+				out,
+				target{
+					fmt.Sprintf(
+						"processor time of the block daemon for one boot, `%s`, link of %s, in s",
+						system,
+						one.links(),
+					),
+					0.5,
+					one.mean(func(n nodeRun) float64 { return n.Taken.CPU }),
+					true,
+				},
+			)
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, target{what: fmt.Sprintf("processor time of the block daemon for one boot, `%s`, in s", system), limit: 0.5})
+		out = append(
+			out,
+			target{
+				what:  fmt.Sprintf("processor time of the block daemon for one boot, `%s`, in s", system),
+				limit: 0.5,
+			},
+		)
 	}
 	return out
 }
@@ -144,20 +209,31 @@ func (r *report) kept() float64 { return float64(min(cmp.Or(r.Pack, r.BootSet), 
 // mostKept is what a node of 4 GB or more keeps of a boot pack in its memory, in bytes: docs/node.md.
 const mostKept = 256 << 20
 
-// faultTargets are a line for each thing that can go wrong. It is missed when a node did not boot, or read a wrong byte.
+// faultTargets are a line for each thing that can go wrong. It is missed when a node did not boot, or read a wrong
+// byte.
 func (r *report) faultTargets() (out []row) {
 	for _, f := range faults() {
 		if f.name == noFault {
 			continue
 		}
-		line := row{f.what + ": every other node boots, without an I/O error or a wrong byte", "all", "not measured", ""}
+		line := row{
+			f.what + ": every other node boots, without an I/O error or a wrong byte",
+			"all",
+			"not measured",
+			"",
+		}
 		if i := r.faultRun(f.name); i >= 0 {
 			booted, killed := r.Faults[i].booted()
 			line[2], line[3] = fmt.Sprintf("%d of %d", booted, len(r.Faults[i].Each)-killed), r.Faults[i].verdict()
 		}
 		out = append(out, line)
 	}
-	line := row{"machines, emulated, whose clocks are wrong by an hour or more: every one boots", "all", "not measured", ""}
+	line := row{
+		"machines, emulated, whose clocks are wrong by an hour or more: every one boots",
+		"all",
+		"not measured",
+		"",
+	}
 	if g, ok := r.skewRun(time.Hour.Seconds()); ok {
 		line[2], line[3] = fmt.Sprintf("%d of %d", len(g.Booted), g.Guests), "met"
 		if len(g.Booted) < g.Guests {

@@ -51,8 +51,16 @@ func TestTargets(t *testing.T) {
 	run := func(n int, server, peer int64) stormRun {
 		r := stormRun{System: bestName(), Nodes: n, Unit: 10, BootSet: 1e6, Read: 4e6, ServerSent: server}
 		for range n {
-			r.Each = append(r.Each, nodeRun{Booted: 14, Complete: 13, Link: 1e6, Taken: taken{Received: map[string]int64{"server": server / int64(n) / 2, "peer": peer},
-				Messages: 10, Control: 8850, CPU: 0.4, Memory: 26e6}})
+			r.Each = append(
+				r.Each,
+				nodeRun{
+					Booted:   14,
+					Complete: 13,
+					Link:     1e6,
+					Taken: taken{Received: map[string]int64{"server": server / int64(n) / 2, "peer": peer},
+						Messages: 10, Control: 8850, CPU: 0.4, Memory: 26e6},
+				},
+			)
 		}
 		if err := r.finish(); err != nil {
 			t.Fatal(err)
@@ -68,27 +76,36 @@ func TestTargets(t *testing.T) {
 	untold.Fault = "short-peer"
 	stampless := run(40, 4e6, 5e5)
 	stampless.Segment = unstamped
-	if rows := (&report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{stampless}}).serverTargets(); math.Abs(rows[3].got-36.43) > 0.01 {
+	if rows := (&report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{stampless}}).serverTargets(); math.Abs(
+		rows[3].got-36.43,
+	) > 0.01 {
 		t.Errorf("%s: %.2f", rows[3].what, rows[3].got)
 	}
 	warm := run(10, 1e6, 7e4)
 	warm.Fault, warm.Each[2].Taken.Received = "cache-warm", map[string]int64{"server": 3e5, "peer": 4e5, "disk": 9e6}
-	r := &report{BootSet: 1e6, Read: 4e6, K: &kSize{Known: 5e5}, Runs: []stormRun{fast, slow, run(40, 4e6, 5e5)}, Faults: []stormRun{killed, untold, warm},
-		Guests: []guestRun{{Guests: 2, Booted: []float64{1, 2}}, {Guests: 3, Skew: 3600, Booted: []float64{1, 2, 3}}}}
+	r := &report{
+		BootSet: 1e6,
+		Read:    4e6,
+		K:       &kSize{Known: 5e5},
+		Runs:    []stormRun{fast, slow, run(40, 4e6, 5e5)},
+		Faults:  []stormRun{killed, untold, warm},
+		Guests:  []guestRun{{Guests: 2, Booted: []float64{1, 2}}, {Guests: 3, Skew: 3600, Booted: []float64{1, 2, 3}}},
+	}
 	rows := r.targets(&aloneResult{Seconds: map[string][]float64{"pando": {10, 12}, "disk": {10, 10}}})
 	for begins, want := range map[string]string{
-		"the last of 40 nodes has its":                                                "≤ 1.25|1.30|**missed by 4 %**",
-		"the last of 40 nodes has booted":                                             "|1.40|",
-		"the last of 200 nodes has its":                                               "≤ 1.35|not measured|",
-		"objects that left the server":                                                "≤ 1.30|2.00|**missed by 54 %**",
-		"messages with the tracker":                                                   "≤ 20.00|10.00|met", // 8850 bytes, and 10 times what HTTP adds
-		"bytes of the root from the network":                                          "≤ 1.00|0.70|met",
-		"such messages in a second":                                                   "|28.57|",
-		"all else that left the server":                                               "|35.64|",
-		"all that left":                                                               "|4.00|",
-		"the same with K of 0.5 MB":                                                   "|24.00|",
-		"bytes on the wire":                                                           "≤ 0.35|0.25|met",
-		"a fifth more peers, which break off":                                         "all|10 of 10|**on no timeline**",
+		"the last of 40 nodes has its":       "≤ 1.25|1.30|**missed by 4 %**",
+		"the last of 40 nodes has booted":    "|1.40|",
+		"the last of 200 nodes has its":      "≤ 1.35|not measured|",
+		"objects that left the server":       "≤ 1.30|2.00|**missed by 54 %**",
+		"messages with the tracker":          "≤ 20.00|10.00|met", // 8850 bytes, and 10 times what HTTP adds
+		"bytes of the root from the network": "≤ 1.00|0.70|met",
+		"such messages in a second":          "|28.57|",
+		"all else that left the server":      "|35.64|",
+		"all that left":                      "|4.00|",
+		"the same with K of 0.5 MB":          "|24.00|",
+		"bytes on the wire":                  "≤ 0.35|0.25|met",
+		"a fifth more peers, which break off": "all|10 of 10|**on no " +
+			"timeline**",
 		"one machine alone on a fast link, from /init to booted, to squashfs":         "≤ 1.00|not measured|",
 		"one machine alone on a fast link, from /init to booted, to the same":         "≤ 1.05|1.10|**missed by 5 %**",
 		"processor time of the block daemon for one boot, `prefetch`, link of 70mbit": "≤ 0.50|0.20|met",
@@ -118,7 +135,11 @@ func TestTargets(t *testing.T) {
 func TestKOf(t *testing.T) {
 	m := image.Manifest{Drivers: []image.Driver{
 		{Name: "base", For: []string{"virtio_net"}}, {Name: "nics"},
-		{Name: "e1000", For: []string{"e1000"}, InsteadOf: "nics"}, {Name: "ice", For: []string{"ice"}, InsteadOf: "nics"},
+		{
+			Name:      "e1000",
+			For:       []string{"e1000"},
+			InsteadOf: "nics",
+		}, {Name: "ice", For: []string{"ice"}, InsteadOf: "nics"},
 		{Name: "usb", For: []string{"r8152"}, InsteadOf: "nics"},
 	}}
 	m.Kernel.Release = "6.1"
@@ -168,7 +189,8 @@ func TestOtherSection(t *testing.T) {
 	if err := otherSection(&out, results); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| 0.40 | **missed by 5 %** |", "The packages: a 1 -> 2.", "| ≤ 22.00 | 20.00 | met |", "| ≤ 16.00 | 15.00 | met |"} {
+	for _, want := range []string{"| 0.40 | **missed by 5 %** |", "The packages: a 1 -> 2.", "| ≤ 22.00 | 20.00 | " +
+		"met |", "| ≤ 16.00 | 15.00 | met |"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -219,8 +241,27 @@ func TestWriteSim(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []sim.LabStorm{
-		{Nodes: 1, NodeLink: 1e6, ServerLink: 2e6, W: 1e6, Pieces: 12, Think: 5 * time.Second, Last: 20 * time.Second, Server: 1e6},
-		{Nodes: 2, NodeLink: 1e6, ServerLink: 2e6, W: 1e6, Pieces: 12, Unicast: true, Think: 2500 * time.Millisecond, Last: 12 * time.Second, Server: 1.2e6},
+		{
+			Nodes:      1,
+			NodeLink:   1e6,
+			ServerLink: 2e6,
+			W:          1e6,
+			Pieces:     12,
+			Think:      5 * time.Second,
+			Last:       20 * time.Second,
+			Server:     1e6,
+		},
+		{
+			Nodes:      2,
+			NodeLink:   1e6,
+			ServerLink: 2e6,
+			W:          1e6,
+			Pieces:     12,
+			Unicast:    true,
+			Think:      2500 * time.Millisecond,
+			Last:       12 * time.Second,
+			Server:     1.2e6,
+		},
 	}
 	if !slices.Equal(lab.Storms, want) {
 		t.Errorf("got %+v, want %+v", lab.Storms, want)

@@ -21,8 +21,8 @@ import (
 	"pando/internal/trace"
 )
 
-// telling is a node that the server knows: it asks for its boot as iPXE does, loads kernel and initramfs, says hello, and tells how
-// far it is as the agent does. So its storm is on the dashboard.
+// telling is a node that the server knows: it asks for its boot as iPXE does, loads kernel and initramfs, says
+// hello, and tells how far it is as the agent does. So its storm is on the dashboard.
 type telling struct {
 	n       *node
 	mac     fleet.MAC
@@ -37,7 +37,8 @@ type telling struct {
 // tellingName is the node of a number.
 func tellingName(i int) string { return fmt.Sprintf("pc%03d", i+1) }
 
-// acquaint makes the storm's nodes known to the server, half of them in a room of their own, and has them boot its version.
+// acquaint makes the storm's nodes known to the server, half of them in a room of their own, and has them boot its
+// version.
 func (s *storm) acquaint(ctx context.Context, m *material, nodes []*node) error {
 	name := s.image
 	if name == string(m.version) {
@@ -85,8 +86,14 @@ func (n *node) macOf() (mac fleet.MAC, err error) {
 func (t *telling) hello(ctx context.Context) error {
 	begun := time.Since(t.init)
 	var answer api.HelloResponse
-	err := t.post(ctx, "/v1/node/hello", "", api.HelloRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.net.Addr.Addr().String(),
-		Release: t.config.Release, Hardware: fleet.Hardware{Vendor: "Pando", Product: "storm lab"}}, &answer)
+	err := t.post(
+		ctx,
+		"/v1/node/hello",
+		"",
+		api.HelloRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.net.Addr.Addr().String(),
+			Release: t.config.Release, Hardware: fleet.Hardware{Vendor: "Pando", Product: "storm lab"}},
+		&answer,
+	)
 	if err != nil {
 		return err
 	}
@@ -95,11 +102,21 @@ func (t *telling) hello(ctx context.Context) error {
 		return fmt.Errorf("assignment: %w", err)
 	}
 	if a.Version != t.n.m.version {
-		return fmt.Errorf("the server has this node boot %s, the storm is of %s", a.Version.Short(), t.n.m.version.Short())
+		return fmt.Errorf(
+			"the server has this node boot %s, the storm is of %s",
+			a.Version.Short(),
+			t.n.m.version.Short(),
+		)
 	}
 	t.session, t.version, t.n.bootID = answer.Session, a.Version, t.config.Boot
-	return t.report(ctx, nil, event(trace.Init, trace.End, 0), event(trace.Hello, trace.Begin, begun), event(trace.Hello, trace.End, time.Since(t.init)),
-		event(trace.Device, trace.Begin, time.Since(t.init)))
+	return t.report(
+		ctx,
+		nil,
+		event(trace.Init, trace.End, 0),
+		event(trace.Hello, trace.Begin, begun),
+		event(trace.Hello, trace.End, time.Since(t.init)),
+		event(trace.Device, trace.Begin, time.Since(t.init)),
+	)
 }
 
 func event(s trace.Stage, k trace.Kind, at time.Duration) trace.Event {
@@ -113,8 +130,12 @@ func (t *telling) attached(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.agent, err = boot.StartAgentAlone(t.n.dir, boot.AgentConfig{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
-		ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.net.Dial}, log)
+	t.agent, err = boot.StartAgentAlone(
+		t.n.dir,
+		boot.AgentConfig{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
+			ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.net.Dial},
+		log,
+	)
 	if err != nil {
 		return err
 	}
@@ -141,8 +162,12 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error 
 	t.agent.Booted()
 	e := event(trace.Booted, trace.End, at.Sub(t.init))
 	e.Bytes = st.Bytes
-	return t.insist(ctx, &api.NodeStatus{Version: t.version, Release: t.config.Release, Bytes: st.Bytes, Fed: st.Fed, Reads: st.Reads,
-		Rejected: st.Rejected, Stalled: st.Stalled}, e)
+	return t.insist(
+		ctx,
+		&api.NodeStatus{Version: t.version, Release: t.config.Release, Bytes: st.Bytes, Fed: st.Fed, Reads: st.Reads,
+			Rejected: st.Rejected, Stalled: st.Stalled},
+		e,
+	)
 }
 
 // insist reports until the server has heard it: in some storms it is away.
@@ -156,7 +181,13 @@ func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trac
 }
 
 func (t *telling) report(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
-	return t.post(ctx, "/v1/node/events", "Bearer "+t.session, api.ReportRequest{Boot: t.config.Boot, Uptime: time.Since(t.init), Events: events, Status: st}, nil)
+	return t.post(
+		ctx,
+		"/v1/node/events",
+		"Bearer "+t.session,
+		api.ReportRequest{Boot: t.config.Boot, Uptime: time.Since(t.init), Events: events, Status: st},
+		nil,
+	)
 }
 
 // post sends JSON over the control channel.
@@ -168,7 +199,12 @@ func (t *telling) post(ctx context.Context, path, authorization string, in, out 
 	if len(t.config.Control) == 0 {
 		return fmt.Errorf("boot.json names no control channel")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(t.config.Control[0], "/")+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		strings.TrimSuffix(t.config.Control[0], "/")+path,
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// aheadRate is that of the links by which nodes load before a storm: as in those of which nobody is told, kernel and initramfs are no part of it.
+// aheadRate is that of the links by which nodes load before a storm: as in those of which nobody is told, kernel
+// and initramfs are no part of it.
 const aheadRate = testkit.Rate(1e9)
 
 // loadAhead has all nodes load before their links are as slow as in the storm. The server has them load in turns.

@@ -4,11 +4,27 @@ import (
 	"fmt"
 )
 
-var costHeads = row{"system", "N", "B", "stall time", "wait p99", "wire/read", "hit rate", "not read", "daemon CPU", "daemon memory", "server CPU", "server memory"}
+var costHeads = row{
+	"system",
+	"N",
+	"B",
+	"stall time",
+	"wait p99",
+	"wire/read",
+	"hit rate",
+	"not read",
+	"daemon CPU",
+	"daemon memory",
+	"server CPU",
+	"server memory",
+}
 
-const costText = "What nodes and server took for it, on average of the nodes, and the most of any node for the wait of 99 in 100 reads and for memory. A boot stands still until its root can be read, and for reads; " +
-	"the waits are those of reads only. The memory of `whole` and `torrent` is without the image, which they have in memory too. " +
-	"The hit rate is what of the bytes that a boot reads its boot pack had, \"not read\" what of the pack until booted was fetched for nothing. The daemon of a rival is its client's programs.\n\n"
+const costText = "What nodes and server took for it, on average of the nodes, and the most of any node for the " +
+	"wait of 99 in 100 reads and for memory. A boot stands still until its root can be read, and for reads; " +
+	"the waits are those of reads only. The memory of `whole` and `torrent` is without the image, which they have " +
+	"in memory too. " +
+	"The hit rate is what of the bytes that a boot reads its boot pack had, \"not read\" what of the pack until " +
+	"booted was fetched for nothing. The daemon of a rival is its client's programs.\n\n"
 
 // costRows are what the median run of each system and number of nodes took.
 func (r *report) costRows(busy bool) (out []row) {
@@ -36,7 +52,14 @@ func (r stormRun) costRow() row {
 		wasted = fmt.Sprintf("%.2f MB", each(func(t taken) int64 { return t.Wasted })/1e6)
 	}
 	return row{r.System, fmt.Sprint(r.Nodes), r.links(), fmt.Sprintf("%.1f s", r.stalled()),
-		fmt.Sprintf("%.0f ms", 1e3*r.most(func(n nodeRun) float64 { return n.Wait99 })), fmt.Sprintf("%.2f", r.wire()), rate, wasted,
-		orDash(r.mean(func(n nodeRun) float64 { return n.Taken.CPU }), "%.2f s", 1), orDash(r.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }), "%.0f MB", 1e-6),
+		fmt.Sprintf(
+			"%.0f ms",
+			1e3*r.most(func(n nodeRun) float64 { return n.Wait99 }),
+		), fmt.Sprintf("%.2f", r.wire()), rate, wasted,
+		orDash(
+			r.mean(func(n nodeRun) float64 { return n.Taken.CPU }),
+			"%.2f s",
+			1,
+		), orDash(r.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }), "%.0f MB", 1e-6),
 		fmt.Sprintf("%.2f s", r.ServerCPU), fmt.Sprintf("%.0f MB", mega(r.ServerMemory))}
 }

@@ -8,8 +8,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// unseen is how boots do whose own recording is not in their boot pack: of each recorded boot, with the order that the other ones give. A storm
-// replays a boot that its pack was made of, so it says nothing of this. Figures are bytes, raw, of all those boots.
+// unseen is how boots do whose own recording is not in their boot pack: of each recorded boot, with the order that
+// the other ones give. A storm replays a boot that its pack was made of, so it says nothing of this. Figures are
+// bytes, raw, of all those boots.
 type unseen struct {
 	Boots  int   `json:"boots"`
 	Hits   int64 `json:"hits"`   // read until booted, and in the pack
@@ -38,6 +39,13 @@ func (u *unseen) text() string {
 		return ""
 	}
 	n := int64(u.Boots)
-	return fmt.Sprintf("A storm replays a boot that its pack was made of. Of each of the %d recorded boots the pack of the others would have %.1f %%; on average %.2f MB would come in chunks, and %.2f MB of the pack until then not be read.\n",
-		u.Boots, 100*float64(u.Hits)/float64(u.Hits+u.Misses), mega(u.Misses/n), mega(u.Wasted/n))
+	return fmt.Sprintf(
+		"A storm replays a boot that its pack was made of. Of each of the %d recorded boots the pack of the "+
+			"others would have %.1f %%; on average %.2f MB would come in chunks, and %.2f MB of the pack until "+
+			"then not be read.\n",
+		u.Boots,
+		100*float64(u.Hits)/float64(u.Hits+u.Misses),
+		mega(u.Misses/n),
+		mega(u.Wasted/n),
+	)
 }

@@ -9,7 +9,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Each boot is compared with the pack of the others, until it has booted: what it alone reads is a miss, what it does not read a waste.
+// Each boot is compared with the pack of the others, until it has booted: what it alone reads is a miss, what it
+// does not read a waste.
 func TestUnseenBoots(t *testing.T) {
 	boot := func(blocks ...uint32) build.Recording {
 		r := build.Recording{Booted: at(50)}

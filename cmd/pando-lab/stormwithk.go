@@ -11,15 +11,17 @@ import (
 	"pando/internal/testkit"
 )
 
-// runK is what a run has whose nodes load K first, by the turns of the real server. Times are in seconds since power-on, sizes in bytes, rates in bits a second.
+// runK is what a run has whose nodes load K first, by the turns of the real server. Times are in seconds since
+// power-on, sizes in bytes, rates in bits a second.
 type runK struct {
-	Bytes    int64   `json:"bytes"`     // kernel and initramfs, of the node that loaded the most
-	Pieces   int     `json:"pieces"`    // of the boot pack, which may be another than that of other storms
-	Uplink   int64   `json:"uplink"`    // what the server takes its link for
-	NodeLink int64   `json:"node_link"` // and those of nodes
-	Slots    int     `json:"slots"`     // nodes that it lets load at the same time, by that
-	Together int     `json:"together"`  // that did at most, as they saw it: one whose last bytes are on their way has no slot any more
-	First    float64 `json:"first"`     // the first node had K
+	Bytes    int64 `json:"bytes"`     // kernel and initramfs, of the node that loaded the most
+	Pieces   int   `json:"pieces"`    // of the boot pack, which may be another than that of other storms
+	Uplink   int64 `json:"uplink"`    // what the server takes its link for
+	NodeLink int64 `json:"node_link"` // and those of nodes
+	Slots    int   `json:"slots"`     // nodes that it lets load at the same time, by that
+	// that did at most, as they saw it: one whose last bytes are on their way has no slot any more
+	Together int     `json:"together"`
+	First    float64 `json:"first"` // the first node had K
 	Last     float64 `json:"last"`
 }
 
@@ -45,7 +47,10 @@ func (s *storm) checkK() error {
 	case other >= 0:
 		return fmt.Errorf("--k: K is loaded before %v, and not before %s", withKSystems, s.wanted[other])
 	case s.rate == 0 && s.page == "" && s.sim == "":
-		return errors.New("--k: name the rate of links with --rate; what is chosen is for storms in which all links are full from the beginning, and K would take an hour")
+		return errors.New(
+			"--k: name the rate of links with --rate; what is chosen is for storms in which all links are full " +
+				"from the beginning, and K would take an hour",
+		)
 	}
 	return nil
 }
@@ -86,12 +91,19 @@ func (s *storm) turns(ctx context.Context, pieces int) (*runK, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runK{Pieces: pieces, Uplink: st.Loads.Uplink * 8, NodeLink: st.Loads.NodeLink * 8, Slots: st.Loads.Slots}, nil
+	return &runK{
+		Pieces:   pieces,
+		Uplink:   st.Loads.Uplink * 8,
+		NodeLink: st.Loads.NodeLink * 8,
+		Slots:    st.Loads.Slots,
+	}, nil
 }
 
 // patienceK is how much longer a run may take with K.
 func patienceK(m *material, j job) time.Duration {
-	return time.Duration(3 * float64(j.Nodes) * float64(m.k.Every) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(time.Second))
+	return time.Duration(
+		3 * float64(j.Nodes) * float64(m.k.Every) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(time.Second),
+	)
 }
 
 // loadK loads K as the node's firmware does, and keeps nothing of it.
@@ -141,7 +153,8 @@ func loadingAt(at float64, each []nodeRun) (count int) {
 	return count
 }
 
-// serverBytesK is what the server's link has to carry: K for each node, and the root for all of them together or, where they share nothing, for each.
+// serverBytesK is what the server's link has to carry: K for each node, and the root for all of them together or,
+// where they share nothing, for each.
 func (r stormRun) serverBytesK() int64 {
 	root := r.BootSet
 	if r.System == unicastName {
@@ -152,5 +165,8 @@ func (r stormRun) serverBytesK() int64 {
 
 // boundK is how long the storm takes at least, in seconds: by the server's link, or by a node's own.
 func (r stormRun) boundK() float64 {
-	return max(unit(r.serverBytesK(), testkit.Rate(r.ServerRate)), unit(r.K.Bytes+r.BootSet, testkit.Rate(r.NodeRate))).Seconds()
+	return max(
+		unit(r.serverBytesK(), testkit.Rate(r.ServerRate)),
+		unit(r.K.Bytes+r.BootSet, testkit.Rate(r.NodeRate)),
+	).Seconds()
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Six nodes are switched on at once, and the server has a link for one: each asks the real server for its script, waits for its turn, loads all of K, and
-// boots only then. The server never lets more load than it has slots, and somebody waits.
+// Six nodes are switched on at once, and the server has a link for one: each asks the real server for its script,
+// waits for its turn, loads all of K, and boots only then. The server never lets more load than it has slots, and
+// somebody waits.
 func TestStormFromPowerOn(t *testing.T) {
 	const nodes = 6
 	s, out := newTestStorm(t, "--nodes", "6", "--rate", "40mbit", "--think", "0.1", "--k")
@@ -26,13 +27,27 @@ func TestStormFromPowerOn(t *testing.T) {
 		t.Fatalf("%d runs with K and %d others (%v)", len(r.WithK), len(r.Runs), err)
 	}
 	x := r.WithK[0]
-	if x.K.Uplink != 40e6 || x.K.NodeLink != 40e6 || x.K.Slots != 2 || x.K.Last < x.K.First || x.K.First <= 0 || x.K.Bytes == 0 {
-		t.Errorf("the server takes its link for %d bit/s, a node's for %d, and has %d slots: %+v", x.K.Uplink, x.K.NodeLink, x.K.Slots, x.K)
+	if x.K.Uplink != 40e6 || x.K.NodeLink != 40e6 || x.K.Slots != 2 || x.K.Last < x.K.First || x.K.First <= 0 ||
+		x.K.Bytes == 0 {
+		t.Errorf(
+			"the server takes its link for %d bit/s, a node's for %d, and has %d slots: %+v",
+			x.K.Uplink,
+			x.K.NodeLink,
+			x.K.Slots,
+			x.K,
+		)
 	}
 	waited := 0
 	for i, n := range x.Each {
-		if n.K == nil || n.K.Bytes != x.K.Bytes || n.K.Turn <= 0 || n.K.There <= n.K.Turn || n.Attached < n.K.There || n.Booted <= n.Attached {
-			t.Errorf("node %d has a root after %g s, has booted after %g s, and loaded %+v", i, n.Attached, n.Booted, n.K)
+		if n.K == nil || n.K.Bytes != x.K.Bytes || n.K.Turn <= 0 || n.K.There <= n.K.Turn || n.Attached < n.K.There ||
+			n.Booted <= n.Attached {
+			t.Errorf(
+				"node %d has a root after %g s, has booted after %g s, and loaded %+v",
+				i,
+				n.Attached,
+				n.Booted,
+				n.K,
+			)
 			continue
 		}
 		if n.K.Asked > 1 {
@@ -40,13 +55,28 @@ func TestStormFromPowerOn(t *testing.T) {
 		}
 	}
 	if len(x.Each) != nodes || waited < nodes-x.K.Together || x.K.Together > 2*x.K.Slots {
-		t.Errorf("of %d nodes %d waited, and %d loaded at the same time, with %d slots", len(x.Each), waited, x.K.Together, x.K.Slots)
+		t.Errorf(
+			"of %d nodes %d waited, and %d loaded at the same time, with %d slots",
+			len(x.Each),
+			waited,
+			x.K.Together,
+			x.K.Slots,
+		)
 	}
 	if x.First >= x.K.Last {
-		t.Errorf("the first node has booted after %g s, and not before the last one had K, after %g s: K was in its way", x.First, x.K.Last)
+		t.Errorf(
+			"the first node has booted after %g s, and not before the last one had K, after %g s: K was in its way",
+			x.First,
+			x.K.Last,
+		)
 	}
 	if q := <-seen; q.loading == 0 || q.over || q.waiting == 0 {
-		t.Errorf("the server had %d nodes load at a time, more than it has slots: %v; %d waited", q.loading, q.over, q.waiting)
+		t.Errorf(
+			"the server had %d nodes load at a time, more than it has slots: %v; %d waited",
+			q.loading,
+			q.over,
+			q.waiting,
+		)
 	}
 	if sent := payload(x.ServerSent, x.Segment); sent < float64(x.serverBytesK()) {
 		t.Errorf("%g bytes left the server's link, of %d", sent, x.serverBytesK())

@@ -10,13 +10,28 @@ import (
 	"pando/internal/sim"
 )
 
-// withK are two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link takes ten seconds for W.
+// withK are two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link takes ten
+// seconds for W.
 func withK() *report {
 	node := func(turn, there, booted float64) nodeRun {
-		return nodeRun{K: &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1}, Booted: booted, Taken: taken{Received: map[string]int64{"server": 5e5}}}
+		return nodeRun{
+			K:      &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1},
+			Booted: booted,
+			Taken:  taken{Received: map[string]int64{"server": 5e5}},
+		}
 	}
-	one := stormRun{System: bestName(), Nodes: 1, NodeRate: 851064, ServerRate: 851064, Unit: 10, BootSet: 1e6, Segment: unstamped, ServerSent: 3.2e6, K: &runK{Slots: 2, Pieces: 10},
-		Each: []nodeRun{node(0.1, 20, 31)}}
+	one := stormRun{
+		System:     bestName(),
+		Nodes:      1,
+		NodeRate:   851064,
+		ServerRate: 851064,
+		Unit:       10,
+		BootSet:    1e6,
+		Segment:    unstamped,
+		ServerSent: 3.2e6,
+		K:          &runK{Slots: 2, Pieces: 10},
+		Each:       []nodeRun{node(0.1, 20, 31)},
+	}
 	three := one
 	three.Nodes, three.ServerSent, three.K = 3, 7.5e6, &runK{Slots: 2, Pieces: 10}
 	three.Each = []nodeRun{node(0.1, 40, 71), node(0.1, 41, 72), node(39, 61, 73)}
@@ -69,11 +84,19 @@ func TestWithKRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("%.2f|%.2f|%.2f|%.2f", s.Last.Seconds()/x.boundK(), x.K.Last/s.LastK.Seconds(), x.Median/s.Median.Seconds(), x.Last/s.Last.Seconds())
+		return fmt.Sprintf(
+			"%.2f|%.2f|%.2f|%.2f",
+			s.Last.Seconds()/x.boundK(),
+			x.K.Last/s.LastK.Seconds(),
+			x.Median/s.Median.Seconds(),
+			x.Last/s.Last.Seconds(),
+		)
 	}
-	for i, want := range []string{"prefetch|1|851.1kbit|0 of 1|discarded: the machine was 90 % busy, more than 70 %, 90 % of it with other programs",
+	for i, want := range []string{"prefetch|1|851.1kbit|0 of 1|discarded: the machine was 90 % busy, more than 70 " +
+		"%, 90 % of it with other programs",
 		"peers|1|851.1kbit|1 of 1|2.0 MB|2|20.0 s|20.0 s|31.0 s|31.0 s|31.0 s|1.03|" + beside(r.WithK[0]) + "|1.03|0 %",
-		"peers|3|851.1kbit|1 of 1|2.0 MB|2|40.0 s|61.0 s|71.0 s|72.0 s|73.0 s|1.04|" + beside(r.WithK[1]) + "|1.03|0 %"} {
+		"peers|3|851.1kbit|1 of 1|2.0 MB|2|40.0 s|61.0 s|71.0 s|72.0 s|73.0 " +
+			"s|1.04|" + beside(r.WithK[1]) + "|1.03|0 %"} {
 		if len(rows) != 3 || strings.Join(rows[i], "|") != want {
 			t.Errorf("line %d of %v\nwant %s", i, rows, want)
 		}
@@ -81,7 +104,8 @@ func TestWithKRows(t *testing.T) {
 	var page strings.Builder
 	r.Version = "sha256:0123456789abcdef0123456789"
 	r.section(&page, "page", "", nil)
-	for _, want := range []string{"### From power-on, with K\n\nEach node asks", "| peers | 3 | 851.1kbit | 1 of 1 | 2.0 MB |", "- discarded, and in no figure: `prefetch`, N=1, links of 851.1kbit, with K: "} {
+	for _, want := range []string{"### From power-on, with K\n\nEach node asks", "| peers | 3 | 851.1kbit | 1 of " +
+		"1 | 2.0 MB |", "- discarded, and in no figure: `prefetch`, N=1, links of 851.1kbit, with K: "} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page does not have %q:\n%s", want, &page)
 		}
@@ -122,7 +146,18 @@ func TestWithKSimulated(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d storms", len(got))
 	}
-	want := sim.LabStorm{Nodes: 3, NodeLink: 851064, ServerLink: 851064, W: 1e6, Pieces: 10, K: 2e6, LastK: 61 * time.Second, Median: 72 * time.Second, Last: 73 * time.Second, Server: 15e5}
+	want := sim.LabStorm{
+		Nodes:      3,
+		NodeLink:   851064,
+		ServerLink: 851064,
+		W:          1e6,
+		Pieces:     10,
+		K:          2e6,
+		LastK:      61 * time.Second,
+		Median:     72 * time.Second,
+		Last:       73 * time.Second,
+		Server:     15e5,
+	}
 	if got[1] != want || got[1].Config().K != 2e6 {
 		t.Errorf("got %+v, want %+v", got[1], want)
 	}
@@ -132,7 +167,8 @@ func TestCheckK(t *testing.T) {
 	for _, args := range [][]string{{"--rate", "10mbit", "--systems", "chunks"}, {"--rate", "10mbit", "--tell"}, {"--rate", "10mbit", "--fault", "all"}, {"--rate", "10mbit", "--guests", "1"},
 		{"--rate", "10mbit", "--cold"}, {}} {
 		var out strings.Builder
-		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--k"}, args...), &out, &out); err == nil || !strings.Contains(out.String(), "--k") {
+		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--k"}, args...), &out, &out); err == nil ||
+			!strings.Contains(out.String(), "--k") {
 			t.Errorf("%v: got %v, %s", args, err, &out)
 		}
 	}

@@ -7,17 +7,45 @@ import (
 	"pando/internal/sim"
 )
 
-var withKHeads = row{"system", "N", "B", "runs", "K", "at a time", "first has K", "last has K", "first booted", "half booted", "last booted",
-	"last to the bound", "simulated", "last K, lab to that", "half booted, lab to that", "last booted, lab to that", "server sent, to what it has to", "machine"}
+var withKHeads = row{
+	"system",
+	"N",
+	"B",
+	"runs",
+	"K",
+	"at a time",
+	"first has K",
+	"last has K",
+	"first booted",
+	"half booted",
+	"last booted",
+	"last to the bound",
+	"simulated",
+	"last K, lab to that",
+	"half booted, lab to that",
+	"last booted, lab to that",
+	"server sent, to what it has to",
+	"machine",
+}
 
-// withKRows is a line for the median run of each kind whose nodes load K first, beside what is simulated. busy: discarded runs, too.
+// withKRows is a line for the median run of each kind whose nodes load K first, beside what is simulated. busy:
+// discarded runs, too.
 func (r *report) withKRows(busy bool) (out []row) {
 	with := &report{Runs: r.WithK}
 	for _, k := range with.kinds() {
 		m, ok := with.typical(k, busy)
 		all := with.of(k, true)
 		if !ok {
-			out = append(out, row{k.system, fmt.Sprint(k.nodes), all[0].links(), fmt.Sprintf("0 of %d", len(all)), "discarded: " + all[0].Load.tooBusy()})
+			out = append(
+				out,
+				row{
+					k.system,
+					fmt.Sprint(k.nodes),
+					all[0].links(),
+					fmt.Sprintf("0 of %d", len(all)),
+					"discarded: " + all[0].Load.tooBusy(),
+				},
+			)
 			continue
 		}
 		out = append(out, m.withKRow(fmt.Sprintf("%d of %d", len(with.of(k, busy)), len(all))))
@@ -33,10 +61,32 @@ func (r stormRun) withKRow(runs string) row {
 		simulated = fmt.Sprintf("%.2f", s.Last.Seconds()/bound)
 		last, half, booted = against(r.K.Last, s.LastK), against(r.Median, s.Median), against(r.Last, s.Last)
 	}
-	return row{r.System, fmt.Sprint(r.Nodes), r.links(), runs, fmt.Sprintf("%.1f MB", mega(r.K.Bytes)), fmt.Sprint(r.K.Slots), fmt.Sprintf("%.1f s", r.K.First),
-		fmt.Sprintf("%.1f s", r.K.Last), fmt.Sprintf("%.1f s", r.First), fmt.Sprintf("%.1f s", r.Median), fmt.Sprintf("%.1f s", r.Last),
-		fmt.Sprintf("%.2f", r.Last/bound), simulated, last, half, booted,
-		fmt.Sprintf("%.2f", payload(r.ServerSent, r.Segment)/float64(r.serverBytesK())), fmt.Sprintf("%.0f %%", r.Load.Busy*100)}
+	return row{
+		r.System,
+		fmt.Sprint(r.Nodes),
+		r.links(),
+		runs,
+		fmt.Sprintf("%.1f MB", mega(r.K.Bytes)),
+		fmt.Sprint(r.K.Slots),
+		fmt.Sprintf("%.1f s", r.K.First),
+		fmt.Sprintf(
+			"%.1f s",
+			r.K.Last,
+		),
+		fmt.Sprintf("%.1f s", r.First),
+		fmt.Sprintf("%.1f s", r.Median),
+		fmt.Sprintf("%.1f s", r.Last),
+		fmt.Sprintf("%.2f", r.Last/bound),
+		simulated,
+		last,
+		half,
+		booted,
+		fmt.Sprintf(
+			"%.2f",
+			payload(r.ServerSent, r.Segment)/float64(r.serverBytesK()),
+		),
+		fmt.Sprintf("%.0f %%", r.Load.Busy*100),
+	}
 }
 
 // withKSetText says so when these storms were measured with another boot pack.
@@ -54,6 +104,9 @@ func against(lab float64, simulated time.Duration) string {
 	return fmt.Sprintf("%.2f", lab/simulated.Seconds())
 }
 
-const withKText = "Each node asks the server for its script as iPXE does, is kept on the line or sleeps as that says, and loads kernel and initramfs over its own link when its " +
-	"turn has come; then it has its root as in all other storms. Times are since power-on, when all ask. The bound is what the server's link takes for K of each node and W once " +
-	"(of `" + unicastName + "`, W of each node), or a node's for its own K and W where that is more. Simulated is what `pando plan` would say, with the pauses of the boots.\n\n"
+const withKText = "Each node asks the server for its script as iPXE does, is kept on the line or sleeps as that " +
+	"says, and loads kernel and initramfs over its own link when its " +
+	"turn has come; then it has its root as in all other storms. Times are since power-on, when all ask. The " +
+	"bound is what the server's link takes for K of each node and W once " +
+	"(of `" + unicastName + "`, W of each node), or a node's for its own K and W where that is more. Simulated is " +
+	"what `pando plan` would say, with the pauses of the boots.\n\n"

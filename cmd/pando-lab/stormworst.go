@@ -43,7 +43,13 @@ func (r stormRun) control() float64 {
 }
 
 func (r *report) controlTarget() target {
-	return r.target(perNode{"messages with the tracker, for each node, in KB, %s", 20, func(m stormRun) float64 { return m.control() / 1000 }})
+	return r.target(
+		perNode{
+			"messages with the tracker, for each node, in KB, %s",
+			20,
+			func(m stormRun) float64 { return m.control() / 1000 },
+		},
+	)
 }
 
 func (r *report) wireTarget() target {
@@ -51,12 +57,19 @@ func (r *report) wireTarget() target {
 }
 
 func (r *report) memoryTarget() target {
-	return r.target(perNode{"memory of the block daemon beside the boot pack that it keeps, the most of all nodes, in MB, %s", 24, func(m stormRun) float64 {
-		return m.most(r.besidePack) / 1e6
-	}})
+	return r.target(
+		perNode{
+			"memory of the block daemon beside the boot pack that it keeps, the most of all nodes, in MB, %s",
+			24,
+			func(m stormRun) float64 {
+				return m.most(r.besidePack) / 1e6
+			},
+		},
+	)
 }
 
-// besidePack is the memory that a node's block daemon had beside what it kept of its boot pack, in bytes: no more of that than it had received by then. 0: not measured.
+// besidePack is the memory that a node's block daemon had beside what it kept of its boot pack, in bytes: no more
+// of that than it had received by then. 0: not measured.
 func (r *report) besidePack(n nodeRun) float64 {
 	if n.Taken.Memory == 0 {
 		return 0

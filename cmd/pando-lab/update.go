@@ -18,8 +18,9 @@ import (
 	"pando/internal/store"
 )
 
-// update measures what changes of an image cost: a tree is installed of the packages that a release of Debian had at its last
-// point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps or sends trees.
+// update measures what changes of an image cost: a tree is installed of the packages that a release of Debian had
+// at its last point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps
+// or sends trees.
 type update struct {
 	lab
 	archive string // address of Debian's archive
@@ -45,11 +46,36 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	u := &update{lab: lab{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&u.dir, "dir", "build/storm", "where the result is written; beside storm.json the page of storms takes it")
-	f.StringVar(&u.archive, "archive", "", "address of an archive that has "+updateSuite+" without later updates (default: this machine's own)")
-	f.StringVar(&u.page, "page", "", "write this page from update.json, and from build.json beside it or in build/build, and measure nothing")
-	f.DurationVar(&u.atMost, "for", 0, "stop after so long, between two versions; the same command goes on (default: when it is done)")
-	f.StringVar(&u.boots, "boots", "build/storm", "where make bench-storm has recorded boots of a server; they say what of the tree a boot reads")
+	f.StringVar(
+		&u.dir,
+		"dir",
+		"build/storm",
+		"where the result is written; beside storm.json the page of storms takes it",
+	)
+	f.StringVar(
+		&u.archive,
+		"archive",
+		"",
+		"address of an archive that has "+updateSuite+" without later updates (default: this machine's own)",
+	)
+	f.StringVar(
+		&u.page,
+		"page",
+		"",
+		"write this page from update.json, and from build.json beside it or in build/build, and measure nothing",
+	)
+	f.DurationVar(
+		&u.atMost,
+		"for",
+		0,
+		"stop after so long, between two versions; the same command goes on (default: when it is done)",
+	)
+	f.StringVar(
+		&u.boots,
+		"boots",
+		"build/storm",
+		"where make bench-storm has recorded boots of a server; they say what of the tree a boot reads",
+	)
 	f.BoolVar(&u.only, "packs", false, "measure only what of a boot pack is new, and add it to what update.json has")
 	f.IntVar(&u.days, "days", 30, "how many daily versions are made")
 	if err := f.Parse(args); err != nil {
@@ -103,9 +129,18 @@ const (
 
 // target is the update's line; nil: it was not measured.
 func (r *updateResult) target() target {
-	t := target{what: "bytes that are new in an update of a dozen packages without the kernel, to the compressed image", limit: mostNew}
+	t := target{
+		what:  "bytes that are new in an update of a dozen packages without the kernel, to the compressed image",
+		limit: mostNew,
+	}
 	if r != nil && r.Image > 0 {
-		t.what = fmt.Sprintf("bytes that are new in an update of %d packages without the kernel, to the compressed image (%.1f of %.1f MB)", len(r.Packages), mega(r.New), mega(r.Image))
+		t.what = fmt.Sprintf(
+			"bytes that are new in an update of %d packages without the kernel, to the compressed image (%.1f of "+
+				"%.1f MB)",
+			len(r.Packages),
+			mega(r.New),
+			mega(r.Image),
+		)
 		t.got, t.ok = float64(r.New)/float64(r.Image), true
 	}
 	return t
@@ -123,7 +158,10 @@ func (u *update) measure(ctx context.Context) error {
 		return err
 	}
 	if !u.haveBoots() {
-		u.say("No boots are recorded in %s (make bench-storm records them): what of a boot pack is new is not measured.", u.boots)
+		u.say(
+			"No boots are recorded in %s (make bench-storm records them): what of a boot pack is new is not measured.",
+			u.boots,
+		)
 	}
 	u.work = filepath.Join(u.dir, "update-run")
 	if u.only {
@@ -211,8 +249,8 @@ func (u *update) tree(name string) updateTree {
 	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.dir, "update-debs")}
 }
 
-// next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed is not
-// known afterwards, so that all begins anew then.
+// next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed
+// is not known afterwards, so that all begins anew then.
 func (u *update) next(ctx context.Context, r *updateResult) (more bool, err error) {
 	r.Busy = true
 	if err := u.save(r); err != nil {
@@ -246,7 +284,13 @@ func (u *update) atOnce(ctx context.Context, way updateWay, r *updateResult) (er
 	}
 	r.Ways = append(r.Ways, x)
 	r.Image, r.New = r.Ways[0].Whole, r.Ways[0].Update
-	u.say("%-28s %7.1f MB, then %6.1f MB new, %.3f", x.Name, mega(x.Whole), mega(x.Update), float64(x.Update)/float64(x.Whole))
+	u.say(
+		"%-28s %7.1f MB, then %6.1f MB new, %.3f",
+		x.Name,
+		mega(x.Whole),
+		mega(x.Update),
+		float64(x.Update)/float64(x.Whole),
+	)
 	return os.RemoveAll(dir)
 }
 

@@ -32,7 +32,8 @@ func TestPlanDays(t *testing.T) {
 			installs++
 		}
 	}
-	if len(plan) != 10 || installs != 3 || !slices.Equal(which, []string{"a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"}) {
+	if len(plan) != 10 || installs != 3 ||
+		!slices.Equal(which, []string{"a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"}) {
 		t.Errorf("%+v", plan)
 	}
 	if all := planDays(updates, 3); len(all) != 3 || !all[2].Update {

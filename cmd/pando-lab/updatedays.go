@@ -18,19 +18,25 @@ type plannedDay struct {
 // Small programs that an administrator may want, each with nothing but what is there already.
 var wanted = []string{"tree", "lsof", "ncdu", "strace"}
 
-// planDays spreads what Debian has newer over some days, a source package a day, in order of their names. On the days between, a
-// file of configuration is edited or a program installed.
+// planDays spreads what Debian has newer over some days, a source package a day, in order of their names. On the
+// days between, a file of configuration is edited or a program installed.
 func planDays(updates []sourceUpdate, days int) (out []plannedDay) {
 	updates = updates[:min(len(updates), days)]
 	others := 0
 	for n := range days {
 		if at := n * len(updates) / days; at < (n+1)*len(updates)/days {
-			out = append(out, plannedDay{What: "update of " + updates[at].source, Update: true, Packages: updates[at].packages})
+			out = append(
+				out,
+				plannedDay{What: "update of " + updates[at].source, Update: true, Packages: updates[at].packages},
+			)
 			continue
 		}
 		others++
 		if program := others/2 - 1; others%2 == 0 && program < len(wanted) {
-			out = append(out, plannedDay{What: wanted[program] + " is installed", Packages: wanted[program : program+1]})
+			out = append(
+				out,
+				plannedDay{What: wanted[program] + " is installed", Packages: wanted[program : program+1]},
+			)
 			continue
 		}
 		out = append(out, plannedDay{What: "a configuration file is edited"})

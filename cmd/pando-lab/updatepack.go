@@ -125,7 +125,12 @@ func (u *update) packVersion(ctx context.Context, dir, tree string) (packVersion
 	return openPackVersion(ctx, filepath.Join(dir, "store"), keys, r.Version)
 }
 
-func openPackVersion(ctx context.Context, dir string, keys identity.Keys, version fleet.Digest) (p packVersion, err error) {
+func openPackVersion(
+	ctx context.Context,
+	dir string,
+	keys identity.Keys,
+	version fleet.Digest,
+) (p packVersion, err error) {
 	p.keys, p.version = keys, version
 	if p.store, err = store.OpenDir(dir); err != nil {
 		return p, err
@@ -143,7 +148,17 @@ func openPackVersion(ctx context.Context, dir string, keys identity.Keys, versio
 
 // pack makes a boot pack, of which it keeps pieces of the one before.
 func (p packVersion) pack(ctx context.Context, order build.Order, before *image.Pack) (image.Pack, error) {
-	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.keys.Ring.Signers(), Version: p.version, Manifest: p.manifest, Order: order, Before: before})
+	r, err := build.Pack(
+		ctx,
+		build.PackOptions{
+			Store:    p.store,
+			Keys:     p.keys.Ring.Signers(),
+			Version:  p.version,
+			Manifest: p.manifest,
+			Order:    order,
+			Before:   before,
+		},
+	)
 	if err != nil {
 		return image.Pack{}, err
 	}
@@ -202,6 +217,10 @@ func (x *packResult) text() string {
 		{"all of it; what a node fetches that has nothing", fmt.Sprintf("%.2f", mega(x.Second)), ""},
 		{"what a node fetches that has the pack of the first version", fmt.Sprintf("%.2f", mega(x.New)), share(x.New)},
 		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", mega(x.Cut)), share(x.Cut)},
-		{"what the kept pieces cost a node that has nothing", fmt.Sprintf("%.2f", mega(x.Second-x.Whole)), share(x.Second - x.Whole)},
+		{
+			"what the kept pieces cost a node that has nothing",
+			fmt.Sprintf("%.2f", mega(x.Second-x.Whole)),
+			share(x.Second - x.Whole),
+		},
 	})
 }

@@ -69,10 +69,28 @@ mksquashfs is not run each day: what it would write is a whole image each day.
 
 // table is what each way had to write.
 func (r *updateResult) table() string {
-	head := row{"what", "first version, MB", "all at once, MB", "of the first", fmt.Sprintf("%d daily versions, MB", len(r.Steps)), "of the first", "median update of one package, MB", "of the first"}
+	head := row{
+		"what",
+		"first version, MB",
+		"all at once, MB",
+		"of the first",
+		fmt.Sprintf("%d daily versions, MB", len(r.Steps)),
+		"of the first",
+		"median update of one package, MB",
+		"of the first",
+	}
 	rows := []row{head}
 	for _, w := range r.Ways {
-		x := row{w.Name, fmt.Sprintf("%.1f", mega(w.Whole)), fmt.Sprintf("%.1f", mega(w.Update)), w.part(w.Update), "", "", "", ""}
+		x := row{
+			w.Name,
+			fmt.Sprintf("%.1f", mega(w.Whole)),
+			fmt.Sprintf("%.1f", mega(w.Update)),
+			w.part(w.Update),
+			"",
+			"",
+			"",
+			"",
+		}
 		if len(w.Days) > 0 {
 			one := r.oneUpdate(w)
 			x[4], x[5] = fmt.Sprintf("%.1f", mega(total(w.Days))), w.part(total(w.Days))
@@ -80,7 +98,17 @@ func (r *updateResult) table() string {
 		}
 		if w.Name == wholeName {
 			each := int64(len(r.Steps)) * w.Update
-			x[4], x[5], x[6], x[7] = fmt.Sprintf("%.0f (each whole)", mega(each)), w.part(each), fmt.Sprintf("%.1f", mega(w.Update)), w.part(w.Update)
+			x[4], x[5], x[6], x[7] = fmt.Sprintf(
+				"%.0f (each whole)",
+				mega(each),
+			), w.part(
+				each,
+			), fmt.Sprintf(
+				"%.1f",
+				mega(w.Update),
+			), w.part(
+				w.Update,
+			)
 		}
 		rows = append(rows, x)
 	}
@@ -119,9 +147,16 @@ func (r *updateResult) targetsText() string {
 	one := r.oneUpdate(pando)
 	share := func(n int64) float64 { return float64(n) / float64(max(pando.Whole, 1)) }
 	all := r.target()
-	return "\n" + markdown(targetRows(all,
-		target{"bytes that are new in an update of one source package, the median, to the compressed image", mostNewOne, share(one[len(one)/2]), len(pando.Days) > 0},
-		target{"the same, the largest of them", mostNewOne, share(one[len(one)-1]), len(pando.Days) > 0}))
+	return "\n" + markdown(targetRows(
+		all,
+		target{
+			"bytes that are new in an update of one source package, the median, to the compressed image",
+			mostNewOne,
+			share(one[len(one)/2]),
+			len(pando.Days) > 0,
+		},
+		target{"the same, the largest of them", mostNewOne, share(one[len(one)-1]), len(pando.Days) > 0},
+	))
 }
 
 // stepsText are the days, the dearest first, with what each way had to write.

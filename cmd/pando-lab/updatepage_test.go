@@ -16,8 +16,17 @@ func TestImagesPage(t *testing.T) {
 	}
 	r := &updateResult{Packages: []string{"a 1 -> 2", "b 1 -> 2"}, Kernel: "6.1", Image: 200e6, New: 50e6, Tree: 700e6,
 		Ways: []wayResult{{Name: pandoWay, Whole: 200e6, Update: 50e6, Days: []int64{4e6, 100e3, 20e6}},
-			{Name: "casync", Whole: 250e6, Update: 75e6, Days: []int64{5e6, 200e3, 30e6}}, {Name: wholeName, Whole: 180e6, Update: 190e6}},
-		Steps: []dayResult{{What: "update of a", Packages: []string{"a 1 -> 2"}, Update: true}, {What: "edit"}, {What: "update of b", Update: true}}}
+			{
+				Name:   "casync",
+				Whole:  250e6,
+				Update: 75e6,
+				Days:   []int64{5e6, 200e3, 30e6},
+			}, {Name: wholeName, Whole: 180e6, Update: 190e6}},
+		Steps: []dayResult{
+			{What: "update of a", Packages: []string{"a 1 -> 2"}, Update: true},
+			{What: "edit"},
+			{What: "update of b", Update: true},
+		}}
 	if err := saveJSON(filepath.Join(dir, "update.json"), r); err != nil {
 		t.Fatal(err)
 	}

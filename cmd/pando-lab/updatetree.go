@@ -61,7 +61,8 @@ func (l *lab) installTree(ctx context.Context, work string) (string, error) {
 	return "", fmt.Errorf("install a tree: %w", cmp.Or(copied, err))
 }
 
-// keepTree copies the tree that a build below a directory has before it now: layers on top of each other, which the build takes down.
+// keepTree copies the tree that a build below a directory has before it now: layers on top of each other, which the
+// build takes down.
 func keepTree(ctx context.Context, work string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(work, "work", "recipe-*", "root"))
 	if err != nil {
@@ -101,7 +102,8 @@ func runProgram(ctx context.Context, name string, args ...string) error {
 
 // ownArchive is where this machine has the release from.
 func ownArchive(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages").Output()
+	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages").
+		Output()
 	if err == nil {
 		for line := range strings.Lines(string(out)) {
 			if uri, ok := strings.CutPrefix(line, updateSuite+" "); ok {
@@ -118,8 +120,8 @@ type updateTree struct {
 	cache string // of packages, which stay
 }
 
-// aptScript runs apt on a tree: it reads this machine's lists and the tree's own record of packages, and dpkg runs inside. What
-// packages start there is not started, and what is mounted for them is gone with the process.
+// aptScript runs apt on a tree: it reads this machine's lists and the tree's own record of packages, and dpkg runs
+// inside. What packages start there is not started, and what is mounted for them is gone with the process.
 const aptScript = `tree=$1 cache=$2; shift 2
 mount --bind /dev "$tree/dev"; mount -t proc proc "$tree/proc"; mkdir -p "$cache/partial" "$tree/tmp/debs"; mount --bind "$cache" "$tree/tmp/debs"
 printf '#!/bin/sh\nexit 101\n' > "$tree/usr/sbin/policy-rc.d"; chmod 755 "$tree/usr/sbin/policy-rc.d"
@@ -131,7 +133,9 @@ DEBIAN_FRONTEND=noninteractive apt-get -q -y -o APT::Sandbox::User=root -o Dir::
 `
 
 func (t updateTree) apt(ctx context.Context, args ...string) ([]byte, error) {
-	args = append([]string{"--mount", "--propagation", "private", "sh", "-euc", aptScript, "sh", t.path, t.cache}, args...)
+	args = append(
+		[]string{"--mount", "--propagation", "private", "sh", "-euc", aptScript, "sh", t.path, t.cache},
+		args...)
 	out, err := exec.CommandContext(ctx, "unshare", args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("apt-get: %w\n%s", err, out)
@@ -237,5 +241,8 @@ func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result
 	if err != nil {
 		return build.Result{}, err
 	}
-	return build.Image(ctx, build.Options{Recipe: r, Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")})
+	return build.Image(
+		ctx,
+		build.Options{Recipe: r, Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")},
+	)
 }

@@ -190,7 +190,13 @@ func countSteps(steps []api.ApplyStep, before string) string {
 	for _, s := range steps {
 		n[s.Action]++
 	}
-	return fmt.Sprintf("%d %[2]screated, %[3]d %[2]schanged, %[4]d %[2]sdeleted", n[api.Creates], before, n[api.Alters], n[api.Deletes])
+	return fmt.Sprintf(
+		"%d %[2]screated, %[3]d %[2]schanged, %[4]d %[2]sdeleted",
+		n[api.Creates],
+		before,
+		n[api.Alters],
+		n[api.Deletes],
+	)
 }
 
 func (a *app) exportCommand() *cobra.Command {

@@ -42,7 +42,14 @@ written down. The server keeps the last 100,000.`,
 				if x.Error != "" {
 					what += ": " + x.Error
 				}
-				t.row(strconv.FormatInt(x.Seq, 10), clock(x.At), x.Who, cmp.Or(x.From, "-"), strconv.Itoa(x.Status), what)
+				t.row(
+					strconv.FormatInt(x.Seq, 10),
+					clock(x.At),
+					x.Who,
+					cmp.Or(x.From, "-"),
+					strconv.Itoa(x.Status),
+					what,
+				)
 			}
 			t.flush()
 			return nil

@@ -11,7 +11,16 @@ import (
 )
 
 func (a *app) bootCommand() *cobra.Command {
-	return noun("boot", "Attempts to boot, and their timelines", a.bootList(), a.bootShow(), a.bootStats(), a.bootCompare(), a.bootExport(), a.bootRecord())
+	return noun(
+		"boot",
+		"Attempts to boot, and their timelines",
+		a.bootList(),
+		a.bootShow(),
+		a.bootStats(),
+		a.bootCompare(),
+		a.bootExport(),
+		a.bootRecord(),
+	)
 }
 
 func (a *app) bootList() *cobra.Command {
@@ -42,14 +51,24 @@ func (a *app) bootList() *cobra.Command {
 			}
 			t := newTable(a.out, "BOOT", "NODE", "STARTED", "STATE", "STAGE", "ELAPSED", "RECEIVED")
 			for _, b := range boots {
-				t.row(string(b.ID), bootOwner(b), clock(b.Started), string(b.State), string(b.Stage), span(b.Elapsed), sources(b.Bytes))
+				t.row(
+					string(b.ID),
+					bootOwner(b),
+					clock(b.Started),
+					string(b.State),
+					string(b.Stage),
+					span(b.Elapsed),
+					sources(b.Bytes),
+				)
 			}
 			t.flush()
 			return nil
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "at most so many")
-	c.Flags().BoolVar(&failed, "failed", false, "the latest boots of nodes that something is wrong with, the newest trouble first")
+	c.Flags().
+		BoolVar(&failed, "failed", false, "the latest boots of nodes that something is wrong with, the newest "+
+			"trouble first")
 	return a.readFlags(c)
 }
 

@@ -42,7 +42,11 @@ Without flags, recordings are listed: those that are asked for, and those that w
 				a.printf("%s: the next boot is recorded as any other\n", r.Node)
 				return nil
 			}
-			a.printf("%s: the next boot is recorded until %s; reboot it, and see `pando boot record`\n", r.Node, r.Until)
+			a.printf(
+				"%s: the next boot is recorded until %s; reboot it, and see `pando boot record`\n",
+				r.Node,
+				r.Until,
+			)
 			return nil
 		}),
 	}

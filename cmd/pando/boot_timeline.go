@@ -16,8 +16,27 @@ const barWidth = 28
 // printTimeline draws one boot: a head, one line per stage with a bar on a common scale, failures below the
 // stage they belong to, and systemd's own figures at the end.
 func (a *app) printTimeline(b api.BootDetail) {
-	fields(a.out, "boot", string(b.ID), "node", bootOwner(b.Boot), "version", string(b.Version), "started", clock(b.Started),
-		"state", string(b.State), "elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
+	fields(
+		a.out,
+		"boot",
+		string(b.ID),
+		"node",
+		bootOwner(b.Boot),
+		"version",
+		string(b.Version),
+		"started",
+		clock(b.Started),
+		"state",
+		string(b.State),
+		"elapsed",
+		span(b.Elapsed),
+		"received",
+		sources(b.Bytes),
+		"failure",
+		b.Failure,
+		"hint",
+		b.Hint,
+	)
 	if b.Fault != nil {
 		a.printf("\n%s\n  to do: %s\n", b.Fault.Text, b.Fault.Do)
 	}
@@ -35,7 +54,8 @@ func (a *app) printTimeline(b api.BootDetail) {
 // mostIncidents is how many are printed: a node that has run for months may have had many.
 const mostIncidents = 20
 
-// printIncidents lists what went wrong below the root and was dealt with, the newest: a stage's line has room for one fact.
+// printIncidents lists what went wrong below the root and was dealt with, the newest: a stage's line has room for
+// one fact.
 func (a *app) printIncidents(b api.BootDetail) {
 	var all []trace.Event
 	for _, e := range b.Events {

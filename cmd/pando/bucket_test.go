@@ -24,7 +24,10 @@ func bucketOf(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("S3", s.Endpoint)
 	ts.Setenv("AWS_ACCESS_KEY_ID", s.Access)
 	ts.Setenv("AWS_SECRET_ACCESS_KEY", s.Secret)
-	c, err := minio.New(s.Endpoint[len("http://"):], &minio.Options{Creds: credentials.NewStaticV4(s.Access, s.Secret, ""), Region: "us-east-1"})
+	c, err := minio.New(
+		s.Endpoint[len("http://"):],
+		&minio.Options{Creds: credentials.NewStaticV4(s.Access, s.Secret, ""), Region: "us-east-1"},
+	)
 	ts.Check(err)
 	ts.Check(c.MakeBucket(ctx, args[0], minio.MakeBucketOptions{}))
 }

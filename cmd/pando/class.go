@@ -59,9 +59,25 @@ func (a *app) classShow() *cobra.Command {
 				return writeJSON(a.out, class)
 			}
 			m := class.Match
-			fields(a.out, "class", class.Name, "vendor", strings.Join(m.Vendor, ", "), "product", strings.Join(m.Product, ", "),
-				"CPU", strings.Join(m.CPU, ", "), "architecture", strings.Join(m.Architecture, ", "), "PCI", strings.Join(m.PCI, ", "),
-				"kernel args", strings.Join(class.KernelArgs, " "), "nodes", strings.Join(class.Nodes, " "))
+			fields(
+				a.out,
+				"class",
+				class.Name,
+				"vendor",
+				strings.Join(m.Vendor, ", "),
+				"product",
+				strings.Join(m.Product, ", "),
+				"CPU",
+				strings.Join(m.CPU, ", "),
+				"architecture",
+				strings.Join(m.Architecture, ", "),
+				"PCI",
+				strings.Join(m.PCI, ", "),
+				"kernel args",
+				strings.Join(class.KernelArgs, " "),
+				"nodes",
+				strings.Join(class.Nodes, " "),
+			)
 			return nil
 		}),
 	})
@@ -78,10 +94,25 @@ func (f *classFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringArrayVar(&f.vendor, "vendor", nil, "maker of the machine, as SMBIOS has it; * stands for any characters")
 	fl.StringArrayVar(&f.product, "product", nil, "product name, as SMBIOS has it")
-	fl.StringArrayVar(&f.cpu, "cpu", nil, "maker of the CPU: GenuineIntel, AuthenticAMD, or the number of an ARM one, such as 0x41")
+	fl.StringArrayVar(
+		&f.cpu,
+		"cpu",
+		nil,
+		"maker of the CPU: GenuineIntel, AuthenticAMD, or the number of an ARM one, such as 0x41",
+	)
 	fl.StringArrayVar(&f.architecture, "architecture", nil, "amd64 or arm64")
-	fl.StringArrayVar(&f.pci, "pci", nil, "PCI device that it has: VENDOR, VENDOR:DEVICE or VENDOR:DEVICE:CLASS, in hex or *")
-	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the group's and before the node's; one empty: none")
+	fl.StringArrayVar(
+		&f.pci,
+		"pci",
+		nil,
+		"PCI device that it has: VENDOR, VENDOR:DEVICE or VENDOR:DEVICE:CLASS, in hex or *",
+	)
+	fl.StringArrayVar(
+		&f.kernelArgs,
+		"kernel-arg",
+		nil,
+		"kernel argument, after the group's and before the node's; one empty: none",
+	)
 }
 
 // match is what the flags say, put over what is there: a flag that was given replaces its field.
@@ -111,8 +142,11 @@ func (a *app) classCreate() *cobra.Command {
 	f.add(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			made, err := c.CreateClass(ctx, fleet.Class{Name: args[0], Match: f.match(fleet.Match{}, cmd.Flags().Changed),
-				KernelArgs: notEmpty(f.kernelArgs)})
+			made, err := c.CreateClass(
+				ctx,
+				fleet.Class{Name: args[0], Match: f.match(fleet.Match{}, cmd.Flags().Changed),
+					KernelArgs: notEmpty(f.kernelArgs)},
+			)
 			if err != nil {
 				return err
 			}
@@ -154,9 +188,14 @@ func (a *app) classSet() *cobra.Command {
 	return c
 }
 
-// request is the change that the flags ask for. What a class matches is changed as a whole, so a flag is put over what it
-// is now.
-func (f *classFlags) request(ctx context.Context, c *api.Client, name string, given func(string) bool) (api.ClassSet, error) {
+// request is the change that the flags ask for. What a class matches is changed as a whole, so a flag is put over
+// what it is now.
+func (f *classFlags) request(
+	ctx context.Context,
+	c *api.Client,
+	name string,
+	given func(string) bool,
+) (api.ClassSet, error) {
 	req := api.ClassSet{DryRun: f.dryRun}
 	now, err := c.Class(ctx, name)
 	if err != nil {

@@ -72,7 +72,11 @@ func (a *app) completeImages(cmd *cobra.Command, args []string, _ string) ([]str
 }
 
 // complete asks the server for names of the first argument; without a server there is nothing to complete.
-func (a *app) complete(cmd *cobra.Command, args []string, ask func(context.Context) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) complete(
+	cmd *cobra.Command,
+	args []string,
+	ask func(context.Context) ([]string, error),
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -38,7 +38,15 @@ func (a *app) configList() *cobra.Command {
 			}
 			t := newTable(a.out, "PATH", "FOR", "NODES", "MODE", "OWNER", "SIZE", "RUN")
 			for _, f := range files {
-				t.row(f.Path, f.For.String(), strconv.Itoa(len(f.Nodes)), modeText(f.Mode), f.Owner, size(int64(f.Size)), f.Run)
+				t.row(
+					f.Path,
+					f.For.String(),
+					strconv.Itoa(len(f.Nodes)),
+					modeText(f.Mode),
+					f.Owner,
+					size(int64(f.Size)),
+					f.Run,
+				)
 			}
 			t.flush()
 			return nil
@@ -93,7 +101,9 @@ func (a *app) configSet() *cobra.Command {
   pando config set @lab /etc/chrony/chrony.conf --from chrony.tmpl --run 'systemctl restart chrony'
   pando config set node:pc001 /etc/slurm/gres.conf --from gres.conf --owner slurm:slurm --mode 0640`,
 		Args: cobra.ExactArgs(2),
-		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error { return a.runConfigSet(ctx, c, args, f) }),
+		RunE: a.call(
+			func(ctx context.Context, c *api.Client, args []string) error { return a.runConfigSet(ctx, c, args, f) },
+		),
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.from, "from", "", "file with the content, a template; -: standard input")
@@ -117,8 +127,11 @@ func (a *app) runConfigSet(ctx context.Context, c *api.Client, args []string, f 
 	if err != nil {
 		return err
 	}
-	req := api.ConfigSet{DryRun: f.dryRun, ConfigFile: fleet.ConfigFile{For: of, Path: args[1], Content: content, Verbatim: f.verbatim,
-		Owner: f.owner, Run: f.run}}
+	req := api.ConfigSet{
+		DryRun: f.dryRun,
+		ConfigFile: fleet.ConfigFile{For: of, Path: args[1], Content: content, Verbatim: f.verbatim,
+			Owner: f.owner, Run: f.run},
+	}
 	if f.mode != "" {
 		mode, err := strconv.ParseUint(f.mode, 8, 32)
 		if err != nil || fs.FileMode(mode) > 0o7777 {
@@ -194,7 +207,15 @@ func (a *app) configRender() *cobra.Command {
 func (a *app) printNodeConfig(n api.NodeConfig) {
 	t := newTable(a.out, "PATH", "FROM", "MODE", "OWNER", "SIZE", "SECRETS", "RUN")
 	for _, f := range n.Files {
-		t.row(f.Path, f.From, modeText(f.Mode), f.Owner, size(int64(len(f.Content))), strings.Join(f.Secrets, ", "), f.Run)
+		t.row(
+			f.Path,
+			f.From,
+			modeText(f.Mode),
+			f.Owner,
+			size(int64(len(f.Content))),
+			strings.Join(f.Secrets, ", "),
+			f.Run,
+		)
 	}
 	t.flush()
 	for _, p := range n.Problems {

@@ -48,9 +48,12 @@ func TestCLIDoc(t *testing.T) {
 
 // exitCodes are the exit codes as they are documented.
 var exitCodes = map[int]string{
-	exitOK: "done", exitFailed: "tried, and failed", exitUsage: "the command line makes no sense", exitNotFound: "no such node, group, image, boot or token",
+	exitOK: "done", exitFailed: "tried, and failed", exitUsage: "the command line makes no " +
+		"sense", exitNotFound: "no such node, group, image, boot or token",
 	exitConflict: "exists already, or is still in use", exitUnreachable: "no server answers", exitDenied: "the server does not know the token",
-	exitProblem: "`doctor`, `up`: something keeps nodes from booting; `store check`, `image verify`: something is broken", exitWarning: "`doctor`: nothing worse than warnings", exitReturned: "`rollout`: it halted, or returned to the version before", exitInterrupted: "stopped by SIGINT or SIGTERM",
+	exitProblem: "`doctor`, `up`: something keeps nodes from booting; `store check`, `image verify`: something is " +
+		"broken", exitWarning: "`doctor`: nothing worse than warnings", exitReturned: "`rollout`: it halted, or " +
+		"returned to the version before", exitInterrupted: "stopped by SIGINT or SIGTERM",
 }
 
 func describe(w *strings.Builder, c *cobra.Command) {
@@ -58,7 +61,13 @@ func describe(w *strings.Builder, c *cobra.Command) {
 		return
 	}
 	if c.HasParent() {
-		fmt.Fprintf(w, "\n%s `%s`\n\n%s.\n", strings.Repeat("#", min(4, 2+depth(c))), strings.TrimSuffix(c.UseLine(), " [flags]"), c.Short)
+		fmt.Fprintf(
+			w,
+			"\n%s `%s`\n\n%s.\n",
+			strings.Repeat("#", min(4, 2+depth(c))),
+			strings.TrimSuffix(c.UseLine(), " [flags]"),
+			c.Short,
+		)
 		if c.Long != "" {
 			fmt.Fprintf(w, "\n%s\n", c.Long)
 		}
@@ -83,7 +92,16 @@ func depth(c *cobra.Command) int {
 }
 
 // placeholders are what pflag calls kinds of values, in words for people.
-var placeholders = strings.NewReplacer("STRINGARRAY", "VALUE ...", "STRINGS", "VALUE,...", "STRING", "VALUE", "INT", "N")
+var placeholders = strings.NewReplacer(
+	"STRINGARRAY",
+	"VALUE ...",
+	"STRINGS",
+	"VALUE,...",
+	"STRING",
+	"VALUE",
+	"INT",
+	"N",
+)
 
 func flags(w *strings.Builder, c *cobra.Command) {
 	set := c.NonInheritedFlags()
@@ -100,7 +118,8 @@ func flags(w *strings.Builder, c *cobra.Command) {
 		if name != "" {
 			value = " " + placeholders.Replace(strings.ToUpper(name))
 		}
-		if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "0s" && !strings.Contains(usage, "default") {
+		if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "0s" &&
+			!strings.Contains(usage, "default") {
 			usage += " (default " + f.DefValue + ")"
 		}
 		fmt.Fprintf(w, "| `--%s%s` | %s |\n", f.Name, value, strings.ReplaceAll(usage, "|", "\\|"))

@@ -65,12 +65,26 @@ func firewallFindings(kind string, blocked []port) []finding {
 			continue
 		}
 		if kind == "nftables" {
-			mend = append(mend, fmt.Sprintf("nft add rule inet filter input %s dport { %s } accept", set.net, strings.Join(set.ports, ", ")))
+			mend = append(
+				mend,
+				fmt.Sprintf(
+					"nft add rule inet filter input %s dport { %s } accept",
+					set.net,
+					strings.Join(set.ports, ", "),
+				),
+			)
 		} else {
-			mend = append(mend, fmt.Sprintf("iptables -I INPUT -p %s -m multiport --dports %s -j ACCEPT", set.net, strings.Join(set.ports, ",")))
+			mend = append(mend, fmt.Sprintf("iptables -I INPUT -p %s -m multiport --dports %s -j "+
+				"ACCEPT", set.net, strings.Join(set.ports, ",")))
 		}
 	}
-	return found(warning, "before the rule that drops: "+strings.Join(mend, "; "), "%s drops what comes in, and no rule lets in %s", kind, strings.Join(names, ", "))
+	return found(
+		warning,
+		"before the rule that drops: "+strings.Join(mend, "; "),
+		"%s drops what comes in, and no rule lets in %s",
+		kind,
+		strings.Join(names, ", "),
+	)
 }
 
 // nftBlocked reads `nft list ruleset`: the ports that an input chain which drops does not mention in a rule
@@ -147,7 +161,8 @@ func drops(chain []string) bool {
 func mentioned(rules []string, p port) bool {
 	for _, r := range rules {
 		if !strings.Contains(r, "port") {
-			if strings.Contains(r, "saddr") || strings.Contains(r, "iif") && !strings.Contains(r, `"lo"`) || r == "accept" {
+			if strings.Contains(r, "saddr") || strings.Contains(r, "iif") && !strings.Contains(r, `"lo"`) ||
+				r == "accept" {
 				return true
 			}
 			continue
@@ -206,7 +221,8 @@ func iptablesBlocked(text string) []port {
 		accepts = append(accepts, others...)
 	}
 	if n := len(input); n > 0 && !policyDrops {
-		policyDrops = strings.HasPrefix(input[n-1], "-A INPUT -j DROP") || strings.HasPrefix(input[n-1], "-A INPUT -j REJECT")
+		policyDrops = strings.HasPrefix(input[n-1], "-A INPUT -j DROP") ||
+			strings.HasPrefix(input[n-1], "-A INPUT -j REJECT")
 	}
 	if !policyDrops {
 		return nil

@@ -37,7 +37,12 @@ func interfaceState(i net.Interface) []finding {
 	}
 	addrs := ipv4Of(i)
 	if len(addrs) == 0 {
-		return found(problem, "give it a fixed one: ip address add 10.0.0.1/24 dev "+i.Name+", and make it so at boot", "%s has no IPv4 address", i.Name)
+		return found(
+			problem,
+			"give it a fixed one: ip address add 10.0.0.1/24 dev "+i.Name+", and make it so at boot",
+			"%s has no IPv4 address",
+			i.Name,
+		)
 	}
 	return found(fine, "", "%s is up with %s", i.Name, strings.Join(addrs, ", "))
 }
@@ -54,7 +59,11 @@ func checkAnyInterface() []finding {
 		}
 	}
 	if len(names) == 0 {
-		return found(problem, "bring the interface that nodes are on up, with a fixed address", "no interface is up with an IPv4 address")
+		return found(
+			problem,
+			"bring the interface that nodes are on up, with a fixed address",
+			"no interface is up with an IPv4 address",
+		)
 	}
 	return found(fine, "", "%s (look at one with --interface)", strings.Join(names, "; "))
 }
@@ -104,7 +113,16 @@ func checkBootFiles(_ context.Context, o doctorOptions) []finding {
 		use   string
 	}{{netboot.ClassBIOS, "BIOS machines"}, {netboot.ClassX64, "UEFI machines"}} {
 		if name := bootFile(dir, want.class); name == "" {
-			out = append(out, found(warning, installIPXE, "no boot loader for %s in %s (%s)", want.use, dir, strings.Join(netboot.Candidates(want.class), " or "))...)
+			out = append(
+				out,
+				found(
+					warning,
+					installIPXE,
+					"no boot loader for %s in %s (%s)",
+					want.use,
+					dir,
+					strings.Join(netboot.Candidates(want.class), " or "),
+				)...)
 		}
 	}
 	if len(out) == 2 {
@@ -133,7 +151,9 @@ func checkTools(_ context.Context, o doctorOptions) []finding {
 		{"mkfs.erofs", "erofs-utils", "image build"}, {"mmdebstrap", "mmdebstrap", "image build --recipe"},
 	} {
 		if _, err := exec.LookPath(t.name); err != nil {
-			out = append(out, found(warning, "apt install "+t.pkg, "%s is not installed: `%s` needs it", t.name, t.use)...)
+			out = append(
+				out,
+				found(warning, "apt install "+t.pkg, "%s is not installed: `%s` needs it", t.name, t.use)...)
 		}
 	}
 	if _, err := findAgent(o.agent); err != nil {
@@ -162,7 +182,12 @@ func checkDisk(_ context.Context, o doctorOptions) []finding {
 	mend := "make room, or move the data directory with --data"
 	switch {
 	case s.Flags&unix.ST_RDONLY != 0:
-		return found(problem, "remount it, or move the data directory with --data", "%s is on a read-only file system", dir)
+		return found(
+			problem,
+			"remount it, or move the data directory with --data",
+			"%s is on a read-only file system",
+			dir,
+		)
 	case free < diskProblem:
 		return found(problem, mend, "%s free for %s", size(free), o.data)
 	case free < diskWarning:
@@ -197,7 +222,14 @@ func checkClock(_ context.Context, o doctorOptions) []finding {
 	}
 	for _, p := range paths {
 		if s, err := os.Stat(p); err == nil && s.ModTime().After(now.Add(clockSlack)) {
-			return found(problem, "set it: timedatectl set-ntp true", "the clock says %s, but %s was written at %s", clock(now), p, clock(s.ModTime()))
+			return found(
+				problem,
+				"set it: timedatectl set-ntp true",
+				"the clock says %s, but %s was written at %s",
+				clock(now),
+				p,
+				clock(s.ModTime()),
+			)
 		}
 	}
 	var t unix.Timex
@@ -226,5 +258,8 @@ func findAgent(named string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", withHint(errors.New("no pando-init beside pando or in /usr/lib/pando"), "build it with `make build`, or name it with --agent FILE")
+	return "", withHint(
+		errors.New("no pando-init beside pando or in /usr/lib/pando"),
+		"build it with `make build`, or name it with --agent FILE",
+	)
 }

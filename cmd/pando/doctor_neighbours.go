@@ -15,8 +15,9 @@ import (
 // neighbourBound is where Linux keeps how many neighbours it knows at most (gc_thresh3, arp(7)).
 const neighbourBound = "sys/net/ipv4/neigh/default/gc_thresh3"
 
-// checkNeighbours compares the nodes with the neighbours that the kernel has room for. Packets to more than those are dropped before they are sent, which
-// nobody sees but in the kernel's log, and a storm then takes many times as long.
+// checkNeighbours compares the nodes with the neighbours that the kernel has room for. Packets to more than those
+// are dropped before they are sent, which nobody sees but in the kernel's log, and a storm then takes many times as
+// long.
 func (a *app) checkNeighbours(ctx context.Context, o doctorOptions) []finding {
 	b, err := os.ReadFile(filepath.Join(o.proc, neighbourBound))
 	if err != nil {
@@ -43,7 +44,18 @@ func neighbourFindings(room, nodes int) []finding {
 		return found(fine, "", "the kernel has room for %d neighbours (%d nodes)", room, nodes)
 	}
 	want := 4 * nodes
-	return found(warning, fmt.Sprintf("echo net.ipv4.neigh.default.gc_thresh3=%d > /etc/sysctl.d/pando.conf; echo net.ipv4.neigh.default.gc_thresh2=%d >> /etc/sysctl.d/pando.conf; "+
-		"sysctl --system (nodes behind a router do not count)", want, want/2),
-		"the kernel has room for %d neighbours, and there are %d nodes: packets to some are dropped when many boot at once", room, nodes)
+	return found(
+		warning,
+		fmt.Sprintf(
+			"echo net.ipv4.neigh.default.gc_thresh3=%d > /etc/sysctl.d/pando.conf; echo "+
+				"net.ipv4.neigh.default.gc_thresh2=%d >> /etc/sysctl.d/pando.conf; "+
+				"sysctl --system (nodes behind a router do not count)",
+			want,
+			want/2,
+		),
+		"the kernel has room for %d neighbours, and there are %d nodes: packets to some are dropped when many "+
+			"boot at once",
+		room,
+		nodes,
+	)
 }

@@ -49,7 +49,14 @@ func dhcpFindings(name string, others []dhcp.Found) []finding {
 	case 1:
 		out = found(fine, "", "DHCP server %s answers on %s: Pando works beside it (--dhcp proxy)", servers[0], name)
 	default:
-		out = found(warning, "find the one that should not be there, by its address", "%d DHCP servers answer on %s: %s", len(servers), name, strings.Join(servers, " "))
+		out = found(
+			warning,
+			"find the one that should not be there, by its address",
+			"%d DHCP servers answer on %s: %s",
+			len(servers),
+			name,
+			strings.Join(servers, " "),
+		)
 	}
 	if len(proxies) > 0 {
 		out = append(out, found(warning, "stop the other one: firmware takes whichever answers first",
@@ -89,11 +96,17 @@ func usable() []string {
 func firstPrefix(name string) (netip.Prefix, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
-		return netip.Prefix{}, withHint(fmt.Errorf("interface %s: %w", name, err), "the interfaces are "+strings.Join(interfaceNames(), ", "))
+		return netip.Prefix{}, withHint(
+			fmt.Errorf("interface %s: %w", name, err),
+			"the interfaces are "+strings.Join(interfaceNames(), ", "),
+		)
 	}
 	addrs := ipv4Of(*i)
 	if len(addrs) == 0 {
-		return netip.Prefix{}, withHint(fmt.Errorf("interface %s has no IPv4 address", name), "ip address add 10.0.0.1/24 dev "+name)
+		return netip.Prefix{}, withHint(
+			fmt.Errorf("interface %s has no IPv4 address", name),
+			"ip address add 10.0.0.1/24 dev "+name,
+		)
 	}
 	return netip.ParsePrefix(addrs[0])
 }
@@ -130,8 +143,16 @@ func nicFindings(nodes []api.Node) []finding {
 	}
 	var out []finding
 	for _, alias := range slices.Sorted(maps.Keys(missing)) {
-		out = append(out, found(warning, "build the image from a newer kernel, or with --firmware DIR if the driver wants firmware (`modinfo -F filename "+alias+"` on a machine of that release names the module)",
-			"%s: the image's kernel has no module for NIC %s", strings.Join(missing[alias], ", "), alias)...)
+		out = append(
+			out,
+			found(
+				warning,
+				"build the image from a newer kernel, or with --firmware DIR if the driver wants firmware "+
+					"(`modinfo -F filename "+alias+"` on a machine of that release names the module)",
+				"%s: the image's kernel has no module for NIC %s",
+				strings.Join(missing[alias], ", "),
+				alias,
+			)...)
 	}
 	return out
 }

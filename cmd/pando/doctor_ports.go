@@ -42,7 +42,10 @@ func checkPorts(_ context.Context, o doctorOptions) []finding {
 			}
 			mend := fmt.Sprintf("stop it, or run Pando on another machine (`ss -lnp sport = :%d` shows more)", p.number)
 			if owner.pid > 0 {
-				mend = fmt.Sprintf("stop it (`systemctl status %d` names its service), or run Pando on another machine", owner.pid)
+				mend = fmt.Sprintf(
+					"stop it (`systemctl status %d` names its service), or run Pando on another machine",
+					owner.pid,
+				)
 			}
 			out = append(out, found(problem, mend, "port %d/%s (%s) is taken by %s", p.number, p.net, p.use, owner)...)
 		}

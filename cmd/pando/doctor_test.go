@@ -21,9 +21,12 @@ func procDir(t *testing.T, name string) string {
 	dir := t.TempDir()
 	head := "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	files := map[string]string{
-		"net/udp":   head + "  10: 00000000:0043 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 111 2 0 0\n",
-		"net/tcp":   head + "   0: 0100007F:20FB 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 333 1 0 0\n",
-		"net/tcp6":  head + "   0: 00000000000000000000000000000000:2120 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 222 1 0 0\n",
+		"net/udp": head + "  10: 00000000:0043 00000000:0000 07 00000000:00000000 00:00000000 00000000     0      " +
+			"  0 111 2 0 0\n",
+		"net/tcp": head + "   0: 0100007F:20FB 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0      " +
+			"  0 333 1 0 0\n",
+		"net/tcp6": head + "   0: 00000000000000000000000000000000:2120 00000000000000000000000000000000:0000 0A " +
+			"00000000:00000000 00:00000000 00000000     0        0 222 1 0 0\n",
 		"77/comm":   name + "\n",
 		"77/fd/.x":  "",
 		"78/comm":   "other\n",
@@ -57,14 +60,19 @@ func texts(fs []finding) string {
 
 func TestPorts(t *testing.T) {
 	got := texts(checkPorts(t.Context(), doctorOptions{proc: procDir(t, "dnsmasq")}))
-	want := "problem: port 67/udp (DHCP) is taken by dnsmasq (pid 77)\nproblem: port 8480/tcp (boot files and images) is taken by dnsmasq (pid 77)\n"
+	want := "problem: port 67/udp (DHCP) is taken by dnsmasq (pid 77)\nproblem: port 8480/tcp (boot files and " +
+		"images) is taken by dnsmasq (pid 77)\n"
 	if got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := texts(checkPorts(t.Context(), doctorOptions{proc: procDir(t, "pando")})); got != "ok: a Pando server runs and holds its ports\n" {
+	if got := texts(checkPorts(t.Context(), doctorOptions{proc: procDir(t, "pando")})); got != "ok: a Pando "+
+		"server runs and holds its ports\n" {
 		t.Errorf("our own server: %s", got)
 	}
-	if got := texts(checkPorts(t.Context(), doctorOptions{proc: t.TempDir()})); !strings.HasPrefix(got, "note: cannot see") {
+	if got := texts(checkPorts(t.Context(), doctorOptions{proc: t.TempDir()})); !strings.HasPrefix(
+		got,
+		"note: cannot see",
+	) {
 		t.Errorf("no /proc: %s", got)
 	}
 }
@@ -96,7 +104,11 @@ func TestFirewall(t *testing.T) {
 }
 
 func FuzzFirewall(f *testing.F) {
-	f.Add("table inet filter {\nchain input {\ntype filter hook input priority filter; policy drop;\ntcp dport { 22, 8000-9000 } accept\n}\n}\n", true)
+	f.Add(
+		"table inet filter {\nchain input {\ntype filter hook input priority filter; policy drop;\ntcp dport { "+
+			"22, 8000-9000 } accept\n}\n}\n",
+		true,
+	)
 	f.Add("-P INPUT DROP\n-A INPUT -p udp --dport 67 -j ACCEPT\n", false)
 	f.Fuzz(func(t *testing.T, rules string, nft bool) {
 		blocked := iptablesBlocked
@@ -116,9 +128,12 @@ func TestDHCPFindings(t *testing.T) {
 		want  string
 	}{
 		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n"},
-		{[]dhcp.Found{{Server: a, Offers: b}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it (--dhcp proxy)\n"},
-		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Offers: a}}, "warning: 2 DHCP servers answer on eth1: 10.0.0.1 10.0.0.66\n"},
-		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Proxy: true}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it (--dhcp proxy)\n" +
+		{[]dhcp.Found{{Server: a, Offers: b}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it " +
+			"(--dhcp proxy)\n"},
+		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Offers: a}}, "warning: 2 DHCP servers answer on eth1: " +
+			"10.0.0.1 10.0.0.66\n"},
+		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Proxy: true}}, "ok: DHCP server 10.0.0.1 answers on " +
+			"eth1: Pando works beside it (--dhcp proxy)\n" +
 			"warning: another network boot server (proxyDHCP) answers on eth1: 10.0.0.66\n"},
 	} {
 		if got := texts(dhcpFindings("eth1", k.found)); got != k.want {
@@ -132,7 +147,8 @@ func TestNICFindings(t *testing.T) {
 		return api.Node{Node: fleet.Node{Name: name}, Hardware: &fleet.Hardware{Missing: missing}}
 	}
 	got := nicFindings([]api.Node{node("pc1", "pci:b", "pci:a"), node("pc2", "pci:a"), node("pc3"), {}})
-	want := "warning: pc1, pc2: the image's kernel has no module for NIC pci:a\nwarning: pc1: the image's kernel has no module for NIC pci:b\n"
+	want := "warning: pc1, pc2: the image's kernel has no module for NIC pci:a\nwarning: pc1: the image's kernel " +
+		"has no module for NIC pci:b\n"
 	if texts(got) != want {
 		t.Errorf("got %s", texts(got))
 	}
@@ -158,7 +174,8 @@ func TestNeighbours(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := new(app).checkNeighbours(t.Context(), doctorOptions{proc: proc, data: t.TempDir()}); len(got) != 1 || got[0].Level != level {
+		if got := new(app).checkNeighbours(t.Context(), doctorOptions{proc: proc, data: t.TempDir()}); len(got) != 1 ||
+			got[0].Level != level {
 			t.Errorf("%q: %s", text, texts(got))
 		}
 	}
@@ -173,7 +190,10 @@ func TestBootFilesAndClock(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "undionly.kpxe"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := texts(checkBootFiles(t.Context(), o)); !strings.HasPrefix(got, "warning: no boot loader for UEFI machines") {
+	if got := texts(checkBootFiles(t.Context(), o)); !strings.HasPrefix(
+		got,
+		"warning: no boot loader for UEFI machines",
+	) {
 		t.Errorf("BIOS only: %s", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "snponly.efi"), []byte("x"), 0o644); err != nil {

@@ -71,14 +71,48 @@ func (a *app) groupShow() *cobra.Command {
 			if g.UnlockRoot {
 				root = "as in the image"
 			}
-			fields(a.out, append([]string{"group", g.Name, "image", string(g.Image), "version", string(g.Desired), "nodes", strconv.Itoa(g.Nodes),
-				"kernel args", strings.Join(g.KernelArgs, " "), "root's password", root,
-				"authorized keys", strings.Join(g.AuthorizedKeys, "\n\t"), "reboot after", after, "write limit", g.WriteLimit,
-				"peers", string(g.Peers.Effective()), "share", sizeOf(g.Share),
-				"cache", string(g.Cache.Effective()), "cache size", sizeOf(g.CacheSize), "offline", offlineText(g.Offline),
-				"secrets", string(g.Secrets.Effective()),
-				"power", cmp.Or(string(g.Power), string(fleet.PowerWOL)), "hours", string(g.Hours), "sweep", offlineText(g.Sweep)},
-				keepingPairs(g.Keeping)...)...)
+			fields(
+				a.out,
+				append(
+					[]string{
+						"group",
+						g.Name,
+						"image",
+						string(g.Image),
+						"version",
+						string(g.Desired),
+						"nodes",
+						strconv.Itoa(g.Nodes),
+						"kernel args",
+						strings.Join(g.KernelArgs, " "),
+						"root's password",
+						root,
+						"authorized keys",
+						strings.Join(g.AuthorizedKeys, "\n\t"),
+						"reboot after",
+						after,
+						"write limit",
+						g.WriteLimit,
+						"peers",
+						string(g.Peers.Effective()),
+						"share",
+						sizeOf(g.Share),
+						"cache",
+						string(g.Cache.Effective()),
+						"cache size",
+						sizeOf(g.CacheSize),
+						"offline",
+						offlineText(g.Offline),
+						"secrets",
+						string(g.Secrets.Effective()),
+						"power",
+						cmp.Or(string(g.Power), string(fleet.PowerWOL)),
+						"hours",
+						string(g.Hours),
+						"sweep",
+						offlineText(g.Sweep),
+					},
+					keepingPairs(g.Keeping)...)...)
 			return nil
 		}),
 	})
@@ -117,7 +151,9 @@ func (a *app) groupCreate() *cobra.Command {
 				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
 				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
 				Secrets: fleet.SecretPolicy(f.secrets),
-				Power:   fleet.Power(f.power), Hours: fleet.Hours(f.hours), Sweep: bool(f.sweep), Keeping: f.keeping.given(),
+				Power: fleet.Power(
+					f.power,
+				), Hours: fleet.Hours(f.hours), Sweep: bool(f.sweep), Keeping: f.keeping.given(),
 			})
 			if err != nil {
 				return err

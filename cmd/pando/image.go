@@ -16,9 +16,25 @@ import (
 )
 
 func (a *app) imageCommand() *cobra.Command {
-	return noun("image", "What nodes boot: names, versions, tags",
-		a.imageBuild(), a.imageCapture(), a.imageShell(), a.imageExtend(), a.imageList(), a.imageShow(), a.imageTrace(), a.imageHistory(), a.imageDiff(),
-		a.imageSlim(), a.imageVerify(), a.imageTag(), a.imagePush(), a.imagePull(), a.imageDelete())
+	return noun(
+		"image",
+		"What nodes boot: names, versions, tags",
+		a.imageBuild(),
+		a.imageCapture(),
+		a.imageShell(),
+		a.imageExtend(),
+		a.imageList(),
+		a.imageShow(),
+		a.imageTrace(),
+		a.imageHistory(),
+		a.imageDiff(),
+		a.imageSlim(),
+		a.imageVerify(),
+		a.imageTag(),
+		a.imagePush(),
+		a.imagePull(),
+		a.imageDelete(),
+	)
 }
 
 func (a *app) imageList() *cobra.Command {
@@ -37,8 +53,16 @@ func (a *app) imageList() *cobra.Command {
 			t := newTable(a.out, "IMAGE", "TAGS", "VERSION", "KERNEL", "SIZE", "STORED", "BUILT", "IN USE BY")
 			for _, i := range images {
 				for _, v := range i.Versions {
-					t.row(i.Name, strings.Join(v.Tags, " "), v.Digest.Short(), v.Kernel, sizeOf(v.RootSize), sizeOf(v.StoredSize),
-						clock(v.Built), holders(v.InUse))
+					t.row(
+						i.Name,
+						strings.Join(v.Tags, " "),
+						v.Digest.Short(),
+						v.Kernel,
+						sizeOf(v.RootSize),
+						sizeOf(v.StoredSize),
+						clock(v.Built),
+						holders(v.InUse),
+					)
 				}
 			}
 			t.flush()
@@ -79,7 +103,8 @@ func (a *app) imageShow() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&sbom, "sbom", false, "print the bill of materials of one version: its packages, SPDX 2.3 in JSON")
+	c.Flags().
+		BoolVar(&sbom, "sbom", false, "print the bill of materials of one version: its packages, SPDX 2.3 in JSON")
 	return a.readFlags(c)
 }
 
@@ -106,7 +131,11 @@ func showRef(ctx context.Context, c *api.Client, text string) (api.Image, error)
 	}
 	i.Versions = slices.DeleteFunc(i.Versions, func(v api.Version) bool { return v.Digest != digest })
 	if len(i.Versions) == 0 {
-		return i, api.NewError(api.NotFound, "image "+text+": not found", "`pando image show "+name+"` lists tags and versions")
+		return i, api.NewError(
+			api.NotFound,
+			"image "+text+": not found",
+			"`pando image show "+name+"` lists tags and versions",
+		)
 	}
 	maps.DeleteFunc(i.Tags, func(_ string, d fleet.Digest) bool { return d != digest })
 	return i, nil
@@ -117,10 +146,37 @@ func (a *app) printImage(i api.Image) {
 		if n > 0 {
 			a.printf("\n")
 		}
-		fields(a.out, "image", i.Name, "version", string(v.Digest), "tags", strings.Join(v.Tags, " "), "in use by", strings.Join(v.InUse, ", "),
-			"architecture", v.Architecture, "kernel", strings.TrimSpace(v.Kernel+"  "+sizeOf(v.KernelSize)), "drivers", sizeOf(v.DriversSize),
-			"root", strings.TrimSpace(sizeOf(v.RootSize)+"  "+v.FileSystem), "stored", sizeOf(v.StoredSize), "files", count(int(v.Files)), "built", clock(v.Built), "recipe", v.Recipe, "slower", v.Slower,
-			"logs", v.NoLogs)
+		fields(
+			a.out,
+			"image",
+			i.Name,
+			"version",
+			string(v.Digest),
+			"tags",
+			strings.Join(v.Tags, " "),
+			"in use by",
+			strings.Join(v.InUse, ", "),
+			"architecture",
+			v.Architecture,
+			"kernel",
+			strings.TrimSpace(v.Kernel+"  "+sizeOf(v.KernelSize)),
+			"drivers",
+			sizeOf(v.DriversSize),
+			"root",
+			strings.TrimSpace(sizeOf(v.RootSize)+"  "+v.FileSystem),
+			"stored",
+			sizeOf(v.StoredSize),
+			"files",
+			count(int(v.Files)),
+			"built",
+			clock(v.Built),
+			"recipe",
+			v.Recipe,
+			"slower",
+			v.Slower,
+			"logs",
+			v.NoLogs,
+		)
 	}
 }
 
@@ -186,7 +242,11 @@ holds it; its files go with the next ` + "`pando store gc`" + `.`,
 				if err := c.DeleteVersion(ctx, name, digest); err != nil {
 					return err
 				}
-				a.printf("version %s of %s deleted; its files go with the next `pando store gc`\n", digest.Short(), name)
+				a.printf(
+					"version %s of %s deleted; its files go with the next `pando store gc`\n",
+					digest.Short(),
+					name,
+				)
 				return nil
 			}
 			if err := c.DeleteTag(ctx, name, tag); err != nil {

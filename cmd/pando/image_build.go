@@ -28,11 +28,15 @@ type buildFlags struct {
 func (a *app) imageBuild() *cobra.Command {
 	var f buildFlags
 	c := &cobra.Command{
-		Use:   "build NAME (--recipe RECIPE | --from-dir DIR | --from-disk FILE | --from-host | --from-oci REF | --from-tar FILE)",
+		Use: "build NAME (--recipe RECIPE | --from-dir DIR | --from-disk FILE | --from-host | --from-oci REF | " +
+			"--from-tar FILE)",
 		Short: "Build, sign and store a version; NAME:latest moves to it",
 		Long: `Build, sign and store a version of an image, on the machine of the server. The tag "latest" moves to it, and so do
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
-` + strings.Join(build.BuiltinRecipes(), ", ") + `. docs/images.md says what else an image is made from.`,
+` + strings.Join(
+			build.BuiltinRecipes(),
+			", ",
+		) + `. docs/images.md says what else an image is made from.`,
 		Example: `  pando image build debian --recipe debian:bookworm
   pando image build debian-arm64 --recipe debian:bookworm --architecture arm64
   pando image build lab --recipe lab.yaml --tag canary
@@ -52,7 +56,13 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 	fl.StringVar(&f.format, "format", "auto", formatUsage())
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
-	fl.BoolVar(&f.fresh, "fresh", false, "install or unpack again: take nothing of earlier builds, neither layers of the recipe nor a tree that was not finished")
+	fl.BoolVar(
+		&f.fresh,
+		"fresh",
+		false,
+		"install or unpack again: take nothing of earlier builds, neither layers of the recipe nor a tree that "+
+			"was not finished",
+	)
 	return a.readFlags(c)
 }
 
@@ -83,7 +93,12 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 	if opt.Recipe != nil && opt.Recipe.Base != "" {
 		version, err := versionOf(ctx, b.client, string(opt.Recipe.Base))
 		if err != nil {
-			return fmt.Errorf("recipe %s: from: %w (the built-in recipes are %s)", opt.Recipe.Name, err, strings.Join(build.BuiltinRecipes(), ", "))
+			return fmt.Errorf(
+				"recipe %s: from: %w (the built-in recipes are %s)",
+				opt.Recipe.Name,
+				err,
+				strings.Join(build.BuiltinRecipes(), ", "),
+			)
 		}
 		opt.Recipe = opt.Recipe.WithBase(version)
 	}
@@ -104,13 +119,19 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 func workDir(data string) string { return filepath.Join(data, "work") }
 
 func formatUsage() string {
-	return "root file system: " + strings.Join(image.FileSystems(), ", ") + "; auto: the first of these that the image's kernel can read"
+	return "root file system: " + strings.Join(
+		image.FileSystems(),
+		", ",
+	) + "; auto: the first of these that the image's kernel can read"
 }
 
 // formatOf is the kind of root file system that is asked for; "" is any that the kernel can read.
 func formatOf(name string) (string, error) {
 	if name != "auto" && !slices.Contains(image.FileSystems(), name) {
-		return "", withHint(usagef("--format %s: no such root file system", name), "use auto or one of "+strings.Join(image.FileSystems(), ", "))
+		return "", withHint(
+			usagef("--format %s: no such root file system", name),
+			"use auto or one of "+strings.Join(image.FileSystems(), ", "),
+		)
 	}
 	return strings.TrimPrefix(name, "auto"), nil
 }
@@ -155,7 +176,8 @@ func printResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	drivers := image.DriversSize(m.AllDrivers())
 	pairs := []string{"image", name + ":" + fleet.LatestTag, "version", string(r.Version) + ", " + what,
 		"root", size(m.Root.Size) + " raw, " + size(m.Sizes.Stored) + " stored, " + m.Root.FileSystem,
-		"kernel", m.Kernel.Release + ", " + size(m.Kernel.Size) + ", drivers " + size(drivers), "new in the store", size(r.NewBytes), "took", span(took)}
+		"kernel", m.Kernel.Release + ", " + size(m.Kernel.Size) + ", drivers " + size(drivers), "new in the " +
+			"store", size(r.NewBytes), "took", span(took)}
 	if e := m.Extends; e != nil {
 		pairs[6], pairs[7] = "extends", string(e.Base)
 	}

@@ -29,7 +29,8 @@ type builder struct {
 // privateMounts gives this process mounts of its own, if what it builds from is mounted.
 func (a *app) privateMounts(opt build.Options) error {
 	_, disk := opt.Source.(source.Disk)
-	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || a.server != "" || os.Geteuid() != 0 { // the last two are told why not, later
+	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || a.server != "" ||
+		os.Geteuid() != 0 { // the last two are told why not, later
 		return nil
 	}
 	return mount.Private()
@@ -84,8 +85,10 @@ func (b *builder) sameArchitecture(ctx context.Context, architecture string) err
 	}
 	for _, v := range img.Versions {
 		if v.Architecture != "" && v.Architecture != architecture {
-			return withHint(usagef("image %s is for %s, and this would be for %s", b.name, v.Architecture, architecture),
-				"give it a name of its own: pando image build "+b.name+"-"+architecture)
+			return withHint(
+				usagef("image %s is for %s, and this would be for %s", b.name, v.Architecture, architecture),
+				"give it a name of its own: pando image build "+b.name+"-"+architecture,
+			)
 		}
 	}
 	return err

@@ -37,14 +37,24 @@ booted from Pando has its kernel elsewhere: --kernel-from names the image.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			return a.buildFrom(cmd.Context(), args[0], tags, build.Options{Firmware: firmware, CommandLine: kernelArgs, Builder: release,
-				Format: kind, KernelFrom: kernel, Source: source.Machine{Remote: args[1], SSH: strings.Fields(ssh), Choice: choice.Choice}})
+			return a.buildFrom(
+				cmd.Context(),
+				args[0],
+				tags,
+				build.Options{Firmware: firmware, CommandLine: kernelArgs, Builder: release,
+					Format: kind, KernelFrom: kernel, Source: source.Machine{Remote: args[1], SSH: strings.Fields(ssh), Choice: choice.Choice}},
+			)
 		},
 	}
 	fl := c.Flags()
 	choice.add(fl)
 	fl.StringVar(&ssh, "ssh", "ssh", "the program that leads there, with its options")
-	fl.StringVar(&kernelFrom, "kernel-from", "", "image, directory, tarball or container image whose kernel and modules the copy gets")
+	fl.StringVar(
+		&kernelFrom,
+		"kernel-from",
+		"",
+		"image, directory, tarball or container image whose kernel and modules the copy gets",
+	)
 	fl.StringVar(&format, "format", "auto", formatUsage())
 	fl.StringVar(&firmware, "firmware", "", "directory with firmware files for drivers")
 	fl.StringArrayVar(&kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")

@@ -49,8 +49,23 @@ func (a *app) printDiff(d api.ImageDiff, files int) {
 	if d.Whole > 0 {
 		share = fmt.Sprintf(" (%.1f %% of %s)", float64(d.Root)*100/float64(d.Whole), size(d.Whole))
 	}
-	fields(a.out, "from", string(d.From)+" "+d.FromHas.Short(), "to", string(d.To)+" "+d.ToHas.Short(), "root", size(d.Root)+share, "index", sizeOf(d.Index),
-		"kernel", sizeOf(d.Kernel), "drivers", sizeOf(d.Drivers), "boot pack", sizeOf(d.Pack))
+	fields(
+		a.out,
+		"from",
+		string(d.From)+" "+d.FromHas.Short(),
+		"to",
+		string(d.To)+" "+d.ToHas.Short(),
+		"root",
+		size(d.Root)+share,
+		"index",
+		sizeOf(d.Index),
+		"kernel",
+		sizeOf(d.Kernel),
+		"drivers",
+		sizeOf(d.Drivers),
+		"boot pack",
+		sizeOf(d.Pack),
+	)
 	var changed []api.PackageChange
 	for _, p := range d.Packages {
 		if p.Was != p.Is {
@@ -107,7 +122,16 @@ cost to keep, and what a node with the one before fetches at most.`,
 			}
 			t := newTable(a.out, "VERSION", "TAGS", "ADDED", "STORED", "NEW", "OF", "BUILT ON", "IN USE BY")
 			for _, v := range h.Versions {
-				t.row(v.Digest.Short(), strings.Join(v.Tags, " "), clock(v.Added), sizeOf(v.Stored), size(v.New), v.Of, v.Host, holders(v.InUse))
+				t.row(
+					v.Digest.Short(),
+					strings.Join(v.Tags, " "),
+					clock(v.Added),
+					sizeOf(v.Stored),
+					size(v.New),
+					v.Of,
+					v.Host,
+					holders(v.InUse),
+				)
 			}
 			t.flush()
 			if len(h.Tags) == 0 {

@@ -97,7 +97,10 @@ func extendHint(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &essential):
-		return withHint(err, "put the packages into the image and build that; or give nodes what is missing, and say --force")
+		return withHint(
+			err,
+			"put the packages into the image and build that; or give nodes what is missing, and say --force",
+		)
 	case errors.As(err, &exit):
 		return withHint(err, "no extension was made, and the image is as it was")
 	}

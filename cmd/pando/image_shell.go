@@ -82,11 +82,23 @@ func (a *app) shellImage(ctx context.Context, ref string, command []string, f sh
 	if err != nil {
 		return err
 	}
-	opt := build.ChangeOptions{Image: name, Version: version, Command: a.inside(command), Resume: f.resume, Fresh: f.fresh, Build: b.options}
+	opt := build.ChangeOptions{
+		Image:   name,
+		Version: version,
+		Command: a.inside(command),
+		Resume:  f.resume,
+		Fresh:   f.fresh,
+		Build:   b.options,
+	}
 	opt.Build.Firmware, opt.Build.CommandLine = f.firmware, f.kernelArgs
 	if terminal(os.Stdin) != nil && len(command) == 0 {
 		opt.Keep = a.askToKeep
-		fmt.Fprintf(a.err, "You are root in a copy of %s (%s). `exit` makes a new version of it, `exit 1` throws it away.\n", ref, version.Short())
+		fmt.Fprintf(
+			a.err,
+			"You are root in a copy of %s (%s). `exit` makes a new version of it, `exit 1` throws it away.\n",
+			ref,
+			version.Short(),
+		)
 	}
 	result, err := b.run(func(o build.Options) (build.Result, error) {
 		opt.Build = o
@@ -109,7 +121,11 @@ func versionOf(ctx context.Context, c *api.Client, ref string) (fleet.Digest, er
 		digest = i.Tags[tag]
 	}
 	if err == nil && digest == "" {
-		err = api.NewError(api.NotFound, "image "+ref+": not found", "`pando image show "+i.Name+"` lists tags and versions")
+		err = api.NewError(
+			api.NotFound,
+			"image "+ref+": not found",
+			"`pando image show "+i.Name+"` lists tags and versions",
+		)
 	}
 	return digest, err
 }
@@ -117,8 +133,15 @@ func versionOf(ctx context.Context, c *api.Client, ref string) (fleet.Digest, er
 // inside is what runs in the copy: with this terminal, this machine's name service, and its way through a proxy.
 func (a *app) inside(command []string) mount.Command {
 	c := mount.Command{Args: command, Dir: "/root", Stdin: os.Stdin, Stdout: a.err, Stderr: a.err,
-		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "USER=root", "LOGNAME=root",
-			"SHELL=/bin/sh", "LANG=C.UTF-8", "INITRD=No"}} // Debian's kernel packages make no initrd then: nodes get Pando's
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"HOME=/root",
+			"USER=root",
+			"LOGNAME=root",
+			"SHELL=/bin/sh",
+			"LANG=C.UTF-8",
+			"INITRD=No",
+		}} // Debian's kernel packages make no initrd then: nodes get Pando's
 	if !a.json {
 		c.Stdout = a.out
 	}
@@ -156,5 +179,9 @@ func shellHint(err error) error {
 	case errors.As(err, &unfinished):
 		return withHint(err, "--continue goes on with it, --fresh throws it away")
 	}
-	return withHint(err, "no version was made; if the command had ended well, its changes are kept: mend that and run it with --continue")
+	return withHint(
+		err,
+		"no version was made; if the command had ended well, its changes are kept: mend that and run it with "+
+			"--continue",
+	)
 }

@@ -38,7 +38,8 @@ The other server takes only what a key signed that it trusts.`,
 			return a.ship(ctx, "push", ship.Options{From: ship.Server{Client: c}, To: to, Ref: fleet.Ref(args[0])})
 		}),
 	}
-	c.Flags().StringVar(&token, "other-token", "", "token for the other server; better in the environment ("+otherToken+")")
+	c.Flags().
+		StringVar(&token, "other-token", "", "token for the other server; better in the environment ("+otherToken+")")
 	return a.readFlags(c)
 }
 
@@ -61,7 +62,8 @@ missing travels; broken off, the same command goes on. This server takes only wh
 			return a.ship(ctx, "pull", ship.Options{From: from, To: ship.Server{Client: c}, Ref: fleet.Ref(args[1])})
 		}),
 	}
-	c.Flags().StringVar(&token, "other-token", "", "token for the other server; better in the environment ("+otherToken+")")
+	c.Flags().
+		StringVar(&token, "other-token", "", "token for the other server; better in the environment ("+otherToken+")")
 	return a.readFlags(c)
 }
 
@@ -78,8 +80,11 @@ func otherPlace(where, token string, create bool) (p ship.Place, done func(), er
 		token = os.Getenv(otherToken)
 	}
 	if token == "" {
-		return nil, nil, withHint(usagef("server %s: no token", where),
-			"make one there with `pando token create NAME`, then set "+otherToken+" or pass --other-token; a directory has a slash in its name")
+		return nil, nil, withHint(
+			usagef("server %s: no token", where),
+			"make one there with `pando token create NAME`, then set "+otherToken+" or pass --other-token; a "+
+				"directory has a slash in its name",
+		)
 	}
 	c, err := api.OverTLS(where, token)
 	if err != nil {
@@ -124,8 +129,20 @@ func (a *app) ship(ctx context.Context, verb string, o ship.Options) error {
 	if s := took.Seconds(); r.Moved > 0 && s > 0 {
 		rate = fmt.Sprintf(" at %s/s", size(int64(float64(r.Moved)/s)))
 	}
-	fields(a.out, "image", strings.TrimSuffix(r.Name+":"+strings.Join(r.Tags, ","), ":"), "version", string(r.Version), "to", o.To.Name(),
-		"sent", fmt.Sprintf("%s in %d objects%s", size(r.Moved), r.Sent, rate),
-		"was there", fmt.Sprintf("%s in %d objects", size(r.Bytes-r.Moved), r.Objects-r.Sent), "took", span(took))
+	fields(
+		a.out,
+		"image",
+		strings.TrimSuffix(r.Name+":"+strings.Join(r.Tags, ","), ":"),
+		"version",
+		string(r.Version),
+		"to",
+		o.To.Name(),
+		"sent",
+		fmt.Sprintf("%s in %d objects%s", size(r.Moved), r.Sent, rate),
+		"was there",
+		fmt.Sprintf("%s in %d objects", size(r.Bytes-r.Moved), r.Objects-r.Sent),
+		"took",
+		span(took),
+	)
 	return nil
 }

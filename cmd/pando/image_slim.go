@@ -43,7 +43,11 @@ either, so this is where to look and not what to remove.`,
 
 func (a *app) printSlim(s api.ImageSlim, lines int) {
 	if s.Boots == 0 {
-		a.printf("%s: no boot of version %s was recorded yet, so what boots read is not known\n", s.Image, s.Version.Short())
+		a.printf(
+			"%s: no boot of version %s was recorded yet, so what boots read is not known\n",
+			s.Image,
+			s.Version.Short(),
+		)
 	} else {
 		fields(a.out, "image", s.Image+" "+s.Version.Short(), "boots", strconv.Itoa(s.Boots), "files", size(s.Size), "never read", used(s.Unread, s.Size))
 		a.printUnread("PACKAGE", s.Packages, lines)

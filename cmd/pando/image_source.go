@@ -33,11 +33,35 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.fromDisk, "from-disk", "", "build from the disk of a virtual machine: raw or qcow2")
 	fl.BoolVar(&f.fromHost, "from-host", false, "build from the root of this machine")
 	f.choice.add(fl)
-	fl.StringVar(&f.fromOCI, "from-oci", "", "build from a container image: a reference, a layout directory, or an archive of docker save")
-	fl.StringVar(&f.fromTar, "from-tar", "", "build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz")
-	fl.StringVar(&f.architecture, "architecture", "", "amd64 or arm64, of a recipe or a container image (default: the recipe's, or this machine's)")
-	fl.StringVar(&f.kernelFrom, "kernel-from", "", "image, directory, tarball or container image whose kernel and modules the tree gets")
-	fl.Var(&f.maxSize, "max-size", "bytes that the files of an unpacked tree may have, such as 20G (default: what is free on the disk)")
+	fl.StringVar(
+		&f.fromOCI,
+		"from-oci",
+		"",
+		"build from a container image: a reference, a layout directory, or an archive of docker save",
+	)
+	fl.StringVar(
+		&f.fromTar,
+		"from-tar",
+		"",
+		"build from a tarball of a root file system: plain, or packed with gzip, zstd, bzip2 or xz",
+	)
+	fl.StringVar(
+		&f.architecture,
+		"architecture",
+		"",
+		"amd64 or arm64, of a recipe or a container image (default: the recipe's, or this machine's)",
+	)
+	fl.StringVar(
+		&f.kernelFrom,
+		"kernel-from",
+		"",
+		"image, directory, tarball or container image whose kernel and modules the tree gets",
+	)
+	fl.Var(
+		&f.maxSize,
+		"max-size",
+		"bytes that the files of an unpacked tree may have, such as 20G (default: what is free on the disk)",
+	)
 }
 
 // into sets what the image is made from.
@@ -51,12 +75,28 @@ func (f *sourceFlags) into(opt *build.Options) error {
 		flag, value string
 		set         func() error
 	}{
-		{"--recipe", f.recipe, func() (err error) { opt.Recipe, err = build.LoadRecipeFor(f.recipe, f.architecture); return err }},
+		{
+			"--recipe",
+			f.recipe,
+			func() (err error) { opt.Recipe, err = build.LoadRecipeFor(f.recipe, f.architecture); return err },
+		},
 		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
-		{"--from-disk", f.fromDisk, func() error { opt.Source = source.Disk{File: f.fromDisk, Choice: f.choice.Choice}; return nil }},
+		{
+			"--from-disk",
+			f.fromDisk,
+			func() error { opt.Source = source.Disk{File: f.fromDisk, Choice: f.choice.Choice}; return nil },
+		},
 		{"--from-host", host, func() error { opt.Source = source.Machine{Choice: f.choice.Choice}; return nil }},
-		{"--from-oci", f.fromOCI, func() (err error) { opt.Source, err = source.ParseOCI(f.fromOCI, f.architecture, limits); return err }},
-		{"--from-tar", f.fromTar, func() error { opt.Source = source.Tar{File: f.fromTar, Limits: limits}; return nil }},
+		{
+			"--from-oci",
+			f.fromOCI,
+			func() (err error) { opt.Source, err = source.ParseOCI(f.fromOCI, f.architecture, limits); return err },
+		},
+		{
+			"--from-tar",
+			f.fromTar,
+			func() error { opt.Source = source.Tar{File: f.fromTar, Limits: limits}; return nil },
+		},
 	}
 	var names []string
 	var set func() error
@@ -69,10 +109,16 @@ func (f *sourceFlags) into(opt *build.Options) error {
 		}
 	}
 	if given != 1 {
-		return withHint(usagef("give one of %s", strings.Join(names, ", ")), "the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "))
+		return withHint(
+			usagef("give one of %s", strings.Join(names, ", ")),
+			"the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "),
+		)
 	}
 	if f.architecture != "" && f.recipe == "" && f.fromOCI == "" {
-		return withHint(usagef("--architecture chooses one of several, and what the image is made from has one"), "leave it out")
+		return withHint(
+			usagef("--architecture chooses one of several, and what the image is made from has one"),
+			"leave it out",
+		)
 	}
 	err := set()
 	if err == nil {
@@ -84,14 +130,17 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	return nil
 }
 
-// kernel is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image is an image
-// here, whose version is still to be asked for.
+// kernel is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image
+// is an image here, whose version is still to be asked for.
 func (f *sourceFlags) kernel() (*build.KernelFrom, error) {
 	if f.kernelFrom == "" {
 		return nil, nil //nolint:nilnil // none is asked for
 	}
 	if f.fromDir != "" {
-		return nil, withHint(usagef("--kernel-from changes the tree, and --from-dir only reads it"), "build from a tarball of the directory, or put a kernel into it")
+		return nil, withHint(
+			usagef("--kernel-from changes the tree, and --from-dir only reads it"),
+			"build from a tarball of the directory, or put a kernel into it",
+		)
 	}
 	k := &build.KernelFrom{Name: f.kernelFrom}
 	limits := source.Limits{MaxSize: int64(f.maxSize)}
@@ -126,7 +175,12 @@ type choiceFlags struct{ source.Choice }
 
 func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.Exclude, "exclude", nil, "path of a machine or its disk that is left out, too")
-	fl.StringArrayVar(&f.With, "with", nil, "path of a machine or its disk that is taken, with what is below, though it would be left out")
+	fl.StringArrayVar(
+		&f.With,
+		"with",
+		nil,
+		"path of a machine or its disk that is taken, with what is below, though it would be left out",
+	)
 }
 
 // sizeValue is a flag of bytes: 500M, 20G, 1.5T, in powers of 1000 as disks are sold.

@@ -31,7 +31,12 @@ func (a *app) imageTrace() *cobra.Command {
 			}
 			by, ok := fileOrders[order]
 			if !ok || files < 0 {
-				return &usageError{fmt.Errorf("--sort %q: want read, size, first or path; --files is a number of lines, 0 for all", order)}
+				return &usageError{
+					fmt.Errorf(
+						"--sort %q: want read, size, first or path; --files is a number of lines, 0 for all",
+						order,
+					),
+				}
 			}
 			t, err := c.ImageTrace(ctx, fleet.Ref(args[0]))
 			if err != nil {
@@ -64,7 +69,11 @@ var fileOrders = map[string]func(a, b api.TraceFile) int{
 
 func (a *app) printTrace(t api.ImageTrace, files int) {
 	if t.Read == 0 {
-		a.printf("%s: no boot of version %s was recorded yet; the second boot makes its boot pack\n", t.Image, t.Version.Short())
+		a.printf(
+			"%s: no boot of version %s was recorded yet; the second boot makes its boot pack\n",
+			t.Image,
+			t.Version.Short(),
+		)
 		return
 	}
 	fields(a.out, "image", t.Image, "version", string(t.Version), "boots", a.recorded(t),
@@ -89,7 +98,13 @@ func (a *app) recorded(t api.ImageTrace) string {
 		return "none yet: what is shown is what its boot pack expects"
 	}
 	newest := t.Boots[0]
-	return fmt.Sprintf("%d recorded; the last: %s, %d requests, %s", len(t.Boots), newest.Node, newest.Requests, ago(a.now(), newest.Received))
+	return fmt.Sprintf(
+		"%d recorded; the last: %s, %d requests, %s",
+		len(t.Boots),
+		newest.Node,
+		newest.Requests,
+		ago(a.now(), newest.Received),
+	)
 }
 
 // onWire is "14.9 MB on the wire (37 % of what is read)".
@@ -116,7 +131,19 @@ func (a *app) printPack(t api.ImageTrace, p api.Pack) {
 	if p.BootSet < p.Stored {
 		until = fmt.Sprintf(", %s of it until booted", size(p.BootSet))
 	}
-	fields(a.out, name, fmt.Sprintf("%s in %d pieces%s; number %d, %s, %s", onWire(p.Stored, p.Raw), p.Pieces, until, p.Sequence, origin, ago(a.now(), p.Made)))
+	fields(
+		a.out,
+		name,
+		fmt.Sprintf(
+			"%s in %d pieces%s; number %d, %s, %s",
+			onWire(p.Stored, p.Raw),
+			p.Pieces,
+			until,
+			p.Sequence,
+			origin,
+			ago(a.now(), p.Made),
+		),
+	)
 	for _, b := range t.Boots {
 		if b.Pack == p.Object && b.Hits+b.Misses > 0 {
 			later := ""
@@ -159,7 +186,10 @@ func (a *app) printPlaces(t api.ImageTrace) {
 		read[dir] += f.Read
 		count[dir]++
 	}
-	slices.SortFunc(places, func(x, y string) int { return cmp.Or(cmp.Compare(read[y], read[x]), strings.Compare(x, y)) })
+	slices.SortFunc(
+		places,
+		func(x, y string) int { return cmp.Or(cmp.Compare(read[y], read[x]), strings.Compare(x, y)) },
+	)
 	a.printf("\n")
 	w := newTable(a.out, "DIRECTORY", "READ", "FILES")
 	for _, p := range places[:min(maxPlaces, len(places))] {

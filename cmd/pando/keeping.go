@@ -20,18 +20,46 @@ const noExtend = "no-extend"
 
 // keepingHelp says what each setting is, and calls the flag of a list as one of its items.
 var keepingHelp = map[string]struct{ flag, help string }{
-	fleet.SettingWriteLayer: {"write-layer", "what takes writes to the root: tmpfs (memory), zram (compressed memory), 'disk wipe' or 'disk keep' for a partition of the node called " +
-		fleet.WritePartition},
-	fleet.SettingStateOn: {"state-on", "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, 'directory /DIR', or 'disk' for a partition of the " +
-		"node called " + fleet.StatePartition + "; empty: nowhere"},
-	fleet.SettingPersist: {"persist", "directory, or file:/PATH, that outlives reboots and image changes; one empty: none"},
-	fleet.SettingMounts:  {"mount", "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none"},
-	fleet.SettingSwap: {"swap", "swap space: none, zram (compressed memory), disk for a partition called " + fleet.SwapPartition +
-		", or 'volume SIZE' for one that the server has: while that is away, what was swapped out stands still"},
-	fleet.SettingUsers:      {"user", "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one empty: none"},
-	fleet.SettingUserKeys:   {"user-key", "ssh key of a user, 'NAME ssh-ed25519 AAAA...'; one empty: none"},
-	fleet.SettingExtensions: {"extend", "extension of /usr and /opt, NAME, NAME:TAG or NAME@sha256:..., which running nodes get at once; one empty: none"},
-	fleet.SettingSysctl:     {"sysctl", "setting of the kernel, KEY=VALUE, after what nodes have by default; one empty: none"},
+	fleet.SettingWriteLayer: {
+		"write-layer",
+		"what takes writes to the root: tmpfs (memory), zram (compressed memory), 'disk wipe' or 'disk keep' for " +
+			"a partition of the node called " +
+			fleet.WritePartition,
+	},
+	fleet.SettingStateOn: {
+		"state-on",
+		"where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, " +
+			"'directory /DIR', or 'disk' for a partition of the " +
+			"node called " + fleet.StatePartition + "; empty: nowhere",
+	},
+	fleet.SettingPersist: {
+		"persist",
+		"directory, or file:/PATH, that outlives reboots and image changes; one empty: none",
+	},
+	fleet.SettingMounts: {
+		"mount",
+		"file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'; one empty: none",
+	},
+	fleet.SettingSwap: {
+		"swap",
+		"swap space: none, zram (compressed memory), disk for a partition called " + fleet.SwapPartition +
+			", or 'volume SIZE' for one that the server has: while that is away, what was swapped out stands still",
+	},
+	fleet.SettingUsers: {
+		"user",
+		"local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'; one " +
+			"empty: none",
+	},
+	fleet.SettingUserKeys: {"user-key", "ssh key of a user, 'NAME ssh-ed25519 AAAA...'; one empty: none"},
+	fleet.SettingExtensions: {
+		"extend",
+		"extension of /usr and /opt, NAME, NAME:TAG or NAME@sha256:..., which running nodes get at once; one " +
+			"empty: none",
+	},
+	fleet.SettingSysctl: {
+		"sysctl",
+		"setting of the kernel, KEY=VALUE, after what nodes have by default; one empty: none",
+	},
 }
 
 func (k *keepingFlags) add(c *cobra.Command) {

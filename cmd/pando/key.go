@@ -13,8 +13,17 @@ import (
 )
 
 func (a *app) keyCommand() *cobra.Command {
-	return noun("key", "Keys of this site: who may sign what nodes boot", a.keyShow(), a.keyList(), a.keyCreate(), a.keyRotate(),
-		a.keyRevoke(), a.keyExport(), a.keyImport())
+	return noun(
+		"key",
+		"Keys of this site: who may sign what nodes boot",
+		a.keyShow(),
+		a.keyList(),
+		a.keyCreate(),
+		a.keyRotate(),
+		a.keyRevoke(),
+		a.keyExport(),
+		a.keyImport(),
+	)
 }
 
 func (a *app) keyShow() *cobra.Command {
@@ -36,7 +45,15 @@ func (a *app) keyShow() *cobra.Command {
 					also = append(also, s.Public)
 				}
 			}
-			fields(a.out, "site (signs images)", k.Site, "trusted beside it", strings.Join(also, " "), "server (control channel)", k.Server)
+			fields(
+				a.out,
+				"site (signs images)",
+				k.Site,
+				"trusted beside it",
+				strings.Join(also, " "),
+				"server (control channel)",
+				k.Server,
+			)
 			return nil
 		}),
 	})
@@ -59,7 +76,16 @@ trusted key signed: that does not boot any more when the key is revoked.`,
 			}
 			t := newTable(a.out, "KEY", "ID", "STATE", "KEPT", "CREATED", "REVOKED", "VERSIONS", "ONLY")
 			for _, s := range k.Signing {
-				t.row(s.Name, s.ID, s.State, kept(s), clock(s.Created), clock(s.Revoked), strconv.Itoa(s.Versions), strconv.Itoa(s.Only))
+				t.row(
+					s.Name,
+					s.ID,
+					s.State,
+					kept(s),
+					clock(s.Created),
+					clock(s.Revoked),
+					strconv.Itoa(s.Versions),
+					strconv.Itoa(s.Only),
+				)
 			}
 			t.flush()
 			return nil
@@ -133,11 +159,19 @@ trust in the old one with "pando key revoke". Interrupted, the same command goes
 			case use.DryRun:
 				a.printf("key %s has not signed %d versions\n", args[0], len(ch.Without))
 			default:
-				a.printf("key %s signs from now on; %d versions signed anew, %d without its signature\n", ch.Key.Name, ch.Signed, len(ch.Without))
+				a.printf(
+					"key %s signs from now on; %d versions signed anew, %d without its signature\n",
+					ch.Key.Name,
+					ch.Signed,
+					len(ch.Without),
+				)
 			}
 			a.printVersions(ch.Without)
 			if len(ch.Without) > 0 && !use.DryRun && !ch.Key.Here {
-				a.printf("it is kept elsewhere: `pando key export %s DIR` writes what is to be signed there\n", ch.Key.Name)
+				a.printf(
+					"it is kept elsewhere: `pando key export %s DIR` writes what is to be signed there\n",
+					ch.Key.Name,
+				)
 			}
 			a.nothingDone(use.DryRun)
 			return nil
@@ -166,7 +200,12 @@ medium that knows only this key has to be made anew.`,
 			if a.json {
 				return writeJSON(a.out, ch)
 			}
-			a.printf("key %s %s: %d versions do not boot any more\n", ch.Key.Name, map[bool]string{true: "would be revoked", false: "revoked"}[use.DryRun], len(ch.Without))
+			a.printf(
+				"key %s %s: %d versions do not boot any more\n",
+				ch.Key.Name,
+				map[bool]string{true: "would be revoked", false: "revoked"}[use.DryRun],
+				len(ch.Without),
+			)
 			a.printVersions(ch.Without)
 			a.nothingDone(use.DryRun)
 			return nil
@@ -200,5 +239,9 @@ func trusted(ctx context.Context, c *api.Client, name string) (api.Key, error) {
 			return s, nil
 		}
 	}
-	return api.Key{}, api.NewError(api.NotFound, "key "+name+": "+identity.ErrNoKey.Error(), "`pando key list` shows what there is")
+	return api.Key{}, api.NewError(
+		api.NotFound,
+		"key "+name+": "+identity.ErrNoKey.Error(),
+		"`pando key list` shows what there is",
+	)
 }

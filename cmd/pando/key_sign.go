@@ -39,7 +39,10 @@ Works on the machine of the server.`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
 			if a.server != "" {
-				return withHint(usagef("key export: works on the machine of the server, not through --server"), "run it there")
+				return withHint(
+					usagef("key export: works on the machine of the server, not through --server"),
+					"run it there",
+				)
 			}
 			k, err := trusted(ctx, c, args[0])
 			if err != nil {
@@ -92,7 +95,10 @@ func (a *app) keyImport() *cobra.Command {
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
 			files, err := filepath.Glob(filepath.Join(args[0], "*.minisig"))
 			if err == nil && len(files) == 0 {
-				err = withHint(fmt.Errorf("%s has no signatures (*.minisig)", args[0]), "run its sign.sh where the key is kept")
+				err = withHint(
+					fmt.Errorf("%s has no signatures (*.minisig)", args[0]),
+					"run its sign.sh where the key is kept",
+				)
 			}
 			if err != nil {
 				return err

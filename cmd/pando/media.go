@@ -52,7 +52,12 @@ What is left of the medium is for the node's cache.`,
 	fl.StringVar(&f.output, "output", "", "file to make, or a disk such as /dev/sdb")
 	fl.StringVar(&f.erase, "erase", "", "the disk again, because all that is on it will be lost; a file is replaced")
 	fl.Var(f.size, "size", "size of a file (default 960MiB); a disk is used whole")
-	fl.StringArrayVar(&f.control, "control", nil, "control channel of a server, such as https://10.0.0.1:8443 (default: this server's addresses)")
+	fl.StringArrayVar(
+		&f.control,
+		"control",
+		nil,
+		"control channel of a server, such as https://10.0.0.1:8443 (default: this server's addresses)",
+	)
 	_ = c.MarkFlagRequired("output") // the flag is there
 	return c
 }
@@ -74,7 +79,13 @@ func (a *app) createMedium(ctx context.Context, c *api.Client, nodes string, f m
 	if err := out.finish(); err != nil {
 		return err
 	}
-	a.printf("%s is a boot medium for %s: %s written, %s are for the cache\n", f.output, nodes, size(n), size(media.CacheSize(out.size)))
+	a.printf(
+		"%s is a boot medium for %s: %s written, %s are for the cache\n",
+		f.output,
+		nodes,
+		size(n),
+		size(media.CacheSize(out.size)),
+	)
 	return nil
 }
 
@@ -96,7 +107,10 @@ func openMedium(f mediumFlags) (*mediumFile, error) {
 	case info.Mode().Type() != fs.ModeDevice:
 		return nil, usagef("%s is neither a file nor a disk", f.output)
 	case f.erase != f.output:
-		return nil, withHint(usagef("%s is a disk, and all that is on it would be lost", f.output), "if that is meant: --erase "+f.output)
+		return nil, withHint(
+			usagef("%s is a disk, and all that is on it would be lost", f.output),
+			"if that is meant: --erase "+f.output,
+		)
 	case f.size.n != 0:
 		return nil, usagef("a disk is used whole: leave --size out")
 	}

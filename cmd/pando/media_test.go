@@ -42,10 +42,15 @@ func mediumServer(t *testing.T) (c *api.Client, asked *int) {
 		err := json.NewDecoder(r.Body).Decode(&req)
 		if err != nil || req.Select == "@nobody" {
 			w.WriteHeader(http.StatusNotFound)
-			_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: api.NewError(api.NotFound, `group "nobody": not found`, "")})
+			_ = json.NewEncoder(w).
+				Encode(api.ErrorBody{Error: api.NewError(api.NotFound, `group "nobody": not found`, "")})
 			return
 		}
-		writes, err := media.Medium(req.Size, media.Loader{BootCode: fill(media.Sector), Core: fill(100_000)}, media.K{Kernel: fill(5000), Initramfs: fill(5000)})
+		writes, err := media.Medium(
+			req.Size,
+			media.Loader{BootCode: fill(media.Sector), Core: fill(100_000)},
+			media.K{Kernel: fill(5000), Initramfs: fill(5000)},
+		)
 		if err != nil {
 			t.Error(err)
 		}
@@ -93,7 +98,8 @@ func (x mediumRefusal) try(t *testing.T) {
 	a, out := testApp()
 	err := a.createMedium(t.Context(), c, "@lab", mediumFlags{output: x.output, erase: x.erase, size: newSize(x.size)})
 	var usage *usageError
-	if err == nil || !strings.Contains(err.Error(), x.err) || hintOf(err) != x.hint || errors.As(err, &usage) != x.usage {
+	if err == nil || !strings.Contains(err.Error(), x.err) || hintOf(err) != x.hint ||
+		errors.As(err, &usage) != x.usage {
 		t.Errorf("%s: got %v, hint %q; want %q, hint %q", x.name, err, hintOf(err), x.err, x.hint)
 	}
 	if *asked != 0 || out.Len() > 0 {
@@ -104,15 +110,26 @@ func (x mediumRefusal) try(t *testing.T) {
 // A file is made, and replaced when it was named twice; all that is refused stays as it was.
 func TestMediumInAFile(t *testing.T) {
 	dir := t.TempDir()
-	old, made, missing := filepath.Join(dir, "old.img"), filepath.Join(dir, "new.img"), filepath.Join(dir, "none/new.img")
+	old, made, missing := filepath.Join(
+		dir,
+		"old.img",
+	), filepath.Join(
+		dir,
+		"new.img",
+	), filepath.Join(
+		dir,
+		"none/new.img",
+	)
 	if err := os.WriteFile(old, []byte("photos"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range []mediumRefusal{
 		{name: "file that exists", output: old, err: old + " exists", hint: "to replace it: --erase " + old, usage: true},
-		{name: "another file confirmed", output: old, erase: made, err: old + " exists", hint: "to replace it: --erase " + old, usage: true},
+		{name: "another file confirmed", output: old, erase: made, err: old + " exists", hint: "to replace it: " +
+			"--erase " + old, usage: true},
 		{name: "directory", output: dir, erase: dir, err: dir + " is neither a file nor a disk", usage: true},
-		{name: "no disk", output: os.DevNull, erase: os.DevNull, err: os.DevNull + " is neither a file nor a disk", usage: true},
+		{name: "no disk", output: os.DevNull, erase: os.DevNull, err: os.DevNull + " is neither a file nor a " +
+			"disk", usage: true},
 		{name: "below a file", output: old + "/new.img", err: "not a directory"},
 		{name: "no directory", output: missing, err: "no such file"},
 	} {
@@ -120,10 +137,16 @@ func TestMediumInAFile(t *testing.T) {
 	}
 	c, _ := mediumServer(t)
 	a, out := testApp()
-	if err := a.createMedium(t.Context(), c, "@nobody", mediumFlags{output: made, size: newSize(mediumSize)}); !api.IsCode(err, api.NotFound) {
+	if err := a.createMedium(t.Context(), c, "@nobody", mediumFlags{output: made, size: newSize(mediumSize)}); !api.IsCode(
+		err,
+		api.NotFound,
+	) {
 		t.Errorf("the server refuses: %v", err)
 	}
-	if err := a.createMedium(t.Context(), c, "@nobody", mediumFlags{output: old, erase: old, size: newSize(mediumSize)}); !api.IsCode(err, api.NotFound) {
+	if err := a.createMedium(t.Context(), c, "@nobody", mediumFlags{output: old, erase: old, size: newSize(mediumSize)}); !api.IsCode(
+		err,
+		api.NotFound,
+	) {
 		t.Errorf("the server refuses what would replace a file: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -134,7 +157,8 @@ func TestMediumInAFile(t *testing.T) {
 	}
 	for _, f := range []mediumFlags{{output: made, size: newSize(mediumSize)}, {output: old, erase: old, size: newSize(mediumSize + 1)}} {
 		out.Reset()
-		if err := a.createMedium(t.Context(), c, "@lab", f); err != nil || !strings.HasPrefix(out.String(), f.output+" is a boot medium for @lab: ") {
+		if err := a.createMedium(t.Context(), c, "@lab", f); err != nil ||
+			!strings.HasPrefix(out.String(), f.output+" is a boot medium for @lab: ") {
 			t.Errorf("%s: %v, and it says %q", f.output, err, out)
 		}
 		if info, err := os.Stat(f.output); err != nil {
@@ -152,10 +176,16 @@ func TestMediumInAFile(t *testing.T) {
 func TestMediumOnADisk(t *testing.T) {
 	disk := photoDisk(t)
 	part := disk + "p1"
-	busy := mediumRefusal{output: disk, erase: disk, err: "resource busy", hint: "is a partition of it mounted? see `lsblk " + disk + "`"}
+	busy := mediumRefusal{
+		output: disk,
+		erase:  disk,
+		err:    "resource busy",
+		hint:   "is a partition of it mounted? see `lsblk " + disk + "`",
+	}
 	for _, x := range []mediumRefusal{
 		{name: "not confirmed", output: disk, err: disk + " is a disk, and all", hint: "if that is meant: --erase " + disk, usage: true},
-		{name: "another disk confirmed", output: disk, erase: part, err: disk + " is a disk, and all", hint: "if that is meant: --erase " + disk, usage: true},
+		{name: "another disk confirmed", output: disk, erase: part, err: disk + " is a disk, and " +
+			"all", hint: "if that is meant: --erase " + disk, usage: true},
 		{name: "with a size", output: disk, erase: disk, size: mediumSize, err: "leave --size out", usage: true},
 	} {
 		x.try(t)
@@ -186,7 +216,8 @@ func TestMediumOnADisk(t *testing.T) {
 	if got := partitionsOf(t, disk); !slices.Equal(got, []string{"photos"}) {
 		t.Fatalf("after what was refused the disk has the partitions %q", got)
 	}
-	if err := a.createMedium(t.Context(), c, "@lab", f); err != nil || !strings.HasPrefix(out.String(), disk+" is a boot medium for @lab: ") {
+	if err := a.createMedium(t.Context(), c, "@lab", f); err != nil ||
+		!strings.HasPrefix(out.String(), disk+" is a boot medium for @lab: ") {
 		t.Errorf("%v, and it says %q", err, out)
 	}
 	if got := partitionsOf(t, disk); !slices.Equal(got, mediumPartitions) {
@@ -206,8 +237,15 @@ func photoDisk(t *testing.T) (device string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	err = errors.Join(f.Truncate(mediumSize),
-		cache.WritePartitions(f, mediumSize, media.Sector, []cache.Partition{{Type: cache.TypeCache, Name: "photos", Start: 1 << 20, Size: 64 << 20}}))
+	err = errors.Join(
+		f.Truncate(mediumSize),
+		cache.WritePartitions(
+			f,
+			mediumSize,
+			media.Sector,
+			[]cache.Partition{{Type: cache.TypeCache, Name: "photos", Start: 1 << 20, Size: 64 << 20}},
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

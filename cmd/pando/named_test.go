@@ -14,13 +14,15 @@ import (
 // named finds commands where they are quoted in prose, in hints and in comments: `pando image list --json`.
 var named = regexp.MustCompile("`pando ([a-z][^`\n]*[^` \n])`")
 
-// TestNamedCommandsExist: what a hint or a page tells to run is a command that there is, with the flags that it has. Somebody reads it when something is broken.
+// TestNamedCommandsExist: what a hint or a page tells to run is a command that there is, with the flags that it
+// has. Somebody reads it when something is broken.
 func TestNamedCommandsExist(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	found := 0
 	for _, top := range []string{"../../README.md", "../../docs", "../../internal", "../../cmd"} {
 		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && filepath.Ext(path) != ".md" {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+				filepath.Ext(path) != ".go" && filepath.Ext(path) != ".md" {
 				return err
 			}
 			b, err := os.ReadFile(path)
@@ -46,7 +48,8 @@ func TestNamedCommandsExist(t *testing.T) {
 	}
 }
 
-// misnamed says what is wrong with a command line of prose; "": nothing. What is no word, such as NAME or %s, stands for an argument.
+// misnamed says what is wrong with a command line of prose; "": nothing. What is no word, such as NAME or %s,
+// stands for an argument.
 func misnamed(root *cobra.Command, line string) string {
 	words := strings.Fields(line)
 	c, rest, err := root.Find(words)

@@ -14,9 +14,29 @@ import (
 )
 
 func (a *app) nodeCommand() *cobra.Command {
-	return noun("node", "Machines that boot from here",
-		a.nodeList(), a.nodeShow(), a.nodeCreate(), a.nodeSet(), a.nodeDelete(), a.nodeAdopt(), a.nodeImport(), a.nodeWatch(), a.nodeDiff(), a.nodeSync(), a.nodeApprove(), a.nodeIdentity(), a.nodeCache(),
-		a.nodeState(), a.nodeLogs(), a.nodePower(), a.nodeReboot(), a.nodeStage(), a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword))
+	return noun(
+		"node",
+		"Machines that boot from here",
+		a.nodeList(),
+		a.nodeShow(),
+		a.nodeCreate(),
+		a.nodeSet(),
+		a.nodeDelete(),
+		a.nodeAdopt(),
+		a.nodeImport(),
+		a.nodeWatch(),
+		a.nodeDiff(),
+		a.nodeSync(),
+		a.nodeApprove(),
+		a.nodeIdentity(),
+		a.nodeCache(),
+		a.nodeState(),
+		a.nodeLogs(),
+		a.nodePower(),
+		a.nodeReboot(),
+		a.nodeStage(),
+		a.passwordCommand("node", a.completeNodes, (*api.Client).SetNodePassword),
+	)
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -119,19 +139,73 @@ func (a *app) printNode(n api.Node) {
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "staged", staged(n), "drift", drift(n.Drift), "rollout", n.Rollout}
 	pairs = append(pairs, extensionPairs(n)...)
-	pairs = append(pairs, "secrets withheld", n.Withheld, "config files that are old", strings.Join(n.ConfigOld, " "), "config files that go at the next boot", strings.Join(n.ConfigGone, " "))
+	pairs = append(
+		pairs,
+		"secrets withheld",
+		n.Withheld,
+		"config files that are old",
+		strings.Join(n.ConfigOld, " "),
+		"config files that go at the next boot",
+		strings.Join(n.ConfigGone, " "),
+	)
 	if h := n.Hardware; h != nil {
-		pairs = append(pairs, "machine", strings.TrimSpace(h.Vendor+" "+h.Product), "architecture", h.Architecture,
-			"CPU", h.CPU, "CPUs", count(h.CPUs), "memory", sizeOf(h.Memory),
-			"network driver", h.NIC, "NICs without driver", strings.Join(h.Missing, " "), "PCI devices", strings.Join(h.PCI, " "),
-			"hardware classes", strings.Join(n.Classes, " "))
+		pairs = append(
+			pairs,
+			"machine",
+			strings.TrimSpace(h.Vendor+" "+h.Product),
+			"architecture",
+			h.Architecture,
+			"CPU",
+			h.CPU,
+			"CPUs",
+			count(h.CPUs),
+			"memory",
+			sizeOf(h.Memory),
+			"network driver",
+			h.NIC,
+			"NICs without driver",
+			strings.Join(h.Missing, " "),
+			"PCI devices",
+			strings.Join(h.PCI, " "),
+			"hardware classes",
+			strings.Join(n.Classes, " "),
+		)
 	}
 	if b := n.Boot; b != nil {
-		pairs = append(pairs, "boot", string(b.ID), "started", clock(b.Started), "boot state", string(b.State), "stage", string(b.Stage),
-			"elapsed", span(b.Elapsed), "received", sources(b.Bytes), "failure", b.Failure, "hint", b.Hint)
+		pairs = append(
+			pairs,
+			"boot",
+			string(b.ID),
+			"started",
+			clock(b.Started),
+			"boot state",
+			string(b.State),
+			"stage",
+			string(b.Stage),
+			"elapsed",
+			span(b.Elapsed),
+			"received",
+			sources(b.Bytes),
+			"failure",
+			b.Failure,
+			"hint",
+			b.Hint,
+		)
 	}
 	if s := n.Status; s != nil {
-		pairs = append(pairs, "reads", count(int(s.Reads)), "rejected", count(int(s.Rejected)), "write layer", n.Writes().String(), "written", used(s.UpperUsed, s.UpperTotal), "files in it", filesUsed(s.FilesUsed, s.FilesTotal))
+		pairs = append(
+			pairs,
+			"reads",
+			count(int(s.Reads)),
+			"rejected",
+			count(int(s.Rejected)),
+			"write layer",
+			n.Writes().String(),
+			"written",
+			used(s.UpperUsed, s.UpperTotal),
+			"files in it",
+			filesUsed(s.FilesUsed, s.FilesTotal),
+		)
 		if s.Systemd != nil {
 			pairs = append(pairs, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
 		}

@@ -41,7 +41,12 @@ what the node runs; with --offline allow the group's nodes boot from it when no 
 	fl := c.Flags()
 	fl.StringVar(&f.device, "device", "", "disk or partition to prepare, as the list names it; none: list only")
 	fl.StringVar(&f.erase, "erase", "", "the same device once more, instead of typing it when asked")
-	fl.BoolVar(&f.bootable, "bootable", false, "put a boot loader, kernel and initramfs there too, so that the node starts from this disk; a whole disk only")
+	fl.BoolVar(
+		&f.bootable,
+		"bootable",
+		false,
+		"put a boot loader, kernel and initramfs there too, so that the node starts from this disk; a whole disk only",
+	)
 	a.writeFlags(c, &f.dryRun)
 	return c
 }
@@ -103,11 +108,16 @@ func (a *app) runNodeCache(ctx context.Context, c *api.Client, node string, f no
 	return nil
 }
 
-// sayCacheUse tells whether a node uses the cache that was prepared, which its settings decide, and what to do where they say no.
+// sayCacheUse tells whether a node uses the cache that was prepared, which its settings decide, and what to do
+// where they say no.
 func (a *app) sayCacheUse(ctx context.Context, c *api.Client, name string) {
 	n, err := c.Node(ctx, name)
 	if err != nil { // the disk is what was asked for, and it is done
-		a.printf("it is used from the next boot on if the node's settings say so (%v): `pando node show %s` shows them\n", err, name)
+		a.printf(
+			"it is used from the next boot on if the node's settings say so (%v): `pando node show %s` shows them\n",
+			err,
+			name,
+		)
 		return
 	}
 	a.printf("%s\n", cacheUse(n))
@@ -118,9 +128,21 @@ func cacheUse(n api.Node) string {
 		switch {
 		case v.Setting != fleet.SettingCache || v.Value == string(fleet.CacheDisk):
 		case n.Cache != nil:
-			return fmt.Sprintf("the cache is NOT used: %s has cache %s of its own; `pando node set %s --cache disk` has it used from the next boot on", n.Name, v.Value, n.Name)
+			return fmt.Sprintf(
+				"the cache is NOT used: %s has cache %s of its own; `pando node set %s --cache disk` has it used "+
+					"from the next boot on",
+				n.Name,
+				v.Value,
+				n.Name,
+			)
 		default:
-			return fmt.Sprintf("the cache is NOT used: nodes of group %s have cache %s; `pando group set %s --cache disk` has it used from the next boot on", n.Group, v.Value, n.Group)
+			return fmt.Sprintf(
+				"the cache is NOT used: nodes of group %s have cache %s; `pando group set %s --cache disk` has it "+
+					"used from the next boot on",
+				n.Group,
+				v.Value,
+				n.Group,
+			)
 		}
 	}
 	return "the cache is used from the next boot on"
@@ -155,7 +177,10 @@ func (a *app) confirmErase(node, device string, disks []api.Disk) error {
 		return withHint(usagef("%s has no disk %s", node, device), "the list above names them")
 	}
 	if a.json || terminal(a.in) == nil {
-		return withHint(usagef("all that is on %s of %s would be lost", device, node), "confirm it with --erase "+device)
+		return withHint(
+			usagef("all that is on %s of %s would be lost", device, node),
+			"confirm it with --erase "+device,
+		)
 	}
 	fmt.Fprintf(a.err, "All that is on %s (%s) of %s will be lost. Type %s to go on: ", device, what, node, device)
 	line, err := bufio.NewReader(a.in).ReadString('\n')

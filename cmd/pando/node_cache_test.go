@@ -15,7 +15,10 @@ import (
 
 // A disk is given up when its own name was typed, and for nothing less. The question says what would be lost.
 func TestConfirmErase(t *testing.T) {
-	disks := []api.Disk{{Name: "/dev/sda", Size: 500e9, Model: "Disk A"}, {Name: "/dev/sdb", Size: 8e9, Model: "Stick", Has: "vfat PHOTOS"}}
+	disks := []api.Disk{
+		{Name: "/dev/sda", Size: 500e9, Model: "Disk A"},
+		{Name: "/dev/sdb", Size: 8e9, Model: "Stick", Has: "vfat PHOTOS"},
+	}
 	for _, x := range []struct {
 		device, typed string
 		refused       string // part of what is said; "": it is done
@@ -41,7 +44,8 @@ func TestConfirmErase(t *testing.T) {
 		case x.refused != "" && (err == nil || !strings.Contains(err.Error(), x.refused)):
 			t.Errorf("%q for %s: got %v, want %q", x.typed, x.device, err, x.refused)
 		}
-		if all := "8.0 GB Stick vfat PHOTOS"; x.device == "/dev/sdb" && (!strings.Contains(asked.String(), all) || !strings.Contains(asked.String(), "pc001")) {
+		if all := "8.0 GB Stick vfat PHOTOS"; x.device == "/dev/sdb" &&
+			(!strings.Contains(asked.String(), all) || !strings.Contains(asked.String(), "pc001")) {
 			t.Errorf("the question is %q, want %q of pc001 in it", asked.String(), all)
 		}
 		if err := errors.Join(slave.Close(), master.Close()); err != nil {
@@ -66,7 +70,8 @@ func TestConfirmEraseWithoutTerminal(t *testing.T) {
 	}
 }
 
-// A disk that is prepared is used if the node's settings say so. Where they do not, the next command is told, of the group or the node.
+// A disk that is prepared is used if the node's settings say so. Where they do not, the next command is told, of
+// the group or the node.
 func TestCacheUse(t *testing.T) {
 	none, ram, disk := fleet.CacheNone, fleet.CacheRAM, fleet.CacheDisk
 	for _, x := range []struct {
@@ -83,7 +88,12 @@ func TestCacheUse(t *testing.T) {
 	} {
 		n := fleet.Node{Name: "pc001", Group: "lab"}
 		n.Cache = x.own
-		got := cacheUse(api.Node{Node: n, Effective: fleet.Effective(fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Cache: x.group}})})
+		got := cacheUse(
+			api.Node{
+				Node:      n,
+				Effective: fleet.Effective(fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Cache: x.group}}),
+			},
+		)
 		for _, want := range x.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q, want %q in it", x.name, got, want)
@@ -99,7 +109,10 @@ func TestNodeCacheSaysWhetherItIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := api.Node{Node: fleet.Node{Name: "pc001", Group: "lab"}, Effective: []fleet.Value{{Setting: fleet.SettingCache, Value: "none"}}}
+	n := api.Node{
+		Node:      fleet.Node{Name: "pc001", Group: "lab"},
+		Effective: []fleet.Value{{Setting: fleet.SettingCache, Value: "none"}},
+	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/nodes/pc001" {
 			_ = json.NewEncoder(w).Encode(n)
@@ -115,7 +128,8 @@ func TestNodeCacheSaysWhetherItIsUsed(t *testing.T) {
 	if err := a.runNodeCache(t.Context(), c, "pc001", nodeCacheFlags{device: "/dev/sdb", erase: "/dev/sdb"}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "NOT used") || !strings.Contains(out.String(), "pando group set lab --cache disk") {
+	if !strings.Contains(out.String(), "NOT used") ||
+		!strings.Contains(out.String(), "pando group set lab --cache disk") {
 		t.Errorf("it says %q", out)
 	}
 }

@@ -55,7 +55,12 @@ Nodes send them when the server was started with --logs on, or finds systemd-jou
 	fl := c.Flags()
 	fl.StringVar(&f.Boot, "boot", "", "a boot id, or -1 for the boot before the latest, -2 for the one before that")
 	fl.StringVar(&f.Unit, "unit", "", "lines of this unit, or of those that a pattern such as 'nfs-*' matches")
-	fl.StringVar(&f.Grep, "grep", "", "lines that a regular expression matches; without capitals in it, case does not count")
+	fl.StringVar(
+		&f.Grep,
+		"grep",
+		"",
+		"lines that a regular expression matches; without capitals in it, case does not count",
+	)
 	fl.StringVar(&f.Priority, "priority", "", "this and what is more urgent: err, warning, notice, info, debug")
 	fl.StringVar(&f.since, "since", "", "then or later: a time such as '2026-11-22 08:00', or how long ago, such as 2h")
 	fl.StringVar(&f.until, "until", "", "then or earlier")

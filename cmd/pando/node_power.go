@@ -25,15 +25,42 @@ type powerFlags struct {
 const wakeStagger = 2 * time.Second
 
 func (a *app) nodePower() *cobra.Command {
-	c := noun("power", "Switch nodes on and off",
+	c := noun(
+		"power",
+		"Switch nodes on and off",
 		a.powerVerb(api.PowerOn, "on NODES", "Switch nodes on", wakeStagger, `  pando node power on @lab1
   pando node power on 'pc[001-030]' --stagger 500ms --network`),
-		a.powerVerb(api.PowerOff, "off NODES", "Have nodes shut down, or cut their current", 0, `  pando node power off @lab1
-  pando node power off pc007 --force`),
-		a.powerVerb(api.PowerCycle, "cycle NODES", "Switch nodes off and on without asking them", wakeStagger, `  pando node power cycle pc007`),
-		a.powerVerb(api.PowerStatus, "status [NODES]", "Show whether nodes have power, and how they are switched", 0, `  pando node power status @lab1`),
-		a.powerVerb(api.PowerWake, "sweep NODES", "Wake nodes that should be on and give no sign, as after a power cut", wakeStagger, `  pando node power sweep @all --dry-run
-  pando node power sweep @lab1 --stagger 1s`))
+		a.powerVerb(
+			api.PowerOff,
+			"off NODES",
+			"Have nodes shut down, or cut their current",
+			0,
+			`  pando node power off @lab1
+  pando node power off pc007 --force`,
+		),
+		a.powerVerb(
+			api.PowerCycle,
+			"cycle NODES",
+			"Switch nodes off and on without asking them",
+			wakeStagger,
+			`  pando node power cycle pc007`,
+		),
+		a.powerVerb(
+			api.PowerStatus,
+			"status [NODES]",
+			"Show whether nodes have power, and how they are switched",
+			0,
+			`  pando node power status @lab1`,
+		),
+		a.powerVerb(
+			api.PowerWake,
+			"sweep NODES",
+			"Wake nodes that should be on and give no sign, as after a power cut",
+			wakeStagger,
+			`  pando node power sweep @all --dry-run
+  pando node power sweep @lab1 --stagger 1s`,
+		),
+	)
 	c.GroupID = ""
 	c.Long = `Switch nodes on and off, by what their group or they themselves say: pando group set GROUP --power ...
 
@@ -41,7 +68,12 @@ One line tells how each node did. The exit status is 1 when a node could not be 
 	return c
 }
 
-func (a *app) powerVerb(action api.PowerAction, use, short string, stagger time.Duration, example string) *cobra.Command {
+func (a *app) powerVerb(
+	action api.PowerAction,
+	use, short string,
+	stagger time.Duration,
+	example string,
+) *cobra.Command {
 	var f powerFlags
 	args := cobra.ExactArgs(1)
 	if action == api.PowerStatus {
@@ -55,7 +87,12 @@ func (a *app) powerVerb(action api.PowerAction, use, short string, stagger time.
 	case api.PowerOff:
 		fl.BoolVar(&f.force, "force", false, "cut the current; no operating system is asked")
 	case api.PowerOn, api.PowerCycle:
-		fl.BoolVar(&f.network, "network", false, "boot from the network this once, whatever the firmware's order says (Redfish, IPMI)")
+		fl.BoolVar(
+			&f.network,
+			"network",
+			false,
+			"boot from the network this once, whatever the firmware's order says (Redfish, IPMI)",
+		)
 	}
 	if action == api.PowerStatus {
 		a.readFlags(c)
@@ -64,7 +101,11 @@ func (a *app) powerVerb(action api.PowerAction, use, short string, stagger time.
 	}
 	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
 		if f.stagger < 0 || f.parallel < 1 {
-			return usagef("--stagger %s --parallel %d: want no time or more, and one node or more", f.stagger, f.parallel)
+			return usagef(
+				"--stagger %s --parallel %d: want no time or more, and one node or more",
+				f.stagger,
+				f.parallel,
+			)
 		}
 		return a.power(ctx, cl, arg(args, 0), action, f)
 	})
@@ -100,7 +141,12 @@ func (a *app) power(ctx context.Context, c *api.Client, selection string, action
 			}
 			all.Go(func() {
 				defer func() { <-free; close(done[i]) }()
-				lines[i] = switchOne(ctx, c, n, api.PowerDo{Action: action, Force: f.force, Network: f.network, DryRun: f.dryRun})
+				lines[i] = switchOne(
+					ctx,
+					c,
+					n,
+					api.PowerDo{Action: action, Force: f.force, Network: f.network, DryRun: f.dryRun},
+				)
 			})
 			if i < len(nodes)-1 && !f.dryRun {
 				pause(ctx, f.stagger)
@@ -170,7 +216,11 @@ func (l powerLine) text(action api.PowerAction, dryRun bool) string {
 }
 
 // passwordCommand keeps the password of management controllers.
-func (a *app) passwordCommand(of string, complete cobra.CompletionFunc, set func(*api.Client, context.Context, string, string) error) *cobra.Command {
+func (a *app) passwordCommand(
+	of string,
+	complete cobra.CompletionFunc,
+	set func(*api.Client, context.Context, string, string) error,
+) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "password " + strings.ToUpper(of),
 		Short: "Keep the password of management controllers (Redfish, IPMI, SecureOn)",
@@ -229,14 +279,25 @@ it if it fits, and kexec if not (pando node diff says why). A node that cannot d
 		ValidArgsFunction: a.completeNodes,
 	}
 	fl := c.Flags()
-	fl.StringVar(&method, "method", string(api.PowerReboot), "reboot: with firmware; kexec: without; soft-reboot: with the kernel that runs; auto: the shortest that fits")
+	fl.StringVar(
+		&method,
+		"method",
+		string(api.PowerReboot),
+		"reboot: with firmware; kexec: without; soft-reboot: with the kernel that runs; auto: the shortest that fits",
+	)
 	fl.DurationVar(&f.stagger, "stagger", 0, "time from one node to the next")
 	fl.IntVar(&f.parallel, "parallel", 64, "nodes that are dealt with at a time")
 	a.writeFlags(c, &f.dryRun)
 	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
 		action := api.PowerAction(method)
 		if _, anew := action.BootMethod(); !anew || f.stagger < 0 || f.parallel < 1 {
-			return usagef("--method %s --stagger %s --parallel %d: want reboot, kexec, soft-reboot or auto, no time or more, and one node or more", method, f.stagger, f.parallel)
+			return usagef(
+				"--method %s --stagger %s --parallel %d: want reboot, kexec, soft-reboot or auto, no time or "+
+					"more, and one node or more",
+				method,
+				f.stagger,
+				f.parallel,
+			)
 		}
 		return a.power(ctx, cl, args[0], action, f)
 	})

@@ -27,7 +27,11 @@ func (a *app) nodeStage() *cobra.Command {
 	a.writeFlags(c, &f.dryRun)
 	c.RunE = a.call(func(ctx context.Context, cl *api.Client, args []string) error {
 		if f.stagger < 0 || f.parallel < 1 {
-			return usagef("--stagger %s --parallel %d: want no time or more, and one node or more", f.stagger, f.parallel)
+			return usagef(
+				"--stagger %s --parallel %d: want no time or more, and one node or more",
+				f.stagger,
+				f.parallel,
+			)
 		}
 		return a.power(ctx, cl, args[0], api.PowerStage, f)
 	})

@@ -14,7 +14,15 @@ import (
 )
 
 func (a *app) nodeState() *cobra.Command {
-	c := noun("state", "What nodes keep across boots", a.stateList(), a.stateSnapshot(), a.stateReset(), a.stateCopy(), a.stateCancel())
+	c := noun(
+		"state",
+		"What nodes keep across boots",
+		a.stateList(),
+		a.stateSnapshot(),
+		a.stateReset(),
+		a.stateCopy(),
+		a.stateCancel(),
+	)
 	c.GroupID = ""
 	c.Long = `What nodes keep across boots.
 
@@ -152,9 +160,10 @@ func snapshotText(v *api.VolumeState) string {
 
 func (a *app) stateSnapshot() *cobra.Command {
 	return &cobra.Command{
-		Use:               "snapshot NODE NAME",
-		Short:             "Keep a node's volume as it is now",
-		Long:              "Keep a node's volume as it is now, as a power cut would leave it. The node may be on: its writes wait for a moment.",
+		Use:   "snapshot NODE NAME",
+		Short: "Keep a node's volume as it is now",
+		Long: "Keep a node's volume as it is now, as a power cut would leave it. The node may be on: " +
+			"its writes wait for a moment.",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
@@ -214,9 +223,20 @@ func (a *app) printOrders(s api.StateOf, done string) {
 	case o.Kind == fleet.RemoveState:
 		a.printf("%s is removed by the next node that boots and keeps its state there\n", s.Node)
 	case o.Waits() && o.Force:
-		a.printf("%s sends its state now if it is on, else at its next boot. At the next boot of %s after that: %s\n", o.From, s.Node, o)
+		a.printf(
+			"%s sends its state now if it is on, else at its next boot. At the next boot of %s after that: %s\n",
+			o.From,
+			s.Node,
+			o,
+		)
 	case o.Waits():
-		a.printf("%s sends its state at its next boot. At the next boot of %s after that: %s. Now: pando node reboot %s\n", o.From, s.Node, o, o.From)
+		a.printf(
+			"%s sends its state at its next boot. At the next boot of %s after that: %s. Now: pando node reboot %s\n",
+			o.From,
+			s.Node,
+			o,
+			o.From,
+		)
 	case s.On:
 		a.printf("%s is on. At its next boot: %s. Now: pando node reboot %s\n", s.Node, o, s.Node)
 	default:
@@ -256,9 +276,10 @@ TO takes it over at its next boot after that. Both must be there for it, and kee
 
 func (a *app) stateCancel() *cobra.Command {
 	return &cobra.Command{
-		Use:               "cancel NODE",
-		Short:             "Take back what a node's next boot would do to its state",
-		Long:              "Take back what a node's next boot would do to its state. A boot that has begun may do it all the same.",
+		Use:   "cancel NODE",
+		Short: "Take back what a node's next boot would do to its state",
+		Long: "Take back what a node's next boot would do to its state. A boot that has begun may do " +
+			"it all the same.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {

@@ -43,7 +43,12 @@ func (a *app) nodeCreate() *cobra.Command {
 		})(cmd, args)
 	}
 	f := c.Flags()
-	f.StringVar(&n.Serial, "serial", "", "serial number of the machine, as its firmware tells it: the first machine with it is the node")
+	f.StringVar(
+		&n.Serial,
+		"serial",
+		"",
+		"serial number of the machine, as its firmware tells it: the first machine with it is the node",
+	)
 	f.StringArrayVar(&macs, "mac", nil, "MAC address, once per NIC")
 	f.StringVar(&n.Group, "group", "", "group (default \"default\")")
 	f.StringArrayVar(&pairs, "label", nil, "label KEY=VALUE")
@@ -122,12 +127,22 @@ func (a *app) nodeSet() *cobra.Command {
 	fl.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE; KEY= removes it")
 	fl.StringVar(&f.address, "address", "", "fixed IPv4 address, of one node; empty: from the pool")
 	fl.StringVar(&f.version, "version", "", "image of these nodes instead of their group's; empty: the group's")
-	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel arguments, replacing those the nodes have; one empty: none")
+	fl.StringArrayVar(
+		&f.kernelArgs,
+		"kernel-arg",
+		nil,
+		"kernel arguments, replacing those the nodes have; one empty: none",
+	)
 	fl.StringArrayVar(&f.addMACs, "add-mac", nil, "MAC address that this node has too")
 	fl.StringArrayVar(&f.removeMACs, "remove-mac", nil, "MAC address that this node does not have")
 	fl.StringVar(&f.serial, "serial", "", "serial number of one node")
 	f.add(c)
-	fl.StringSliceVar(&f.inherit, "inherit", nil, "settings that the nodes have as their group again, such as peers,cache-size")
+	fl.StringSliceVar(
+		&f.inherit,
+		"inherit",
+		nil,
+		"settings that the nodes have as their group again, such as peers,cache-size",
+	)
 	a.writeFlags(c, &f.dryRun)
 	return c
 }

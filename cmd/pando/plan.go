@@ -35,7 +35,8 @@ func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Tell how long a boot storm takes, and where its bottleneck is",
-		Long: fmt.Sprintf(`Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
+		Long: fmt.Sprintf(
+			`Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
 between them is links with the given rates. K, the kernel and initramfs, comes first: each server sends it to about as many
 nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set,
 each byte from a server about once and else from each other; with --peers off everything from the servers.
@@ -45,7 +46,12 @@ that of the network, and %s between script and kernel. The firmware's self-test 
 its reads, come on top and are the same for one node as for a thousand: a boot that works longer than its boot set takes
 to come ends that much later; the times of K, what servers send and the bottleneck stay about as they are.
 Storms of 1 to 200 real nodes, and of 1 to 40 that loaded K first, on links so slow that their processors had time, with the pauses of their boots simulated,
-took %.2f to %.2f times what is simulated, and up to %s more.`, span(sim.Firmware), sim.LabLeast, sim.LabMost, span(sim.LabStart)),
+took %.2f to %.2f times what is simulated, and up to %s more.`,
+			span(sim.Firmware),
+			sim.LabLeast,
+			sim.LabMost,
+			span(sim.LabStart),
+		),
 		Example: `  pando plan --nodes 200 --node-link 100mbit --server-link 1gbit
   pando plan --nodes 1000 --server-link 10gbit --servers 2 --image lab`,
 		GroupID: "daily",
@@ -147,7 +153,8 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 	return c, nil
 }
 
-// packForAll is the boot pack of nodes without a hardware class of their own, or else any. They are in the order in which they were made.
+// packForAll is the boot pack of nodes without a hardware class of their own, or else any. They are in the order in
+// which they were made.
 func packForAll(packs []api.Pack) api.Pack {
 	return packs[max(0, slices.IndexFunc(packs, func(p api.Pack) bool { return p.Class == "" }))]
 }
@@ -183,9 +190,24 @@ func makePlan(c sim.Config) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{Nodes: c.Nodes, Servers: c.Servers, NodeLink: c.NodeLink, ServerLink: c.ServerLink, K: c.K, WorkingSet: c.W, Pieces: c.Pieces,
-		Peers: !c.Unicast, Last: r.Last, Median: r.Median, LastK: r.LastK, Admitted: c.Admitted(), ServerK: r.KBytes,
-		ServerRoot: r.ServerBytes, PeerRoot: r.PeerBytes, Requests: r.Requests}
+	p := plan{
+		Nodes:      c.Nodes,
+		Servers:    c.Servers,
+		NodeLink:   c.NodeLink,
+		ServerLink: c.ServerLink,
+		K:          c.K,
+		WorkingSet: c.W,
+		Pieces:     c.Pieces,
+		Peers:      !c.Unicast,
+		Last:       r.Last,
+		Median:     r.Median,
+		LastK:      r.LastK,
+		Admitted:   c.Admitted(),
+		ServerK:    r.KBytes,
+		ServerRoot: r.ServerBytes,
+		PeerRoot:   r.PeerBytes,
+		Requests:   r.Requests,
+	}
 	if p.One = sending(c.K+c.W, min(c.NodeLink, c.ServerLink)); c.K > 0 {
 		p.One += sim.Firmware
 	}
@@ -199,7 +221,8 @@ func sending(bytes, link int64) time.Duration {
 	return time.Duration(float64(bytes) * 8 / (float64(link) * sim.Goodput) * float64(time.Second))
 }
 
-// narrow says what makes the storm take as long as it does: servers' links where they are used for clearly longer than a node's own.
+// narrow says what makes the storm take as long as it does: servers' links where they are used for clearly longer
+// than a node's own.
 func (p plan) narrow() (short, meaning string) {
 	all, own := p.ServerLink*int64(p.Servers), sending(p.K+p.WorkingSet, p.NodeLink)
 	k, root := sending(p.ServerK, all), sending(p.ServerRoot, all)
@@ -207,11 +230,21 @@ func (p plan) narrow() (short, meaning string) {
 	case p.Last < p.One*15/10 && k+root <= own*14/10:
 		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
 	case k >= root:
-		return "k", fmt.Sprintf("the servers' links while they send K, %s: nodes have it from nobody else; more servers, a faster link or a smaller K help", span(k))
+		return "k", fmt.Sprintf(
+			"the servers' links while they send K, %s: nodes have it from nobody else; more servers, a faster "+
+				"link or a smaller K help",
+			span(k),
+		)
 	case !p.Peers && p.Nodes > 1:
-		return "server", fmt.Sprintf("the servers' links while they send the root, %s: peers would take that from them", span(root))
+		return "server", fmt.Sprintf(
+			"the servers' links while they send the root, %s: peers would take that from them",
+			span(root),
+		)
 	}
-	return "server", fmt.Sprintf("the servers' links while they send the root, %s: they are slower than a node's", span(root))
+	return "server", fmt.Sprintf(
+		"the servers' links while they send the root, %s: they are slower than a node's",
+		span(root),
+	)
 }
 
 func (a *app) printPlan(p plan) {
@@ -224,16 +257,32 @@ func (a *app) printPlan(p plan) {
 		k = fmt.Sprintf("the last node has it after %s; each server sends to %d at a time", span(p.LastK), p.Admitted)
 	}
 	w := float64(p.WorkingSet)
-	fields(a.out,
-		"nodes", fmt.Sprintf("%d, %s each, %s", p.Nodes, rateText(p.NodeLink), peers),
-		"servers", fmt.Sprintf("%d, %s each", p.Servers, rateText(p.ServerLink)),
-		"a node fetches", strings.TrimPrefix(fmt.Sprintf("%sboot set %s in %d pieces", kText(p.K), size(p.WorkingSet), p.Pieces), " "),
-		"one node alone", span(p.One),
-		"last node", fmt.Sprintf("%s, %.2f times one (half of them after %s)", span(p.Last), p.Last.Seconds()/p.One.Seconds(), span(p.Median)),
-		"K", k,
-		"servers send", fmt.Sprintf("%sroot %s, %.2f boot sets", kText(p.ServerK), size(p.ServerRoot), float64(p.ServerRoot)/w),
-		"without peers", span(p.Without),
-		"bottleneck", p.Meaning)
+	fields(
+		a.out,
+		"nodes",
+		fmt.Sprintf("%d, %s each, %s", p.Nodes, rateText(p.NodeLink), peers),
+		"servers",
+		fmt.Sprintf("%d, %s each", p.Servers, rateText(p.ServerLink)),
+		"a node fetches",
+		strings.TrimPrefix(fmt.Sprintf("%sboot set %s in %d pieces", kText(p.K), size(p.WorkingSet), p.Pieces), " "),
+		"one node alone",
+		span(p.One),
+		"last node",
+		fmt.Sprintf(
+			"%s, %.2f times one (half of them after %s)",
+			span(p.Last),
+			p.Last.Seconds()/p.One.Seconds(),
+			span(p.Median),
+		),
+		"K",
+		k,
+		"servers send",
+		fmt.Sprintf("%sroot %s, %.2f boot sets", kText(p.ServerK), size(p.ServerRoot), float64(p.ServerRoot)/w),
+		"without peers",
+		span(p.Without),
+		"bottleneck",
+		p.Meaning,
+	)
 }
 
 func kText(n int64) string {

@@ -26,7 +26,10 @@ func TestProgressLines(t *testing.T) {
 	step(time.Second, build.Progress{Step: build.StepScan, Done: 14000, Unit: "files"})
 	step(0, build.Progress{Step: build.StepObjects})
 	for i := range int64(3) {
-		step(20*time.Second, build.Progress{Step: build.StepObjects, Done: (i + 1) * 200_000_000, Total: 720_000_000, Unit: "bytes"})
+		step(
+			20*time.Second,
+			build.Progress{Step: build.StepObjects, Done: (i + 1) * 200_000_000, Total: 720_000_000, Unit: "bytes"},
+		)
 	}
 	p.end(true)
 	golden(t, "progress.txt", b.String())
@@ -41,7 +44,8 @@ func TestProgressBar(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.end(false)
-	if got, want := b.String(), "\robjects [=====    ]\x1b[K\r\x1b[Ka log line\n\robjects [=====    ]\x1b[K\r\x1b[K"; got != want {
+	if got, want := b.String(), "\robjects [=====    ]\x1b[K\r\x1b[Ka log line\n\robjects [=====    "+
+		"]\x1b[K\r\x1b[K"; got != want {
 		t.Errorf("terminal got %q, want %q", got, want)
 	}
 }

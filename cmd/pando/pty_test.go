@@ -150,7 +150,8 @@ type ptyScreen struct {
 	x, y          int
 	hidden        bool   // the cursor
 	over          string // a line that was wider than the screen
-	was, late     int    // the width before, for so many frames: a program may be drawing when it is resized, and hears of that later
+	// the width before, for so many frames: a program may be drawing when it is resized, and hears of that later
+	was, late int
 }
 
 func newPTYScreen(width, height int) *ptyScreen {

@@ -84,8 +84,19 @@ func printRollouts(w io.Writer, all []api.Rollout, now time.Time) {
 func waveText(r api.Rollout) string { return fmt.Sprintf("%d/%d", r.Wave+1, r.Waves) }
 
 // phaseOrder is the order in which phases are shown: what has come furthest, first.
-var phaseOrder = []fleet.RolloutPhase{fleet.PhasePassed, fleet.PhaseFailed, fleet.PhaseChecking, fleet.PhaseBooting, fleet.PhaseRebooting,
-	fleet.PhaseDraining, fleet.PhaseWaiting, fleet.PhaseAway, fleet.PhaseReturned, fleet.PhaseLost, fleet.PhaseLeft}
+var phaseOrder = []fleet.RolloutPhase{
+	fleet.PhasePassed,
+	fleet.PhaseFailed,
+	fleet.PhaseChecking,
+	fleet.PhaseBooting,
+	fleet.PhaseRebooting,
+	fleet.PhaseDraining,
+	fleet.PhaseWaiting,
+	fleet.PhaseAway,
+	fleet.PhaseReturned,
+	fleet.PhaseLost,
+	fleet.PhaseLeft,
+}
 
 // phaseCounts is "2 passed, 1 booting, 27 waiting".
 func phaseCounts(r api.Rollout) string {
@@ -133,10 +144,47 @@ func (a *app) printRollout(r api.Rollout) {
 			hooks += " " + h[0] + ":" + h[1]
 		}
 	}
-	fields(a.out, "rollout", r.ID, "group", r.Group, "state", string(r.State), "reason", r.Reason, "from", string(r.From), "to", string(r.To),
-		"asked for", string(r.Asked), "wave", waveText(r), "nodes", phaseCounts(r), "max unavailable", string(p.MaxUnavailable),
-		"gate", strings.Join(plain(p.Gates), ", "), "on fail", string(p.OnFail), "windows", strings.TrimSpace(strings.Join(plain(p.Windows), "; ")+" "+p.Zone),
-		"hooks", strings.TrimSpace(hooks), "method", string(p.Method.Effective()), "usual boot", usual, "begun by", r.Who, "began", clock(r.Created), "ended", clock(r.Ended))
+	fields(
+		a.out,
+		"rollout",
+		r.ID,
+		"group",
+		r.Group,
+		"state",
+		string(r.State),
+		"reason",
+		r.Reason,
+		"from",
+		string(r.From),
+		"to",
+		string(r.To),
+		"asked for",
+		string(r.Asked),
+		"wave",
+		waveText(r),
+		"nodes",
+		phaseCounts(r),
+		"max unavailable",
+		string(p.MaxUnavailable),
+		"gate",
+		strings.Join(plain(p.Gates), ", "),
+		"on fail",
+		string(p.OnFail),
+		"windows",
+		strings.TrimSpace(strings.Join(plain(p.Windows), "; ")+" "+p.Zone),
+		"hooks",
+		strings.TrimSpace(hooks),
+		"method",
+		string(p.Method.Effective()),
+		"usual boot",
+		usual,
+		"begun by",
+		r.Who,
+		"began",
+		clock(r.Created),
+		"ended",
+		clock(r.Ended),
+	)
 	a.printf("\n")
 	t := newTable(a.out, "NODE", "WAVE", "PHASE", "TARGET", "REASON")
 	for _, n := range r.Nodes {
@@ -154,7 +202,10 @@ func plain[T ~string](in []T) []string {
 	return out
 }
 
-func (a *app) rolloutVerb(verb, short string, do func(*api.Client, context.Context, string) (api.Rollout, error)) *cobra.Command {
+func (a *app) rolloutVerb(
+	verb, short string,
+	do func(*api.Client, context.Context, string) (api.Rollout, error),
+) *cobra.Command {
 	return a.readFlags(&cobra.Command{
 		Use:               verb + " ROLLOUT|@GROUP",
 		Short:             short,

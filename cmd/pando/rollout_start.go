@@ -23,27 +23,81 @@ type rolloutFlags struct {
 
 func (f *rolloutFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.image, "image", "", "version to go to: NAME, NAME:TAG or NAME@sha256:...; a tag is looked up once, now")
-	fl.StringVar(&f.canary, "canary", string(fleet.DefaultCanary), "nodes of the first wave: how many (2, 5%), or which (pc001,pc017)")
+	fl.StringVar(
+		&f.image,
+		"image",
+		"",
+		"version to go to: NAME, NAME:TAG or NAME@sha256:...; a tag is looked up once, now",
+	)
+	fl.StringVar(
+		&f.canary,
+		"canary",
+		string(fleet.DefaultCanary),
+		"nodes of the first wave: how many (2, 5%), or which (pc001,pc017)",
+	)
 	fl.StringVar(&f.wave, "wave", string(fleet.DefaultWave), "nodes of each later wave")
-	fl.StringVar(&f.most, "max-unavailable", string(fleet.DefaultMaxUnavailable), "nodes that may be down at a time, for whatever reason")
-	fl.StringVar(&f.gate, "gate", "booted,units", "what a node must meet: booted, booted:TIMES, units, speed, script:NAME, joined with commas")
+	fl.StringVar(
+		&f.most,
+		"max-unavailable",
+		string(fleet.DefaultMaxUnavailable),
+		"nodes that may be down at a time, for whatever reason",
+	)
+	fl.StringVar(
+		&f.gate,
+		"gate",
+		"booted,units",
+		"what a node must meet: booted, booted:TIMES, units, speed, script:NAME, joined with commas",
+	)
 	fl.DurationVar(&f.soak, "soak", 0, "time from a wave that has passed to the next, such as 30m")
-	fl.StringVar(&f.onFail, "on-fail", string(fleet.FailReturn), "when a node fails: return to the version before, or halt and wait for an operator")
-	fl.StringArrayVar(&f.windows, "window", nil, "when nodes may be taken, such as 'Mon-Fri 20:00-06:00'; may be given several times (default always)")
+	fl.StringVar(
+		&f.onFail,
+		"on-fail",
+		string(fleet.FailReturn),
+		"when a node fails: return to the version before, or halt and wait for an operator",
+	)
+	fl.StringArrayVar(
+		&f.windows,
+		"window",
+		nil,
+		"when nodes may be taken, such as 'Mon-Fri 20:00-06:00'; may be given several times (default always)",
+	)
 	fl.StringVar(&f.zone, "zone", "", "time zone of the windows, such as Europe/Berlin (default the server's)")
 	fl.StringVar(&f.drain, "drain", "", "hook that frees a node of work before it is rebooted")
-	fl.DurationVar(&f.drainFor, "drain-for", fleet.DefaultDrainFor, "how long that may take; then the node is passed over")
+	fl.DurationVar(
+		&f.drainFor,
+		"drain-for",
+		fleet.DefaultDrainFor,
+		"how long that may take; then the node is passed over",
+	)
 	fl.StringVar(&f.undrain, "undrain", "", "hook that gives it work again")
 	fl.StringVar(&f.reboot, "reboot", "", "hook that reboots it (default its agent does)")
-	fl.StringVar(&f.method, "method", string(fleet.MethodReboot), "how nodes come to the new version: reboot, kexec, soft-reboot, or auto, the shortest that fits; one that cannot reboots")
+	fl.StringVar(
+		&f.method,
+		"method",
+		string(fleet.MethodReboot),
+		"how nodes come to the new version: reboot, kexec, soft-reboot, or auto, the shortest that fits; one that "+
+			"cannot reboots",
+	)
 	fl.BoolVar(&f.watch, "watch", false, "watch it until it ends")
 }
 
 func (f *rolloutFlags) request(group string) (api.RolloutStart, error) {
 	req := api.RolloutStart{Group: strings.TrimPrefix(group, "@"), Image: fleet.Ref(f.image), DryRun: f.dryRun}
-	p := fleet.RolloutPlan{Canary: fleet.Portion(f.canary), Wave: fleet.Portion(f.wave), MaxUnavailable: fleet.Portion(f.most), Soak: f.soak,
-		OnFail: fleet.FailPolicy(f.onFail), Zone: f.zone, Drain: f.drain, DrainFor: f.drainFor, Undrain: f.undrain, Reboot: f.reboot, Method: fleet.BootMethod(f.method)}
+	p := fleet.RolloutPlan{
+		Canary:         fleet.Portion(f.canary),
+		Wave:           fleet.Portion(f.wave),
+		MaxUnavailable: fleet.Portion(f.most),
+		Soak:           f.soak,
+		OnFail: fleet.FailPolicy(
+			f.onFail,
+		),
+		Zone:     f.zone,
+		Drain:    f.drain,
+		DrainFor: f.drainFor,
+		Undrain:  f.undrain,
+		Reboot:   f.reboot,
+		Method:   fleet.BootMethod(f.method),
+	}
 	for _, w := range f.windows {
 		p.Windows = append(p.Windows, fleet.Window(w))
 	}
@@ -113,7 +167,15 @@ func (a *app) printWaves(r api.Rollout) {
 	}
 	_, _, from, _ := r.From.Split()
 	_, _, to, _ := r.To.Split()
-	a.printf("group %s: %s -> %s (%s), %d nodes, %s may be down at a time\n", r.Group, from.Short(), to.Short(), r.Asked, len(r.Nodes), r.Plan.MaxUnavailable)
+	a.printf(
+		"group %s: %s -> %s (%s), %d nodes, %s may be down at a time\n",
+		r.Group,
+		from.Short(),
+		to.Short(),
+		r.Asked,
+		len(r.Nodes),
+		r.Plan.MaxUnavailable,
+	)
 	t := newTable(a.out, "WAVE", "NODES", "NAMES")
 	for i, names := range waves {
 		title := count(i + 1)

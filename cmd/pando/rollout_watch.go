@@ -143,12 +143,18 @@ func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 	line(r.Reason)
 	room := max(1, height-5)
 	for _, n := range r.Nodes {
-		busy := n.Phase != fleet.PhasePassed && n.Phase != fleet.PhaseWaiting && n.Phase != fleet.PhaseReturned && n.Phase != fleet.PhaseLeft
+		busy := n.Phase != fleet.PhasePassed && n.Phase != fleet.PhaseWaiting && n.Phase != fleet.PhaseReturned &&
+			n.Phase != fleet.PhaseLeft
 		if !busy || room == 0 {
 			continue
 		}
 		room--
-		line(strings.TrimRight(fmt.Sprintf("%-20s %-10s %8s  %s", cut(n.Node, 20), n.Phase, span(r.Clock-n.At), n.Reason), " "))
+		line(
+			strings.TrimRight(
+				fmt.Sprintf("%-20s %-10s %8s  %s", cut(n.Node, 20), n.Phase, span(r.Clock-n.At), n.Reason),
+				" ",
+			),
+		)
 	}
 	return drawn(out, width, height)
 }

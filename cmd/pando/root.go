@@ -51,13 +51,48 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 	})
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", defaultData, "data directory of the server on this machine")
-	f.StringVar(&a.server, "server", os.Getenv("PANDO_SERVER"), "remote server, a host or https://host:8443 (environment: PANDO_SERVER)")
-	f.StringVar(&a.token, "token", "", "token for the remote server; better in the environment (PANDO_TOKEN), where nobody else can read it")
+	f.StringVar(
+		&a.server,
+		"server",
+		os.Getenv("PANDO_SERVER"),
+		"remote server, a host or https://host:8443 (environment: PANDO_SERVER)",
+	)
+	f.StringVar(
+		&a.token,
+		"token",
+		"",
+		"token for the remote server; better in the environment (PANDO_TOKEN), where nobody else can read it",
+	)
 	root.AddGroup(&cobra.Group{ID: "daily", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Things:"})
-	root.AddCommand(a.upCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.doctorCommand(), a.planCommand(),
-		a.applyCommand(), a.exportCommand(), a.versionCommand())
-	root.AddCommand(a.nodeCommand(), a.groupCommand(), a.rolloutCommand(), a.classCommand(), a.imageCommand(), a.storeCommand(), a.bootCommand(), a.tokenCommand(), a.userCommand(), a.auditCommand(),
-		a.leaseCommand(), a.keyCommand(), a.policyCommand(), a.mediaCommand(), a.configCommand(), a.secretCommand())
+	root.AddCommand(
+		a.upCommand(),
+		a.serveCommand(),
+		a.statusCommand(),
+		a.watchCommand(),
+		a.doctorCommand(),
+		a.planCommand(),
+		a.applyCommand(),
+		a.exportCommand(),
+		a.versionCommand(),
+	)
+	root.AddCommand(
+		a.nodeCommand(),
+		a.groupCommand(),
+		a.rolloutCommand(),
+		a.classCommand(),
+		a.imageCommand(),
+		a.storeCommand(),
+		a.bootCommand(),
+		a.tokenCommand(),
+		a.userCommand(),
+		a.auditCommand(),
+		a.leaseCommand(),
+		a.keyCommand(),
+		a.policyCommand(),
+		a.mediaCommand(),
+		a.configCommand(),
+		a.secretCommand(),
+	)
 	checkArgs(root)
 	return root
 }
@@ -130,7 +165,9 @@ func (a *app) client() (*api.Client, error) {
 }
 
 // call makes the RunE of a command that talks to the server.
-func (a *app) call(do func(ctx context.Context, c *api.Client, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) call(
+	do func(ctx context.Context, c *api.Client, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {

@@ -44,8 +44,8 @@ func terminalSize(tty *os.File) (width, height int) {
 	return width, height
 }
 
-// drawn is lines for a terminal, at most height of them, each in at most width columns. A line is cleared before it is written: after
-// its last column a terminal stands on that column, and would clear it.
+// drawn is lines for a terminal, at most height of them, each in at most width columns. A line is cleared before it
+// is written: after its last column a terminal stands on that column, and would clear it.
 func drawn(lines []string, width, height int) string {
 	var b strings.Builder
 	for _, s := range lines[:max(0, min(len(lines), height-1))] {

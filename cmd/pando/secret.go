@@ -59,7 +59,12 @@ which other users of the machine could read. What is not given stays as it was.`
 	}
 	fl := c.Flags()
 	fl.StringVar(&from, "from", "", "file with the value; -: standard input")
-	fl.StringArrayVar(&scopes, "for", nil, "nodes that may have it: all, group:NAME, class:NAME or node:NAME; one empty: none")
+	fl.StringArrayVar(
+		&scopes,
+		"for",
+		nil,
+		"nodes that may have it: all, group:NAME, class:NAME or node:NAME; one empty: none",
+	)
 	fl.BoolVar(&a.json, "json", false, "print JSON, the same fields as the HTTP API")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.call(func(ctx context.Context, c *api.Client, args []string) error {
@@ -169,7 +174,10 @@ func (a *app) nodeIdentity() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return writeJSON(a.out, map[string]string{"node": n.Name, "tpm_key": n.TPMKey, "proof": n.Proof, "withheld": n.Withheld})
+				return writeJSON(
+					a.out,
+					map[string]string{"node": n.Name, "tpm_key": n.TPMKey, "proof": n.Proof, "withheld": n.Withheld},
+				)
 			}
 			policy := ""
 			for _, v := range n.Effective {

@@ -44,14 +44,35 @@ func seedData(data string) error {
 	now := time.Now()
 	mac := func(n byte) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0, 0, n} }
 	boots := []registry.Boot{
-		{ID: "00000000000000a1", MAC: mac(1), Node: "pc001", Started: now.Add(-time.Hour), Version: old, Image: "lab:old",
-			Hardware: json.RawMessage(`{"vendor":"QEMU","cpus":2,"pci":["1af4:1000:0200","1b36:0100:0300"],"missing":["pci:v000010ECd00008168"]}`)},
-		{ID: "00000000000000a2", MAC: mac(2), Node: "pc002", Started: now.Add(-time.Minute), Version: latest, Image: "lab"},
+		{
+			ID:      "00000000000000a1",
+			MAC:     mac(1),
+			Node:    "pc001",
+			Started: now.Add(-time.Hour),
+			Version: old,
+			Image:   "lab:old",
+			Hardware: json.RawMessage(
+				`{"vendor":"QEMU","cpus":2,"pci":["1af4:1000:0200","1b36:0100:0300"],"missing":["pci:v000010ECd00008168"]}`,
+			),
+		},
+		{
+			ID:      "00000000000000a2",
+			MAC:     mac(2),
+			Node:    "pc002",
+			Started: now.Add(-time.Minute),
+			Version: latest,
+			Image:   "lab",
+		},
 	}
 	err = r.Update(ctx, func(tx *registry.Tx) error {
 		var errs []error
 		for i, d := range []fleet.Digest{old, latest} {
-			errs = append(errs, tx.AddVersion(registry.ImageVersion{Image: "lab", Version: d, Added: now.Add(time.Duration(i) * time.Second)}))
+			errs = append(
+				errs,
+				tx.AddVersion(
+					registry.ImageVersion{Image: "lab", Version: d, Added: now.Add(time.Duration(i) * time.Second)},
+				),
+			)
 		}
 		for tag, d := range map[string]fleet.Digest{"old": old, "latest": latest} {
 			_, err := tx.PutTag(fleet.Tag{Image: "lab", Tag: tag, Version: d})
@@ -59,11 +80,17 @@ func seedData(data string) error {
 		}
 		errs = append(errs, tx.PutGroup(fleet.Group{Name: fleet.DefaultGroup, Image: "lab"}))
 		for i, name := range []string{"pc001", "pc002", "pc003"} {
-			errs = append(errs, tx.CreateNode(fleet.Node{Name: name, MACs: []fleet.MAC{mac(byte(i + 1))}, State: fleet.Adopted,
-				Group: fleet.DefaultGroup, Created: now}))
+			errs = append(
+				errs,
+				tx.CreateNode(fleet.Node{Name: name, MACs: []fleet.MAC{mac(byte(i + 1))}, State: fleet.Adopted,
+					Group: fleet.DefaultGroup, Created: now}),
+			)
 		}
-		errs = append(errs, tx.CreateNode(fleet.Node{Name: "mac-525400000009", MACs: []fleet.MAC{mac(9)}, State: fleet.Discovered,
-			Group: fleet.DefaultGroup, Created: now, Seen: now}))
+		errs = append(
+			errs,
+			tx.CreateNode(fleet.Node{Name: "mac-525400000009", MACs: []fleet.MAC{mac(9)}, State: fleet.Discovered,
+				Group: fleet.DefaultGroup, Created: now, Seen: now}),
+		)
 		for _, b := range boots {
 			errs = append(errs, tx.CreateBoot(b))
 		}
@@ -98,8 +125,20 @@ func seedEvents(boots []registry.Boot) []trace.Event {
 		add(b, 0, trace.DHCP, trace.Begin, nil)
 		add(b, 2*time.Second, trace.DHCP, trace.End, nil)
 		add(b, 3*time.Second, trace.Kernel, trace.Begin, nil)
-		add(b, 4*time.Second, trace.Kernel, trace.End, func(e *trace.Event) { e.Bytes = map[string]int64{trace.SourceK: 8_200_000} })
-		add(b, 7*time.Second, trace.Init, trace.Begin, func(e *trace.Event) { e.Attrs = map[string]string{trace.AttrKernel: "2s"} })
+		add(
+			b,
+			4*time.Second,
+			trace.Kernel,
+			trace.End,
+			func(e *trace.Event) { e.Bytes = map[string]int64{trace.SourceK: 8_200_000} },
+		)
+		add(
+			b,
+			7*time.Second,
+			trace.Init,
+			trace.Begin,
+			func(e *trace.Event) { e.Attrs = map[string]string{trace.AttrKernel: "2s"} },
+		)
 		if i == 1 {
 			add(b, 8*time.Second, trace.Manifest, trace.Begin, nil)
 			add(b, 9*time.Second, trace.Manifest, trace.Fail, func(e *trace.Event) {
@@ -110,7 +149,13 @@ func seedEvents(boots []registry.Boot) []trace.Event {
 		add(b, 7500*time.Millisecond, trace.Init, trace.End, nil)
 		add(b, 9*time.Second, trace.Root, trace.Begin, nil)
 		add(b, 9300*time.Millisecond, trace.Root, trace.End, nil)
-		add(b, 15*time.Second, trace.Booted, trace.End, func(e *trace.Event) { e.Bytes = map[string]int64{"server": 33_100_000} })
+		add(
+			b,
+			15*time.Second,
+			trace.Booted,
+			trace.End,
+			func(e *trace.Event) { e.Bytes = map[string]int64{"server": 33_100_000} },
+		)
 	}
 	return out
 }
@@ -139,10 +184,20 @@ func seedImages(data string) (old, latest fleet.Digest, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: release, Object: kernel, Size: 8000},
-			Drivers: []image.Driver{{Name: "base", Object: kernel, Size: 8000}}, CommandLine: []string{"quiet"},
-			Root:  image.Root{FileSystem: "erofs", Index: kernel, Size: 720_000_000 / 4096 * 4096, ChunkSize: chunk.DefaultChunkSize},
-			Sizes: image.Sizes{Stored: 250_000_000, Files: 14000}}
+		m := image.Manifest{
+			Format:       image.Format,
+			Architecture: "amd64",
+			Kernel:       image.Kernel{Release: release, Object: kernel, Size: 8000},
+			Drivers:      []image.Driver{{Name: "base", Object: kernel, Size: 8000}},
+			CommandLine:  []string{"quiet"},
+			Root: image.Root{
+				FileSystem: "erofs",
+				Index:      kernel,
+				Size:       720_000_000 / 4096 * 4096,
+				ChunkSize:  chunk.DefaultChunkSize,
+			},
+			Sizes: image.Sizes{Stored: 250_000_000, Files: 14000},
+		}
 		raw, err := m.Encode()
 		if err != nil {
 			return "", "", err
@@ -159,8 +214,8 @@ func seedImages(data string) (old, latest fleet.Digest, err error) {
 	return digests[0], digests[1], nil
 }
 
-// packed gives both versions of seed a boot pack for all, after one for a hardware class: what a boot of lab:old needs until it
-// has booted has 11.3 MB in 130 pieces, and what one of lab needs 12.6 MB in 145.
+// packed gives both versions of seed a boot pack for all, after one for a hardware class: what a boot of lab:old
+// needs until it has booted has 11.3 MB in 130 pieces, and what one of lab needs 12.6 MB in 145.
 func packed(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := store.OpenDir(filepath.Join(ts.Getenv("DATA"), "store"))
 	ts.Check(err)
@@ -177,8 +232,23 @@ func packed(ts *testscript.TestScript, _ bool, _ []string) {
 			set, pieces = 12_600_000, 145
 		}
 		for i, class := range []string{"lap-2", ""} {
-			ts.Check(dir.PutPack(v, image.PackRecord{Class: class, Sequence: 1, Object: chunk.Sum([]byte(class + string(v))), Size: 4000, Made: time.Now(),
-				Pieces: 200, Raw: 60_000_000, Stored: 20_000_000, BootSet: int64(i) * set, BootPieces: i * pieces}))
+			ts.Check(
+				dir.PutPack(
+					v,
+					image.PackRecord{
+						Class:      class,
+						Sequence:   1,
+						Object:     chunk.Sum([]byte(class + string(v))),
+						Size:       4000,
+						Made:       time.Now(),
+						Pieces:     200,
+						Raw:        60_000_000,
+						Stored:     20_000_000,
+						BootSet:    int64(i) * set,
+						BootPieces: i * pieces,
+					},
+				),
+			)
 		}
 	}
 }

@@ -48,37 +48,110 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl := c.Flags()
 	fl.StringSliceVar(&f.interfaces, "interface", nil, "network interface that nodes are on; several with commas")
 	fl.StringVar(&f.dhcp, "dhcp", "", dhcpHelp)
-	fl.StringVar(&f.addresses, "range", "", "addresses to give out as own DHCP server, FIRST-LAST (default: proposed from the interface's subnet)")
-	fl.StringSliceVar(&f.routers, "router", nil, "default gateway told to nodes (default: this machine's, where it is on that subnet)")
+	fl.StringVar(
+		&f.addresses,
+		"range",
+		"",
+		"addresses to give out as own DHCP server, FIRST-LAST (default: proposed from the interface's subnet)",
+	)
+	fl.StringSliceVar(
+		&f.routers,
+		"router",
+		nil,
+		"default gateway told to nodes (default: this machine's, where it is on that subnet)",
+	)
 	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
 	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the data path: boot files and images")
 	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control channel")
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
-	fl.StringVar(&f.dashboard, "dashboard", server.DefaultDashboard, "address of the pages for browsers, or off; without a certificate a loopback one")
-	fl.BoolVar(&f.dashboardOpen, "dashboard-open", false, "let everybody on this machine use the dashboard without a login")
-	fl.BoolVar(&f.metricsOpen, "metrics-open", false, "let everybody on this machine read /metrics and /v1/sd at the dashboard's address without a token")
-	fl.StringVar(&f.dashboardCert, "dashboard-cert", "", "serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM")
+	fl.StringVar(
+		&f.dashboard,
+		"dashboard",
+		server.DefaultDashboard,
+		"address of the pages for browsers, or off; without a certificate a loopback one",
+	)
+	fl.BoolVar(
+		&f.dashboardOpen,
+		"dashboard-open",
+		false,
+		"let everybody on this machine use the dashboard without a login",
+	)
+	fl.BoolVar(
+		&f.metricsOpen,
+		"metrics-open",
+		false,
+		"let everybody on this machine read /metrics and /v1/sd at the dashboard's address without a token",
+	)
+	fl.StringVar(
+		&f.dashboardCert,
+		"dashboard-cert",
+		"",
+		"serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM",
+	)
 	fl.StringVar(&f.dashboardKey, "dashboard-key", "", "file of the certificate's key")
-	fl.StringVar(&f.dashboardName, "dashboard-name", "", "name of this server in browsers, for its own certificate (default: its host name and addresses)")
+	fl.StringVar(
+		&f.dashboardName,
+		"dashboard-name",
+		"",
+		"name of this server in browsers, for its own certificate (default: its host name and addresses)",
+	)
 	f.openid.add(fl)
-	fl.StringVar(&f.netconsole, "netconsole", "off", "UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off")
+	fl.StringVar(
+		&f.netconsole,
+		"netconsole",
+		"off",
+		"UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off",
+	)
 	f.logsSize, f.logsNode = newSize(0), newSize(0)
-	fl.StringVar(&f.logs, "logs", server.LogsAuto, "keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where systemd-journal-remote is installed here")
+	fl.StringVar(
+		&f.logs,
+		"logs",
+		server.LogsAuto,
+		"keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where "+
+			"systemd-journal-remote is installed here",
+	)
 	fl.Var(f.logsSize, "logs-size", "disk for the journals of all nodes (default 10GiB)")
 	fl.Var(f.logsNode, "logs-node-size", "and for those of one node (default 256MiB)")
-	fl.IntVar(&f.apiRate, "api-rate", server.DefaultAPIRate, "requests a second that each token, each user, and each address without a login may make for long, ten seconds' worth of them at once; negative: no bound. Nodes have none")
+	fl.IntVar(
+		&f.apiRate,
+		"api-rate",
+		server.DefaultAPIRate,
+		"requests a second that each token, each user, and each address without a login may make for long, ten "+
+			"seconds' worth of them at once; negative: no bound. Nodes have none",
+	)
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
 	f.uplink, f.nodeLink = newRate(0), newRate(0)
-	fl.Var(f.uplink, "uplink", "what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same time (default: the speed of its interfaces, or 1gbit)")
+	fl.Var(
+		f.uplink,
+		"uplink",
+		"what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same "+
+			"time (default: the speed of its interfaces, or 1gbit)",
+	)
 	fl.Var(f.nodeLink, "node-link", "what a node can receive (default 1gbit)")
 	f.store.add(c)
-	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long, unless its group says otherwise; negative, such as -1s: never (default 15m)")
+	fl.DurationVar(
+		&f.rebootAfter,
+		"reboot-after",
+		0,
+		"reboot a node that is stuck in its boot this long, unless its group says otherwise; negative, such as "+
+			"-1s: never (default 15m)",
+	)
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
-	fl.BoolVar(&f.menu, "pxe-menu", false, "as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file")
-	fl.BoolVar(&f.noRouter, "no-router-answer", false, "let iPXE wait for an IPv6 router, which takes 16 s where there is none")
+	fl.BoolVar(
+		&f.menu,
+		"pxe-menu",
+		false,
+		"as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file",
+	)
+	fl.BoolVar(
+		&f.noRouter,
+		"no-router-answer",
+		false,
+		"let iPXE wait for an IPv6 router, which takes 16 s where there is none",
+	)
 	fl.BoolVar(&f.verbose, "verbose", false, "log every request, and every stage of every boot")
 	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
 }

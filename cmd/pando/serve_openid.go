@@ -18,20 +18,43 @@ type openidFlags struct {
 }
 
 func (f *openidFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.issuer, "oidc-issuer", "", "OpenID provider where people log in to the dashboard, such as https://login.example/realms/lab")
+	fl.StringVar(
+		&f.issuer,
+		"oidc-issuer",
+		"",
+		"OpenID provider where people log in to the dashboard, such as https://login.example/realms/lab",
+	)
 	fl.StringVar(&f.client, "oidc-client", "", "client ID of this server at the provider")
 	fl.StringVar(&f.secret, "oidc-secret", "", "file of the client secret (default: a public client)")
-	fl.StringArrayVar(&f.roles, "oidc-role", nil, "ROLE=VALUE gives a role to who has this value in the claim, such as operator=it-staff; viewer=* for everybody; several times")
-	fl.StringVar(&f.claim, "oidc-claim", openid.DefaultClaim, "claim whose values give roles; dots lead into objects, such as realm_access.roles")
+	fl.StringArrayVar(
+		&f.roles,
+		"oidc-role",
+		nil,
+		"ROLE=VALUE gives a role to who has this value in the claim, such as operator=it-staff; viewer=* for "+
+			"everybody; several times",
+	)
+	fl.StringVar(
+		&f.claim,
+		"oidc-claim",
+		openid.DefaultClaim,
+		"claim whose values give roles; dots lead into objects, such as realm_access.roles",
+	)
 	fl.StringVar(&f.name, "oidc-name", openid.DefaultName, "claim that is somebody's name here")
-	fl.StringSliceVar(&f.scopes, "oidc-scope", []string{"profile"}, "scopes that are asked for beside openid, with commas")
+	fl.StringSliceVar(
+		&f.scopes,
+		"oidc-scope",
+		[]string{"profile"},
+		"scopes that are asked for beside openid, with commas",
+	)
 }
 
 // config is the provider that the flags name, nil for none.
 func (f *openidFlags) config() (*openid.Config, error) {
 	if f.issuer == "" {
 		if f.client != "" || f.secret != "" || len(f.roles) > 0 {
-			return nil, usagef("--oidc-client, --oidc-secret and --oidc-role are for a provider: name it with --oidc-issuer")
+			return nil, usagef(
+				"--oidc-client, --oidc-secret and --oidc-role are for a provider: name it with --oidc-issuer",
+			)
 		}
 		return nil, nil
 	}
@@ -39,12 +62,18 @@ func (f *openidFlags) config() (*openid.Config, error) {
 	for _, r := range f.roles {
 		g, err := openid.ParseGrant(r)
 		if err != nil {
-			return nil, withHint(usagef("--oidc-role: %w", err), "roles are viewer, operator and admin: --oidc-role operator=it-staff")
+			return nil, withHint(
+				usagef("--oidc-role: %w", err),
+				"roles are viewer, operator and admin: --oidc-role operator=it-staff",
+			)
 		}
 		c.Grants = append(c.Grants, g)
 	}
 	if err := c.Check(); err != nil {
-		return nil, withHint(&usageError{err}, "--oidc-issuer URL --oidc-client ID --oidc-secret FILE --oidc-role ROLE=VALUE")
+		return nil, withHint(
+			&usageError{err},
+			"--oidc-issuer URL --oidc-client ID --oidc-secret FILE --oidc-role ROLE=VALUE",
+		)
 	}
 	if f.secret != "" {
 		b, err := os.ReadFile(f.secret)

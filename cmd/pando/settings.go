@@ -30,20 +30,74 @@ type settingFlags struct {
 func (f *settingFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	f.share, f.cacheSize = newSize(0), newSize(0)
-	fl.StringArrayVar(&f.keys, "authorized-keys", nil, "file of OpenSSH public keys of root, or one key; one empty: none")
+	fl.StringArrayVar(
+		&f.keys,
+		"authorized-keys",
+		nil,
+		"file of OpenSSH public keys of root, or one key; one empty: none",
+	)
 	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
-	fl.DurationVar(&f.rebootAfter, "reboot-after", 0, "reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never")
+	fl.DurationVar(
+		&f.rebootAfter,
+		"reboot-after",
+		0,
+		"reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never",
+	)
 	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
-	fl.StringVar(&f.peers, "peers", string(fleet.PeersOn), "whether nodes give each other what they have: on, off, or rack for those of the same place only")
-	fl.StringVar(&f.cache, "cache", string(fleet.CacheNone), "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'")
-	fl.Var(f.cacheSize, "cache-size", "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory")
-	fl.Var(&f.offline, "offline", "allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)")
-	fl.StringVar(&f.secrets, "secrets", string(fleet.SecretsMAC), "what a boot has to show before it gets secrets: mac, approve-each-boot or tpm; with ,wait it waits until it has")
-	fl.StringVar(&f.power, "power", "", "how nodes are switched: wol, wol://BROADCAST, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME or none (default wol)")
-	fl.StringVar(&f.hours, "hours", "", "when nodes are on, such as 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'; one empty: never switched")
-	fl.Var(&f.sweep, "sweep", "allow or deny: whether the server wakes what a power cut took, when it is back itself (default deny)")
+	fl.StringVar(
+		&f.peers,
+		"peers",
+		string(fleet.PeersOn),
+		"whether nodes give each other what they have: on, off, or rack for those of the same place only",
+	)
+	fl.StringVar(
+		&f.cache,
+		"cache",
+		string(fleet.CacheNone),
+		"where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'",
+	)
+	fl.Var(
+		f.cacheSize,
+		"cache-size",
+		"bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory",
+	)
+	fl.Var(
+		&f.offline,
+		"offline",
+		"allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)",
+	)
+	fl.StringVar(
+		&f.secrets,
+		"secrets",
+		string(fleet.SecretsMAC),
+		"what a boot has to show before it gets secrets: mac, approve-each-boot or tpm; with ,wait it waits until "+
+			"it has",
+	)
+	fl.StringVar(
+		&f.power,
+		"power",
+		"",
+		"how nodes are switched: wol, wol://BROADCAST, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME "+
+			"or none (default wol)",
+	)
+	fl.StringVar(
+		&f.hours,
+		"hours",
+		"",
+		"when nodes are on, such as 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'; one empty: never switched",
+	)
+	fl.Var(
+		&f.sweep,
+		"sweep",
+		"allow or deny: whether the server wakes what a power cut took, when it is back itself (default deny)",
+	)
 	f.keeping.add(c)
-	fl.Var(f.share, "share", "memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much as its memory allows")
+	fl.Var(
+		f.share,
+		"share",
+		"memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much as "+
+			"its memory allows",
+	)
 }
 
 // overrides are the settings whose flags were given.
@@ -106,7 +160,10 @@ func readKeys(texts []string) ([]string, error) {
 		}
 		b, err := os.ReadFile(t)
 		if err != nil {
-			return nil, withHint(usagef("authorized key: %w", err), "give a public key such as 'ssh-ed25519 AAAA...', or a file that holds some")
+			return nil, withHint(
+				usagef("authorized key: %w", err),
+				"give a public key such as 'ssh-ed25519 AAAA...', or a file that holds some",
+			)
 		}
 		for line := range strings.Lines(string(b)) {
 			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {

@@ -64,7 +64,13 @@ func statusParts(server string, s api.Status, now time.Time) []statusPart {
 			"adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming, "received", sources(s.Bytes))
 	})
 	head := lines(func(w io.Writer) {
-		fields(w, "server", fmt.Sprintf("%s, release %s, up %s", server, s.Release, span(s.Time.Sub(s.Started))), "nodes", nodeCounts(s.Nodes))
+		fields(
+			w,
+			"server",
+			fmt.Sprintf("%s, release %s, up %s", server, s.Release, span(s.Time.Sub(s.Started))),
+			"nodes",
+			nodeCounts(s.Nodes),
+		)
 	})
 	groups := lines(func(w io.Writer) { printGroups(w, s.Groups) })
 	parts := []statusPart{{lines: head, least: len(head)}}
@@ -75,7 +81,10 @@ func statusParts(server string, s api.Status, now time.Time) []statusPart {
 		parts = append(parts, statusPart{bad, len(bad), ""})
 	}
 	if len(s.Rollouts) > 0 {
-		parts = append(parts, statusPart{lines(func(w io.Writer) { printRollouts(w, s.Rollouts, now) }), 3, "pando rollout list"})
+		parts = append(
+			parts,
+			statusPart{lines(func(w io.Writer) { printRollouts(w, s.Rollouts, now) }), 3, "pando rollout list"},
+		)
 	}
 	return append(parts, statusPart{quiet, 1, ""}, statusPart{groups, 3, "pando group list"})
 }
@@ -109,7 +118,10 @@ func statusTrouble(s api.Status) (out []string) {
 // statusWarnings is what else wants somebody's attention.
 func statusWarnings(s api.Status) (out []string) {
 	if s.DHCP.StoodDown {
-		out = append(out, "WARNING: no addresses are given: another DHCP server answers: "+strings.Join(s.DHCP.Others, " "))
+		out = append(
+			out,
+			"WARNING: no addresses are given: another DHCP server answers: "+strings.Join(s.DHCP.Others, " "),
+		)
 	}
 	if s.Logs.Full {
 		out = append(out, "WARNING: journals of nodes are not taken: the disk of the server is full")
@@ -120,8 +132,8 @@ func statusWarnings(s api.Status) (out []string) {
 	return out
 }
 
-// fitted is parts with a blank line between them, in at most so many lines. What came last goes first, down to the least of each part;
-// then the last parts go whole.
+// fitted is parts with a blank line between them, in at most so many lines. What came last goes first, down to the
+// least of each part; then the last parts go whole.
 func fitted(parts []statusPart, height int) []string {
 	total := func() int {
 		n := len(parts) - 1

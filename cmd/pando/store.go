@@ -31,7 +31,9 @@ node that runs it or boots it, and for a day after it was written; the newest th
 		Args: cobra.NoArgs,
 	}
 	c.Flags().IntVar(&keep, "keep", 3, "newest versions of each image that stay, whether anything holds them or not")
-	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "what was written less long ago stays: somebody may be about to name it")
+	c.Flags().
+		DurationVar(&grace, "grace", 24*time.Hour, "what was written less long ago stays: somebody may be about "+
+			"to name it")
 	c.RunE = a.call(func(ctx context.Context, client *api.Client, _ []string) error {
 		if keep < 0 || grace < 0 {
 			return usagef("--keep and --grace are not negative")
@@ -114,18 +116,52 @@ func (a *app) printUsage(u api.StoreUsage) {
 	t := newTable(a.out, "IMAGE", "VERSION", "TAGS", "ALL", "SHARED", "OWN", "NEW")
 	for _, i := range u.Images {
 		for _, v := range i.Versions {
-			t.row(orNone(i.Image), v.Version.Short(), strings.Join(v.Tags, " "), size(v.Total), size(v.Shared), size(v.Own), size(v.New))
+			t.row(
+				orNone(i.Image),
+				v.Version.Short(),
+				strings.Join(v.Tags, " "),
+				size(v.Total),
+				size(v.Shared),
+				size(v.Own),
+				size(v.New),
+			)
 		}
 	}
 	t.flush()
 	a.printf("\n")
 	var pairs []string
 	for _, i := range u.Images {
-		pairs = append(pairs, orNone(i.Image), fmt.Sprintf("%s in %s versions, %s of it in no other image", size(i.Total), strconv.Itoa(len(i.Versions)), size(i.Bytes)))
+		pairs = append(
+			pairs,
+			orNone(i.Image),
+			fmt.Sprintf(
+				"%s in %s versions, %s of it in no other image",
+				size(i.Total),
+				strconv.Itoa(len(i.Versions)),
+				size(i.Bytes),
+			),
+		)
 	}
-	pairs = append(pairs, "several images", sizeOf(u.Shared), "boot packs", sizeOf(u.Packs), "named by nothing", sizeOf(u.Unnamed),
-		"store", fmt.Sprintf("%s in %d objects; %s if each version were kept by itself", size(u.Bytes), u.Objects, size(u.Whole)),
-		"unfinished builds", sizeOf(u.Work), "layers of recipes", sizeOf(u.Layers))
+	pairs = append(
+		pairs,
+		"several images",
+		sizeOf(u.Shared),
+		"boot packs",
+		sizeOf(u.Packs),
+		"named by nothing",
+		sizeOf(u.Unnamed),
+		"store",
+		fmt.Sprintf(
+			"%s in %d objects; %s if each version were kept by itself",
+			size(u.Bytes),
+			u.Objects,
+			size(u.Whole),
+		),
+		"unfinished builds",
+		sizeOf(u.Work),
+		"layers of recipes",
+		sizeOf(u.Layers),
+	)
 	fields(a.out, pairs...)
 	for _, b := range u.Broken {
 		a.printf("not counted: %s\n", b)

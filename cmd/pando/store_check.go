@@ -40,7 +40,10 @@ have no names, and nodes no addresses.`,
 		},
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "mend what can be mended")
-	c.Flags().StringArrayVar(&from, "from", nil, "what to mend from: another store's directory, the address of a server, s3://BUCKET/PREFIX (its endpoint from AWS_ENDPOINT_URL), or node:SET, nodes that are up (node: is all)")
+	c.Flags().
+		StringArrayVar(&from, "from", nil, "what to mend from: another store's directory, the address of a "+
+			"server, s3://BUCKET/PREFIX (its endpoint from AWS_ENDPOINT_URL), or node:SET, nodes that are up "+
+			"(node: is all)")
 	return a.readFlags(c)
 }
 
@@ -54,7 +57,10 @@ func (a *app) imageVerify() *cobra.Command {
 		ValidArgsFunction: a.completeImages,
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
 			if a.server != "" {
-				return withHint(usagef("image verify: works on the machine of the server, not through --server"), "run it there")
+				return withHint(
+					usagef("image verify: works on the machine of the server, not through --server"),
+					"run it there",
+				)
 			}
 			i, err := showRef(ctx, c, args[0])
 			if err != nil {
@@ -173,7 +179,14 @@ func (a *app) versionNames(ctx context.Context) versionNames {
 }
 
 func (a *app) printChecked(ctx context.Context, dir *store.Dir, names versionNames, r store.Report) error {
-	out := checkedStore{Versions: r.Versions, Objects: r.Objects, Bytes: r.Bytes, Unnamed: r.Unused, Problems: []brokenPart{}, Mended: []brokenPart{}}
+	out := checkedStore{
+		Versions: r.Versions,
+		Objects:  r.Objects,
+		Bytes:    r.Bytes,
+		Unnamed:  r.Unused,
+		Problems: []brokenPart{},
+		Mended:   []brokenPart{},
+	}
 	maps := map[fleet.Digest]*build.RootMap{}
 	for _, p := range r.Problems {
 		out.Problems = append(out.Problems, namedProblem(ctx, dir, names, maps, p, true))
@@ -232,7 +245,14 @@ func chunk12(object string) string {
 }
 
 // namedProblem says of a problem which image and which files it is in, and what to do if it is not mended.
-func namedProblem(ctx context.Context, dir *store.Dir, names versionNames, maps map[fleet.Digest]*build.RootMap, p store.Problem, open bool) brokenPart {
+func namedProblem(
+	ctx context.Context,
+	dir *store.Dir,
+	names versionNames,
+	maps map[fleet.Digest]*build.RootMap,
+	p store.Problem,
+	open bool,
+) brokenPart {
 	out := brokenPart{Image: names.of[p.Version], Version: p.Version, Text: p.Text}
 	if !p.Object.IsZero() {
 		out.Object = p.Object.String()
@@ -249,7 +269,8 @@ func namedProblem(ctx context.Context, dir *store.Dir, names versionNames, maps 
 	return out
 }
 
-// filesIn names what lies in the chunk of a problem. Of a version whose inodes are broken too, it names what can be read.
+// filesIn names what lies in the chunk of a problem. Of a version whose inodes are broken too, it names what can be
+// read.
 func filesIn(ctx context.Context, dir *store.Dir, maps map[fleet.Digest]*build.RootMap, p store.Problem) []string {
 	root, ok := maps[p.Version]
 	if !ok {
@@ -299,9 +320,17 @@ func rebuildHint(dir *store.Dir, name string, v fleet.Digest) string {
 	case err != nil:
 		return again
 	case p.FromDir != "":
-		return again + fmt.Sprintf(": `pando store check --repair`, then `pando image build %s --from-dir %s`", name, p.FromDir)
+		return again + fmt.Sprintf(
+			": `pando store check --repair`, then `pando image build %s --from-dir %s`",
+			name,
+			p.FromDir,
+		)
 	case p.Recipe != "":
-		return again + fmt.Sprintf(": `pando store check --repair`, then `pando image build %s --recipe %s`", name, p.Recipe)
+		return again + fmt.Sprintf(
+			": `pando store check --repair`, then `pando image build %s --recipe %s`",
+			name,
+			p.Recipe,
+		)
 	}
 	return again
 }

@@ -16,8 +16,8 @@ import (
 	"pando/internal/store"
 )
 
-// storeFlags say where the store is kept. What `serve` and `up` were told last is written down in the data directory, for
-// `image build` and others on this machine.
+// storeFlags say where the store is kept. What `serve` and `up` were told last is written down in the data
+// directory, for `image build` and others on this machine.
 type storeFlags struct {
 	url, endpoint, region, direct, nodeEndpoint string
 	cache                                       *quantity
@@ -25,12 +25,33 @@ type storeFlags struct {
 
 func (f *storeFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.url, "store", "", "where images are kept: s3://BUCKET/PREFIX, or dir for the data directory (default: as before, at first dir); "+
-		"keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials")
-	fl.StringVar(&f.endpoint, "store-endpoint", "", "base URL of the S3 service, such as http://10.0.0.5:7480 (environment: AWS_ENDPOINT_URL)")
+	fl.StringVar(
+		&f.url,
+		"store",
+		"",
+		"where images are kept: s3://BUCKET/PREFIX, or dir for the data directory (default: as before, at first dir); "+
+			"keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials",
+	)
+	fl.StringVar(
+		&f.endpoint,
+		"store-endpoint",
+		"",
+		"base URL of the S3 service, such as http://10.0.0.5:7480 (environment: AWS_ENDPOINT_URL)",
+	)
 	fl.StringVar(&f.region, "store-region", "", "region of the bucket (environment: AWS_REGION)")
-	fl.StringVar(&f.direct, "store-direct", "", "nodes read objects from the bucket: public (anybody may read it), signed (by URLs that the server signs) or off (default off)")
-	fl.StringVar(&f.nodeEndpoint, "store-node-endpoint", "", "base URL of the S3 service as nodes reach it, http:// (default: --store-endpoint)")
+	fl.StringVar(
+		&f.direct,
+		"store-direct",
+		"",
+		"nodes read objects from the bucket: public (anybody may read it), signed (by URLs that the server signs) "+
+			"or off (default off)",
+	)
+	fl.StringVar(
+		&f.nodeEndpoint,
+		"store-node-endpoint",
+		"",
+		"base URL of the S3 service as nodes reach it, http:// (default: --store-endpoint)",
+	)
 	f.cache = newSize(0)
 	fl.Var(f.cache, "store-cache", "most bytes of a bucket's objects that are kept beside the server (default 20GB)")
 }
@@ -45,7 +66,10 @@ func bucketFile(data string) string { return filepath.Join(data, "bucket.json") 
 func (f *storeFlags) open(ctx context.Context, data string) (d *store.Dir, b *bucket.Bucket, err error) {
 	if f.url == "" || f.url == directoryStore {
 		if f.endpoint != "" || f.region != "" || f.direct != "" || f.nodeEndpoint != "" || f.cache.n != 0 {
-			return nil, nil, withHint(usagef("--store-endpoint and the like are for a store in a bucket"), "say --store s3://BUCKET/PREFIX too")
+			return nil, nil, withHint(
+				usagef("--store-endpoint and the like are for a store in a bucket"),
+				"say --store s3://BUCKET/PREFIX too",
+			)
 		}
 		if f.url == directoryStore {
 			if err := os.Remove(bucketFile(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +81,14 @@ func (f *storeFlags) open(ctx context.Context, data string) (d *store.Dir, b *bu
 	if err := server.CheckFree(data); err != nil { // before what that server goes by is changed
 		return nil, nil, err
 	}
-	c := bucket.Config{URL: f.url, Endpoint: f.endpoint, Region: f.region, Direct: f.direct, NodeEndpoint: f.nodeEndpoint, Cache: f.cache.n}
+	c := bucket.Config{
+		URL:          f.url,
+		Endpoint:     f.endpoint,
+		Region:       f.region,
+		Direct:       f.direct,
+		NodeEndpoint: f.nodeEndpoint,
+		Cache:        f.cache.n,
+	}
 	c = c.FromEnvironment()
 	if err := c.Validate(); err != nil {
 		return nil, nil, &usageError{err}

@@ -44,7 +44,11 @@ func second(ctx context.Context, from string) (store.Second, error) {
 			return store.Beside{Dir: d}, err
 		}
 	}
-	return nil, usagef("--from %q: neither a store (a directory with objects in it) nor http://SERVER nor s3://BUCKET/PREFIX nor node:SET", from)
+	return nil, usagef(
+		"--from %q: neither a store (a directory with objects in it) nor http://SERVER nor s3://BUCKET/PREFIX nor "+
+			"node:SET",
+		from,
+	)
 }
 
 // nodeSeconds are the nodes of a set that are up.
@@ -59,12 +63,19 @@ func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.Second, erro
 		return nil, err
 	}
 	if len(targets) == 0 {
-		return nil, api.NewError(api.NotFound, "--from node:"+set+": none of these nodes is up", "`pando node list` shows which are; or mend from another store")
+		return nil, api.NewError(
+			api.NotFound,
+			"--from node:"+set+": none of these nodes is up",
+			"`pando node list` shows which are; or mend from another store",
+		)
 	}
 	client := store.NewClient(1, nil)
 	var out []store.Second
 	for _, t := range targets {
-		out = append(out, &nodeSecond{HTTP: store.HTTP{URL: "http://" + t.Targets[0], Client: client}, node: t.Labels["node"]})
+		out = append(
+			out,
+			&nodeSecond{HTTP: store.HTTP{URL: "http://" + t.Targets[0], Client: client}, node: t.Labels["node"]},
+		)
 	}
 	return out, nil
 }

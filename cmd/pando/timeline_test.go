@@ -15,8 +15,11 @@ func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDeta
 	for _, e := range events {
 		p.Apply(e)
 	}
-	b := api.BootDetail{Boot: api.Boot{ID: id, Node: node, Started: zero, State: p.State, Stage: p.Stage, Elapsed: p.Elapsed(),
-		Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes}, Events: events}
+	b := api.BootDetail{
+		Boot: api.Boot{ID: id, Node: node, Started: zero, State: p.State, Stage: p.Stage, Elapsed: p.Elapsed(),
+			Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes},
+		Events: events,
+	}
 	for _, s := range trace.NewTimeline(events).Steps {
 		b.Steps = append(b.Steps, api.Step(s))
 	}
@@ -45,12 +48,24 @@ func TestTimeline(t *testing.T) {
 	golden(t, "timeline.txt", out.String())
 }
 
-// Everything that went wrong below the root is printed, in the order in which it happened, with what to do about it; of very much the end.
+// Everything that went wrong below the root is printed, in the order in which it happened, with what to do about
+// it; of very much the end.
 func TestTimelineHasIncidents(t *testing.T) {
 	at := func(seconds int, stage trace.Stage, kind trace.Kind) trace.Event {
-		return trace.Event{Boot: "a1", Node: "pc001", Stage: stage, Kind: kind, Time: zero.Add(time.Duration(seconds) * time.Second)}
+		return trace.Event{
+			Boot:  "a1",
+			Node:  "pc001",
+			Stage: stage,
+			Kind:  kind,
+			Time:  zero.Add(time.Duration(seconds) * time.Second),
+		}
 	}
-	events := []trace.Event{at(0, trace.Init, trace.Begin), at(9, trace.SwitchRoot, trace.Begin), at(10, trace.SwitchRoot, trace.End), at(30, trace.Booted, trace.End)}
+	events := []trace.Event{
+		at(0, trace.Init, trace.Begin),
+		at(9, trace.SwitchRoot, trace.Begin),
+		at(10, trace.SwitchRoot, trace.End),
+		at(30, trace.Booted, trace.End),
+	}
 	add := func(seconds int, stage trace.Stage, kind, hint string) {
 		e := at(seconds, stage, trace.Info)
 		e.Message, e.Hint, e.Attrs = kind+": what happened", hint, map[string]string{trace.AttrIncident: kind}

@@ -29,7 +29,10 @@ func (a *app) tokenCreate() *cobra.Command {
   export PANDO_SERVER=boot.example PANDO_TOKEN=pando_...`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			t, err := c.CreateToken(ctx, api.TokenCreate{Name: args[0], TTL: ttl, Role: fleet.Role(role), Groups: withoutAt(notEmpty(groups))})
+			t, err := c.CreateToken(
+				ctx,
+				api.TokenCreate{Name: args[0], TTL: ttl, Role: fleet.Role(role), Groups: withoutAt(notEmpty(groups))},
+			)
 			if err != nil {
 				return err
 			}
@@ -41,7 +44,9 @@ func (a *app) tokenCreate() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&role, "role", string(fleet.Operator), "what it may do: viewer, operator or admin")
-	c.Flags().StringSliceVar(&groups, "groups", nil, "groups that it is for, with commas; of others it sees and changes nothing (default: the whole site)")
+	c.Flags().
+		StringSliceVar(&groups, "groups", nil, "groups that it is for, with commas; of others it sees and changes "+
+			"nothing (default: the whole site)")
 	c.Flags().DurationVar(&ttl, "ttl", 0, "how long it is good for, such as 720h; 0: until it is deleted")
 	return a.readFlags(c)
 }
@@ -61,7 +66,14 @@ func (a *app) tokenList() *cobra.Command {
 			}
 			t := newTable(a.out, "TOKEN", "ROLE", "GROUPS", "CREATED", "USED", "EXPIRES")
 			for _, k := range tokens {
-				t.row(k.Name, string(k.Role), cmp.Or(strings.Join(k.Groups, ","), "all"), clock(k.Created), ago(a.now(), k.Used), clock(k.Expires))
+				t.row(
+					k.Name,
+					string(k.Role),
+					cmp.Or(strings.Join(k.Groups, ","), "all"),
+					clock(k.Created),
+					ago(a.now(), k.Used),
+					clock(k.Expires),
+				)
 			}
 			t.flush()
 			return nil

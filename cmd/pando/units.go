@@ -17,7 +17,15 @@ type quantity struct {
 // Units are powers of ten, as links and disks are sold; KiB and the like are powers of two.
 var (
 	rateUnits = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-	sizeUnits = map[string]float64{"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+	sizeUnits = map[string]float64{
+		"b":   1,
+		"kb":  1e3,
+		"mb":  1e6,
+		"gb":  1e9,
+		"kib": 1 << 10,
+		"mib": 1 << 20,
+		"gib": 1 << 30,
+	}
 )
 
 func newRate(n int64) *quantity { return &quantity{n, "RATE", rateUnits} }

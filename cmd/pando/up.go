@@ -103,7 +103,10 @@ func (a *app) decideInterface(f *serveFlags) error {
 	}
 	names := usable()
 	if len(names) != 1 {
-		return withHint(usagef("up: which interface are the nodes on?"), "say --interface with one of "+strings.Join(interfaceNames(), ", "))
+		return withHint(
+			usagef("up: which interface are the nodes on?"),
+			"say --interface with one of "+strings.Join(interfaceNames(), ", "),
+		)
 	}
 	f.interfaces = names
 	return nil
@@ -163,11 +166,18 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 	}
 	servers, proxies := split(others)
 	if len(proxies) > 0 {
-		a.printf("WARNING: another network boot server answers: %s. Firmware takes whichever answers first; stop it.\n", strings.Join(proxies, " "))
+		a.printf(
+			"WARNING: another network boot server answers: %s. Firmware takes whichever answers first; stop it.\n",
+			strings.Join(proxies, " "),
+		)
 	}
 	switch {
 	case f.dhcp == string(dhcp.Own) && len(servers) > 0:
-		a.printf("WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stand down and work beside it.\n", strings.Join(servers, " "))
+		a.printf(
+			"WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stand down and work "+
+				"beside it.\n",
+			strings.Join(servers, " "),
+		)
 		return nil
 	case f.dhcp != "":
 		return nil
@@ -177,8 +187,11 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 		return nil
 	}
 	if len(f.interfaces) > 1 {
-		return withHint(fmt.Errorf("no DHCP server answers on %s", strings.Join(f.interfaces, " and ")),
-			"Pando is the DHCP server of one network: name one --interface; or, if there will be a server, --dhcp proxy")
+		return withHint(
+			fmt.Errorf("no DHCP server answers on %s", strings.Join(f.interfaces, " and ")),
+			"Pando is the DHCP server of one network: name one --interface; or, if there will be a server, --dhcp "+
+				"proxy",
+		)
 	}
 	return a.askDHCP(f, f.interfaces[0])
 }
@@ -198,10 +211,22 @@ func (a *app) askDHCP(f *serveFlags, name string) error {
 	}
 	in, ok := a.in.(*os.File)
 	if !ok || terminal(in) == nil {
-		return withHint(fmt.Errorf("no DHCP server answers on %s", name),
-			fmt.Sprintf("to be one, which gives out %s-%s: --dhcp own; if there will be one: --dhcp proxy", first, last))
+		return withHint(
+			fmt.Errorf("no DHCP server answers on %s", name),
+			fmt.Sprintf(
+				"to be one, which gives out %s-%s: --dhcp own; if there will be one: --dhcp proxy",
+				first,
+				last,
+			),
+		)
 	}
-	a.printf("No DHCP server answers on %s. Shall Pando be the one of %s and give out %s-%s? [y/N] ", name, prefix.Masked(), first, last)
+	a.printf(
+		"No DHCP server answers on %s. Shall Pando be the one of %s and give out %s-%s? [y/N] ",
+		name,
+		prefix.Masked(),
+		first,
+		last,
+	)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)

@@ -36,7 +36,17 @@ func (a *app) firstImage(ctx context.Context, f upFlags, s *server.Server, c *ap
 		return &usageError{err}
 	}
 	begin := a.now()
-	r, err := runBuild(ctx, build.Options{Recipe: recipe, Store: s.Store(), Keys: s.Keys().Ring.Signers(), Work: workDir(a.data), Builder: release}, bar)
+	r, err := runBuild(
+		ctx,
+		build.Options{
+			Recipe:  recipe,
+			Store:   s.Store(),
+			Keys:    s.Keys().Ring.Signers(),
+			Work:    workDir(a.data),
+			Builder: release,
+		},
+		bar,
+	)
 	if err != nil {
 		return buildHint(err)
 	}

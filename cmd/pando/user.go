@@ -16,10 +16,18 @@ import (
 )
 
 func (a *app) userCommand() *cobra.Command {
-	return noun("user", "Who logs in to the dashboard, and may do what", a.userCreate(), a.userList(), a.userSet(), a.userDelete())
+	return noun(
+		"user",
+		"Who logs in to the dashboard, and may do what",
+		a.userCreate(),
+		a.userList(),
+		a.userSet(),
+		a.userDelete(),
+	)
 }
 
-const roleHelp = "what it may do: viewer (look), operator (change nodes, groups, images, rollouts) or admin (also users, tokens, keys)"
+const roleHelp = "what it may do: viewer (look), operator (change nodes, groups, images, rollouts) or admin (also " +
+	"users, tokens, keys)"
 
 func (a *app) userCreate() *cobra.Command {
 	var role string

@@ -53,7 +53,8 @@ one JSON object per line. Arrows, page keys, Home and End (or j, k, space, b, g,
 		}
 		return err
 	})
-	c.Flags().Int64Var(&from, "from", 0, "begin after the event with this number, a line for each (default: from now on)")
+	c.Flags().
+		Int64Var(&from, "from", 0, "begin after the event with this number, a line for each (default: from now on)")
 	c.Flags().BoolVar(&lines, "lines", false, "one line per event, also on a terminal")
 	c.Flags().DurationVar(&until, "for", 0, "stop after this long, such as 30s; 0: when interrupted")
 	return a.readFlags(c)
@@ -156,7 +157,12 @@ func (a *app) watchTable(ctx context.Context, c *api.Client, selection string, t
 	in, _ := a.in.(*os.File)
 	keys, restore := tableKeys(terminal(in))
 	defer restore()
-	t := watchTable{changed: make(chan struct{}, 1), keys: keys, sized: make(chan os.Signal, 1), view: watchView{nodes: nodes, read: a.now(), keys: keys != nil}}
+	t := watchTable{
+		changed: make(chan struct{}, 1),
+		keys:    keys,
+		sized:   make(chan os.Signal, 1),
+		view:    watchView{nodes: nodes, read: a.now(), keys: keys != nil},
+	}
 	signal.Notify(t.sized, unix.SIGWINCH)
 	defer signal.Stop(t.sized)
 	tick := time.NewTicker(drawEvery)
@@ -216,7 +222,8 @@ func (t *watchTable) follow(ctx context.Context, c *api.Client) {
 	go func() { ended <- follow(ctx, c, t.changed) }()
 }
 
-// wait returns when there is something to draw: at the next tick, after a key, in a window of another size; or with what ends the table.
+// wait returns when there is something to draw: at the next tick, after a key, in a window of another size; or with
+// what ends the table.
 func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time, height int) (err error) {
 	for {
 		select {

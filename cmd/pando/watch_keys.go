@@ -45,8 +45,8 @@ func parseKeys(b []byte) (keys []watchKey) {
 	return keys
 }
 
-// tableKeys has a terminal tell keys as they are pressed, and does not show them. Ctrl-C interrupts as ever. restore makes the
-// terminal what it was; without a terminal, or in the background, there are no keys.
+// tableKeys has a terminal tell keys as they are pressed, and does not show them. Ctrl-C interrupts as ever.
+// restore makes the terminal what it was; without a terminal, or in the background, there are no keys.
 func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 	none := func() {}
 	if tty == nil {
@@ -85,7 +85,8 @@ func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 // errQuit ends the table because somebody pressed q.
 var errQuit = errors.New("quit")
 
-// tableRoom is how many nodes a table has room for on so many lines; where there are more, one line less, which says so.
+// tableRoom is how many nodes a table has room for on so many lines; where there are more, one line less, which
+// says so.
 func tableRoom(height int) int { return max(1, height-4) }
 
 // move turns to other nodes, on a terminal of so many lines.

@@ -31,7 +31,8 @@ func crowdSite(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	data, agent := filepath.Join(dir, "d"), filepath.Join(dir, "agent")
-	if err := errors.Join(os.Mkdir(data, 0o755), os.WriteFile(agent, []byte("\x7fELF not really a program"), 0o755), seedCrowd(t.Context(), data)); err != nil {
+	if err := errors.Join(os.Mkdir(data, 0o755), os.WriteFile(agent, []byte("\x7fELF not really a "+
+		"program"), 0o755), seedCrowd(t.Context(), data)); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -39,7 +40,24 @@ func crowdSite(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c := exec.Command("pando", "--data", data, "serve", "--dhcp", "off", "--http", "127.0.0.1:0", "--control", "127.0.0.1:0", "--tftp", "off", "--dashboard", "off", "--agent", agent)
+	c := exec.Command(
+		"pando",
+		"--data",
+		data,
+		"serve",
+		"--dhcp",
+		"off",
+		"--http",
+		"127.0.0.1:0",
+		"--control",
+		"127.0.0.1:0",
+		"--tftp",
+		"off",
+		"--dashboard",
+		"off",
+		"--agent",
+		agent,
+	)
 	c.Stdout, c.Stderr = log, log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -76,11 +94,27 @@ func seedCrowd(ctx context.Context, data string) error {
 		for i := range crowdNodes {
 			mac := fleet.MAC{0x52, 0x54, 1, byte(i >> 16), byte(i >> 8), byte(i)}
 			name := fmt.Sprintf("pc%05d", i+1)
-			b := registry.Boot{ID: fleet.BootID(fmt.Sprintf("%016x", i+1)), MAC: mac, Node: name, Started: now.Add(-time.Minute)}
-			failed = errors.Join(failed, tx.CreateNode(fleet.Node{Name: name, MACs: []fleet.MAC{mac}, State: fleet.Adopted,
-				Group: fmt.Sprintf("room%02d", i%40+1), Created: now, Seen: now}), tx.CreateBoot(b))
-			e := trace.Event{Time: now.Add(-time.Minute + 40*time.Second), Boot: b.ID, Node: name, MAC: mac, Stage: trace.Booted, Kind: trace.End,
-				Bytes: map[string]int64{trace.SourceK: 12_000_000, "server": 2_000_000, "peer": 19_000_000}}
+			b := registry.Boot{
+				ID:      fleet.BootID(fmt.Sprintf("%016x", i+1)),
+				MAC:     mac,
+				Node:    name,
+				Started: now.Add(-time.Minute),
+			}
+			failed = errors.Join(
+				failed,
+				tx.CreateNode(fleet.Node{Name: name, MACs: []fleet.MAC{mac}, State: fleet.Adopted,
+					Group: fmt.Sprintf("room%02d", i%40+1), Created: now, Seen: now}),
+				tx.CreateBoot(b),
+			)
+			e := trace.Event{
+				Time:  now.Add(-time.Minute + 40*time.Second),
+				Boot:  b.ID,
+				Node:  name,
+				MAC:   mac,
+				Stage: trace.Booted,
+				Kind:  trace.End,
+				Bytes: map[string]int64{trace.SourceK: 12_000_000, "server": 2_000_000, "peer": 19_000_000},
+			}
 			switch {
 			case i%5000 == 77:
 				e.Stage, e.Kind, e.Message = trace.Manifest, trace.Fail, "fetch manifest: 404 Not Found"
@@ -97,16 +131,22 @@ func seedCrowd(ctx context.Context, data string) error {
 	return errors.Join(err, r.Close())
 }
 
-// TestWatchTenThousand: a terminal of 80 by 24, with a site of ten thousand nodes: what needs eyes is first, keys turn to the others, a
-// window of another size is drawn anew at once, and the terminal is left as it was. `pando status` fits it too.
+// TestWatchTenThousand: a terminal of 80 by 24, with a site of ten thousand nodes: what needs eyes is first, keys
+// turn to the others, a window of another size is drawn anew at once, and the terminal is left as it was. `pando
+// status` fits it too.
 func TestWatchTenThousand(t *testing.T) {
 	data := crowdSite(t)
 	begun := time.Now()
 	p := runOnPTY(t, 80, 24, "pando", "--data", data, "watch")
-	lines, _ := p.shows("the table", func(l []string) bool { return strings.Contains(l[0], " booted, ") && strings.Contains(l[21], "q ends") })
+	lines, _ := p.shows(
+		"the table",
+		func(l []string) bool { return strings.Contains(l[0], " booted, ") && strings.Contains(l[21], "q ends") },
+	)
 	first := time.Since(begun)
 	if !strings.Contains(lines[0], "9898 booted, 100 booting, 2 failed") || !strings.HasPrefix(lines[2], "pc00078") || !strings.HasPrefix(lines[3], "pc05078") ||
-		!strings.Contains(lines[2], "! manifest") || !strings.HasPrefix(lines[4], "pc00006") || lines[21] != "1 to 19 of 10000; arrows and page keys turn to others, q ends" {
+		!strings.Contains(lines[2], "! manifest") ||
+		!strings.HasPrefix(lines[4], "pc00006") ||
+		lines[21] != "1 to 19 of 10000; arrows and page keys turn to others, q ends" {
 		t.Errorf("the table:\n%s", strings.Join(lines, "\n"))
 	}
 	if !p.screen.hidden {
@@ -116,7 +156,10 @@ func TestWatchTenThousand(t *testing.T) {
 	key := func(pressed, last, shown string) {
 		t.Helper()
 		p.press(pressed)
-		_, took := p.shows(fmt.Sprintf("%q", pressed), func(l []string) bool { return strings.HasPrefix(l[21], last) && strings.HasPrefix(l[2], shown) })
+		_, took := p.shows(
+			fmt.Sprintf("%q", pressed),
+			func(l []string) bool { return strings.HasPrefix(l[21], last) && strings.HasPrefix(l[2], shown) },
+		)
 		keys = append(keys, took)
 	}
 	key("\x1b[B", "2 to 20 of", "pc05078")
@@ -129,7 +172,8 @@ func TestWatchTenThousand(t *testing.T) {
 
 	p.resize(132, 40)
 	lines, wide := p.shows("a larger window", func(l []string) bool { return strings.HasPrefix(l[37], "1 to 35 of") })
-	if !strings.Contains(lines[2], "fetch manifest: 404 Not Found") || !strings.Contains(lines[4], "K 12.0M peer 19.0M server 2.0M") {
+	if !strings.Contains(lines[2], "fetch manifest: 404 Not Found") ||
+		!strings.Contains(lines[4], "K 12.0M peer 19.0M server 2.0M") {
 		t.Errorf("in a larger window:\n%s", strings.Join(lines, "\n"))
 	}
 	p.resize(60, 12)
@@ -143,7 +187,13 @@ func TestWatchTenThousand(t *testing.T) {
 	}
 	slices.Sort(keys)
 	usual := keys[len(keys)/2] // a busy machine takes its time for one or another
-	t.Logf("%d nodes: the first table after %d ms; a key within %d ms, another size within %d ms", crowdNodes, first.Milliseconds(), usual.Milliseconds(), min(wide, narrow).Milliseconds())
+	t.Logf(
+		"%d nodes: the first table after %d ms; a key within %d ms, another size within %d ms",
+		crowdNodes,
+		first.Milliseconds(),
+		usual.Milliseconds(),
+		min(wide, narrow).Milliseconds(),
+	)
 	if usual > 500*time.Millisecond || min(wide, narrow) > 500*time.Millisecond {
 		t.Error("somebody who presses a key waits for the next tick")
 	}
@@ -174,7 +224,9 @@ func statusFits(t *testing.T, data string) {
 	}
 	lines := p.screen.lines()
 	t.Logf("pando status after %d ms:\n%s", time.Since(begun).Milliseconds(), strings.Join(lines, "\n"))
-	if !strings.HasPrefix(lines[0], "server") || lines[23] != "" || !strings.Contains(strings.Join(lines, "\n"), "2 failed:") || p.screen.over != "" {
+	if !strings.HasPrefix(lines[0], "server") || lines[23] != "" ||
+		!strings.Contains(strings.Join(lines, "\n"), "2 failed:") ||
+		p.screen.over != "" {
 		t.Errorf("the status does not fit: %q", p.screen.over)
 	}
 }

@@ -35,7 +35,20 @@ func (v watchView) render(width, height int) string {
 	var out []string
 	line := func(s string) { out = append(out, s) }
 	line(v.summary())
-	line(fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, "NODE", stageWidth, "STAGE", trackWidth, "", timeWidth, "TIME", "RECEIVED"))
+	line(
+		fmt.Sprintf(
+			"%-*s %-*s %-*s %*s %s",
+			name,
+			"NODE",
+			stageWidth,
+			"STAGE",
+			trackWidth,
+			"",
+			timeWidth,
+			"TIME",
+			"RECEIVED",
+		),
+	)
 	rows := slices.Clone(v.nodes)
 	slices.SortStableFunc(rows, func(a, b api.Node) int { return urgency(a) - urgency(b) })
 	top, room, more := v.topFor(height), tableRoom(height), ""
@@ -43,7 +56,12 @@ func (v watchView) render(width, height int) string {
 		rows = rows[top:min(len(rows), top+max(1, room-1))]
 		more = fmt.Sprintf("... and %d more", len(v.nodes)-len(rows))
 		if v.keys {
-			more = fmt.Sprintf("%d to %d of %d; arrows and page keys turn to others, q ends", top+1, top+len(rows), len(v.nodes))
+			more = fmt.Sprintf(
+				"%d to %d of %d; arrows and page keys turn to others, q ends",
+				top+1,
+				top+len(rows),
+				len(v.nodes),
+			)
 		}
 	}
 	for _, n := range rows {
@@ -72,7 +90,12 @@ func urgency(n api.Node) int {
 
 func (v watchView) summary() string {
 	if v.lost != nil {
-		return fmt.Sprintf("%s  NO ANSWER for %s from %s; as it was then:", v.now.Local().Format("15:04:05"), span(v.now.Sub(v.read)), v.lost.Server)
+		return fmt.Sprintf(
+			"%s  NO ANSWER for %s from %s; as it was then:",
+			v.now.Local().Format("15:04:05"),
+			span(v.now.Sub(v.read)),
+			v.lost.Server,
+		)
 	}
 	var up, on, failed, waiting int
 	total := map[string]int64{}
@@ -118,7 +141,18 @@ func (v watchView) row(n api.Node, name int) string {
 			stage = "down"
 		}
 	}
-	row := fmt.Sprintf("%-*s %-*s %-*s %*s %s", name, cut(n.Name, name), stageWidth, cut(stage, stageWidth), trackWidth, track, timeWidth, took, got)
+	row := fmt.Sprintf(
+		"%-*s %-*s %-*s %*s %s",
+		name,
+		cut(n.Name, name),
+		stageWidth,
+		cut(stage, stageWidth),
+		trackWidth,
+		track,
+		timeWidth,
+		took,
+		got,
+	)
 	return strings.TrimRight(row, " ")
 }
 

@@ -11,7 +11,13 @@ import (
 	"pando/internal/trace"
 )
 
-func watchedNode(name string, state trace.State, stage trace.Stage, took time.Duration, bytes map[string]int64) api.Node {
+func watchedNode(
+	name string,
+	state trace.State,
+	stage trace.Stage,
+	took time.Duration,
+	bytes map[string]int64,
+) api.Node {
 	n := api.Node{Node: fleet.Node{Name: name, State: fleet.Adopted}}
 	if state != "" {
 		n.Boot = &api.Boot{State: state, Stage: stage, Started: zero, Elapsed: took, Bytes: bytes}
@@ -23,8 +29,20 @@ func someNodes() []api.Node {
 	failed := watchedNode("pc003", trace.Failed, trace.Manifest, 9*time.Second, nil)
 	failed.Boot.Failure = "fetch manifest: GET http://10.0.0.1:8480/m/0123: 404 Not Found"
 	return []api.Node{
-		watchedNode("pc001", trace.Up, trace.Booted, 15*time.Second, map[string]int64{"k": 14_200_000, "server": 33_100_000}),
-		watchedNode("pc002", trace.Booting, trace.Root, 12*time.Second, map[string]int64{"k": 14_200_000, "server": 2_000_000}),
+		watchedNode(
+			"pc001",
+			trace.Up,
+			trace.Booted,
+			15*time.Second,
+			map[string]int64{"k": 14_200_000, "server": 33_100_000},
+		),
+		watchedNode(
+			"pc002",
+			trace.Booting,
+			trace.Root,
+			12*time.Second,
+			map[string]int64{"k": 14_200_000, "server": 2_000_000},
+		),
 		failed,
 		watchedNode("pc004", "", "", 0, nil),
 		watchedNode("pc005", trace.Down, trace.Shutdown, 14*time.Second, nil),
@@ -37,7 +55,12 @@ func TestWatchTable(t *testing.T) {
 	v := watchView{nodes: someNodes(), now: zero.Add(time.Minute)}
 	var b strings.Builder
 	for _, width := range []int{80, 120} {
-		fmt.Fprintf(&b, "%d columns\n%s", width, strings.NewReplacer("\x1b[K", "", "\r", "").Replace(v.render(width, 24)))
+		fmt.Fprintf(
+			&b,
+			"%d columns\n%s",
+			width,
+			strings.NewReplacer("\x1b[K", "", "\r", "").Replace(v.render(width, 24)),
+		)
 	}
 	v.lost, v.read = &api.UnreachableError{Server: "/var/lib/pando/pando.sock"}, zero.Add(50*time.Second)
 	fmt.Fprintf(&b, "without a server\n%s", strings.NewReplacer("\x1b[K", "", "\r", "").Replace(v.render(80, 24)))

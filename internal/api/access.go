@@ -12,11 +12,12 @@ import (
 
 // User is somebody who logs in with a password.
 type User struct {
-	Name    string     `json:"name"`
-	Role    fleet.Role `json:"role"`
-	Issuer  string     `json:"issuer,omitempty"` // the OpenID provider that vouches for them; "": they have a password here
-	Created time.Time  `json:"created"`
-	Used    time.Time  `json:"used,omitzero"` // last login; zero: never
+	Name string     `json:"name"`
+	Role fleet.Role `json:"role"`
+	// the OpenID provider that vouches for them; "": they have a password here
+	Issuer  string    `json:"issuer,omitempty"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used,omitzero"` // last login; zero: never
 }
 
 // UserList answers GET /v1/users.
@@ -76,7 +77,8 @@ func (c *Client) DeleteUser(ctx context.Context, name string) error {
 	return c.call(ctx, "DELETE", "/v1/users/"+url.PathEscape(name), nil, nil, nil)
 }
 
-// Audit lists changes, the newest first: those before a number (0: from the newest on), at most limit (0: the server's default).
+// Audit lists changes, the newest first: those before a number (0: from the newest on), at most limit (0: the
+// server's default).
 func (c *Client) Audit(ctx context.Context, before int64, limit int) ([]Audited, error) {
 	q := url.Values{}
 	if before > 0 {

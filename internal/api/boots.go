@@ -46,7 +46,8 @@ type BootDetail struct {
 	Systemd *Systemd      `json:"systemd,omitempty"`
 	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
 	SystemdStart time.Duration `json:"systemd_start,omitempty"`
-	// Console is what the node's kernel said, as far as it was told: when a stage failed, and by netconsole. The newest is kept.
+	// Console is what the node's kernel said, as far as it was told: when a stage failed, and by netconsole. The
+	// newest is kept.
 	Console string `json:"console,omitempty"`
 }
 

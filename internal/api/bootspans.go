@@ -36,8 +36,16 @@ func (b BootDetail) Spans() []trace.Span {
 		return out
 	}
 	zero := b.SystemdStart
-	out = append(out, trace.Span{Track: "systemd", Name: "userspace", Start: zero + b.Systemd.Userspace, Took: b.Systemd.Finish - b.Systemd.Userspace,
-		Detail: map[string]string{"state": b.Systemd.State}})
+	out = append(
+		out,
+		trace.Span{
+			Track:  "systemd",
+			Name:   "userspace",
+			Start:  zero + b.Systemd.Userspace,
+			Took:   b.Systemd.Finish - b.Systemd.Userspace,
+			Detail: map[string]string{"state": b.Systemd.State},
+		},
+	)
 	for _, u := range b.Systemd.Units {
 		span := trace.Span{Track: "units", Name: u.Unit, Start: zero + u.Start, Took: u.Active - u.Start}
 		if u.Chain {

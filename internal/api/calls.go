@@ -136,7 +136,14 @@ func (c *Client) ImageSlim(ctx context.Context, ref fleet.Ref) (ImageSlim, error
 
 // DeleteVersion takes a version that nothing holds from an image.
 func (c *Client) DeleteVersion(ctx context.Context, name string, v fleet.Digest) error {
-	return c.call(ctx, "DELETE", "/v1/images/"+url.PathEscape(name)+"/versions/"+url.PathEscape(string(v)), nil, nil, nil)
+	return c.call(
+		ctx,
+		"DELETE",
+		"/v1/images/"+url.PathEscape(name)+"/versions/"+url.PathEscape(string(v)),
+		nil,
+		nil,
+		nil,
+	)
 }
 
 // AddVersion makes a version of the store known under an image's name.
@@ -168,7 +175,8 @@ func (c *Client) CollectStore(ctx context.Context, s StoreCollect) (StoreCollect
 	return ask[StoreCollected](ctx, c, "POST", "/v1/store/collect", s)
 }
 
-// FailedBoots lists the latest boots of nodes with which something is wrong, each with its Fault; the newest trouble first.
+// FailedBoots lists the latest boots of nodes with which something is wrong, each with its Fault; the newest
+// trouble first.
 func (c *Client) FailedBoots(ctx context.Context, nodes string, limit int) ([]Boot, error) {
 	q := url.Values{"select": {nodes}}
 	if limit > 0 {
@@ -230,8 +238,8 @@ func (c *Client) Leases(ctx context.Context) ([]fleet.Lease, error) {
 	return l.Leases, err
 }
 
-// ScrapeTargets lists the booted nodes of a node set ("": all) as Prometheus' HTTP service discovery has them. port is the
-// exporter's; 0: 9100.
+// ScrapeTargets lists the booted nodes of a node set ("": all) as Prometheus' HTTP service discovery has them. port
+// is the exporter's; 0: 9100.
 func (c *Client) ScrapeTargets(ctx context.Context, nodes string, port int) ([]ScrapeTarget, error) {
 	q := url.Values{"select": {nodes}}
 	if port != 0 {

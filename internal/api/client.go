@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Client speaks the operator's half of the API. It is safe for concurrent use and retries nothing, unless it is Patient.
+// Client speaks the operator's half of the API. It is safe for concurrent use and retries nothing, unless it is
+// Patient.
 type Client struct {
 	base   string // "https://10.0.0.1:8443", or "http://pando" for a socket
 	name   string // for errors: the URL, or the socket's path
@@ -115,7 +116,13 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 }
 
 // sendOnce asks once, with a body of the given media type; "": there is none.
-func (c *Client) sendOnce(ctx context.Context, method, path string, query url.Values, kind string, body io.Reader) (*http.Response, error) {
+func (c *Client) sendOnce(
+	ctx context.Context,
+	method, path string,
+	query url.Values,
+	kind string,
+	body io.Reader,
+) (*http.Response, error) {
 	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -175,8 +182,12 @@ func readError(res *http.Response, method, path string) error {
 			code = s.code
 		}
 	}
-	return &Error{Status: res.StatusCode, Code: code, Message: fmt.Sprintf("%s %s: server answered %s", method, path, res.Status),
-		Hint: "is this a Pando server of a release that knows this request? `pando version` prints both"}
+	return &Error{
+		Status:  res.StatusCode,
+		Code:    code,
+		Message: fmt.Sprintf("%s %s: server answered %s", method, path, res.Status),
+		Hint:    "is this a Pando server of a release that knows this request? `pando version` prints both",
+	}
 }
 
 // KeyText is a server's key as BootConfig and Keys carry it.

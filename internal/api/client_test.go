@@ -45,7 +45,10 @@ func tlsServer(t *testing.T, h http.Handler) (url string, key ed25519.PublicKey)
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(h)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}, MinVersion: tls.VersionTLS13}
+	s.TLS = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},
+		MinVersion:   tls.VersionTLS13,
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL, public
@@ -139,7 +142,10 @@ func TestNoServer(t *testing.T) {
 func TestReadStream(t *testing.T) {
 	var got []int64
 	take := func(e trace.Event) bool { got = append(got, e.Seq); return e.Seq < 3 }
-	err := readStream(strings.NewReader("id: 1\ndata: {\"seq\":1}\n\n: ping\n\nid: 3\ndata: {\"seq\":3}\n\ndata: {\"seq\":4}\n\n"), take)
+	err := readStream(
+		strings.NewReader("id: 1\ndata: {\"seq\":1}\n\n: ping\n\nid: 3\ndata: {\"seq\":3}\n\ndata: {\"seq\":4}\n\n"),
+		take,
+	)
 	if err != nil || len(got) != 2 {
 		t.Errorf("%v, %v", got, err)
 	}

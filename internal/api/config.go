@@ -34,9 +34,10 @@ type ConfigDelete struct {
 
 // ConfigChange answers both: what changes, and for which nodes.
 type ConfigChange struct {
-	DryRun   bool     `json:"dry_run"`
-	Fields   []string `json:"fields"`
-	Nodes    []string `json:"nodes"`              // whose next boot differs, and that `node sync` brings up to date before
+	DryRun bool     `json:"dry_run"`
+	Fields []string `json:"fields"`
+	// whose next boot differs, and that `node sync` brings up to date before
+	Nodes    []string `json:"nodes"`
 	Problems []string `json:"problems,omitempty"` // nodes that boot without the file, and why
 }
 
@@ -106,8 +107,8 @@ type NodeSync struct {
 	Hint     string       `json:"hint,omitempty"`
 }
 
-// SyncNodes makes the config files of running nodes what their next boot would get, and runs the commands of those that changed. It
-// takes until every node has spoken, about a minute.
+// SyncNodes makes the config files of running nodes what their next boot would get, and runs the commands of those
+// that changed. It takes until every node has spoken, about a minute.
 func (c *Client) SyncNodes(ctx context.Context, s SyncRequest) ([]NodeSync, error) {
 	l, err := ask[SyncList](ctx, c, "POST", "/v1/nodes/sync", s)
 	return l.Nodes, err

@@ -7,17 +7,25 @@ import (
 	"pando/internal/trace"
 )
 
-// ConsoleLines is what stood on the node's screen as far as it is known: first what Pando's init said, by its events, with the seconds
-// of the boot, and then what the kernel said.
+// ConsoleLines is what stood on the node's screen as far as it is known: first what Pando's init said, by its
+// events, with the seconds of the boot, and then what the kernel said.
 func (b BootDetail) ConsoleLines() []string {
 	var out []string
 	for _, e := range b.Events {
-		if rank := trace.Rank(e.Stage); rank < trace.Rank(trace.Init) || rank > trace.Rank(trace.SwitchRoot) || e.Kind == trace.Begin || e.Attrs[trace.AttrPanic] != "" {
+		if rank := trace.Rank(e.Stage); rank < trace.Rank(trace.Init) || rank > trace.Rank(trace.SwitchRoot) ||
+			e.Kind == trace.Begin ||
+			e.Attrs[trace.AttrPanic] != "" {
 			continue
 		}
 		line := fmt.Sprintf("%8.2f  pando: %-10s %s", e.Time.Sub(b.Started).Seconds(), e.Stage, e.Message)
 		if e.Kind == trace.Fail {
-			line = fmt.Sprintf("%8.2f  pando: %s FAILED, attempt %d: %s", e.Time.Sub(b.Started).Seconds(), e.Stage, max(e.Attempt, 1), e.Message)
+			line = fmt.Sprintf(
+				"%8.2f  pando: %s FAILED, attempt %d: %s",
+				e.Time.Sub(b.Started).Seconds(),
+				e.Stage,
+				max(e.Attempt, 1),
+				e.Message,
+			)
 		}
 		out = append(out, strings.TrimRight(line, " "))
 		if e.Hint != "" && e.Kind != trace.End {

@@ -6,8 +6,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Declaration is what somebody wants a fleet to be. What it names is afterwards as it says; what it does not name stays, unless it
-// owns it. It answers GET /v1/fleet, and is what PUT /v1/fleet applies.
+// Declaration is what somebody wants a fleet to be. What it names is afterwards as it says; what it does not name
+// stays, unless it owns it. It answers GET /v1/fleet, and is what PUT /v1/fleet applies.
 type Declaration struct {
 	Policy  *Policy       `json:"policy,omitempty"`
 	Classes []fleet.Class `json:"classes,omitempty"`
@@ -19,15 +19,15 @@ type Declaration struct {
 	Secrets []fleet.Secret     `json:"secrets,omitempty"` // names and for whom they are; values are no part of it
 }
 
-// NodeDeclare is one node of a declaration. Without MACs it keeps those that it has, and without a serial number the one that the
-// machine reported.
+// NodeDeclare is one node of a declaration. Without MACs it keeps those that it has, and without a serial number
+// the one that the machine reported.
 type NodeDeclare struct {
 	NodeCreate
 	Only []string `json:"only,omitempty"` // names of the fields that are declared; none: all
 }
 
-// Owns is what a declaration is the whole truth about: what of it the declaration does not name is deleted when it is applied with
-// prune. The default group, and nodes that nobody adopted, are never deleted.
+// Owns is what a declaration is the whole truth about: what of it the declaration does not name is deleted when it
+// is applied with prune. The default group, and nodes that nobody adopted, are never deleted.
 type Owns struct {
 	Nodes   string   `json:"nodes,omitempty"` // a node set
 	Groups  []string `json:"groups,omitempty"`
@@ -38,9 +38,10 @@ type Owns struct {
 // Apply is the body of PUT /v1/fleet.
 type Apply struct {
 	Declaration
-	Prune  bool   `json:"prune,omitempty"`
-	DryRun bool   `json:"dry_run,omitempty"`
-	Plan   string `json:"plan,omitempty"` // of an earlier dry run: what would be done now must be the same; "": anything
+	Prune  bool `json:"prune,omitempty"`
+	DryRun bool `json:"dry_run,omitempty"`
+	// of an earlier dry run: what would be done now must be the same; "": anything
+	Plan string `json:"plan,omitempty"`
 }
 
 // Applied answers PUT /v1/fleet: what was done, or would be.

@@ -39,7 +39,8 @@ type Errand struct {
 type ReportResponse struct {
 	Errand *Errand `json:"errand,omitempty"`
 
-	Extend bool `json:"extend,omitempty"` // the node should have other extensions: it asks which, by POST /v1/node/extensions
+	// the node should have other extensions: it asks which, by POST /v1/node/extensions
+	Extend bool `json:"extend,omitempty"`
 }
 
 // ErrandReport tells how an errand went. POST /v1/node/errand, with the session as bearer.
@@ -116,8 +117,8 @@ type NodeNext struct {
 	Boot fleet.BootID `json:"boot"` // that runs
 }
 
-// StageResponse answers POST /v1/node/stage: what the next boot runs, as an assignment of the boot that runs, which has no files.
-// POST /v1/node/next begins that boot, and answers with a BeginResponse.
+// StageResponse answers POST /v1/node/stage: what the next boot runs, as an assignment of the boot that runs, which
+// has no files. POST /v1/node/next begins that boot, and answers with a BeginResponse.
 type StageResponse struct {
 	Assignment []byte `json:"assignment"`
 	Signature  []byte `json:"signature"`

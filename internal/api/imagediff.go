@@ -6,7 +6,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// ImageDiff answers GET /v1/images/{name}/diff: what a node that has one version fetches for another, in bytes on the wire.
+// ImageDiff answers GET /v1/images/{name}/diff: what a node that has one version fetches for another, in bytes on
+// the wire.
 type ImageDiff struct {
 	From     fleet.Ref       `json:"from"`
 	To       fleet.Ref       `json:"to"`
@@ -33,8 +34,9 @@ type PackageChange struct {
 
 // FileChange is a file that two versions do not have alike.
 type FileChange struct {
-	Path    string `json:"path"`              // without a leading slash; "": inodes and directories
-	Change  string `json:"change"`            // "added", "removed", "changed", "mode"; "together": it lies with what changed
+	Path string `json:"path"` // without a leading slash; "": inodes and directories
+	// "added", "removed", "changed", "mode"; "together": it lies with what changed
+	Change  string `json:"change"`
 	Was     int64  `json:"was"`               // bytes of the file
 	Is      int64  `json:"is"`                // bytes of the file
 	Fetch   int64  `json:"fetch"`             // bytes on the wire

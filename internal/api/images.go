@@ -29,8 +29,10 @@ type Version struct {
 	Recipe       string       `json:"recipe,omitempty"`
 	Extends      fleet.Digest `json:"extends,omitempty"` // version that it is an extension of; "": nodes boot it
 	InUse        []string     `json:"in_use,omitempty"`  // what holds it: "group lab", "node pc001"
-	Slower       string       `json:"slower,omitempty"`  // that its boots take longer than those of the version before, and where; of the newest versions
-	NoLogs       string       `json:"no_logs,omitempty"` // why journals of its nodes do not come here, and what brings them; "": they do, or this server keeps none
+	// that its boots take longer than those of the version before, and where; of the newest versions
+	Slower string `json:"slower,omitempty"`
+	// why journals of its nodes do not come here, and what brings them; "": they do, or this server keeps none
+	NoLogs string `json:"no_logs,omitempty"`
 }
 
 // ImageList answers GET /v1/images.

@@ -14,8 +14,9 @@ type ImageSlim struct {
 	Size     int64         `json:"size"`     // bytes of all files, raw
 	Unread   int64         `json:"unread"`   // bytes of the files of which no boot read a block
 	Packages []SlimPackage `json:"packages"` // of which no boot read a block, the largest first
-	Places   []SlimPackage `json:"places"`   // directories of files that no package installed and no boot read, the largest first
-	Units    []SlimUnit    `json:"units"`
+	// directories of files that no package installed and no boot read, the largest first
+	Places []SlimPackage `json:"places"`
+	Units  []SlimUnit    `json:"units"`
 }
 
 // SlimPackage is a package, or a directory, that no boot read of.

@@ -7,19 +7,20 @@ import (
 	"pando/internal/trace"
 )
 
-// ImageTrace answers GET /v1/images/{name}/trace: what boots of a version read of its root, and its boot packs. Every size
-// is in bytes, and a block that a boot read twice counts once.
+// ImageTrace answers GET /v1/images/{name}/trace: what boots of a version read of its root, and its boot packs.
+// Every size is in bytes, and a block that a boot read twice counts once.
 type ImageTrace struct {
-	Image    string        `json:"image"`
-	Version  fleet.Digest  `json:"version"`
-	RootSize int64         `json:"root_size"`
-	Boots    []TraceBoot   `json:"boots"`  // whose read traces are kept, newest first; empty: only a pack is known, or nothing
-	Read     int64         `json:"read"`   // by at least half of the boots; without boots, what the pack has
-	Chunks   int64         `json:"chunks"` // what that is on the wire without a pack
-	Packs    []Pack        `json:"packs"`
-	Stages   []TraceStage  `json:"stages"` // of the newest boot, in order
-	Files    []TraceFile   `json:"files"`  // the largest part read first
-	Advice   []TraceAdvice `json:"advice"` // what would shrink it, the largest first
+	Image    string       `json:"image"`
+	Version  fleet.Digest `json:"version"`
+	RootSize int64        `json:"root_size"`
+	// whose read traces are kept, newest first; empty: only a pack is known, or nothing
+	Boots  []TraceBoot   `json:"boots"`
+	Read   int64         `json:"read"`   // by at least half of the boots; without boots, what the pack has
+	Chunks int64         `json:"chunks"` // what that is on the wire without a pack
+	Packs  []Pack        `json:"packs"`
+	Stages []TraceStage  `json:"stages"` // of the newest boot, in order
+	Files  []TraceFile   `json:"files"`  // the largest part read first
+	Advice []TraceAdvice `json:"advice"` // what would shrink it, the largest first
 }
 
 // TraceBoot is one boot whose read trace is kept.
@@ -39,11 +40,12 @@ type TraceBoot struct {
 
 // Pack is a boot pack of a version.
 type Pack struct {
-	Class      string       `json:"class,omitempty"` // hardware class; "": for all
-	Sequence   uint64       `json:"sequence"`
-	Object     string       `json:"object"` // its map
-	Made       time.Time    `json:"made"`
-	Boots      int          `json:"boots"`          // that it was made of; 0: it was carried over, or is all of an extension
+	Class    string    `json:"class,omitempty"` // hardware class; "": for all
+	Sequence uint64    `json:"sequence"`
+	Object   string    `json:"object"` // its map
+	Made     time.Time `json:"made"`
+	// that it was made of; 0: it was carried over, or is all of an extension
+	Boots      int          `json:"boots"`
 	From       fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
 	Pieces     int          `json:"pieces"`
 	Raw        int64        `json:"raw"`         // what the pieces unpack to

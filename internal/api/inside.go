@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// OverHandler is a client of a server in the same process: h answers, on the caller's goroutine and in the request's context.
-// An answer is whole before it is returned, so streams of events are not for this client.
+// OverHandler is a client of a server in the same process: h answers, on the caller's goroutine and in the
+// request's context. An answer is whole before it is returned, so streams of events are not for this client.
 func OverHandler(h http.Handler) *Client {
 	return &Client{base: "http://pando", name: "this process", http: &http.Client{Transport: inside{h}}}
 }
@@ -24,8 +24,17 @@ func (t inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.RequestURI, req.RemoteAddr, req.Host = req.URL.RequestURI(), "inside", req.URL.Host
 	a := &answerInside{header: http.Header{}, status: http.StatusOK}
 	t.h.ServeHTTP(a, req)
-	return &http.Response{Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: req}, nil
+	return &http.Response{
+		Status:        http.StatusText(a.status),
+		StatusCode:    a.status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        a.header,
+		Body:          io.NopCloser(&a.body),
+		ContentLength: int64(a.body.Len()),
+		Request:       req,
+	}, nil
 }
 
 // answerInside takes an answer down.

@@ -85,8 +85,8 @@ func (c *Client) NodeLogs(ctx context.Context, node string, q JournalQuery) (Jou
 	return get[Journal](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/logs", q.values())
 }
 
-// FollowLogs yields lines of the journal of a node's boot and then those that come, until ctx ends or the server goes away (the last
-// pair holds the error).
+// FollowLogs yields lines of the journal of a node's boot and then those that come, until ctx ends or the server
+// goes away (the last pair holds the error).
 func (c *Client) FollowLogs(ctx context.Context, node string, q JournalQuery) iter.Seq2[JournalLine, error] {
 	return func(yield func(JournalLine, error) bool) {
 		res, err := c.send(ctx, "GET", "/v1/nodes/"+url.PathEscape(node)+"/logs/stream", q.values(), nil)

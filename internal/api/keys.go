@@ -37,8 +37,9 @@ type Key struct {
 
 // KeyCreate is the body of POST /v1/keys.
 type KeyCreate struct {
-	Name   string `json:"name"`
-	Public string `json:"public,omitempty"` // minisign public key whose secret half is kept elsewhere; "": the server makes one
+	Name string `json:"name"`
+	// minisign public key whose secret half is kept elsewhere; "": the server makes one
+	Public string `json:"public,omitempty"`
 }
 
 // KeyUse is the body of POST /v1/keys/{name}/rotate and of POST /v1/keys/{name}/revoke.
@@ -49,10 +50,11 @@ type KeyUse struct {
 
 // KeyChange answers both: what was done, or would be.
 type KeyChange struct {
-	DryRun  bool         `json:"dry_run"`
-	Key     Key          `json:"key"`
-	Signed  int          `json:"signed"`  // versions that have a new signature
-	Without []KeyVersion `json:"without"` // rotate: versions that this key has not signed; revoke: versions that do not boot any more
+	DryRun bool `json:"dry_run"`
+	Key    Key  `json:"key"`
+	Signed int  `json:"signed"` // versions that have a new signature
+	// rotate: versions that this key has not signed; revoke: versions that do not boot any more
+	Without []KeyVersion `json:"without"`
 }
 
 // KeyVersion is a version that lacks a signature.

@@ -23,8 +23,9 @@ func (c *Client) CreateMedium(ctx context.Context, m MediumCreate) (io.ReadClose
 	return res.Body, nil
 }
 
-// NodeMedium asks for what brings the boot medium of a running node in step with what it runs. POST /v1/node/medium, with
-// the session as bearer. The answer is a stream of writes, or nothing (204) when nothing has to be written.
+// NodeMedium asks for what brings the boot medium of a running node in step with what it runs. POST
+// /v1/node/medium, with the session as bearer. The answer is a stream of writes, or nothing (204) when nothing has
+// to be written.
 type NodeMedium struct {
 	Boot  fleet.BootID `json:"boot"`
 	Slots []MediumSlot `json:"slots,omitempty"` // as they are

@@ -11,16 +11,18 @@ import (
 // BootConfig is boot.json of the trust cpio: all that a node knows of its site before it has spoken to it.
 // It is made for one boot and holds that boot's secret, so it is served once and never logged.
 type BootConfig struct {
-	Format    int          `json:"format"` // 1
-	Boot      fleet.BootID `json:"boot"`
-	MAC       fleet.MAC    `json:"mac"`
-	Token     string       `json:"token"`      // redeemed once by Hello
-	Control   []string     `json:"control"`    // base URLs of the control channel, "https://10.0.0.1:8443"
-	ServerKey string       `json:"server_key"` // Ed25519 public key of the server, base64: pins TLS and signs assignments
-	TrustKeys []string     `json:"trust_keys"` // minisign public keys that may sign manifests
-	Release   string       `json:"release"`    // Pando release that made the cpio
+	Format  int          `json:"format"` // 1
+	Boot    fleet.BootID `json:"boot"`
+	MAC     fleet.MAC    `json:"mac"`
+	Token   string       `json:"token"`   // redeemed once by Hello
+	Control []string     `json:"control"` // base URLs of the control channel, "https://10.0.0.1:8443"
+	// Ed25519 public key of the server, base64: pins TLS and signs assignments
+	ServerKey string   `json:"server_key"`
+	TrustKeys []string `json:"trust_keys"` // minisign public keys that may sign manifests
+	Release   string   `json:"release"`    // Pando release that made the cpio
 
-	RebootAfter time.Duration `json:"reboot_after,omitempty"` // a boot stuck this long reboots; 0: the default; negative: never
+	// a boot stuck this long reboots; 0: the default; negative: never
+	RebootAfter time.Duration `json:"reboot_after,omitempty"`
 
 	// ShortDrivers says that the initramfs has the drivers of the NICs that the node is known to have, and no others.
 	// The boot after one that did not say hello is sent all.
@@ -28,8 +30,8 @@ type BootConfig struct {
 
 	TPM bool `json:"tpm,omitempty"` // the node proves by its TPM which machine it is
 
-	// Medium is set when K lies on a boot medium, and was not made for one boot: the version that its kernel and drivers
-	// are of. Boot, MAC and Token are empty then, and the node asks for them with Begin.
+	// Medium is set when K lies on a boot medium, and was not made for one boot: the version that its kernel and
+	// drivers are of. Boot, MAC and Token are empty then, and the node asks for them with Begin.
 	Medium fleet.Digest `json:"medium,omitempty"`
 }
 
@@ -76,10 +78,16 @@ type TPMProof struct {
 	Signature []byte `json:"signature"` // ECDSA: 32 bytes r, 32 bytes s
 }
 
-// TPMDigest is what a TPM signs: that its machine says this hello. The token was made for this boot by the server, and is good
-// once, so no signature can be used again.
+// TPMDigest is what a TPM signs: that its machine says this hello. The token was made for this boot by the server,
+// and is good once, so no signature can be used again.
 func TPMDigest(r HelloRequest, serverKey string) [32]byte {
-	return sha256.Sum256([]byte("pando tpm v1\n" + string(r.Boot) + "\n" + r.MAC.String() + "\n" + r.Token + "\n" + r.Nonce + "\n" + serverKey))
+	return sha256.Sum256(
+		[]byte(
+			"pando tpm v1\n" + string(
+				r.Boot,
+			) + "\n" + r.MAC.String() + "\n" + r.Token + "\n" + r.Nonce + "\n" + serverKey,
+		),
+	)
 }
 
 // HelloResponse carries the credential of this boot and the signed assignment.
@@ -91,7 +99,8 @@ type HelloResponse struct {
 
 	Secrets []fleet.File `json:"secrets,omitempty"` // config files with secrets in them; never kept on a disk
 
-	Cached bool `json:"cached,omitempty"` // the node had a cache on a disk in its last boot: it waits for that before it fetches
+	// the node had a cache on a disk in its last boot: it waits for that before it fetches
+	Cached bool `json:"cached,omitempty"`
 }
 
 // AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature
@@ -106,33 +115,38 @@ type ReportRequest struct {
 	Uptime time.Duration `json:"uptime"` // node's monotonic time since Init when this was sent
 	Status *NodeStatus   `json:"status,omitempty"`
 
-	Extensions string `json:"extensions,omitempty"` // key of what the node has laid over its root (fleet.ExtensionsKey); "": an init, or an agent that can lay nothing
+	// key of what the node has laid over its root (fleet.ExtensionsKey); "": an init, or an agent that can lay nothing
+	Extensions string `json:"extensions,omitempty"`
 
 	Console string `json:"console,omitempty"` // the end of the kernel's log, with the failure of a stage
-	Pstore  string `json:"pstore,omitempty"`  // what the kernel of the machine's last boot left when it gave up, as pstore has it
+	// what the kernel of the machine's last boot left when it gave up, as pstore has it
+	Pstore string `json:"pstore,omitempty"`
 }
 
 // NodeStatus is what the running node proves and measures; the latest one is kept.
 type NodeStatus struct {
-	Version    fleet.Digest     `json:"version"`       // running
-	Bytes      map[string]int64 `json:"bytes"`         // by source since Init
-	Fed        map[string]int64 `json:"fed,omitempty"` // bytes of the root by who sent them, once the boot is over: a peer's address, a server's base URL
-	Reads      int64            `json:"reads"`         // block device requests answered
-	Rejected   int64            `json:"rejected"`
-	Stalled    time.Duration    `json:"stalled"`               // time that reads waited for a source
-	WriteLayer string           `json:"write_layer,omitempty"` // what takes its writes, as fleet.ParseWriteLayer reads it; "": it does not say
-	UpperUsed  int64            `json:"upper_used,omitempty"`
-	UpperTotal int64            `json:"upper_total,omitempty"`
-	FilesUsed  int64            `json:"files_used,omitempty"` // files of the write layer
-	FilesTotal int64            `json:"files_total,omitempty"`
-	Systemd    *Systemd         `json:"systemd,omitempty"`
-	Release    string           `json:"release,omitempty"` // of the agent
-	Staged     fleet.Digest     `json:"staged,omitempty"`  // version that is ready to be gone to
+	Version fleet.Digest     `json:"version"` // running
+	Bytes   map[string]int64 `json:"bytes"`   // by source since Init
+	// bytes of the root by who sent them, once the boot is over: a peer's address, a server's base URL
+	Fed      map[string]int64 `json:"fed,omitempty"`
+	Reads    int64            `json:"reads"` // block device requests answered
+	Rejected int64            `json:"rejected"`
+	Stalled  time.Duration    `json:"stalled"` // time that reads waited for a source
+	// what takes its writes, as fleet.ParseWriteLayer reads it; "": it does not say
+	WriteLayer string       `json:"write_layer,omitempty"`
+	UpperUsed  int64        `json:"upper_used,omitempty"`
+	UpperTotal int64        `json:"upper_total,omitempty"`
+	FilesUsed  int64        `json:"files_used,omitempty"` // files of the write layer
+	FilesTotal int64        `json:"files_total,omitempty"`
+	Systemd    *Systemd     `json:"systemd,omitempty"`
+	Release    string       `json:"release,omitempty"` // of the agent
+	Staged     fleet.Digest `json:"staged,omitempty"`  // version that is ready to be gone to
 
 	Extensions     []fleet.Extension `json:"extensions,omitempty"`      // laid over /usr and /opt
 	ExtensionError string            `json:"extension_error,omitempty"` // why it has not those that it should have
 
-	State string `json:"state,omitempty"` // what it keeps and what it did about it, as its script says, when that has changed
+	// what it keeps and what it did about it, as its script says, when that has changed
+	State string `json:"state,omitempty"`
 }
 
 // Fullness is how full the write layer is, by bytes or by files, whichever is worse.
@@ -152,9 +166,10 @@ type Systemd struct {
 // UnitTime is one unit's start.
 type UnitTime struct {
 	Unit   string        `json:"unit"`
-	Start  time.Duration `json:"start"`           // since the kernel started
-	Active time.Duration `json:"active"`          // since the kernel started
-	Chain  bool          `json:"chain,omitempty"` // of the critical chain: what the default target waited for, each for the one before
+	Start  time.Duration `json:"start"`  // since the kernel started
+	Active time.Duration `json:"active"` // since the kernel started
+	// of the critical chain: what the default target waited for, each for the one before
+	Chain bool `json:"chain,omitempty"`
 }
 
 // TraceRequest sends what a boot read of its root, once it is over, and how its boot pack did. POST /v1/node/trace,
@@ -165,7 +180,8 @@ type TraceRequest struct {
 	Reads   []byte        `json:"reads"`             // a read trace, see trace.EncodeReads
 	Partial bool          `json:"partial,omitempty"` // nobody recorded the beginning
 	Uptime  time.Duration `json:"uptime"`            // node's monotonic time since Init when the recording ended
-	Began   time.Duration `json:"began,omitempty"`   // the same when the time of reads was 0; 0: not known, and about when the device was attached
+	// the same when the time of reads was 0; 0: not known, and about when the device was attached
+	Began time.Duration `json:"began,omitempty"`
 
 	Pack   string `json:"pack,omitempty"`   // object of the boot pack's map that this boot had; the rest is about it
 	Hits   int64  `json:"hits,omitempty"`   // bytes read that the pack had

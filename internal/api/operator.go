@@ -12,22 +12,28 @@ type Node struct {
 	fleet.Node
 	Desired fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
 
-	Over         []fleet.Extension `json:"over,omitempty"`          // extensions that should be laid over what the node runs, or else over its next boot; only where one node is shown
-	OverProblems []string          `json:"over_problems,omitempty"` // why some of the declared ones cannot be; only where one node is shown
-	Running      fleet.Digest      `json:"running,omitempty"`       // version that the node proved it runs; "": not up
-	Drift        bool              `json:"drift"`                   // runs something else than desired: a reboot would change it
-	Rollout      string            `json:"rollout,omitempty"`       // the rollout that decides Desired; "": none
-	Boot         *Boot             `json:"boot,omitempty"`          // the latest boot
-	Hardware     *fleet.Hardware   `json:"hardware,omitempty"`      // as it was reported last
-	Classes      []string          `json:"classes,omitempty"`       // hardware classes that it is of
-	Status       *NodeStatus       `json:"status,omitempty"`
+	// extensions that should be laid over what the node runs, or else over its next boot; only where one node is shown
+	Over []fleet.Extension `json:"over,omitempty"`
+	// why some of the declared ones cannot be; only where one node is shown
+	OverProblems []string     `json:"over_problems,omitempty"`
+	Running      fleet.Digest `json:"running,omitempty"` // version that the node proved it runs; "": not up
+	// runs something else than desired: a reboot would change it
+	Drift    bool            `json:"drift"`
+	Rollout  string          `json:"rollout,omitempty"`  // the rollout that decides Desired; "": none
+	Boot     *Boot           `json:"boot,omitempty"`     // the latest boot
+	Hardware *fleet.Hardware `json:"hardware,omitempty"` // as it was reported last
+	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
+	Status   *NodeStatus     `json:"status,omitempty"`
 
-	Proof      string   `json:"proof,omitempty"`       // public key of the TPM that signed the hello of its latest boot; only where one node is shown
-	Withheld   string   `json:"withheld,omitempty"`    // why the boot that runs has no secrets; only where one node is shown
-	ConfigOld  []string `json:"config_old,omitempty"`  // config files that a running node has otherwise than its next boot; only where one node is shown
+	// public key of the TPM that signed the hello of its latest boot; only where one node is shown
+	Proof    string `json:"proof,omitempty"`
+	Withheld string `json:"withheld,omitempty"` // why the boot that runs has no secrets; only where one node is shown
+	// config files that a running node has otherwise than its next boot; only where one node is shown
+	ConfigOld  []string `json:"config_old,omitempty"`
 	ConfigGone []string `json:"config_gone,omitempty"` // those that its next boot does not get
 
-	Effective []fleet.Value `json:"effective,omitempty"` // its settings and where each comes from; only where one node is shown
+	// its settings and where each comes from; only where one node is shown
+	Effective []fleet.Value `json:"effective,omitempty"`
 }
 
 // NodeList answers GET /v1/nodes.
@@ -69,10 +75,11 @@ type NodeSet struct {
 
 // NodeAdopt is the body of POST /v1/nodes/adopt: discovered nodes become adopted ones.
 type NodeAdopt struct {
-	Select string  `json:"select"` // names or MACs of discovered nodes; "@discovered" is all of them
-	DryRun bool    `json:"dry_run,omitempty"`
-	Name   string  `json:"name,omitempty"`  // one node's new name, or a naming rule such as "pc[001-]"; "": the policy's
-	Group  *string `json:"group,omitempty"` // nil: the default group
+	Select string `json:"select"` // names or MACs of discovered nodes; "@discovered" is all of them
+	DryRun bool   `json:"dry_run,omitempty"`
+	// one node's new name, or a naming rule such as "pc[001-]"; "": the policy's
+	Name  string  `json:"name,omitempty"`
+	Group *string `json:"group,omitempty"` // nil: the default group
 }
 
 // Changes answers every request that touches a set of nodes.
@@ -173,16 +180,17 @@ type Policy struct {
 
 // Status answers GET /v1/status.
 type Status struct {
-	Release string              `json:"release"`
-	Started time.Time           `json:"started"`
-	Time    time.Time           `json:"time"` // server clock
-	Policy  Policy              `json:"policy"`
-	DHCP    DHCP                `json:"dhcp"`
-	Loads   Loads               `json:"loads"`
-	Nodes   map[string]int      `json:"nodes"` // by state: "discovered", "adopted", and of these "booting", "booted", "failed", "down", "drift"
-	Groups  []Group             `json:"groups"`
-	Bytes   map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
-	Stages  map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
+	Release string    `json:"release"`
+	Started time.Time `json:"started"`
+	Time    time.Time `json:"time"` // server clock
+	Policy  Policy    `json:"policy"`
+	DHCP    DHCP      `json:"dhcp"`
+	Loads   Loads     `json:"loads"`
+	// by state: "discovered", "adopted", and of these "booting", "booted", "failed", "down", "drift"
+	Nodes  map[string]int      `json:"nodes"`
+	Groups []Group             `json:"groups"`
+	Bytes  map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
+	Stages map[trace.Stage]int `json:"stages"`          // nodes that boot, by their stage
 
 	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
 
@@ -203,18 +211,19 @@ const (
 
 // Logs is what becomes of the journals that nodes send.
 type Logs struct {
-	State   string           `json:"state"`             // LogsOn, LogsMissing, LogsOff
-	Held    int64            `json:"held"`              // bytes of the disk that all journals have
-	Bound   int64            `json:"bound,omitempty"`   // bytes that they may have
-	Entries int64            `json:"entries"`           // that were written since the server started
-	Bytes   int64            `json:"bytes"`             // of these, as they were sent
-	Uploads map[string]int64 `json:"uploads,omitempty"` // that ended since then, by outcome: taken, cut_off, busy, disk_full, malformed, stranger, failed
-	Last    time.Time        `json:"last,omitzero"`     // when something was written last
-	Full    bool             `json:"full,omitempty"`    // the disk had no room for what came last; nodes send it again
+	State   string `json:"state"`           // LogsOn, LogsMissing, LogsOff
+	Held    int64  `json:"held"`            // bytes of the disk that all journals have
+	Bound   int64  `json:"bound,omitempty"` // bytes that they may have
+	Entries int64  `json:"entries"`         // that were written since the server started
+	Bytes   int64  `json:"bytes"`           // of these, as they were sent
+	// that ended since then, by outcome: taken, cut_off, busy, disk_full, malformed, stranger, failed
+	Uploads map[string]int64 `json:"uploads,omitempty"`
+	Last    time.Time        `json:"last,omitzero"`  // when something was written last
+	Full    bool             `json:"full,omitempty"` // the disk had no room for what came last; nodes send it again
 }
 
-// Refused is how many uploads were refused since the server started; those that broke off, or came while another of the same boot was
-// under way, are none.
+// Refused is how many uploads were refused since the server started; those that broke off, or came while another of
+// the same boot was under way, are none.
 func (l Logs) Refused() int64 {
 	return l.Uploads["disk_full"] + l.Uploads["malformed"] + l.Uploads["stranger"] + l.Uploads["failed"]
 }

@@ -13,16 +13,24 @@ import (
 // patience bounds how long a patient client waits for one request, in all.
 const patience = 5 * time.Minute
 
-// Patient has the client wait where the server says that it asks too often, for as long as that says, and ask again; told is called before each
-// wait. It is called before the client is used.
+// Patient has the client wait where the server says that it asks too often, for as long as that says, and ask
+// again; told is called before each wait. It is called before the client is used.
 func (c *Client) Patient(told func()) { c.told = told }
 
 // sendBytes is send for a body of the given media type; "": there is none.
-func (c *Client) sendBytes(ctx context.Context, method, path string, query url.Values, kind string, body io.Reader) (*http.Response, error) {
+func (c *Client) sendBytes(
+	ctx context.Context,
+	method, path string,
+	query url.Values,
+	kind string,
+	body io.Reader,
+) (*http.Response, error) {
 	for waited := time.Duration(0); ; {
 		res, err := c.sendOnce(ctx, method, path, query, kind, body)
 		var refused *Error
-		if !errors.As(err, &refused) || refused.RetryAfter <= 0 || c.told == nil || waited+refused.RetryAfter > patience || !rewound(body) {
+		if !errors.As(err, &refused) || refused.RetryAfter <= 0 || c.told == nil ||
+			waited+refused.RetryAfter > patience ||
+			!rewound(body) {
 			return res, err
 		}
 		c.told()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestPatient: a client that is patient asks again when it was told to, with the same body; another one, and one that is not told when, does not.
+// TestPatient: a client that is patient asks again when it was told to, with the same body; another one, and one
+// that is not told when, does not.
 func TestPatient(t *testing.T) {
 	asked, after := 0, "1"
 	var bodies []string
@@ -27,7 +28,8 @@ func TestPatient(t *testing.T) {
 		patient bool
 		after   string
 		asked   int
-	}{{true, "1", 2}, {false, "1", 1}, {true, "", 1}, {true, "-5", 1}, {true, "3600", 1}} { // an hour is more than it waits
+		// an hour is more than it waits
+	}{{true, "1", 2}, {false, "1", 1}, {true, "", 1}, {true, "-5", 1}, {true, "3600", 1}} {
 		asked, after, bodies = 0, c.after, nil
 		client, err := OverTLS(server, FormatToken("secret", key))
 		if err != nil {
@@ -40,7 +42,8 @@ func TestPatient(t *testing.T) {
 		begun := time.Now()
 		_, err = client.AdoptNodes(t.Context(), NodeAdopt{Select: "pc001"})
 		var e *Error
-		if answered := err == nil; asked != c.asked || answered != (c.asked == 2) || !answered && (!errors.As(err, &e) || e.Code != TooMany) {
+		if answered := err == nil; asked != c.asked || answered != (c.asked == 2) ||
+			!answered && (!errors.As(err, &e) || e.Code != TooMany) {
 			t.Errorf("%+v: asked %d times, %v", c, asked, err)
 		}
 		if c.asked == 2 && (told != 1 || time.Since(begun) < time.Second || bodies[0] == "" || bodies[0] != bodies[1]) {

@@ -11,7 +11,8 @@ import (
 // PowerAction is what is done to a node's power.
 type PowerAction string
 
-// The actions. Wake is a sweep's: a node that should be on and gives no sign is switched on, or off and on when it has power.
+// The actions. Wake is a sweep's: a node that should be on and gives no sign is switched on, or off and on when it
+// has power.
 const (
 	PowerOn     PowerAction = "on"
 	PowerOff    PowerAction = "off"
@@ -72,7 +73,8 @@ type PowerList struct {
 	Nodes []PowerView `json:"nodes"`
 }
 
-// PowerPassword is the body of PUT /v1/nodes/{name}/password and PUT /v1/groups/{name}/password. It is never told again.
+// PowerPassword is the body of PUT /v1/nodes/{name}/password and PUT /v1/groups/{name}/password. It is never told
+// again.
 type PowerPassword struct {
 	Password string `json:"password"` // "": none is kept
 }

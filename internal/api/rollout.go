@@ -42,7 +42,8 @@ type NodeDiff struct {
 	Root        bool     `json:"root,omitempty"`    // another root file system
 	RootFetches int64    `json:"root_fetches,omitempty"`
 
-	ExtensionsNew  []string `json:"extensions_new,omitempty"`  // extensions that the next boot gets and the node has not, "NAME DIGEST"
+	// extensions that the next boot gets and the node has not, "NAME DIGEST"
+	ExtensionsNew  []string `json:"extensions_new,omitempty"`
 	ExtensionsGone []string `json:"extensions_gone,omitempty"` // those that it has, and that the next boot does not get
 
 	ConfigOld  []string `json:"config_old,omitempty"`  // config files that differ; `node sync` brings them before

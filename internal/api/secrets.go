@@ -38,12 +38,14 @@ func (c *Client) SetSecret(ctx context.Context, s SecretSet) (fleet.Secret, erro
 	return ask[fleet.Secret](ctx, c, "PUT", "/v1/secrets", s)
 }
 
-// DeleteSecret forgets a secret. Files that need it are not made any more; nodes that have them keep them until they reboot.
+// DeleteSecret forgets a secret. Files that need it are not made any more; nodes that have them keep them until
+// they reboot.
 func (c *Client) DeleteSecret(ctx context.Context, name string) error {
 	return c.call(ctx, "DELETE", "/v1/secrets/"+url.PathEscape(name), nil, nil, nil)
 }
 
-// ApproveNodes lets the latest boots of some nodes have their secrets, and with the policy tpm all boots of the machines that they are.
+// ApproveNodes lets the latest boots of some nodes have their secrets, and with the policy tpm all boots of the
+// machines that they are.
 func (c *Client) ApproveNodes(ctx context.Context, s NodeSelection) (Changes, error) {
 	return ask[Changes](ctx, c, "POST", "/v1/nodes/approve", s)
 }

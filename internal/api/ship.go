@@ -38,7 +38,8 @@ type ObjectList struct {
 	Objects []ObjectSize `json:"objects"`
 }
 
-// Bounds of what is sent at once: entries of an ObjectList, and bytes of objects in one request (more only if it is one object).
+// Bounds of what is sent at once: entries of an ObjectList, and bytes of objects in one request (more only if it is
+// one object).
 const (
 	MaxObjectList = 5000
 	MaxObjects    = 4 << 20

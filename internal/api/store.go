@@ -8,9 +8,10 @@ import (
 
 // StoreCollect is the body of POST /v1/store/collect: versions that nothing holds go, then objects that nothing names.
 type StoreCollect struct {
-	DryRun bool           `json:"dry_run,omitempty"`
-	Keep   *int           `json:"keep,omitempty"`  // newest versions of each image that stay; nil: the server's own choice
-	Grace  *time.Duration `json:"grace,omitempty"` // what was written less long ago stays; nil: the server's own choice
+	DryRun bool `json:"dry_run,omitempty"`
+	// newest versions of each image that stay; nil: the server's own choice
+	Keep  *int           `json:"keep,omitempty"`
+	Grace *time.Duration `json:"grace,omitempty"` // what was written less long ago stays; nil: the server's own choice
 }
 
 // StoreCollected answers it.
@@ -35,7 +36,8 @@ type CollectVersion struct {
 type HeldVersion struct {
 	Image   string       `json:"image,omitempty"`
 	Version fleet.Digest `json:"version"`
-	By      []string     `json:"by"` // "tag lab:stable", "group lab", "node pc001", "one of the newest 3 of lab", "written 2h ago"
+	// "tag lab:stable", "group lab", "node pc001", "one of the newest 3 of lab", "written 2h ago"
+	By []string `json:"by"`
 }
 
 // WorkDir is what a build has not finished.

@@ -22,7 +22,10 @@ func ParseToken(s string) (secret string, server ed25519.PublicKey, err error) {
 	secret, key, two := strings.Cut(rest, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(key)
 	if !ok || !two || secret == "" || err != nil || len(raw) != ed25519.PublicKeySize {
-		return "", nil, fmt.Errorf("token is not of the form %sSECRET.KEY that `pando token create` prints", tokenPrefix)
+		return "", nil, fmt.Errorf(
+			"token is not of the form %sSECRET.KEY that `pando token create` prints",
+			tokenPrefix,
+		)
 	}
 	return secret, ed25519.PublicKey(raw), nil
 }

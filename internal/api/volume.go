@@ -8,15 +8,16 @@ import (
 	"pando/internal/fleet"
 )
 
-// VolumeRequest asks for the way to the node's volume, or to its swap space. POST /v1/node/volume, with the session as bearer. A server that has not, or
-// cannot trust, what a node has in its swap space answers NotFound.
+// VolumeRequest asks for the way to the node's volume, or to its swap space. POST /v1/node/volume, with the session
+// as bearer. A server that has not, or cannot trust, what a node has in its swap space answers NotFound.
 type VolumeRequest struct {
 	Boot fleet.BootID `json:"boot"`
 	Swap bool         `json:"swap,omitempty"` // the swap space
 	Used bool         `json:"used,omitempty"` // the node has it attached: it is to be as it was left
 }
 
-// VolumeTicket is the way: an HTTP request of Path at Address, upgraded to nbd, with the ticket, which works once and soon.
+// VolumeTicket is the way: an HTTP request of Path at Address, upgraded to nbd, with the ticket, which works once
+// and soon.
 type VolumeTicket struct {
 	Address string `json:"address"` // of the data path, "10.0.0.1:8480"
 	Path    string `json:"path"`
@@ -24,8 +25,9 @@ type VolumeTicket struct {
 	Export  string `json:"export"`
 }
 
-// StateFetch asks for what another node sent of its state, for an order of the node that asks. POST /v1/node/state/fetch, with the session as bearer.
-// The answer is a tar archive. It was sent with the same two in the query: POST /v1/node/state/send?boot=...&order=..., the archive as body.
+// StateFetch asks for what another node sent of its state, for an order of the node that asks. POST
+// /v1/node/state/fetch, with the session as bearer. The answer is a tar archive. It was sent with the same two in
+// the query: POST /v1/node/state/send?boot=...&order=..., the archive as body.
 type StateFetch struct {
 	Boot  fleet.BootID `json:"boot"`
 	Order string       `json:"order"`

@@ -4,8 +4,9 @@ import "pando/internal/fleet"
 
 // Writes is what takes the writes of a node.
 type Writes struct {
-	Is     string // as the node says
-	Should string // as its settings say, where that is something else: it could not be had, or they were changed since the boot
+	Is string // as the node says
+	// as its settings say, where that is something else: it could not be had, or they were changed since the boot
+	Should string
 }
 
 // Writes tells what takes the writes of a node that runs, zero where that is not known.

@@ -1,6 +1,7 @@
-// Package band says in which order a machine sends what waits for its link. The queue that Linux gives an interface, pfifo_fast, has three bands, and sends
-// of the next one when there is nothing in those before it. It stays within this machine: nothing of it is in a packet. A queue of another kind
-// sends one after the other, as it would without.
+// Package band says in which order a machine sends what waits for its link. The queue that Linux gives an
+// interface, pfifo_fast, has three bands, and sends of the next one when there is nothing in those before it. It
+// stays within this machine: nothing of it is in a packet. A queue of another kind sends one after the other, as it
+// would without.
 package band
 
 import (
@@ -23,6 +24,8 @@ func Set(c syscall.Conn, priority int) bool {
 		return false
 	}
 	var set error
-	err = raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY, priority) })
+	err = raw.Control(
+		func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY, priority) },
+	)
 	return err == nil && set == nil
 }

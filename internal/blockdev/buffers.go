@@ -2,8 +2,8 @@ package blockdev
 
 import "sync"
 
-// buffers are segments that were let go of, for those that come: a boot unpacks its pieces at a rate at which the garbage collector would
-// run all the time, in as little memory as there is.
+// buffers are segments that were let go of, for those that come: a boot unpacks its pieces at a rate at which the
+// garbage collector would run all the time, in as little memory as there is.
 type buffers struct {
 	mu   sync.Mutex
 	free [][]byte

@@ -10,8 +10,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Raw bytes are used again, and never while a read still takes from them: with room for two pieces, readers that each want others, now and then
-// what was read and let go of, get what they ask for.
+// Raw bytes are used again, and never while a read still takes from them: with room for two pieces, readers that
+// each want others, now and then what was read and let go of, get what they ask for.
 func TestBuffersAreUsedAgain(t *testing.T) {
 	t.Run("a piece is a segment", func(t *testing.T) { usedAgain(t, 8) })
 	t.Run("of three", func(t *testing.T) { usedAgain(t, 20) })
@@ -20,7 +20,15 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 func usedAgain(t *testing.T, blocks int) {
 	img := newImage(t, 150, 40)
 	m := img.everyOther(t, blocks)
-	d, err := Open(t.Context(), &source{img: img}, Options{Index: img.index, Cache: 2 * rawCost(blocks*chunk.BlockSize), Pack: &Pack{Map: m, Source: &source{img: img}}})
+	d, err := Open(
+		t.Context(),
+		&source{img: img},
+		Options{
+			Index: img.index,
+			Cache: 2 * rawCost(blocks*chunk.BlockSize),
+			Pack:  &Pack{Map: m, Source: &source{img: img}},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +60,11 @@ func usedAgain(t *testing.T, blocks int) {
 	kept := d.raws.kept.cost
 	d.raws.makeRoom(d.opts.Cache)
 	if kept == 0 || d.bufs.size() < kept || d.raws.kept.cost != 0 {
-		t.Errorf("%d bytes were kept, and of those that are not kept any more %d are there to be used again", kept, d.bufs.size())
+		t.Errorf(
+			"%d bytes were kept, and of those that are not kept any more %d are there to be used again",
+			kept,
+			d.bufs.size(),
+		)
 	}
 }
 

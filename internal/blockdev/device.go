@@ -32,12 +32,13 @@ type Options struct {
 
 	Pack *Pack // boot pack to read from; nil: none
 
-	// Begun, when set, is called when pieces may come: if Size is known, before the index root is there. Nothing is read yet.
+	// Begun, when set, is called when pieces may come: if Size is known, before the index root is there. Nothing is
+	// read yet.
 	Begun func(*Device)
 
 	// Served, when set, is told of raw bytes that were answered without a fetch of their own: source is "cache",
-	// "zero", or "pack" for those that the boot pack had; and, beside what else they are, of those that the boot pack has
-	// and that were left out of it: "spared".
+	// "zero", or "pack" for those that the boot pack had; and, beside what else they are, of those that the boot
+	// pack has and that were left out of it: "spared".
 	Served func(source string, bytes int)
 }
 
@@ -146,8 +147,8 @@ func fetchRoot(ctx context.Context, src Source, o Options) (*chunk.Root, error) 
 	return root, nil
 }
 
-// usePack starts to stream a pack for a root of size bytes. One that does not fit the root is not used: everything can come
-// from chunks.
+// usePack starts to stream a pack for a root of size bytes. One that does not fit the root is not used: everything
+// can come from chunks.
 func (d *Device) usePack(p *Pack, size int64) {
 	if p == nil {
 		return

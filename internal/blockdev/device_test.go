@@ -169,7 +169,10 @@ func TestBrokenImages(t *testing.T) {
 	if _, err := Open(t.Context(), &source{img: img}, Options{Index: id}); !errors.Is(err, ErrBroken) {
 		t.Errorf("root of junk: %v, want ErrBroken", err)
 	}
-	if _, err := Open(t.Context(), &source{img: img}, Options{Index: img.index, Size: 8192}); !errors.Is(err, ErrBroken) {
+	if _, err := Open(t.Context(), &source{img: img}, Options{Index: img.index, Size: 8192}); !errors.Is(
+		err,
+		ErrBroken,
+	) {
 		t.Errorf("root of another size: %v, want ErrBroken", err)
 	}
 }

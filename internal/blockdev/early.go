@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// nextFew is how far beyond the piece that is read pieces are unpacked: boots that are alike read them in nearly the same order.
+	// nextFew is how far beyond the piece that is read pieces are unpacked: boots that are alike read them in
+	// nearly the same order.
 	nextFew = 4
-	// earlyPause is for how long no read came when pieces are unpacked beyond the next one: see docs/adr/0051-unpacked-in-pauses.md.
+	// earlyPause is for how long no read came when pieces are unpacked beyond the next one: see
+	// docs/adr/0051-unpacked-in-pauses.md.
 	earlyPause = time.Millisecond
 )
 
@@ -38,8 +40,9 @@ func (d *Device) beginEarly() {
 	})
 }
 
-// unpackEarly unpacks what a boot is about to read, when it reads from a piece: the pack has its pieces in the order in which boots read them. With a
-// processor to spare a read does not wait for that. The next one is unpacked at once, the few after it while nothing is read, because who asks meanwhile has to wait.
+// unpackEarly unpacks what a boot is about to read, when it reads from a piece: the pack has its pieces in the
+// order in which boots read them. With a processor to spare a read does not wait for that. The next one is unpacked
+// at once, the few after it while nothing is read, because who asks meanwhile has to wait.
 func (d *Device) unpackEarly(piece int) {
 	if !d.opts.Early {
 		return
@@ -57,8 +60,9 @@ func (d *Device) loadEarly(i int) {
 	}
 }
 
-// upcoming is the first of the few pieces after one that is kept, that nobody has read from, and that is not unpacked; -1 if there is none, if something is being
-// unpacked, or if room would have to be made for it. ready tells that another of them is unpacked.
+// upcoming is the first of the few pieces after one that is kept, that nobody has read from, and that is not
+// unpacked; -1 if there is none, if something is being unpacked, or if room would have to be made for it. ready
+// tells that another of them is unpacked.
 func (d *Device) upcoming(piece int) (next int, ready bool) {
 	if d.raws.busy() > 0 {
 		return -1, false

@@ -37,8 +37,8 @@ func (f *feeder) Moved() {
 	f.moved++
 }
 
-// A device with a feeder fetches no piece that nobody reads. It takes what is brought as far as there is room, says how far
-// that is, and what it let go of; reads make room for more.
+// A device with a feeder fetches no piece that nobody reads. It takes what is brought as far as there is room, says
+// how far that is, and what it let go of; reads make room for more.
 func TestFeeder(t *testing.T) {
 	img := randomImage(t, 160)
 	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
@@ -110,8 +110,8 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A device that keeps pieces across boots streams those. What it does not have any more is left to the feeder, once, without waiting for it; a read of it
-// is not.
+// A device that keeps pieces across boots streams those. What it does not have any more is left to the feeder,
+// once, without waiting for it; a read of it is not.
 func TestFeederBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -144,9 +144,15 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 		synctest.Wait()
 		slices.Sort(f.ahead)
 		if n := src.total(); !slices.Equal(f.ahead, []int{2, 3, 7}) || n != 1 || d.Reach() != 10 {
-			t.Fatalf("left to the feeder: %v; %d objects were fetched, want the index root alone; a reach of %d", f.ahead, n, d.Reach())
+			t.Fatalf(
+				"left to the feeder: %v; %d objects were fetched, want the index root alone; a reach of %d",
+				f.ahead,
+				n,
+				d.Reach(),
+			)
 		}
-		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 3*16*chunk.BlockSize); err != nil || src.total() != 2 {
+		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 3*16*chunk.BlockSize); err != nil ||
+			src.total() != 2 {
 			t.Errorf("a read of what is left to the feeder: %v, %d objects fetched", err, src.total())
 		}
 		for id, i := range damaged {

@@ -11,8 +11,9 @@ type group[K comparable, V any] struct {
 	running map[K]*call[V]
 	kept    lru[K, *call[V]]
 
-	// freed, when set, is given each value that is kept no longer and that nobody uses, by join or peek, who has not said leave. It is
-	// called with mu held. Who never leaves keeps a value from being freed, and does no other harm.
+	// freed, when set, is given each value that is kept no longer and that nobody uses, by join or peek, who has
+	// not said leave. It is called with mu held. Who never leaves keeps a value from being freed, and does no other
+	// harm.
 	freed func(V)
 }
 

@@ -11,7 +11,8 @@ import (
 	"pando/internal/image"
 )
 
-// A machine that is busy fetches what boots read until booted, and of the rest what is read. It goes on by itself when there is time to spare.
+// A machine that is busy fetches what boots read until booted, and of the rest what is read. It goes on by itself
+// when there is time to spare.
 func TestBusyMachineFetchesNothingForLater(t *testing.T) {
 	for _, fed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -43,9 +44,16 @@ func TestBusyMachineFetchesNothingForLater(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if n := src.total() - 1; n != m.Booted || d.Reach() != m.Booted {
-				t.Errorf("fed %v: %d pieces came to a busy machine, in a reach of %d; want %d", fed, n, d.Reach(), m.Booted)
+				t.Errorf(
+					"fed %v: %d pieces came to a busy machine, in a reach of %d; want %d",
+					fed,
+					n,
+					d.Reach(),
+					m.Booted,
+				)
 			}
-			if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 100*chunk.BlockSize); err != nil || src.total()-1 != m.Booted+1 {
+			if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 100*chunk.BlockSize); err != nil ||
+				src.total()-1 != m.Booted+1 {
 				t.Errorf("fed %v: %d pieces came after one for later was read, or %v", fed, src.total()-1, err)
 			}
 			f.mu.Lock()
@@ -55,7 +63,13 @@ func TestBusyMachineFetchesNothingForLater(t *testing.T) {
 			time.Sleep(lookSeldom)
 			synctest.Wait()
 			if n := src.total() - 1; n != len(m.Pieces) || d.Reach() != len(m.Pieces) {
-				t.Errorf("fed %v: %d of %d pieces came when there was time, in a reach of %d", fed, n, len(m.Pieces), d.Reach())
+				t.Errorf(
+					"fed %v: %d of %d pieces came when there was time, in a reach of %d",
+					fed,
+					n,
+					len(m.Pieces),
+					d.Reach(),
+				)
 			}
 			if fed && f.moved == told {
 				t.Error("the feeder was not told that there is time")

@@ -18,7 +18,8 @@ func openIdle(t *testing.T) (*testImage, *record, *Device) {
 	return img, r, d
 }
 
-// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in the pack, is left to ReadAt.
+// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in
+// the pack, is left to ReadAt.
 func TestReadNow(t *testing.T) {
 	img, r, d := openIdle(t)
 	p := make([]byte, 2*chunk.BlockSize)
@@ -29,10 +30,16 @@ func TestReadNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	had := r.served["pack"]
-	if !d.ReadNow(p, 3*chunk.BlockSize) || !bytes.Equal(p, img.raw[3*chunk.BlockSize:][:len(p)]) || r.served["pack"] != had+len(p) {
-		t.Errorf("of a piece that is there: other bytes, or not at once; %d bytes counted, %d before", r.served["pack"], had)
+	if !d.ReadNow(p, 3*chunk.BlockSize) || !bytes.Equal(p, img.raw[3*chunk.BlockSize:][:len(p)]) ||
+		r.served["pack"] != had+len(p) {
+		t.Errorf(
+			"of a piece that is there: other bytes, or not at once; %d bytes counted, %d before",
+			r.served["pack"],
+			had,
+		)
 	}
-	for what, off := range map[string]int64{"half of it is in the next piece": 7 * chunk.BlockSize, "not in the pack": 100 * chunk.BlockSize, "before the root": -1,
+	for what, off := range map[string]int64{"half of it is in the next piece": 7 * chunk.BlockSize, "not in the " +
+		"pack": 100 * chunk.BlockSize, "before the root": -1,
 		"over its end": d.Size() - 1} {
 		if clear(p); d.ReadNow(p, off) || !bytes.Equal(p, make([]byte, len(p))) {
 			t.Errorf("%s: read at once", what)
@@ -40,7 +47,8 @@ func TestReadNow(t *testing.T) {
 	}
 }
 
-// Raw bytes of which all was read give way to others, however they were read: the kernel keeps what it has read. Those of which some was not stay.
+// Raw bytes of which all was read give way to others, however they were read: the kernel keeps what it has read.
+// Those of which some was not stay.
 func TestWhatWasReadMakesRoom(t *testing.T) {
 	img, _, d := openIdle(t)
 	there := func(piece int) bool {
@@ -59,7 +67,8 @@ func TestWhatWasReadMakesRoom(t *testing.T) {
 		if last(all[:chunk.BlockSize], begin+7*chunk.BlockSize); there(piece) {
 			t.Errorf("piece %d is still there as raw bytes, and all of it was read", piece)
 		}
-		if err := d.ReadAt(t.Context(), all, begin); err != nil || !bytes.Equal(all, img.raw[begin:][:len(all)]) || !there(piece) {
+		if err := d.ReadAt(t.Context(), all, begin); err != nil || !bytes.Equal(all, img.raw[begin:][:len(all)]) ||
+			!there(piece) {
 			t.Errorf("piece %d, read again: %v; it is wanted more than once, and kept: %v", piece, err, there(piece))
 		}
 	}

@@ -29,7 +29,9 @@ func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) im
 	var raw []byte
 	for _, e := range extents {
 		if e.Unused() {
-			raw = append(raw, bytes.Repeat([]byte("of another version"), int(e.Blocks)*chunk.BlockSize)[:int(e.Blocks)*chunk.BlockSize]...)
+			raw = append(
+				raw,
+				bytes.Repeat([]byte("of another version"), int(e.Blocks)*chunk.BlockSize)[:int(e.Blocks)*chunk.BlockSize]...)
 			continue
 		}
 		raw = append(raw, img.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)
@@ -74,11 +76,21 @@ func drawExtents(rt *rapid.T, blocks int) []image.Extent {
 	return mixed
 }
 
-// Blocks that are not of the root hold up nothing: a piece is done when all others of it were read, and they stay among what
-// came for nothing.
+// Blocks that are not of the root hold up nothing: a piece is done when all others of it were read, and they stay
+// among what came for nothing.
 func TestUnusedBlocks(t *testing.T) {
 	img := newImage(t, 150, 40)
-	m := img.pack(t, []image.Extent{{Start: image.UnusedBlock, Blocks: 3}, {Start: 20, Blocks: 40}, {Start: image.UnusedBlock, Blocks: 30}, {Start: 80, Blocks: 20}}, 64, 29)
+	m := img.pack(
+		t,
+		[]image.Extent{
+			{Start: image.UnusedBlock, Blocks: 3},
+			{Start: 20, Blocks: 40},
+			{Start: image.UnusedBlock, Blocks: 30},
+			{Start: 80, Blocks: 20},
+		},
+		64,
+		29,
+	)
 	unread := int64(0)
 	d := open(t, &source{img: img}, Options{Index: img.index, Pack: &Pack{Map: m, Idle: true, Source: &source{img: img},
 		Unread: func(n int64, _ bool) { unread += n }}})
@@ -110,11 +122,19 @@ func TestReadAtAnyPack(t *testing.T) {
 		m.Booted = rapid.IntRange(0, len(m.Pieces)).Draw(rt, "booted")
 		gone := rapid.SliceOfDistinct(rapid.IntRange(0, len(m.Pieces)-1), rapid.ID).Draw(rt, "gone")
 		src := &source{img: img}
-		d, err := Open(t.Context(), src, Options{Index: img.index, Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"), Early: rapid.Bool().Draw(rt, "early"),
-			Cache: rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
-			Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
-				Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone),
-				Has: hasSome(rapid.ByteRange(0, 4).Draw(rt, "has"))}})
+		d, err := Open(
+			t.Context(),
+			src,
+			Options{
+				Index: img.index,
+				Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
+				Early: rapid.Bool().Draw(rt, "early"),
+				Cache: rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
+				Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
+					Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone),
+					Has: hasSome(rapid.ByteRange(0, 4).Draw(rt, "has"))},
+			},
+		)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -287,7 +307,15 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 			first += int64(e.RawSize)
 		}
 		if begun.Load() != 1 || complete.Load() != 1 || r.unread != first || r.late != 0 {
-			t.Errorf("before the root: begun %d times, complete %d times, %d bytes of the pack until booted came, want all %d, and %d of the rest", begun.Load(), complete.Load(), r.unread, first, r.late)
+			t.Errorf(
+				"before the root: begun %d times, complete %d times, %d bytes of the pack until booted came, want "+
+					"all %d, and %d of the rest",
+				begun.Load(),
+				complete.Load(),
+				r.unread,
+				first,
+				r.late,
+			)
 		}
 		d := rooted()
 		defer d.Close()
@@ -359,7 +387,8 @@ func TestSlowPieces(t *testing.T) {
 		}
 		defer d.Close()
 		begun, p := time.Now(), make([]byte, chunk.BlockSize)
-		if err := d.ReadAt(t.Context(), p, 50*chunk.BlockSize); err != nil || !bytes.Equal(p, img.raw[50*chunk.BlockSize:][:len(p)]) {
+		if err := d.ReadAt(t.Context(), p, 50*chunk.BlockSize); err != nil ||
+			!bytes.Equal(p, img.raw[50*chunk.BlockSize:][:len(p)]) {
 			t.Errorf("wrong bytes or %v", err)
 		}
 		if took := time.Since(begun); took != pieceMost || len(r.lost) != 0 {
@@ -411,7 +440,10 @@ func randomImage(t testing.TB, blocks int) *testImage {
 	var entries []chunk.Entry
 	for off := 0; off < len(img.raw); off += 16 * chunk.BlockSize {
 		raw := img.raw[off:][:16*chunk.BlockSize]
-		entries = append(entries, chunk.Entry{RawSize: len(raw), StoredSize: len(raw), Codec: chunk.Stored, ID: img.put(raw)})
+		entries = append(
+			entries,
+			chunk.Entry{RawSize: len(raw), StoredSize: len(raw), Codec: chunk.Stored, ID: img.put(raw)},
+		)
 	}
 	img.addPage(t, enc, entries)
 	img.seal(t)
@@ -443,7 +475,8 @@ func TestStreamsGiveWayToReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if err := d.ReadAt(t.Context(), make([]byte, 4096), 100*chunk.BlockSize); err != nil { // brings the index page
+			// brings the index page
+			if err := d.ReadAt(t.Context(), make([]byte, 4096), 100*chunk.BlockSize); err != nil {
 				t.Fatal(err)
 			}
 			src.before = func(ctx context.Context, id chunk.ID) error {
@@ -462,7 +495,13 @@ func TestStreamsGiveWayToReads(t *testing.T) {
 			d.Close()
 			<-done
 			if len(starts) != 2*streams || starts[0] != 0 || starts[streams] != c.second {
-				t.Errorf("a read of %s: pieces were asked for at %v, want %d at 0 and at %v", c.read, starts, streams, c.second)
+				t.Errorf(
+					"a read of %s: pieces were asked for at %v, want %d at 0 and at %v",
+					c.read,
+					starts,
+					streams,
+					c.second,
+				)
 			}
 		})
 	}

@@ -15,10 +15,11 @@ type Pack struct {
 	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
 	Idle bool       // fetch what reads ask for and nothing else
 
-	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches them in the
-	// pack's order.
+	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
+	// them in the pack's order.
 	Feeder Feeder
-	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a Feeder, to which it leaves the rest.
+	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a
+	// Feeder, to which it leaves the rest.
 	Kept func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool)
 
 	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
@@ -33,8 +34,8 @@ type Pack struct {
 	Unread func(change int64, late bool)
 	// Patience, when set, is how long a read waits for a piece at least: where word is late, pieces are later.
 	Patience func() time.Duration
-	// Busy, when set, tells whether the machine has no processor time to spare: then nothing is fetched ahead of what boots read after booted.
-	// It is called often, with a lock held.
+	// Busy, when set, tells whether the machine has no processor time to spare: then nothing is fetched ahead of
+	// what boots read after booted. It is called often, with a lock held.
 	Busy func() bool
 	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
 	Complete func()
@@ -42,8 +43,8 @@ type Pack struct {
 	Whole func()
 }
 
-// Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock held: they
-// do not block, and call nothing of the device.
+// Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock
+// held: they do not block, and call nothing of the device.
 type Feeder interface {
 	Dropped(piece int) // the device let go of a piece that it had
 	Moved()            // reads went on, so Device.Reach may be another
@@ -92,10 +93,11 @@ const maxLost = 8
 //
 // When there is no room for all, the order of the pack decides: it is the order in which a boot reads. The place of
 // a piece is how many pieces were read from when it was read last, and its own number before that. What was read
-// completely is let go first. Programs that start side by side read their parts of the pack in another order each time, so
-// of what has unread blocks only that is let go which is as far behind as there are pieces in all the room. What is
-// streamed ahead never makes room at the cost of what is still to be read. A desktop's boot that read 383 MB with the pack of
-// another one, of 122 MB, received 231 MB with room for 24 MiB when what was behind went at once; it receives 132 this way.
+// completely is let go first. Programs that start side by side read their parts of the pack in another order each
+// time, so of what has unread blocks only that is let go which is as far behind as there are pieces in all the
+// room. What is streamed ahead never makes room at the cost of what is still to be read. A desktop's boot that read
+// 383 MB with the pack of another one, of 122 MB, received 231 MB with room for 24 MiB when what was behind went at
+// once; it receives 132 this way.
 type pieces struct {
 	*layout
 	Pack
@@ -149,8 +151,8 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 	return s, nil
 }
 
-// passUnused counts blocks that are not of the root as if they were read: their piece waits for no read of them. They stay
-// among the bytes that came for nothing.
+// passUnused counts blocks that are not of the root as if they were read: their piece waits for no read of them.
+// They stay among the bytes that came for nothing.
 func (p *pieces) passUnused() {
 	at := uint32(0)
 	for i, e := range p.Map.Placed() {
@@ -189,7 +191,8 @@ func (p *pieces) keep(i int, v chunk.Verified) {
 	}
 }
 
-// put takes a piece that a feeder brought, and tells whether it is kept: nothing that is still to be read makes room for it.
+// put takes a piece that a feeder brought, and tells whether it is kept: nothing that is still to be read makes
+// room for it.
 func (p *pieces) put(i int, v chunk.Verified) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +236,8 @@ func (p *pieces) lose(i int, err error) {
 	}
 }
 
-// note marks n bytes at offset at of piece i as read. fresh: nobody had read some of them; last: nothing is left of it that nobody read.
+// note marks n bytes at offset at of piece i as read. fresh: nobody had read some of them; last: nothing is left of
+// it that nobody read.
 func (p *pieces) note(i int, at, n int64) (fresh, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

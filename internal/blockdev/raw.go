@@ -2,9 +2,10 @@ package blockdev
 
 import "errors"
 
-// segment is the unit in which raw bytes are kept, in bytes: as much as the heap has a size class for. What was read of a piece is let go of while
-// the rest waits to be read, for the kernel keeps what it has read. A desktop's boot that read 119 MB unpacked 186 MB with 6 MiB for whole pieces;
-// it unpacks 151 this way, and 147 with segments of 4 KiB.
+// segment is the unit in which raw bytes are kept, in bytes: as much as the heap has a size class for. What was
+// read of a piece is let go of while the rest waits to be read, for the kernel keeps what it has read. A desktop's
+// boot that read 119 MB unpacked 186 MB with 6 MiB for whole pieces; it unpacks 151 this way, and 147 with segments
+// of 4 KiB.
 const segment = 32 << 10
 
 // errShed says that what a read wants of a piece is not kept any more, though other parts of it are.

@@ -8,8 +8,8 @@ import (
 	"pando/internal/image"
 )
 
-// Of a piece of four segments and a half, the segments that were read make room while the rest stays. What is read again is unpacked again, and then
-// kept: who reads again has no memory to keep it.
+// Of a piece of four segments and a half, the segments that were read make room while the rest stays. What is read
+// again is unpacked again, and then kept: who reads again has no memory to keep it.
 func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
 	img := randomImage(t, 80)
 	src, r := &source{img: img}, &record{}
@@ -20,7 +20,8 @@ func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
 	read := func(block, blocks int64) {
 		t.Helper()
 		p := make([]byte, blocks*chunk.BlockSize)
-		if err := d.ReadAt(t.Context(), p, block*chunk.BlockSize); err != nil || !bytes.Equal(p, img.raw[block*chunk.BlockSize:][:len(p)]) {
+		if err := d.ReadAt(t.Context(), p, block*chunk.BlockSize); err != nil ||
+			!bytes.Equal(p, img.raw[block*chunk.BlockSize:][:len(p)]) {
 			t.Errorf("blocks %d to %d: other bytes, or %v", block, block+blocks-1, err)
 		}
 	}

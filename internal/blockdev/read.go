@@ -68,7 +68,12 @@ func (d *Device) fromChunks(ctx context.Context, parts []part, p []byte, off int
 	}
 	for _, e := range extents {
 		from := max(0, e.start-off)
-		x := part{dst: p[from:min(int64(len(p)), e.start+int64(e.RawSize)-off)], off: off + from, at: off + from - e.start, piece: -1}
+		x := part{
+			dst:   p[from:min(int64(len(p)), e.start+int64(e.RawSize)-off)],
+			off:   off + from,
+			at:    off + from - e.start,
+			piece: -1,
+		}
 		if e.Codec != chunk.Zero {
 			x.call, x.kept = d.chunk(e.Entry)
 		}
@@ -118,8 +123,9 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// noteRead notes what was read of a piece, and is not used any more. The kernel keeps what it has read: raw bytes that were all read make room for
-// others. Where it reads again it did not keep it, and may read the rest again too.
+// noteRead notes what was read of a piece, and is not used any more. The kernel keeps what it has read: raw bytes
+// that were all read make room for others. Where it reads again it did not keep it, and may read the rest again
+// too.
 func (d *Device) noteRead(piece int, at, n int64) {
 	fresh, last := d.pack.note(piece, at, n)
 	switch k := (rawKey{d.pack.pieces[piece].ID, true}); {
@@ -130,10 +136,11 @@ func (d *Device) noteRead(piece int, at, n int64) {
 	}
 }
 
-// pieceMost is how long a read waits for a piece on usual links. A source that has trouble with that object alone shall not hold up
-// what chunks can answer for ever. But on a slow link, in a storm, a piece may well take ten seconds, and nodes that then all
-// turn to the server for chunks make it slower for everybody: forty on links of 3 Mb/s took six times as long, and two hundred on links of 0.3 Mb/s had not come to an end
-// after 2.4 times of what one takes.
+// pieceMost is how long a read waits for a piece on usual links. A source that has trouble with that object alone
+// shall not hold up what chunks can answer for ever. But on a slow link, in a storm, a piece may well take ten
+// seconds, and nodes that then all turn to the server for chunks make it slower for everybody: forty on links of 3
+// Mb/s took six times as long, and two hundred on links of 0.3 Mb/s had not come to an end after 2.4 times of what
+// one takes.
 const pieceMost = 30 * time.Second
 
 var errSlow = errors.New("the piece takes too long")

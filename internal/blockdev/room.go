@@ -49,9 +49,9 @@ func (p *pieces) wanting(i int) bool {
 func (p *pieces) done(s *piece) bool { return s.left == 0 && s.place < p.front }
 func (p *pieces) past(s *piece) bool { return s.place < p.front-p.late }
 
-// room holds room for piece i, and lets go of others for it: of what was read completely, and then of what the boot is
-// past. A piece that a read waits for takes, when all that is kept is still to be read, the room of the one that is read
-// last. Callers hold mu.
+// room holds room for piece i, and lets go of others for it: of what was read completely, and then of what the boot
+// is past. A piece that a read waits for takes, when all that is kept is still to be read, the room of the one that
+// is read last. Callers hold mu.
 func (p *pieces) room(i int, readWaits bool) bool {
 	size := p.size(i)
 	for p.cost+size > p.Keep {
@@ -86,9 +86,12 @@ func (p *pieces) size(i int) int64 {
 	return size
 }
 
-// What is for later would take the links of the machines that boot beside this one from what these wait for, so it is not fetched ahead before this boot is over. Where there is more for later than until booted, the pack was recorded until a mark, and somebody waits for it: it comes when few of
-// the others are still to come. Simulated, these come no later, and the whole pack of forty desktops after 1.12 W/(eta B), and not 1.15.
-const few = 24 // pieces, which are about as many as a node has under way and chooses from; but no more than an eighth of those until booted
+// What is for later would take the links of the machines that boot beside this one from what these wait for, so it
+// is not fetched ahead before this boot is over. Where there is more for later than until booted, the pack was
+// recorded until a mark, and somebody waits for it: it comes when few of the others are still to come. Simulated,
+// these come no later, and the whole pack of forty desktops after 1.12 W/(eta B), and not 1.15. pieces, which are
+// about as many as a node has under way and chooses from; but no more than an eighth of those until booted
+const few = 24
 
 // later tells whether pieces for later may be fetched ahead. Callers hold mu.
 func (p *pieces) later() bool {
@@ -96,8 +99,8 @@ func (p *pieces) later() bool {
 	return (p.over || waited) && !p.held()
 }
 
-// reach is how many pieces, from the first on, shall come now: there is room for them, what is kept and is done or past makes
-// room, and it is time.
+// reach is how many pieces, from the first on, shall come now: there is room for them, what is kept and is done or
+// past makes room, and it is time.
 func (p *pieces) reach() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +108,8 @@ func (p *pieces) reach() int {
 	if p.Map.Booted < upto && !p.later() {
 		upto = p.Map.Booted
 	}
-	if p.all <= p.Keep { // as nearly always: it is asked with each piece and each read, and a desktop's pack has hundreds
+	// as nearly always: it is asked with each piece and each read, and a desktop's pack has hundreds
+	if p.all <= p.Keep {
 		return upto
 	}
 	for i := range upto {
@@ -120,8 +124,8 @@ func (p *pieces) reach() int {
 	return upto
 }
 
-// extremes are the kept pieces with the lowest and the highest place, and that with the lowest of those that are done; -1 when
-// there is none. Callers hold mu.
+// extremes are the kept pieces with the lowest and the highest place, and that with the lowest of those that are
+// done; -1 when there is none. Callers hold mu.
 func (p *pieces) extremes() (done, lowest, highest int) {
 	done, lowest, highest = -1, -1, -1
 	for i := range p.state {

@@ -30,7 +30,8 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 			if came := src.total() - 1; came < i || came > i+4 {
 				t.Errorf("%d pieces came when %d were read", came, i)
 			}
-			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil || !bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil ||
+				!bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
 				t.Errorf("piece %d: wrong bytes or %v", i, err)
 			}
 		}
@@ -67,9 +68,9 @@ func TestRoomIsOfMemory(t *testing.T) {
 	})
 }
 
-// What is read completely makes room, but for the piece that was read last. A piece that is read again takes the room of
-// the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A piece that was not
-// read is let go of when as many were read since its place as there is room for.
+// What is read completely makes room, but for the piece that was read last. A piece that is read again takes the
+// room of the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A
+// piece that was not read is let go of when as many were read since its place as there is room for.
 func TestReadTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -84,7 +85,8 @@ func TestReadTakesRoom(t *testing.T) {
 		defer d.Close()
 		p := make([]byte, 8*chunk.BlockSize)
 		read := func(i int) {
-			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil || !bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil ||
+				!bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
 				t.Errorf("piece %d: wrong bytes or %v", i, err)
 			}
 			synctest.Wait()
@@ -120,8 +122,8 @@ func TestReadTakesRoom(t *testing.T) {
 	})
 }
 
-// Four programs that start side by side read their parts of the pack in an order that is not the pack's. With room for a
-// quarter of the pack nothing is fetched twice: what is behind the others is waited for.
+// Four programs that start side by side read their parts of the pack in an order that is not the pack's. With room
+// for a quarter of the pack nothing is fetched twice: what is behind the others is waited for.
 func TestDisorderFetchesNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
@@ -141,7 +143,8 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 				for _, of := range []int{3, 1, 0, 2} { // the pack has them one after the other
 					synctest.Wait()
 					off := (turn + of*program + at) * chunk.BlockSize
-					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil || !bytes.Equal(p, img.raw[off:][:len(p)]) {
+					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil ||
+						!bytes.Equal(p, img.raw[off:][:len(p)]) {
 						t.Fatalf("wrong bytes at %d, or %v", off, err)
 					}
 				}
@@ -166,8 +169,8 @@ func openFed(t *testing.T, img *testImage, m image.Pack) (*Device, *source, *fee
 	return d, src, f
 }
 
-// Where most of a pack is for later, somebody waits for that: it may come when few of the pieces until booted are missing, though none was read. Of another pack
-// it waits for the boot to read.
+// Where most of a pack is for later, somebody waits for that: it may come when few of the pieces until booted are
+// missing, though none was read. Of another pack it waits for the boot to read.
 func TestRestThatIsWaitedFor(t *testing.T) {
 	img := randomImage(t, 160)
 	for booted, early := range map[int]bool{30: true, 60: false} {

@@ -45,7 +45,11 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 				defer mu.Unlock()
 				served[source] += n
 			}
-			d := open(t, src, Options{Index: img.index, Served: count, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}})
+			d := open(
+				t,
+				src,
+				Options{Index: img.index, Served: count, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}},
+			)
 			for i := range m.Pieces {
 				_, _ = d.sent(i)
 			}
@@ -67,7 +71,12 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 				t.Errorf("wrong bytes, or %v", err)
 			}
 			if of := int(d.pack.ends[len(m.Pieces)-1]); served["pack"]+served["spared"] != of {
-				t.Errorf("of %d bytes in the pack %d are said to be from it, %d to be spared", of, served["pack"], served["spared"])
+				t.Errorf(
+					"of %d bytes in the pack %d are said to be from it, %d to be spared",
+					of,
+					served["pack"],
+					served["spared"],
+				)
 			}
 			if d.pack.lost != 0 {
 				t.Errorf("%d pieces are said to be lost", d.pack.lost)
@@ -76,8 +85,8 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// A node that keeps something asks nobody for a piece before the index root is there, which says whether the node has its blocks in chunks: none that it has
-// is left to the feeder.
+// A node that keeps something asks nobody for a piece before the index root is there, which says whether the node
+// has its blocks in chunks: none that it has is left to the feeder.
 func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	for name, x := range map[string]struct {
 		has  func(image.Pack) func(chunk.ID) bool
@@ -110,7 +119,8 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	}
 }
 
-// openBeforeTheRoot opens a device whose index root does not come, and returns when all that goes on without has been done. rooted has it come.
+// openBeforeTheRoot opens a device whose index root does not come, and returns when all that goes on without has
+// been done. rooted has it come.
 func openBeforeTheRoot(t *testing.T, src *source, o Options) (rooted func() *Device) {
 	t.Helper()
 	late, opened := make(chan struct{}), make(chan *Device)
@@ -138,7 +148,8 @@ func isPiece(m image.Pack, id chunk.ID) bool {
 	return slices.ContainsFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id })
 }
 
-// The boot pack comes before the index root is there. Whether a piece's blocks are there already is not known then, and it is fetched.
+// The boot pack comes before the index root is there. Whether a piece's blocks are there already is not known then,
+// and it is fetched.
 func TestPiecesBeforeTheIndexRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 64)
@@ -148,7 +159,11 @@ func TestPiecesBeforeTheIndexRoot(t *testing.T) {
 		o.Size, o.Pack.Has = int64(len(img.raw)), func(chunk.ID) bool { return false }
 		rooted := openBeforeTheRoot(t, src, o)
 		if n := src.total(); n != 1+len(m.Pieces) {
-			t.Errorf("%d objects were asked for before the index root was there, want it and %d pieces", n, len(m.Pieces))
+			t.Errorf(
+				"%d objects were asked for before the index root was there, want it and %d pieces",
+				n,
+				len(m.Pieces),
+			)
 		}
 		d := rooted()
 		readAll(t, d, img)

@@ -33,8 +33,9 @@ func (d *Device) startStreams() {
 	}
 }
 
-// stream fetches pieces below upto, in order, until all came or the device is closed. Of a node that keeps something the index says which pieces' blocks are
-// there, in chunks of a boot before this pack or of the version before: it has to be there first, or all would be left to the feeder.
+// stream fetches pieces below upto, in order, until all came or the device is closed. Of a node that keeps
+// something the index says which pieces' blocks are there, in chunks of a boot before this pack or of the version
+// before: it has to be there first, or all would be left to the feeder.
 func (d *Device) stream(upto int) {
 	if d.pack.Kept != nil {
 		select {
@@ -61,8 +62,9 @@ func (d *Device) stream(upto int) {
 	}
 }
 
-// bring streams piece i. Where there is a feeder, what the node does not keep is not waited for here: a feeder has many under way, in the order that suits
-// a swarm, while here one piece after the other would be fetched, by all nodes the same.
+// bring streams piece i. Where there is a feeder, what the node does not keep is not waited for here: a feeder has
+// many under way, in the order that suits a swarm, while here one piece after the other would be fetched, by all
+// nodes the same.
 func (d *Device) bring(i int) {
 	e := d.pack.pieces[i]
 	if d.pack.Kept == nil {
@@ -131,7 +133,8 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	return v, err
 }
 
-// piece returns a call for the raw bytes of piece i, of which the caller says leave; nil when its blocks have to come from chunks.
+// piece returns a call for the raw bytes of piece i, of which the caller says leave; nil when its blocks have to
+// come from chunks.
 func (d *Device) piece(i int) *call[*raw] {
 	if !d.pack.usable(i) {
 		return nil
@@ -172,7 +175,8 @@ func (d *Device) Pieces() int {
 	return len(d.pack.pieces)
 }
 
-// Put takes piece i of the boot pack, which nobody asked for, and tells whether it is kept. It was checked that v is it.
+// Put takes piece i of the boot pack, which nobody asked for, and tells whether it is kept. It was checked that v
+// is it.
 func (d *Device) Put(i int, v chunk.Verified) (kept bool) {
 	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) || v.ID() != d.pack.pieces[i].ID {
 		return false

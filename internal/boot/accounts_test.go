@@ -42,7 +42,8 @@ func TestMaskFstabDisks(t *testing.T) {
 	}
 	for _, line := range []string{"tmpfs /tmp tmpfs size=1g", "/dev/shm /run/x tmpfs", "proc /proc proc",
 		"nas:/home /home nfs defaults,_netdev 0 0", "//nas/x /mnt cifs credentials=/etc/c", "/srv/a /home/a none bind",
-		"/dev/shm /srv/shm none rw,bind", "UUID=9 /iscsi ext4 _netdev", "/dev/sr0 /media/cdrom0 udf,iso9660 user,noauto 0 0",
+		"/dev/shm /srv/shm none rw,bind", "UUID=9 /iscsi ext4 _netdev", "/dev/sr0 /media/cdrom0 udf,iso9660 " +
+			"user,noauto 0 0",
 		"# UUID=1 /home ext4", "overlay /x overlay lowerdir=/a,upperdir=/b,workdir=/c", "word"} {
 		if got := maskFstab(line); got != line {
 			t.Errorf("%q became %q", line, got)

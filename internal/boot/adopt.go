@@ -25,7 +25,8 @@ func (d *blockDaemon) watchSupervisor(ctx context.Context) {
 		if err := d.startSupervisor(); err != nil {
 			d.log.Error("start supervisor", "err", err)
 		} else {
-			d.ledger.report(Incident{Kind: Reattached, Message: "the supervisor of the block daemon died; another takes over"})
+			d.ledger.report(Incident{Kind: Reattached, Message: "the supervisor of the block daemon died; another " +
+				"takes over"})
 		}
 		time.Sleep(pause)
 	}

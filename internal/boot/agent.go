@@ -211,7 +211,16 @@ func (a *agent) send(ctx context.Context, events []trace.Event, status *api.Node
 		events[i].Boot = a.self().Boot // those of before a server answered have none
 	}
 	has, _ := a.extensions.has()
-	return a.say(ctx, api.ReportRequest{Boot: a.self().Boot, Events: events, Uptime: a.offset(), Status: status, Extensions: fleet.ExtensionsKey(has)})
+	return a.say(
+		ctx,
+		api.ReportRequest{
+			Boot:       a.self().Boot,
+			Events:     events,
+			Uptime:     a.offset(),
+			Status:     status,
+			Extensions: fleet.ExtensionsKey(has),
+		},
+	)
 }
 
 // say sends a report, and begins what the server asks for in its answer.

@@ -30,7 +30,8 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, used := parseMarks(append(data, []byte("nonsense\n{\"name\":\"half")...))
-	if len(got) != 2 || got[0].Name != "firefox-ready" || got[1].Name != "booted" || got[1].At < got[0].At || got[0].At <= 0 {
+	if len(got) != 2 || got[0].Name != "firefox-ready" || got[1].Name != "booted" || got[1].At < got[0].At ||
+		got[0].At <= 0 {
 		t.Errorf("marks %+v", got)
 	}
 	if used != len(data)+len("nonsense\n") {
@@ -77,14 +78,16 @@ func TestAgentDue(t *testing.T) {
 // A systemd that is too busy to tell of its units is asked again; what it told is not taken for all.
 func TestSystemdTellsHalf(t *testing.T) {
 	answers := map[string]string{"--property=UserspaceTimestampMonotonic": "UserspaceTimestampMonotonic=1000000\n" +
-		"FinishTimestampMonotonic=9000000\nSystemState=running\n", "--state=failed": "x.service loaded failed failed X\n"}
+		"FinishTimestampMonotonic=9000000\nSystemState=running\n", "--state=failed": "x.service loaded failed " +
+		"failed X\n"}
 	systemctl := func(_ context.Context, args ...string) (string, error) {
 		if out, ok := answers[args[1]]; ok {
 			return out, nil
 		}
 		return "", errors.New("timed out")
 	}
-	if s, whole := readSystemd(t.Context(), systemctl); s == nil || whole || s.Finish != 9*time.Second || len(s.Failed) != 1 {
+	if s, whole := readSystemd(t.Context(), systemctl); s == nil || whole || s.Finish != 9*time.Second ||
+		len(s.Failed) != 1 {
 		t.Errorf("without units: %+v, whole %v", s, whole)
 	}
 	answers["--property=Id"] = "Id=multi-user.target\n"
@@ -108,8 +111,10 @@ func TestSystemdFigures(t *testing.T) {
 	if got := worthKeeping(unitStarts(text, 10*time.Second), nil); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	chained := "Id=end.target\nAfter=a.service b.service late.service\nInactiveExitTimestampMonotonic=9000000\nActiveEnterTimestampMonotonic=9000000\n\n" +
-		"Id=a.service\nAfter=c.mount gone.service\nInactiveExitTimestampMonotonic=6000000\nActiveEnterTimestampMonotonic=8000000\n\n" +
+	chained := "Id=end.target\nAfter=a.service b.service " +
+		"late.service\nInactiveExitTimestampMonotonic=9000000\nActiveEnterTimestampMonotonic=9000000\n\n" +
+		"Id=a.service\nAfter=c.mount " +
+		"gone.service\nInactiveExitTimestampMonotonic=6000000\nActiveEnterTimestampMonotonic=8000000\n\n" +
 		"Id=b.service\nAfter=\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=7000000\n\n" +
 		"Id=c.mount\nAfter=a.service\nInactiveExitTimestampMonotonic=2000000\nActiveEnterTimestampMonotonic=5000000\n\n" +
 		"Id=late.service\nInactiveExitTimestampMonotonic=1\nActiveEnterTimestampMonotonic=99000000\n"
@@ -128,7 +133,10 @@ func TestSystemdFigures(t *testing.T) {
 	if got := critical(units, "no.target"); got != nil {
 		t.Errorf("the chain of a target that is not there: %v", got)
 	}
-	if got := firstWords("x.service loaded failed failed X\n\ny.mount loaded\n"); !reflect.DeepEqual(got, []string{"x.service", "y.mount"}) {
+	if got := firstWords("x.service loaded failed failed X\n\ny.mount loaded\n"); !reflect.DeepEqual(
+		got,
+		[]string{"x.service", "y.mount"},
+	) {
 		t.Errorf("failed units %v", got)
 	}
 	if got := microseconds("infinity"); got != 0 {

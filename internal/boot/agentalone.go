@@ -12,8 +12,9 @@ import (
 	"pando/internal/fleet"
 )
 
-// AgentAlone is the part of an agent that tells a server what went wrong below a root, for a BlockAlone: what the server hears of a storm of
-// such daemons is what it hears of real nodes. It does nothing that the server asks for, and nothing to the machine that it runs on.
+// AgentAlone is the part of an agent that tells a server what went wrong below a root, for a BlockAlone: what the
+// server hears of a storm of such daemons is what it hears of real nodes. It does nothing that the server asks for,
+// and nothing to the machine that it runs on.
 type AgentAlone struct {
 	agent *agent
 	look  sync.Mutex            // of what the agent has told
@@ -34,9 +35,18 @@ type AgentConfig struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: as this process
 }
 
-// StartAgentAlone starts one in the directory of a block daemon. One that runs there after another goes on where that has ended.
+// StartAgentAlone starts one in the directory of a block daemon. One that runs there after another goes on where
+// that has ended.
 func StartAgentAlone(dir string, c AgentConfig, log io.Writer) (*AgentAlone, error) {
-	s := session{Boot: c.Boot, Node: c.Node, MAC: c.MAC, Session: c.Session, Control: c.Control, ServerKey: c.ServerKey, Origin: monotonic() - time.Since(c.Init)}
+	s := session{
+		Boot:      c.Boot,
+		Node:      c.Node,
+		MAC:       c.MAC,
+		Session:   c.Session,
+		Control:   c.Control,
+		ServerKey: c.ServerKey,
+		Origin:    monotonic() - time.Since(c.Init),
+	}
 	if err := writeJSON(dir, sessionName, 0o600, s); err != nil {
 		return nil, fmt.Errorf("start an agent alone: %w", err)
 	}

@@ -38,18 +38,25 @@ func listening(t *testing.T) (*agent, *[]heard) {
 	a := &agent{dir: t.TempDir(), log: io.Discard, systemd: &api.Systemd{State: "running",
 		Units: make([]api.UnitTime, slowestUnits)}}
 	a.booted.Store(true)
-	a.control = &control{urls: []string{"https://server"}, client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		h := heard{at: time.Since(begun), bytes: len(body)}
-		if err := json.Unmarshal(body, &h.ReportRequest); err != nil {
-			return nil, err
-		}
-		got = append(got, h)
-		return &http.Response{StatusCode: http.StatusNoContent, Body: io.NopCloser(&bytes.Reader{}), Request: r}, nil
-	})}}
+	a.control = &control{
+		urls: []string{"https://server"},
+		client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return nil, err
+			}
+			h := heard{at: time.Since(begun), bytes: len(body)}
+			if err := json.Unmarshal(body, &h.ReportRequest); err != nil {
+				return nil, err
+			}
+			got = append(got, h)
+			return &http.Response{
+				StatusCode: http.StatusNoContent,
+				Body:       io.NopCloser(&bytes.Reader{}),
+				Request:    r,
+			}, nil
+		})},
+	}
 	return a, &got
 }
 
@@ -104,7 +111,10 @@ func TestStateIsToldOnce(t *testing.T) {
 			a.status(t.Context())
 			told = append(told, (*got)[len(*got)-1].Status.State)
 		}
-		if want := []string{"", "on\tdisk\tdisk\n", "", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"}; !slices.Equal(told, want) {
+		if want := []string{"", "on\tdisk\tdisk\n", "", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"}; !slices.Equal(
+			told,
+			want,
+		) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 	})

@@ -84,7 +84,11 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 		a.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
 		err := a.prepareErrand(sysfs, "/dev", "/proc", e)
 		if err == nil && !e.DryRun {
-			a.info("the disk "+e.Device+" was made the cache of this node; it is used from the next boot on where the settings of the node have cache disk", "")
+			a.info(
+				"the disk "+e.Device+" was made the cache of this node; it is used from the next boot on where "+
+					"the settings of the node have cache disk",
+				"",
+			)
 		}
 		return err
 	case api.SyncConfig:

@@ -102,8 +102,10 @@ func (a *agent) extendNow(ctx context.Context) (string, error) {
 	if err := a.control.call(ctx, "/v1/node/extensions", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
 		return "", err
 	}
-	as, err := checkAssignment(api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
-		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey})
+	as, err := checkAssignment(
+		api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey},
+	)
 	if err != nil {
 		return "", err
 	}
@@ -118,8 +120,14 @@ func (a *agent) extendNow(ctx context.Context) (string, error) {
 	if len(gets)+len(loses) == 0 {
 		return "", nil
 	}
-	source := extensionSource{dir: a.dir, as: as, trust: image.Trust{Keys: self.TrustKeys, Revoked: as.RevokedKeys}, cgroup: initScope, running: self.Version,
-		tell: a.info}
+	source := extensionSource{
+		dir:     a.dir,
+		as:      as,
+		trust:   image.Trust{Keys: self.TrustKeys, Revoked: as.RevokedKeys},
+		cgroup:  initScope,
+		running: self.Version,
+		tell:    a.info,
+	}
 	var l lease
 	if readJSON(a.dir, leaseName, &l) == nil { // else it is not known which peers are near
 		source.network = l.network()
@@ -216,7 +224,10 @@ func (a *agent) retireExtensions(ctx context.Context) {
 			}
 			a.logf("/dev/nbd%d, an extension of before, is detached", f.Device)
 			a.extensions.mu.Lock()
-			a.extensions.state.Left = slices.DeleteFunc(a.extensions.state.Left, func(o formerRoot) bool { return o == f })
+			a.extensions.state.Left = slices.DeleteFunc(
+				a.extensions.state.Left,
+				func(o formerRoot) bool { return o == f },
+			)
 			a.extensions.mu.Unlock()
 			a.keepExtensions()
 		}

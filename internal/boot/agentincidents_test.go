@@ -52,7 +52,14 @@ func tellingAgent(t *testing.T, dir string, l ledger, h *told) AgentConfig {
 	if err := serveStatus(t.Context(), filepath.Join(dir, BlockSocket), s, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	return AgentConfig{Boot: "0011223344556677", Node: "pc001", Session: "s", Control: []string{url}, ServerKey: key, Init: time.Now().Add(-time.Minute)}
+	return AgentConfig{
+		Boot:      "0011223344556677",
+		Node:      "pc001",
+		Session:   "s",
+		Control:   []string{url},
+		ServerKey: key,
+		Init:      time.Now().Add(-time.Minute),
+	}
 }
 
 // run has an agent tell what there is to tell, and end.
@@ -77,13 +84,16 @@ var hinted = map[IncidentKind]string{
 	BrokenImage: "build the image again", CacheFailed: "pando node cache", CacheDamaged: "pando node cache",
 }
 
-// Each kind of incident that the ledger has is an event at the server, once, also when the agent ends and another reads the same ledger.
+// Each kind of incident that the ledger has is an event at the server, once, also when the agent ends and another
+// reads the same ledger.
 func TestEachIncidentIsToldOnce(t *testing.T) {
 	dir, l, h := t.TempDir(), testLedger(t), &told{}
 	c := tellingAgent(t, dir, l, h)
 	kinds := declaredKinds(t)
 	for _, k := range kinds {
-		l.report(Incident{Kind: k, Source: "http://10.0.0.1:8480", Object: "0a", Message: "what is told of " + string(k)})
+		l.report(
+			Incident{Kind: k, Source: "http://10.0.0.1:8480", Object: "0a", Message: "what is told of " + string(k)},
+		)
 	}
 	c.run(t, dir, false)
 	events := h.take()
@@ -92,7 +102,9 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 	}
 	for i, k := range kinds {
 		e, want := events[i], string(k)+": what is told of "+string(k)+" (http://10.0.0.1:8480)"
-		if e.Stage != trace.SwitchRoot || e.Kind != trace.Info || e.Message != want || e.Attrs[trace.AttrIncident] != string(k) || e.Attrs[attrObject] != "0a" {
+		if e.Stage != trace.SwitchRoot || e.Kind != trace.Info || e.Message != want ||
+			e.Attrs[trace.AttrIncident] != string(k) ||
+			e.Attrs[attrObject] != "0a" {
 			t.Errorf("%s is told as %+v", k, e)
 		}
 		if hint, known := hinted[k]; !known || (hint == "") != (e.Hint == "") || !strings.Contains(e.Hint, hint) {
@@ -140,7 +152,8 @@ func declaredKinds(t *testing.T) (out []IncidentKind) {
 	return out
 }
 
-// An incident stands on the timeline where it happened, and not where the agent came to tell it: before the boot was over, if it was.
+// An incident stands on the timeline where it happened, and not where the agent came to tell it: before the boot
+// was over, if it was.
 func TestIncidentsAreToldAtTheirTime(t *testing.T) {
 	a := &agent{session: session{Origin: 10 * time.Second}}
 	a.booted.Store(true)

@@ -9,8 +9,8 @@ import (
 	"pando/internal/api"
 )
 
-// joinEvery is how often the agent of a node that booted without a server looks for one. A DHCP exchange, which the lease's
-// keeper makes once a minute then, is good for as long.
+// joinEvery is how often the agent of a node that booted without a server looks for one. A DHCP exchange, which the
+// lease's keeper makes once a minute then, is good for as long.
 const joinEvery = 15 * time.Second
 
 // self is who the agent speaks as: what init left, or what a server gave it since.
@@ -51,13 +51,26 @@ func (a *agent) askToJoin(ctx context.Context) error {
 	}
 	hardware := (&machine{}).hardware()
 	var begun api.BeginResponse
-	err := a.control.call(ctx, "/v1/node/begin", "", api.BeginRequest{MAC: l.MAC, Medium: a.session.Version, UUID: hardware.UUID,
-		Serial: hardware.Serial, Runs: true, Uptime: a.offset()}, &begun)
+	err := a.control.call(
+		ctx,
+		"/v1/node/begin",
+		"",
+		api.BeginRequest{MAC: l.MAC, Medium: a.session.Version, UUID: hardware.UUID,
+			Serial: hardware.Serial, Runs: true, Uptime: a.offset()},
+		&begun,
+	)
 	if err != nil {
 		return err
 	}
-	req := api.HelloRequest{Boot: begun.Boot, Token: begun.Token, MAC: l.MAC, Addr: l.Address.Addr().String(), Release: a.release,
-		Hardware: hardware, Nonce: rand.Text()}
+	req := api.HelloRequest{
+		Boot:     begun.Boot,
+		Token:    begun.Token,
+		MAC:      l.MAC,
+		Addr:     l.Address.Addr().String(),
+		Release:  a.release,
+		Hardware: hardware,
+		Nonce:    rand.Text(),
+	}
 	if begun.TPM {
 		if req.TPM, err = proveTPM(tpmDevice, api.TPMDigest(req, a.session.ServerKey)); err != nil {
 			a.logf("no proof by a TPM: %v", err)

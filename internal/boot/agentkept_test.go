@@ -21,7 +21,11 @@ func TestAgentNotesThatItBooted(t *testing.T) {
 	r.keep("a1", 1, "6.1")
 	r.booted("a1")
 	r.keep("b1", 2, "6.1")
-	a := &agent{session: session{Kept: &keptMark{Device: disk.Name, Boot: "b1"}}, report: newReporter(nil), log: io.Discard}
+	a := &agent{
+		session: session{Kept: &keptMark{Device: disk.Name, Boot: "b1"}},
+		report:  newReporter(nil),
+		log:     io.Discard,
+	}
 	a.keepBooted()
 	if a.marked {
 		t.Error("it is noted before the node is up")
@@ -36,7 +40,11 @@ func TestAgentNotesThatItBooted(t *testing.T) {
 	if events := a.report.take(); len(events) > 0 {
 		t.Errorf("events %+v", events)
 	}
-	gone := &agent{session: session{Kept: &keptMark{Device: filepath.Join(t.TempDir(), "gone"), Boot: "b1"}}, report: newReporter(nil), log: io.Discard}
+	gone := &agent{
+		session: session{Kept: &keptMark{Device: filepath.Join(t.TempDir(), "gone"), Boot: "b1"}},
+		report:  newReporter(nil),
+		log:     io.Discard,
+	}
 	gone.booted.Store(true)
 	gone.keepBooted()
 	soon(t, "the disk is gone", func() bool {

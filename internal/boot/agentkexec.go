@@ -17,7 +17,8 @@ import (
 // maxKexec bounds a kernel and an initramfs, in bytes: they are in memory twice for a moment.
 const maxKexec = 256 << 20
 
-// kexec goes to the next boot without firmware. Whatever keeps it from that, the node reboots: the server has begun its next boot.
+// kexec goes to the next boot without firmware. Whatever keeps it from that, the node reboots: the server has begun
+// its next boot.
 func (a *agent) kexec(ctx context.Context) error {
 	if err := a.loadKexec(ctx); err != nil {
 		a.info("it reboots by its firmware, for it cannot start a kernel itself: "+err.Error(), "")
@@ -30,7 +31,12 @@ func (a *agent) kexec(ctx context.Context) error {
 
 // loadKexec has the kernel load the next one.
 func (a *agent) loadKexec(ctx context.Context) error {
-	stream, err := a.control.stream(ctx, "/v1/node/kexec", "Bearer "+a.self().Session, api.NodeKexec{Boot: a.self().Boot})
+	stream, err := a.control.stream(
+		ctx,
+		"/v1/node/kexec",
+		"Bearer "+a.self().Session,
+		api.NodeKexec{Boot: a.self().Boot},
+	)
 	if err != nil {
 		return err
 	}

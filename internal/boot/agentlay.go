@@ -26,7 +26,8 @@ const apartName = "extensions"
 // aheadMost is how long that may take.
 const aheadMost = time.Minute
 
-// lay attaches and detaches. Extensions are attached at a place apart first, where nothing finds them: when one of them fails nothing was changed.
+// lay attaches and detaches. Extensions are attached at a place apart first, where nothing finds them: when one of
+// them fails nothing was changed.
 func (a *agent) lay(ctx context.Context, source extensionSource, gets, loses []fleet.Extension) error {
 	apart := filepath.Join(a.dir, apartName)
 	var fresh []attached

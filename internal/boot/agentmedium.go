@@ -17,8 +17,9 @@ import (
 	"pando/internal/trace"
 )
 
-// When the boot medium of a running node is looked after: not while it boots, once in a boot, and again when that failed. A server that
-// is busy with the media of others is asked by chance, because they all began a minute after they had booted.
+// When the boot medium of a running node is looked after: not while it boots, once in a boot, and again when that
+// failed. A server that is busy with the media of others is asked by chance, because they all began a minute after
+// they had booted.
 const (
 	mediumGrace = time.Minute
 	mediumAgain = 10 * time.Minute
@@ -26,8 +27,8 @@ const (
 	busyMost    = 5 * time.Minute
 )
 
-// mediumCare is how the loop stands with the boot medium. A stick may be slow or never answer again, so what is done with it is done
-// beside the loop, which only hears how it went.
+// mediumCare is how the loop stands with the boot medium. A stick may be slow or never answer again, so what is
+// done with it is done beside the loop, which only hears how it went.
 type mediumCare struct {
 	done chan mediumTry // of the one under way; nil: there is none
 	at   time.Duration  // CLOCK_MONOTONIC before which there is none

@@ -25,21 +25,27 @@ import (
 func TestAgentJoins(t *testing.T) {
 	resp, cfg := signedAssignment(t, nil)
 	var asked []string
-	url, _ := tlsServerOf(t, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.Path)
-		switch r.URL.Path {
-		case "/v1/node/begin":
-			var req api.BeginRequest
-			if err := json.NewDecoder(r.Body).Decode(&req); err != nil || !req.Runs || req.Medium != "sha256:running" || req.Uptime <= 0 {
-				t.Errorf("begin with %+v, %v", req, err)
+	url, _ := tlsServerOf(
+		t,
+		ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
+		func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.URL.Path)
+			switch r.URL.Path {
+			case "/v1/node/begin":
+				var req api.BeginRequest
+				if err := json.NewDecoder(r.Body).Decode(&req); err != nil || !req.Runs ||
+					req.Medium != "sha256:running" ||
+					req.Uptime <= 0 {
+					t.Errorf("begin with %+v, %v", req, err)
+				}
+				_ = json.NewEncoder(w).Encode(api.BeginResponse{Boot: cfg.Boot, Token: "t"})
+			case "/v1/node/hello":
+				_ = json.NewEncoder(w).Encode(resp)
+			default:
+				w.WriteHeader(http.StatusNoContent)
 			}
-			_ = json.NewEncoder(w).Encode(api.BeginResponse{Boot: cfg.Boot, Token: "t"})
-		case "/v1/node/hello":
-			_ = json.NewEncoder(w).Encode(resp)
-		default:
-			w.WriteHeader(http.StatusNoContent)
-		}
-	})
+		},
+	)
 	dir := t.TempDir()
 	l := lease{MAC: fleet.MAC{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.0.0.9/24")}
 	s := session{Node: "pc001", Version: "sha256:running", Control: []string{url}, ServerKey: cfg.ServerKey}
@@ -136,8 +142,8 @@ func TestMediumDisk(t *testing.T) {
 	}
 }
 
-// A stick that never answers holds up nothing else: the loop goes on, and begins no second try. When it answers after all, the loop hears of
-// it.
+// A stick that never answers holds up nothing else: the loop goes on, and begins no second try. When it answers
+// after all, the loop hears of it.
 func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
 	a := &agent{dir: t.TempDir(), log: t.Output(), kicks: make(chan struct{}, 1)}
 	a.report = newReporter(a.post)

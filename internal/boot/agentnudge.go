@@ -12,8 +12,9 @@ import (
 // nudgePause is how long after a nudge others are not heard: anybody can send them, and each costs a report.
 const nudgePause = time.Second
 
-// hearNudges has the agent speak at once when the server wants a word: a datagram to the port at which peers ask by TCP. It says nothing, so nothing in
-// it is believed; where it does not arrive the node speaks when it would have anyway.
+// hearNudges has the agent speak at once when the server wants a word: a datagram to the port at which peers ask by
+// TCP. It says nothing, so nothing in it is believed; where it does not arrive the node speaks when it would have
+// anyway.
 func (a *agent) hearNudges(ctx context.Context) {
 	var c net.ListenConfig
 	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(peer.Port))

@@ -9,8 +9,8 @@ import (
 	"pando/internal/api"
 )
 
-// pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this one too. Without it
-// there is nothing to do but to look.
+// pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this
+// one too. Without it there is nothing to do but to look.
 func (a *agent) pstore(ctx context.Context) {
 	path := filepath.Join(a.dir, pstoreName)
 	left, err := os.ReadFile(path)

@@ -11,7 +11,8 @@ import (
 	"pando/internal/api"
 )
 
-// TestAgentTellsPstore: what a dead kernel left is told once, also when the first answer was an error and the agent was restarted.
+// TestAgentTellsPstore: what a dead kernel left is told once, also when the first answer was an error and the agent
+// was restarted.
 func TestAgentTellsPstore(t *testing.T) {
 	var got []string
 	status := http.StatusInternalServerError

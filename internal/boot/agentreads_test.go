@@ -80,13 +80,26 @@ func TestAgentSendsReads(t *testing.T) {
 		})
 		dir := t.TempDir()
 		a := &agent{dir: dir, log: io.Discard, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)},
-			session: session{Boot: "0011223344556677", Session: "s", Version: "sha256:v", Origin: time.Second}, report: newReporter(nil)}
+			session: session{
+				Boot:    "0011223344556677",
+				Session: "s",
+				Version: "sha256:v",
+				Origin:  time.Second,
+			}, report: newReporter(nil)}
 		var err error
 		if a.control, err = newControl([]string{url}, key); err != nil {
 			t.Fatal(err)
 		}
 		s := &statusServer{endReads: func() Recording {
-			return Recording{Began: 5 * time.Second, Reads: []byte("r"), Pack: "p", Hits: 1, Misses: 2, Wasted: 3, Partial: true}
+			return Recording{
+				Began:   5 * time.Second,
+				Reads:   []byte("r"),
+				Pack:    "p",
+				Hits:    1,
+				Misses:  2,
+				Wasted:  3,
+				Partial: true,
+			}
 		}}
 		if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
@@ -95,16 +108,27 @@ func TestAgentSendsReads(t *testing.T) {
 		a.progress.BootedAt = monotonic() - readsGrace
 		a.sendReads(t.Context())
 		a.sendReads(t.Context())
-		want := api.TraceRequest{Boot: "0011223344556677", Version: "sha256:v", Reads: []byte("r"), Partial: true, Pack: "p", Hits: 1, Misses: 2, Wasted: 3}
+		want := api.TraceRequest{
+			Boot:    "0011223344556677",
+			Version: "sha256:v",
+			Reads:   []byte("r"),
+			Partial: true,
+			Pack:    "p",
+			Hits:    1,
+			Misses:  2,
+			Wasted:  3,
+		}
 		got.Uptime = 0
 		if posts.Load() != 1 || got.Boot != want.Boot || got.Version != want.Version || string(got.Reads) != "r" || !got.Partial || got.Began != 4*time.Second ||
-			got.Pack != "p" || got.Hits != 1 || got.Misses != 2 || got.Wasted != 3 {
+			got.Pack != "p" || got.Hits != 1 || got.Misses != 2 ||
+			got.Wasted != 3 {
 			t.Errorf("%s: %d posts, the last %+v", name, posts.Load(), got)
 		}
 		var kept progress
 		_ = readJSON(dir, progressName, &kept)
 		events := a.report.take()
-		if kept.Traced != c.traced || len(events) != 1 || events[0].Stage != trace.Booted || events[0].Attrs["misses"] != "2" {
+		if kept.Traced != c.traced || len(events) != 1 || events[0].Stage != trace.Booted ||
+			events[0].Attrs["misses"] != "2" {
 			t.Errorf("%s: sent %v, want %v; events %+v", name, kept.Traced, c.traced, events)
 		}
 		a.traceAt = 0 // later: what could not be sent is, and the timeline is not told again
@@ -118,7 +142,12 @@ func TestAgentSendsReads(t *testing.T) {
 // The block daemon hears that the boot is over when it is, and not only when the recording ends.
 func TestBlockDaemonHearsOfBooted(t *testing.T) {
 	dir := t.TempDir()
-	a := &agent{dir: dir, log: io.Discard, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)}, report: newReporter(nil)}
+	a := &agent{
+		dir:    dir,
+		log:    io.Discard,
+		block:  BlockClient{Socket: filepath.Join(dir, BlockSocket)},
+		report: newReporter(nil),
+	}
 	told := 0
 	s := &statusServer{status: func(int64) BlockStatus { return BlockStatus{} }, booted: func() { told++ }}
 	if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
@@ -143,7 +172,12 @@ func TestMarksComeBeforeReads(t *testing.T) {
 		_, _ = io.WriteString(w, "{}")
 	})
 	dir := t.TempDir()
-	a := &agent{dir: dir, log: io.Discard, session: session{Session: "s", Until: "browser"}, reads: new(api.TraceRequest)}
+	a := &agent{
+		dir:     dir,
+		log:     io.Discard,
+		session: session{Session: "s", Until: "browser"},
+		reads:   new(api.TraceRequest),
+	}
 	a.report = newReporter(a.post)
 	var err error
 	if a.control, err = newControl([]string{url}, key); err != nil {

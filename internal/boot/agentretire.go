@@ -101,8 +101,8 @@ func (f formerRoot) detach() error {
 	return os.RemoveAll(f.Block)
 }
 
-// endDaemons kills the daemons that live in a directory. Each replaces the other as long as it sees its end, so it is done until there are
-// none.
+// endDaemons kills the daemons that live in a directory. Each replaces the other as long as it sees its end, so it
+// is done until there are none.
 func endDaemons(dir unix.Stat_t) error {
 	for range 100 {
 		pids := daemonsIn("/proc", dir, SupervisorName, BlockName)

@@ -19,7 +19,8 @@ const nextRootDir = "/run/nextroot"
 // softTarget is in every root whose systemd knows soft reboots.
 const softTarget = "/usr/lib/systemd/system/soft-reboot.target"
 
-// softBegin is how long it may take from the begin of the next boot until systemd is asked. What takes longer is a reboot by firmware.
+// softBegin is how long it may take from the begin of the next boot until systemd is asked. What takes longer is a
+// reboot by firmware.
 const softBegin = 2 * time.Minute
 
 // softReboot goes to the next boot with the kernel that runs. Whatever keeps it from that, the node reboots.
@@ -75,7 +76,11 @@ func (a *agent) toNext(ctx context.Context, m *machine) error {
 	defer stop()
 	go m.report.run(reporting)
 	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: "the kernel goes on; no firmware, no kernel"})
-	r := Runner{Phases: m.softPhases(staged), Report: m.event, RebootAfter: func() time.Duration { return softBegin / 2 }}
+	r := Runner{
+		Phases:      m.softPhases(staged),
+		Report:      m.event,
+		RebootAfter: func() time.Duration { return softBegin / 2 },
+	}
 	if err := r.Run(ctx); err != nil {
 		return err
 	}
@@ -120,7 +125,10 @@ func knowsSoft(root *rootDir) error {
 	if root.exists(softTarget) {
 		return nil
 	}
-	return &Problem{Err: errors.New("the next version's systemd knows no soft reboot: it is older than 254"), Final: true}
+	return &Problem{
+		Err:   errors.New("the next version's systemd knows no soft reboot: it is older than 254"),
+		Final: true,
+	}
 }
 
 // leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
@@ -128,8 +136,14 @@ func (a *agent) leaveFor(ctx context.Context, m *machine) error {
 	if m.device != nil {
 		m.device.Release()
 	}
-	err := errors.Join(writeJSON(a.dir, eventsName, 0o600, m.report.take()), writeJSON(a.dir, progressName, 0o600, progress{Traced: true}),
-		os.RemoveAll(filepath.Join(a.dir, marksName)), replaceLink(filepath.Join(m.at.block, BlockSocket), filepath.Join(a.dir, BlockSocket)))
+	err := errors.Join(
+		writeJSON(a.dir, eventsName, 0o600, m.report.take()),
+		writeJSON(a.dir, progressName, 0o600, progress{Traced: true}),
+		os.RemoveAll(
+			filepath.Join(a.dir, marksName),
+		),
+		replaceLink(filepath.Join(m.at.block, BlockSocket), filepath.Join(a.dir, BlockSocket)),
+	)
 	if err != nil {
 		return err
 	}

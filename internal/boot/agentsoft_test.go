@@ -59,11 +59,21 @@ func TestStageRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	sign := func(boot string) api.StageResponse {
-		data, err := json.Marshal(fleet.Assignment{Format: 1, Boot: fleet.BootID(boot), Node: "pc001", Version: fleet.Digest("sha256:" + strings.Repeat("1", 64))})
+		data, err := json.Marshal(
+			fleet.Assignment{
+				Format:  1,
+				Boot:    fleet.BootID(boot),
+				Node:    "pc001",
+				Version: fleet.Digest("sha256:" + strings.Repeat("1", 64)),
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return api.StageResponse{Assignment: data, Signature: ed25519.Sign(private, append([]byte(api.AssignmentContext), data...))}
+		return api.StageResponse{
+			Assignment: data,
+			Signature:  ed25519.Sign(private, append([]byte(api.AssignmentContext), data...)),
+		}
 	}
 	spoiled := sign("b1")
 	spoiled.Assignment = bytes.Replace(spoiled.Assignment, []byte("pc001"), []byte("pc002"), 1)
@@ -79,21 +89,33 @@ func TestStageRefuses(t *testing.T) {
 		"good, without a lease ": {sign("b1"), nil, leaseName},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &agent{dir: t.TempDir(), root: t.TempDir(), log: io.Discard, session: session{Boot: "b1", Node: "pc001", Session: "s", TrustKeys: []string{"k"},
-				ServerKey: base64.StdEncoding.EncodeToString(public)}}
+			a := &agent{
+				dir:  t.TempDir(),
+				root: t.TempDir(),
+				log:  io.Discard,
+				session: session{Boot: "b1", Node: "pc001", Session: "s", TrustKeys: []string{"k"},
+					ServerKey: base64.StdEncoding.EncodeToString(public)},
+			}
 			if err := os.MkdirAll(filepath.Dir(filepath.Join(a.root, softTarget)), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(filepath.Join(a.root, softTarget), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			a.control = &control{urls: []string{"https://server"}, client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-				if r.URL.Path != "/v1/node/stage" || r.Header.Get("Authorization") != "Bearer s" {
-					return nil, fmt.Errorf("asks for %s", r.URL)
-				}
-				b, err := json.Marshal(c.answer)
-				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
-			})}}
+			a.control = &control{
+				urls: []string{"https://server"},
+				client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path != "/v1/node/stage" || r.Header.Get("Authorization") != "Bearer s" {
+						return nil, fmt.Errorf("asks for %s", r.URL)
+					}
+					b, err := json.Marshal(c.answer)
+					return &http.Response{
+						StatusCode: http.StatusOK,
+						Body:       io.NopCloser(bytes.NewReader(b)),
+						Request:    r,
+					}, err
+				})},
+			}
 			if c.change != nil {
 				c.change(a)
 			}
@@ -106,7 +128,10 @@ func TestStageRefuses(t *testing.T) {
 
 // What a boot had in /run and its next one has not is taken away.
 func TestStaleRunFiles(t *testing.T) {
-	if got := lacking([]string{"/run/a", "/run/b", "/run/c"}, []string{"/run/b"}); !slices.Equal(got, []string{"/run/a", "/run/c"}) {
+	if got := lacking([]string{"/run/a", "/run/b", "/run/c"}, []string{"/run/b"}); !slices.Equal(
+		got,
+		[]string{"/run/a", "/run/c"},
+	) {
 		t.Errorf("%v", got)
 	}
 }
@@ -128,8 +153,10 @@ func TestReplaceLink(t *testing.T) {
 
 func TestMappedFiles(t *testing.T) {
 	proc := t.TempDir()
-	for pid, text := range map[string]string{"1": "7f0-7f1 r-xp 0000 00:1a 12    /usr/lib/systemd/systemd\n7f2-7f3 rw-p 0 00:00 0 [heap]\n7f4-7f5 rw-p 0 00:00 0\n",
-		"20": "7f0-7f1 r-xp 0 00:1a 13 /usr/lib/libc.so.6\n7f0-7f1 r--p 0 00:1a 12 /usr/lib/systemd/systemd\n7 r 0 0 1 /run/pando/pando-init\n7 r 0 0 1 /dev/shm/x (deleted)\n", "self": "7 r 0 0 1 /usr/x\n"} {
+	for pid, text := range map[string]string{"1": "7f0-7f1 r-xp 0000 00:1a 12    " +
+		"/usr/lib/systemd/systemd\n7f2-7f3 rw-p 0 00:00 0 [heap]\n7f4-7f5 rw-p 0 00:00 0\n",
+		"20": "7f0-7f1 r-xp 0 00:1a 13 /usr/lib/libc.so.6\n7f0-7f1 r--p 0 00:1a 12 /usr/lib/systemd/systemd\n7 r " +
+			"0 0 1 /run/pando/pando-init\n7 r 0 0 1 /dev/shm/x (deleted)\n", "self": "7 r 0 0 1 /usr/x\n"} {
 		if err := os.Mkdir(filepath.Join(proc, pid), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// daemonsIn are the processes of block daemons of these names whose root is a directory. A path would not do: the mount that they see it on is not
-// the one that is seen after the switch to another root.
+// daemonsIn are the processes of block daemons of these names whose root is a directory. A path would not do: the
+// mount that they see it on is not the one that is seen after the switch to another root.
 func daemonsIn(proc string, dir unix.Stat_t, names ...string) []int {
 	entries, _ := os.ReadDir(proc)
 	var out []int
@@ -26,7 +26,8 @@ func daemonsIn(proc string, dir unix.Stat_t, names ...string) []int {
 			continue
 		}
 		var root unix.Stat_t
-		if unix.Stat(filepath.Join(proc, e.Name(), "root"), &root) == nil && root.Dev == dir.Dev && root.Ino == dir.Ino {
+		if unix.Stat(filepath.Join(proc, e.Name(), "root"), &root) == nil && root.Dev == dir.Dev &&
+			root.Ino == dir.Ino {
 			out = append(out, pid)
 		}
 	}

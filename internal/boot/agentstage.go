@@ -17,8 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// initScope is the control group of what was there before systemd. Daemons of the root that were started in the agent's own would
-// be killed with it.
+// initScope is the control group of what was there before systemd. Daemons of the root that were started in the
+// agent's own would be killed with it.
 const initScope = "/sys/fs/cgroup/init.scope"
 
 // Names of what a next root is made in, below the run directory.
@@ -46,8 +46,8 @@ func (a *agent) stageAhead(ctx context.Context) {
 	a.info("staged "+m.assigned().Version.Short()+": it was fetched ahead", "")
 }
 
-// stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is seen by the system
-// that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
+// stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is
+// seen by the system that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
 func (a *agent) stage(ctx context.Context) (*machine, error) {
 	self := a.self()
 	if _, err := os.Stat(filepath.Join(a.root, softTarget)); err != nil {
@@ -60,8 +60,10 @@ func (a *agent) stage(ctx context.Context) (*machine, error) {
 	if err := a.control.call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
 		return nil, err
 	}
-	as, err := checkAssignment(api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
-		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey})
+	as, err := checkAssignment(
+		api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +114,24 @@ func (m *machine) unstage() {
 // nextMachine is a boot as init would make it, on the machine that runs.
 func (a *agent) nextMachine() (*machine, error) {
 	s := a.self()
-	m := &machine{release: a.release, started: time.Now(), origin: monotonic(), console: &console{kmsg: a.log}, begun: map[trace.Stage]time.Time{},
-		control: a.control, known: &s.Hardware, cgroup: initScope, stale: s.RunFiles,
-		config: api.BootConfig{Format: 1, MAC: s.MAC, ServerKey: s.ServerKey, Control: s.Control, TrustKeys: s.TrustKeys}}
+	m := &machine{
+		release: a.release,
+		started: time.Now(),
+		origin:  monotonic(),
+		console: &console{kmsg: a.log},
+		begun:   map[trace.Stage]time.Time{},
+		control: a.control,
+		known:   &s.Hardware,
+		cgroup:  initScope,
+		stale:   s.RunFiles,
+		config: api.BootConfig{
+			Format:    1,
+			MAC:       s.MAC,
+			ServerKey: s.ServerKey,
+			Control:   s.Control,
+			TrustKeys: s.TrustKeys,
+		},
+	}
 	m.report = newReporter(m.post)
 	m.channel.network.Store(true)
 	if err := readJSON(a.dir, leaseName, &m.lease); err != nil {
@@ -125,7 +142,13 @@ func (a *agent) nextMachine() (*machine, error) {
 		return nil, err
 	}
 	dir := filepath.Join(a.dir, rootPrefix+strconv.Itoa(device))
-	m.at = places{lower: filepath.Join(dir, lowerName), upper: filepath.Join(dir, "upper"), root: nextRootDir, block: dir, device: device}
+	m.at = places{
+		lower:  filepath.Join(dir, lowerName),
+		upper:  filepath.Join(dir, "upper"),
+		root:   nextRootDir,
+		block:  dir,
+		device: device,
+	}
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -146,7 +169,10 @@ func freeDevice() (int, error) {
 			return n, err
 		}
 	}
-	return 0, &Problem{Err: errors.New("three roots are attached already"), Hint: "what is still used of the roots before? see the node's journal"}
+	return 0, &Problem{
+		Err:  errors.New("three roots are attached already"),
+		Hint: "what is still used of the roots before? see the node's journal",
+	}
 }
 
 // prefetch waits until the boot pack is there, as far as there is room for it.

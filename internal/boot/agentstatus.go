@@ -64,7 +64,12 @@ func (a *agent) later() {
 
 // read is the status of this moment.
 func (a *agent) read(ctx context.Context) api.NodeStatus {
-	s := api.NodeStatus{Version: a.session.Version, Release: a.release, WriteLayer: a.session.Writes, Bytes: map[string]int64{}}
+	s := api.NodeStatus{
+		Version:    a.session.Version,
+		Release:    a.release,
+		WriteLayer: a.session.Writes,
+		Bytes:      map[string]int64{},
+	}
 	b, err := a.counted(ctx)
 	if err == nil {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
@@ -115,8 +120,17 @@ func (a *agent) due(s api.NodeStatus) word {
 	since := time.Since(a.sent)
 	spoke := a.spoke.Load()
 	switch {
-	case a.sent.IsZero(), s.Fullness() != a.last.Fullness(), s.Rejected != a.last.Rejected, s.Staged != a.last.Staged, s.ExtensionError != a.last.ExtensionError,
-		!slices.Equal(s.Extensions, a.last.Extensions), s.State != a.last.State, (s.Systemd == nil) != (a.last.Systemd == nil):
+	case a.sent.IsZero(),
+		s.Fullness() != a.last.Fullness(),
+		s.Rejected != a.last.Rejected,
+		s.Staged != a.last.Staged,
+		s.ExtensionError != a.last.ExtensionError,
+		!slices.Equal(
+			s.Extensions,
+			a.last.Extensions,
+		),
+		s.State != a.last.State,
+		(s.Systemd == nil) != (a.last.Systemd == nil):
 		return figures
 	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
 		return figures

@@ -13,8 +13,8 @@ import (
 	"pando/internal/api"
 )
 
-// Nodes whose server was away do not all speak in the seconds in which it comes back: with a try every five seconds a twelfth of a
-// minute would hear all of them.
+// Nodes whose server was away do not all speak in the seconds in which it comes back: with a try every five seconds
+// a twelfth of a minute would hear all of them.
 func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, away = 200, 10 * time.Minute
@@ -51,7 +51,12 @@ func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 			}
 		}
 		if most > nodes/3 || sum < nodes {
-			t.Errorf("of %d nodes %d spoke in the same five seconds, and in the first minute there were %d reports", nodes, most, sum)
+			t.Errorf(
+				"of %d nodes %d spoke in the same five seconds, and in the first minute there were %d reports",
+				nodes,
+				most,
+				sum,
+			)
 		}
 	})
 }

@@ -72,7 +72,8 @@ func (r *rootDir) same(f fleet.File) (is, there bool, err error) {
 	if unix.Fstat(int(file.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false, true, nil
 	}
-	if st.Size != int64(len(f.Data)) || st.Mode&0o7777 != f.Mode&0o7777 || int(st.Uid) != f.UID || int(st.Gid) != f.GID {
+	if st.Size != int64(len(f.Data)) || st.Mode&0o7777 != f.Mode&0o7777 || int(st.Uid) != f.UID ||
+		int(st.Gid) != f.GID {
 		return false, true, nil
 	}
 	data, err := r.read(f.Path)

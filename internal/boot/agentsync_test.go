@@ -11,14 +11,26 @@ import (
 	"pando/internal/fleet"
 )
 
-// What is as it should be is left alone, also its command; what somebody changed is put back; one file that cannot be put does not
-// stop the others; a dry run writes nothing.
+// What is as it should be is left alone, also its command; what somebody changed is put back; one file that cannot
+// be put does not stop the others; a dry run writes nothing.
 func TestSyncFiles(t *testing.T) {
 	dir, r := testRoot(t)
 	if err := os.MkdirAll(filepath.Join(dir, "etc/dir/x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	same, other, mode, fresh := file("/etc/same", "a"), file("/etc/other", "b"), file("/etc/mode", "c"), file("/etc/new/fresh", "d")
+	same, other, mode, fresh := file(
+		"/etc/same",
+		"a",
+	), file(
+		"/etc/other",
+		"b",
+	), file(
+		"/etc/mode",
+		"c",
+	), file(
+		"/etc/new/fresh",
+		"d",
+	)
 	blocked := file("/etc/dir", "e")
 	for _, f := range []fleet.File{same, file("/etc/other", "B"), mode} {
 		if err := r.put(f); err != nil {
@@ -50,13 +62,15 @@ func TestSyncFiles(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got, want := text(r.sync(all, true)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=e /etc/link=f"; got != want {
+	if got, want := text(r.sync(all, true)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=e "+
+		"/etc/link=f"; got != want {
 		t.Errorf("dry run: %s, want %s", got, want)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "etc/other")); err != nil || string(b) != "B" {
 		t.Errorf("a dry run wrote %q, %v", b, err)
 	}
-	if got, want := text(r.sync(all, false)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=! /etc/link=f"; got != want {
+	if got, want := text(r.sync(all, false)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=! "+
+		"/etc/link=f"; got != want {
 		t.Errorf("sync: %s, want %s", got, want)
 	}
 	if got, want := text(r.sync(all, false)), "/etc/dir=!"; got != want {
@@ -75,7 +89,12 @@ func TestSyncFiles(t *testing.T) {
 func TestSyncCommands(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	once := "echo once >> " + log
-	files := []api.SyncedFile{{Path: "/a", Run: once}, {Path: "/b", Run: once}, {Path: "/c", Run: "echo why; exit 3"}, {Path: "/d"}}
+	files := []api.SyncedFile{
+		{Path: "/a", Run: once},
+		{Path: "/b", Run: once},
+		{Path: "/c", Run: "echo why; exit 3"},
+		{Path: "/d"},
+	}
 	runAll(t.Context(), files)
 	if b, err := os.ReadFile(log); err != nil || string(b) != "once\n" {
 		t.Errorf("%q, %v", b, err)

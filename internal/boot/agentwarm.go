@@ -14,15 +14,31 @@ import (
 // warmPart is the part of the memory that is filled with files of the next root before it is gone to.
 const warmPart = 8
 
-// warmTrees are directories of which a start of systemd reads most, and programs in /usr/bin that it runs for a moment each.
+// warmTrees are directories of which a start of systemd reads most, and programs in /usr/bin that it runs for a
+// moment each.
 var (
-	warmTrees    = []string{"/usr/lib/systemd", "/usr/lib/udev", "/usr/lib/tmpfiles.d", "/usr/lib/sysusers.d", "/usr/lib/modprobe.d", "/usr/share/dbus-1", "/etc"}
-	warmPrograms = []string{"/usr/bin/systemd-tmpfiles", "/usr/bin/systemd-sysusers", "/usr/bin/udevadm", "/usr/bin/kmod", "/usr/bin/mount", "/usr/bin/sh"}
-	warmNot      = []string{"/usr/lib/systemd/boot", "/usr/lib/systemd/catalog", "/usr/lib/udev/hwdb.d"}
+	warmTrees = []string{
+		"/usr/lib/systemd",
+		"/usr/lib/udev",
+		"/usr/lib/tmpfiles.d",
+		"/usr/lib/sysusers.d",
+		"/usr/lib/modprobe.d",
+		"/usr/share/dbus-1",
+		"/etc",
+	}
+	warmPrograms = []string{
+		"/usr/bin/systemd-tmpfiles",
+		"/usr/bin/systemd-sysusers",
+		"/usr/bin/udevadm",
+		"/usr/bin/kmod",
+		"/usr/bin/mount",
+		"/usr/bin/sh",
+	}
+	warmNot = []string{"/usr/lib/systemd/boot", "/usr/lib/systemd/catalog", "/usr/lib/udev/hwdb.d"}
 )
 
-// warm mounts the next root by itself, and reads of it what programs that run now have mapped, and what systemd reads before: all that is
-// started again in a moment, and nobody waits yet.
+// warm mounts the next root by itself, and reads of it what programs that run now have mapped, and what systemd
+// reads before: all that is started again in a moment, and nobody waits yet.
 func (m *machine) warm() error {
 	if err := m.mountLower(); err != nil {
 		return err
@@ -43,8 +59,8 @@ func (m *machine) warm() error {
 	return nil
 }
 
-// warm reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what cannot be read now, is none of
-// its business.
+// warm reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what
+// cannot be read now, is none of its business.
 func (r *rootDir) warm(name string, left *int64) {
 	if *left <= 0 || slices.Contains(warmNot, name) {
 		return

@@ -151,7 +151,10 @@ func (o *testOrigin) packOf(b *testing.B, reads []benchRead) []byte {
 	var raw []byte
 	add := func() {
 		stored := enc.EncodeAll(raw, nil)
-		p.Pieces = append(p.Pieces, chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: chunk.Zstd, ID: o.put(stored)})
+		p.Pieces = append(
+			p.Pieces,
+			chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: chunk.Zstd, ID: o.put(stored)},
+		)
 		raw = nil
 	}
 	for _, x := range reads {
@@ -196,7 +199,11 @@ func (o *testOrigin) replay(b *testing.B, reads []benchRead) taken {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return taken{float64(st.Bytes["server"]) / float64(st.ReadBytes), processorTime(b, st.PID).Seconds(), peakMemory(b, st.PID) / 1e6}
+	return taken{
+		float64(st.Bytes["server"]) / float64(st.ReadBytes),
+		processorTime(b, st.PID).Seconds(),
+		peakMemory(b, st.PID) / 1e6,
+	}
 }
 
 // peakMemory is the most that a process had resident, in bytes. What the daemon says of itself counts its parent as

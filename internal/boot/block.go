@@ -31,10 +31,11 @@ const (
 	blockDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
 )
 
-// Bounds of the block daemon's memory, in bytes; see blockHeap too. The kernel has up to 128 requests in flight; they wait for
-// their turn in the socket when the buffers are taken. Each MiB of raw bytes less is 0.8 MB less of all memory, which peers need for their connections: a desktop among forty
-// is near its bound with 3. Alone it boots in 8.81 s with 3, and in 8.68 with 6 (two boots of each), but takes up to 24.4 MB with 6
-// where 24 are aimed at, and 22.5 to 23.3 with 5.
+// Bounds of the block daemon's memory, in bytes; see blockHeap too. The kernel has up to 128 requests in flight;
+// they wait for their turn in the socket when the buffers are taken. Each MiB of raw bytes less is 0.8 MB less of
+// all memory, which peers need for their connections: a desktop among forty is near its bound with 3. Alone it
+// boots in 8.81 s with 3, and in 8.68 with 6 (two boots of each), but takes up to 24.4 MB with 6 where 24 are aimed
+// at, and 22.5 to 23.3 with 5.
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
@@ -187,7 +188,14 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		}
 	}()
 	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
-	metered := &meteredDevice{reader: dev, ledger: d.ledger, stall: d.stall, reads: d.reads, threads: d.threads, broken: d.watch.broken}
+	metered := &meteredDevice{
+		reader:  dev,
+		ledger:  d.ledger,
+		stall:   d.stall,
+		reads:   d.reads,
+		threads: d.threads,
+		broken:  d.watch.broken,
+	}
 	if err := server.ServeKernel(ctx, sock, metered); err != nil {
 		return fmt.Errorf("serve the kernel: %w", err)
 	}
@@ -201,7 +209,15 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	client := store.NewClient(blockConns, slow)
 	var sources []store.Source
 	for _, url := range d.cfg.sources() {
-		sources = append(sources, &store.HTTP{URL: url, Client: client, Proofs: d.proofs, Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) }})
+		sources = append(
+			sources,
+			&store.HTTP{
+				URL:       url,
+				Client:    client,
+				Proofs:    d.proofs,
+				Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
+			},
+		)
 	}
 	failover, err := store.NewFailover(d.watch, sources...)
 	if err != nil {
@@ -231,8 +247,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	return dev, err
 }
 
-// slow is how late word may be: what the start of this boot was told, and later what the tracker says. A daemon that takes over in mid-life begins
-// with usual links, because reads wait for it.
+// slow is how late word may be: what the start of this boot was told, and later what the tracker says. A daemon
+// that takes over in mid-life begins with usual links, because reads wait for it.
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {

@@ -71,8 +71,10 @@ func (a *BlockAlone) start(binary, dir string, c BlockConfig, log *os.File) (err
 	if err != nil {
 		return err
 	}
-	a.process, err = startRootDaemon(daemonStart{name: BlockName, binary: binary, alone: true, dir: dir, stdin: config, log: log,
-		files: append([]*os.File{daemonEnd, a.memory, theirs}, c.files()...)})
+	a.process, err = startRootDaemon(
+		daemonStart{name: BlockName, binary: binary, alone: true, dir: dir, stdin: config, log: log,
+			files: append([]*os.File{daemonEnd, a.memory, theirs}, c.files()...)},
+	)
 	return err
 }
 

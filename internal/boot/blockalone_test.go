@@ -21,7 +21,12 @@ func aloneConfig(t *testing.T, blocks int) (*testOrigin, BlockConfig) {
 		t.Skip("locking memory without a limit needs root")
 	}
 	o := newTestOrigin(t, blocks)
-	return o, BlockConfig{Index: o.index, Size: int64(len(o.raw)), ChunkSize: chunk.DefaultChunkSize, Servers: []string{o.url}}
+	return o, BlockConfig{
+		Index:     o.index,
+		Size:      int64(len(o.raw)),
+		ChunkSize: chunk.DefaultChunkSize,
+		Servers:   []string{o.url},
+	}
 }
 
 func startAlone(ctx context.Context, t *testing.T, c BlockConfig) (*BlockAlone, error) {

@@ -19,28 +19,30 @@ const (
 	BlockName      = "@pando-block"
 )
 
-// BlockSocket is the block daemon's unix socket below the directory that it lives in: HTTP,
-// GET /status?since=SEQ answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the
-// boot's reads and answers a Recording, POST /booted says that the boot is over, POST /leave takes the node out of its swarm.
+// BlockSocket is the block daemon's unix socket below the directory that it lives in: HTTP, GET /status?since=SEQ
+// answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the boot's reads and
+// answers a Recording, POST /booted says that the boot is over, POST /leave takes the node out of its swarm.
 const BlockSocket = "block.sock"
 
 // BlockConfig is what the supervisor reads as JSON on its standard input: one root file system, where to
 // fetch it, and the network that must stay up for it.
 type BlockConfig struct {
-	Index     chunk.ID     `json:"index"`               // index root of the manifest
-	Size      int64        `json:"size"`                // raw bytes of the root, a multiple of 4096
-	ChunkSize int          `json:"chunk_size"`          // raw bytes of the largest chunk
-	Servers   []string     `json:"servers"`             // base URLs of the data path, by IP address, preferred first
-	Stores    []string     `json:"stores,omitempty"`    // base URLs of objects alone, by IP address, asked before the servers
-	Pack      []byte       `json:"pack,omitempty"`      // the boot pack's map, verified; none: chunks only
-	Idle      bool         `json:"idle,omitempty"`      // of the boot pack only what reads ask for, nothing ahead of them
-	Keep      int64        `json:"keep,omitempty"`      // bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
-	Cache     int64        `json:"cache"`               // bytes of raw chunks kept; 0: the default
-	Swarm     *SwarmConfig `json:"swarm,omitempty"`     // how the boot pack is shared with peers; nil: not at all
-	Manifest  []byte       `json:"manifest,omitempty"`  // verified, for peers that boot after this node; none: they do not get it here
-	Signature []byte       `json:"signature,omitempty"` // of the manifest
-	Device    int          `json:"device"`              // 0 for /dev/nbd0
-	Network   Network      `json:"network"`             // kept up by the daemon; zero Interface: left alone
+	Index     chunk.ID `json:"index"`            // index root of the manifest
+	Size      int64    `json:"size"`             // raw bytes of the root, a multiple of 4096
+	ChunkSize int      `json:"chunk_size"`       // raw bytes of the largest chunk
+	Servers   []string `json:"servers"`          // base URLs of the data path, by IP address, preferred first
+	Stores    []string `json:"stores,omitempty"` // base URLs of objects alone, by IP address, asked before the servers
+	Pack      []byte   `json:"pack,omitempty"`   // the boot pack's map, verified; none: chunks only
+	Idle      bool     `json:"idle,omitempty"`   // of the boot pack only what reads ask for, nothing ahead of them
+	// bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
+	Keep  int64        `json:"keep,omitempty"`
+	Cache int64        `json:"cache"`           // bytes of raw chunks kept; 0: the default
+	Swarm *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: not at all
+	// verified, for peers that boot after this node; none: they do not get it here
+	Manifest  []byte  `json:"manifest,omitempty"`
+	Signature []byte  `json:"signature,omitempty"` // of the manifest
+	Device    int     `json:"device"`              // 0 for /dev/nbd0
+	Network   Network `json:"network"`             // kept up by the daemon; zero Interface: left alone
 
 	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
 	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
@@ -101,8 +103,11 @@ type Route struct {
 // BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
 // block daemon is replaced.
 type BlockStatus struct {
-	Bytes     map[string]int64 `json:"bytes"`    // by source: "server", "bucket", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero" served without
-	Fed       map[string]int64 `json:"fed"`      // bytes that this block daemon received, by a peer's address or a server's base URL
+	// by source: "server", "bucket", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero"
+	// served without
+	Bytes map[string]int64 `json:"bytes"`
+	// bytes that this block daemon received, by a peer's address or a server's base URL
+	Fed       map[string]int64 `json:"fed"`
 	Reads     int64            `json:"reads"`    // requests answered to the kernel
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
@@ -114,34 +119,37 @@ type BlockStatus struct {
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
 	Stalled   time.Duration    `json:"stalled"`  // time in which some read waited more than a second
-	Complete  time.Duration    `json:"complete"` // from the block daemon's start until all was there that boots read until booted; 0: it never was
-	Whole     time.Duration    `json:"whole"`    // and until all of the boot pack was
-	Waiting   int              `json:"waiting"`  // reads that wait at this moment
-	Restarts  int64            `json:"restarts"` // times that the block daemon was replaced
-	LinkFixes int64            `json:"link_fixes"`
-	Server    string           `json:"server"`    // base URL that answered last, "" before the first answer
-	PID       int              `json:"pid"`       // of this block daemon
-	Uptime    time.Duration    `json:"uptime"`    // of this block daemon
-	Memory    int64            `json:"memory"`    // most bytes that this block daemon had resident
-	Incidents []Incident       `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
-	Sequence  int64            `json:"sequence"`  // of the newest incident; the next since
+	// from the block daemon's start until all was there that boots read until booted; 0: it never was
+	Complete  time.Duration `json:"complete"`
+	Whole     time.Duration `json:"whole"`    // and until all of the boot pack was
+	Waiting   int           `json:"waiting"`  // reads that wait at this moment
+	Restarts  int64         `json:"restarts"` // times that the block daemon was replaced
+	LinkFixes int64         `json:"link_fixes"`
+	Server    string        `json:"server"`    // base URL that answered last, "" before the first answer
+	PID       int           `json:"pid"`       // of this block daemon
+	Uptime    time.Duration `json:"uptime"`    // of this block daemon
+	Memory    int64         `json:"memory"`    // most bytes that this block daemon had resident
+	Incidents []Incident    `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
+	Sequence  int64         `json:"sequence"`  // of the newest incident; the next since
 }
 
 // Recording is what a boot read of its root, and how its boot pack did until the recording ended.
 type Recording struct {
-	Began    time.Duration `json:"began"`          // CLOCK_MONOTONIC from which reads are counted; 0: not known
-	Reads    []byte        `json:"reads"`          // see trace.EncodeReads
-	Count    int           `json:"count"`          // of them
-	Partial  bool          `json:"partial"`        // there were more, before this block daemon: of no use for a boot pack
-	Cut      bool          `json:"cut,omitempty"`  // there were more after these, which are used all the same
-	Read     int64         `json:"read"`           // bytes read; zeros, which nobody sends, do not count
-	Received int64         `json:"received"`       // bytes of objects that came for them
-	Peers    int64         `json:"peers"`          // of these, from peers
-	Pack     string        `json:"pack,omitempty"` // object of the boot pack's map, "" without one; the rest is about it
-	Hits     int64         `json:"hits"`           // bytes read that the pack had
-	Misses   int64         `json:"misses"`         // bytes read that it did not have
-	Wasted   int64         `json:"wasted"`         // bytes of it until booted that were fetched and not read
-	Late     int64         `json:"late"`           // bytes of the rest of it that were fetched and not read
+	Began time.Duration `json:"began"` // CLOCK_MONOTONIC from which reads are counted; 0: not known
+	Reads []byte        `json:"reads"` // see trace.EncodeReads
+	Count int           `json:"count"` // of them
+	// there were more, before this block daemon: of no use for a boot pack
+	Partial  bool  `json:"partial"`
+	Cut      bool  `json:"cut,omitempty"` // there were more after these, which are used all the same
+	Read     int64 `json:"read"`          // bytes read; zeros, which nobody sends, do not count
+	Received int64 `json:"received"`      // bytes of objects that came for them
+	Peers    int64 `json:"peers"`         // of these, from peers
+	// object of the boot pack's map, "" without one; the rest is about it
+	Pack   string `json:"pack,omitempty"`
+	Hits   int64  `json:"hits"`   // bytes read that the pack had
+	Misses int64  `json:"misses"` // bytes read that it did not have
+	Wasted int64  `json:"wasted"` // bytes of it until booted that were fetched and not read
+	Late   int64  `json:"late"`   // bytes of the rest of it that were fetched and not read
 }
 
 // Incident is one thing that went wrong and was dealt with; the agent makes an event of it.
@@ -160,15 +168,16 @@ type IncidentKind string
 
 // The kinds of incidents.
 const (
-	WrongBytes   IncidentKind = "wrong-bytes"   // a source sent bytes that are not the object; they were dropped
-	Missing      IncidentKind = "missing"       // a source says that it has no such object
-	ServerDown   IncidentKind = "server-down"   // a source stopped answering
-	ServerUp     IncidentKind = "server-up"     // reads continue after every source was away
-	Reattached   IncidentKind = "reattached"    // the block daemon died and another took over the device
-	LinkFixed    IncidentKind = "link-fixed"    // link, address or route had been taken away and was put back
-	LostPiece    IncidentKind = "lost-piece"    // a piece of the boot pack cannot be had or used: chunks instead
-	PeerBanned   IncidentKind = "peer-banned"   // a peer sent wrong bytes
-	PeerFailed   IncidentKind = "peer-failed"   // a transfer from a peer broke off, or took much longer than others: the first one
+	WrongBytes IncidentKind = "wrong-bytes" // a source sent bytes that are not the object; they were dropped
+	Missing    IncidentKind = "missing"     // a source says that it has no such object
+	ServerDown IncidentKind = "server-down" // a source stopped answering
+	ServerUp   IncidentKind = "server-up"   // reads continue after every source was away
+	Reattached IncidentKind = "reattached"  // the block daemon died and another took over the device
+	LinkFixed  IncidentKind = "link-fixed"  // link, address or route had been taken away and was put back
+	LostPiece  IncidentKind = "lost-piece"  // a piece of the boot pack cannot be had or used: chunks instead
+	PeerBanned IncidentKind = "peer-banned" // a peer sent wrong bytes
+	// a transfer from a peer broke off, or took much longer than others: the first one
+	PeerFailed   IncidentKind = "peer-failed"
 	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed, too often
 	PeersGone    IncidentKind = "peers-gone"    // peers are gone without a goodbye, while their pieces are wanted
 	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what

@@ -59,8 +59,8 @@ func (c *BlockConfig) takeFiles(fd int) {
 	}
 }
 
-// cacheHeap is the memory that a cache on a disk takes at most: its directory, and half of what waits to be written; the
-// rest of that is kept as pieces of the boot pack anyway.
+// cacheHeap is the memory that a cache on a disk takes at most: its directory, and half of what waits to be
+// written; the rest of that is kept as pieces of the boot pack anyway.
 const cacheHeap = 16 << 20
 
 // heap is the garbage collector's aim for what this daemon keeps beside the usual.
@@ -82,8 +82,12 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
 	case d.cfg.Disk != nil || d.cfg.Late != nil:
 		d.late = &lateKeeper{}
-		d.through = &cache.Through{Keeper: d.late, Begin: lowPriority, Hit: func(n int) { d.ledger.add(bytesDisk, int64(n)) },
-			Hangs: func() { d.cacheFailed(errCacheHangs) }}
+		d.through = &cache.Through{
+			Keeper: d.late,
+			Begin:  lowPriority,
+			Hit:    func(n int) { d.ledger.add(bytesDisk, int64(n)) },
+			Hangs:  func() { d.cacheFailed(errCacheHangs) },
+		}
 		d.through.Await()
 		came, opened := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -92,11 +96,15 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 		}()
 		d.awaitCache(ctx, came, opened)
 	case d.cfg.RAM > 0:
-		d.through = &cache.Through{Keeper: cache.NewMemory(d.cfg.RAM), Hit: func(n int) { d.ledger.add(bytesRAM, int64(n)) }}
+		d.through = &cache.Through{
+			Keeper: cache.NewMemory(d.cfg.RAM),
+			Hit:    func(n int) { d.ledger.add(bytesRAM, int64(n)) },
+		}
 	}
 }
 
-// awaitCache returns when the tables of the cache are there, or have had their time. Of a node that is not known to have a cache the disk is not waited for.
+// awaitCache returns when the tables of the cache are there, or have had their time. Of a node that is not known to
+// have a cache the disk is not waited for.
 func (d *blockDaemon) awaitCache(ctx context.Context, came, opened <-chan struct{}) {
 	if late := d.cfg.Late; late != nil && !late.came() {
 		select {
@@ -171,13 +179,18 @@ func (d *blockDaemon) openDisk(c *CacheDisk) (*cache.Disk, error) {
 		return nil, err
 	}
 	var told sync.Once
-	return cache.Open(c.File, size, cache.Options{Size: c.Size, ReadOnly: c.ReadOnly, Proofs: d.proofs, Failed: d.cacheFailed,
-		Damaged: func(id chunk.ID) {
-			told.Do(func() {
-				d.ledger.report(Incident{Kind: CacheDamaged, Source: c.Name, Object: id.Name(),
-					Message: "an object in the cache is not what it was; it, and others like it, are fetched again"})
-			})
-		}})
+	return cache.Open(
+		c.File,
+		size,
+		cache.Options{Size: c.Size, ReadOnly: c.ReadOnly, Proofs: d.proofs, Failed: d.cacheFailed,
+			Damaged: func(id chunk.ID) {
+				told.Do(func() {
+					d.ledger.report(Incident{Kind: CacheDamaged, Source: c.Name, Object: id.Name(),
+						Message: "an object in the cache is not what it was; it, and others like it, are fetched " +
+							"again"})
+				})
+			}},
+	)
 }
 
 func (d *blockDaemon) cacheFailed(err error) {
@@ -189,8 +202,8 @@ func (d *blockDaemon) cacheFailed(err error) {
 	d.ledger.report(Incident{Kind: CacheFailed, Source: name, Message: err.Error()})
 }
 
-// closeCache gives what is not on the disk yet the time to get there. On a node it never comes to that; a power cut costs
-// what was fetched in the last second.
+// closeCache gives what is not on the disk yet the time to get there. On a node it never comes to that; a power cut
+// costs what was fetched in the last second.
 func (d *blockDaemon) closeCache() {
 	if d.through != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), cacheOpens)
@@ -215,7 +228,8 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	return d.through.Keeper.Has
 }
 
-// keepsSomething tells whether the node's cache has anything, of whatever version: blocks of the version before are in this one's pack as well.
+// keepsSomething tells whether the node's cache has anything, of whatever version: blocks of the version before are
+// in this one's pack as well.
 func (d *blockDaemon) keepsSomething() bool {
 	if d.through == nil {
 		return false

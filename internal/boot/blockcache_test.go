@@ -138,7 +138,8 @@ func TestBlockDaemonWithACacheInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if before.Reads > 0 && (st.Bytes["server"] != before.Bytes["server"] || st.Bytes["ram"] == before.Bytes["ram"]) {
+		if before.Reads > 0 &&
+			(st.Bytes["server"] != before.Bytes["server"] || st.Bytes["ram"] == before.Bytes["ram"]) {
 			t.Errorf("what was read before is fetched again: %v, then %v", before.Bytes, st.Bytes)
 		}
 		before = st
@@ -191,7 +192,8 @@ func TestSupervisorPassesTheCacheOn(t *testing.T) {
 	}
 }
 
-// A node that kept the version before fetches of the next one what is new, with the whole boot set there before anything is read.
+// A node that kept the version before fetches of the next one what is new, with the whole boot set there before
+// anything is read.
 func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
 	disk := newCacheDisk(t)
@@ -211,8 +213,15 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	}
 	defer next.Close()
 	st := statusWhen(t, next, func(st BlockStatus) bool { return st.Complete > 0 })
-	if index, got := int64(64<<10), st.Bytes["server"]; got < changed*10*chunk.BlockSize || got > changed*10*chunk.BlockSize+index || st.Reads > 0 {
-		t.Errorf("%d bytes came for %d pieces of ten blocks that are new, and the index, in %d reads", got, changed, st.Reads)
+	if index, got := int64(64<<10), st.Bytes["server"]; got < changed*10*chunk.BlockSize ||
+		got > changed*10*chunk.BlockSize+index ||
+		st.Reads > 0 {
+		t.Errorf(
+			"%d bytes came for %d pieces of ten blocks that are new, and the index, in %d reads",
+			got,
+			changed,
+			st.Reads,
+		)
 	}
 	o.readAll(t, next)
 }
@@ -241,7 +250,11 @@ func TestWarmCacheInASwarm(t *testing.T) {
 	}
 	defer other.Close()
 	o.readAll(t, other)
-	st = statusWhen(t, other, func(st BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= int64(len(o.raw)) })
+	st = statusWhen(
+		t,
+		other,
+		func(st BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= int64(len(o.raw)) },
+	)
 	if st.Bytes["peer"] == 0 {
 		t.Errorf("its peer: %v", st.Bytes)
 	}

@@ -24,7 +24,8 @@ func TestFailedPeersAreTold(t *testing.T) {
 		w := &swarmWatch{newSourceWatch(l), func() {}}
 		w.PeersFailed(peers)
 		got := l.incidents(0)
-		if len(got) != 1 || got[0].Kind != PeerFailed || got[0].Source != "10.0.0.7:8481" || !strings.HasPrefix(got[0].Message, want) {
+		if len(got) != 1 || got[0].Kind != PeerFailed || got[0].Source != "10.0.0.7:8481" ||
+			!strings.HasPrefix(got[0].Message, want) {
 			t.Errorf("told %+v, want %q", got, want)
 		}
 	}

@@ -27,7 +27,8 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	if err := dev.ReadAt(t.Context(), make([]byte, 1), 0); err != nil { // the index, which would take all the bad answers
+	// the index, which would take all the bad answers
+	if err := dev.ReadAt(t.Context(), make([]byte, 1), 0); err != nil {
 		t.Fatal(err)
 	}
 	o.flip.Store(40)
@@ -39,7 +40,14 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	metered := &meteredDevice{reader: dev, ledger: l, stall: d.stall, reads: newReadRecorder(false), threads: &threads{}, broken: d.watch.broken}
+	metered := &meteredDevice{
+		reader:  dev,
+		ledger:  l,
+		stall:   d.stall,
+		reads:   newReadRecorder(false),
+		threads: &threads{},
+		broken:  d.watch.broken,
+	}
 	go func() {
 		served <- (&nbd.Server{Exports: []nbd.Export{{Name: "root", Device: metered}}}).Serve(ctx, listener)
 	}()

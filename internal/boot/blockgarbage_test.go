@@ -26,12 +26,20 @@ func TestGarbagePercent(t *testing.T) {
 	} {
 		p := garbagePercent(x.live, x.kept)
 		if goal := x.live + x.live*int64(p)/100; goal > x.goal || goal < x.goal-x.live/100-1 {
-			t.Errorf("%d MiB in use, %d of it kept: %d %%, to %.1f MiB, want %.1f", x.live>>20, x.kept>>20, p, float64(goal)/mib, float64(x.goal)/mib)
+			t.Errorf(
+				"%d MiB in use, %d of it kept: %d %%, to %.1f MiB, want %.1f",
+				x.live>>20,
+				x.kept>>20,
+				p,
+				float64(goal)/mib,
+				float64(x.goal)/mib,
+			)
 		}
 	}
 }
 
-// A node alone has more raw bytes, and as much more room for garbage, until the first object goes to a peer or comes from one.
+// A node alone has more raw bytes, and as much more room for garbage, until the first object goes to a peer or
+// comes from one.
 func TestRoomOfANodeAlone(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))

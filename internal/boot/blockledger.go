@@ -151,13 +151,22 @@ func (l ledger) incidents(since int64) []Incident {
 func (l ledger) status(since int64) BlockStatus {
 	bucket := l.get(bytesBucket)
 	return BlockStatus{
-		Bytes: map[string]int64{"server": max(0, l.get(bytesServer)-bucket), "bucket": bucket, "cache": l.get(bytesCache), "zero": l.get(bytesZero),
-			"pack": l.get(bytesPack), "peer": l.get(bytesPeer),
-			"disk": l.get(bytesDisk), "ram": l.get(bytesRAM)},
+		Bytes: map[string]int64{
+			"server": max(0, l.get(bytesServer)-bucket),
+			"bucket": bucket,
+			"cache":  l.get(bytesCache),
+			"zero":   l.get(bytesZero),
+			"pack":   l.get(bytesPack),
+			"peer":   l.get(bytesPeer),
+			"disk":   l.get(bytesDisk),
+			"ram":    l.get(bytesRAM),
+		},
 		Uploaded: l.get(bytesUploaded),
 		Reads:    l.get(countReads), ReadBytes: l.get(countReadBytes), Fetches: l.get(countFetches),
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
-		Stalled: time.Duration(l.get(countStalled)), Complete: time.Duration(l.get(countComplete)), Whole: time.Duration(l.get(countWhole)), Restarts: l.get(countRestarts),
+		Stalled: time.Duration(
+			l.get(countStalled),
+		), Complete: time.Duration(l.get(countComplete)), Whole: time.Duration(l.get(countWhole)), Restarts: l.get(countRestarts),
 		LinkFixes: l.get(countLinkFixes),
 		Incidents: l.incidents(since), Sequence: l.sequence.Load(),
 	}

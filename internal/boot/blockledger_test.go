@@ -36,7 +36,8 @@ func TestLedgerIsShared(t *testing.T) {
 		t.Errorf("%d reads, want 7", n)
 	}
 	got := b.status(0)
-	if got.Sequence != 2 || len(got.Incidents) != 2 || got.Incidents[0].Message != "one" || got.Incidents[1].Kind != WrongBytes {
+	if got.Sequence != 2 || len(got.Incidents) != 2 || got.Incidents[0].Message != "one" ||
+		got.Incidents[1].Kind != WrongBytes {
 		t.Errorf("incidents %+v", got.Incidents)
 	}
 	if later := b.status(1).Incidents; len(later) != 1 || later[0].Sequence != 2 {

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerSlack is by how many nanoseconds a thread may be woken late (PR_SET_TIMERSLACK, prctl(2)). The runtime has a thread of its own that looks after the
-// others each 20 µs while any of them runs, and a daemon on a slow link is woken for a moment a hundred times in a second: with the 50 µs that are
-// usual, a boot at 1.5 Mb/s took 0.98 s of a processor, with this 0.76.
+// timerSlack is by how many nanoseconds a thread may be woken late (PR_SET_TIMERSLACK, prctl(2)). The runtime has a
+// thread of its own that looks after the others each 20 µs while any of them runs, and a daemon on a slow link is
+// woken for a moment a hundred times in a second: with the 50 µs that are usual, a boot at 1.5 Mb/s took 0.98 s of
+// a processor, with this 0.76.
 const timerSlack = 1e6
 
 // becomeRootDaemon makes this process one that the root file system can depend on: it gets no signal by

@@ -12,10 +12,10 @@ import (
 	"pando/internal/store"
 )
 
-// How many bytes of the boot pack are kept as they were sent, where the group does not say. All of it is best: programs that
-// start side by side read it in another order each time, and peers want any of it. So a node gives it a sixteenth of its
-// memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which has 96 MB. A server's has 9
-// to 24, which any machine can spare.
+// How many bytes of the boot pack are kept as they were sent, where the group does not say. All of it is best:
+// programs that start side by side read it in another order each time, and peers want any of it. So a node gives it
+// a sixteenth of its memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which
+// has 96 MB. A server's has 9 to 24, which any machine can spare.
 const (
 	leastKeep = 24 << 20
 	mostKeep  = 256 << 20
@@ -23,8 +23,8 @@ const (
 	sharePart = 4 // the part of its memory that no group can ask for more than: what is kept is locked in memory
 )
 
-// keepOf is how many bytes of a pack of size bytes a node with so much memory keeps. share is what its group says, 0: nothing.
-// An unknown memory is 0.
+// keepOf is how many bytes of a pack of size bytes a node with so much memory keeps. share is what its group says,
+// 0: nothing. An unknown memory is 0.
 func keepOf(size, memory, share int64) int64 {
 	keep := min(max(memory/keepPart, leastKeep), mostKeep)
 	if share > 0 {
@@ -44,7 +44,8 @@ func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verifie
 	return f.Find(ctx, id, size)
 }
 
-// pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to chunks: no shorter than the swarm waits for it.
+// pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to
+// chunks: no shorter than the swarm waits for it.
 const pieceLate = 8
 
 // packMap is the map of the boot pack, of no pieces without one: init has verified it.
@@ -71,9 +72,19 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 	if keep < m.StoredSize() {
 		d.garbage.keep(keep)
 	}
-	return &blockdev.Pack{Map: m, Keep: keep, Idle: d.cfg.Idle || d.ledger.get(countRestarts) > 0, Source: d.kept(finder{retry}), Has: d.has(),
-		Lost: d.lostPiece, Unread: d.unread, Complete: d.note(countComplete), Whole: d.whole(), Busy: newSpareTime(d.cfg.Times).none,
-		Patience: func() time.Duration { return pieceLate * slow.Least(0) }}
+	return &blockdev.Pack{
+		Map:      m,
+		Keep:     keep,
+		Idle:     d.cfg.Idle || d.ledger.get(countRestarts) > 0,
+		Source:   d.kept(finder{retry}),
+		Has:      d.has(),
+		Lost:     d.lostPiece,
+		Unread:   d.unread,
+		Complete: d.note(countComplete),
+		Whole:    d.whole(),
+		Busy:     newSpareTime(d.cfg.Times).none,
+		Patience: func() time.Duration { return pieceLate * slow.Least(0) },
+	}
 }
 
 func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
@@ -81,7 +92,8 @@ func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
 	d.watch.lostPiece(err)
 }
 
-// note returns what notes when the boot set, or the whole pack, was there. What a daemon that takes over receives is no boot.
+// note returns what notes when the boot set, or the whole pack, was there. What a daemon that takes over receives
+// is no boot.
 func (d *blockDaemon) note(c counter) func() {
 	return func() {
 		if d.ledger.get(countRestarts) == 0 {
@@ -115,7 +127,8 @@ func (d *blockDaemon) booted() {
 	}
 }
 
-// endReads ends the recording, and with it the account of how the boot pack did. Nobody may have said that the boot is over.
+// endReads ends the recording, and with it the account of how the boot pack did. Nobody may have said that the boot
+// is over.
 func (d *blockDaemon) endReads() Recording {
 	defer d.booted()
 	return d.reads.end(func(r *Recording) {
@@ -140,7 +153,12 @@ func (r Recording) message() string {
 		cut = fmt.Sprintf("; only the first %d reads are recorded", r.Count)
 	}
 	if r.Pack == "" {
-		return fmt.Sprintf("%d reads of %s recorded for the boot pack, %s received", r.Count, mb(r.Read), mb(r.Received)) + cut
+		return fmt.Sprintf(
+			"%d reads of %s recorded for the boot pack, %s received",
+			r.Count,
+			mb(r.Read),
+			mb(r.Received),
+		) + cut
 	}
 	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
 		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))

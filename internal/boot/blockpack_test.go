@@ -29,7 +29,10 @@ func (o *testOrigin) putPackUntil(t *testing.T, booted, blocks int, extents ...i
 		raw = append(raw, o.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)
 	}
 	for piece := range slices.Chunk(raw, blocks*chunk.BlockSize) {
-		p.Pieces = append(p.Pieces, chunk.Entry{RawSize: len(piece), StoredSize: len(piece), Codec: chunk.Stored, ID: o.put(piece)})
+		p.Pieces = append(
+			p.Pieces,
+			chunk.Entry{RawSize: len(piece), StoredSize: len(piece), Codec: chunk.Stored, ID: o.put(piece)},
+		)
 	}
 	p.Booted = min(booted, len(p.Pieces))
 	var err error
@@ -66,9 +69,22 @@ func TestBlockDaemonWithABootPack(t *testing.T) {
 	if err != nil || len(got) != end || got[77].Start != 77 || reads.Partial || reads.Count != end {
 		t.Errorf("%d reads, partial %v, %v", len(got), reads.Partial, err)
 	}
-	want := Recording{Pack: chunk.Sum(o.pack).String(), Hits: (50 + 90) * 4096, Misses: (end - 140) * 4096, Wasted: 10 * 4096}
-	if reads.Pack != want.Pack || reads.Hits != want.Hits || reads.Misses != want.Misses || reads.Wasted != want.Wasted {
-		t.Errorf("pack %s: %d hits, %d misses, %d wasted; want %+v", reads.Pack, reads.Hits, reads.Misses, reads.Wasted, want)
+	want := Recording{
+		Pack:   chunk.Sum(o.pack).String(),
+		Hits:   (50 + 90) * 4096,
+		Misses: (end - 140) * 4096,
+		Wasted: 10 * 4096,
+	}
+	if reads.Pack != want.Pack || reads.Hits != want.Hits || reads.Misses != want.Misses ||
+		reads.Wasted != want.Wasted {
+		t.Errorf(
+			"pack %s: %d hits, %d misses, %d wasted; want %+v",
+			reads.Pack,
+			reads.Hits,
+			reads.Misses,
+			reads.Wasted,
+			want,
+		)
 	}
 	st, err := c.Status(t.Context(), 0)
 	if err != nil {
@@ -141,7 +157,14 @@ func TestKeepOf(t *testing.T) {
 		{12 * mb, 16 * gb, 64e6, 12 * mb}, //
 	} {
 		if got := keepOf(x.size, x.memory, x.share); got != x.want {
-			t.Errorf("a pack of %d bytes, memory %d, share %d: keeps %d, want %d", x.size, x.memory, x.share, got, x.want)
+			t.Errorf(
+				"a pack of %d bytes, memory %d, share %d: keeps %d, want %d",
+				x.size,
+				x.memory,
+				x.share,
+				got,
+				x.want,
+			)
 		}
 	}
 	if m := machineMemory(); m < 64*mb {

@@ -70,7 +70,13 @@ func (r *readRecorder) end(account func(*Recording)) Recording {
 		for i, x := range r.reads {
 			reads[i] = trace.Read{Start: x.start, Blocks: uint32(x.blocks), At: time.Duration(x.ms) * time.Millisecond}
 		}
-		r.ended = &Recording{Began: r.began, Reads: trace.EncodeReads(reads), Count: len(reads), Partial: r.partial, Cut: r.cut}
+		r.ended = &Recording{
+			Began:   r.began,
+			Reads:   trace.EncodeReads(reads),
+			Count:   len(reads),
+			Partial: r.partial,
+			Cut:     r.cut,
+		}
 		account(r.ended)
 		r.reads = nil
 	}

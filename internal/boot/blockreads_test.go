@@ -40,7 +40,8 @@ func TestReadRecorder(t *testing.T) {
 	})
 }
 
-// A recording has no more than its bound, and says when there was more. It is not partial: the beginning, which a boot pack is made of, is all there.
+// A recording has no more than its bound, and says when there was more. It is not partial: the beginning, which a
+// boot pack is made of, is all there.
 func TestReadRecorderIsBounded(t *testing.T) {
 	for _, reads := range []int{maxRecorded, maxRecorded + 1, 2 * maxRecorded} {
 		r := newReadRecorder(false)
@@ -50,8 +51,18 @@ func TestReadRecorderIsBounded(t *testing.T) {
 		}
 		b := r.end(func(*Recording) {})
 		got, err := trace.DecodeReads(b.Reads)
-		if err != nil || len(got) != maxRecorded || b.Count != maxRecorded || b.Cut != (reads > maxRecorded) || b.Partial {
-			t.Errorf("%d reads (count %d) of %d, cut %v, partial %v, %v; want %d, not partial", len(got), b.Count, reads, b.Cut, b.Partial, err, maxRecorded)
+		if err != nil || len(got) != maxRecorded || b.Count != maxRecorded || b.Cut != (reads > maxRecorded) ||
+			b.Partial {
+			t.Errorf(
+				"%d reads (count %d) of %d, cut %v, partial %v, %v; want %d, not partial",
+				len(got),
+				b.Count,
+				reads,
+				b.Cut,
+				b.Partial,
+				err,
+				maxRecorded,
+			)
 		}
 	}
 	if b := newReadRecorder(true).end(func(*Recording) {}); !b.Partial {
@@ -61,14 +72,19 @@ func TestReadRecorderIsBounded(t *testing.T) {
 
 func TestRecordingMessage(t *testing.T) {
 	for want, b := range map[string]Recording{
-		"1526 reads of 62.0 MB recorded for the boot pack, 33.1 MB received": {Count: 1526, Read: 62e6, Received: 33.1e6},
-		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB received, 3.4 MB of what it has for later were not read": {
+		"1526 reads of 62.0 MB recorded for the boot pack, 33.1 MB " +
+			"received": {Count: 1526, Read: 62e6, Received: 33.1e6},
+		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB received, 3.4 MB of " +
+			"what it has for later were not read": {
 			Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, Late: 3.4e6, Received: 21e6},
-		"32768 reads of 900.0 MB recorded for the boot pack, 400.0 MB received; only the first 32768 reads are recorded": {
+		"32768 reads of 900.0 MB recorded for the boot pack, 400.0 MB received; only the first 32768 reads are " +
+			"recorded": {
 			Count: 32768, Cut: true, Read: 900e6, Received: 400e6},
-		"boot pack: 800.0 MB of 900.0 MB read were in it, 1.2 MB of it were not read, 400.0 MB received; only the first 32768 reads are recorded": {
+		"boot pack: 800.0 MB of 900.0 MB read were in it, 1.2 MB of it were not read, 400.0 MB received; only the " +
+			"first 32768 reads are recorded": {
 			Pack: "p", Count: 32768, Cut: true, Read: 900e6, Hits: 800e6, Wasted: 1.2e6, Received: 400e6},
-		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB received": {Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, Received: 21e6},
+		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB " +
+			"received": {Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, Received: 21e6},
 	} {
 		if got := b.message(); got != want {
 			t.Errorf("got %q, want %q", got, want)

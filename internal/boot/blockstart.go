@@ -68,8 +68,10 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 		return nil, err
 	}
 	defer restore()
-	p, err := startRootDaemon(daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, dir: "/", session: true, cgroup: s.Cgroup,
-		stdin: config, log: s.Log, files: append([]*os.File{readyWrite, timeout}, s.Config.files()...)})
+	p, err := startRootDaemon(
+		daemonStart{name: SupervisorName, binary: s.Binary, chroot: s.Dir, dir: "/", session: true, cgroup: s.Cgroup,
+			stdin: config, log: s.Log, files: append([]*os.File{readyWrite, timeout}, s.Config.files()...)},
+	)
 	if err != nil {
 		ready.Close()
 		return nil, err
@@ -78,8 +80,8 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 		kernel: nbd.KernelDevice{Index: s.Config.Device}}, nil
 }
 
-// openTimeout opens the io_timeout of a device for writing. A device other than the first is there once it was attached, and whoever
-// has it attached writes to it then.
+// openTimeout opens the io_timeout of a device for writing. A device other than the first is there once it was
+// attached, and whoever has it attached writes to it then.
 func openTimeout(device int) (*os.File, error) {
 	f, err := os.OpenFile(timeoutFile(device), os.O_WRONLY, 0)
 	if device > 0 && errors.Is(err, os.ErrNotExist) {

@@ -48,7 +48,8 @@ func TestStatusSocket(t *testing.T) {
 	if err := c.SetNetwork(t.Context(), Network{}); err == nil || !strings.Contains(err.Error(), "no interface") {
 		t.Errorf("network without interface: %v", err)
 	}
-	if r, err := c.EndReads(t.Context()); err != nil || r.Count != 3 || string(r.Reads) != "abc" || r.Pack != "p" || r.Wasted != 9 {
+	if r, err := c.EndReads(t.Context()); err != nil || r.Count != 3 || string(r.Reads) != "abc" || r.Pack != "p" ||
+		r.Wasted != 9 {
 		t.Errorf("reads %+v, %v", r, err)
 	}
 	if err := c.Booted(t.Context()); err != nil || !over {

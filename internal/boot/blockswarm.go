@@ -31,12 +31,14 @@ type SwarmConfig struct {
 
 	Said peer.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
 
-	Late time.Duration `json:"late,omitempty"` // word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
+	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
+	Late time.Duration `json:"late,omitempty"`
 }
 
 // What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
-// buffers take with all peers and watchers that there may be, and the reads that wait in a storm. With 3 MiB for these a desktop's boot among forty, which
-// had as much in use as the bound of then allowed, took 27 s of a processor to collect garbage again and again.
+// buffers take with all peers and watchers that there may be, and the reads that wait in a storm. With 3 MiB for
+// these a desktop's boot among forty, which had as much in use as the bound of then allowed, took 27 s of a
+// processor to collect garbage again and again.
 const (
 	blockLoose = 4 << 20
 	blockPeers = 4 << 20
@@ -46,19 +48,27 @@ const (
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
 const unsentMost = 32 << 10
 
-// How many connections of peers there are at a time: each peer watches, and some fetch. Of one address there are three, and one more while it boots; twice as
-// many when it was switched off in the middle and boots again, before its old ones are gone.
+// How many connections of peers there are at a time: each peer watches, and some fetch. Of one address there are
+// three, and one more while it boots; twice as many when it was switched off in the middle and boots again, before
+// its old ones are gone.
 const (
 	maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
 	maxOneConns  = 8
 )
 
-// peerGone is after how long without a word a peer's connection ends, and with twice how late word may be: what it was sent is not acknowledged, or not read.
+// peerGone is after how long without a word a peer's connection ends, and with twice how late word may be: what it
+// was sent is not acknowledged, or not read.
 const peerGone = 30 * time.Second
 
-// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A version that has no pack yet has a
-// swarm too, in which the chunks go round that its boots read at the same time. When the group does not want it, everything comes from servers, by origin.
-func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *store.Slow, pack *blockdev.Pack) *peer.Node {
+// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A
+// version that has no pack yet has a swarm too, in which the chunks go round that its boots read at the same time.
+// When the group does not want it, everything comes from servers, by origin.
+func (d *blockDaemon) joinSwarm(
+	ctx context.Context,
+	origin *store.Retry,
+	slow *store.Slow,
+	pack *blockdev.Pack,
+) *peer.Node {
 	c := d.cfg.Swarm
 	name, pieces := d.swarmOf(pack)
 	if c == nil || name.IsZero() {
@@ -70,9 +80,29 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 		return nil
 	}
 	keeps := d.keepsSomething()
-	o := peer.NodeOptions{Pack: name, Pieces: pieces, Proofs: d.proofs, Origin: origin, Several: origin.GetSeveral, Trackers: d.cfg.Servers, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(),
-		Prefix: d.cfg.Network.prefixLength(), Place: c.Place, Near: c.Near, Idle: pack == nil || pack.Idle || keeps, Loose: blockLoose,
-		Start: peer.StartFiles{Manifest: d.cfg.Manifest, Signature: d.cfg.Signature}, Observer: &swarmWatch{d.watch, d.company}, Helpers: c.Start, Said: c.Said, Slow: slow, Log: d.log}
+	o := peer.NodeOptions{
+		Pack:     name,
+		Pieces:   pieces,
+		Proofs:   d.proofs,
+		Origin:   origin,
+		Several:  origin.GetSeveral,
+		Trackers: d.cfg.Servers,
+		Port:     l.Addr().(*net.TCPAddr).AddrPort().Port(),
+		Prefix:   d.cfg.Network.prefixLength(),
+		Place:    c.Place,
+		Near:     c.Near,
+		Idle:     pack == nil || pack.Idle || keeps,
+		Loose:    blockLoose,
+		Start: peer.StartFiles{
+			Manifest:  d.cfg.Manifest,
+			Signature: d.cfg.Signature,
+		},
+		Observer: &swarmWatch{d.watch, d.company},
+		Helpers:  c.Start,
+		Said:     c.Said,
+		Slow:     slow,
+		Log:      d.log,
+	}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
@@ -92,7 +122,8 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	switch {
 	case pack == nil:
 	case keeps:
-		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or damaged, is for the swarm.
+		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or
+		// damaged, is for the swarm.
 		pack.Source, pack.Feeder, pack.Kept = d.kept(n), n, d.through.Look
 	default:
 		pack.Source, pack.Feeder = n, n
@@ -103,7 +134,8 @@ func (d *blockDaemon) joinSwarm(ctx context.Context, origin *store.Retry, slow *
 	return n
 }
 
-// swarmOf is the name of the swarm to join, and what goes round there beside loose objects; the zero name: there is none.
+// swarmOf is the name of the swarm to join, and what goes round there beside loose objects; the zero name: there is
+// none.
 func (d *blockDaemon) swarmOf(pack *blockdev.Pack) (name chunk.ID, pieces []peer.Piece) {
 	switch {
 	case pack != nil:
@@ -131,7 +163,12 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		// An upload is over when it is sent: until then it takes one of the few places.
 		return c.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMost) // a network of another kind has none
+			_ = unix.SetsockoptInt(
+				int(fd),
+				unix.IPPROTO_TCP,
+				unix.TCP_NOTSENT_LOWAT,
+				unsentMost,
+			) // a network of another kind has none
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(gone.Milliseconds()))
 		})
 	}}
@@ -148,8 +185,14 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 
 // servePeers answers peers until ctx is done.
 func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4 << 10, ConnContext: peer.ConnContext,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 20 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    4 << 10,
+		ConnContext:       peer.ConnContext,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
 	context.AfterFunc(ctx, func() { srv.Close() })
 	go srv.Serve(l)
 }
@@ -259,10 +302,14 @@ func (w *swarmWatch) tellGone() {
 func (w *swarmWatch) Tracker(url string, err error) {
 	switch {
 	case errors.Is(err, peer.ErrForgotten):
-		w.report(Incident{Kind: TrackerLost, Source: url, Message: "it has forgotten who has what; the node joins again"})
+		w.report(
+			Incident{Kind: TrackerLost, Source: url, Message: "it has forgotten who has what; the node joins again"},
+		)
 		return
 	case err != nil:
-		w.report(Incident{Kind: TrackerLost, Source: url, Message: "servers send what no known peer has: " + err.Error()})
+		w.report(
+			Incident{Kind: TrackerLost, Source: url, Message: "servers send what no known peer has: " + err.Error()},
+		)
 		return
 	}
 	w.mu.Lock()

@@ -33,7 +33,10 @@ func newTrackedOrigin(t *testing.T, blocks int) (*trackedOrigin, BlockConfig) {
 	t.Helper()
 	o, c := aloneConfig(t, blocks)
 	o.putPack(t, 10, image.Extent{Start: 0, Blocks: uint32(blocks)})
-	s := &trackedOrigin{testOrigin: o, tracker: peer.NewTrackerServer(peer.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil)}
+	s := &trackedOrigin{
+		testOrigin: o,
+		tracker:    peer.NewTrackerServer(peer.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil),
+	}
 	m := http.NewServeMux()
 	m.Handle("/swarm/", s.tracker.Handler())
 	m.HandleFunc("/o/", func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +102,11 @@ func TestBlockDaemonsShare(t *testing.T) {
 	}
 	defer second.Close()
 	o.readAll(t, second)
-	st := statusWhen(t, second, func(st BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= int64(len(o.raw)) })
+	st := statusWhen(
+		t,
+		second,
+		func(st BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= int64(len(o.raw)) },
+	)
 	if st.Bytes["peer"] < int64(len(o.raw))/4 || st.Rejected+st.Errors > 0 {
 		t.Errorf("the second daemon: %+v", st)
 	}
@@ -115,7 +122,12 @@ func TestBlockDaemonsShare(t *testing.T) {
 		t.Errorf("one left, and the tracker knows %d nodes; %v", o.tracker.Nodes(), err)
 	}
 	o.readAll(t, first)
-	t.Logf("second: %d bytes of the server, %d of the first; memory %d", st.Bytes["server"], st.Bytes["peer"], st.Memory)
+	t.Logf(
+		"second: %d bytes of the server, %d of the first; memory %d",
+		st.Bytes["server"],
+		st.Bytes["peer"],
+		st.Memory,
+	)
 }
 
 // A pack that is larger than the memory for it is read all the same.
@@ -205,8 +217,10 @@ func hostile(t *testing.T, o *trackedOrigin, pack []byte, send http.HandlerFunc)
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	body := bytes.NewBufferString(`{"pack": "` + chunk.Sum(pack).String() + `", "pieces": ` + strconv.Itoa(len(m.Pieces)) +
-		`, "port": ` + strconv.Itoa(s.Listener.Addr().(*net.TCPAddr).Port) + `}`)
+	body := bytes.NewBufferString(
+		`{"pack": "` + chunk.Sum(pack).String() + `", "pieces": ` + strconv.Itoa(len(m.Pieces)) +
+			`, "port": ` + strconv.Itoa(s.Listener.Addr().(*net.TCPAddr).Port) + `}`,
+	)
 	resp, err := http.Post(o.http.URL+"/swarm/join", "application/json", body)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("join: %v, %v", resp, err)
@@ -275,7 +289,8 @@ func TestPeersHaveFewConnections(t *testing.T) {
 	}
 	for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: int(gone.Milliseconds()), unix.TCP_NOTSENT_LOWAT: unsentMost} {
 		got := 0
-		if err := raw.Control(func(fd uintptr) { got, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option) }); err != nil || got != want {
+		if err := raw.Control(func(fd uintptr) { got, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option) }); err != nil ||
+			got != want {
 			t.Errorf("option %d of a connection is %d, want %d; %v", option, got, want, err)
 		}
 	}

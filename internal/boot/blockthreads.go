@@ -17,9 +17,10 @@ const (
 // threadsEvery is how often it is looked at, when reads come.
 const threadsEvery = time.Second
 
-// threads has the block daemon use one processor at a time, and two while it has that much to do. A Go program that may use two wakes another
-// thread for most of what comes, to see whether there is more: of a boot at 1.8 Mb/s, in which a frame comes or a read now and then, that took a
-// quarter of the processor time: see docs/adr/0040-one-processor-at-a-time.md.
+// threads has the block daemon use one processor at a time, and two while it has that much to do. A Go program that
+// may use two wakes another thread for most of what comes, to see whether there is more: of a boot at 1.8 Mb/s, in
+// which a frame comes or a read now and then, that took a quarter of the processor time: see
+// docs/adr/0040-one-processor-at-a-time.md.
 type threads struct {
 	most int // processors that it may use
 

@@ -12,7 +12,8 @@ import (
 // timesFile is where the kernel tells what the processors did, see proc_stat(5).
 const timesFile = "/proc/stat"
 
-// Times is that file, as init passes it to the daemons: it is one of their descriptors, because where they live there is no /proc.
+// Times is that file, as init passes it to the daemons: it is one of their descriptors, because where they live
+// there is no /proc.
 type Times struct {
 	File *os.File `json:"-"`
 }
@@ -26,8 +27,8 @@ func openTimes() *Times {
 	return &Times{f}
 }
 
-// A machine is busy when less than sparePart of one processor was idle since the last look. A look is made when somebody asks and spareEvery has
-// passed: the kernel counts in hundredths of a second.
+// A machine is busy when less than sparePart of one processor was idle since the last look. A look is made when
+// somebody asks and spareEvery has passed: the kernel counts in hundredths of a second.
 const (
 	sparePart  = 0.1
 	spareEvery = 200 * time.Millisecond
@@ -79,8 +80,8 @@ func (s *spareTime) look(now time.Time) {
 	s.at, s.idle = now, idle
 }
 
-// idleTime is how long all processors did nothing since the machine started, as the first line of the file says; that they waited for a disk,
-// such as the root, is as good.
+// idleTime is how long all processors did nothing since the machine started, as the first line of the file says;
+// that they waited for a disk, such as the root, is as good.
 func idleTime(stat []byte) (time.Duration, bool) {
 	line, _, whole := bytes.Cut(stat, []byte{'\n'})
 	f := bytes.Fields(line)

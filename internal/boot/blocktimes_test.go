@@ -95,7 +95,8 @@ func TestFilesOfBlockConfig(t *testing.T) {
 		}
 		const first = 1 << 20 // descriptors that are not open: nothing is read from them
 		c.takeFiles(first)
-		if c.Disk != nil && c.Disk.File.Fd() != first || c.Late != nil && c.Late.File.Fd() != first || c.Times != nil && c.Times.File.Fd() != uintptr(first+want-1) {
+		if c.Disk != nil && c.Disk.File.Fd() != first || c.Late != nil && c.Late.File.Fd() != first ||
+			c.Times != nil && c.Times.File.Fd() != uintptr(first+want-1) {
 			t.Errorf("other descriptors than were sent: %+v", c)
 		}
 	}

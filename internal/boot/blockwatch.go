@@ -36,12 +36,18 @@ const (
 	toldAtMost = 256
 )
 
-// fedAtMost is how many senders are counted apart. A node knows thirty peers at a time; those of a long day are more, and
-// count as one, whose name is "".
+// fedAtMost is how many senders are counted apart. A node knows thirty peers at a time; those of a long day are
+// more, and count as one, whose name is "".
 const fedAtMost = 64
 
 func newSourceWatch(l ledger) *sourceWatch {
-	return &sourceWatch{ledger: l, now: time.Now, failing: map[string]int{}, told: map[string]time.Time{}, fed: map[string]int64{}}
+	return &sourceWatch{
+		ledger:  l,
+		now:     time.Now,
+		failing: map[string]int{},
+		told:    map[string]time.Time{},
+		fed:     map[string]int64{},
+	}
 }
 
 // Received counts an object.

@@ -59,7 +59,8 @@ func TestSourceWatch(t *testing.T) {
 	}
 }
 
-// A tracker that has lost its state is on the timeline as one that is away is, and says which it was; so is that it answers again.
+// A tracker that has lost its state is on the timeline as one that is away is, and says which it was; so is that it
+// answers again.
 func TestLostTrackerIsTold(t *testing.T) {
 	for _, x := range []struct {
 		err  error
@@ -71,7 +72,8 @@ func TestLostTrackerIsTold(t *testing.T) {
 			w.Tracker("http://192.0.2.1:80", err)
 		}
 		got := l.incidents(0)
-		if len(got) != 2 || got[0].Kind != TrackerLost || !strings.Contains(got[0].Message, x.want) || got[1].Kind != TrackerUp {
+		if len(got) != 2 || got[0].Kind != TrackerLost || !strings.Contains(got[0].Message, x.want) ||
+			got[1].Kind != TrackerUp {
 			t.Errorf("%v: told %+v", x.err, got)
 		}
 	}

@@ -100,7 +100,8 @@ func TestCacheOnALoopDevice(t *testing.T) {
 			t.Errorf("boot %d: read-only is %v", boot, c.Disk.ReadOnly)
 		}
 		for _, d := range []string{device, "/dev/" + part} {
-			if err := prepareCache(sysfs, "/dev", "/proc", d, false); err == nil || !strings.Contains(err.Error(), "in use") {
+			if err := prepareCache(sysfs, "/dev", "/proc", d, false); err == nil ||
+				!strings.Contains(err.Error(), "in use") {
 				t.Errorf("prepare %s, which is in use: %v", d, err)
 			}
 		}
@@ -112,8 +113,8 @@ func TestCacheOnALoopDevice(t *testing.T) {
 	}
 }
 
-// namedDisk is a disk with partitions that have something on them: one that is called as a cache, a small one that is, too, and
-// another one.
+// namedDisk is a disk with partitions that have something on them: one that is called as a cache, a small one that
+// is, too, and another one.
 func namedDisk(t *testing.T) (device string, f *os.File, parts []cache.Partition) {
 	t.Helper()
 	const size = 200 << 20
@@ -138,8 +139,8 @@ func namedDisk(t *testing.T) (device string, f *os.File, parts []cache.Partition
 	return device, f, parts
 }
 
-// A partition that only bears the name is made a cache by the boot, which uses it at once. What is held, read-only, too small or called
-// otherwise stays as it was.
+// A partition that only bears the name is made a cache by the boot, which uses it at once. What is held, read-only,
+// too small or called otherwise stays as it was.
 func TestNewCacheOnALoopDevice(t *testing.T) {
 	device, disk, parts := namedDisk(t)
 	sys := namesOf(t, device, parts)
@@ -197,7 +198,8 @@ func TestNewCacheOnALoopDevice(t *testing.T) {
 	wantXFS(t, disk, parts[1:])
 }
 
-// namesOf is what a kernel tells of a disk's partitions. This machine's may read no names, or none that partx told it of.
+// namesOf is what a kernel tells of a disk's partitions. This machine's may read no names, or none that partx told
+// it of.
 func namesOf(t *testing.T, device string, parts []cache.Partition) string {
 	t.Helper()
 	files := map[string]string{}

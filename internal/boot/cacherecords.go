@@ -12,8 +12,8 @@ import (
 // errNoRecords says that there is no cache, or none that can be opened.
 var errNoRecords = errors.New("there is no cache")
 
-// withRecords opens the node's cache for what is kept beside objects, and has do read and write that. A disk that stops answering is
-// left behind with do: what that uses must not change any more.
+// withRecords opens the node's cache for what is kept beside objects, and has do read and write that. A disk that
+// stops answering is left behind with do: what that uses must not change any more.
 func withRecords[T any](ctx context.Context, m *machine, do func(bootRecords) (T, error)) (T, error) {
 	var none T
 	c, err := m.openCacheDisk(ctx, sysfs, 0)

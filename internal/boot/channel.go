@@ -47,7 +47,12 @@ func (m *machine) post(ctx context.Context, events []trace.Event) error {
 	for i := range events {
 		events[i].Boot = m.bootID() // those of a boot medium's first phases have none
 	}
-	req := api.ReportRequest{Boot: m.bootID(), Events: events, Uptime: time.Since(m.started), Console: kernelLog(events)}
+	req := api.ReportRequest{
+		Boot:    m.bootID(),
+		Events:  events,
+		Uptime:  time.Since(m.started),
+		Console: kernelLog(events),
+	}
 	err := m.control.call(ctx, "/v1/node/events", auth, req, nil)
 	if forGood(err) {
 		m.console.logf("%d events refused: %v", len(events), err)

@@ -6,8 +6,10 @@ import (
 )
 
 func TestParseCommandLine(t *testing.T) {
-	got := ParseCommandLine(`BOOT_IMAGE=x quiet pando.boot=0123456789abcdef BOOTIF=01-52-54-00-12-34-56 init=/bin/systemd ` +
-		`modprobe.blacklist=nouveau,i40e-x nbd.nbds-max=3 "tg3.a=b c" console=ttyS0` + "\n")
+	got := ParseCommandLine(
+		`BOOT_IMAGE=x quiet pando.boot=0123456789abcdef BOOTIF=01-52-54-00-12-34-56 init=/bin/systemd ` +
+			`modprobe.blacklist=nouveau,i40e-x nbd.nbds-max=3 "tg3.a=b c" console=ttyS0` + "\n",
+	)
 	if got.Boot != "0123456789abcdef" || got.MAC.String() != "52:54:00:12:34:56" || got.Init != "/bin/systemd" {
 		t.Errorf("got %+v", got)
 	}

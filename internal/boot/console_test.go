@@ -18,8 +18,10 @@ func TestDescribe(t *testing.T) {
 		level int
 	}{
 		{trace.Event{Stage: trace.Link, Kind: trace.Begin}, "", logNotice},
-		{trace.Event{Stage: trace.Link, Kind: trace.End, Message: "eth0", Hint: "not said"}, "link       eth0 (1.50 s)", logNotice},
-		{fail, "hello FAILED, attempt 3\n  what:  no answer (tried: x)\n  to do: start the server\n  now:   trying again in 2s", logCritical},
+		{trace.Event{Stage: trace.Link, Kind: trace.End, Message: "eth0", Hint: "not said"}, "link       eth0 " +
+			"(1.50 s)", logNotice},
+		{fail, "hello FAILED, attempt 3\n  what:  no answer (tried: x)\n  to do: start the server\n  now:   " +
+			"trying again in 2s", logCritical},
 	} {
 		got, level := describe(c.e, 1500*time.Millisecond)
 		if got != c.want || level != c.level {

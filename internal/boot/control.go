@@ -119,8 +119,8 @@ func (c *control) answered(u string) {
 	}
 }
 
-// stream posts a request whose answer takes as long as it takes; nil: there is nothing in it. The first server that answers
-// is taken.
+// stream posts a request whose answer takes as long as it takes; nil: there is nothing in it. The first server that
+// answers is taken.
 func (c *control) stream(ctx context.Context, path, authorization string, in any) (io.ReadCloser, error) {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -43,14 +43,20 @@ func tlsServerOf(t *testing.T, priv ed25519.PrivateKey, h http.HandlerFunc) (url
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(h)
-	s.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: priv}}}
+	s.TLS = &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: priv}},
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL, base64.StdEncoding.EncodeToString(pub)
 }
 
 func TestControlPinsTheKey(t *testing.T) {
-	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"x":"` + r.URL.Path + `"}`)) })
+	url, key := tlsServer(
+		t,
+		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"x":"` + r.URL.Path + `"}`)) },
+	)
 	_, otherKey := tlsServer(t, nil)
 	var out struct{ X string }
 	c, err := newControl([]string{"https://127.0.0.1:1", url + "/"}, key)
@@ -109,7 +115,8 @@ func TestControlRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r *refused
-	if err := c.call(t.Context(), "/v1/node/hello", "", nil, nil); !errors.As(err, &r) || err.Error() != "token already used" {
+	if err := c.call(t.Context(), "/v1/node/hello", "", nil, nil); !errors.As(err, &r) ||
+		err.Error() != "token already used" {
 		t.Errorf("refusal reads %v", err)
 	}
 	if asked != 1 {
@@ -169,7 +176,8 @@ func TestAgentReports(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if events[0].Stage != trace.SwitchRoot || events[1].Stage != "lightdm" || events[1].Node != "pc001" || events[1].Offset <= 0 {
+	if events[0].Stage != trace.SwitchRoot || events[1].Stage != "lightdm" || events[1].Node != "pc001" ||
+		events[1].Offset <= 0 {
 		t.Errorf("events %+v", events)
 	}
 	again, err := newAgent(dir, t.Output())

@@ -44,20 +44,28 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
 	if m.at.device > 0 { // the supervisor could not: there was no such device before
-		_ = os.WriteFile(timeoutFile(m.at.device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+		_ = os.WriteFile(
+			timeoutFile(m.at.device),
+			[]byte(fmt.Sprint(requeueAfter.Milliseconds())),
+			0,
+		) // without it an outage ends later
 	}
 	readLittleAhead(m.at.device)
 	return fmt.Sprintf("%s, %d MB%s", m.at.node(), r.Size/1e6, cached), nil
 }
 
-// rootReadAhead is how far the kernel reads ahead of a file that is read, in KiB. Its own 128 are for disks, which have to be moved; here each byte has to
-// be sent and unpacked, and the block daemon reads ahead of files that are read in order. A server's boot reads 29.9 MB this way, and 36.9 with 128
-// (docs/adr/0042-little-read-ahead.md).
+// rootReadAhead is how far the kernel reads ahead of a file that is read, in KiB. Its own 128 are for disks, which
+// have to be moved; here each byte has to be sent and unpacked, and the block daemon reads ahead of files that are
+// read in order. A server's boot reads 29.9 MB this way, and 36.9 with 128 (docs/adr/0042-little-read-ahead.md).
 const rootReadAhead = 32
 
 // readLittleAhead tells the kernel so. It may refuse: the root works the same.
 func readLittleAhead(device int) {
-	_ = os.WriteFile(fmt.Sprintf("/sys/block/nbd%d/queue/read_ahead_kb", device), []byte(strconv.Itoa(rootReadAhead)), 0)
+	_ = os.WriteFile(
+		fmt.Sprintf("/sys/block/nbd%d/queue/read_ahead_kb", device),
+		[]byte(strconv.Itoa(rootReadAhead)),
+		0,
+	)
 }
 
 // swarm is how the node shares its boot pack, as it was assigned; nil: not at all.

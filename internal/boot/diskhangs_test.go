@@ -34,7 +34,8 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 		t.Errorf("a disk that is looked for: %q after %s", text, time.Since(begun))
 	}
 	wantNoCache(t, m, "none was found")
-	if _, err := within(t.Context(), "/dev/sda", func() (*os.File, error) { return os.Open(fifo) }); err == nil || hintOf(err) == "" {
+	if _, err := within(t.Context(), "/dev/sda", func() (*os.File, error) { return os.Open(fifo) }); err == nil ||
+		hintOf(err) == "" {
 		t.Errorf("a disk that is opened: %v", err)
 	}
 	// Both who wait for it are let go.
@@ -67,7 +68,10 @@ func TestRecordsOnADiskThatStops(t *testing.T) {
 	}); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("a disk that stops: %v", err)
 	}
-	if _, err := withRecords(t.Context(), &machine{}, func(bootRecords) (string, error) { return "", nil }); !errors.Is(err, errNoRecords) {
+	if _, err := withRecords(t.Context(), &machine{}, func(bootRecords) (string, error) { return "", nil }); !errors.Is(
+		err,
+		errNoRecords,
+	) {
 		t.Errorf("without drivers of disks: %v", err)
 	}
 }
@@ -95,7 +99,9 @@ func TestCacheThatHangs(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		got := d.ledger.incidents(0)
-		if !slices.Equal(kinds(BlockStatus{Incidents: got}), []IncidentKind{CacheFailed}) || !strings.Contains(got[0].Message, "too late") || got[0].Source == "" {
+		if !slices.Equal(kinds(BlockStatus{Incidents: got}), []IncidentKind{CacheFailed}) ||
+			!strings.Contains(got[0].Message, "too late") ||
+			got[0].Source == "" {
 			t.Errorf("incidents %+v", got)
 		}
 		close(k.reads)

@@ -35,7 +35,12 @@ func listDisks(sys, dev, proc string) []api.Disk {
 func describeDisk(sys, dev, proc, name string) api.Disk {
 	dir := filepath.Join(sys, "class/block", name)
 	disk := diskOf(sys, name)
-	d := api.Disk{Name: "/dev/" + name, Size: diskSize(sys, name), ReadOnly: sysValue(dir, "ro") == "1", Used: usedBy(sys, dev, proc, name)}
+	d := api.Disk{
+		Name:     "/dev/" + name,
+		Size:     diskSize(sys, name),
+		ReadOnly: sysValue(dir, "ro") == "1",
+		Used:     usedBy(sys, dev, proc, name),
+	}
 	if disk != "" {
 		d.Of = "/dev/" + disk
 	} else {
@@ -67,8 +72,16 @@ type signature struct {
 
 // signatures are those that people are most likely to have on a disk, the more telling first.
 var signatures = []signature{
-	{0x438, "\x53\xef", "ext4"}, {0, "XFSB", "XFS"}, {0x10040, "_BHRfS_M", "btrfs"}, {3, "NTFS    ", "NTFS"}, {3, "EXFAT   ", "exFAT"},
-	{82, "FAT32", "FAT"}, {54, "FAT1", "FAT"}, {4086, "SWAPSPACE2", "swap"}, {0, "LUKS\xba\xbe", "LUKS"}, {512 + 24, "LVM2", "LVM"},
+	{
+		0x438,
+		"\x53\xef",
+		"ext4",
+	}, {0, "XFSB", "XFS"}, {0x10040, "_BHRfS_M", "btrfs"}, {3, "NTFS    ", "NTFS"}, {3, "EXFAT   ", "exFAT"},
+	{
+		82,
+		"FAT32",
+		"FAT",
+	}, {54, "FAT1", "FAT"}, {4086, "SWAPSPACE2", "swap"}, {0, "LUKS\xba\xbe", "LUKS"}, {512 + 24, "LVM2", "LVM"},
 	{0x1000, "\xfc\x4e\x2b\xa9", "RAID"}, {512, "EFI PART", "partition table"}, {4096, "EFI PART", "partition table"},
 	{510, "\x55\xaa", "partition table"},
 }

@@ -30,16 +30,26 @@ func fakeDisks(t *testing.T) (sys, dev, proc string) {
 		link := filepath.Join(sys, "class/block", name)
 		size, err := strconv.ParseInt(sysValue(filepath.Join(sys, "devices", of), "size"), 10, 64)
 		if err == nil {
-			err = errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(filepath.Join("../../devices", of), link),
-				os.WriteFile(filepath.Join(dev, name), nil, 0o600), os.Truncate(filepath.Join(dev, name), 512*size))
+			err = errors.Join(
+				os.MkdirAll(filepath.Dir(link), 0o755),
+				os.Symlink(filepath.Join("../../devices", of), link),
+				os.WriteFile(filepath.Join(dev, name), nil, 0o600),
+				os.Truncate(filepath.Join(dev, name), 512*size),
+			)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.Mkdir(filepath.Join(proc, "self"), 0o755),
-		os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte("36 35 8:1 / /data rw,noatime - ext4 /dev/sda1 rw\n"), 0o600),
-		os.WriteFile(filepath.Join(proc, "swaps"), []byte("Filename Type Size\n/dev/sda2 partition 1\n"), 0o600))
+	err := errors.Join(
+		os.Mkdir(filepath.Join(proc, "self"), 0o755),
+		os.WriteFile(
+			filepath.Join(proc, "self/mountinfo"),
+			[]byte("36 35 8:1 / /data rw,noatime - ext4 /dev/sda1 rw\n"),
+			0o600,
+		),
+		os.WriteFile(filepath.Join(proc, "swaps"), []byte("Filename Type Size\n/dev/sda2 partition 1\n"), 0o600),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +96,8 @@ func TestPrepareCache(t *testing.T) {
 	sys, dev, proc := fakeDisks(t)
 	for device, why := range map[string]string{"/dev/sda": "mounted on /data", "/dev/sda2": "swap", "/dev/sdc": "read-only", "/dev/sdd": "51 MB",
 		"/dev/sde": "no disk", "/dev/nbd0": "no disk", "/dev/../etc/passwd": "no disk", "": "no disk"} {
-		if err := prepareCache(sys, dev, proc, device, false); err == nil || !strings.Contains(err.Error(), why) || hintOf(err) == "" {
+		if err := prepareCache(sys, dev, proc, device, false); err == nil || !strings.Contains(err.Error(), why) ||
+			hintOf(err) == "" {
 			t.Errorf("%s: %v, want %q and a hint", device, err, why)
 		}
 	}
@@ -113,7 +124,8 @@ func TestPrepareCache(t *testing.T) {
 		t.Error(err)
 	}
 	if sgdisk, err := exec.LookPath("sgdisk"); err == nil { // another program's opinion, where there is one
-		if out, err := exec.Command(sgdisk, "--verify", sdb.Name()).CombinedOutput(); err != nil || !strings.Contains(string(out), "No problems found") {
+		if out, err := exec.Command(sgdisk, "--verify", sdb.Name()).CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), "No problems found") {
 			t.Errorf("sgdisk: %v\n%s", err, out)
 		}
 	}

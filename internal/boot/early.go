@@ -13,7 +13,8 @@ import (
 // panicSeconds makes the kernel reboot if init dies in a way that Go cannot catch.
 const panicSeconds = "60"
 
-// runOptions are those of /run. What is in it is the system's, and where the kernel can, it is not swapped out: swap space may be on a server that is away.
+// runOptions are those of /run. What is in it is the system's, and where the kernel can, it is not swapped out:
+// swap space may be on a server that is away.
 const runOptions = "mode=0755,size=20%"
 
 // early mounts what every phase needs and puts the program where it outlives the initramfs.

@@ -67,7 +67,8 @@ type extensionSource struct {
 	tell    func(message, hint string)
 }
 
-// attach verifies an extension, attaches its device and mounts it, where systemd-sysext will find it with into as extensionsDir.
+// attach verifies an extension, attaches its device and mounts it, where systemd-sysext will find it with into as
+// extensionsDir.
 func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into string) (x attached, err error) {
 	begin, err := s.start(ctx, e)
 	if err != nil {
@@ -87,7 +88,13 @@ func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into str
 	}
 	place := filepath.Join(into, e.Name)
 	if err = mountPoint(place); err == nil {
-		err = unix.Mount(places{device: x.Device}.node(), place, begin.manifest.Root.FileSystem, unix.MS_RDONLY|unix.MS_NODEV, "")
+		err = unix.Mount(
+			places{device: x.Device}.node(),
+			place,
+			begin.manifest.Root.FileSystem,
+			unix.MS_RDONLY|unix.MS_NODEV,
+			"",
+		)
 	}
 	if err != nil {
 		p.Stop()
@@ -105,7 +112,13 @@ func (s extensionSource) device(ctx context.Context, begin extensionStart, x att
 		return nil, err
 	}
 	defer log.Close()
-	p, err := BlockStart{Dir: x.Block, Binary: "/" + binaryName, Log: log, Config: s.config(begin, x.Device), Cgroup: s.cgroup}.Start()
+	p, err := BlockStart{
+		Dir:    x.Block,
+		Binary: "/" + binaryName,
+		Log:    log,
+		Config: s.config(begin, x.Device),
+		Cgroup: s.cgroup,
+	}.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start the block daemon of extension %s: %w", x.Name, err)
 	}
@@ -115,7 +128,11 @@ func (s extensionSource) device(ctx context.Context, begin extensionStart, x att
 		p.Stop()
 		return nil, errors.Join(fmt.Errorf("attach extension %s: %w", x.Name, err), os.RemoveAll(x.Block))
 	}
-	_ = os.WriteFile(timeoutFile(x.Device), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+	_ = os.WriteFile(
+		timeoutFile(x.Device),
+		[]byte(fmt.Sprint(requeueAfter.Milliseconds())),
+		0,
+	) // without it an outage ends later
 	readLittleAhead(x.Device)
 	return p, nil
 }
@@ -123,7 +140,10 @@ func (s extensionSource) device(ctx context.Context, begin extensionStart, x att
 // fitsHere refuses what cannot be laid over the version that runs on this machine.
 func fitsHere(man image.Manifest, e fleet.Extension, running fleet.Digest) error {
 	if err := man.Fits(running); err != nil {
-		return &Problem{Err: err, Hint: fmt.Sprintf("build it for what runs here: pando image extend IMAGE@%s --name %s", running, e.Name)}
+		return &Problem{
+			Err:  err,
+			Hint: fmt.Sprintf("build it for what runs here: pando image extend IMAGE@%s --name %s", running, e.Name),
+		}
 	}
 	if man.Extends.Name != e.Name {
 		return fmt.Errorf("extension %s: the version is of %s", e.Name, man.Extends.Name)
@@ -140,7 +160,10 @@ func freeExtension() (int, error) {
 			return n, err
 		}
 	}
-	return 0, &Problem{Err: errors.New("too many extensions are attached"), Hint: "programs still use those of before: end them, or reboot the node"}
+	return 0, &Problem{
+		Err:  errors.New("too many extensions are attached"),
+		Hint: "programs still use those of before: end them, or reboot the node",
+	}
 }
 
 // linkProgram makes a directory for a pair of daemons.

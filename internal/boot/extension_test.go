@@ -39,7 +39,11 @@ func TestFitsHere(t *testing.T) {
 // An agent takes over what one before it had, and what that one was in the middle of is left over.
 func TestExtenderBegins(t *testing.T) {
 	dir := t.TempDir()
-	on := attached{Extension: fleet.Extension{Name: "tools", Version: "sha256:1"}, Device: 8, Block: filepath.Join(dir, "ext-8")}
+	on := attached{
+		Extension: fleet.Extension{Name: "tools", Version: "sha256:1"},
+		Device:    8,
+		Block:     filepath.Join(dir, "ext-8"),
+	}
 	left := formerRoot{filepath.Join(dir, "ext-9"), 9}
 	if err := writeJSON(dir, extensionsName, 0o600, extensionState{On: []attached{on}, Left: []formerRoot{left}}); err != nil {
 		t.Fatal(err)
@@ -83,7 +87,9 @@ func TestExtensionFiles(t *testing.T) {
 	}
 	files := extensionFiles([]attached{{Units: wantedUnits(place)}, {}})
 	text := string(files[1].Data)
-	if files[0].Target != "/usr/lib/systemd/system/systemd-sysext.service" || strings.Count(text, "daemon-reload") != 1 || !strings.Contains(text, "start b.timer\n") {
+	if files[0].Target != "/usr/lib/systemd/system/systemd-sysext.service" ||
+		strings.Count(text, "daemon-reload") != 1 ||
+		!strings.Contains(text, "start b.timer\n") {
 		t.Errorf("%+v\n%s", files[0], text)
 	}
 }

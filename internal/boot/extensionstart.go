@@ -11,8 +11,9 @@ import (
 	"pando/internal/peer"
 )
 
-// What of a boot pack's pieces a node keeps for its peers, of each extension: this part of its memory, which is about what it reads ahead of an
-// extension, as it is sent. Eight extensions have an eighth of the memory so, and all of it is locked.
+// What of a boot pack's pieces a node keeps for its peers, of each extension: this part of its memory, which is
+// about what it reads ahead of an extension, as it is sent. Eight extensions have an eighth of the memory so, and
+// all of it is locked.
 const (
 	extensionPart  = 64
 	extensionLeast = 8 << 20
@@ -22,10 +23,12 @@ func extensionKeep(memory int64) int64 {
 	return min(max(memory/extensionPart, extensionLeast), mostKeep)
 }
 
-// extensionPort is where peers ask the daemon of an extension: after the root's port, each at its own, so that a firewall can know them.
+// extensionPort is where peers ask the daemon of an extension: after the root's port, each at its own, so that a
+// firewall can know them.
 func extensionPort(device int) uint16 { return uint16(peer.Port + 1 + device - firstExtension) }
 
-// extensionStart is what a node knows of an extension before it has a device. Peers that attach it later get it from this node.
+// extensionStart is what a node knows of an extension before it has a device. Peers that attach it later get it
+// from this node.
 type extensionStart struct {
 	manifest        image.Manifest
 	data, signature []byte        // of the manifest
@@ -63,16 +66,33 @@ func (s extensionSource) start(ctx context.Context, e fleet.Extension) (x extens
 	return x, fmt.Errorf("extension %s: %w", e.Name, errors.Join(errs...))
 }
 
-func (s extensionSource) startFrom(ctx context.Context, client *http.Client, source startSource, version fleet.Digest) (x extensionStart, err error) {
+func (s extensionSource) startFrom(
+	ctx context.Context,
+	client *http.Client,
+	source startSource,
+	version fleet.Digest,
+) (x extensionStart, err error) {
 	ctx, cancel := source.bound(ctx)
 	defer cancel()
 	x.manifest, x.data, x.signature, err = signedManifest(ctx, client, source.url, version, s.trust)
 	return x, err
 }
 
-// pack gets the map of an extension's boot pack. Without it the extension takes more bytes, and all of them from servers.
-func (s extensionSource) pack(ctx context.Context, client *http.Client, sources []startSource, e fleet.Extension, ref fleet.PackRef) []byte {
-	f := packFetch{ref: ref, version: e.Version, keys: s.trust.Accepted(), failed: func(from startSource, err error) { s.peerFailed(e, from, err) }}
+// pack gets the map of an extension's boot pack. Without it the extension takes more bytes, and all of them from
+// servers.
+func (s extensionSource) pack(
+	ctx context.Context,
+	client *http.Client,
+	sources []startSource,
+	e fleet.Extension,
+	ref fleet.PackRef,
+) []byte {
+	f := packFetch{
+		ref:     ref,
+		version: e.Version,
+		keys:    s.trust.Accepted(),
+		failed:  func(from startSource, err error) { s.peerFailed(e, from, err) },
+	}
 	_, data, err := f.from(ctx, client, sources)
 	if err != nil {
 		s.tell("extension "+e.Name+" without its boot pack: "+err.Error(), "it comes from servers, in chunks")
@@ -90,8 +110,18 @@ func (s extensionSource) peerFailed(e fleet.Extension, from startSource, err err
 func (s extensionSource) config(x extensionStart, device int) BlockConfig {
 	r := x.manifest.Root
 	subnet := Network{Addresses: s.network.Addresses} // to keep it up is the matter of the root's daemon
-	c := BlockConfig{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Servers: s.as.Servers, Stores: s.as.Stores, Device: device,
-		Pack: x.pack, Idle: s.idle, Keep: extensionKeep(machineMemory()), Network: subnet}
+	c := BlockConfig{
+		Index:     r.Index,
+		Size:      r.Size,
+		ChunkSize: r.ChunkSize,
+		Servers:   s.as.Servers,
+		Stores:    s.as.Stores,
+		Device:    device,
+		Pack:      x.pack,
+		Idle:      s.idle,
+		Keep:      extensionKeep(machineMemory()),
+		Network:   subnet,
+	}
 	if s.as.Swarm != nil && x.pack != nil {
 		c.Swarm = swarmConfig(s.as.Swarm, x.sources)
 		c.Swarm.Port = extensionPort(device)

@@ -14,8 +14,8 @@ import (
 	"pando/internal/peer"
 )
 
-// extensionAssigned is an extension that a server has, with what is assigned of its boot pack, and a node that is to attach it. What the
-// node says comes to told.
+// extensionAssigned is an extension that a server has, with what is assigned of its boot pack, and a node that is
+// to attach it. What the node says comes to told.
 func extensionAssigned(t *testing.T, ref fleet.PackRef) (s extensionSource, e fleet.Extension, told *[]string) {
 	t.Helper()
 	base := fleet.Digest(chunk.Sum([]byte("base")).String())
@@ -24,9 +24,21 @@ func extensionAssigned(t *testing.T, ref fleet.PackRef) (s extensionSource, e fl
 		m.Extends = &image.Extends{Name: "tools", Base: base}
 	})
 	e, told = fleet.Extension{Name: "tools", Version: image.Version(p.data)}, &[]string{}
-	as := fleet.Assignment{Servers: []string{p.serve(t)}, Swarm: &fleet.Swarm{Place: "r1", Near: true}, ExtensionPacks: map[fleet.Digest]fleet.PackRef{e.Version: ref}}
-	return extensionSource{as: as, trust: image.Trust{Keys: []string{p.key}}, running: base, network: Network{Interface: 3,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/22")}}, tell: func(message, _ string) { *told = append(*told, message) }}, e, told
+	as := fleet.Assignment{
+		Servers:        []string{p.serve(t)},
+		Swarm:          &fleet.Swarm{Place: "r1", Near: true},
+		ExtensionPacks: map[fleet.Digest]fleet.PackRef{e.Version: ref},
+	}
+	return extensionSource{
+		as:      as,
+		trust:   image.Trust{Keys: []string{p.key}},
+		running: base,
+		network: Network{Interface: 3,
+			Addresses: []netip.Prefix{
+				netip.MustParsePrefix("10.0.0.7/22"),
+			}},
+		tell: func(message, _ string) { *told = append(*told, message) },
+	}, e, told
 }
 
 // An extension whose boot pack cannot be had, or is not signed for it, is attached all the same, and shares nothing.
@@ -62,14 +74,23 @@ func TestExtensionWithoutItsPack(t *testing.T) {
 // The daemon of an extension shares as the group says, at a port of its own, and keeps a bounded part of the memory.
 func TestExtensionShares(t *testing.T) {
 	s, _, _ := extensionAssigned(t, fleet.PackRef{})
-	begin := extensionStart{manifest: image.Manifest{Root: image.Root{Index: chunk.Sum([]byte("i")), Size: 4096, ChunkSize: 65536}},
-		data: []byte("m"), signature: []byte("s"), pack: []byte("map")}
+	begin := extensionStart{
+		manifest:  image.Manifest{Root: image.Root{Index: chunk.Sum([]byte("i")), Size: 4096, ChunkSize: 65536}},
+		data:      []byte("m"),
+		signature: []byte("s"),
+		pack:      []byte("map"),
+	}
 	c := s.config(begin, firstExtension+2)
-	if c.Swarm == nil || !reflect.DeepEqual(*c.Swarm, SwarmConfig{Port: peer.Port + 3, Place: "r1", Near: true}) || !bytes.Equal(c.Manifest, begin.data) || !bytes.Equal(c.Signature, begin.signature) {
+	if c.Swarm == nil || !reflect.DeepEqual(*c.Swarm, SwarmConfig{Port: peer.Port + 3, Place: "r1", Near: true}) ||
+		!bytes.Equal(c.Manifest, begin.data) ||
+		!bytes.Equal(c.Signature, begin.signature) {
 		t.Errorf("shares as %+v", c)
 	}
 	if c.Network.Interface != 0 || c.Network.prefixLength() != 22 {
-		t.Errorf("its network is %+v: the root's daemon keeps that up, and its peers are those of the subnet", c.Network)
+		t.Errorf(
+			"its network is %+v: the root's daemon keeps that up, and its peers are those of the subnet",
+			c.Network,
+		)
 	}
 	s.as.Swarm = nil // peers: off
 	if c := s.config(begin, firstExtension); c.Swarm != nil || c.Manifest != nil || c.Pack == nil {

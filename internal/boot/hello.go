@@ -59,7 +59,8 @@ func (m *machine) hello(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
 }
 
-// proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and goes on without.
+// proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and
+// goes on without.
 func (m *machine) proveMachine(req *api.HelloRequest) {
 	begun := m.begin.Load()
 	if !m.config.TPM && (begun == nil || !begun.TPM) {
@@ -80,7 +81,8 @@ func helloProblem(err error, urls []string) error {
 	case errors.As(err, &r) && r.err != nil && r.err.Hint != "":
 		p.Hint = r.err.Hint
 	case errors.As(err, &key):
-		p.Hint = "another machine answers at the server's address, or the server's key was changed while this node was booting"
+		p.Hint = "another machine answers at the server's address, or the server's key was changed while this " +
+			"node was booting"
 	}
 	// A token that was used, or that nobody knows, will not get better. The next boot gets another one.
 	if r != nil {

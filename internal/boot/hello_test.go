@@ -79,7 +79,10 @@ func TestCheckAssignment(t *testing.T) {
 }
 
 func TestHelloProblem(t *testing.T) {
-	used := helloProblem(&refused{http.StatusUnauthorized, api.NewError(api.Unauthorized, "token already used", "reboot")}, nil)
+	used := helloProblem(
+		&refused{http.StatusUnauthorized, api.NewError(api.Unauthorized, "token already used", "reboot")},
+		nil,
+	)
 	if !isFinal(used) || hintOf(used) != "reboot" {
 		t.Errorf("a used token: final %v, hint %q", isFinal(used), hintOf(used))
 	}
@@ -173,7 +176,8 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 
 func TestWrongClock(t *testing.T) {
 	for off, want := range map[time.Duration]string{
-		time.Hour: "clock: was 1h0m0s behind the server's, set to it", -90500 * time.Millisecond: "clock: was 1m31s ahead of the server's, set to it",
+		time.Hour: "clock: was 1h0m0s behind the server's, set to it", -90500 * time.Millisecond: "clock: was " +
+			"1m31s ahead of the server's, set to it",
 	} {
 		if got := wrongClock(off); got != want {
 			t.Errorf("%v: got %q, want %q", off, got, want)

@@ -60,18 +60,25 @@ type machine struct {
 	former     []formerRoot // roots that this one replaces
 	stale      []string     // files in /run of the boot before, which this one may not have
 	extensions extensionState
-	disks      *diskFinder               // nil: the group has nothing on a disk
-	cache      *cacheSearch              // nil: the group has no cache on a disk, or the root is not to be attached yet
-	handed     chan struct{}             // closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
-	writes     string                    // what takes the writes of this boot
-	zram       string                    // device of a write layer that was tried; "": none
-	telling    sync.Mutex                // of begun: the cache's disk is told of beside the phases
-	begun      map[trace.Stage]time.Time // for the console
+	disks      *diskFinder  // nil: the group has nothing on a disk
+	cache      *cacheSearch // nil: the group has no cache on a disk, or the root is not to be attached yet
+	// closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
+	handed  chan struct{}
+	writes  string                    // what takes the writes of this boot
+	zram    string                    // device of a write layer that was tried; "": none
+	telling sync.Mutex                // of begun: the cache's disk is told of beside the phases
+	begun   map[trace.Stage]time.Time // for the console
 }
 
 // RunInit is the role of PID 1. It returns only when the machine is rebooting.
 func RunInit(release string) int {
-	m := &machine{release: release, at: initramfsPlaces(), started: time.Now(), origin: monotonic(), begun: map[trace.Stage]time.Time{}}
+	m := &machine{
+		release: release,
+		at:      initramfsPlaces(),
+		started: time.Now(),
+		origin:  monotonic(),
+		begun:   map[trace.Stage]time.Time{},
+	}
 	err := m.early()
 	m.console = openConsole()
 	m.console.logf("Pando %s", release)

@@ -24,8 +24,8 @@ const (
 	diskFor   = 15 * time.Second // altogether
 )
 
-// diskWait is how much longer a boot waits for a disk once it needs it: for it to be found, and then for each thing that it is asked.
-// It is changed by tests only.
+// diskWait is how much longer a boot waits for a disk once it needs it: for it to be found, and then for each thing
+// that it is asked. It is changed by tests only.
 var diskWait = 5 * time.Second
 
 // diskFinder looks for the disk that was prepared as the node's cache.

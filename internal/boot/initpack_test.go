@@ -34,8 +34,15 @@ func newPacked(t *testing.T) *packed {
 	x.m.begun = map[trace.Stage]time.Time{}
 	x.m.assignment.Store(&fleet.Assignment{Version: image.Version([]byte("a manifest"))})
 	x.m.config.TrustKeys = []string{pub.String()}
-	x.data, err = image.Pack{Version: x.m.assignment.Load().Version, Sequence: 4, Booted: 1, Extents: []image.Extent{{Start: 1, Blocks: 1}},
-		Pieces: []chunk.Entry{{RawSize: 4096, StoredSize: 1000, Codec: chunk.Zstd, ID: chunk.Sum([]byte("x"))}}}.Encode()
+	x.data, err = image.Pack{
+		Version:  x.m.assignment.Load().Version,
+		Sequence: 4,
+		Booted:   1,
+		Extents:  []image.Extent{{Start: 1, Blocks: 1}},
+		Pieces: []chunk.Entry{
+			{RawSize: 4096, StoredSize: 1000, Codec: chunk.Zstd, ID: chunk.Sum([]byte("x"))},
+		},
+	}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +67,8 @@ func (x *packed) assign(data []byte) {
 
 func TestUsePack(t *testing.T) {
 	x := newPacked(t)
-	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != ", boot pack 4 of 0.0 MB" || string(x.m.pack) != string(x.data) {
+	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != ", boot pack 4 of 0.0 MB" ||
+		string(x.m.pack) != string(x.data) {
 		t.Errorf("says %q and has %d bytes", got, len(x.m.pack))
 	}
 	x.m.manifest.PackKey, x.m.config.TrustKeys = x.m.config.TrustKeys[0], nil
@@ -68,7 +76,9 @@ func TestUsePack(t *testing.T) {
 		t.Error("the manifest's pack key does not count")
 	}
 	x.m.assignment.Load().Pack = nil
-	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" || x.m.pack != nil || len(x.m.report.take()) != 0 {
+	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" ||
+		x.m.pack != nil ||
+		len(x.m.report.take()) != 0 {
 		t.Errorf("without a pack assigned: says %q, has %d bytes", got, len(x.m.pack))
 	}
 }
@@ -91,11 +101,13 @@ func TestUsePackRefuses(t *testing.T) {
 	} {
 		x := newPacked(t)
 		c.change(x)
-		if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" || x.m.pack != nil {
+		if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" ||
+			x.m.pack != nil {
 			t.Errorf("%s: says %q, uses %d bytes", name, got, len(x.m.pack))
 		}
 		events := x.m.report.take()
-		if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Manifest || !strings.Contains(events[0].Message, c.says) {
+		if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Manifest ||
+			!strings.Contains(events[0].Message, c.says) {
 			t.Errorf("%s: reported %+v, want %q", name, events, c.says)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a server has them too. Where
-// the tracker says that word is late, both may take longer.
+// How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a
+// server has them too. Where the tracker says that word is late, both may take longer.
 const (
 	startPatience  = 2 * time.Second
 	serverPatience = 20 * time.Second
@@ -48,26 +48,38 @@ func (m *machine) startSources(ctx context.Context, client *http.Client) []start
 	return startSources(ctx, client, m.assigned(), m.assigned().Pack, n.prefixLength())
 }
 
-// startSources are the servers, and before them peers that have it where the node shares a boot pack and the tracker names some. prefix is the length of
-// the node's subnet.
-func startSources(ctx context.Context, client *http.Client, a fleet.Assignment, pack *fleet.PackRef, prefix int) (out []startSource) {
+// startSources are the servers, and before them peers that have it where the node shares a boot pack and the
+// tracker names some. prefix is the length of the node's subnet.
+func startSources(
+	ctx context.Context,
+	client *http.Client,
+	a fleet.Assignment,
+	pack *fleet.PackRef,
+	prefix int,
+) (out []startSource) {
 	var help peer.StartHelp
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
-			help = peer.StartPeers(ctx, client, a.Servers, peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near})
+			help = peer.StartPeers(
+				ctx,
+				client,
+				a.Servers,
+				peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near},
+			)
 			for _, p := range help.Peers {
 				out = append(out, startSource{"http://" + p.String(), true, help.Late, help.Said})
 			}
 		}
 	}
-	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) { // the one whose tracker answered lives
+	// the one whose tracker answered lives
+	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) {
 		out = append(out, startSource{s, false, help.Late, help.Said})
 	}
 	return out
 }
 
-// startClient is for what a boot starts with: who is asked for one file is asked for the next as well, by the same connection. It closes when
-// there is nothing more to ask.
+// startClient is for what a boot starts with: who is asked for one file is asked for the next as well, by the same
+// connection. It closes when there is nothing more to ask.
 func startClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
 
 // swarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
@@ -94,9 +106,19 @@ func lateness(sources []startSource) time.Duration {
 
 // peerFailed tells that a peer did not send what it should have: somebody else is asked.
 func (m *machine) peerFailed(s startSource, err error) {
-	m.sources = slices.DeleteFunc(slices.Clone(m.sources), func(x startSource) bool { return x == s }) // nor is it asked for what is read next
+	m.sources = slices.DeleteFunc(
+		slices.Clone(m.sources),
+		func(x startSource) bool { return x == s },
+	) // nor is it asked for what is read next
 	accuse(m.assigned().Servers, s, err)
-	m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "peer " + s.url + ": " + err.Error(), Hint: "the boot goes on with another source"})
+	m.event(
+		trace.Event{
+			Stage:   trace.Manifest,
+			Kind:    trace.Info,
+			Message: "peer " + s.url + ": " + err.Error(),
+			Hint:    "the boot goes on with another source",
+		},
+	)
 }
 
 // accuse tells the trackers of a peer that sent something else than it was asked for; it is nothing to wait for.
@@ -111,7 +133,12 @@ func accuse(servers []string, s startSource, err error) {
 		go func() {
 			client := startClient()
 			defer client.CloseIdleConnections()
-			_ = peer.Accuse(context.Background(), client, tracker, a) // three others will say so if this one is not heard
+			_ = peer.Accuse(
+				context.Background(),
+				client,
+				tracker,
+				a,
+			) // three others will say so if this one is not heard
 		}()
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestStartFromPeers: what a boot starts with comes from the peers that the tracker names. What a peer sends wrong is not taken, the
-// timeline names it, and another has it; and where no peer has it, a server does.
+// TestStartFromPeers: what a boot starts with comes from the peers that the tracker names. What a peer sends wrong
+// is not taken, the timeline names it, and another has it; and where no peer has it, a server does.
 func TestStartFromPeers(t *testing.T) {
 	p := publish(t, nil)
 	wrong := p

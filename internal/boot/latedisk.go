@@ -13,11 +13,13 @@ import (
 // lateName is what a disk is called that did not come.
 const lateName = "the cache's disk"
 
-// LateDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket, as a CacheDisk with its file; when there
-// is none, that is closed. It stays in the socket, of which the supervisor has a copy as well: so each daemon that takes over gets it there.
+// LateDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket,
+// as a CacheDisk with its file; when there is none, that is closed. It stays in the socket, of which the supervisor
+// has a copy as well: so each daemon that takes over gets it there.
 type LateDisk struct {
-	Wait time.Duration `json:"wait,omitempty"` // how long nothing is fetched that the disk may have; 0: the node is not known to have one
-	File *os.File      `json:"-"`              // the daemons' end
+	// how long nothing is fetched that the disk may have; 0: the node is not known to have one
+	Wait time.Duration `json:"wait,omitempty"`
+	File *os.File      `json:"-"` // the daemons' end
 }
 
 // came tells whether the disk is there, or will not come.
@@ -37,7 +39,12 @@ func (l *LateDisk) poll(wait int) bool {
 func (l *LateDisk) receive() (*CacheDisk, error) {
 	l.poll(-1)
 	data, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
-	n, of, _, _, err := unix.Recvmsg(int(l.File.Fd()), data, rights, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	n, of, _, _, err := unix.Recvmsg(
+		int(l.File.Fd()),
+		data,
+		rights,
+		unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("take the cache's disk over: %w", err)
 	}

@@ -71,8 +71,8 @@ func lateConfigs(t *testing.T) map[string]func(*testing.T) (*trackedOrigin, Bloc
 	}
 }
 
-// Nothing waits for a disk that the node is not known to have: all comes from the network while it is looked for. What came meanwhile is kept when the disk is
-// there, and the next boot fetches nothing.
+// Nothing waits for a disk that the node is not known to have: all comes from the network while it is looked for.
+// What came meanwhile is kept when the disk is there, and the next boot fetches nothing.
 func TestDiskThatComesLate(t *testing.T) {
 	for name, config := range lateConfigs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,12 @@ func TestDiskThatComesLate(t *testing.T) {
 			c.Late, c.Disk = nil, disk
 			warm := readAlone(t, o.testOrigin, c)
 			if o.sent.Load() != before || warm.Bytes["disk"] == 0 || incidentOf(warm, CacheFailed, CacheDamaged) {
-				t.Errorf("the next boot: %v, %d bytes sent, incidents %v", warm.Bytes, o.sent.Load()-before, warm.Incidents)
+				t.Errorf(
+					"the next boot: %v, %d bytes sent, incidents %v",
+					warm.Bytes,
+					o.sent.Load()-before,
+					warm.Incidents,
+				)
 			}
 		})
 	}
@@ -147,8 +152,14 @@ func TestKnownDiskThatComesLate(t *testing.T) {
 			defer a.Close()
 			o.readAll(t, a)
 			st := statusWhen(t, a, func(st BlockStatus) bool { return st.Bytes["disk"] >= int64(len(o.raw)) })
-			if o.sent.Load() != before || st.Bytes["server"]+st.Bytes["peer"] != 0 || incidentOf(st, CacheFailed, CacheDamaged) {
-				t.Errorf("with a warm cache: %v, %d bytes sent, incidents %v", st.Bytes, o.sent.Load()-before, st.Incidents)
+			if o.sent.Load() != before || st.Bytes["server"]+st.Bytes["peer"] != 0 ||
+				incidentOf(st, CacheFailed, CacheDamaged) {
+				t.Errorf(
+					"with a warm cache: %v, %d bytes sent, incidents %v",
+					st.Bytes,
+					o.sent.Load()-before,
+					st.Incidents,
+				)
 			}
 		})
 	}
@@ -185,7 +196,8 @@ func TestDiskThatNeverComes(t *testing.T) {
 				var ours *os.File
 				c.Late, ours = lateDisk(t, x.wait)
 				x.does(t, ours)
-				if st := readAlone(t, o.testOrigin, c); !slices.Equal(kinds(st), x.incidents) || st.Bytes["disk"] > 0 || st.Bytes["server"] < int64(len(o.raw)) {
+				if st := readAlone(t, o.testOrigin, c); !slices.Equal(kinds(st), x.incidents) || st.Bytes["disk"] > 0 ||
+					st.Bytes["server"] < int64(len(o.raw)) {
 					t.Errorf("%s: %v, incidents %v", config, st.Bytes, st.Incidents)
 				}
 			}
@@ -217,7 +229,8 @@ func TestSupervisorPassesALateDiskOn(t *testing.T) {
 	read := func(from, to int) {
 		t.Helper()
 		for i := from; i < to; i++ {
-			if got, err := k.read(int64(i)*chunk.BlockSize, chunk.BlockSize); err != nil || !bytes.Equal(got, o.raw[i*chunk.BlockSize:][:chunk.BlockSize]) {
+			if got, err := k.read(int64(i)*chunk.BlockSize, chunk.BlockSize); err != nil ||
+				!bytes.Equal(got, o.raw[i*chunk.BlockSize:][:chunk.BlockSize]) {
 				t.Fatalf("block %d: wrong bytes or %v", i, err)
 			}
 		}

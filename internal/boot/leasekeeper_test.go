@@ -58,8 +58,14 @@ func TestLeaseKeeperPauses(t *testing.T) {
 }
 
 func TestLeaseKeeperRenewsAtT1(t *testing.T) {
-	at, how := keeping(t, 119*time.Minute, lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute}, leaseKeeper{renew: granted})
-	if !slices.Equal(at, []time.Duration{30 * time.Minute, time.Hour, 90 * time.Minute}) || !slices.Equal(how, []renewal{ask, ask, ask}) {
+	at, how := keeping(
+		t,
+		119*time.Minute,
+		lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute},
+		leaseKeeper{renew: granted},
+	)
+	if !slices.Equal(at, []time.Duration{30 * time.Minute, time.Hour, 90 * time.Minute}) ||
+		!slices.Equal(how, []renewal{ask, ask, ask}) {
 		t.Errorf("asked at %v in the ways %v", at, how)
 	}
 }
@@ -68,7 +74,8 @@ func TestLeaseKeeperRenewsAtT1(t *testing.T) {
 func TestLeaseKeeperNak(t *testing.T) {
 	at, how := keeping(t, 39*time.Minute, lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute},
 		leaseKeeper{renew: func(_ context.Context, l lease, _ renewal) (lease, error) { return l, errNak }})
-	if !slices.Equal(at, []time.Duration{30 * time.Minute, 30 * time.Minute}) || !slices.Equal(how, []renewal{ask, anew}) {
+	if !slices.Equal(at, []time.Duration{30 * time.Minute, 30 * time.Minute}) ||
+		!slices.Equal(how, []renewal{ask, anew}) {
 		t.Errorf("asked at %v in the ways %v", at, how)
 	}
 }
@@ -91,7 +98,12 @@ func TestLeaseKeeperExpiry(t *testing.T) {
 
 // A daemon that is just being replaced is told again, with the lease that it still keeps up.
 func TestLeaseKeeperTellsUntilTaken(t *testing.T) {
-	old := lease{Address: netip.MustParsePrefix("10.0.0.1/24"), Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute}
+	old := lease{
+		Address: netip.MustParsePrefix("10.0.0.1/24"),
+		Length:  time.Hour,
+		Renew:   30 * time.Minute,
+		Rebind:  50 * time.Minute,
+	}
 	told := 0
 	keeping(t, 40*time.Minute, old, leaseKeeper{
 		renew: func(_ context.Context, l lease, _ renewal) (lease, error) {

@@ -51,7 +51,10 @@ func (m *machine) noAdapter(cause error) error {
 		Tried: fmt.Sprintf("%d modules loaded by the machine's devices", len(m.modules.names)),
 		Hint:  "does the firmware show the adapter? is it USB: plug it in again"}
 	if left := withoutDriver(sysfs); len(left) > 0 {
-		p.Hint = "no driver in the image's kernel takes " + strings.Join(left, ", ") + ": use a newer kernel in the image"
+		p.Hint = "no driver in the image's kernel takes " + strings.Join(
+			left,
+			", ",
+		) + ": use a newer kernel in the image"
 	}
 	if m.shortOfDrivers() {
 		p.Hint, p.Final = shortHint, true

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowerModule loads a module of the root by the root's own modprobe, before anything is written: one that the initramfs has no room for.
+// lowerModule loads a module of the root by the root's own modprobe, before anything is written: one that the
+// initramfs has no room for.
 func (m *machine) lowerModule(ctx context.Context, name string, options ...string) error {
 	program := ""
 	for _, p := range []string{"/usr/sbin/modprobe", "/sbin/modprobe", "/usr/bin/modprobe", "/bin/modprobe"} {
@@ -41,8 +42,10 @@ func (m *machine) lowerModule(ctx context.Context, name string, options ...strin
 	var said bytes.Buffer
 	c.Stderr = &said
 	if err := c.Run(); err != nil {
-		return &Problem{Err: fmt.Errorf("the kernel has no module %s: %w %s", name, err, strings.TrimSpace(said.String())),
-			Hint: "has the image its kernel's modules below /lib/modules?"}
+		return &Problem{
+			Err:  fmt.Errorf("the kernel has no module %s: %w %s", name, err, strings.TrimSpace(said.String())),
+			Hint: "has the image its kernel's modules below /lib/modules?",
+		}
 	}
 	return nil
 }

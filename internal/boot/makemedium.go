@@ -19,7 +19,12 @@ func (a *agent) prepareErrand(sys, dev, proc string, e api.Errand) error {
 	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
 	defer cancel()
 	m := &mediumMaker{ask: func(size int64) (io.ReadCloser, error) {
-		return a.control.stream(ctx, "/v1/node/medium", "Bearer "+a.self().Session, api.NodeMedium{Boot: a.self().Boot, Size: size})
+		return a.control.stream(
+			ctx,
+			"/v1/node/medium",
+			"Bearer "+a.self().Session,
+			api.NodeMedium{Boot: a.self().Boot, Size: size},
+		)
 	}}
 	defer m.close()
 	return prepareDisk(sys, dev, proc, e.Device, e.DryRun, m)
@@ -31,16 +36,25 @@ type mediumMaker struct {
 	stream io.ReadCloser                           // its answer; nil: there is none yet
 }
 
-// check asks the server too: only it knows whether it has all that a medium takes, and it says so before it sends the first byte.
+// check asks the server too: only it knows whether it has all that a medium takes, and it says so before it sends
+// the first byte.
 func (m *mediumMaker) check(d api.Disk, sector int) (err error) {
 	switch {
 	case d.Of != "":
-		return &Problem{Err: fmt.Errorf("%s is a partition, and a boot medium is a whole disk", d.Name), Hint: "name " + d.Of + "; nothing was written"}
+		return &Problem{
+			Err:  fmt.Errorf("%s is a partition, and a boot medium is a whole disk", d.Name),
+			Hint: "name " + d.Of + "; nothing was written",
+		}
 	case sector != media.Sector:
-		return &Problem{Err: fmt.Errorf("%s has sectors of %d bytes, a boot medium needs %d", d.Name, sector, media.Sector),
-			Hint: "name another, or make it a cache without --bootable; nothing was written"}
+		return &Problem{
+			Err:  fmt.Errorf("%s has sectors of %d bytes, a boot medium needs %d", d.Name, sector, media.Sector),
+			Hint: "name another, or make it a cache without --bootable; nothing was written",
+		}
 	case d.Size < media.MinSize:
-		return &Problem{Err: fmt.Errorf("%s has %d MB, a boot medium needs %d", d.Name, d.Size/1e6, media.MinSize/1_000_000+1), Hint: "name another; nothing was written"}
+		return &Problem{
+			Err:  fmt.Errorf("%s has %d MB, a boot medium needs %d", d.Name, d.Size/1e6, media.MinSize/1_000_000+1),
+			Hint: "name another; nothing was written",
+		}
 	}
 	if m.stream, err = m.ask(d.Size); err != nil {
 		return &Problem{Err: fmt.Errorf("ask the server for a boot medium: %w", err), Hint: unwritten(err)}

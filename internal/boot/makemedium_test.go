@@ -30,7 +30,8 @@ var (
 	}
 	hasNoGRUB http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
-		_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: api.NewError(api.Internal, "boot loader of a medium: no boot.img", "apt install grub-pc-bin")})
+		_ = json.NewEncoder(w).
+			Encode(api.ErrorBody{Error: api.NewError(api.Internal, "boot loader of a medium: no boot.img", "apt install grub-pc-bin")})
 	}
 )
 
@@ -52,7 +53,8 @@ func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err e
 	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		var req api.NodeMedium
-		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || r.URL.Path != "/v1/node/medium" || req.Size != 512_000_000 {
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || r.URL.Path != "/v1/node/medium" ||
+			req.Size != 512_000_000 {
 			t.Errorf("%s is asked for %+v, %v", r.URL.Path, req, err)
 		}
 		c.answer(w, r)
@@ -78,9 +80,12 @@ func (c mediumCase) machine(t *testing.T) (sys, dev, proc string) {
 	t.Helper()
 	sys, dev, proc = fakeDisks(t)
 	disk := filepath.Join(dev, "sda")
-	err := errors.Join(os.WriteFile(filepath.Join(proc, "self/mountinfo"), nil, 0o600), os.WriteFile(filepath.Join(proc, "swaps"), nil, 0o600),
+	err := errors.Join(
+		os.WriteFile(filepath.Join(proc, "self/mountinfo"), nil, 0o600),
+		os.WriteFile(filepath.Join(proc, "swaps"), nil, 0o600),
 		os.MkdirAll(filepath.Join(sys, "devices/sda/queue"), 0o755),
-		os.WriteFile(filepath.Join(sys, "devices/sda/queue/logical_block_size"), []byte(c.sector), 0o600))
+		os.WriteFile(filepath.Join(sys, "devices/sda/queue/logical_block_size"), []byte(c.sector), 0o600),
+	)
 	if c.broken {
 		err = errors.Join(err, os.Remove(disk), os.Symlink("/dev/full", disk))
 	}
@@ -110,12 +115,16 @@ func wantUnwritten(t *testing.T, dev, device string) {
 // What speaks against a disk is found before anything is written, by a dry run as well, and is not told as a loss.
 func TestMediumIsRefused(t *testing.T) {
 	for _, c := range []mediumCase{
-		{name: "partition", device: "/dev/sda1", err: "/dev/sda1 is a partition", hint: "name /dev/sda; nothing was written"},
+		{name: "partition", device: "/dev/sda1", err: "/dev/sda1 is a partition", hint: "name /dev/sda; nothing " +
+			"was written"},
 		{name: "large sectors", device: "/dev/sda", sector: "4096", err: "sectors of 4096 bytes", hint: "name another, or make it a cache without --bootable; nothing was written"},
-		{name: "small disk", device: "/dev/sdb", err: "/dev/sdb has 163 MB, a boot medium needs 272", hint: "name another; nothing was written"},
-		{name: "server without GRUB", device: "/dev/sda", answer: hasNoGRUB, err: "ask the server for a boot medium: boot loader of a medium: no boot.img",
+		{name: "small disk", device: "/dev/sdb", err: "/dev/sdb has 163 MB, a boot medium needs " +
+			"272", hint: "name another; nothing was written"},
+		{name: "server without GRUB", device: "/dev/sda", answer: hasNoGRUB, err: "ask the server for a boot " +
+			"medium: boot loader of a medium: no boot.img",
 			hint: "nothing was written; the server says: apt install grub-pc-bin"},
-		{name: "server without a medium", device: "/dev/sda", answer: hasNothing, err: "nothing to write to /dev/sda", hint: "nothing was written"},
+		{name: "server without a medium", device: "/dev/sda", answer: hasNothing, err: "nothing to write to " +
+			"/dev/sda", hint: "nothing was written"},
 		{name: "no server", device: "/dev/sda", answer: goesAway, err: "ask the server for a boot medium: ", hint: "nothing was written"},
 	} {
 		for name, dryRun := range map[string]bool{c.name: false, c.name + ", dry run": true} {
@@ -167,7 +176,8 @@ func TestMediumFails(t *testing.T) {
 				t.Errorf("dry run: %v", err)
 			}
 			_, _, err := c.try(t, false)
-			if err == nil || !strings.Contains(err.Error(), c.err) || hintOf(err) != "is the disk broken? what was on it is lost" {
+			if err == nil || !strings.Contains(err.Error(), c.err) ||
+				hintOf(err) != "is the disk broken? what was on it is lost" {
 				t.Errorf("got %v, hint %q; want %q, and that all is lost", err, hintOf(err), c.err)
 			}
 		})

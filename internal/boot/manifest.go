@@ -28,7 +28,12 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 		if err == nil {
 			m.manifest, m.sources = man, sources[i:]
 			pack := m.usePack(ctx, client, sources[i:])
-			return fmt.Sprintf("%s, %d MB root, signature good%s", m.assigned().Version.Short(), man.Root.Size/1e6, pack), nil
+			return fmt.Sprintf(
+				"%s, %d MB root, signature good%s",
+				m.assigned().Version.Short(),
+				man.Root.Size/1e6,
+				pack,
+			), nil
 		}
 		if source.peer {
 			m.peerFailed(source, err)
@@ -36,7 +41,11 @@ func (m *machine) fetchManifest(ctx context.Context) (string, error) {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", source.url, err))
 	}
-	return "", &Problem{Err: errors.Join(errs...), Tried: strings.Join(m.assigned().Servers, ", "), Hint: m.manifestHint(errors.Join(errs...))}
+	return "", &Problem{
+		Err:   errors.Join(errs...),
+		Tried: strings.Join(m.assigned().Servers, ", "),
+		Hint:  m.manifestHint(errors.Join(errs...)),
+	}
 }
 
 // trust is whose signatures count: those of the trust cpio but for the ones that the assignment revokes.
@@ -59,9 +68,11 @@ func (m *machine) manifestHint(all error) string {
 	case errors.Is(all, image.ErrRevoked):
 		return "a revoked key signed this version and no other did: give the group another version, or build it again"
 	case errors.Is(all, image.ErrWrongSignature) && m.config.Medium != "":
-		return "this version is not signed by a key that this boot medium trusts; it may be older than the site's keys: make it anew with `pando media create`"
+		return "this version is not signed by a key that this boot medium trusts; it may be older than the site's " +
+			"keys: make it anew with `pando media create`"
 	case errors.Is(all, image.ErrWrongSignature), errors.Is(all, image.ErrUnsigned):
-		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this server or add its key"
+		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this " +
+			"server or add its key"
 	case errors.As(all, &answer) && answer.code == http.StatusNotFound:
 		return "the server has lost this version: build or copy it again; the node takes it as soon as it is there"
 	}
@@ -86,7 +97,13 @@ func (m *machine) manifestFrom(ctx context.Context, client *http.Client, from st
 }
 
 // signedManifest gets the manifest of a version, and its signature, which must be of a key that is trusted.
-func signedManifest(ctx context.Context, client *http.Client, server string, version fleet.Digest, trust image.Trust) (man image.Manifest, data, signature []byte, err error) {
+func signedManifest(
+	ctx context.Context,
+	client *http.Client,
+	server string,
+	version fleet.Digest,
+	trust image.Trust,
+) (man image.Manifest, data, signature []byte, err error) {
 	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(version), "sha256:")
 	if data, err = get(ctx, client, url, image.MaxManifest); err != nil {
 		return man, nil, nil, err

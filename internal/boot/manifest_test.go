@@ -118,8 +118,8 @@ func TestFetchManifestRefuses(t *testing.T) {
 	}
 }
 
-// TestRevokedKey: what the assignment revokes does not count, whatever the trust cpio says, and a machine that was started
-// from a boot medium is told that the medium may be too old.
+// TestRevokedKey: what the assignment revokes does not count, whatever the trust cpio says, and a machine that was
+// started from a boot medium is told that the medium may be too old.
 func TestRevokedKey(t *testing.T) {
 	p := publish(t, nil)
 	_, stranger, err := minisign.GenerateKey(nil)
@@ -136,7 +136,8 @@ func TestRevokedKey(t *testing.T) {
 		is     error
 		hint   string
 	}{
-		"revoked":                {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key signed this version"},
+		"revoked": {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key " +
+			"signed this version"},
 		"revoked, from a medium": {func(m *machine, _ *published) { revoke(m); m.config.Medium = "sha256:x" }, image.ErrRevoked, "a revoked key"},
 		"a medium that is older": {func(m *machine, p *published) {
 			m.config.Medium = "sha256:x"

@@ -95,8 +95,9 @@ func TestDriverMatch(t *testing.T) {
 		"mdio:00000000000111001100100100011111":                 {"realtek"},
 		"virtio:d00000001v00001AF4":                             {"virtio_net"},
 		"crypto-crc32c":                                         {"crc32c_generic"},
-		"crc32c-generic":                                        {"crc32c_generic"}, // by name, as request_module says it
-		"pci:v00008086d0000100E":                                nil,
+		// by name, as request_module says it
+		"crc32c-generic":         {"crc32c_generic"},
+		"pci:v00008086d0000100E": nil,
 	} {
 		if got := x.match(alias); !slices.Equal(got, want) {
 			t.Errorf("match(%q) = %v, want %v", alias, got, want)
@@ -107,7 +108,12 @@ func TestDriverMatch(t *testing.T) {
 func TestWantedSkipsLoadedFailedAndBlacklisted(t *testing.T) {
 	l := newModuleLoader(index(), ParseCommandLine("modprobe.blacklist=virtio-net"))
 	l.loaded["r8169"] = true
-	aliases := []string{"virtio:d00000001v00001AF4", "pci:v000010ECd00008168sv0sd0bc02sc00i00", "crypto-crc32c", "crypto-crc32c"}
+	aliases := []string{
+		"virtio:d00000001v00001AF4",
+		"pci:v000010ECd00008168sv0sd0bc02sc00i00",
+		"crypto-crc32c",
+		"crypto-crc32c",
+	}
 	if got, want := l.wanted(aliases), []string{"crc32c_generic"}; !slices.Equal(got, want) {
 		t.Errorf("wanted %v, want %v", got, want)
 	}

@@ -87,7 +87,8 @@ func (l *moduleLoader) wanted(aliases []string) []string {
 	return slices.Compact(out)
 }
 
-// deviceAliases reads the modalias of every device, sorted, each once. Memory cards have theirs among the words of the kernel's event only (drivers/mmc/core/bus.c).
+// deviceAliases reads the modalias of every device, sorted, each once. Memory cards have theirs among the words of
+// the kernel's event only (drivers/mmc/core/bus.c).
 func deviceAliases(sys string) []string {
 	files, _ := filepath.Glob(filepath.Join(sys, "bus/*/devices/*/modalias"))
 	var out []string

@@ -85,7 +85,8 @@ func (k *netKeeper) subscribe(events chan<- struct{}) (stop func()) {
 	go func() {
 		for {
 			_, _, err := s.Receive()
-			if err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			if err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) &&
+				!errors.Is(err, unix.EINTR) {
 				return // closed; the ticker goes on
 			}
 			select {

@@ -32,7 +32,11 @@ func missing(n Network) (index int, gone []string, err error) {
 			gone = append(gone, "address "+want.String())
 		}
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: index}, netlink.RT_FILTER_OIF)
+	routes, err := netlink.RouteListFiltered(
+		netlink.FAMILY_ALL,
+		&netlink.Route{LinkIndex: index},
+		netlink.RT_FILTER_OIF,
+	)
 	if err != nil {
 		return 0, nil, fmt.Errorf("list routes: %w", err)
 	}

@@ -70,7 +70,11 @@ func TestNetKeeperPutsBack(t *testing.T) {
 	}
 	drop := func(to string) {
 		t.Helper()
-		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{LinkIndex: n.Interface}, netlink.RT_FILTER_OIF)
+		routes, err := netlink.RouteListFiltered(
+			netlink.FAMILY_V4,
+			&netlink.Route{LinkIndex: n.Interface},
+			netlink.RT_FILTER_OIF,
+		)
 		must(err)
 		for _, r := range routes {
 			if r.Dst.String() == to {
@@ -111,7 +115,8 @@ func TestNetKeeperPutsBack(t *testing.T) {
 			t.Errorf("%s: %d repairs", c.name, fixed)
 		}
 	}
-	if got := l.incidents(0); len(got) == 0 || got[0].Kind != LinkFixed || !strings.Contains(got[0].Message, "put back") {
+	if got := l.incidents(0); len(got) == 0 || got[0].Kind != LinkFixed ||
+		!strings.Contains(got[0].Message, "put back") {
 		t.Errorf("incidents %+v", got)
 	}
 }

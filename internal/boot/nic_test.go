@@ -49,7 +49,10 @@ func twoAdapters(t *testing.T) string {
 func TestAdapters(t *testing.T) {
 	sys := twoAdapters(t)
 	all := adapters(sys)
-	want := []nic{{2, "eth0", fleet.MAC{0x52, 0x54, 0, 0, 0, 1}, "e1000e"}, {3, "eth1", fleet.MAC{0x52, 0x54, 0, 0, 0, 2}, "r8152"}}
+	want := []nic{
+		{2, "eth0", fleet.MAC{0x52, 0x54, 0, 0, 0, 1}, "e1000e"},
+		{3, "eth1", fleet.MAC{0x52, 0x54, 0, 0, 0, 2}, "r8152"},
+	}
 	if !reflect.DeepEqual(all, want) {
 		t.Errorf("adapters %+v, want %+v", all, want)
 	}

@@ -14,12 +14,12 @@ import (
 	"pando/internal/image"
 )
 
-// offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before it boots
-// what it has. Its boot loader has looked before, for longer.
+// offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before
+// it boots what it has. Its boot loader has looked before, for longer.
 const offlineAfter = 20 * time.Second
 
-// lastBoot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment, manifest and
-// map of the boot pack are signed.
+// lastBoot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment,
+// manifest and map of the boot pack are signed.
 type lastBoot struct {
 	Assignment        []byte
 	Signature         []byte
@@ -46,19 +46,29 @@ func (b *lastBoot) verify(cfg api.BootConfig, kernel string) (err error) {
 		return errNotAllowed
 	}
 	if got := image.Version(b.Manifest); got != b.assignment.Version {
-		return fmt.Errorf("the manifest that is kept has digest %s, assigned was %s", got.Short(), b.assignment.Version.Short())
+		return fmt.Errorf(
+			"the manifest that is kept has digest %s, assigned was %s",
+			got.Short(),
+			b.assignment.Version.Short(),
+		)
 	}
 	trust := image.Trust{Keys: cfg.TrustKeys, Revoked: b.assignment.RevokedKeys}
 	if b.manifest, err = trust.Verify(b.Manifest, b.ManifestSignature); err != nil {
 		return err
 	}
 	if b.manifest.Kernel.Release != kernel {
-		return fmt.Errorf("the boot medium has kernel %s, and version %s needs %s", kernel, b.assignment.Version.Short(), b.manifest.Kernel.Release)
+		return fmt.Errorf(
+			"the boot medium has kernel %s, and version %s needs %s",
+			kernel,
+			b.assignment.Version.Short(),
+			b.manifest.Kernel.Release,
+		)
 	}
 	return nil
 }
 
-// offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told once.
+// offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told
+// once.
 func (m *machine) offlineBoot(ctx context.Context) *lastBoot {
 	if m.config.Medium == "" || m.offline != nil || time.Since(m.started) < offlineAfter {
 		return m.offline
@@ -87,8 +97,8 @@ func (m *machine) findLastBoot(ctx context.Context) (*lastBoot, error) {
 	return b, err
 }
 
-// pickLastBoot is the newest boot with this kernel that came up, or else one that never did: that may be of a version that cannot come up, or that the cache has only the
-// beginning of.
+// pickLastBoot is the newest boot with this kernel that came up, or else one that never did: that may be of a
+// version that cannot come up, or that the cache has only the beginning of.
 func pickLastBoot(records bootRecords, cfg api.BootConfig, kernel string) (*lastBoot, error) {
 	kept, err := readKept(records)
 	if err == nil && len(kept) == 0 {
@@ -132,7 +142,8 @@ func (m *machine) offlineLink(ctx context.Context, err error) (string, error) {
 	return "none; goes on without a network", nil
 }
 
-// offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP server.
+// offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP
+// server.
 func (m *machine) offlineAddress(ctx context.Context, err error) (string, error) {
 	b := m.offlineBoot(ctx)
 	if b == nil {
@@ -156,8 +167,14 @@ func (m *machine) offlineHello(ctx context.Context, err error) (string, error) {
 	}
 	a := b.assignment
 	m.assignment.Store(&a)
-	return fmt.Sprintf("no server answers; %s in group %s boots %s %s, which it was assigned on %s", a.Node, a.Group, a.Image,
-		a.Version.Short(), a.Issued.Format(time.DateTime)), nil
+	return fmt.Sprintf(
+		"no server answers; %s in group %s boots %s %s, which it was assigned on %s",
+		a.Node,
+		a.Group,
+		a.Image,
+		a.Version.Short(),
+		a.Issued.Format(time.DateTime),
+	), nil
 }
 
 // offlineManifest is the manifest of the last boot, and its boot pack.
@@ -168,7 +185,11 @@ func (m *machine) offlineManifest(b *lastBoot) string {
 			m.pack = b.Pack
 		}
 	}
-	return fmt.Sprintf("%s, %d MB root, as kept, signature good", b.assignment.Version.Short(), b.manifest.Root.Size/1e6)
+	return fmt.Sprintf(
+		"%s, %d MB root, as kept, signature good",
+		b.assignment.Version.Short(),
+		b.manifest.Root.Size/1e6,
+	)
 }
 
 // isOffline reports whether this boot goes on without a server.

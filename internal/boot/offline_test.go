@@ -14,10 +14,18 @@ import (
 const keptKernel = "6.1.0-1-amd64"
 
 // toldBoot is a boot whose group allows to boot without a server, and the config of a medium that trusts it.
-func toldBoot(t *testing.T, version func(*image.Manifest), change func(*lastBoot, *fleet.Assignment)) (lastBoot, api.BootConfig) {
+func toldBoot(
+	t *testing.T,
+	version func(*image.Manifest),
+	change func(*lastBoot, *fleet.Assignment),
+) (lastBoot, api.BootConfig) {
 	t.Helper()
 	p := publish(t, version)
-	b := lastBoot{Manifest: p.data, ManifestSignature: p.signature, manifest: image.Manifest{Kernel: image.Kernel{Release: keptKernel}}}
+	b := lastBoot{
+		Manifest:          p.data,
+		ManifestSignature: p.signature,
+		manifest:          image.Manifest{Kernel: image.Kernel{Release: keptKernel}},
+	}
 	if version != nil {
 		version(&b.manifest)
 	}
@@ -105,9 +113,13 @@ type keptRun struct {
 // boot is one boot of a version, which names it and has a kernel, and its config files.
 func (r *keptRun) boot(id fleet.BootID, root int64, kernel string, files int) lastBoot {
 	r.Helper()
-	b, cfg := toldBoot(r.T, func(m *image.Manifest) { m.Root.Size, m.Kernel.Release = root<<20, kernel }, func(b *lastBoot, a *fleet.Assignment) {
-		a.Boot, a.Files = id, []fleet.File{{Path: "/etc/x", Data: noise(uint64(root), files)}}
-	})
+	b, cfg := toldBoot(
+		r.T,
+		func(m *image.Manifest) { m.Root.Size, m.Kernel.Release = root<<20, kernel },
+		func(b *lastBoot, a *fleet.Assignment) {
+			a.Boot, a.Files = id, []fleet.File{{Path: "/etc/x", Data: noise(uint64(root), files)}}
+		},
+	)
 	r.cfg = cfg
 	return b
 }

@@ -13,14 +13,15 @@ const keptRecord = "boots"
 // mostKept is how many boots are kept: see worth.
 const mostKept = 3
 
-// keptBoot is a boot that a node may repeat without a server. What it says is for those who choose and believed by nobody: what the parts
-// hold is signed.
+// keptBoot is a boot that a node may repeat without a server. What it says is for those who choose and believed by
+// nobody: what the parts hold is signed.
 type keptBoot struct {
-	Boot       fleet.BootID `json:"boot"` // that the assignment was made for
-	Kernel     string       `json:"kernel"`
-	Booted     bool         `json:"booted,omitempty"` // the node came up
-	Version    []keptPart   `json:"version"`          // manifest and map of the boot pack: the same at each boot of a version
-	Assignment []keptPart   `json:"assignment"`       // with the lease
+	Boot   fleet.BootID `json:"boot"` // that the assignment was made for
+	Kernel string       `json:"kernel"`
+	Booted bool         `json:"booted,omitempty"` // the node came up
+	// manifest and map of the boot pack: the same at each boot of a version
+	Version    []keptPart `json:"version"`
+	Assignment []keptPart `json:"assignment"` // with the lease
 }
 
 // keptBoots are those that are kept, the newest first.
@@ -94,8 +95,8 @@ func (k keptBoots) holding(records bootRecords, parts [][]byte) (out []keptPart)
 	return out
 }
 
-// place finds room for the parts of one more boot, and says which boots stay meanwhile: all of them if there is room, and always the newest that came up. It is false when
-// there is no room.
+// place finds room for the parts of one more boot, and says which boots stay meanwhile: all of them if there is
+// room, and always the newest that came up. It is false when there is no room.
 func (k keptBoots) place(parts []keptPart) (keptBoots, []keptPart, bool) {
 	placed, ok := placeParts(parts, k.parts())
 	if !ok {
@@ -118,8 +119,8 @@ func (k keptBoots) good() keptBoots {
 // with is what is kept after one more boot.
 func (k keptBoots) with(b keptBoot) keptBoots { return append(keptBoots{b}, k...).worth() }
 
-// worth are the boots that may be wanted again: the last one, the newest that came up with its kernel, and one with another kernel,
-// because the boot medium gets a boot's kernel some time after it.
+// worth are the boots that may be wanted again: the last one, the newest that came up with its kernel, and one with
+// another kernel, because the boot medium gets a boot's kernel some time after it.
 func (k keptBoots) worth() (out keptBoots) {
 	last, good, other := k[0], 0, 0
 	for i, b := range k {

@@ -10,8 +10,9 @@ import (
 	"pando/internal/trace"
 )
 
-// keepBoot keeps this boot for one without a server, or forgets those that are kept when the group does not allow that. used is the cache disk that is in use;
-// without one there may be another that was used once. It comes when the root is mounted: a slow disk holds up nothing that streams meanwhile.
+// keepBoot keeps this boot for one without a server, or forgets those that are kept when the group does not allow
+// that. used is the cache disk that is in use; without one there may be another that was used once. It comes when
+// the root is mounted: a slow disk holds up nothing that streams meanwhile.
 func (m *machine) keepBoot(ctx context.Context, used *CacheDisk) {
 	if m.isOffline() {
 		if used != nil && !used.ReadOnly {
@@ -33,7 +34,11 @@ func (m *machine) keepBoot(ctx context.Context, used *CacheDisk) {
 // keptOn keeps a boot on the cache disk that is in use, or on another, and returns which.
 func (m *machine) keptOn(ctx context.Context, used *CacheDisk, b lastBoot) (string, error) {
 	if used == nil {
-		return withRecords(ctx, m, func(records bootRecords) (string, error) { return "/dev/" + m.disks.name, b.keepIn(records) })
+		return withRecords(
+			ctx,
+			m,
+			func(records bootRecords) (string, error) { return "/dev/" + m.disks.name, b.keepIn(records) },
+		)
 	}
 	return within(ctx, used.Name, func() (string, error) {
 		return onRecords(used, func(records bootRecords) (string, error) { return used.Name, b.keepIn(records) })
@@ -56,8 +61,8 @@ func (m *machine) thisBoot() lastBoot {
 		ManifestSignature: m.manifestSignature, Pack: m.pack, Lease: m.lease, assignment: m.assigned(), manifest: m.manifest}
 }
 
-// keepIn keeps a boot beside those of the index. The parts of those that stay are not touched, and the new index comes last: when the power
-// fails before, they are whole.
+// keepIn keeps a boot beside those of the index. The parts of those that stay are not touched, and the new index
+// comes last: when the power fails before, they are whole.
 func (b lastBoot) keepIn(records bootRecords) error {
 	if !b.assignment.Offline {
 		return forgetBoots(records)
@@ -94,9 +99,16 @@ func (b lastBoot) keepIn(records bootRecords) error {
 }
 
 func (b lastBoot) tooLarge() error {
-	return &Problem{Err: fmt.Errorf("its assignment, with the config files, has %d KB, its manifest and the map of its boot pack %d KB: the cache has no room for them beside what is kept",
-		len(b.Assignment)/1e3, (len(b.Manifest)+len(b.Pack))/1e3),
-		Hint: "give the node fewer or smaller config files, which `pando config render` shows; what was kept before stays"}
+	return &Problem{
+		Err: fmt.Errorf(
+			"its assignment, with the config files, has %d KB, its manifest and the map of its boot pack %d KB: "+
+				"the cache has no room for them beside what is kept",
+			len(b.Assignment)/1e3,
+			(len(b.Manifest)+len(b.Pack))/1e3,
+		),
+		Hint: "give the node fewer or smaller config files, which `pando config render` shows; what was kept " +
+			"before stays",
+	}
 }
 
 // markBooted notes that a boot that is kept came up.
@@ -111,8 +123,8 @@ func markBooted(records bootRecords, boot fleet.BootID) error {
 	return nil
 }
 
-// forgetBoots takes back what was kept, the index first: without it the rest is nothing. Releases before this one kept boots in two
-// records of their own.
+// forgetBoots takes back what was kept, the index first: without it the rest is nothing. Releases before this one
+// kept boots in two records of their own.
 func forgetBoots(records bootRecords) error {
 	names := []string{keptRecord, "boot", "boot before"}
 	for slot := range keptParts {

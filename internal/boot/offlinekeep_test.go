@@ -34,7 +34,8 @@ func cacheRecords(t *testing.T) bootRecords {
 	return r
 }
 
-// The largest map of a boot pack there is, and config files of 150 KB: kept at each boot, in each of three versions with kernels of their own.
+// The largest map of a boot pack there is, and config files of 150 KB: kept at each boot, in each of three versions
+// with kernels of their own.
 func TestLargeBootIsKept(t *testing.T) {
 	r := keptRun{T: t, records: cacheRecords(t)}
 	for version := range int64(4) {
@@ -49,7 +50,8 @@ func TestLargeBootIsKept(t *testing.T) {
 			r.booted(id)
 			r.wants(kernel, id)
 			got, err := pickLastBoot(r.records, r.cfg, kernel)
-			if err != nil || !bytes.Equal(got.Pack, b.Pack) || !bytes.Equal(got.Assignment, b.Assignment) || got.Lease.Name != "eth0" {
+			if err != nil || !bytes.Equal(got.Pack, b.Pack) || !bytes.Equal(got.Assignment, b.Assignment) ||
+				got.Lease.Name != "eth0" {
 				t.Errorf("boot %s is not what was kept: %v", id, err)
 			}
 		}
@@ -130,7 +132,10 @@ func TestBootThatIsTooLarge(t *testing.T) {
 		})
 		m := cacheMachine("")
 		m.answer.Assignment, m.answer.Signature = b.Assignment, b.Signature
-		m.manifestBytes, m.manifestSignature, m.manifest, m.pack = b.Manifest, b.ManifestSignature, b.manifest, noise(2, image.MaxPack)
+		m.manifestBytes, m.manifestSignature, m.manifest, m.pack = b.Manifest, b.ManifestSignature, b.manifest, noise(
+			2,
+			image.MaxPack,
+		)
 		m.assignment.Store(&b.assignment)
 		m.keepBoot(t.Context(), disk)
 		return m, b
@@ -142,7 +147,8 @@ func TestBootThatIsTooLarge(t *testing.T) {
 	m, _ = try(fleet.MaxConfigFiles)
 	events := m.report.take()
 	if len(events) != 1 || events[0].Kind != trace.Info || !strings.Contains(events[0].Message, "not kept") || !strings.Contains(events[0].Message, "1398 KB") ||
-		!strings.Contains(events[0].Hint, "smaller config files") || m.kept != nil {
+		!strings.Contains(events[0].Hint, "smaller config files") ||
+		m.kept != nil {
 		t.Errorf("a large one: %+v, noted at %+v", events, m.kept)
 	}
 	got, err := onRecords(disk, func(records bootRecords) (*lastBoot, error) {

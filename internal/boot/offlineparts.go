@@ -10,8 +10,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// keptParts is how many records hold parts of boots that are kept. A cache has sixteen, of which the index takes one, and two were taken
-// by releases before this one and are never free again. So there is room for 1.7 MB.
+// keptParts is how many records hold parts of boots that are kept. A cache has sixteen, of which the index takes
+// one, and two were taken by releases before this one and are never free again. So there is room for 1.7 MB.
 const keptParts = 13
 
 // keptPart is where a part of a boot is.
@@ -69,7 +69,11 @@ func (b lastBoot) parts() (version, assignment [][]byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return cutParts(joinFields(b.Manifest, b.ManifestSignature, b.Pack)), cutParts(joinFields(b.Assignment, b.Signature, l)), nil
+	return cutParts(
+			joinFields(b.Manifest, b.ManifestSignature, b.Pack),
+		), cutParts(
+			joinFields(b.Assignment, b.Signature, l),
+		), nil
 }
 
 func cutParts(b []byte) (out [][]byte) {
@@ -90,7 +94,13 @@ func (k keptBoot) load(records bootRecords) (*lastBoot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &lastBoot{Manifest: version[0], ManifestSignature: version[1], Pack: version[2], Assignment: assignment[0], Signature: assignment[1]}
+	b := &lastBoot{
+		Manifest:          version[0],
+		ManifestSignature: version[1],
+		Pack:              version[2],
+		Assignment:        assignment[0],
+		Signature:         assignment[1],
+	}
 	if err := json.Unmarshal(assignment[2], &b.Lease); err != nil {
 		return nil, fmt.Errorf("what is kept of a boot, its lease: %w", err)
 	}

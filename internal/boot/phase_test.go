@@ -76,7 +76,12 @@ func TestRunnerRetriesWithBackoff(t *testing.T) {
 }
 
 func TestRunnerGoesBack(t *testing.T) {
-	log, _, err := script(t, 0, failing(trace.Address, "", 0, nil), failing(trace.Hello, trace.Address, 3, errors.New("no")))
+	log, _, err := script(
+		t,
+		0,
+		failing(trace.Address, "", 0, nil),
+		failing(trace.Hello, trace.Address, 3, errors.New("no")),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +115,11 @@ func TestRunnerNeverReboots(t *testing.T) {
 }
 
 func TestRunnerFinal(t *testing.T) {
-	log, took, err := script(t, 0, failing(trace.Hello, "", 9, &Problem{Err: errors.New("token already used"), Final: true}))
+	log, took, err := script(
+		t,
+		0,
+		failing(trace.Hello, "", 9, &Problem{Err: errors.New("token already used"), Final: true}),
+	)
 	if !errors.Is(err, errStuck) || took != finalDelay {
 		t.Errorf("ended after %v with %v, want errStuck after %v", took, err, finalDelay)
 	}
@@ -125,8 +134,13 @@ func TestRunnerFinalNeverReboots(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		var last trace.Event
-		r := Runner{Phases: []Phase{failing(trace.Hello, "", 9, &Problem{Err: errors.New("token already used"), Final: true})},
-			Report: func(e trace.Event) { last = e }, RebootAfter: func() time.Duration { return -1 }}
+		r := Runner{
+			Phases: []Phase{
+				failing(trace.Hello, "", 9, &Problem{Err: errors.New("token already used"), Final: true}),
+			},
+			Report:      func(e trace.Event) { last = e },
+			RebootAfter: func() time.Duration { return -1 },
+		}
 		if err := r.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ended with %v, want to wait until the context ends", err)
 		}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cacheStart is where the partition of a cache begins on its disk, and how much is cleared at both ends of what becomes a
-// cache, so that nothing takes it for what it was.
+// cacheStart is where the partition of a cache begins on its disk, and how much is cleared at both ends of what
+// becomes a cache, so that nothing takes it for what it was.
 const (
 	cacheStart = 4 << 20
 	cacheClear = 1 << 20
@@ -23,7 +23,8 @@ const (
 	cacheLeast int64 = cache.MinSize + 2*cacheStart // bytes of a disk
 )
 
-// diskMaker makes a disk something else. They are two steps, so that a refusal is not told as a loss, and a dry run finds it.
+// diskMaker makes a disk something else. They are two steps, so that a refusal is not told as a loss, and a dry run
+// finds it.
 type diskMaker interface {
 	// check says what speaks against a disk. It only reads, and a Problem of it says that nothing was written.
 	check(d api.Disk, sector int) error
@@ -51,11 +52,20 @@ func prepareDisk(sys, dev, proc, device string, dryRun bool, m diskMaker) error 
 	}
 	switch {
 	case d.Used != "":
-		return &Problem{Err: fmt.Errorf("%s is in use: %s", device, d.Used), Hint: "unmount it, or name another; nothing was written"}
+		return &Problem{
+			Err:  fmt.Errorf("%s is in use: %s", device, d.Used),
+			Hint: "unmount it, or name another; nothing was written",
+		}
 	case d.ReadOnly:
-		return &Problem{Err: fmt.Errorf("%s is read-only", device), Hint: "is there a switch on it? nothing was written"}
+		return &Problem{
+			Err:  fmt.Errorf("%s is read-only", device),
+			Hint: "is there a switch on it? nothing was written",
+		}
 	case d.Size < cacheLeast:
-		return &Problem{Err: fmt.Errorf("%s has %d MB, a cache needs %d", device, d.Size/1e6, cacheLeast/1e6+1), Hint: "name another; nothing was written"}
+		return &Problem{
+			Err:  fmt.Errorf("%s has %d MB, a cache needs %d", device, d.Size/1e6, cacheLeast/1e6+1),
+			Hint: "name another; nothing was written",
+		}
 	}
 	name := filepath.Base(device)
 	f, err := os.OpenFile(filepath.Join(dev, name), os.O_RDWR|unix.O_EXCL, 0)
@@ -71,7 +81,10 @@ func prepareDisk(sys, dev, proc, device string, dryRun bool, m diskMaker) error 
 		return err
 	}
 	if err := m.write(f, d, sector); err != nil {
-		return &Problem{Err: fmt.Errorf("prepare %s: %w", device, err), Hint: "is the disk broken? what was on it is lost"}
+		return &Problem{
+			Err:  fmt.Errorf("prepare %s: %w", device, err),
+			Hint: "is the disk broken? what was on it is lost",
+		}
 	}
 	if d.Of == "" {
 		// Only for those who look at the running node: the next boot reads the table anyway.
@@ -86,7 +99,10 @@ func diskNamed(disks []api.Disk, device string) (api.Disk, error) {
 			return d, nil
 		}
 	}
-	return api.Disk{}, &Problem{Err: fmt.Errorf("the node has no disk %s", device), Hint: "`pando node cache NODE` lists its disks"}
+	return api.Disk{}, &Problem{
+		Err:  fmt.Errorf("the node has no disk %s", device),
+		Hint: "`pando node cache NODE` lists its disks",
+	}
 }
 
 // writeCache writes the cache: into a partition as it is, or into a new one that takes the whole disk.
@@ -125,8 +141,9 @@ func clearEnds(f *os.File, size int64) error {
 	return nil
 }
 
-// newCache makes a partition a cache, unless there is one at either of its ends, and returns what to say of it. One that the partition has no room for any
-// more, because it was copied to a smaller disk, is lost: nothing of it can be read, and all of it can be fetched again.
+// newCache makes a partition a cache, unless there is one at either of its ends, and returns what to say of it. One
+// that the partition has no room for any more, because it was copied to a smaller disk, is lost: nothing of it can
+// be read, and all of it can be fetched again.
 func newCache(f *os.File, device string) (made string, err error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -137,8 +154,15 @@ func newCache(f *os.File, device string) (made string, err error) {
 		return "", nil
 	}
 	if size < cache.MinSize {
-		return "", &Problem{Err: fmt.Errorf("make %s a cache: it has %d MB, a cache needs %d", device, size/1e6, int64(cache.MinSize)/1e6+1),
-			Hint: "make the partition larger, or name another " + cache.PartitionName + "; nothing was written"}
+		return "", &Problem{
+			Err: fmt.Errorf(
+				"make %s a cache: it has %d MB, a cache needs %d",
+				device,
+				size/1e6,
+				int64(cache.MinSize)/1e6+1,
+			),
+			Hint: "make the partition larger, or name another " + cache.PartitionName + "; nothing was written",
+		}
 	}
 	blank, err := cache.Blank(f, size)
 	if err != nil {
@@ -154,7 +178,10 @@ func newCache(f *os.File, device string) (made string, err error) {
 		made += ", which had " + had
 	}
 	if err := formatCache(f, size); err != nil {
-		return "", &Problem{Err: fmt.Errorf("make %s a cache: %w", device, err), Hint: "is the disk broken? the boot goes on without"}
+		return "", &Problem{
+			Err:  fmt.Errorf("make %s a cache: %w", device, err),
+			Hint: "is the disk broken? the boot goes on without",
+		}
 	}
 	return made, nil
 }

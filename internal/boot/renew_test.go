@@ -124,7 +124,8 @@ func keepsOnDisk(t *testing.T, l lease) {
 		t.Fatal(err)
 	}
 	var back lease
-	if err := json.Unmarshal(data, &back); err != nil || back.Address != l.Address || back.Renew != l.Renew || len(back.Routes) != len(l.Routes) {
+	if err := json.Unmarshal(data, &back); err != nil || back.Address != l.Address || back.Renew != l.Renew ||
+		len(back.Routes) != len(l.Routes) {
 		t.Errorf("lease %s reads as %+v, %v", data, back, err)
 	}
 }

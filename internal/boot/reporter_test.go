@@ -90,7 +90,12 @@ func TestFlushHonoursItsContext(t *testing.T) {
 		defer cancel()
 		time.AfterFunc(time.Minute, stop) // else a flush that waits for the post would wait for ever
 		if err := r.flush(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != switchFlush {
-			t.Errorf("flush ended after %v with %v, want %v and the context's error", time.Since(begun), err, switchFlush)
+			t.Errorf(
+				"flush ended after %v with %v, want %v and the context's error",
+				time.Since(begun),
+				err,
+				switchFlush,
+			)
 		}
 		stop()
 		r.idle(t.Context())

@@ -15,8 +15,9 @@ func TestWithResolver(t *testing.T) {
 		lease lease
 		want  string
 	}{
-		"the server's":       {sent, lease{DNS: dns}, "nameserver 1.1.1.1\n"},
-		"the lease's":        {nil, lease{DNS: dns, Domain: "lab.example"}, "search lab.example\nnameserver 10.0.0.1\nnameserver 10.0.0.2\n"},
+		"the server's": {sent, lease{DNS: dns}, "nameserver 1.1.1.1\n"},
+		"the lease's": {nil, lease{DNS: dns, Domain: "lab.example"}, "search lab.example\nnameserver " +
+			"10.0.0.1\nnameserver 10.0.0.2\n"},
 		"a domain that lies": {nil, lease{DNS: dns[:1], Domain: "x\nnameserver 6.6.6.6"}, "nameserver 10.0.0.1\n"},
 		"none":               {nil, lease{}, ""},
 	} {

@@ -27,14 +27,17 @@ type session struct {
 	Interface int           `json:"interface"`
 	Until     string        `json:"until,omitempty"` // mark until which reads are recorded
 
-	TrustKeys []string       `json:"trust_keys,omitempty"` // that may sign what the node boots next without its kernel ending
-	Hardware  fleet.Hardware `json:"hardware,omitzero"`    // as it was reported
-	RunFiles  []string       `json:"run_files,omitempty"`  // files in /run that came with the boot
-	Block     string         `json:"block,omitempty"`      // directory of the block daemon; "": RunDir
-	Device    int            `json:"device,omitempty"`     // N of the root's /dev/nbdN
-	Writes    string         `json:"writes,omitempty"`     // what takes the writes of this boot, as fleet.ParseWriteLayer reads it
-	Former    []formerRoot   `json:"former,omitempty"`     // roots before this one that are not detached yet
-	Kept      *keptMark      `json:"kept,omitempty"`       // this boot among those that are kept on a disk; nil: it is not
+	// that may sign what the node boots next without its kernel ending
+	TrustKeys []string       `json:"trust_keys,omitempty"`
+	Hardware  fleet.Hardware `json:"hardware,omitzero"`   // as it was reported
+	RunFiles  []string       `json:"run_files,omitempty"` // files in /run that came with the boot
+	Block     string         `json:"block,omitempty"`     // directory of the block daemon; "": RunDir
+	Device    int            `json:"device,omitempty"`    // N of the root's /dev/nbdN
+	// what takes the writes of this boot, as fleet.ParseWriteLayer reads it
+	Writes string       `json:"writes,omitempty"`
+	Former []formerRoot `json:"former,omitempty"` // roots before this one that are not detached yet
+	// this boot among those that are kept on a disk; nil: it is not
+	Kept *keptMark `json:"kept,omitempty"`
 }
 
 // monotonic is CLOCK_MONOTONIC, which all processes of a boot share.

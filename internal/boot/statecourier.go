@@ -25,15 +25,16 @@ const (
 	courierKept    = 15 * time.Minute
 )
 
-// Exit statuses of the commands that move state: what the server refuses for good, or tar cannot do, is not tried again, and a boot without a server has nobody
-// to try it with.
+// Exit statuses of the commands that move state: what the server refuses for good, or tar cannot do, is not tried
+// again, and a boot without a server has nobody to try it with.
 const (
 	courierAgain = 1
 	courierNever = 2
 	courierAlone = 3
 )
 
-// tarOptions have tar keep what a copy of a system's files needs. It is GNU tar: Debian, Fedora and their kin have no other.
+// tarOptions have tar keep what a copy of a system's files needs. It is GNU tar: Debian, Fedora and their kin have
+// no other.
 var tarOptions = []string{"--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls"}
 
 // stateCourier moves a node's state to the server, and another node's from there.
@@ -42,8 +43,8 @@ type stateCourier struct {
 	control *control
 }
 
-// moveState is what the scripts of node state call: state-send ORDER DIRECTORY live|still, or state-fetch ORDER DIGEST DIRECTORY. It returns the exit status; what
-// keeps it from its work is one line.
+// moveState is what the scripts of node state call: state-send ORDER DIRECTORY live|still, or state-fetch ORDER
+// DIGEST DIRECTORY. It returns the exit status; what keeps it from its work is one line.
 func moveState(dir string, args []string, stderr io.Writer) int {
 	var c stateCourier
 	err := readJSON(dir, sessionName, &c.session)
@@ -108,7 +109,12 @@ func (c stateCourier) sendTo(ctx context.Context, server, order, from string, li
 	body := &packer{tar: t, out: out, wait: sync.OnceValue(t.Wait), stalled: stalled, live: live}
 	defer body.Close()
 	q := url.Values{"boot": {string(c.session.Boot)}, "order": {order}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(server, "/")+"/v1/node/state/send?"+q.Encode(), body)
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		strings.TrimSuffix(server, "/")+"/v1/node/state/send?"+q.Encode(),
+		body,
+	)
 	if err != nil {
 		return err
 	}
@@ -128,7 +134,8 @@ func (c stateCourier) sendTo(ctx context.Context, server, order, from string, li
 	return nil
 }
 
-// packer is what tar writes, as the body of a request: it ends well only when tar did, so that half of a state never looks like a whole one.
+// packer is what tar writes, as the body of a request: it ends well only when tar did, so that half of a state
+// never looks like a whole one.
 type packer struct {
 	tar     *tar
 	out     io.Reader
@@ -151,7 +158,8 @@ func (p *packer) Read(b []byte) (int, error) {
 		return n, err
 	}
 	var status *exec.ExitError
-	if err := p.wait(); err != nil && !(p.live && errors.As(err, &status) && status.ExitCode() == 1) { // 1: a file has changed
+	if err := p.wait(); err != nil &&
+		!(p.live && errors.As(err, &status) && status.ExitCode() == 1) { // 1: a file has changed
 		p.failed.Store(p.tar.failure(err))
 		return n, err
 	}
@@ -169,7 +177,12 @@ func (p *packer) Close() error {
 func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	body, err := c.control.stream(ctx, "/v1/node/state/fetch", "Bearer "+c.session.Session, api.StateFetch{Boot: c.session.Boot, Order: order})
+	body, err := c.control.stream(
+		ctx,
+		"/v1/node/state/fetch",
+		"Bearer "+c.session.Session,
+		api.StateFetch{Boot: c.session.Boot, Order: order},
+	)
 	if err != nil {
 		return err
 	}
@@ -181,7 +194,10 @@ func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error
 	defer stalled.Stop()
 	sum := sha256.New()
 	in := &unpacker{in: io.TeeReader(body, sum), stalled: stalled}
-	t := newTar(ctx, append([]string{"--extract", "--preserve-permissions", "--same-owner", "--directory=" + to}, tarOptions...))
+	t := newTar(
+		ctx,
+		append([]string{"--extract", "--preserve-permissions", "--same-owner", "--directory=" + to}, tarOptions...),
+	)
 	t.Stdin = in
 	err = t.Run()
 	if err == nil {
@@ -194,7 +210,11 @@ func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error
 		return t.failure(err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
-		return &Problem{Err: errors.New("what came is not what the other node sent"), Hint: "order the copy again", Final: true}
+		return &Problem{
+			Err:   errors.New("what came is not what the other node sent"),
+			Hint:  "order the copy again",
+			Final: true,
+		}
 	}
 	return nil
 }
@@ -231,7 +251,11 @@ func newTar(ctx context.Context, options []string, files ...string) *tar {
 
 // failure is why tar ended. Another try would end so as well.
 func (t *tar) failure(err error) *Problem {
-	return &Problem{Err: fmt.Errorf("tar: %w: %s", err, t.complaints), Hint: "is there room, and is the image's tar GNU tar?", Final: true}
+	return &Problem{
+		Err:   fmt.Errorf("tar: %w: %s", err, t.complaints),
+		Hint:  "is there room, and is the image's tar GNU tar?",
+		Final: true,
+	}
 }
 
 // tail is the end of what is written to it.

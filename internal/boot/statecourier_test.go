@@ -88,7 +88,9 @@ func (p *post) digest() string {
 func (p *post) runs(status int, says string, args ...string) {
 	p.t.Helper()
 	var out bytes.Buffer
-	if got := moveState(p.dir, args, &out); got != status || !strings.Contains(out.String(), says) || status == 0 && out.Len() > 0 || strings.Count(out.String(), "\n") > 1 {
+	if got := moveState(p.dir, args, &out); got != status || !strings.Contains(out.String(), says) ||
+		status == 0 && out.Len() > 0 ||
+		strings.Count(out.String(), "\n") > 1 {
 		p.t.Errorf("%v: status %d, want %d; it says %q, want %q", args, got, status, out.String(), says)
 	}
 }
@@ -123,7 +125,8 @@ func TestStateIsMoved(t *testing.T) {
 	}
 	p.runs(0, "", "state-fetch", "A1", p.digest(), to)
 	list := func(dir string) string {
-		out, err := exec.Command("sh", "-c", `cd "$1" && find . -path './srv*' -printf '%p %y %m %u %n %T@ %l\n' | sort && [ 'srv+a b/plain' -ef 'srv+a b/hard' ] && cat 'srv+a b/plain'`, "sh", dir).CombinedOutput()
+		out, err := exec.Command("sh", "-c", `cd "$1" && find . -path './srv*' -printf '%p %y %m %u %n %T@ %l\n' | sort && [ 'srv+a b/plain' -ef 'srv+a b/hard' ] && cat 'srv+a b/plain'`, "sh", dir).
+			CombinedOutput()
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -136,7 +139,8 @@ func TestStateIsMoved(t *testing.T) {
 		t.Errorf("moved: %v", left)
 	}
 	got := make([]byte, 10)
-	if n, err := unix.Getxattr(filepath.Join(to, "srv+a b/plain"), "user.pando", got); xattr == nil && (err != nil || string(got[:n]) != "kept") {
+	if n, err := unix.Getxattr(filepath.Join(to, "srv+a b/plain"), "user.pando", got); xattr == nil &&
+		(err != nil || string(got[:n]) != "kept") {
 		t.Errorf("its attribute: %q, %v", got, err)
 	}
 }
@@ -171,7 +175,8 @@ func TestSendBreaksOff(t *testing.T) {
 	}
 }
 
-// What the server refuses for good is not tried again, and nothing is sent to it; a server that is busy, fails or is away is.
+// What the server refuses for good is not tried again, and nothing is sent to it; a server that is busy, fails or
+// is away is.
 func TestServerRefusesState(t *testing.T) {
 	p, from := newPost(t), keptTree(t)
 	send := []string{"state-send", "A1", from, "still"}
@@ -216,7 +221,14 @@ func TestFetchedIsWrong(t *testing.T) {
 	p.runs(courierAgain, "EOF", "state-fetch", "A1", digest, t.TempDir())
 	p.answer = nil
 	p.parcel[len(p.parcel)/2] ^= 1
-	p.runs(courierNever, "not what the other node sent (order the copy again)", "state-fetch", "A1", digest, t.TempDir())
+	p.runs(
+		courierNever,
+		"not what the other node sent (order the copy again)",
+		"state-fetch",
+		"A1",
+		digest,
+		t.TempDir(),
+	)
 	p.parcel = bytes.Repeat([]byte("no archive"), 1000)
 	p.runs(courierNever, "tar: ", "state-fetch", "A1", p.digest(), t.TempDir())
 	p.parcel = nil

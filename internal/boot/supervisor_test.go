@@ -25,7 +25,12 @@ import (
 )
 
 func testBlockConfig() BlockConfig {
-	return BlockConfig{Index: chunk.Sum([]byte("x")), Size: 1 << 20, ChunkSize: 65536, Servers: []string{"http://192.0.2.1:8480"}}
+	return BlockConfig{
+		Index:     chunk.Sum([]byte("x")),
+		Size:      1 << 20,
+		ChunkSize: 65536,
+		Servers:   []string{"http://192.0.2.1:8480"},
+	}
 }
 
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -293,7 +298,8 @@ func TestBlockDaemonHoldsNoFiles(t *testing.T) {
 		}
 	}
 	limits, err := os.ReadFile(proc + "/status")
-	if err != nil || !strings.Contains(string(limits), "VmLck:") || strings.Contains(string(limits), "VmLck:\t       0 kB") {
+	if err != nil || !strings.Contains(string(limits), "VmLck:") ||
+		strings.Contains(string(limits), "VmLck:\t       0 kB") {
 		t.Errorf("memory is not locked (%v)", err)
 	}
 }

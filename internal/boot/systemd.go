@@ -30,8 +30,12 @@ func goingDown(ctx context.Context) bool {
 // half an account is better than none.
 const systemdAsks = 5
 
-// readSystemd returns systemd's account of the boot, nil while the boot is not finished, and whether all of it is there.
-func readSystemd(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) (s *api.Systemd, whole bool) {
+// readSystemd returns systemd's account of the boot, nil while the boot is not finished, and whether all of it is
+// there.
+func readSystemd(
+	ctx context.Context,
+	systemctl func(context.Context, ...string) (string, error),
+) (s *api.Systemd, whole bool) {
 	out, err := systemctl(ctx, "show", "--property=UserspaceTimestampMonotonic",
 		"--property=FinishTimestampMonotonic", "--property=SystemState")
 	if err != nil {

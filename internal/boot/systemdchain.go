@@ -20,7 +20,8 @@ type unitStart struct {
 	after []string
 }
 
-// unitStarts reads blocks of properties, one block a unit, and returns the units that were active when the boot was over.
+// unitStarts reads blocks of properties, one block a unit, and returns the units that were active when the boot was
+// over.
 func unitStarts(text string, finish time.Duration) []unitStart {
 	var units []unitStart
 	for block := range strings.SplitSeq(text, "\n\n") {
@@ -34,8 +35,8 @@ func unitStarts(text string, finish time.Duration) []unitStart {
 	return units
 }
 
-// critical is the chain of units that the target waited for, itself first: of those that a unit comes after, the one that was active
-// last. It is the chain that `systemd-analyze critical-chain` shows.
+// critical is the chain of units that the target waited for, itself first: of those that a unit comes after, the
+// one that was active last. It is the chain that `systemd-analyze critical-chain` shows.
 func critical(units []unitStart, target string) (chain []string) {
 	by := map[string]unitStart{}
 	for _, u := range units {

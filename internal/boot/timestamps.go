@@ -10,15 +10,17 @@ import (
 	"strings"
 )
 
-// timestampsFile is whether TCP stamps the time on each segment (RFC 7323; the kernel's ip-sysctl.rst), of the network namespace of the thread that opens it.
+// timestampsFile is whether TCP stamps the time on each segment (RFC 7323; the kernel's ip-sysctl.rst), of the
+// network namespace of the thread that opens it.
 const timestampsFile = "/proc/sys/net/ipv4/tcp_timestamps"
 
 // timestampsKept is what it was before the boot, in the run directory.
 const timestampsKept = "tcp-timestamps"
 
-// LeaveOutTimestamps has connections that are made from now on leave out the time stamps of TCP: 12 bytes of each segment, and of each acknowledgement. What they
-// are for, sequence numbers that come round and more samples of the round trip, takes longer connections and faster links than a boot has
-// (ADR 0045). dir keeps what was set; a second call changes nothing.
+// LeaveOutTimestamps has connections that are made from now on leave out the time stamps of TCP: 12 bytes of each
+// segment, and of each acknowledgement. What they are for, sequence numbers that come round and more samples of the
+// round trip, takes longer connections and faster links than a boot has (ADR 0045). dir keeps what was set; a
+// second call changes nothing.
 func LeaveOutTimestamps(dir string) error {
 	kept := filepath.Join(dir, timestampsKept)
 	if _, err := os.Stat(kept); err == nil {
@@ -37,7 +39,8 @@ func LeaveOutTimestamps(dir string) error {
 	return nil
 }
 
-// RestoreTimestamps ends what LeaveOutTimestamps began. What the system below root says about them is left to it: by now it has been set.
+// RestoreTimestamps ends what LeaveOutTimestamps began. What the system below root says about them is left to it:
+// by now it has been set.
 func RestoreTimestamps(dir, root string) error {
 	kept := filepath.Join(dir, timestampsKept)
 	was, err := os.ReadFile(kept)

@@ -26,8 +26,8 @@ const (
 	tpmTesting       = 0x90a
 )
 
-// tpmTemplate is the key: ECDSA on P-256 with SHA-256, made in the TPM from the seed of its owner, unable to leave it. The same
-// template gives the same key at every boot, until somebody clears the TPM.
+// tpmTemplate is the key: ECDSA on P-256 with SHA-256, made in the TPM from the seed of its owner, unable to leave
+// it. The same template gives the same key at every boot, until somebody clears the TPM.
 const tpmTemplate = "\x00\x23\x00\x0b\x00\x04\x04\x72\x00\x00\x00\x10\x00\x18\x00\x0b\x00\x03\x00\x10\x00\x00\x00\x00"
 
 // tpmAuth is the empty password.
@@ -43,8 +43,8 @@ func proveTPM(device string, digest [32]byte) (*api.TPMProof, error) {
 	return signByTPM(tpmFile(fd), digest)
 }
 
-// tpmFile is a TPM's file, which takes a command whole and gives an answer whole. It is not put into the poller: what the kernel
-// does with a TPM's file that does not block differs.
+// tpmFile is a TPM's file, which takes a command whole and gives an answer whole. It is not put into the poller:
+// what the kernel does with a TPM's file that does not block differs.
 type tpmFile int
 
 // Write sends a command.
@@ -55,7 +55,12 @@ func (f tpmFile) Read(b []byte) (int, error) { return unix.Read(int(f), b) }
 
 // signByTPM makes the key, and signs by it.
 func signByTPM(tpm io.ReadWriter, digest [32]byte) (*api.TPMProof, error) {
-	made, err := askTPM(tpm, tpmCreatePrimary, tpmOwner, "\x00\x04\x00\x00\x00\x00\x00\x18"+tpmTemplate+"\x00\x00\x00\x00\x00\x00")
+	made, err := askTPM(
+		tpm,
+		tpmCreatePrimary,
+		tpmOwner,
+		"\x00\x04\x00\x00\x00\x00\x00\x18"+tpmTemplate+"\x00\x00\x00\x00\x00\x00",
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make the key of the TPM: %w", err)
 	}
@@ -64,7 +69,12 @@ func signByTPM(tpm io.ReadWriter, digest [32]byte) (*api.TPMProof, error) {
 	made.bytes()                 // policy
 	made.skip(10)                // scheme and curve
 	p := &api.TPMProof{Key: append(made.point(), made.point()...)}
-	signed, err := askTPM(tpm, tpmSign, key, "\x00\x20"+string(digest[:])+"\x00\x18\x00\x0b\x80\x24\x40\x00\x00\x07\x00\x00")
+	signed, err := askTPM(
+		tpm,
+		tpmSign,
+		key,
+		"\x00\x20"+string(digest[:])+"\x00\x18\x00\x0b\x80\x24\x40\x00\x00\x07\x00\x00",
+	)
 	if err != nil {
 		return nil, fmt.Errorf("sign by the key of the TPM: %w", err)
 	}

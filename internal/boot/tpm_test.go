@@ -26,7 +26,17 @@ func startTPM(t *testing.T, dir string) io.ReadWriter {
 		t.Skip("swtpm is not installed")
 	}
 	socket := filepath.Join(t.TempDir(), "tpm")
-	c := exec.Command("swtpm", "socket", "--tpm2", "--tpmstate", "dir="+dir, "--server", "type=unixio,path="+socket, "--flags", "not-need-init,startup-clear")
+	c := exec.Command(
+		"swtpm",
+		"socket",
+		"--tpm2",
+		"--tpmstate",
+		"dir="+dir,
+		"--server",
+		"type=unixio,path="+socket,
+		"--flags",
+		"not-need-init,startup-clear",
+	)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +60,13 @@ func startTPM(t *testing.T, dir string) io.ReadWriter {
 
 func verified(p *api.TPMProof, digest [32]byte) bool {
 	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append([]byte{4}, p.Key...))
-	return err == nil && ecdsa.Verify(public, digest[:], new(big.Int).SetBytes(p.Signature[:32]), new(big.Int).SetBytes(p.Signature[32:]))
+	return err == nil &&
+		ecdsa.Verify(
+			public,
+			digest[:],
+			new(big.Int).SetBytes(p.Signature[:32]),
+			new(big.Int).SetBytes(p.Signature[32:]),
+		)
 }
 
 // A TPM has the same key at every boot, and another TPM another.
@@ -98,9 +114,15 @@ func (c *canned) Read(b []byte) (int, error) {
 
 // FuzzTPM: whatever a TPM answers, there is a proof of the right form or an error.
 func FuzzTPM(f *testing.F) {
-	good := append([]byte("\x80\x02\x00\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x23\x00\x0b\x00\x04\x04\x72\x00\x00\x00\x10\x00\x18\x00\x0b\x00\x03\x00\x10"),
+	good := append(
+		[]byte(
+			"\x80\x02\x00\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x23\x00\x0b\x00\x04\x04\x72\x00\x00\x00\x10\x00\x18\x00\x0b\x00\x03\x00\x10",
+		),
 		append([]byte("\x00\x01\x07\x00\x20"), make([]byte, 32)...)...)
-	f.Add(good, []byte("\x80\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x18\x00\x0b\x00\x01\x01\x00\x01\x02"))
+	f.Add(
+		good,
+		[]byte("\x80\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x18\x00\x0b\x00\x01\x01\x00\x01\x02"),
+	)
 	f.Add(good, []byte{})
 	f.Add([]byte("\x80\x01\x00\x00\x00\x0a\x00\x00\x01\x01"), []byte{})
 	f.Fuzz(func(t *testing.T, made, signed []byte) {

@@ -91,8 +91,8 @@ func networkFiles(nicIndex int) []fleet.File {
 	}
 }
 
-// NM_UNMANAGED is NetworkManager's own property for this; PANDO_NIC is what networkd's file matches. Without UDISKS_IGNORE
-// a desktop shows the devices of root and state as disks that can be mounted.
+// NM_UNMANAGED is NetworkManager's own property for this; PANDO_NIC is what networkd's file matches. Without
+// UDISKS_IGNORE a desktop shows the devices of root and state as disks that can be mounted.
 const udevRule = `ACTION!="remove", SUBSYSTEM=="net", ATTR{ifindex}=="%d", ENV{NM_UNMANAGED}="1", ENV{PANDO_NIC}="1"
 SUBSYSTEM=="block", KERNEL=="nbd*", ENV{UDISKS_IGNORE}="1"
 `

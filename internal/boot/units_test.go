@@ -49,7 +49,8 @@ func TestUnitsVerify(t *testing.T) {
 			continue
 		}
 		// The programs are on a node, not here.
-		text := strings.NewReplacer("/run/pando/pando-init", "/bin/true", "/usr/bin/ssh-keygen", "/bin/true").Replace(string(f.Data))
+		text := strings.NewReplacer("/run/pando/pando-init", "/bin/true", "/usr/bin/ssh-keygen", "/bin/true").
+			Replace(string(f.Data))
 		path := filepath.Join(dir, filepath.Base(f.Path))
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// updatedMarks are the files by whose times systemd knows that /etc and /var have what /usr wants of them (systemd-update-done.service(8)).
+// updatedMarks are the files by whose times systemd knows that /etc and /var have what /usr wants of them
+// (systemd-update-done.service(8)).
 var updatedMarks = []string{"/etc/.updated", "/var/.updated"}
 
-// updatedSigns are what is there when they have: what would be made anew otherwise, with programs that would make it. The cache of libraries
-// counts always; a tree without it was never set up.
+// updatedSigns are what is there when they have: what would be made anew otherwise, with programs that would make
+// it. The cache of libraries counts always; a tree without it was never set up.
 var updatedSigns = []struct{ unit, made string }{
 	{"", "/etc/ld.so.cache"},
 	{"", "/etc/passwd"},
@@ -20,9 +21,9 @@ var updatedSigns = []struct{ unit, made string }{
 	{"/usr/lib/systemd/system/systemd-journal-catalog-update.service", "/var/lib/systemd/catalog/database"},
 }
 
-// markUpdated tells systemd that a root is not an update that boots for the first time. An installed machine is told by its first boot; a root
-// in memory would have its first boot each time, and read every library for a cache of them that the packages' own scripts have made. A root that says
-// itself how new it is, is left to say so.
+// markUpdated tells systemd that a root is not an update that boots for the first time. An installed machine is
+// told by its first boot; a root in memory would have its first boot each time, and read every library for a cache
+// of them that the packages' own scripts have made. A root that says itself how new it is, is left to say so.
 func markUpdated(root *rootDir) (bool, error) {
 	if slices.ContainsFunc(updatedMarks, root.exists) {
 		return false, nil

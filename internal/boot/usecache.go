@@ -17,8 +17,9 @@ import (
 	"pando/internal/trace"
 )
 
-// useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A cache that
-// cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on when it is there.
+// useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A
+// cache that cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on
+// when it is there.
 func (m *machine) useCache(ctx context.Context, sys string, c *BlockConfig) string {
 	a := m.assigned().Cache
 	switch {
@@ -93,13 +94,17 @@ func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cach
 	return s
 }
 
-// tellCache puts on the timeline whether there is a cache. A machine that boots from what runs on it looks for no disks: it says nothing of them to go by.
+// tellCache puts on the timeline whether there is a cache. A machine that boots from what runs on it looks for no
+// disks: it says nothing of them to go by.
 func (m *machine) tellCache(disk *CacheDisk, made string, err error) {
 	e := trace.Event{Stage: trace.Device, Kind: trace.Info}
 	cache := string(fleet.CacheNone)
 	if err != nil {
 		e.Message = "no cache on a disk: " + err.Error()
-		e.Hint = cmp.Or(hintOf(err), "the boot goes on without; `pando node cache` shows the node's disks and prepares one")
+		e.Hint = cmp.Or(
+			hintOf(err),
+			"the boot goes on without; `pando node cache` shows the node's disks and prepares one",
+		)
 	} else {
 		cache, e.Message = disk.Name, cmp.Or(made, "cache on "+disk.Name)
 		if disk.ReadOnly {
@@ -131,20 +136,22 @@ func (m *machine) handOver(c *BlockConfig) error {
 		if search.disk == nil {
 			return
 		}
-		if err := search.disk.send(ours); err != nil && !errors.Is(err, unix.EPIPE) { // nobody listens where the attempt is over
+		if err := search.disk.send(ours); err != nil &&
+			!errors.Is(err, unix.EPIPE) { // nobody listens where the attempt is over
 			m.console.logf("hand the cache's disk over: %v", err)
 		}
 	}()
 	return nil
 }
 
-// hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was found by now. Who starts from a boot medium may
-// boot without a server, from the cache beside it.
+// hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was
+// found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
 func (m *machine) hadCache() bool {
 	return m.answer.Cached || m.config.Medium != "" || m.disks.found()
 }
 
-// settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From here on nobody looks for it any more.
+// settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From
+// here on nobody looks for it any more.
 func (m *machine) settleCache(ctx context.Context) {
 	var used *CacheDisk
 	if m.cache != nil {
@@ -158,14 +165,19 @@ func (m *machine) settleCache(ctx context.Context) {
 	m.keepBoot(ctx, used)
 }
 
-// cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they are less. An unknown memory is 0. What is kept is
-// locked in memory, of a program that the kernel does not end when memory runs out.
+// cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they
+// are less. An unknown memory is 0. What is kept is locked in memory, of a program that the kernel does not end
+// when memory runs out.
 func cacheRAM(asked, memory int64) (int64, string) {
 	most := memory / sharePart
 	if memory <= 0 || asked <= most {
 		return asked, ""
 	}
-	return most, fmt.Sprintf(", cache of %d MB in memory and not of %d: a quarter of what the node has", most/1e6, asked/1e6)
+	return most, fmt.Sprintf(
+		", cache of %d MB in memory and not of %d: a quarter of what the node has",
+		most/1e6,
+		asked/1e6,
+	)
 }
 
 // openCacheDisk opens the disk that was found to be the node's cache.
@@ -183,7 +195,8 @@ func (m *machine) openCacheDisk(ctx context.Context, sys string, size int64) (*C
 	return within(ctx, c.Name, func() (*CacheDisk, error) { return c, c.open(sys) })
 }
 
-// within asks a disk, and waits for it no longer than diskWait: one that is broken may never answer. What comes later is dropped.
+// within asks a disk, and waits for it no longer than diskWait: one that is broken may never answer. What comes
+// later is dropped.
 func within[T any](ctx context.Context, device string, ask func() (T, error)) (T, error) {
 	type answer struct {
 		got T
@@ -221,8 +234,9 @@ func (c *CacheDisk) open(sys string) (err error) {
 	return err
 }
 
-// makeNew makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns what to say of that. Whoever gave it
-// the name meant it; what bears no name is left as it is. When it fails the disk is closed.
+// makeNew makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns
+// what to say of that. Whoever gave it the name meant it; what bears no name is left as it is. When it fails the
+// disk is closed.
 func (c *CacheDisk) makeNew(ctx context.Context, sys string) (string, error) {
 	if c.ReadOnly || partitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
 		return "", nil

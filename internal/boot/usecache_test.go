@@ -38,7 +38,8 @@ func TestNewCache(t *testing.T) {
 		}
 	}
 	fill(cache.MinSize - 512)
-	if _, err := newCache(f, "/dev/sdx1"); err == nil || !strings.Contains(hintOf(err), "larger") || contentOf(f) != "XFS" {
+	if _, err := newCache(f, "/dev/sdx1"); err == nil || !strings.Contains(hintOf(err), "larger") ||
+		contentOf(f) != "XFS" {
 		t.Errorf("a small partition: %v, hint %q; it has %s", err, hintOf(err), contentOf(f))
 	}
 	fill(cache.MinSize)
@@ -84,7 +85,8 @@ func TestCacheOnASmallerPartition(t *testing.T) {
 	if err := f.Truncate(cache.MinSize - 512); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := newCache(f, "/dev/sdx1"); err == nil || !strings.Contains(hintOf(err), "larger") || cache.Cut(f, cache.MinSize-512) == 0 {
+	if made, err := newCache(f, "/dev/sdx1"); err == nil || !strings.Contains(hintOf(err), "larger") ||
+		cache.Cut(f, cache.MinSize-512) == 0 {
 		t.Errorf("one that is too small for any: %q, %v", made, err)
 	}
 }
@@ -108,13 +110,14 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 	m := cacheMachine("")
 	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheRAM, Size: 1 << 50}})
 	var c BlockConfig
-	if text := m.useCache(t.Context(), sysfs, &c); !strings.Contains(text, "a quarter") || c.RAM <= 0 || c.RAM > machineMemory()/4 {
+	if text := m.useCache(t.Context(), sysfs, &c); !strings.Contains(text, "a quarter") || c.RAM <= 0 ||
+		c.RAM > machineMemory()/4 {
 		t.Errorf("%q, %d bytes of %d", text, c.RAM, machineMemory())
 	}
 }
 
-// cacheOf has a machine look for its cache, hands it over as to the daemons, and returns what the timeline says when there is one. Nobody but the
-// configuration has the disk then.
+// cacheOf has a machine look for its cache, hands it over as to the daemons, and returns what the timeline says
+// when there is one. Nobody but the configuration has the disk then.
 func cacheOf(t *testing.T, m *machine, sys string, c *BlockConfig) string {
 	t.Helper()
 	m.cache, m.handed, c.Disk, c.Late = nil, nil, nil, nil
@@ -141,7 +144,8 @@ func cacheOf(t *testing.T, m *machine, sys string, c *BlockConfig) string {
 	}
 	m.cache.disk.File.Close()
 	events := m.report.take()
-	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Device || events[0].Attrs[trace.AttrCache] != c.Disk.Name {
+	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Device ||
+		events[0].Attrs[trace.AttrCache] != c.Disk.Name {
 		t.Fatalf("events %+v, want one of %s", events, c.Disk.Name)
 	}
 	return events[0].Message
@@ -151,7 +155,8 @@ func cacheOf(t *testing.T, m *machine, sys string, c *BlockConfig) string {
 func wantNoCache(t *testing.T, m *machine, why string) {
 	t.Helper()
 	events := m.report.take()
-	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Hint == "" || !strings.Contains(events[0].Message, why) {
+	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Hint == "" ||
+		!strings.Contains(events[0].Message, why) {
 		t.Errorf("events %+v, want one that says %q", events, why)
 	}
 	for _, e := range events {
@@ -243,7 +248,8 @@ func TestNextAttemptHasTheDisk(t *testing.T) {
 	}
 }
 
-// A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is not given up before.
+// A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is
+// not given up before.
 func TestWhenADiskIsNeeded(t *testing.T) {
 	before := diskWait
 	diskWait = 50 * time.Millisecond

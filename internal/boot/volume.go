@@ -18,11 +18,12 @@ import (
 	"pando/internal/nbd"
 )
 
-// VolumeName is the process that keeps the node's volume, or its swap space, attached. Its '@' tells systemd to leave it alone when the machine
-// goes down: file systems are unmounted over it.
+// VolumeName is the process that keeps the node's volume, or its swap space, attached. Its '@' tells systemd to
+// leave it alone when the machine goes down: file systems are unmounted over it.
 const VolumeName = "@pando-volume"
 
-// The kernel's NBD devices: the root has 0, what is staged to follow it 2 or 3, extensions have those from firstExtension on.
+// The kernel's NBD devices: the root has 0, what is staged to follow it 2 or 3, extensions have those from
+// firstExtension on.
 const (
 	volumeDevice = 1
 	swapDevice   = 4
@@ -37,8 +38,9 @@ const (
 	quietMost   = 3  // questions without an answer
 )
 
-// volumeKeeper keeps a volume attached: it finds the way to it, and gives the connection to the kernel, which does all reads
-// and writes by itself. So no byte of the volume passes through this process, and it opens nothing that is on it.
+// volumeKeeper keeps a volume attached: it finds the way to it, and gives the connection to the kernel, which does
+// all reads and writes by itself. So no byte of the volume passes through this process, and it opens nothing that
+// is on it.
 type volumeKeeper struct {
 	dir    string
 	log    *slog.Logger
@@ -53,7 +55,11 @@ func RunVolume(args []string) int {
 		log.Error("volume", "err", err)
 		return 1
 	}
-	v := volumeKeeper{dir: RunDir, log: log, kernel: nbd.KernelDevice{Index: volumeDevice, DeadTimeout: deadTimeout, Backend: "pando-volume"}}
+	v := volumeKeeper{
+		dir:    RunDir,
+		log:    log,
+		kernel: nbd.KernelDevice{Index: volumeDevice, DeadTimeout: deadTimeout, Backend: "pando-volume"},
+	}
 	if len(args) > 0 && args[0] == swapArg {
 		v.kernel.Index, v.kernel.Backend = swapDevice, "pando-swap"
 		prepareForOutage(RunDir, log)
@@ -90,7 +96,11 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = os.WriteFile(timeoutFile(v.kernel.Index), []byte(fmt.Sprint(requeueAfter.Milliseconds())), 0) // without it an outage ends later
+	_ = os.WriteFile(
+		timeoutFile(v.kernel.Index),
+		[]byte(fmt.Sprint(requeueAfter.Milliseconds())),
+		0,
+	) // without it an outage ends later
 	v.log.Info("volume attached", "device", v.kernel.Index, "bytes", about.Size)
 	v.swap.back()
 	if !attached {
@@ -100,7 +110,8 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 	return waitHangUp(sock)
 }
 
-// again gives a connected device another socket. The kernel refuses while it has not noticed that the one before is gone.
+// again gives a connected device another socket. The kernel refuses while it has not noticed that the one before is
+// gone.
 func (v *volumeKeeper) again(sock *os.File) error {
 	var err error
 	for range 100 {
@@ -152,7 +163,12 @@ func (v *volumeKeeper) connect(ctx context.Context, attached bool) (*os.File, nb
 
 // upgrade makes a connection of HTTP one to the volume. Not a byte is read too many: the kernel has the rest.
 func upgrade(c net.Conn, t api.VolumeTicket) error {
-	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: pando\r\nConnection: Upgrade\r\nUpgrade: nbd\r\nAuthorization: Ticket %s\r\n\r\n", t.Path, t.Ticket)
+	_, err := fmt.Fprintf(
+		c,
+		"GET %s HTTP/1.1\r\nHost: pando\r\nConnection: Upgrade\r\nUpgrade: nbd\r\nAuthorization: Ticket %s\r\n\r\n",
+		t.Path,
+		t.Ticket,
+	)
 	if err != nil {
 		return err
 	}

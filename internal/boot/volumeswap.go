@@ -19,7 +19,8 @@ import (
 // swapArg is the argument of VolumeName for swap space.
 const swapArg = "swap"
 
-// Where what has to be known after this process was killed is kept. While it runs it reads none of it: they are on a tmpfs, whose pages can be swapped out.
+// Where what has to be known after this process was killed is kept. While it runs it reads none of it: they are on
+// a tmpfs, whose pages can be swapped out.
 const (
 	swappinessFile = "/proc/sys/vm/swappiness"
 	swappinessKept = "swappiness"  // what it was before an outage
@@ -47,8 +48,9 @@ func newSwapKeeping(dir, sysctl string, log *slog.Logger) *swapKeeping {
 	return s
 }
 
-// prepareForOutage locks the files that this process and the block daemons need: those who use them for the first time during an outage would wait for the swap space
-// that they are in. To lock them here is enough, as all have the same pages.
+// prepareForOutage locks the files that this process and the block daemons need: those who use them for the first
+// time during an outage would wait for the swap space that they are in. To lock them here is enough, as all have
+// the same pages.
 func prepareForOutage(dir string, log *slog.Logger) {
 	// What systemd and shells read of a file that was lost with the swap space is an error, or nothing.
 	for _, pattern := range []string{dir + "/*", "/run/systemd/system/*", "/run/systemd/system/*/*"} {
@@ -91,7 +93,8 @@ func (s *swapKeeping) note(name, text string) {
 	}
 }
 
-// ask is whom to ask: swap space that is in use is with the server that gave it, and another one's word that it has none means nothing.
+// ask is whom to ask: swap space that is in use is with the server that gave it, and another one's word that it has
+// none means nothing.
 func (s *swapKeeping) ask(servers []string, attached bool) []string {
 	if s == nil || !attached || s.server == "" {
 		return servers
@@ -107,8 +110,9 @@ func (s *swapKeeping) asked(server string) {
 	}
 }
 
-// away has the kernel free memory in other ways while nothing can be swapped: who needs a page would wait for the server, be it systemd. Programs that
-// were swapped out wait, and those that want more than their slice may have are slowed down (memory.high).
+// away has the kernel free memory in other ways while nothing can be swapped: who needs a page would wait for the
+// server, be it systemd. Programs that were swapped out wait, and those that want more than their slice may have
+// are slowed down (memory.high).
 func (s *swapKeeping) away() {
 	if s == nil || s.swappiness != "" {
 		return
@@ -136,7 +140,8 @@ func (s *swapKeeping) back() {
 	s.swappiness = ""
 }
 
-// lost gives swap space up that the server says is gone: the kernel fails who waits for a page of it, with a bus error and not with wrong memory.
+// lost gives swap space up that the server says is gone: the kernel fails who waits for a page of it, with a bus
+// error and not with wrong memory.
 func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) error {
 	var r *refused
 	if s == nil || !attached || !errors.As(err, &r) || r.err == nil || r.err.Code != api.NotFound {
@@ -156,7 +161,8 @@ func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) er
 	return err
 }
 
-// fresh has a device put into use that takes the place of one that was lost. The first one of a boot needs nobody for that.
+// fresh has a device put into use that takes the place of one that was lost. The first one of a boot needs nobody
+// for that.
 func (s *swapKeeping) fresh(ctx context.Context) {
 	if s == nil || !s.replaces {
 		return

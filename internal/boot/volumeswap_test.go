@@ -14,8 +14,8 @@ import (
 	"pando/internal/nbd"
 )
 
-// During an outage nothing is swapped, and afterwards as before, whichever process sees the end of it; what the settings of the kernel say is not forgotten when
-// outages follow each other.
+// During an outage nothing is swapped, and afterwards as before, whichever process sees the end of it; what the
+// settings of the kernel say is not forgotten when outages follow each other.
 func TestSwapOutage(t *testing.T) {
 	dir := t.TempDir()
 	sysctl := filepath.Join(dir, "sysctl")

@@ -21,10 +21,11 @@ const keptName = "version"
 
 // errNoWriteDisk has the hint with which a person makes one.
 var errNoWriteDisk = &Problem{Err: errors.New("no partition is called " + fleet.WritePartition),
-	Hint: "give a partition of the node that name (`sgdisk -n 1:0:0 -c 1:" + fleet.WritePartition + " /dev/sdX`): what is on it is lost"}
+	Hint: "give a partition of the node that name (`sgdisk -n 1:0:0 -c 1:" + fleet.WritePartition + " /dev/sdX`): " +
+		"what is on it is lost"}
 
-// diskLayer mounts the partition that takes the node's writes. What was kept there is used if it was written over the same version: over another one
-// the kernel's overlay says of it that anything may happen.
+// diskLayer mounts the partition that takes the node's writes. What was kept there is used if it was written over
+// the same version: over another one the kernel's overlay says of it that anything may happen.
 func (m *machine) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
 	name, err := m.writeDisk(ctx)
 	if err != nil {
@@ -47,13 +48,19 @@ func (m *machine) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool)
 		if err != nil {
 			why = err.Error()
 		}
-		m.event(trace.Event{Stage: trace.Root, Kind: trace.Info, Message: "what was kept on " + device + " is wiped: " + why})
+		m.event(
+			trace.Event{
+				Stage:   trace.Root,
+				Kind:    trace.Info,
+				Message: "what was kept on " + device + " is wiped: " + why,
+			},
+		)
 	}
 	return used, m.mountFresh(ctx, device, l.Keep)
 }
 
-// writeDisk finds the partition for what is written. It waits for the drivers of disks, as a boot without a cache's disk does not, and then looks once more, because
-// the cache may have been found before.
+// writeDisk finds the partition for what is written. It waits for the drivers of disks, as a boot without a cache's
+// disk does not, and then looks once more, because the cache may have been found before.
 func (m *machine) writeDisk(ctx context.Context) (string, error) {
 	find := func() string { return partitionCalled(sysfs, fleet.WritePartition, blockDevices(sysfs)) }
 	name := find()
@@ -92,7 +99,8 @@ func partitionCalled(sys, called string, names []string) string {
 	return ""
 }
 
-// mayWrite tells whether a partition has a write layer, and refuses one that has something else: who gave it the name may have meant another.
+// mayWrite tells whether a partition has a write layer, and refuses one that has something else: who gave it the
+// name may have meant another.
 func mayWrite(device string) (has bool, err error) {
 	f, err := os.Open(device)
 	if err != nil {
@@ -117,8 +125,15 @@ func layerOn(device, content, label string) (has bool, err error) {
 	case content == "ext4" && label == fleet.WritePartition:
 		return true, nil
 	}
-	return false, &Problem{Err: fmt.Errorf("%s, which is called %s, has %s on it that is no write layer", device, fleet.WritePartition, content),
-		Hint: "`wipefs -a " + device + "` on the node if it may be lost"}
+	return false, &Problem{
+		Err: fmt.Errorf(
+			"%s, which is called %s, has %s on it that is no write layer",
+			device,
+			fleet.WritePartition,
+			content,
+		),
+		Hint: "`wipefs -a " + device + "` on the node if it may be lost",
+	}
 }
 
 // mountKept mounts what was kept, or says why it is not for this boot.
@@ -152,7 +167,8 @@ func notKept(record, want string) string {
 	}
 }
 
-// mountFresh makes a file system and mounts it. It has its record when it is whole. One that is wiped needs no journal and no barriers.
+// mountFresh makes a file system and mounts it. It has its record when it is whole. One that is wiped needs no
+// journal and no barriers.
 func (m *machine) mountFresh(ctx context.Context, device string, keep bool) error {
 	if err := m.lowerModule(ctx, "ext4"); err != nil {
 		return err

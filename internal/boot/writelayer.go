@@ -20,8 +20,8 @@ type layer struct {
 	text string // for people, after "writable"
 }
 
-// overlay mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is a fact on the timeline, and the
-// node writes to memory instead: no boot fails for it.
+// overlay mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is
+// a fact on the timeline, and the node writes to memory instead: no boot fails for it.
 func (m *machine) overlay(ctx context.Context) (string, error) {
 	l, err := fleet.ParseWriteLayer(m.assigned().WriteLayer)
 	if err != nil { // of a server that knows more kinds
@@ -40,7 +40,13 @@ func (m *machine) overlay(ctx context.Context) (string, error) {
 		case ctx.Err() != nil || l.Kind == fleet.LayerMemory:
 			return "", err
 		case used.kept:
-			m.event(trace.Event{Stage: trace.Root, Kind: trace.Info, Message: "what was kept is wiped, for it cannot be used: " + err.Error()})
+			m.event(
+				trace.Event{
+					Stage:   trace.Root,
+					Kind:    trace.Info,
+					Message: "what was kept is wiped, for it cannot be used: " + err.Error(),
+				},
+			)
 			fresh = true
 		default:
 			m.withoutLayer(err)
@@ -54,9 +60,17 @@ func (m *machine) overlay(ctx context.Context) (string, error) {
 func (m *machine) withoutLayer(err error) {
 	hint := hintOf(err)
 	if hint == "" {
-		hint = "the image needs kmod and its kernel's modules for it; `pando group set --write-layer tmpfs` if memory is what you want"
+		hint = "the image needs kmod and its kernel's modules for it; `pando group set --write-layer tmpfs` if " +
+			"memory is what you want"
 	}
-	m.event(trace.Event{Stage: trace.Root, Kind: trace.Info, Message: "the node writes to memory (tmpfs): " + err.Error(), Hint: hint})
+	m.event(
+		trace.Event{
+			Stage:   trace.Root,
+			Kind:    trace.Info,
+			Message: "the node writes to memory (tmpfs): " + err.Error(),
+			Hint:    hint,
+		},
+	)
 }
 
 // writable mounts what takes the node's writes where the overlay looks for it.

@@ -44,7 +44,8 @@ func TestLayerOn(t *testing.T) {
 func TestNotKept(t *testing.T) {
 	v := string(fleet.Digest("sha256:" + strings.Repeat("a", 64)))
 	other := "sha256:" + strings.Repeat("b", 64)
-	for record, want := range map[string]string{v + "\nx\n": "", "": "it is not whole", v: "it is not whole", v + "\ny\n": "Pando mounts it otherwise by now",
+	for record, want := range map[string]string{v + "\nx\n": "", "": "it is not whole", v: "it is not " +
+		"whole", v + "\ny\n": "Pando mounts it otherwise by now",
 		other + "\nx\n": "it belongs to version " + fleet.Digest(other).Short()} {
 		if got := notKept(record, v+"\nx\n"); got != want {
 			t.Errorf("%q: %q, want %q", record, got, want)

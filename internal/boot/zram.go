@@ -20,7 +20,8 @@ import (
 // zramControl makes and removes devices of compressed memory.
 const zramControl = "/sys/class/zram-control"
 
-// zramOptions are those of ext4 on compressed memory: what is freed is given back at once, and the device is all zeros already.
+// zramOptions are those of ext4 on compressed memory: what is freed is given back at once, and the device is all
+// zeros already.
 const zramOptions = "discard,noinit_itable"
 
 // zramLayer makes a device of compressed memory, and a file system on it.
@@ -44,7 +45,10 @@ func (m *machine) zramLayer(ctx context.Context, l fleet.WriteLayer, limit strin
 		m.dropZram()
 		return layer{}, err
 	}
-	return layer{WriteLayer: l, text: fmt.Sprintf("up to %d MB in compressed memory (%s, %s)", size/1e6, filepath.Base(device), packs)}, nil
+	return layer{
+		WriteLayer: l,
+		text:       fmt.Sprintf("up to %d MB in compressed memory (%s, %s)", size/1e6, filepath.Base(device), packs),
+	}, nil
 }
 
 // zramDevice makes a device of a size, and says how it packs. An attempt before may have left one.
@@ -79,7 +83,11 @@ func (m *machine) zramDevice(ctx context.Context, size int64) (device, packs str
 // dropZram removes the device of an attempt that failed.
 func (m *machine) dropZram() {
 	if m.zram != "" {
-		_ = os.WriteFile(filepath.Join(zramControl, "hot_remove"), []byte(m.zram), 0) // it stays empty, which takes nothing
+		_ = os.WriteFile(
+			filepath.Join(zramControl, "hot_remove"),
+			[]byte(m.zram),
+			0,
+		) // it stays empty, which takes nothing
 		m.zram = ""
 	}
 }

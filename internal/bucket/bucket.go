@@ -95,7 +95,10 @@ func connect(c Config, base string, keys *credentials.Credentials) (*minio.Clien
 	if base != "" {
 		region = cmp.Or(region, "us-east-1") // what services without regions are called
 	}
-	client, err := minio.New(u.Host, &minio.Options{Creds: keys, Secure: secure, Region: region, Transport: transport, MaxRetries: tries})
+	client, err := minio.New(
+		u.Host,
+		&minio.Options{Creds: keys, Secure: secure, Region: region, Transport: transport, MaxRetries: tries},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", c.URL, err)
 	}
@@ -131,15 +134,19 @@ func (b *Bucket) Stat(ctx context.Context, name string) (store.RemoteFile, error
 	return store.RemoteFile{Name: name, Size: info.Size, Modified: info.LastModified}, plain(err)
 }
 
-// Touch copies a name onto itself, within the service. Not every service makes it one that was put now: then it is put again.
+// Touch copies a name onto itself, within the service. Not every service makes it one that was put now: then it is
+// put again.
 func (b *Bucket) Touch(ctx context.Context, name string) error {
 	before, err := b.Stat(ctx, name)
 	if err != nil {
 		return err
 	}
-	_, err = b.core.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: b.bucket, Object: b.prefix + name, ReplaceMetadata: true,
-		UserMetadata: map[string]string{"Content-Type": "application/octet-stream", "Cache-Control": forEver}},
-		minio.CopySrcOptions{Bucket: b.bucket, Object: b.prefix + name})
+	_, err = b.core.Client.CopyObject(
+		ctx,
+		minio.CopyDestOptions{Bucket: b.bucket, Object: b.prefix + name, ReplaceMetadata: true,
+			UserMetadata: map[string]string{"Content-Type": "application/octet-stream", "Cache-Control": forEver}},
+		minio.CopySrcOptions{Bucket: b.bucket, Object: b.prefix + name},
+	)
 	if err != nil {
 		return plain(err)
 	}

@@ -237,7 +237,8 @@ func TestWriteNeedsTheLock(t *testing.T) {
 	}
 }
 
-// TestLeaseIsLost: a holder whose last renewal is too long ago writes no more, before anybody may take the lock from it.
+// TestLeaseIsLost: a holder whose last renewal is too long ago writes no more, before anybody may take the lock
+// from it.
 func TestLeaseIsLost(t *testing.T) {
 	b := newBucket(t, service(t), nil)
 	got, err := b.Lock(t.Context(), "one", "test")
@@ -251,7 +252,8 @@ func TestLeaseIsLost(t *testing.T) {
 	}
 	other := again(t, b)
 	var locked *store.LockedError
-	if _, err := other.Lock(t.Context(), "two", "test"); !errors.As(err, &locked) || !strings.Contains(locked.Holder, "test") {
+	if _, err := other.Lock(t.Context(), "two", "test"); !errors.As(err, &locked) ||
+		!strings.Contains(locked.Holder, "test") {
 		t.Errorf("a second one: %v", err)
 	}
 	age := func(by time.Duration) {

@@ -18,10 +18,11 @@ type Config struct {
 	Region   string `json:"region,omitempty"`
 	Cache    int64  `json:"cache,omitempty"` // most bytes of objects kept on this machine; 0: DefaultCache
 
-	// How nodes get objects: "off": from the server; "public": from the bucket, which anybody may read; "signed": from the
-	// bucket by URLs that the server signs.
-	Direct       string `json:"direct,omitempty"`
-	NodeEndpoint string `json:"node_endpoint,omitempty"` // base URL of the service as nodes reach it, by IP address; "": Endpoint
+	// How nodes get objects: "off": from the server; "public": from the bucket, which anybody may read; "signed":
+	// from the bucket by URLs that the server signs.
+	Direct string `json:"direct,omitempty"`
+	// base URL of the service as nodes reach it, by IP address; "": Endpoint
+	NodeEndpoint string `json:"node_endpoint,omitempty"`
 }
 
 // DefaultCache is how many bytes of objects a server keeps beside itself.
@@ -79,7 +80,8 @@ func (c Config) Validate() error {
 // endpoint reads the base URL of a service.
 func endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(cmp.Or(text, "https://s3.amazonaws.com"))
-	if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+	if err == nil &&
+		(u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
 		err = errors.New("not of the form http://HOST:PORT or https://HOST:PORT")
 	}
 	if err != nil {

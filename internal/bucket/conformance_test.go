@@ -116,7 +116,13 @@ func versions(t *testing.T, one, other *store.Dir) {
 	}
 	v, err := other.GetVersion(digest)
 	if err != nil || len(v.Signature) == 0 || len(v.Provenance) == 0 || image.Version(v.Manifest) != digest {
-		t.Errorf("version %s: %d bytes of signature, %d of provenance, %v", digest, len(v.Signature), len(v.Provenance), err)
+		t.Errorf(
+			"version %s: %d bytes of signature, %d of provenance, %v",
+			digest,
+			len(v.Signature),
+			len(v.Provenance),
+			err,
+		)
 	}
 	if all, err := other.Versions(); err != nil || !slices.Equal(all, []fleet.Digest{digest}) {
 		t.Errorf("versions: %v, %v", all, err)
@@ -142,7 +148,8 @@ func exclusive(t *testing.T, one, other *store.Dir) {
 		t.Fatal(err)
 	}
 	var locked *store.LockedError
-	if _, err := other.TryLock("the second"); !errors.As(err, &locked) || !bytes.Contains([]byte(locked.Holder), []byte("the first")) {
+	if _, err := other.TryLock("the second"); !errors.As(err, &locked) ||
+		!bytes.Contains([]byte(locked.Holder), []byte("the first")) {
 		t.Errorf("a second writer: %v", err)
 	}
 	unlock()

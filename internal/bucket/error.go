@@ -22,8 +22,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Hint says what can be done about it.
 func (e *Error) Hint() string {
-	return "--store-endpoint (or AWS_ENDPOINT_URL) is the base URL of the service; keys come from AWS_ACCESS_KEY_ID and " +
-		"AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials with AWS_PROFILE; they need to list, get, put and delete in the bucket"
+	return "--store-endpoint (or AWS_ENDPOINT_URL) is the base URL of the service; keys come from " +
+		"AWS_ACCESS_KEY_ID and " +
+		"AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials with AWS_PROFILE; they need to list, get, put and delete in " +
+		"the bucket"
 }
 
 // plain makes a missing name fs.ErrNotExist, and names what the service said.

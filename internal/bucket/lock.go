@@ -13,13 +13,13 @@ import (
 	"pando/internal/store"
 )
 
-// The lock of a bucket is a claim: an object below locks/ that its holder writes again and again. Whoever wants the lock
-// writes a claim, then lists: alone, it has the lock; else it takes its claim back. A service that shows in a list what was
-// put before (S3 and all that claim to be like it) cannot let two of them find themselves alone. No condition on a put is
-// needed, which not every service knows.
+// The lock of a bucket is a claim: an object below locks/ that its holder writes again and again. Whoever wants the
+// lock writes a claim, then lists: alone, it has the lock; else it takes its claim back. A service that shows in a
+// list what was put before (S3 and all that claim to be like it) cannot let two of them find themselves alone. No
+// condition on a put is needed, which not every service knows.
 //
-// No clocks are compared. A claim that has not changed for abandoned, as this process watched it, is nobody's. Its holder
-// gave up long before: it does not write when its last renewal was begun more than lost ago.
+// No clocks are compared. A claim that has not changed for abandoned, as this process watched it, is nobody's. Its
+// holder gave up long before: it does not write when its last renewal was begun more than lost ago.
 const (
 	claimsPrefix = "locks/"
 	renewEvery   = 10 * time.Second
@@ -135,7 +135,10 @@ type lease struct {
 }
 
 // errLost stays: who lost a lease writes no more with it.
-var errLost = errors.New("the lock of the bucket was lost: the service did not answer in time, or this machine stood still; run the same command again")
+var errLost = errors.New(
+	"the lock of the bucket was lost: the service did not answer in time, or this machine stood still; run the " +
+		"same command again",
+)
 
 // Held returns nil while nobody else can have the lock. A machine that stood still has a monotonic clock that did too.
 func (l *lease) Held() error {

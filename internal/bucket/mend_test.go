@@ -17,8 +17,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// What is damaged or lost in a bucket is found, past the cache of who looks, and mended from another bucket, from a directory and
-// from a server; it is there for everybody then.
+// What is damaged or lost in a bucket is found, past the cache of who looks, and mended from another bucket, from a
+// directory and from a server; it is there for everybody then.
 func TestBucketIsMended(t *testing.T) {
 	s := service(t)
 	public, key, err := minisign.GenerateKey(nil)
@@ -54,7 +54,8 @@ func TestBucketIsMended(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			for _, damage := range []func([]byte) []byte{nil, flipLast} {
 				for _, name := range files(t, beside) {
-					if strings.HasSuffix(name, ".sums") || what == "server" && strings.HasSuffix(name, ".provenance.json") ||
+					if strings.HasSuffix(name, ".sums") ||
+						what == "server" && strings.HasSuffix(name, ".provenance.json") ||
 						damage == nil && strings.Contains(name, ".provenance") {
 						continue // of what people read a server sends nothing, and without it nothing is wrong
 					}
@@ -104,7 +105,15 @@ func fillWith(t *testing.T, b *Bucket, d *store.Dir) {
 }
 
 // mended damages or removes a file of a bucket, and has it mended by a machine whose cache has it still.
-func mended(t *testing.T, b *Bucket, v fleet.Digest, public string, from store.Second, name string, damage func([]byte) []byte) {
+func mended(
+	t *testing.T,
+	b *Bucket,
+	v fleet.Digest,
+	public string,
+	from store.Second,
+	name string,
+	damage func([]byte) []byte,
+) {
 	t.Helper()
 	good, err := readRemote(t, b, name)
 	if err != nil {
@@ -124,7 +133,8 @@ func mended(t *testing.T, b *Bucket, v fleet.Digest, public string, from store.S
 		t.Fatal(err)
 	}
 	d = newCache(t, again(t, b), DefaultCache)
-	if r, err := d.Inspect(t.Context(), in); err != nil || len(r.Problems) == 0 || !slices.ContainsFunc(r.Problems, func(p store.Problem) bool { return p.Version == v }) {
+	if r, err := d.Inspect(t.Context(), in); err != nil || len(r.Problems) == 0 ||
+		!slices.ContainsFunc(r.Problems, func(p store.Problem) bool { return p.Version == v }) {
 		t.Errorf("%s: damaged: %+v, %v", name, r.Problems, err)
 	}
 	unlock := lock(t, d)

@@ -23,8 +23,12 @@ func (b *Bucket) openForNodes(ctx context.Context, keys *credentials.Credentials
 		return err
 	}
 	if u.Scheme != "http" {
-		return fmt.Errorf("endpoint %s: nodes read objects by plain HTTP, and verify them; name an http:// one with --store-node-endpoint, "+
-			"or say --store-direct off", u)
+		return fmt.Errorf(
+			"endpoint %s: nodes read objects by plain HTTP, and verify them; name an http:// one with "+
+				"--store-node-endpoint, "+
+				"or say --store-direct off",
+			u,
+		)
 	}
 	host, port := u.Hostname(), cmp.Or(u.Port(), "80")
 	addr, err := netip.ParseAddr(host)

@@ -39,7 +39,8 @@ func readAsNode(t *testing.T, b *Bucket, id chunk.ID) {
 	if err != nil || chunk.Sum(v.Stored()) != id {
 		t.Errorf("%s: %v", url, err)
 	}
-	if _, err := source.Get(t.Context(), store.Request{ID: chunk.Sum([]byte("other"))}); err == nil && b.NodeURL() != "" {
+	if _, err := source.Get(t.Context(), store.Request{ID: chunk.Sum([]byte("other"))}); err == nil &&
+		b.NodeURL() != "" {
 		t.Error("what is not there was read")
 	}
 }

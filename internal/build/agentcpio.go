@@ -6,7 +6,8 @@ import (
 	"errors"
 )
 
-// AgentPacking names what AgentCPIO makes of a program: two cpios of one program and one packing are as good as each other.
+// AgentPacking names what AgentCPIO makes of a program: two cpios of one program and one packing are as good as
+// each other.
 const AgentPacking = "1"
 
 // AgentCPIO returns the cpio with the node's program: /init, the directories that it mounts things on, and

@@ -9,8 +9,9 @@ import (
 	"pando/internal/image"
 )
 
-// before is the manifest of the version that a tree is a copy of, if it has the same kernel. What was below /boot, such as the
-// options of the kernel's build, is in no version: what is known by them is taken from what that version became.
+// before is the manifest of the version that a tree is a copy of, if it has the same kernel. What was below /boot,
+// such as the options of the kernel's build, is in no version: what is known by them is taken from what that
+// version became.
 func (b *builder) before(release string) (image.Manifest, bool) {
 	if b.Parent == "" {
 		return image.Manifest{}, false
@@ -29,8 +30,8 @@ func (b *builder) before(release string) (image.Manifest, bool) {
 // largestDrivers bounds what is unpacked of a part of K to look into it, in bytes.
 const largestDrivers = 512 << 20
 
-// packedBefore tells whether that version has drivers that its kernel unpacks. Otherwise a copy would have other drivers than what
-// it is a copy of: a fifth larger, and another K, for which a node that runs needs a new kernel.
+// packedBefore tells whether that version has drivers that its kernel unpacks. Otherwise a copy would have other
+// drivers than what it is a copy of: a fifth larger, and another K, for which a node that runs needs a new kernel.
 func (b *builder) packedBefore(ctx context.Context, release string) bool {
 	m, ok := b.before(release)
 	if !ok {

@@ -13,7 +13,8 @@ import (
 
 const hostArchitecture = runtime.GOARCH
 
-// binfmt is where a kernel shows which interpreters it runs foreign programs with (Linux, Documentation/admin-guide/binfmt-misc.rst).
+// binfmt is where a kernel shows which interpreters it runs foreign programs with (Linux,
+// Documentation/admin-guide/binfmt-misc.rst).
 const binfmt = "/proc/sys/fs/binfmt_misc"
 
 // ForeignError says that this machine does not run an architecture's programs, and what is to be done about it.
@@ -24,7 +25,13 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("the image is for %s, and this machine (%s) does not run its programs: %s; %s", e.Architecture, hostArchitecture, e.Why, e.Do)
+	return fmt.Sprintf(
+		"the image is for %s, and this machine (%s) does not run its programs: %s; %s",
+		e.Architecture,
+		hostArchitecture,
+		e.Why,
+		e.Do,
+	)
 }
 
 // canRun tells whether this machine runs programs of an architecture: its own, or through an emulator.
@@ -40,7 +47,8 @@ func runsBy(dir, architecture string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &ForeignError{architecture, "no emulator is known to the kernel as " + name,
-			"install the package qemu-user-static (Debian 13: qemu-user-binfmt). Where no systemd runs that tells the kernel, say so yourself: " +
+			"install the package qemu-user-static (Debian 13: qemu-user-binfmt). Where no systemd runs that tells " +
+				"the kernel, say so yourself: " +
 				"mount -t binfmt_misc binfmt_misc " + binfmt + "; cat /usr/lib/binfmt.d/" + name + ".conf > " + binfmt + "/register"}
 	case err != nil:
 		return fmt.Errorf("look for an emulator of %s: %w", architecture, err)

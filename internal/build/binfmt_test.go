@@ -29,7 +29,8 @@ func TestRunsBy(t *testing.T) {
 		}
 		err := runsBy(dir, other)
 		var foreign *ForeignError
-		if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &foreign) || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && err != nil ||
+			tt.want != "" && (!errors.As(err, &foreign) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%q: %v, want %q", tt.entry, err, tt.want)
 		}
 		if err := runsBy(dir, hostArchitecture); err != nil {

@@ -25,13 +25,15 @@ type Options struct {
 	FromDir string
 	Source  Source
 
-	KernelFrom *KernelFrom // gives the tree its kernel; not with FromDir, which is not written, or a base. nil: the tree has one
+	// gives the tree its kernel; not with FromDir, which is not written, or a base. nil: the tree has one
+	KernelFrom *KernelFrom
 
-	Store    *store.Dir            // gets the objects and the manifest
-	Work     string                // directory for unfinished work, on a disk with room for the tree and the raw image
-	Keys     []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
-	Format   string                // kind of root file system (image.FileSystems); "": what the kernel of the tree can read
-	Firmware string                // directory looked at before the tree's /lib/firmware; "" none
+	Store *store.Dir            // gets the objects and the manifest
+	Work  string                // directory for unfinished work, on a disk with room for the tree and the raw image
+	Keys  []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
+	// kind of root file system (image.FileSystems); "": what the kernel of the tree can read
+	Format   string
+	Firmware string // directory looked at before the tree's /lib/firmware; "" none
 
 	CommandLine []string // kernel arguments, after the recipe's
 	ChunkSize   int      // raw bytes of the largest chunk; 0: chunk.DefaultChunkSize
@@ -52,7 +54,8 @@ type Options struct {
 	needs   func(context.Context, DriverOptions) error                 // of what drivers packs; nil: nothing is checked
 	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
 	atOnce  bool                                                       // install recipes without layers
-	anyInit bool                                                       // take a tree without init; the trees of tests boot nowhere
+	// take a tree without init; the trees of tests boot nowhere
+	anyInit bool
 }
 
 // Progress says how far a step is. The reader computes rates and the time left.
@@ -132,10 +135,14 @@ func newBuilder(opt Options) (*builder, error) {
 		return nil, fmt.Errorf("give one of a recipe, a directory and a source, not %d", ways)
 	}
 	if opt.KernelFrom != nil && opt.FromDir != "" {
-		return nil, errors.New("a directory is read where it is and gets no kernel: put one into it, or build from a tarball of it")
+		return nil, errors.New(
+			"a directory is read where it is and gets no kernel: put one into it, or build from a tarball of it",
+		)
 	}
 	if opt.KernelFrom != nil && opt.Recipe != nil && opt.Recipe.Base != "" {
-		return nil, errors.New("a recipe that begins with an image has the kernel of that, or installs one: it gets none from elsewhere")
+		return nil, errors.New(
+			"a recipe that begins with an image has the kernel of that, or installs one: it gets none from elsewhere",
+		)
 	}
 	if opt.Recipe != nil && opt.Recipe.Base != "" {
 		if _, err := opt.Recipe.baseVersion(); err != nil {

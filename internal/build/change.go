@@ -38,8 +38,8 @@ func (e *UnfinishedError) Error() string {
 }
 
 // Change runs a command in a writable copy of a version and makes a version of what it left: its own error, and
-// nothing is made, unless it ends with status zero. The version that was copied stays as it is. The tree of the new one is
-// that of the old one with what the command changed, without what no image should have (see leftovers).
+// nothing is made, unless it ends with status zero. The version that was copied stays as it is. The tree of the new
+// one is that of the old one with what the command changed, without what no image should have (see leftovers).
 func Change(ctx context.Context, opt ChangeOptions) (Result, error) {
 	c := &change{ChangeOptions: opt}
 	if c.Build.Progress == nil {

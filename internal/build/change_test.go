@@ -56,8 +56,13 @@ func changeOptions(t *testing.T, data string, of Result, script string) (ChangeO
 	var out bytes.Buffer
 	build := testOptions(t, data, "")
 	build.CommandLine = nil
-	return ChangeOptions{Image: "lab", Version: of.Version, Build: build, Command: mount.Command{Args: []string{"sh", "-euc", script},
-		Env: []string{"PATH=/bin"}, Resolver: []byte("nameserver 192.0.2.7\n"), Stdout: &out, Stderr: &out}}, &out
+	return ChangeOptions{
+		Image:   "lab",
+		Version: of.Version,
+		Build:   build,
+		Command: mount.Command{Args: []string{"sh", "-euc", script},
+			Env: []string{"PATH=/bin"}, Resolver: []byte("nameserver 192.0.2.7\n"), Stdout: &out, Stderr: &out},
+	}, &out
 }
 
 // mustChange makes a new version, which is whole.
@@ -93,7 +98,8 @@ func TestChange(t *testing.T) {
 		echo new > /etc/new; rm /empty; mv /opt /moved; chmod 700 /secret
 		echo lists > /var/lib/apt/lists/x; echo log > /var/log/apt/y; echo tmp > /tmp/z; echo run > /run/r; ln -s /nowhere /etc/link`)
 	checkStore(t, opt.Store, 2)
-	if second.Version == first.Version || second.Manifest.Kernel != first.Manifest.Kernel || !slices.Equal(second.Manifest.CommandLine, first.Manifest.CommandLine) {
+	if second.Version == first.Version || second.Manifest.Kernel != first.Manifest.Kernel ||
+		!slices.Equal(second.Manifest.CommandLine, first.Manifest.CommandLine) {
 		t.Errorf("the manifest is %+v, before it was %+v", second.Manifest, first.Manifest)
 	}
 	if p := second.Provenance; p.Parent != first.Version || len(p.Command) != 3 || p.FromDir != "" {
@@ -126,7 +132,8 @@ func TestChangeOfNothing(t *testing.T) {
 	}
 }
 
-// What a kernel can read may be known from /boot only, which no version has: a copy stays what it was, and so does a recipe's.
+// What a kernel can read may be known from /boot only, which no version has: a copy stays what it was, and so does
+// a recipe's.
 func TestChangeKeepsTheFormat(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	if err := os.WriteFile(filepath.Join(tree, "boot/config-6.1.0-test"), []byte("CONFIG_SQUASHFS=y\n"), 0o644); err != nil {
@@ -152,7 +159,8 @@ func TestChangeKeepsTheFormat(t *testing.T) {
 	}
 }
 
-// That a kernel unpacks its modules itself is known from /boot only, too: a copy has the drivers of what it is a copy of.
+// That a kernel unpacks its modules itself is known from /boot only, too: a copy has the drivers of what it is a
+// copy of.
 func TestChangeKeepsTheDrivers(t *testing.T) {
 	for name, kept := range map[string]bool{"r8169.ko.xz": true, "r8169.ko": false} {
 		tree, data := runnableTree(t), t.TempDir()
@@ -176,7 +184,13 @@ func TestChangeKeepsTheDrivers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if told.KeepXZ != kept || !reflect.DeepEqual(first.Manifest.Drivers, second.Manifest.Drivers) {
-			t.Errorf("%s: told %t; drivers %+v, before %+v", name, told.KeepXZ, second.Manifest.Drivers, first.Manifest.Drivers)
+			t.Errorf(
+				"%s: told %t; drivers %+v, before %+v",
+				name,
+				told.KeepXZ,
+				second.Manifest.Drivers,
+				first.Manifest.Drivers,
+			)
 		}
 	}
 }
@@ -248,7 +262,8 @@ func TestKilledChange(t *testing.T) {
 	fmt.Println(err)
 }
 
-// Killed in the middle, it leaves no mounts and no processes; the store is whole, and the next change starts from the version.
+// Killed in the middle, it leaves no mounts and no processes; the store is whole, and the next change starts from
+// the version.
 func TestChangeIsKilled(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	first := mustBuild(t, testOptions(t, data, tree))

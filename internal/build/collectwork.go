@@ -43,8 +43,8 @@ func WorkDirs(parent string) (out []Unfinished, err error) {
 	return out, err
 }
 
-// measureWork adds up what a directory takes. What a running build removes meanwhile does not count. The time is that of the
-// directory and of what is directly in it: a tree has the times of its packages.
+// measureWork adds up what a directory takes. What a running build removes meanwhile does not count. The time is
+// that of the directory and of what is directly in it: a tree has the times of its packages.
 func measureWork(dir string) (bytes int64, used time.Time, err error) {
 	err = filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -73,8 +73,8 @@ func measureWork(dir string) (bytes int64, used time.Time, err error) {
 	return bytes, used, err
 }
 
-// CollectWork removes the work directories below parent that no build uses now, and that none has used since before. It returns
-// what it removed, or would.
+// CollectWork removes the work directories below parent that no build uses now, and that none has used since
+// before. It returns what it removed, or would.
 func CollectWork(parent string, before time.Time, dryRun bool) (gone []Unfinished, err error) {
 	all, err := WorkDirs(parent)
 	if err != nil {

@@ -43,8 +43,8 @@ func (c command) run(ctx context.Context) error {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
-	// Descriptors that this process was started with, such as a lock's, stay its own: with some more than usual, apt hands mmdebstrap one of
-	// two digits, which the shell does not take.
+	// Descriptors that this process was started with, such as a lock's, stay its own: with some more than usual,
+	// apt hands mmdebstrap one of two digits, which the shell does not take.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 they are inherited
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMountsEndWithTheirProgram: what a program mounts is seen by nobody else, so nothing of it can outlive it, and no clean-up can
-// reach into it.
+// TestMountsEndWithTheirProgram: what a program mounts is seen by nobody else, so nothing of it can outlive it, and
+// no clean-up can reach into it.
 func TestMountsEndWithTheirProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: mounts")

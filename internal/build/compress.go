@@ -25,8 +25,8 @@ func compressCPIO(raw []byte) ([]byte, error) {
 	return packed, enc.Close()
 }
 
-// newCPIOEncoder makes one that packs some archives at a time. Each of these has 66 MB, for a window and the tables of the best
-// level; an encoder of its own for each archive left 100 MB behind until they were collected.
+// newCPIOEncoder makes one that packs some archives at a time. Each of these has 66 MB, for a window and the tables
+// of the best level; an encoder of its own for each archive left 100 MB behind until they were collected.
 func newCPIOEncoder(atOnce int) (*zstd.Encoder, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(kernelWindow),
 		zstd.WithEncoderConcurrency(atOnce), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
@@ -36,9 +36,10 @@ func newCPIOEncoder(atOnce int) (*zstd.Encoder, error) {
 	return enc, nil
 }
 
-// compressAgent packs the agent's cpio for the kernel. No digest of a version covers it, so the program zstd may pack it, or
-// where that is missing what packs drivers. Measured on a program of 8.36 MB: 2.92 MB, and 3.24 MB. (xz with its
-// filter for x86 made 2.58 MB of it, but takes 0.14 s longer to unpack, in which 100 Mb/s bring five times what it saves.)
+// compressAgent packs the agent's cpio for the kernel. No digest of a version covers it, so the program zstd may
+// pack it, or where that is missing what packs drivers. Measured on a program of 8.36 MB: 2.92 MB, and 3.24 MB. (xz
+// with its filter for x86 made 2.58 MB of it, but takes 0.14 s longer to unpack, in which 100 Mb/s bring five times
+// what it saves.)
 func compressAgent(ctx context.Context, raw []byte) ([]byte, error) {
 	packed, err := findZstd().pack(ctx, raw, 0, "--check")
 	if err != nil {

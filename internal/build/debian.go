@@ -17,7 +17,8 @@ import (
 // newTree is the name of a tree while it is installed.
 const newTree = "tree.new"
 
-// install makes the tree of a recipe with mmdebstrap. lists is a directory that gets what apt knows of the archive; "" none.
+// install makes the tree of a recipe with mmdebstrap. lists is a directory that gets what apt knows of the archive;
+// "" none.
 func (b *builder) install(ctx context.Context, r *Recipe, tree, lists string) error {
 	for _, left := range []string{newTree, "files", "tmp"} {
 		if err := removeTree(b.work.file(left)); err != nil {
@@ -100,7 +101,12 @@ func (b *builder) mmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 		args = append(args, `--customize-hook=chroot "$1" /bin/sh -euc `+shellQuote(c))
 	}
 	if lists != "" {
-		args = append(args, `--customize-hook=if test -d "$1/var/lib/apt/lists"; then cp -a "$1/var/lib/apt/lists/." `+shellQuote(lists)+"; fi")
+		args = append(
+			args,
+			`--customize-hook=if test -d "$1/var/lib/apt/lists"; then cp -a "$1/var/lib/apt/lists/." `+shellQuote(
+				lists,
+			)+"; fi",
+		)
 	}
 	args = append(args, r.Suite, b.work.file(newTree))
 	return append(args, r.Mirrors...), nil
@@ -124,7 +130,12 @@ func (b *builder) fileHooks(r *Recipe) ([]string, error) {
 		// In the tree, not beside it: a link in the tree must not lead out of it.
 		hooks = append(hooks, fmt.Sprintf(
 			`--customize-hook=chroot "$1" mkdir -p %s && chroot "$1" dd status=none of=%s < %s && chroot "$1" chmod %s %s`,
-			path.Dir(f.Path), f.Path, shellQuote(from), mode, f.Path))
+			path.Dir(f.Path),
+			f.Path,
+			shellQuote(from),
+			mode,
+			f.Path,
+		))
 	}
 	return hooks, nil
 }

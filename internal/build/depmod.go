@@ -115,7 +115,12 @@ func (t *moduleTree) scan(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 		rel, err := filepath.Rel(t.dir, p)
-		t.modules[moduleName(p)] = &moduleEntry{path: rel, deps: info.depends, softPre: info.softPre, aliases: info.aliases}
+		t.modules[moduleName(p)] = &moduleEntry{
+			path:    rel,
+			deps:    info.depends,
+			softPre: info.softPre,
+			aliases: info.aliases,
+		}
 		return err
 	})
 	if err == nil && len(t.modules) == 0 {

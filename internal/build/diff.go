@@ -177,8 +177,8 @@ func (c *comparison) same(a, b RootFile) (bool, error) {
 	return true, nil
 }
 
-// share gives the stored bytes of each new chunk to the files that changed in it, by their raw bytes; where none did, to all that
-// lie in it.
+// share gives the stored bytes of each new chunk to the files that changed in it, by their raw bytes; where none
+// did, to all that lie in it.
 func (c *comparison) share() {
 	for _, u := range c.fresh {
 		data, _ := c.is.In(u.Start, u.Raw)

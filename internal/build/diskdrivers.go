@@ -16,8 +16,8 @@ import (
 // DiskDriversName is the name of the driver part that DiskDrivers makes; a node looks for disks when it has it.
 const DiskDriversName = "disk"
 
-// diskList is the content of that part: what the disks of PCs, servers, thin clients (eMMC) and virtual machines hang on. RAID controllers are
-// not in it for their size.
+// diskList is the content of that part: what the disks of PCs, servers, thin clients (eMMC) and virtual machines
+// hang on. RAID controllers are not in it for their size.
 func diskList() driverList {
 	return driverList{name: DiskDriversName, unpack: true, devices: strings.Fields(`
 		ahci ata_piix nvme vmd sd_mod uas usb_storage mmc_block sdhci_pci sdhci_acpi virtio_blk virtio_scsi vmw_pvscsi hv_storvsc ` + usbHosts)}

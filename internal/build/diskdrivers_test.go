@@ -18,7 +18,11 @@ func TestDiskDrivers(t *testing.T) {
 	root := fakeTree(t)
 	dir := filepath.Join(root, "lib/modules", testRelease)
 	depmod(t, root)
-	more := map[string]string{"kernel/ahci.ko": "kernel/libata.ko kernel/nbd.ko", "kernel/libata.ko": "", "kernel/sd_mod.ko": ""}
+	more := map[string]string{
+		"kernel/ahci.ko":   "kernel/libata.ko kernel/nbd.ko",
+		"kernel/libata.ko": "",
+		"kernel/sd_mod.ko": "",
+	}
 	var dep strings.Builder
 	for _, name := range []string{"kernel/ahci.ko", "kernel/libata.ko", "kernel/sd_mod.ko"} {
 		if err := os.WriteFile(filepath.Join(dir, name), fakeModule(t), 0o644); err != nil {
@@ -52,7 +56,8 @@ func TestDiskDrivers(t *testing.T) {
 			t.Errorf("modules %v, want %v", d.Modules, want)
 		}
 		i := slices.IndexFunc(driverSet(t, d).Modules, func(m image.Module) bool { return m.Name == "ahci" })
-		if x := driverSet(t, d).Modules[i]; !slices.Equal(x.Needs, []string{"libata", "nbd"}) || !strings.HasSuffix(x.Path, "/kernel/ahci.ko") {
+		if x := driverSet(t, d).Modules[i]; !slices.Equal(x.Needs, []string{"libata", "nbd"}) ||
+			!strings.HasSuffix(x.Path, "/kernel/ahci.ko") {
 			t.Errorf("%+v", x)
 		}
 		if before != nil && !bytes.Equal(before, d.Data) {

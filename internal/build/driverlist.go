@@ -18,9 +18,9 @@ type driverList struct {
 	pci       image.PCIList // NICs that it is for; "": those that the aliases of nics name
 }
 
-// driverLists is the content of K, for a root file system of a kind and an architecture. The base part is unpacked because each boot loads most of it and zstd is
-// several times faster than the kernel's xz; of the net part a boot loads one or two modules, so those stay
-// as the distribution packed them, which is also smaller.
+// driverLists is the content of K, for a root file system of a kind and an architecture. The base part is unpacked
+// because each boot loads most of it and zstd is several times faster than the kernel's xz; of the net part a boot
+// loads one or two modules, so those stay as the distribution packed them, which is also smaller.
 func driverLists(fileSystem, architecture string) []driverList {
 	if fileSystem == "" {
 		fileSystem = image.Erofs

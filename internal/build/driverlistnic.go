@@ -14,15 +14,45 @@ func nicLists() []driverList {
 	var out []driverList
 	for _, name := range strings.Fields(wiredAdapters) {
 		if with, ok := companions()[name]; !ok || with != "" {
-			out = append(out, driverList{name: name, insteadOf: "net", nics: []string{name}, devices: append(strings.Fields(with), name)})
+			out = append(
+				out,
+				driverList{
+					name:      name,
+					insteadOf: "net",
+					nics:      []string{name},
+					devices:   append(strings.Fields(with), name),
+				},
+			)
 		}
 	}
 	usb := strings.Fields(usbAdapters)
-	return append(out,
-		driverList{name: "mlx4", insteadOf: "net", nics: []string{"mlx4_core", "mlx4_en"}, devices: []string{"mlx4_core", "mlx4_en"}},
-		driverList{name: "hyperv", insteadOf: "net", nics: []string{"hv_netvsc"}, devices: []string{"hv_netvsc", "pci_hyperv"}},
-		driverList{name: "rtl8139", insteadOf: "net", nics: []string{"8139too", "8139cp"}, devices: []string{"8139too", "8139cp", "xen_netfront"}},
-		driverList{name: "usb", insteadOf: "net", nics: usb, devices: append(strings.Fields(usbHosts+" "+transceivers), usb...)})
+	return append(
+		out,
+		driverList{
+			name:      "mlx4",
+			insteadOf: "net",
+			nics:      []string{"mlx4_core", "mlx4_en"},
+			devices:   []string{"mlx4_core", "mlx4_en"},
+		},
+		driverList{
+			name:      "hyperv",
+			insteadOf: "net",
+			nics:      []string{"hv_netvsc"},
+			devices:   []string{"hv_netvsc", "pci_hyperv"},
+		},
+		driverList{
+			name:      "rtl8139",
+			insteadOf: "net",
+			nics:      []string{"8139too", "8139cp"},
+			devices:   []string{"8139too", "8139cp", "xen_netfront"},
+		},
+		driverList{
+			name:      "usb",
+			insteadOf: "net",
+			nics:      usb,
+			devices:   append(strings.Fields(usbHosts+" "+transceivers), usb...),
+		},
+	)
 }
 
 // companions are what a driver wants that the kernel does not say. None: it is in a part of another name. Xen shows its
@@ -50,7 +80,10 @@ func (p *driverPacker) beside(base DriverCPIO, list driverList) driverList {
 
 // known are those of some modules that the kernel has, built in or not.
 func (p *driverPacker) known(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return p.tree.modules[n] == nil && !p.tree.builtin[n] })
+	return slices.DeleteFunc(
+		slices.Clone(names),
+		func(n string) bool { return p.tree.modules[n] == nil && !p.tree.builtin[n] },
+	)
 }
 
 // pciOf lists the devices of a list's NICs.

@@ -24,8 +24,8 @@ type DriverOptions struct {
 
 	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree says
 
-	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is called by one
-	// goroutine.
+	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is
+	// called by one goroutine.
 	Packed func(archive []byte) []byte
 }
 
@@ -88,7 +88,8 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	return out, nil
 }
 
-// checkNeeds finds before the long work what Drivers would fail for after it: a kernel that lacks what every boot loads.
+// checkNeeds finds before the long work what Drivers would fail for after it: a kernel that lacks what every boot
+// loads.
 func checkNeeds(ctx context.Context, opt DriverOptions) error {
 	tree, err := openModules(ctx, opt.Tree, opt.Release)
 	if err != nil {
@@ -188,7 +189,10 @@ func (p *driverPacker) closure(list driverList) (names, absent []string, err err
 	}
 	for _, n := range list.always {
 		if !add(n) {
-			return nil, nil, fmt.Errorf("the kernel has no module %s and not built in either; a node cannot boot with it", n)
+			return nil, nil, fmt.Errorf(
+				"the kernel has no module %s and not built in either; a node cannot boot with it",
+				n,
+			)
 		}
 	}
 	for _, n := range list.devices {

@@ -75,9 +75,11 @@ func fakeTree(t *testing.T) string {
 func depmod(t *testing.T, root string) {
 	t.Helper()
 	for name, text := range map[string]string{
-		"modules.dep": "kernel/nbd.ko:\nkernel/erofs.ko: kernel/libcrc32c.ko\nkernel/overlay.ko:\nkernel/libcrc32c.ko:\n" +
+		"modules.dep": "kernel/nbd.ko:\nkernel/erofs.ko: " +
+			"kernel/libcrc32c.ko\nkernel/overlay.ko:\nkernel/libcrc32c.ko:\n" +
 			"kernel/crc32c_generic.ko:\nkernel/r8169.ko: kernel/libphy.ko\nkernel/libphy.ko:\n" +
-			"kernel/realtek.ko: kernel/libphy.ko\nkernel/sound.ko:\nkernel/xhci-pci.ko:\nkernel/asix.ko: kernel/libphy.ko\n",
+			"kernel/realtek.ko: kernel/libphy.ko\nkernel/sound.ko:\nkernel/xhci-pci.ko:\nkernel/asix.ko: " +
+			"kernel/libphy.ko\n",
 		"modules.alias": "# Aliases\nalias crc32c crc32c_generic\nalias crypto-crc32c crc32c_generic\n" +
 			"alias pci:v000010ECd00008168sv*sd*bc*sc*i* r8169\nalias pci:* sound\n" +
 			"alias pci:v*d*sv*sd*bc0Csc03i30* xhci_pci\nalias usb:v0B95p772Ad* asix\n",
@@ -160,7 +162,8 @@ func TestDrivers(t *testing.T) {
 			t.Errorf("erofs needs %v, want %v", m.Needs, want)
 		}
 	}
-	if !slices.Equal(net.Firmware, []string{"rtl_nic/a.fw"}) || !slices.Equal(net.Missing, []string{"rtl_nic/missing.fw"}) {
+	if !slices.Equal(net.Firmware, []string{"rtl_nic/a.fw"}) ||
+		!slices.Equal(net.Missing, []string{"rtl_nic/missing.fw"}) {
 		t.Errorf("firmware %v, missing %v", net.Firmware, net.Missing)
 	}
 	if !strings.Contains(unpack(t, net.Data), "lib/firmware/rtl_nic/a.fw\x00") {
@@ -173,7 +176,10 @@ func checkNICs(t *testing.T, parts []DriverCPIO) {
 	t.Helper()
 	var got []string
 	for _, p := range parts {
-		got = append(got, fmt.Sprintf("%s instead of %q for %v %q: %v %v", p.Name, p.InsteadOf, p.For, p.PCI, p.Modules, p.Firmware))
+		got = append(
+			got,
+			fmt.Sprintf("%s instead of %q for %v %q: %v %v", p.Name, p.InsteadOf, p.For, p.PCI, p.Modules, p.Firmware),
+		)
 	}
 	want := []string{
 		`base instead of "" for [] "": [crc32c_generic erofs libcrc32c nbd overlay] []`,
@@ -237,7 +243,16 @@ func FuzzParseModinfo(f *testing.F) {
 }
 
 // largeNICs are the drivers with which K of Debian 12 has more than 12 MB: those of fast servers, and USB.
-var largeNICs = map[string]bool{"ixgbe": true, "i40e": true, "ice": true, "bnx2x": true, "qede": true, "mlx4": true, "mlx5_core": true, "usb": true}
+var largeNICs = map[string]bool{
+	"ixgbe":     true,
+	"i40e":      true,
+	"ice":       true,
+	"bnx2x":     true,
+	"qede":      true,
+	"mlx4":      true,
+	"mlx5_core": true,
+	"usb":       true,
+}
 
 // What the part of one NIC may have, in bytes. The first is what 12 MB leave on Debian 12, and 16 MB on 13, beside the
 // kernel, base and the agent; the other is there to be noticed.
@@ -279,8 +294,17 @@ func TestDriverSizes(t *testing.T) {
 			} else if n > smallNIC && !largeNICs[p.Name] || n > largeNIC {
 				t.Errorf("%s: %s has %d bytes", release, p.Name, n)
 			}
-			t.Logf("%s %-12s %3d modules %8d bytes, %9d unpacked, %d bytes of PCI ids, absent %v, firmware missing %d", release,
-				p.Name, len(p.Modules), n, p.Raw, len(p.PCI), p.Absent, len(p.Missing))
+			t.Logf(
+				"%s %-12s %3d modules %8d bytes, %9d unpacked, %d bytes of PCI ids, absent %v, firmware missing %d",
+				release,
+				p.Name,
+				len(p.Modules),
+				n,
+				p.Raw,
+				len(p.PCI),
+				p.Absent,
+				len(p.Missing),
+			)
 		}
 		if t.Logf("K of %s with every NIC: %d bytes", release, k); k > bound {
 			t.Errorf("K of %s has %d bytes, the bound is %d", release, k, bound)

@@ -2,8 +2,8 @@ package build
 
 import "context"
 
-// earlyDrivers are the drivers while they are packed: that needs the tree alone, and takes processors that wait while one of them
-// writes the raw image.
+// earlyDrivers are the drivers while they are packed: that needs the tree alone, and takes processors that wait
+// while one of them writes the raw image.
 type earlyDrivers struct {
 	stop   context.CancelFunc
 	done   chan struct{}

@@ -79,11 +79,24 @@ func TestLargeXattrsSurvive(t *testing.T) {
 		many[fmt.Sprintf("user.%d", i)] = strings.Repeat("w", i%100)
 	}
 	tree := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
-	makeTree(t, tree, append(awkwardTree()[:5],
+	makeTree(t, tree, append(
+		awkwardTree()[:5],
 		node{path: "largest", mode: unix.S_IFREG, xattrs: map[string]string{"user.x": most}},
-		node{path: "three", mode: unix.S_IFREG, data: []byte("x"), xattrs: map[string]string{"user.x": most, "user.y": most, "trusted.z": most}},
+		node{
+			path:   "three",
+			mode:   unix.S_IFREG,
+			data:   []byte("x"),
+			xattrs: map[string]string{"user.x": most, "user.y": most, "trusted.z": most},
+		},
 		node{path: "directory", mode: unix.S_IFDIR | 0o755, xattrs: map[string]string{"user.x": most[:6000]}},
-		node{path: "names", mode: unix.S_IFREG, xattrs: map[string]string{"user." + strings.Repeat("n", 250): "", "trusted." + strings.Repeat("n", 247): "v"}},
+		node{
+			path: "names",
+			mode: unix.S_IFREG,
+			xattrs: map[string]string{
+				"user." + strings.Repeat("n", 250):    "",
+				"trusted." + strings.Repeat("n", 247): "v",
+			},
+		},
 		node{path: "many", mode: unix.S_IFREG, xattrs: many},
 	))
 	root, _ := buildAndMount(t, tree)
@@ -175,7 +188,8 @@ func TestLongestName(t *testing.T) {
 		return
 	}
 	opt := testOptions(t, t.TempDir(), tree)
-	if _, err := Image(t.Context(), opt); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "erofs-utils "+fixedLongNames) {
+	if _, err := Image(t.Context(), opt); err == nil || !strings.Contains(err.Error(), name) ||
+		!strings.Contains(err.Error(), "erofs-utils "+fixedLongNames) {
 		t.Errorf("error %v", err)
 	}
 	checkStore(t, opt.Store, 0)
@@ -185,9 +199,15 @@ func TestLongestName(t *testing.T) {
 func TestTimesBefore1970(t *testing.T) {
 	needBuilder(t)
 	tree := t.TempDir()
-	nodes := append(awkwardTree()[:5], node{path: "newest", mode: unix.S_IFREG, mtime: unix.Timespec{Sec: 1760000000, Nsec: 5}})
+	nodes := append(
+		awkwardTree()[:5],
+		node{path: "newest", mode: unix.S_IFREG, mtime: unix.Timespec{Sec: 1760000000, Nsec: 5}},
+	)
 	for _, sec := range []int64{-1, -86400, -1 << 31} {
-		nodes = append(nodes, node{path: fmt.Sprintf("time/%d", sec), mode: unix.S_IFREG, mtime: unix.Timespec{Sec: sec, Nsec: 7}})
+		nodes = append(
+			nodes,
+			node{path: fmt.Sprintf("time/%d", sec), mode: unix.S_IFREG, mtime: unix.Timespec{Sec: sec, Nsec: 7}},
+		)
 	}
 	makeTree(t, tree, nodes)
 	root, r := buildAndMount(t, tree)
@@ -195,7 +215,11 @@ func TestTimesBefore1970(t *testing.T) {
 	if !slices.ContainsFunc(r.Provenance.Warnings, func(w string) bool {
 		return strings.Contains(w, `"/time/-1"`) && strings.Contains(w, "3 files") && strings.Contains(w, when)
 	}) {
-		t.Errorf("warnings %q, want one of 3 files, the first being /time/-1, that get the time %s", r.Provenance.Warnings, when)
+		t.Errorf(
+			"warnings %q, want one of 3 files, the first being /time/-1, that get the time %s",
+			r.Provenance.Warnings,
+			when,
+		)
 	}
 	for _, n := range nodes[len(nodes)-3:] {
 		info, err := os.Stat(filepath.Join(root, n.path))
@@ -223,7 +247,8 @@ func TestHardLinkIntoBoot(t *testing.T) {
 	if err := unix.Stat(filepath.Join(root, kept), &st); err != nil || st.Nlink != 1 {
 		t.Errorf("%d links, error %v", st.Nlink, err)
 	}
-	if left, err := os.ReadDir(filepath.Join(root, "boot")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
+	if left, err := os.ReadDir(filepath.Join(root, "boot")); err != nil && !errors.Is(err, os.ErrNotExist) ||
+		len(left) > 0 {
 		t.Errorf("left in /boot: %v, %v", left, err)
 	}
 }

@@ -134,7 +134,14 @@ func (e *erofsImage) list(readable bool) (files []RootFile, err error) {
 		walk = e.walkReadable
 	}
 	err = walk(func(name string, n erofsInode) error {
-		f := RootFile{Path: name, Inode: blockOf(n.at), Size: n.size, Mode: n.mode, Dir: n.mode&erofsType == erofsDir, data: n.start}
+		f := RootFile{
+			Path:  name,
+			Inode: blockOf(n.at),
+			Size:  n.size,
+			Mode:  n.mode,
+			Dir:   n.mode&erofsType == erofsDir,
+			data:  n.start,
+		}
 		if n.layout == erofsFlatInline && n.size < chunk.BlockSize {
 			f.data = n.tail
 		}

@@ -21,10 +21,17 @@ import (
 func checkExt4(t *testing.T, raw, tree string) {
 	t.Helper()
 	out, err := exec.Command("e2fsck", "-fn", raw).CombinedOutput()
-	if said := strings.ReplaceAll(string(out), "/lost+found not found.  Create? no\n", ""); strings.Contains(said, "? no") || err != nil && !strings.Contains(string(out), "lost+found") {
+	if said := strings.ReplaceAll(string(out), "/lost+found not found.  Create? no\n", ""); strings.Contains(
+		said,
+		"? no",
+	) ||
+		err != nil && !strings.Contains(string(out), "lost+found") {
 		t.Errorf("e2fsck: %v\n%.4000s", err, out)
 	}
-	if got, want := describe(t, mountAt(t, "-t", "ext4", "-o", "loop,ro", raw)), describe(t, tree); !slices.Equal(got, want) {
+	if got, want := describe(t, mountAt(t, "-t", "ext4", "-o", "loop,ro", raw)), describe(t, tree); !slices.Equal(
+		got,
+		want,
+	) {
 		compareTrees(t, got, want)
 	}
 }
@@ -40,7 +47,10 @@ func TestExt4IsRead(t *testing.T) {
 	for i := range 66_000 { // more than a directory has room to count
 		dirs = append(dirs, node{path: fmt.Sprintf("all/%d", i), mode: unix.S_IFDIR | 0o755})
 	}
-	large := append(slices.Clone(awkwardTree()[:5]), node{path: "large", mode: unix.S_IFREG | 0o644, size: 44 << 30, data: []byte("the end")})
+	large := append(
+		slices.Clone(awkwardTree()[:5]),
+		node{path: "large", mode: unix.S_IFREG | 0o644, size: 44 << 30, data: []byte("the end")},
+	)
 	trees := map[string][]node{"awkward": awkwardTree(), "edges": edgeTree(), "many": many, "large": large}
 	if os.Getenv("PANDO_FULL") != "" {
 		trees["directories"] = dirs
@@ -87,13 +97,30 @@ func checkLarge(t *testing.T, raw string) {
 
 // ext4Tree is awkwardTree with a kernel that can read nothing but ext4.
 func ext4Tree() []node {
-	return append(awkwardTree(), node{path: "usr/lib/modules/6.1.0-test/modules.builtin", mode: unix.S_IFREG | 0o644, data: []byte("kernel/fs/ext4/ext4.ko\n")},
-		node{path: "boot/config-6.1.0-test", mode: unix.S_IFREG | 0o644, data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_EXT4_FS=y\n")})
+	return append(
+		awkwardTree(),
+		node{
+			path: "usr/lib/modules/6.1.0-test/modules.builtin",
+			mode: unix.S_IFREG | 0o644,
+			data: []byte("kernel/fs/ext4/ext4.ko\n"),
+		},
+		node{
+			path: "boot/config-6.1.0-test",
+			mode: unix.S_IFREG | 0o644,
+			data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_EXT4_FS=y\n"),
+		},
+	)
 }
 
 // TestKernelWithExt4Only: the tree becomes ext4 by itself, whole, with files at chunk starts, and the same everywhere.
 func TestKernelWithExt4Only(t *testing.T) {
-	opt, r, tree := becomes(t, ext4Tree, 2, image.Ext4, "root file system ext4: kernel 6.1.0-test lacks erofs, lacks squashfs, has ext4 built in")
+	opt, r, tree := becomes(
+		t,
+		ext4Tree,
+		2,
+		image.Ext4,
+		"root file system ext4: kernel 6.1.0-test lacks erofs, lacks squashfs, has ext4 built in",
+	)
 	checkExt4(t, rawOf(t, opt.Store, r.Manifest), tree)
 	const golden = "sha256:3c329302cfae8ccd1b0a9652617f4d33161b8e671f60e12896fd6adb0aa93fcd" // of ext4Revision
 	if string(r.Version) != golden {
@@ -118,12 +145,19 @@ func TestExt4GrowsByAByte(t *testing.T) {
 	t.Logf("a byte more in one file: %d of %d bytes are new", second.NewBytes, first.NewBytes)
 }
 
-// A file of 100 GB with next to nothing in it: ext4 takes no time and no room for it; EROFS has no holes, and where there is no room
-// the error names the file.
+// A file of 100 GB with next to nothing in it: ext4 takes no time and no room for it; EROFS has no holes, and where
+// there is no room the error names the file.
 func TestHugeSparseFile(t *testing.T) {
 	needBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, append(ext4Tree(), node{path: "srv/disk", mode: unix.S_IFREG | 0o644, size: 100 << 30, data: []byte("the end")}))
+	makeTree(
+		t,
+		tree,
+		append(
+			ext4Tree(),
+			node{path: "srv/disk", mode: unix.S_IFREG | 0o644, size: 100 << 30, data: []byte("the end")},
+		),
+	)
 	opt := testOptions(t, t.TempDir(), tree)
 	var peak, before unix.Rusage
 	begin := time.Now()
@@ -137,7 +171,13 @@ func TestHugeSparseFile(t *testing.T) {
 	if r.Manifest.Root.Size < 100<<30 || r.Manifest.Sizes.Stored > 20<<20 {
 		t.Errorf("%d bytes are stored as %d", r.Manifest.Root.Size, r.Manifest.Sizes.Stored)
 	}
-	t.Logf("100 GB in %s, %d MB stored, %d MB of memory at most (before: %d)", time.Since(begin).Round(time.Second), r.Manifest.Sizes.Stored>>20, peak.Maxrss>>10, before.Maxrss>>10)
+	t.Logf(
+		"100 GB in %s, %d MB stored, %d MB of memory at most (before: %d)",
+		time.Since(begin).Round(time.Second),
+		r.Manifest.Sizes.Stored>>20,
+		peak.Maxrss>>10,
+		before.Maxrss>>10,
+	)
 	checkStore(t, opt.Store, 1)
 	var st unix.Statfs_t
 	if err := unix.Statfs(tree, &st); err != nil || int64(st.Bavail)*st.Bsize > 100<<30 {
@@ -147,7 +187,8 @@ func TestHugeSparseFile(t *testing.T) {
 	if err := os.WriteFile(tree+"/boot/config-6.1.0-test", []byte("CONFIG_EROFS_FS=y\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Image(t.Context(), opt); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), `most of them in "/srv/disk"`) {
+	if _, err := Image(t.Context(), opt); !errors.Is(err, unix.ENOSPC) ||
+		!strings.Contains(err.Error(), `most of them in "/srv/disk"`) {
 		t.Errorf("as EROFS: %v", err)
 	}
 }
@@ -156,7 +197,17 @@ func TestHugeSparseFile(t *testing.T) {
 func TestExt4Attributes(t *testing.T) {
 	needBuilder(t)
 	tree := mountAt(t, "-t", "tmpfs", "-o", "size=20m,mode=755", "tmpfs")
-	makeTree(t, tree, []node{{path: "dir/file", mode: unix.S_IFREG | 0o644, xattrs: map[string]string{"user.x": strings.Repeat("v", 4100)}}})
+	makeTree(
+		t,
+		tree,
+		[]node{
+			{
+				path:   "dir/file",
+				mode:   unix.S_IFREG | 0o644,
+				xattrs: map[string]string{"user.x": strings.Repeat("v", 4100)},
+			},
+		},
+	)
 	_, err := writeExt4(t.Context(), tree, filepath.Join(t.TempDir(), "raw"), 1)
 	if err == nil || !strings.Contains(err.Error(), "dir/file: its 1 attributes have more than") {
 		t.Errorf("error %v", err)

@@ -31,7 +31,15 @@ const (
 )
 
 // ext4Kinds are the types in directories, by the kinds of nodes.
-var ext4Kinds = [...]uint8{squashDir: 2, squashFile: 1, squashLink: 7, squashBlockDevice: 4, squashCharDevice: 3, squashFifo: 5, squashSocket: 6}
+var ext4Kinds = [...]uint8{
+	squashDir:         2,
+	squashFile:        1,
+	squashLink:        7,
+	squashBlockDevice: 4,
+	squashCharDevice:  3,
+	squashFifo:        5,
+	squashSocket:      6,
+}
 
 // measure finds out what the inode needs outside of itself.
 func (n *ext4Node) measure() (err error) {
@@ -90,8 +98,8 @@ func (w *ext4Writer) writeInodes(out io.Writer) error {
 	return put(w.groups*w.inodesPerGroup+1, nil)
 }
 
-// inode is the inode of a node. All of its times are that of the last change of its content: of the others a node has no use, and
-// they are of the day and the machine.
+// inode is the inode of a node. All of its times are that of the last change of its content: of the others a node
+// has no use, and they are of the day and the machine.
 func (n *ext4Node) inode() []byte {
 	b := make([]byte, ext4InodeSize)
 	put := func(at int, values ...any) { copy(b[at:], fields(values...)) }
@@ -102,8 +110,19 @@ func (n *ext4Node) inode() []byte {
 		size, links = n.own*chunk.BlockSize, n.dirLinks()
 	}
 	blocks := (n.metaBlocks() + n.dataBlocks()) * ext4SectorsBlock
-	put(0, uint16(n.stat.Mode), uint16(n.stat.Uid), uint32(size), uint32(sec), uint32(sec), uint32(sec), uint32(0), uint16(n.stat.Gid), uint16(links),
-		uint32(blocks))
+	put(
+		0,
+		uint16(n.stat.Mode),
+		uint16(n.stat.Uid),
+		uint32(size),
+		uint32(sec),
+		uint32(sec),
+		uint32(sec),
+		uint32(0),
+		uint16(n.stat.Gid),
+		uint16(links),
+		uint32(blocks),
+	)
 	flags, body := n.body()
 	put(32, flags)
 	copy(b[40:100], body)
@@ -117,7 +136,8 @@ func (n *ext4Node) inode() []byte {
 	return b
 }
 
-// dirLinks counts the names of a directory: its own, ".", and ".." of those in it. 1 stands for more than there is room for.
+// dirLinks counts the names of a directory: its own, ".", and ".." of those in it. 1 stands for more than there is
+// room for.
 func (n *ext4Node) dirLinks() uint32 {
 	links := uint32(2)
 	for _, c := range n.names {

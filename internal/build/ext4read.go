@@ -31,9 +31,16 @@ func openExt4(r io.ReaderAt) (*ext4Image, error) {
 	if le.Uint32(b[24:]) != 2 || le.Uint16(b[88:]) != ext4InodeSize || le.Uint32(b[96:]) != ext4Incompatible {
 		return nil, errors.New("ext4 with other blocks, inodes or features; build the image again")
 	}
-	e := &ext4Image{r: r, inodes: int64(le.Uint32(b)), blocks: int64(le.Uint32(b[4:])), inodesPerGroup: int64(le.Uint32(b[40:]))}
+	e := &ext4Image{
+		r:              r,
+		inodes:         int64(le.Uint32(b)),
+		blocks:         int64(le.Uint32(b[4:])),
+		inodesPerGroup: int64(le.Uint32(b[40:])),
+	}
 	perGroup := int64(le.Uint32(b[32:]))
-	if perGroup < 8 || perGroup > ext4GroupSize || e.inodesPerGroup < ext4PerBlock || e.inodesPerGroup > ext4GroupSize || e.blocks < 4 {
+	if perGroup < 8 || perGroup > ext4GroupSize || e.inodesPerGroup < ext4PerBlock ||
+		e.inodesPerGroup > ext4GroupSize ||
+		e.blocks < 4 {
 		return nil, errors.New("ext4 whose groups have no size")
 	}
 	groups := (e.blocks + perGroup - 1) / perGroup
@@ -126,7 +133,11 @@ func (e *ext4Image) walk(readable bool, visit func(name string, n ext4Inode) err
 		n, err := e.inode(number)
 		if err == nil {
 			if err = visit(name, n); err == nil && n.mode&erofsType == erofsDir {
-				err = e.entries(n, readable, func(child uint32, base string) error { return node(child, path.Join(name, base), depth+1) })
+				err = e.entries(
+					n,
+					readable,
+					func(child uint32, base string) error { return node(child, path.Join(name, base), depth+1) },
+				)
 			}
 		}
 		if err != nil && !readable {
@@ -149,8 +160,13 @@ func (e *ext4Image) entries(n ext4Inode, readable bool, each func(number uint32,
 			return fmt.Errorf("read ext4 directory: %w", err)
 		}
 		for b := block; len(b) > 0; {
-			if len(b) < ext4EntryHead || int(le.Uint16(b[4:])) < ext4EntryHead || int(le.Uint16(b[4:])) > len(b) || ext4EntryHead+int(b[6]) > int(le.Uint16(b[4:])) {
-				return fmt.Errorf("an entry at %d of an ext4 directory: %w", n.start+off+int64(chunk.BlockSize-len(b)), io.ErrUnexpectedEOF)
+			if len(b) < ext4EntryHead || int(le.Uint16(b[4:])) < ext4EntryHead || int(le.Uint16(b[4:])) > len(b) ||
+				ext4EntryHead+int(b[6]) > int(le.Uint16(b[4:])) {
+				return fmt.Errorf(
+					"an entry at %d of an ext4 directory: %w",
+					n.start+off+int64(chunk.BlockSize-len(b)),
+					io.ErrUnexpectedEOF,
+				)
 			}
 			name := string(b[ext4EntryHead : ext4EntryHead+int(b[6])])
 			if number := le.Uint32(b); number != 0 && name != "." && name != ".." {

@@ -13,9 +13,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// Ext4 on disk, as far as an image needs it that nobody writes to: no journal, no checksums, no room for more, each file in one
-// piece. Names and layout are those of the kernel's fs/ext4/ext4.h. In order: super block, group descriptors, bitmaps, inode
-// tables, directories and what else is no file's, then the bytes of the files in the order of a walk by the bytes of the names.
+// Ext4 on disk, as far as an image needs it that nobody writes to: no journal, no checksums, no room for more, each
+// file in one piece. Names and layout are those of the kernel's fs/ext4/ext4.h. In order: super block, group
+// descriptors, bitmaps, inode tables, directories and what else is no file's, then the bytes of the files in the
+// order of a walk by the bytes of the names.
 const (
 	ext4SuperOffset = 1024
 	ext4SuperSize   = 1024
@@ -74,8 +75,8 @@ func (n *treeNode) ext4Number() uint32 {
 	return ext4FirstInode + n.number - 2
 }
 
-// writeExt4 writes the tree below root into a file. now is the time of the super block, Unix seconds. lost says what of the
-// tree the file system has no room for.
+// writeExt4 writes the tree below root into a file. now is the time of the super block, Unix seconds. lost says
+// what of the tree the file system has no room for.
 func writeExt4(ctx context.Context, root, file string, now int64) (lost []string, err error) {
 	tree, err := readTree(root, ext4Prefixes)
 	if err != nil {
@@ -190,11 +191,35 @@ func (w *ext4Writer) super() []byte {
 	put := func(at int, values ...any) { copy(b[at:], fields(values...)) }
 	now := uint32(max(0, min(w.now, 1<<32-1)))
 	uuid, _ := hex.DecodeString(strings.ReplaceAll(rootUUID, "-", "")) // a constant
-	put(0, uint32(w.groups*w.inodesPerGroup), uint32(w.blocks), uint32(0), uint32(w.blocks-w.used), uint32(w.groups*w.inodesPerGroup-w.inodes),
-		uint32(0), uint32(2), uint32(2), uint32(w.perGroup), uint32(w.perGroup), uint32(w.inodesPerGroup), uint32(0), now)
+	put(
+		0,
+		uint32(w.groups*w.inodesPerGroup),
+		uint32(w.blocks),
+		uint32(0),
+		uint32(w.blocks-w.used),
+		uint32(w.groups*w.inodesPerGroup-w.inodes),
+		uint32(
+			0,
+		),
+		uint32(2),
+		uint32(2),
+		uint32(w.perGroup),
+		uint32(w.perGroup),
+		uint32(w.inodesPerGroup),
+		uint32(0),
+		now,
+	)
 	put(54, uint16(0xffff), uint16(ext4Magic), uint16(1), uint16(1), uint16(0), now)
 	put(76, uint32(1))
-	put(84, uint32(ext4FirstInode), uint16(ext4InodeSize), uint16(0), uint32(ext4Compatible), uint32(ext4Incompatible), uint32(ext4ReadOnly))
+	put(
+		84,
+		uint32(ext4FirstInode),
+		uint16(ext4InodeSize),
+		uint16(0),
+		uint32(ext4Compatible),
+		uint32(ext4Incompatible),
+		uint32(ext4ReadOnly),
+	)
 	copy(b[104:], uuid)
 	copy(b[236:], uuid) // seed of hashes that nothing uses
 	put(252, uint8(1))
@@ -209,8 +234,11 @@ func (w *ext4Writer) super() []byte {
 func (w *ext4Writer) lost(tree *treeScanner) []string {
 	var out []string
 	if n := len(tree.lists); n > 0 {
-		out = append(out, fmt.Sprintf("%s has an attribute that ext4 has no room for, as have %d files in all; the image is without",
-			shown("/"+tree.lists[0]), n))
+		out = append(
+			out,
+			fmt.Sprintf("%s has an attribute that ext4 has no room for, as have %d files in all; the image is without",
+				shown("/"+tree.lists[0]), n),
+		)
 	}
 	late := 0
 	first := ""
@@ -222,7 +250,14 @@ func (w *ext4Writer) lost(tree *treeScanner) []string {
 		}
 	}
 	if late > 0 {
-		out = append(out, fmt.Sprintf("%s has a time that ext4 has no room for (1901 to 2446), as have %d files in all", shown("/"+first), late))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%s has a time that ext4 has no room for (1901 to 2446), as have %d files in all",
+				shown("/"+first),
+				late,
+			),
+		)
 	}
 	return out
 }

@@ -35,7 +35,11 @@ func ext4Attributes(attrs []xattr) (inner, outer []byte, err error) {
 	}
 	// The kernel stops looking in a block where this order says that a name cannot come any more.
 	slices.SortFunc(attrs, func(a, b xattr) int {
-		return cmp.Or(cmp.Compare(ext4Names[a.prefix], ext4Names[b.prefix]), cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
+		return cmp.Or(
+			cmp.Compare(ext4Names[a.prefix], ext4Names[b.prefix]),
+			cmp.Compare(len(a.name), len(b.name)),
+			strings.Compare(a.name, b.name),
+		)
 	})
 	inner = binary.LittleEndian.AppendUint32(nil, ext4XattrMagic)
 	if entries, _, ok := ext4Entries(attrs, ext4InnerSize-len(inner), 0); ok {
@@ -43,15 +47,18 @@ func ext4Attributes(attrs []xattr) (inner, outer []byte, err error) {
 	}
 	entries, hash, ok := ext4Entries(attrs, chunk.BlockSize-ext4XattrHead, ext4XattrHead)
 	if !ok {
-		return nil, nil, fmt.Errorf("its %d attributes have more than the %d bytes that ext4 has room for: remove some with setfattr -x",
-			len(attrs), chunk.BlockSize-ext4XattrHead)
+		return nil, nil, fmt.Errorf(
+			"its %d attributes have more than the %d bytes that ext4 has room for: remove some with setfattr -x",
+			len(attrs),
+			chunk.BlockSize-ext4XattrHead,
+		)
 	}
 	head := fields(uint32(ext4XattrMagic), uint32(1), uint32(1), hash, [4]uint32{})
 	return nil, append(head, entries...), nil
 }
 
-// ext4Entries are entries from the front and values from the back of some bytes, which lie at an offset from where values are
-// counted. The hash is that of a block.
+// ext4Entries are entries from the front and values from the back of some bytes, which lie at an offset from where
+// values are counted. The hash is that of a block.
 func ext4Entries(attrs []xattr, size, offset int) (b []byte, hash uint32, ok bool) {
 	b = make([]byte, size)
 	at, end := 0, size
@@ -66,7 +73,10 @@ func ext4Entries(attrs []xattr, size, offset int) (b []byte, hash uint32, ok boo
 			place = 0
 		}
 		own := ext4Hash(a)
-		copy(b[at:], fields(uint8(len(a.name)), ext4Names[a.prefix], uint16(place), uint32(0), uint32(len(a.value)), own))
+		copy(
+			b[at:],
+			fields(uint8(len(a.name)), ext4Names[a.prefix], uint16(place), uint32(0), uint32(len(a.value)), own),
+		)
 		copy(b[at+ext4XattrEntry:], a.name)
 		copy(b[end:], a.value)
 		at, hash = next, hash<<16^hash>>16^own
@@ -87,7 +97,8 @@ func ext4Hash(a xattr) uint32 {
 	return hash
 }
 
-// ext4List makes an ACL, which the kernel gives as entries of 8 bytes, one as ext4 has it: only users and groups have numbers.
+// ext4List makes an ACL, which the kernel gives as entries of 8 bytes, one as ext4 has it: only users and groups
+// have numbers.
 func ext4List(value []byte) ([]byte, error) {
 	const version, entry, named = 2, 8, 0x02 | 0x08
 	le := binary.LittleEndian

@@ -43,11 +43,15 @@ func (e *EssentialError) Error() string {
 			lines = append(lines, "  - "+l.String())
 		}
 	}
-	return fmt.Sprintf("extension %s would lack what it needs: only /usr and /opt are carried\n%s", e.Name, strings.Join(lines, "\n"))
+	return fmt.Sprintf(
+		"extension %s would lack what it needs: only /usr and /opt are carried\n%s",
+		e.Name,
+		strings.Join(lines, "\n"),
+	)
 }
 
-// Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command bring to /usr and /opt. What
-// they change elsewhere is told, as warnings of its provenance.
+// Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command
+// bring to /usr and /opt. What they change elsewhere is told, as warnings of its provenance.
 func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	e := &extension{ExtendOptions: opt}
 	if e.Build.Progress == nil {
@@ -120,7 +124,8 @@ func (e *extension) run(ctx context.Context) (result Result, err error) {
 	return result, e.work.remove()
 }
 
-// pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has none: nodes would not take it.
+// pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has
+// none: nodes would not take it.
 func (e *extension) pack(ctx context.Context, r Result) error {
 	has, err := e.Build.Store.Packs(r.Version)
 	if err != nil || len(e.Build.Keys) == 0 || len(has) > 0 && r.Existed {
@@ -130,7 +135,18 @@ func (e *extension) pack(ctx context.Context, r Result) error {
 		e.Build.Progress(Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
 	}
 	tell(0)
-	_, err = WholePack(ctx, PackOptions{Store: e.Build.Store, Keys: e.Build.Keys, Version: r.Version, Manifest: r.Manifest, Done: tell, Log: e.Build.Log, Now: e.Build.Now})
+	_, err = WholePack(
+		ctx,
+		PackOptions{
+			Store:    e.Build.Store,
+			Keys:     e.Build.Keys,
+			Version:  r.Version,
+			Manifest: r.Manifest,
+			Done:     tell,
+			Log:      e.Build.Log,
+			Now:      e.Build.Now,
+		},
+	)
 	return err
 }
 
@@ -190,7 +206,8 @@ func (e *extension) copyTree(ctx context.Context) error {
 			continue
 		}
 		found = true
-		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.root, d.Name())).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.root, d.Name())).
+			CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("copy %s: %w: %s", d.Name(), err, strings.TrimSpace(string(out)))
 		}
@@ -209,7 +226,12 @@ func (e *extension) build(ctx context.Context, tree string) (Result, error) {
 	if len(e.Packages) > 0 {
 		opt.Command = append([]string{"apt-get", "install"}, e.Packages...)
 	}
-	opt.extends = &extends{Extends: image.Extends{Name: e.Name, Base: e.Base}, architecture: e.base.manifest.Architecture, packages: e.new, tree: e.Tree}
+	opt.extends = &extends{
+		Extends:      image.Extends{Name: e.Name, Base: e.Base},
+		architecture: e.base.manifest.Architecture,
+		packages:     e.new,
+		tree:         e.Tree,
+	}
 	for _, l := range e.left {
 		opt.extends.warnings = append(opt.extends.warnings, l.String())
 	}

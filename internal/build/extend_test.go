@@ -16,7 +16,12 @@ func extendOptions(t *testing.T, data string, of Result, script string) ExtendOp
 	t.Helper()
 	build := testOptions(t, data, "")
 	build.anyInit = false
-	return ExtendOptions{Name: "tools", Base: of.Version, Build: build, Command: mount.Command{Args: []string{"sh", "-euc", script}, Env: []string{"PATH=/bin"}}}
+	return ExtendOptions{
+		Name:    "tools",
+		Base:    of.Version,
+		Build:   build,
+		Command: mount.Command{Args: []string{"sh", "-euc", script}, Env: []string{"PATH=/bin"}},
+	}
 }
 
 func extensionBase(t *testing.T) (data string, first Result) {
@@ -35,7 +40,8 @@ func extensionBase(t *testing.T) (data string, first Result) {
 	return data, mustBuild(t, testOptions(t, data, tree))
 }
 
-// What a command brings to /usr and /opt is all that an extension has, with the names by which programs and services are found; the rest is told.
+// What a command brings to /usr and /opt is all that an extension has, with the names by which programs and
+// services are found; the rest is told.
 func TestExtend(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, `
@@ -51,7 +57,8 @@ func TestExtend(t *testing.T) {
 	}
 	checkStore(t, opt.Build.Store, 2)
 	m := r.Manifest
-	if m.Extends == nil || m.Extends.Name != "tools" || m.Extends.Base != first.Version || m.Kernel.Release != "" || m.Architecture != first.Manifest.Architecture {
+	if m.Extends == nil || m.Extends.Name != "tools" || m.Extends.Base != first.Version || m.Kernel.Release != "" ||
+		m.Architecture != first.Manifest.Architecture {
 		t.Errorf("manifest %+v", m)
 	}
 	if err := m.Fits(first.Version); err != nil {
@@ -65,8 +72,14 @@ func TestExtend(t *testing.T) {
 		}
 		return err
 	})
-	want := []string{"opt/new/data", "usr/bin/tool", "usr/bin/tool.real", "usr/lib/extension-release.d/extension-release.tools",
-		"usr/lib/systemd/system/multi-user.target.wants/tool.service", "usr/lib/systemd/system/tool.service"}
+	want := []string{
+		"opt/new/data",
+		"usr/bin/tool",
+		"usr/bin/tool.real",
+		"usr/lib/extension-release.d/extension-release.tools",
+		"usr/lib/systemd/system/multi-user.target.wants/tool.service",
+		"usr/lib/systemd/system/tool.service",
+	}
 	if !slices.Equal(files, want) {
 		t.Errorf("it has %q, want %q", files, want)
 	}
@@ -79,8 +92,10 @@ func TestExtend(t *testing.T) {
 	if info, err := os.Stat(root + "/usr/share"); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("/usr/share of all nodes would become %v, %v", info.Mode(), err)
 	}
-	if w := strings.Join(r.Provenance.Warnings, "\n"); !strings.Contains(w, "/etc/tool.conf") || !strings.Contains(w, "/var/lib/tool") ||
-		!strings.Contains(w, "/usr/share/old/file") || strings.Count(w, "\n") != 2 {
+	if w := strings.Join(r.Provenance.Warnings, "\n"); !strings.Contains(w, "/etc/tool.conf") ||
+		!strings.Contains(w, "/var/lib/tool") ||
+		!strings.Contains(w, "/usr/share/old/file") ||
+		strings.Count(w, "\n") != 2 {
 		t.Errorf("what is left is told as %q", w)
 	}
 	again, err := Extend(t.Context(), opt)
@@ -133,9 +148,23 @@ func TestExtendByTree(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	got := judge([]outside{{path: "etc/shadow"}, {path: "etc/group", users: "a, b"}, {path: "etc/ld.so.cache"}, {path: "etc/ld.so.conf.d/x.conf"},
-		{path: "etc/daemon"}, {path: "etc/plain"}, {path: "etc/was", gone: true}, {path: "var/lib/dpkg/status"}, {path: "var/lib/x"}, {path: "srv/y"}},
-		map[string]string{"etc/daemon/x.conf": "package daemon"})
+	got := judge(
+		[]outside{
+			{path: "etc/shadow"},
+			{path: "etc/group", users: "a, b"},
+			{path: "etc/ld.so.cache"},
+			{path: "etc/ld.so.conf.d/x.conf"},
+			{
+				path: "etc/daemon",
+			},
+			{path: "etc/plain"},
+			{path: "etc/was", gone: true},
+			{path: "var/lib/dpkg/status"},
+			{path: "var/lib/x"},
+			{path: "srv/y"},
+		},
+		map[string]string{"etc/daemon/x.conf": "package daemon"},
+	)
 	var text []string
 	for _, l := range got {
 		mark := " "
@@ -144,7 +173,15 @@ func TestJudge(t *testing.T) {
 		}
 		text = append(text, mark+l.Path)
 	}
-	want := []string{"!/etc/daemon", "!/etc/group", "!/etc/ld.so.conf.d/x.conf", " /etc/plain", " /etc/was", " /srv/y", " /var/lib/x"}
+	want := []string{
+		"!/etc/daemon",
+		"!/etc/group",
+		"!/etc/ld.so.conf.d/x.conf",
+		" /etc/plain",
+		" /etc/was",
+		" /srv/y",
+		" /var/lib/x",
+	}
 	if !slices.Equal(text, want) {
 		t.Errorf("%q, want %q", text, want)
 	}

@@ -18,12 +18,45 @@ type Left struct {
 // String is one line of it, for people.
 func (l Left) String() string { return l.Path + ": " + l.Why }
 
-// quiet are paths, relative to the root, of which nobody needs to know: they are of the machine that installs, are made anew, or say what is
-// installed.
-var quiet = []string{"boot", "dev", "proc", "run", "sys", "tmp", "root", "var/cache", "var/log", "var/lib/dpkg", "var/lib/apt", "var/lib/ucf", "var/lib/pam",
-	"var/lib/systemd/deb-systemd-helper-enabled", "var/lib/systemd/deb-systemd-user-helper-enabled", "var/lib/rpm", "var/lib/dnf", "var/lib/misc", "var/tmp",
-	"etc/ld.so.cache", "etc/.pwd.lock", "etc/machine-id", "etc/rc0.d", "etc/rc1.d", "etc/rc2.d", "etc/rc3.d", "etc/rc4.d", "etc/rc5.d", "etc/rc6.d", "etc/rcS.d", "etc/init.d",
-	"initrd.img", "initrd.img.old", "vmlinuz", "vmlinuz.old"}
+// quiet are paths, relative to the root, of which nobody needs to know: they are of the machine that installs, are
+// made anew, or say what is installed.
+var quiet = []string{
+	"boot",
+	"dev",
+	"proc",
+	"run",
+	"sys",
+	"tmp",
+	"root",
+	"var/cache",
+	"var/log",
+	"var/lib/dpkg",
+	"var/lib/apt",
+	"var/lib/ucf",
+	"var/lib/pam",
+	"var/lib/systemd/deb-systemd-helper-enabled",
+	"var/lib/systemd/deb-systemd-user-helper-enabled",
+	"var/lib/rpm",
+	"var/lib/dnf",
+	"var/lib/misc",
+	"var/tmp",
+	"etc/ld.so.cache",
+	"etc/.pwd.lock",
+	"etc/machine-id",
+	"etc/rc0.d",
+	"etc/rc1.d",
+	"etc/rc2.d",
+	"etc/rc3.d",
+	"etc/rc4.d",
+	"etc/rc5.d",
+	"etc/rc6.d",
+	"etc/rcS.d",
+	"etc/init.d",
+	"initrd.img",
+	"initrd.img.old",
+	"vmlinuz",
+	"vmlinuz.old",
+}
 
 // accounts are the files by which users and groups come to be.
 var accounts = []string{"etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid"}
@@ -35,27 +68,36 @@ type outside struct {
 	users string // of a file of accounts: the names that are new, with commas
 }
 
-// judge says what becomes of changes that an extension cannot carry. services are the packages that bring a service which is to run, by
-// the files outside of /usr and /opt that are theirs: without those it does not run as it should.
+// judge says what becomes of changes that an extension cannot carry. services are the packages that bring a service
+// which is to run, by the files outside of /usr and /opt that are theirs: without those it does not run as it
+// should.
 func judge(changes []outside, services map[string]string) []Left {
 	var out []Left
 	for _, c := range changes {
 		if isBelow(c.path, quiet) {
 			continue
 		}
-		l := Left{Path: "/" + c.path, Why: "is not carried; give it to nodes as a config file, or put it into the image"}
+		l := Left{
+			Path: "/" + c.path,
+			Why:  "is not carried; give it to nodes as a config file, or put it into the image",
+		}
 		service := serviceOf(c.path, services)
 		switch {
 		case slices.Contains(accounts, c.path) && c.users == "":
 			continue // what it has for accounts that were there is the node's own
 		case slices.Contains(accounts, c.path):
-			l.Why, l.Essential = "new: "+c.users+"; give nodes the account (--user), or put the package into the image", true
+			l.Why, l.Essential = "new: "+c.users+"; give nodes the account (--user), or put the package into the "+
+				"image", true
 		case path.Dir(c.path) == "etc/ld.so.conf.d":
 			l.Why, l.Essential = "programs would not find their libraries in the directories that it names", true
 		case c.gone:
 			l.Why = "was removed, and stays on nodes"
 		case service != "":
-			l.Why, l.Essential = fmt.Sprintf("belongs to %s, whose service would run without it; give it to nodes as a config file, or put the package into the image", service), true
+			l.Why, l.Essential = fmt.Sprintf(
+				"belongs to %s, whose service would run without it; give it to nodes as a config file, or put the "+
+					"package into the image",
+				service,
+			), true
 		case strings.HasPrefix(c.path, "var/"):
 			l.Why = "is not carried; programs that want it have to make it"
 		}
@@ -98,7 +140,8 @@ func newNames(before, after string) string {
 	return strings.Join(out, ", ")
 }
 
-// releaseFile is what systemd-sysext compares with the system that an extension is laid over: its os-release, as far as that counts.
+// releaseFile is what systemd-sysext compares with the system that an extension is laid over: its os-release, as
+// far as that counts.
 func releaseFile(osRelease string) string {
 	values := map[string]string{}
 	for line := range strings.Lines(osRelease) {

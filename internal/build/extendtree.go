@@ -19,7 +19,8 @@ import (
 // What of a root an extension has.
 var carried = []string{"usr", "opt"}
 
-// harvest looks at what was changed in the copy of the base, makes of it what an extension can carry, and returns where the extension's tree is to be.
+// harvest looks at what was changed in the copy of the base, makes of it what an extension can carry, and returns
+// where the extension's tree is to be.
 func (e *extension) harvest(begin time.Time) (tree string, err error) {
 	if err := e.base.clean(e.Build.Progress); err != nil {
 		return "", err
@@ -80,7 +81,8 @@ func (e *extension) name(root *os.Root) error {
 	return root.WriteFile(dir+"/extension-release."+e.Name, []byte(releaseFile(string(text))), 0o644)
 }
 
-// outside lists what was changed neither in /usr nor in /opt, a new directory as one change. What it finds removed below those is told.
+// outside lists what was changed neither in /usr nor in /opt, a new directory as one change. What it finds removed
+// below those is told.
 func (e *extension) outside() (out []outside, err error) {
 	lower := e.work.file("lower")
 	err = filepath.WalkDir(e.base.upper, func(at string, d fs.DirEntry, err error) error {
@@ -90,7 +92,10 @@ func (e *extension) outside() (out []outside, err error) {
 		rel := strings.TrimPrefix(strings.TrimPrefix(at, e.base.upper), "/")
 		gone := d.Type()&fs.ModeCharDevice != 0 && isWhiteout(at)
 		switch {
-		case rel == "", rel == "etc", rel == "var", d.IsDir() && exists(filepath.Join(lower, rel)) && !isBelow(rel, carried):
+		case rel == "",
+			rel == "etc",
+			rel == "var",
+			d.IsDir() && exists(filepath.Join(lower, rel)) && !isBelow(rel, carried):
 			return nil
 		case isBelow(rel, carried):
 			if gone {
@@ -133,7 +138,8 @@ func isWhiteout(path string) bool {
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
-// likeBase gives directories that the base has the owner, mode and time that they have there: of an extension's they would be those of all nodes.
+// likeBase gives directories that the base has the owner, mode and time that they have there: of an extension's
+// they would be those of all nodes.
 func (e *extension) likeBase() error {
 	for _, top := range carried {
 		err := filepath.WalkDir(filepath.Join(e.base.upper, top), func(at string, d fs.DirEntry, err error) error {
@@ -161,8 +167,8 @@ func (e *extension) likeBase() error {
 	return nil
 }
 
-// takeOut moves what an overlay's upper layer, which is mounted no more, has of an extension to a tree of its own, without what only an overlay
-// understands.
+// takeOut moves what an overlay's upper layer, which is mounted no more, has of an extension to a tree of its own,
+// without what only an overlay understands.
 func takeOut(upper, tree string) error {
 	if err := mount.MakeLike(upper, tree); err != nil {
 		return err

@@ -15,35 +15,40 @@ const (
 	unitsOfVendor  = "usr/lib/systemd/system"
 )
 
-// services enables below /usr what packages have enabled in /etc, and returns the packages of which something is to run, by the files outside of
-// /usr and /opt that are theirs.
+// services enables below /usr what packages have enabled in /etc, and returns the packages of which something is to
+// run, by the files outside of /usr and /opt that are theirs.
 func (e *extension) services(root *os.Root) (map[string]string, error) {
 	enabled := map[string]bool{}
-	err := fs.WalkDir(os.DirFS(filepath.Join(e.base.upper)), unitsOfMachine, func(rel string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || d.Type() != fs.ModeSymlink {
-			return err
-		}
-		target, err := os.Readlink(filepath.Join(e.base.upper, rel))
-		if err != nil {
-			return err
-		}
-		unit := path.Base(target)
-		if !exists(filepath.Join(e.base.upper, unitsOfVendor, unit)) {
-			return nil // a unit of the base: what is enabled is the node's matter
-		}
-		enabled[unit] = true
-		return e.enable(root, strings.TrimPrefix(rel, unitsOfMachine+"/"), rel, unit)
-	})
+	err := fs.WalkDir(
+		os.DirFS(filepath.Join(e.base.upper)),
+		unitsOfMachine,
+		func(rel string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || d.Type() != fs.ModeSymlink {
+				return err
+			}
+			target, err := os.Readlink(filepath.Join(e.base.upper, rel))
+			if err != nil {
+				return err
+			}
+			unit := path.Base(target)
+			if !exists(filepath.Join(e.base.upper, unitsOfVendor, unit)) {
+				return nil // a unit of the base: what is enabled is the node's matter
+			}
+			enabled[unit] = true
+			return e.enable(root, strings.TrimPrefix(rel, unitsOfMachine+"/"), rel, unit)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
 	return e.owned(root, enabled), nil
 }
 
-// enable makes a link below /usr of one in /etc, which goes: "multi-user.target.wants/x.service", or the other name of a unit.
+// enable makes a link below /usr of one in /etc, which goes: "multi-user.target.wants/x.service", or the other name
+// of a unit.
 func (e *extension) enable(root *os.Root, name, link, unit string) error {
 	to := path.Join(unitsOfVendor, name)
 	target := unit
@@ -60,7 +65,8 @@ func (e *extension) enable(root *os.Root, name, link, unit string) error {
 	return root.Remove(link)
 }
 
-// owned lists the files outside of /usr and /opt of packages that bring a unit which is enabled, and the name of the package.
+// owned lists the files outside of /usr and /opt of packages that bring a unit which is enabled, and the name of
+// the package.
 func (e *extension) owned(root *os.Root, enabled map[string]bool) map[string]string {
 	out := map[string]string{}
 	for _, p := range e.new {
@@ -74,7 +80,8 @@ func (e *extension) owned(root *os.Root, enabled map[string]bool) map[string]str
 			for line := range strings.Lines(string(text)) {
 				file := strings.TrimPrefix(strings.TrimSpace(line), "/")
 				runs = runs || strings.Contains(file, "/systemd/system/") && enabled[path.Base(file)]
-				if info, err := root.Lstat(file); err == nil && !info.IsDir() && !isBelow(file, append(carried, "bin", "sbin", "lib", "etc/default")) {
+				if info, err := root.Lstat(file); err == nil && !info.IsDir() &&
+					!isBelow(file, append(carried, "bin", "sbin", "lib", "etc/default")) {
 					mine = append(mine, file)
 				}
 			}
@@ -88,7 +95,8 @@ func (e *extension) owned(root *os.Root, enabled map[string]bool) map[string]str
 	return out
 }
 
-// keepAlternatives has names that lead over /etc/alternatives lead to their programs at once, where the base does not know them.
+// keepAlternatives has names that lead over /etc/alternatives lead to their programs at once, where the base does
+// not know them.
 func (e *extension) keepAlternatives(root *os.Root) error {
 	const place = "etc/alternatives"
 	entries, err := os.ReadDir(filepath.Join(e.base.upper, place))

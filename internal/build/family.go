@@ -18,15 +18,52 @@ type family struct {
 func families() []family {
 	return []family{
 		{[]string{"ubuntu"}, "apt-get install",
-			map[string]string{"kernel": "linux-image-generic", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server", image.LacksUploader: image.UploaderPackage}},
+			map[string]string{
+				"kernel":            "linux-image-generic",
+				"init":              "systemd-sysv",
+				"udev":              "udev kmod",
+				"ssh":               "openssh-server",
+				image.LacksUploader: image.UploaderPackage,
+			}},
 		{[]string{"debian"}, "apt-get install",
-			map[string]string{"kernel": "linux-image-{architecture}", "init": "systemd-sysv", "udev": "udev kmod", "ssh": "openssh-server", image.LacksUploader: image.UploaderPackage}},
+			map[string]string{
+				"kernel":            "linux-image-{architecture}",
+				"init":              "systemd-sysv",
+				"udev":              "udev kmod",
+				"ssh":               "openssh-server",
+				image.LacksUploader: image.UploaderPackage,
+			}},
 		{[]string{"fedora", "rhel", "centos"}, "dnf install",
-			map[string]string{"kernel": "kernel-core kernel-modules", "init": "systemd", "udev": "systemd-udev", "ssh": "openssh-server", image.LacksUploader: image.UploaderPackage}},
+			map[string]string{
+				"kernel":            "kernel-core kernel-modules",
+				"init":              "systemd",
+				"udev":              "systemd-udev",
+				"ssh":               "openssh-server",
+				image.LacksUploader: image.UploaderPackage,
+			}},
 		{[]string{"suse", "opensuse"}, "zypper install",
-			map[string]string{"kernel": "kernel-default", "init": "systemd systemd-sysvcompat", "udev": "udev", "ssh": "openssh-server", image.LacksUploader: image.UploaderPackage}},
-		{[]string{"alpine"}, "apk add", map[string]string{"kernel": "linux-lts", "init": "openrc busybox-openrc", "udev": "eudev", "ssh": "openssh"}},
-		{[]string{"arch"}, "pacman -S", map[string]string{"kernel": "linux", "init": "systemd-sysvcompat", "udev": "systemd", "ssh": "openssh"}},
+			map[string]string{
+				"kernel":            "kernel-default",
+				"init":              "systemd systemd-sysvcompat",
+				"udev":              "udev",
+				"ssh":               "openssh-server",
+				image.LacksUploader: image.UploaderPackage,
+			}},
+		{
+			[]string{"alpine"},
+			"apk add",
+			map[string]string{
+				"kernel": "linux-lts",
+				"init":   "openrc busybox-openrc",
+				"udev":   "eudev",
+				"ssh":    "openssh",
+			},
+		},
+		{
+			[]string{"arch"},
+			"pacman -S",
+			map[string]string{"kernel": "linux", "init": "systemd-sysvcompat", "udev": "systemd", "ssh": "openssh"},
+		},
 	}
 }
 
@@ -45,7 +82,8 @@ func brief(root *os.Root, parts []string, architecture string) string {
 	return out
 }
 
-// bringing is the command that brings the parts, "" where the tree's distribution is not known, or has no packages for them.
+// bringing is the command that brings the parts, "" where the tree's distribution is not known, or has no packages
+// for them.
 func bringing(root *os.Root, parts []string, architecture string) string {
 	f, ok := familyOf(root)
 	var packages []string
@@ -57,7 +95,11 @@ func bringing(root *os.Root, parts []string, architecture string) string {
 	if !ok || len(packages) == 0 {
 		return ""
 	}
-	return "in the tree: " + f.install + " " + strings.ReplaceAll(strings.Join(packages, " "), "{architecture}", architecture)
+	return "in the tree: " + f.install + " " + strings.ReplaceAll(
+		strings.Join(packages, " "),
+		"{architecture}",
+		architecture,
+	)
 }
 
 // familyOf reads /etc/os-release.

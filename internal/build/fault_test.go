@@ -66,13 +66,16 @@ func afterwards(t *testing.T, data string, disk *testkit.Disk, fault testkit.Fau
 
 // expected tells whether an error is that of a fault.
 func expected(fault testkit.Fault, err error) bool {
-	return errors.Is(err, map[testkit.Fault]error{testkit.Refuse: unix.EIO, testkit.Full: unix.ENOSPC, testkit.Kill: testkit.ErrKilled, testkit.Cut: testkit.ErrKilled}[fault])
+	return errors.Is(
+		err,
+		map[testkit.Fault]error{testkit.Refuse: unix.EIO, testkit.Full: unix.ENOSPC, testkit.Kill: testkit.ErrKilled, testkit.Cut: testkit.ErrKilled}[fault],
+	)
 }
 
 var faults = []testkit.Fault{testkit.Refuse, testkit.Full, testkit.Kill, testkit.Cut}
 
-// Whatever fails at whatever operation of a build on the store: the store is whole, the version that was there too, and the next build
-// gives what it would have given.
+// Whatever fails at whatever operation of a build on the store: the store is whole, the version that was there too,
+// and the next build gives what it would have given.
 func TestBuildWithAFaultAnywhere(t *testing.T) {
 	first, second := twoTrees(t)
 	data := t.TempDir()
@@ -128,7 +131,13 @@ func TestSweepWithAFaultAnywhere(t *testing.T) {
 	mustBuild(t, testOptions(t, data, first))
 	stays := mustBuild(t, testOptions(t, data, second)).Version
 	sweep := func(d *store.Dir) (store.Swept, error) {
-		return d.Sweep(t.Context(), store.SweepOptions{Hold: func(v fleet.Digest) bool { return v == stays }, Before: time.Now().Add(time.Hour)})
+		return d.Sweep(
+			t.Context(),
+			store.SweepOptions{
+				Hold:   func(v fleet.Digest) bool { return v == stays },
+				Before: time.Now().Add(time.Hour),
+			},
+		)
 	}
 	for _, fault := range faults {
 		for at, done := 1, false; !done; at++ {

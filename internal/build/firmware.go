@@ -37,7 +37,11 @@ type firmwareFile struct{ path, name string }
 // findFirmware looks in the firmware directory, then in the tree; packed files count, since the kernel of a
 // small initramfs may not unpack firmware.
 func (p *driverPacker) findFirmware(name string) []firmwareFile {
-	dirs := []string{p.opt.Firmware, filepath.Join(p.opt.Tree, "usr/lib/firmware"), filepath.Join(p.opt.Tree, "lib/firmware")}
+	dirs := []string{
+		p.opt.Firmware,
+		filepath.Join(p.opt.Tree, "usr/lib/firmware"),
+		filepath.Join(p.opt.Tree, "lib/firmware"),
+	}
 	for _, dir := range dirs {
 		if dir == "" {
 			continue

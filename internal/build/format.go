@@ -23,11 +23,16 @@ func (e *FormatError) Error() string {
 	if len(e.Can) > 0 {
 		can = strings.Join(e.Can, ", ")
 	}
-	return fmt.Sprintf("kernel %s cannot read %s; it can read %s: leave --format out, or install the package with its other modules", e.Kernel, e.Format, can)
+	return fmt.Sprintf(
+		"kernel %s cannot read %s; it can read %s: leave --format out, or install the package with its other modules",
+		e.Kernel,
+		e.Format,
+		can,
+	)
 }
 
-// chooseFormat decides which file system the root becomes: what was asked for, or the first that the kernel can read. Of a kernel that
-// can read none the drivers say what is missing.
+// chooseFormat decides which file system the root becomes: what was asked for, or the first that the kernel can
+// read. Of a kernel that can read none the drivers say what is missing.
 func (b *builder) chooseFormat(k TreeKernel) error {
 	can, why := readable(b.root, k.Release)
 	if was := b.formatBefore(k.Release); was != "" && !slices.Contains(can, was) {
@@ -42,22 +47,31 @@ func (b *builder) chooseFormat(k TreeKernel) error {
 	case len(can) > 0:
 		b.format = can[0]
 	}
-	b.Progress(Progress{Step: StepScan, Note: fmt.Sprintf("root file system %s: kernel %s %s", b.format, k.Release, strings.Join(why, ", "))})
+	b.Progress(
+		Progress{
+			Step: StepScan,
+			Note: fmt.Sprintf("root file system %s: kernel %s %s", b.format, k.Release, strings.Join(why, ", ")),
+		},
+	)
 	return nil
 }
 
-// formatBefore is what the version that a tree is a copy of has for a root file system, if it has the same kernel: that can read it, whatever
-// the tree says.
+// formatBefore is what the version that a tree is a copy of has for a root file system, if it has the same kernel:
+// that can read it, whatever the tree says.
 func (b *builder) formatBefore(release string) string {
 	m, _ := b.before(release)
 	return m.Root.FileSystem
 }
 
 // kernelOptions are the options of the kernel's build by which it knows a file system.
-var kernelOptions = map[string]string{image.Erofs: "CONFIG_EROFS_FS", image.Squashfs: "CONFIG_SQUASHFS", image.Ext4: "CONFIG_EXT4_FS"}
+var kernelOptions = map[string]string{
+	image.Erofs:    "CONFIG_EROFS_FS",
+	image.Squashfs: "CONFIG_SQUASHFS",
+	image.Ext4:     "CONFIG_EXT4_FS",
+}
 
-// readable lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that is known of
-// each. A module counts when it is there: some distributions have it in a package of its own.
+// readable lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that
+// is known of each. A module counts when it is there: some distributions have it in a package of its own.
 func readable(tree, release string) (can, why []string) {
 	config := kernelConfig(tree, release)
 	builtin := moduleFile(tree, release, "modules.builtin")
@@ -102,7 +116,8 @@ func kernelConfig(tree, release string) map[string]string {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			if option, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && strings.HasPrefix(option, "CONFIG_") {
+			if option, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok &&
+				strings.HasPrefix(option, "CONFIG_") {
 				out[option] = value
 			}
 		}

@@ -47,7 +47,10 @@ func TestHugeFile(t *testing.T) {
 		t.Skip("writes 5 GB: PANDO_FULL is not set (make test-full sets it)")
 	}
 	tree := t.TempDir()
-	nodes := append(awkwardTree(), node{path: "huge", mode: unix.S_IFREG | 0o644, size: 4<<30 + 12345, data: []byte("the end")})
+	nodes := append(
+		awkwardTree(),
+		node{path: "huge", mode: unix.S_IFREG | 0o644, size: 4<<30 + 12345, data: []byte("the end")},
+	)
 	makeTree(t, tree, nodes)
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)

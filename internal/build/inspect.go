@@ -19,7 +19,11 @@ func inspect(tree string) []string {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, f := range readDir(root, "etc/ssh") {
 		if strings.HasPrefix(f.Name(), "ssh_host_") && strings.HasSuffix(f.Name(), "_key") {
-			add("/etc/ssh/%s is a private key, and everyone on the network can read images; each node gets one of its own", f.Name())
+			add(
+				"/etc/ssh/%s is a private key, and everyone on the network can read images; each node gets one of "+
+					"its own",
+				f.Name(),
+			)
 		}
 	}
 	if b, err := root.ReadFile("etc/machine-id"); err == nil {

@@ -45,7 +45,8 @@ func kernelPackages(tree string) string {
 	if a := treeArchitecture(tree); a != "" {
 		debian = "linux-image-" + a
 	}
-	return "install the kernel's package (Debian: " + debian + "; Ubuntu: linux-image-generic; Fedora: kernel-core and kernel-modules)"
+	return "install the kernel's package (Debian: " + debian + "; Ubuntu: linux-image-generic; Fedora: " +
+		"kernel-core and kernel-modules)"
 }
 
 // KernelOf finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
@@ -62,7 +63,10 @@ func kernelIn(tree, release string) (TreeKernel, error) {
 		return TreeKernel{}, fmt.Errorf("find kernel: %w", err)
 	}
 	defer root.Close()
-	images := slices.DeleteFunc(kernelImages(root), func(k TreeKernel) bool { return release != "" && k.Release != release })
+	images := slices.DeleteFunc(
+		kernelImages(root),
+		func(k TreeKernel) bool { return release != "" && k.Release != release },
+	)
 	if len(images) == 0 {
 		missing := "neither /boot/vmlinuz-* nor /usr/lib/modules/*/vmlinuz is there"
 		if exists(path.Join(tree, ".dockerenv")) || !exists(path.Join(tree, "lib/modules")) {
@@ -82,8 +86,11 @@ func kernelIn(tree, release string) (TreeKernel, error) {
 		}
 		return k, nil
 	}
-	return TreeKernel{}, &NoKernelError{tree, fmt.Sprintf("/%s has no modules in /usr/lib/modules/%s", images[0].Path, strings.Join(lacks, ", ")),
-		kernelPackages(tree)}
+	return TreeKernel{}, &NoKernelError{
+		tree,
+		fmt.Sprintf("/%s has no modules in /usr/lib/modules/%s", images[0].Path, strings.Join(lacks, ", ")),
+		kernelPackages(tree),
+	}
 }
 
 // kernelImages lists the kernel images of a tree, the newest release first.
@@ -272,7 +279,14 @@ func (b *builder) addKernel(ctx context.Context) error {
 }
 
 func (b *builder) driverOptions(k TreeKernel) DriverOptions {
-	return DriverOptions{Tree: b.root, Release: k.Release, Architecture: k.Architecture, Firmware: b.Firmware, FileSystem: b.format, Log: b.Log}
+	return DriverOptions{
+		Tree:         b.root,
+		Release:      k.Release,
+		Architecture: k.Architecture,
+		Firmware:     b.Firmware,
+		FileSystem:   b.format,
+		Log:          b.Log,
+	}
 }
 
 // storeWriter is what put needs of a store.Writer.

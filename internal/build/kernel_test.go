@@ -29,9 +29,10 @@ func TestKernelOf(t *testing.T) {
 			"boot/vmlinuz-6.1.0-1": fakeKernel("6.1.0-1"), "usr/lib/modules/6.1.0-1/kernel/x": module,
 			"boot/vmlinuz-7.0.0": fakeKernel("7.0.0"),
 		}, "6.1.0-1", "boot/vmlinuz-6.1.0-1", ""},
-		"nothing":      {files{"etc/hostname": module}, "", "", "linux-image-amd64"},
-		"container":    {files{".dockerenv": nil}, "", "", "container"},
-		"no modules":   {files{"boot/vmlinuz-6.1.0-1": fakeKernel("6.1.0-1")}, "", "", "no modules in /usr/lib/modules/6.1.0-1"},
+		"nothing":   {files{"etc/hostname": module}, "", "", "linux-image-amd64"},
+		"container": {files{".dockerenv": nil}, "", "", "container"},
+		"no modules": {files{"boot/vmlinuz-6.1.0-1": fakeKernel("6.1.0-1")}, "", "", "no modules in " +
+			"/usr/lib/modules/6.1.0-1"},
 		"only modules": {files{"usr/lib/modules/6.1.0-1/kernel/x": module}, "", "", "neither /boot/vmlinuz-*"},
 		"cut off":      {files{"boot/vmlinuz-6.1.0-1": short, "lib/modules/6.1.0-1/kernel/x": module}, "", "", "cut off"},
 		"no kernel":    {files{"boot/vmlinuz-6.1.0-1": []byte("hello"), "lib/modules/6.1.0-1/kernel/x": module}, "", "", "not a kernel image"},

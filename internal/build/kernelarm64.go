@@ -14,8 +14,8 @@ import (
 // maxKernel bounds an unpacked kernel; Debian's of arm64 has 32 MB.
 const maxKernel = 256 << 20
 
-// sentKernel is a kernel as nodes get it. One of arm64 does not unpack itself, and has 32 MB where it was not packed: iPXE for
-// arm64 unpacks gzip. The packer is one whose version is pinned, so that a kernel keeps its name.
+// sentKernel is a kernel as nodes get it. One of arm64 does not unpack itself, and has 32 MB where it was not
+// packed: iPXE for arm64 unpacks gzip. The packer is one whose version is pinned, so that a kernel keeps its name.
 func sentKernel(root *os.Root, k TreeKernel) ([]byte, error) {
 	data, err := readKernel(root, k.Path)
 	if err != nil || k.Architecture != "arm64" || string(data[4:8]) == "zimg" {
@@ -51,21 +51,27 @@ func readKernel(root *os.Root, name string) ([]byte, error) {
 	return data, nil
 }
 
-// isARM64 tells from the head of a kernel that it is one of arm64 (Linux, Documentation/arch/arm64/booting.rst), or an EFI program
-// that unpacks one (drivers/firmware/efi/libstub/zboot-header.S).
+// isARM64 tells from the head of a kernel that it is one of arm64 (Linux, Documentation/arch/arm64/booting.rst), or
+// an EFI program that unpacks one (drivers/firmware/efi/libstub/zboot-header.S).
 func isARM64(head []byte) bool {
-	return len(head) > 64 && (string(head[56:60]) == "ARM\x64" || string(head[:2]) == "MZ" && string(head[4:8]) == "zimg")
+	return len(head) > 64 &&
+		(string(head[56:60]) == "ARM\x64" || string(head[:2]) == "MZ" && string(head[4:8]) == "zimg")
 }
 
 // checkEFI looks whether UEFI can start a kernel of arm64, which has no other firmware here, and whether it is whole.
 func checkEFI(r io.ReaderAt, size int64, k TreeKernel) error {
 	f, err := pe.NewFile(r)
 	magic := make([]byte, 2)
-	if _, e := r.ReadAt(magic, 0); e != nil || err == nil && string(magic) != "MZ" { // a bare object file, for package pe
+	if _, e := r.ReadAt(magic, 0); e != nil ||
+		err == nil && string(magic) != "MZ" { // a bare object file, for package pe
 		err = errors.New("it does not begin with MZ")
 	}
 	if err != nil {
-		return fmt.Errorf("/%s is no EFI program, or is cut off (%w): CONFIG_EFI_STUB makes one of a kernel", k.Path, err)
+		return fmt.Errorf(
+			"/%s is no EFI program, or is cut off (%w): CONFIG_EFI_STUB makes one of a kernel",
+			k.Path,
+			err,
+		)
 	}
 	if f.Machine != pe.IMAGE_FILE_MACHINE_ARM64 {
 		return fmt.Errorf("/%s is an EFI program for machines of kind %#x, not for arm64", k.Path, f.Machine)

@@ -16,8 +16,8 @@ import (
 	"pando/internal/image"
 )
 
-// fakeARM64 is the least that UEFI would start as a kernel of arm64: the kernel's header, which is the head of an EFI program, and
-// one section.
+// fakeARM64 is the least that UEFI would start as a kernel of arm64: the kernel's header, which is the head of an
+// EFI program, and one section.
 func fakeARM64(t *testing.T, machine uint16) []byte {
 	t.Helper()
 	const size = 4096
@@ -165,7 +165,8 @@ func TestLacksOfAnArchitecture(t *testing.T) {
 	}
 }
 
-// A tree with systemd's journal that cannot send it is warned of with the package that brings the program, and others are not.
+// A tree with systemd's journal that cannot send it is warned of with the package that brings the program, and
+// others are not.
 func TestLacksTheUploader(t *testing.T) {
 	tree := t.TempDir()
 	for _, f := range []string{"usr/lib/systemd/systemd", "usr/lib/systemd/systemd-udevd", "usr/sbin/sshd", "usr/lib/modules/6.1.0/kernel/x"} {
@@ -185,8 +186,12 @@ func TestLacksTheUploader(t *testing.T) {
 		}
 	}
 	check("", "")
-	check("usr/lib/systemd/systemd-journald", "there is no systemd-journal-upload: what its nodes log is gone with them; "+
-		"in the tree: apt-get install systemd-journal-remote", image.LacksUploader)
+	check(
+		"usr/lib/systemd/systemd-journald",
+		"there is no systemd-journal-upload: what its nodes log is gone with them; "+
+			"in the tree: apt-get install systemd-journal-remote",
+		image.LacksUploader,
+	)
 	check("usr/lib/systemd/systemd-journal-upload", "")
 }
 
@@ -235,10 +240,12 @@ func TestRecipeOfAnArchitecture(t *testing.T) {
 		t.Errorf("%d trees of two recipes for two architectures", len(keys))
 	}
 	put(t, file, []byte("from: debian:bookworm\narchitecture: amd64\n"))
-	if _, err := LoadRecipeFor(file, "arm64"); err == nil || !strings.Contains(err.Error(), "says amd64, and arm64 is asked for") {
+	if _, err := LoadRecipeFor(file, "arm64"); err == nil ||
+		!strings.Contains(err.Error(), "says amd64, and arm64 is asked for") {
 		t.Errorf("a recipe of amd64 for arm64: %v", err)
 	}
-	if _, err := LoadRecipeFor("debian:bookworm", "riscv64"); err == nil || !strings.Contains(err.Error(), "amd64 or arm64") {
+	if _, err := LoadRecipeFor("debian:bookworm", "riscv64"); err == nil ||
+		!strings.Contains(err.Error(), "amd64 or arm64") {
 		t.Errorf("%v", err)
 	}
 }

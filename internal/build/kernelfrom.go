@@ -19,8 +19,8 @@ import (
 	"pando/internal/source"
 )
 
-// KernelFrom is where the kernel comes from that a tree shall have, with its modules: a version in the store, a directory, or a
-// source. One of the three is set.
+// KernelFrom is where the kernel comes from that a tree shall have, with its modules: a version in the store, a
+// directory, or a source. One of the three is set.
 type KernelFrom struct {
 	Name    string // as given, for people
 	Version fleet.Digest
@@ -80,7 +80,11 @@ func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 			return err
 		}
 	}
-	_, err := b.KernelFrom.Source.Fill(ctx, p, func(s source.Progress) { b.Progress(Progress{Step: StepTree, Note: s.Note}) })
+	_, err := b.KernelFrom.Source.Fill(
+		ctx,
+		p,
+		func(s source.Progress) { b.Progress(Progress{Step: StepTree, Note: s.Note}) },
+	)
 	if err == nil {
 		b.kernel, err = copyKernel(ctx, p.Root, tree, nil)
 	}
@@ -90,7 +94,8 @@ func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 	return errors.Join(removeTree(p.Root), removeTree(p.Keep))
 }
 
-// kernelOfVersion takes the modules from a version's root file system, which is mounted for that, and the kernel from the store.
+// kernelOfVersion takes the modules from a version's root file system, which is mounted for that, and the kernel
+// from the store.
 func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) {
 	v, err := b.Store.GetVersion(b.KernelFrom.Version)
 	if err != nil {
@@ -129,7 +134,8 @@ type givenKernel struct {
 	image   []byte
 }
 
-// copyKernel copies kernel and modules from one tree to another and returns the release. What leads out of either is an error.
+// copyKernel copies kernel and modules from one tree to another and returns the release. What leads out of either
+// is an error.
 func copyKernel(ctx context.Context, from, to string, given *givenKernel) (release string, err error) {
 	src, err := os.OpenRoot(from)
 	if err != nil {
@@ -180,8 +186,8 @@ func copyKernel(ctx context.Context, from, to string, given *givenKernel) (relea
 	return given.release, restore()
 }
 
-// makeWay makes directories, and returns what gives them, and those above, their times again: those that they had, or that of
-// the modules. The same tree and kernel are then the same version on another day.
+// makeWay makes directories, and returns what gives them, and those above, their times again: those that they had,
+// or that of the modules. The same tree and kernel are then the same version on another day.
 func makeWay(src *os.Root, modules string, dst *os.Root, dirs ...string) (restore func() error, err error) {
 	like, err := src.Stat(modules)
 	if err != nil {

@@ -37,17 +37,33 @@ func needs() []need {
 	return []need{
 		{"init", []string{"sbin/init", "lib/systemd/systemd", "usr/lib/systemd/systemd"}, true,
 			"no init: /sbin/init is not there, and neither is systemd", nil},
-		{"udev", []string{"usr/lib/systemd/systemd-udevd", "lib/systemd/systemd-udevd", "sbin/udevd", "usr/sbin/udevd", "sbin/mdev"}, false,
-			"no udev: only the devices that a boot needs get drivers", nil},
+		{
+			"udev",
+			[]string{
+				"usr/lib/systemd/systemd-udevd",
+				"lib/systemd/systemd-udevd",
+				"sbin/udevd",
+				"usr/sbin/udevd",
+				"sbin/mdev",
+			},
+			false,
+			"no udev: only the devices that a boot needs get drivers",
+			nil,
+		},
 		{"ssh", []string{"usr/sbin/sshd", "usr/bin/sshd", "usr/sbin/dropbear", "sbin/dropbear"}, false,
 			"no ssh server: nobody can log in over the network", nil},
-		{image.LacksUploader, []string{"usr/lib/systemd/systemd-journal-upload", "lib/systemd/systemd-journal-upload"}, false,
-			"no systemd-journal-upload: what its nodes log is gone with them", []string{"usr/lib/systemd/systemd-journald", "lib/systemd/systemd-journald"}},
+		{
+			image.LacksUploader,
+			[]string{"usr/lib/systemd/systemd-journal-upload", "lib/systemd/systemd-journal-upload"},
+			false,
+			"no systemd-journal-upload: what its nodes log is gone with them",
+			[]string{"usr/lib/systemd/systemd-journald", "lib/systemd/systemd-journald"},
+		},
 	}
 }
 
-// bootable looks for all that a tree must or should have: an error lists everything, if one of it keeps nodes from booting;
-// otherwise it is a warning each.
+// bootable looks for all that a tree must or should have: an error lists everything, if one of it keeps nodes from
+// booting; otherwise it is a warning each.
 func (b *builder) bootable() (warnings []string, err error) {
 	root, err := os.OpenRoot(b.root)
 	if err != nil {
@@ -63,11 +79,23 @@ func (b *builder) bootable() (warnings []string, err error) {
 	case err != nil:
 		return nil, err
 	case architecture != "" && architecture != k.Architecture:
-		fatal, parts = append(fatal, fmt.Sprintf("no kernel of its own: /%s is for %s, and its programs are for %s", k.Path, k.Architecture, architecture)), append(parts, "kernel")
+		fatal, parts = append(
+			fatal,
+			fmt.Sprintf(
+				"no kernel of its own: /%s is for %s, and its programs are for %s",
+				k.Path,
+				k.Architecture,
+				architecture,
+			),
+		), append(
+			parts,
+			"kernel",
+		)
 	}
 	there := func(p string) bool { return inTree(b.root, p) }
 	for _, n := range needs() {
-		if slices.ContainsFunc(n.paths, there) || n.part == "init" && (b.anyInit || b.namesInit()) || len(n.with) > 0 && !slices.ContainsFunc(n.with, there) {
+		if slices.ContainsFunc(n.paths, there) || n.part == "init" && (b.anyInit || b.namesInit()) ||
+			len(n.with) > 0 && !slices.ContainsFunc(n.with, there) {
 			continue
 		}
 		parts = append(parts, n.part)

@@ -22,8 +22,8 @@ const (
 	aptCache = "apt.cache" // what it makes of that
 )
 
-// makeAptLayer makes a layer with the lists of the archive, so that a command installs packages without asking for them again, and
-// with what apt and dpkg are told while a tree is made.
+// makeAptLayer makes a layer with the lists of the archive, so that a command installs packages without asking for
+// them again, and with what apt and dpkg are told while a tree is made.
 func (l *layers) makeAptLayer() error {
 	tree, top := l.file(baseTree), l.file(aptPart)
 	for path, text := range map[string]string{
@@ -97,8 +97,8 @@ func makeDirsLike(tree, top, path string) error {
 	return nil
 }
 
-// current tells whether a base is what would be installed now: apt fetches the lists that changed, and says whether any package of
-// the base has a newer version. An archive that cannot be asked is taken to be as it was, for a day.
+// current tells whether a base is what would be installed now: apt fetches the lists that changed, and says whether
+// any package of the base has a newer version. An archive that cannot be asked is taken to be as it was, for a day.
 func (b *builder) current(ctx context.Context, made stamp) bool {
 	newer, err := b.newer(ctx)
 	if ctx.Err() != nil {
@@ -107,12 +107,22 @@ func (b *builder) current(ctx context.Context, made stamp) bool {
 	if err != nil {
 		young := b.Now().Sub(made.Made) < treeMaxAge
 		if young {
-			b.Progress(Progress{Step: StepTree, Note: fmt.Sprintf("the archive does not say whether it has newer packages (%.200s)", oneLine(err))})
+			b.Progress(
+				Progress{
+					Step: StepTree,
+					Note: fmt.Sprintf("the archive does not say whether it has newer packages (%.200s)", oneLine(err)),
+				},
+			)
 		}
 		return young
 	}
 	if len(newer) > 0 {
-		b.Progress(Progress{Step: StepTree, Note: fmt.Sprintf("installing again, for newer packages: %.200s", strings.Join(newer, " "))})
+		b.Progress(
+			Progress{
+				Step: StepTree,
+				Note: fmt.Sprintf("installing again, for newer packages: %.200s", strings.Join(newer, " ")),
+			},
+		)
 	}
 	return len(newer) == 0
 }
@@ -122,7 +132,8 @@ func oneLine(err error) string {
 	return first
 }
 
-// newer lists the packages of the base that the archive has other versions of, and those that these would bring or remove.
+// newer lists the packages of the base that the archive has other versions of, and those that these would bring or
+// remove.
 func (b *builder) newer(ctx context.Context) (names []string, err error) {
 	l := b.layers
 	if !exists(l.file(baseTree)+"/etc/apt") || !exists(l.file(aptLists)) {
@@ -142,7 +153,11 @@ func (b *builder) newer(ctx context.Context) (names []string, err error) {
 		args = append(args, "-o", o)
 	}
 	const hint = "install apt"
-	update := command{args: append(args, "update"), hint: hint, each: func(line string) { b.Progress(Progress{Step: StepTree, Note: line}) }}
+	update := command{
+		args: append(args, "update"),
+		hint: hint,
+		each: func(line string) { b.Progress(Progress{Step: StepTree, Note: line}) },
+	}
 	if err := update.run(ctx); err != nil {
 		return nil, err
 	}

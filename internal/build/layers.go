@@ -16,13 +16,14 @@ import (
 	"pando/internal/mount"
 )
 
-// A recipe that begins with nothing is made in layers. The base is what is installed: suite, repositories, packages, kernel. Files,
-// settings and each command are steps above it, each with what it changed in a directory of its own, the next one on top. What a
-// recipe has in common with one that was built before is taken from there: the base as long as the archive has nothing newer for it,
-// a step for a day and as long as the base, all steps before it and the archive's lists are the same.
+// A recipe that begins with nothing is made in layers. The base is what is installed: suite, repositories,
+// packages, kernel. Files, settings and each command are steps above it, each with what it changed in a directory
+// of its own, the next one on top. What a recipe has in common with one that was built before is taken from there:
+// the base as long as the archive has nothing newer for it, a step for a day and as long as the base, all steps
+// before it and the archive's lists are the same.
 //
-// All layers of one base are in one directory beside those of builds, which has its lock while a build uses it. `pando store gc`
-// removes it when no build used it for a day.
+// All layers of one base are in one directory beside those of builds, which has its lock while a build uses it.
+// `pando store gc` removes it when no build used it for a day.
 
 const (
 	layerPrefix = "layer-" // of the names of such directories
@@ -44,8 +45,16 @@ type layers struct {
 
 // base is the part of a recipe that is installed.
 func (r *Recipe) base() *Recipe {
-	return &Recipe{Name: r.Name, Suite: r.Suite, Architecture: r.Architecture, Components: r.Components, Mirrors: r.Mirrors, Packages: r.Packages,
-		Repositories: r.Repositories, Kernel: r.Kernel}
+	return &Recipe{
+		Name:         r.Name,
+		Suite:        r.Suite,
+		Architecture: r.Architecture,
+		Components:   r.Components,
+		Mirrors:      r.Mirrors,
+		Packages:     r.Packages,
+		Repositories: r.Repositories,
+		Kernel:       r.Kernel,
+	}
 }
 
 // makeLayers makes the tree of a recipe that begins with nothing: what is there already, then what is not.
@@ -121,7 +130,8 @@ func (l *layers) clear() error {
 	return nil
 }
 
-// makeSteps takes the steps that are there, and makes those after the first that is not. It returns the key of the last.
+// makeSteps takes the steps that are there, and makes those after the first that is not. It returns the key of the
+// last.
 func (b *builder) makeSteps(ctx context.Context) (key string, err error) {
 	l := b.layers
 	if err := l.dropOld(b.Now().Add(-treeMaxAge)); err != nil {
@@ -191,8 +201,8 @@ func (b *builder) makeStep(ctx context.Context, s recipeStep, part, key string) 
 	return l.putStamp(part, stamp{Of: key, Made: b.Now()})
 }
 
-// moveLayer makes a layer of what was an upper one, in another directory: as long as any program sees the overlay of the first, which it
-// may have inherited with all mounts of its time, the kernel refuses to use that one again.
+// moveLayer makes a layer of what was an upper one, in another directory: as long as any program sees the overlay
+// of the first, which it may have inherited with all mounts of its time, the kernel refuses to use that one again.
 func moveLayer(upper, layer string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(upper, &st); err != nil {
@@ -213,8 +223,8 @@ func moveLayer(upper, layer string) error {
 	return errors.Join(unix.UtimesNanoAt(unix.AT_FDCWD, layer, []unix.Timespec{st.Mtim, st.Mtim}, 0), os.Remove(upper))
 }
 
-// joinLayers puts all layers together to the tree, and takes out what commands left in it. What is there of an interrupted build is
-// taken again, since the raw image is of that.
+// joinLayers puts all layers together to the tree, and takes out what commands left in it. What is there of an
+// interrupted build is taken again, since the raw image is of that.
 func (b *builder) joinLayers(of string) error {
 	_, there := b.work.stamped(changedPart, of)
 	if !there {
@@ -253,12 +263,17 @@ func (b *builder) canLayer() error {
 	if err := os.MkdirAll(filepath.Join(probe, "lower"), 0o755); err != nil {
 		return err
 	}
-	err := try.Overlays([]string{filepath.Join(probe, "lower")}, filepath.Join(probe, "upper"), filepath.Join(probe, "work"), filepath.Join(probe, "at"))
+	err := try.Overlays(
+		[]string{filepath.Join(probe, "lower")},
+		filepath.Join(probe, "upper"),
+		filepath.Join(probe, "work"),
+		filepath.Join(probe, "at"),
+	)
 	return errors.Join(err, try.Close(), removeTree(probe))
 }
 
-// leastUsed removes directories of layers, those that were used least lately first, until there are no more than a few. One
-// that a build uses stays.
+// leastUsed removes directories of layers, those that were used least lately first, until there are no more than a
+// few. One that a build uses stays.
 func leastUsed(parent string, most int) error {
 	all, err := filepath.Glob(filepath.Join(parent, layerPrefix+"*"))
 	if err != nil {
@@ -281,8 +296,9 @@ func leastUsed(parent string, most int) error {
 	return err
 }
 
-// settleChanged is settle for what a step has changed, which is in upper: the rest of the tree is as old as it is. A file with
-// several names, of which a step changed one, has all of them in upper afterwards: as a layer below another it would be two files.
+// settleChanged is settle for what a step has changed, which is in upper: the rest of the tree is as old as it is.
+// A file with several names, of which a step changed one, has all of them in upper afterwards: as a layer below
+// another it would be two files.
 func settleChanged(tree, upper string, begin time.Time) error {
 	links := map[uint64][]string{}
 	changed := map[uint64]bool{}

@@ -16,10 +16,16 @@ import (
 func layered(t *testing.T) (data string, runs func() int, recipe func(more string) Options) {
 	t.Helper()
 	tree := runnableTree(t)
-	runs = fakeInstaller(t, fmt.Sprintf(`mkdir $target; cp -a %s/. $target; ln $target/bin/touch $target/bin/other; mkdir -p $target/etc/apt/apt.conf.d
+	runs = fakeInstaller(
+		t,
+		fmt.Sprintf(
+			`mkdir $target; cp -a %s/. $target; ln $target/bin/touch $target/bin/other; mkdir -p $target/etc/apt/apt.conf.d
 		printf '%%s' lists > $target/var/lib/apt/lists/deb.example_InRelease; printf 'root:*:1:0:99999:7:::\n' > $target/etc/shadow
 		for a; do case $a in *var/lib/apt/lists*) sh -c "${a#--customize-hook=}" sh $target;; esac; done; rm -r $target/var/lib/apt/lists/*
-		find $target -exec touch -h -d @1700000000 {} +; touch $target/etc/shadow`, tree))
+		find $target -exec touch -h -d @1700000000 {} +; touch $target/etc/shadow`,
+			tree,
+		),
+	)
 	data = t.TempDir()
 	return data, runs, func(more string) Options {
 		t.Helper()
@@ -54,8 +60,8 @@ customize:
   - ": three; %s; test ! -e /etc/one; rm -r /etc/dir; mkdir /etc/dir; : > /etc/dir/y"
 `
 
-// A change of a command, a file or an argument installs nothing again, and runs what comes after it. A package installs. What comes of
-// layers is what comes of none.
+// A change of a command, a file or an argument installs nothing again, and runs what comes after it. A package
+// installs. What comes of layers is what comes of none.
 func TestRecipeLayers(t *testing.T) {
 	_, runs, recipe := layered(t)
 	text := func(motd, three string) string { return fmt.Sprintf(layeredRecipe, motd, three) }
@@ -75,12 +81,20 @@ func TestRecipeLayers(t *testing.T) {
 	} {
 		again, _, kept := built(t, recipe(c.text))
 		if runs() != c.runs || len(kept) != c.kept || (again.Version == first.Version) != c.same {
-			t.Errorf("%s: %d runs of the installer, kept %q, version %s after %s", what, runs(), kept, again.Version.Short(), first.Version.Short())
+			t.Errorf(
+				"%s: %d runs of the installer, kept %q, version %s after %s",
+				what,
+				runs(),
+				kept,
+				again.Version.Short(),
+				first.Version.Short(),
+			)
 			opt := recipe("")
 			compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
 		}
 	}
-	if other, ran, kept := built(t, recipe(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 || other.Version == first.Version {
+	if other, ran, kept := built(t, recipe(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 ||
+		other.Version == first.Version {
 		t.Errorf("another file: %d runs, ran %q, kept %q", runs(), ran, kept)
 	}
 	opt := recipe(text("hello", "true"))
@@ -90,7 +104,13 @@ func TestRecipeLayers(t *testing.T) {
 	fresh, _, kept := built(t, opt)
 	if runs() != 2 || len(kept) != 0 || fresh.Version != first.Version {
 		compareTrees(t, rootOf(t, opt, fresh.Manifest), rootOf(t, opt, first.Manifest))
-		t.Errorf("fresh: %d runs of the installer, kept %q, version %s after %s", runs(), kept, fresh.Version, first.Version)
+		t.Errorf(
+			"fresh: %d runs of the installer, kept %q, version %s after %s",
+			runs(),
+			kept,
+			fresh.Version,
+			first.Version,
+		)
 	}
 	if built(t, recipe(strings.Replace(text("hello", "true"), "[a]", "[a, b]", 1))); runs() != 3 {
 		t.Errorf("another package: %d runs of the installer, want 3", runs())
@@ -120,7 +140,8 @@ func checkLayered(t *testing.T, opt Options, r Result) {
 			t.Errorf("%s is there: %t, want %t", path, !want, want)
 		}
 	}
-	out, err := exec.Command("sh", "-euc", `cd "$1"; test bin/touch -ef bin/other; stat -c '%a %h' bin/touch bin/other; cat etc/two`, "sh", root).CombinedOutput()
+	out, err := exec.Command("sh", "-euc", `cd "$1"; test bin/touch -ef bin/other; stat -c '%a %h' bin/touch bin/other; cat etc/two`, "sh", root).
+		CombinedOutput()
 	if err != nil || string(out) != "700 2\n700 2\nhello" {
 		t.Errorf("%v: %q", err, out)
 	}
@@ -139,7 +160,9 @@ func TestLayerFails(t *testing.T) {
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), data) {
 		t.Errorf("mounts are left (%v):\n%s", err, mounts)
 	}
-	if _, ran, kept := built(t, recipe("customize: [': good; echo x > /etc/x', ': better']\n")); runs() != 1 || !slices.Equal(ran, []string{": better"}) || len(kept) != 1 {
+	if _, ran, kept := built(t, recipe("customize: [': good; echo x > /etc/x', ': better']\n")); runs() != 1 ||
+		!slices.Equal(ran, []string{": better"}) ||
+		len(kept) != 1 {
 		t.Errorf("%d runs of the installer, ran %q, kept %q", runs(), ran, kept)
 	}
 }
@@ -148,7 +171,14 @@ func TestLayerFails(t *testing.T) {
 func TestWithoutLayers(t *testing.T) {
 	_, runs, recipe := layered(t)
 	opt := recipe("packages: [a]\n")
-	opt.Work = mountAt(t, "-t", "overlay", "-o", "lowerdir="+t.TempDir()+":"+t.TempDir(), "overlay") // cannot be written
+	opt.Work = mountAt(
+		t,
+		"-t",
+		"overlay",
+		"-o",
+		"lowerdir="+t.TempDir()+":"+t.TempDir(),
+		"overlay",
+	) // cannot be written
 	if _, err := Image(t.Context(), opt); err == nil {
 		t.Error("a work directory that cannot be written")
 	}
@@ -157,7 +187,8 @@ func TestWithoutLayers(t *testing.T) {
 	}
 }
 
-// The same of Debian, from its archive: layers give the version that one installation gives, a changed command installs nothing, a package does.
+// The same of Debian, from its archive: layers give the version that one installation gives, a changed command
+// installs nothing, a package does.
 func TestRealLayers(t *testing.T) {
 	needBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
@@ -182,10 +213,19 @@ func TestRealLayers(t *testing.T) {
 		}
 		begin := time.Now()
 		r = mustBuild(t, opt)
-		t.Logf("%s: %s, tree %s, %d installations, %q, version %s", what, time.Since(begin).Round(time.Second), r.Elapsed[StepTree].Round(time.Second), installed, kept, r.Version.Short())
+		t.Logf(
+			"%s: %s, tree %s, %d installations, %q, version %s",
+			what,
+			time.Since(begin).Round(time.Second),
+			r.Elapsed[StepTree].Round(time.Second),
+			installed,
+			kept,
+			r.Version.Short(),
+		)
 		return r, installed
 	}
-	const text = "files: [{path: /etc/motd, content: hello}]\nusers: [{name: lab}]\nlocale: de_DE.UTF-8\nunits: {mask: [e2scrub_all.timer]}\ncustomize: ['apt-get -y install tree', '%s']\n"
+	const text = "files: [{path: /etc/motd, content: hello}]\nusers: [{name: lab}]\nlocale: de_DE.UTF-8\nunits: " +
+		"{mask: [e2scrub_all.timer]}\ncustomize: ['apt-get -y install tree', '%s']\n"
 	layers, n := step("layers", fmt.Sprintf(text, "echo 1 > /etc/one"), false)
 	if n != 1 {
 		t.Errorf("%d installations at first", n)
@@ -193,7 +233,8 @@ func TestRealLayers(t *testing.T) {
 	if _, n := step("another command", fmt.Sprintf(text, "echo 2 > /etc/one"), false); n != 0 {
 		t.Errorf("another command: %d installations", n)
 	}
-	if again, n := step("as before", fmt.Sprintf(text, "echo 1 > /etc/one"), false); n != 0 || again.Version != layers.Version {
+	if again, n := step("as before", fmt.Sprintf(text, "echo 1 > /etc/one"), false); n != 0 ||
+		again.Version != layers.Version {
 		t.Errorf("as before: %d installations, version %s after %s", n, again.Version.Short(), layers.Version.Short())
 	}
 	once, _ := step("at once", fmt.Sprintf(text, "echo 1 > /etc/one"), true)
@@ -232,7 +273,8 @@ func TestNoHashInProvenance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.publicText(); strings.Contains(got, "abcdefgh") || !strings.Contains(got, "suite: bookworm") && !strings.Contains(got, "left out") {
+		if got := r.publicText(); strings.Contains(got, "abcdefgh") ||
+			!strings.Contains(got, "suite: bookworm") && !strings.Contains(got, "left out") {
 			t.Errorf("provenance: %q", got)
 		}
 		if !strings.Contains(r.Text, "abcdefgh") {

@@ -16,12 +16,15 @@ type recipeStep struct {
 	do   func(ctx context.Context, b *builder) error
 }
 
-// steps are the parts of a recipe above what is installed, in their order: files, settings, each command. Of very many commands
-// the last layer has several.
+// steps are the parts of a recipe above what is installed, in their order: files, settings, each command. Of very
+// many commands the last layer has several.
 func (r *Recipe) steps() []recipeStep {
 	var out []recipeStep
 	if len(r.Files) > 0 {
-		s := recipeStep{name: "files", do: func(ctx context.Context, b *builder) error { return b.putFiles(ctx, r.Files) }}
+		s := recipeStep{
+			name: "files",
+			do:   func(ctx context.Context, b *builder) error { return b.putFiles(ctx, r.Files) },
+		}
 		for _, f := range r.Files {
 			s.key = layerKey(s.key, f.Path, f.Mode, f.Content)
 		}

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// leftovers are files that programs leave where they ran, and that no image should have: caches that the next run fetches
-// anew, and what must not be the same on two nodes. Those that the version had before stay.
+// leftovers are files that programs leave where they ran, and that no image should have: caches that the next run
+// fetches anew, and what must not be the same on two nodes. Those that the version had before stay.
 func leftovers() []string {
 	return []string{
 		"var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/cache/apt/archives/partial/*", "var/lib/apt/lists/*", "var/log/apt/*",
@@ -47,12 +47,18 @@ func (b *base) clean(each func(Progress)) error {
 		}
 	}
 	if bytes > 0 {
-		each(Progress{Step: StepTree, Note: fmt.Sprintf("left out: %d KB of package lists, caches and logs", bytes/1000+1)})
+		each(
+			Progress{
+				Step: StepTree,
+				Note: fmt.Sprintf("left out: %d KB of package lists, caches and logs", bytes/1000+1),
+			},
+		)
 	}
 	return nil
 }
 
-// sizeOfTree is the bytes of the files at and below a path. What cannot be read counts nothing: the figure is for people.
+// sizeOfTree is the bytes of the files at and below a path. What cannot be read counts nothing: the figure is for
+// people.
 func sizeOfTree(path string) (bytes int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

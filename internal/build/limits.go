@@ -24,10 +24,20 @@ const (
 // checkPath refuses a path that the programs of a build cannot go to.
 func checkPath(path, rel string) error {
 	if depth := strings.Count(rel, "/"); depth > maxTreeDepth {
-		return fmt.Errorf("%s lies below %d directories, an image takes %d: move it up, or out of the tree", shown(rel), depth, maxTreeDepth)
+		return fmt.Errorf(
+			"%s lies below %d directories, an image takes %d: move it up, or out of the tree",
+			shown(rel),
+			depth,
+			maxTreeDepth,
+		)
 	}
 	if len(path) > maxPath {
-		return fmt.Errorf("%s is a path of %d bytes, Linux opens %d: shorten it, or move it out of the tree", shown(path), len(path), maxPath)
+		return fmt.Errorf(
+			"%s is a path of %d bytes, Linux opens %d: shorten it, or move it out of the tree",
+			shown(path),
+			len(path),
+			maxPath,
+		)
 	}
 	return nil
 }
@@ -53,12 +63,24 @@ func checkXattrs(path, rel string) error {
 			return fmt.Errorf("attribute %s of %q: %w", name, rel, err)
 		}
 		if size > maxXattr {
-			return fmt.Errorf("%q: attribute %s has %d bytes, EROFS holds %d: remove it with setfattr -x", rel, name, size, maxXattr)
+			return fmt.Errorf(
+				"%q: attribute %s has %d bytes, EROFS holds %d: remove it with setfattr -x",
+				rel,
+				name,
+				size,
+				maxXattr,
+			)
 		}
 		total += (xattrEntry + len(name) + size + 3) / 4 * 4
 	}
 	if total > maxXattrs-xattrHeader {
-		return fmt.Errorf("%q: its %d attributes have %d bytes, EROFS holds %d: remove some with setfattr -x", rel, len(names), total, maxXattrs)
+		return fmt.Errorf(
+			"%q: its %d attributes have %d bytes, EROFS holds %d: remove some with setfattr -x",
+			rel,
+			len(names),
+			total,
+			maxXattrs,
+		)
 	}
 	return nil
 }
@@ -72,7 +94,8 @@ func listXattrs(path string) ([]string, error) {
 		return nil, err
 	}
 	buf := make([]byte, size)
-	if size, err = unix.Llistxattr(path, buf); err != nil || size == 0 { // an overlay counts its own and does not list them
+	if size, err = unix.Llistxattr(path, buf); err != nil ||
+		size == 0 { // an overlay counts its own and does not list them
 		return nil, err
 	}
 	return strings.Split(strings.TrimSuffix(string(buf[:size]), "\x00"), "\x00"), nil
@@ -84,7 +107,9 @@ func (s treeScan) warnings() []string {
 	if s.Early == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is from before 1970, as are %d files in all; mkfs.erofs cannot write such times, in the image "+
-		"they are from %s: give them another time with touch", shown(s.EarlyName), s.Early,
-		time.Unix(s.Newest+1, 0).UTC().Format(time.DateTime))}
+	return []string{
+		fmt.Sprintf("%s is from before 1970, as are %d files in all; mkfs.erofs cannot write such times, in the image "+
+			"they are from %s: give them another time with touch", shown(s.EarlyName), s.Early,
+			time.Unix(s.Newest+1, 0).UTC().Format(time.DateTime)),
+	}
 }

@@ -14,8 +14,8 @@ import (
 
 // Source is where a tree comes from when it is neither installed nor there. Package source has the ways.
 type Source interface {
-	// Key names the source, whatever it has today, as a part of a file's name: builds with the same key take turns, and go
-	// on with what an interrupted one of them left.
+	// Key names the source, whatever it has today, as a part of a file's name: builds with the same key take turns,
+	// and go on with what an interrupted one of them left.
 	Key() string
 
 	// State says what the source has now: the digest of an image, the size and time of a file. A whole tree that an
@@ -45,7 +45,8 @@ const treeMaxAge = 24 * time.Hour
 // sourceKeep is the part of the work directory that a source has to itself until the tree is whole.
 const sourceKeep = "source"
 
-// makeTree is the step that installs the recipe's packages, has the source fill a directory, or takes the directory as it is.
+// makeTree is the step that installs the recipe's packages, has the source fill a directory, or takes the directory
+// as it is.
 func (b *builder) makeTree(ctx context.Context) error {
 	if b.FromDir != "" {
 		return b.takeDirectory()
@@ -59,7 +60,9 @@ func (b *builder) makeTree(ctx context.Context) error {
 			return b.makeLayers(ctx)
 		}
 		if err != nil {
-			b.Progress(Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + oneLine(err) + ")"})
+			b.Progress(
+				Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + oneLine(err) + ")"},
+			)
 		}
 	}
 	b.root = b.work.file("tree")

@@ -21,7 +21,14 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rawDigest([]byte("raw " + text)), chunk.Entry{RawSize: 4096, StoredSize: len(text), Codec: chunk.Zstd, ID: id}
+		return rawDigest(
+				[]byte("raw " + text),
+			), chunk.Entry{
+				RawSize:    4096,
+				StoredSize: len(text),
+				Codec:      chunk.Zstd,
+				ID:         id,
+			}
 	}
 	open := func() *memory {
 		m, err := openMemory(d)

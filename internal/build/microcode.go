@@ -11,15 +11,16 @@ import (
 // microcodeName is the name of the part of K with updates for processors.
 const microcodeName = "microcode"
 
-// microcodeFiles says where a kernel looks for a vendor's updates (Linux, Documentation/arch/x86/microcode.rst), and which files of
-// a firmware directory they are made of: one after another, as distributions do it.
+// microcodeFiles says where a kernel looks for a vendor's updates (Linux, Documentation/arch/x86/microcode.rst),
+// and which files of a firmware directory they are made of: one after another, as distributions do it.
 var microcodeFiles = []struct{ path, files string }{
 	{"kernel/x86/microcode/AuthenticAMD.bin", "amd-ucode/*"},
 	{"kernel/x86/microcode/GenuineIntel.bin", "intel-ucode/*"},
 }
 
-// Microcode makes the part of K with the updates that the tree, or the firmware directory, has for x86 processors; nil when it has none.
-// It is not compressed: a kernel looks for them before it can unpack anything, so the part has to come before those that are.
+// Microcode makes the part of K with the updates that the tree, or the firmware directory, has for x86 processors;
+// nil when it has none. It is not compressed: a kernel looks for them before it can unpack anything, so the part
+// has to come before those that are.
 func Microcode(opt DriverOptions) ([]byte, error) {
 	p := &driverPacker{opt: opt}
 	c := newCPIO()

@@ -17,8 +17,12 @@ func TestMicrocodeComesFirst(t *testing.T) {
 	file := func(path, data string) node {
 		return node{path: "usr/lib/firmware/" + path, mode: unix.S_IFREG | 0o644, data: []byte(data)}
 	}
-	makeTree(t, tree, append(awkwardTree(), file("intel-ucode/06-55-04", "second"), file("intel-ucode/06-4f-01.initramfs", "first "),
-		file("amd-ucode/microcode_amd.bin", "amd"), file("amd-ucode/microcode_amd.bin.asc", "a signature")))
+	makeTree(
+		t,
+		tree,
+		append(awkwardTree(), file("intel-ucode/06-55-04", "second"), file("intel-ucode/06-4f-01.initramfs", "first "),
+			file("amd-ucode/microcode_amd.bin", "amd"), file("amd-ucode/microcode_amd.bin.asc", "a signature")),
+	)
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)
 	d := r.Manifest.Drivers[0]

@@ -12,7 +12,8 @@ import (
 	"pando/internal/image"
 )
 
-// A million files are built within bounds: the time is shown, and so is the memory of this process and of the programs that it ran.
+// A million files are built within bounds: the time is shown, and so is the memory of this process and of the
+// programs that it ran.
 func TestMillionFiles(t *testing.T) {
 	needBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
@@ -46,10 +47,27 @@ func TestMillionFiles(t *testing.T) {
 		if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &programs); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d files in %s (%v), %d MB raw, %d MB stored, memory %d MB, of programs %d MB", format, r.Manifest.Sizes.Files,
-			time.Since(begin).Round(time.Second), r.Elapsed, r.Manifest.Root.Size>>20, r.Manifest.Sizes.Stored>>20, own.Maxrss>>10, programs.Maxrss>>10)
-		if r.Manifest.Sizes.Files < 1_000_000 || own.Maxrss>>10 > 1500 || programs.Maxrss>>10 > 5000 { // mkfs.erofs 1.5 takes 4.5 KB for each
-			t.Errorf("%s: %d files, %d MB of memory, %d MB of programs", format, r.Manifest.Sizes.Files, own.Maxrss>>10, programs.Maxrss>>10)
+		t.Logf(
+			"%s: %d files in %s (%v), %d MB raw, %d MB stored, memory %d MB, of programs %d MB",
+			format,
+			r.Manifest.Sizes.Files,
+			time.Since(begin).
+				Round(time.Second),
+			r.Elapsed,
+			r.Manifest.Root.Size>>20,
+			r.Manifest.Sizes.Stored>>20,
+			own.Maxrss>>10,
+			programs.Maxrss>>10,
+		)
+		if r.Manifest.Sizes.Files < 1_000_000 || own.Maxrss>>10 > 1500 ||
+			programs.Maxrss>>10 > 5000 { // mkfs.erofs 1.5 takes 4.5 KB for each
+			t.Errorf(
+				"%s: %d files, %d MB of memory, %d MB of programs",
+				format,
+				r.Manifest.Sizes.Files,
+				own.Maxrss>>10,
+				programs.Maxrss>>10,
+			)
 		}
 	}
 }

@@ -39,7 +39,9 @@ func (b *builder) makeRaw(ctx context.Context) (err error) {
 	}
 	of := b.scan.Fingerprint + " " + b.mkfs
 	if s, ok := b.work.stamped(rawImage, of); ok && fileSize(b.work.file(rawImage)) == s.Size {
-		b.Progress(Progress{Step: StepErofs, Note: "continuing with the raw image written at " + s.Made.Format(time.DateTime)})
+		b.Progress(
+			Progress{Step: StepErofs, Note: "continuing with the raw image written at " + s.Made.Format(time.DateTime)},
+		)
 		return nil
 	}
 	if err := b.work.drop(rawImage); err != nil {
@@ -73,8 +75,13 @@ func (b *builder) roomForRaw() error {
 	}
 	err := roomFor(b.work.path, size)
 	if err != nil && size > b.scan.Bytes-b.scan.Holes && b.scan.Holes > size/2 {
-		err = fmt.Errorf("%w; %d MB of it are holes, most of them in %s: leave it out of the tree, or build with --format ext4, which keeps holes",
-			err, b.scan.Holes/1e6, shown("/"+b.scan.HoleName))
+		err = fmt.Errorf(
+			"%w; %d MB of it are holes, most of them in %s: leave it out of the tree, or build with --format "+
+				"ext4, which keeps holes",
+			err,
+			b.scan.Holes/1e6,
+			shown("/"+b.scan.HoleName),
+		)
 	}
 	return err
 }
@@ -148,7 +155,14 @@ func (b *builder) watchSize(file string) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
-				b.Progress(Progress{Step: StepErofs, Done: min(fileSize(file), b.scan.Bytes), Total: b.scan.Bytes, Unit: "bytes"})
+				b.Progress(
+					Progress{
+						Step:  StepErofs,
+						Done:  min(fileSize(file), b.scan.Bytes),
+						Total: b.scan.Bytes,
+						Unit:  "bytes",
+					},
+				)
 			}
 		}
 	}()
@@ -193,8 +207,14 @@ func roomFor(dir string, size int64) error {
 		return nil //nolint:nilerr // no answer is no reason to stop; a full disk is found when it is full
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < size {
-		return fmt.Errorf("%w: the raw image needs %d MB at %s, %d MB are free; make room or choose another disk with --data, "+
-			"then run the same command again: it continues", unix.ENOSPC, size/1e6+1, dir, free/1e6)
+		return fmt.Errorf(
+			"%w: the raw image needs %d MB at %s, %d MB are free; make room or choose another disk with --data, "+
+				"then run the same command again: it continues",
+			unix.ENOSPC,
+			size/1e6+1,
+			dir,
+			free/1e6,
+		)
 	}
 	return nil
 }

@@ -61,7 +61,8 @@ func kernelUnpacksXZ(root, release string) bool {
 		data, err := os.ReadFile(filepath.Join(root, p))
 		if err == nil {
 			text := "\n" + string(data)
-			return strings.Contains(text, "\nCONFIG_MODULE_DECOMPRESS=y") && strings.Contains(text, "\nCONFIG_MODULE_COMPRESS_XZ=y")
+			return strings.Contains(text, "\nCONFIG_MODULE_DECOMPRESS=y") &&
+				strings.Contains(text, "\nCONFIG_MODULE_COMPRESS_XZ=y")
 		}
 	}
 	return false

@@ -94,7 +94,13 @@ type packed struct {
 }
 
 // storeChunks packs all chunks on all processors and stores them from one goroutine.
-func (b *builder) storeChunks(ctx context.Context, f *os.File, sizes []int, memory *memory, w storeWriter) ([]chunk.Entry, error) {
+func (b *builder) storeChunks(
+	ctx context.Context,
+	f *os.File,
+	sizes []int,
+	memory *memory,
+	w storeWriter,
+) ([]chunk.Entry, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	starts := make([]int64, len(sizes))
 	total := int64(0)

@@ -24,13 +24,14 @@ type PackOptions struct {
 	Manifest image.Manifest
 	Class    string // hardware class, "" for all
 	Order    Order
-	Boots    int              // read traces behind Order; 0: it was carried over
-	Traced   time.Time        // when these were listed: what came later is not in Order; zero: when packing began
-	From     fleet.Digest     // the version that it was carried over from
-	Before   *image.Pack      // the pack that nodes have so far, whose pieces are kept where they fit; nil: there is none
-	Done     func(raw int64)  // told how many raw bytes are packed; nil: nobody is
-	Log      *slog.Logger     // nil: nothing is logged
-	Now      func() time.Time // nil: time.Now
+	Boots    int          // read traces behind Order; 0: it was carried over
+	Traced   time.Time    // when these were listed: what came later is not in Order; zero: when packing began
+	From     fleet.Digest // the version that it was carried over from
+	// the pack that nodes have so far, whose pieces are kept where they fit; nil: there is none
+	Before *image.Pack
+	Done   func(raw int64)  // told how many raw bytes are packed; nil: nobody is
+	Log    *slog.Logger     // nil: nothing is logged
+	Now    func() time.Time // nil: time.Now
 }
 
 // errNothing says that an order has no block with bytes.
@@ -110,8 +111,8 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 	})
 }
 
-// piece packs a piece unless the store has it, from an earlier recording or from another version, and appends it to others. What is
-// too large as it is sent becomes several.
+// piece packs a piece unless the store has it, from an earlier recording or from another version, and appends it to
+// others. What is too large as it is sent becomes several.
 func (b *packBuilder) piece(ctx context.Context, to []chunk.Entry, raw []byte) ([]chunk.Entry, error) {
 	digest := rawDigest(raw)
 	e, ok := b.known[digest]

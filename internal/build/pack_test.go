@@ -30,7 +30,10 @@ func packTree(programs int) []node {
 		for b.Len() < 100_000+i*1000 {
 			b.WriteString([]string{"push", "call", "ret\n", "mov\t", "%rax,", "\x00\x00"}[rng.IntN(6)])
 		}
-		nodes = append(nodes, node{path: "usr/bin/program" + string(rune('a'+i)), mode: unix.S_IFREG | 0o755, data: b.Bytes()})
+		nodes = append(
+			nodes,
+			node{path: "usr/bin/program" + string(rune('a'+i)), mode: unix.S_IFREG | 0o755, data: b.Bytes()},
+		)
 	}
 	return append(nodes, node{path: "usr/lib/zeros", mode: unix.S_IFREG | 0o644, data: make([]byte, 200_000)})
 }
@@ -68,7 +71,10 @@ func bootOf(t *testing.T, m *RootMap, paths ...string) Recording {
 
 func mustPack(t *testing.T, opt Options, r Result, order Order) image.PackRecord {
 	t.Helper()
-	record, err := Pack(t.Context(), PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2})
+	record, err := Pack(
+		t.Context(),
+		PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +135,8 @@ func TestPack(t *testing.T) {
 	order.Booted = 100
 	first := mustPack(t, opt, r, order)
 	p := packOf(t, opt, r, first)
-	if first.Sequence != 1 || first.Boots != 2 || p.Sequence != 1 || p.RawSize() != first.Raw || p.StoredSize() != first.Stored {
+	if first.Sequence != 1 || first.Boots != 2 || p.Sequence != 1 || p.RawSize() != first.Raw ||
+		p.StoredSize() != first.Stored {
 		t.Errorf("record %+v of %+v", first, p)
 	}
 	if got := OrderOf(p); got.Booted != 100 || !slices.Equal(got.Extents, p.Extents) {
@@ -149,7 +156,8 @@ func TestPack(t *testing.T) {
 		}
 	}
 	again := mustPack(t, opt, r, order)
-	if q := packOf(t, opt, r, again); again.Sequence != 2 || again.Object == first.Object || !slices.Equal(q.Pieces, p.Pieces) {
+	if q := packOf(t, opt, r, again); again.Sequence != 2 || again.Object == first.Object ||
+		!slices.Equal(q.Pieces, p.Pieces) {
 		t.Errorf("recorded again: %+v", again)
 	}
 	if records, err := opt.Store.Packs(r.Version); err != nil || len(records) != 1 || records[0] != again {
@@ -161,8 +169,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A pack says when the traces that it was made of were listed, and not when it was ready, minutes later: what came meanwhile is not in
-// it. The pack before was given to boots until it was ready.
+// A pack says when the traces that it was made of were listed, and not when it was ready, minutes later: what came
+// meanwhile is not in it. The pack before was given to boots until it was ready.
 func TestPackSaysOfWhen(t *testing.T) {
 	needBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
@@ -170,8 +178,19 @@ func TestPackSaysOfWhen(t *testing.T) {
 	m := mapOf(t, opt, r)
 	listed, ready := time.Unix(1_700_000_000, 0).UTC(), time.Unix(1_700_000_300, 0).UTC()
 	for _, path := range []string{"usr/bin/programa", "usr/bin/programb"} {
-		record, err := Pack(t.Context(), PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: Merge([]Recording{bootOf(t, m, path)}),
-			Boots: 2, Traced: listed, Now: func() time.Time { return ready }})
+		record, err := Pack(
+			t.Context(),
+			PackOptions{
+				Store:    opt.Store,
+				Keys:     opt.Keys,
+				Version:  r.Version,
+				Manifest: r.Manifest,
+				Order:    Merge([]Recording{bootOf(t, m, path)}),
+				Boots:    2,
+				Traced:   listed,
+				Now:      func() time.Time { return ready },
+			},
+		)
 		if err != nil || !record.Made.Equal(listed) {
 			t.Fatalf("made %s, %v; its traces were listed at %s", record.Made, err, listed)
 		}
@@ -199,7 +218,10 @@ func TestPackIsCarriedOver(t *testing.T) {
 	record := mustPack(t, opt, one, Merge([]Recording{bootOf(t, m, paths...)}))
 	p := packOf(t, opt, one, record)
 
-	changed := append(packTree(20), node{path: "etc/new", mode: unix.S_IFREG | 0o644, data: bytes.Repeat([]byte("new\n"), 20_000)})
+	changed := append(
+		packTree(20),
+		node{path: "etc/new", mode: unix.S_IFREG | 0o644, data: bytes.Repeat([]byte("new\n"), 20_000)},
+	)
 	for i := range changed {
 		if changed[i].path == "usr/bin/programc" {
 			changed[i].data = append([]byte("patched"), changed[i].data...)
@@ -329,7 +351,8 @@ func testFull(t *testing.T, g grain, root *rootReader, file RootFile) {
 	}
 }
 
-// The pack of a server has pieces as they always were, and that of a desktop, whose boot reads ten times as much, fewer for it.
+// The pack of a server has pieces as they always were, and that of a desktop, whose boot reads ten times as much,
+// fewer for it.
 func TestGrain(t *testing.T) {
 	for mega, want := range map[int]grain{62: fine, 191: fine, 192: coarse, 400: coarse} {
 		if got := (Order{Extents: []image.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {

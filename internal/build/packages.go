@@ -49,7 +49,8 @@ func readPackages(open func(string) (io.ReadCloser, error)) (out []image.Package
 	return out
 }
 
-// packageFields are the names that a database has for what is read of a package, and what stands between name and value.
+// packageFields are the names that a database has for what is read of a package, and what stands between name and
+// value.
 type packageFields struct{ kind, between, name, version, architecture, source, status string }
 
 var (
@@ -163,7 +164,8 @@ func (t *Tree) Owners() (map[string]string, error) {
 		for line := range strings.Lines(string(b)) {
 			line = strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "/")
 			owners[line] = list
-			for _, moved := range []string{"bin/", "sbin/", "lib/", "lib64/"} { // packages still name what /usr took over
+			// packages still name what /usr took over
+			for _, moved := range []string{"bin/", "sbin/", "lib/", "lib64/"} {
 				if strings.HasPrefix(line, moved) {
 					owners["usr/"+line] = list
 				}

@@ -1,8 +1,8 @@
 package build
 
-// CarryOver turns the order of a pack of one version into one for another version, by file path and offset. Directories
-// are files here. A block of inodes becomes those blocks that hold the same files' inodes. What the new version does not have is
-// left out; what it has anew is not known yet.
+// CarryOver turns the order of a pack of one version into one for another version, by file path and offset.
+// Directories are files here. A block of inodes becomes those blocks that hold the same files' inodes. What the new
+// version does not have is left out; what it has anew is not known yet.
 func CarryOver(order Order, from, to *RootMap) Order {
 	c := carrier{from: from, to: to, seen: map[uint32]bool{}}
 	before := int64(0)

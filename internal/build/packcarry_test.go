@@ -17,8 +17,8 @@ type updated struct {
 	gone     bool
 }
 
-// desktopUpdate makes the files of a desktop's root, and of the next release of it: some are gone, some are new, programs have
-// other sizes and libraries other names, and so nothing lies where it did.
+// desktopUpdate makes the files of a desktop's root, and of the next release of it: some are gone, some are new,
+// programs have other sizes and libraries other names, and so nothing lies where it did.
 func desktopUpdate(rng *rand.Rand) []updated {
 	var out []updated
 	for i := range 60_000 {
@@ -43,7 +43,8 @@ func desktopUpdate(rng *rand.Rand) []updated {
 	return out
 }
 
-// layOut places files: inodes in front, 64 in a block, then what is in the files. It returns where the file system ends.
+// layOut places files: inodes in front, 64 in a block, then what is in the files. It returns where the file system
+// ends.
 func layOut(first uint32, files []*RootFile) (end uint32) {
 	end = first + uint32(len(files)+63)/64
 	for i, f := range files {
@@ -84,9 +85,9 @@ func desktopBoot(rng *rand.Rand, files []updated) (blocks []uint32) {
 	return blocks
 }
 
-// The order of a desktop's pack, 375 MB of blocks that are 122 MB in pieces, is carried over to the next release of the image: each
-// block of a file that is still there becomes the same block of that file, in the same order, and blocks of inodes those that hold the
-// same files' inodes. The result fits into a map.
+// The order of a desktop's pack, 375 MB of blocks that are 122 MB in pieces, is carried over to the next release of
+// the image: each block of a file that is still there becomes the same block of that file, in the same order, and
+// blocks of inodes those that hold the same files' inodes. The result fits into a map.
 func TestCarryOverOfADesktop(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 5))
 	files := desktopUpdate(rng)
@@ -127,7 +128,13 @@ func TestCarryOverOfADesktop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%.0f MB in %d extents, of %.0f MB; a map of %.0f KB", float64(len(want))*4096/1e6, len(got.Extents), float64(len(boot))*4096/1e6, float64(len(data))/1e3)
+	t.Logf(
+		"%.0f MB in %d extents, of %.0f MB; a map of %.0f KB",
+		float64(len(want))*4096/1e6,
+		len(got.Extents),
+		float64(len(boot))*4096/1e6,
+		float64(len(data))/1e3,
+	)
 }
 
 // carriedByHand finds the blocks without a RootMap: it knows which file each block was of.

@@ -11,9 +11,9 @@ import (
 	"pando/internal/image"
 )
 
-// A new pack keeps a piece of the pack before while at most a quarter of it is blocks that it does not use, and while what is unused in
-// all kept pieces is at most a thirty-second of the new pack: who has no piece yet receives these for nothing. See
-// docs/adr/0049-pieces-that-are-kept.md.
+// A new pack keeps a piece of the pack before while at most a quarter of it is blocks that it does not use, and
+// while what is unused in all kept pieces is at most a thirty-second of the new pack: who has no piece yet receives
+// these for nothing. See docs/adr/0049-pieces-that-are-kept.md.
 const (
 	unusedOfPiece = 4
 	unusedOfAll   = 32
@@ -39,7 +39,8 @@ type slot struct {
 	at    int
 }
 
-// keep finds the pieces of the pack before that the new one keeps. A block is the same where its bytes are, wherever it lies in the root.
+// keep finds the pieces of the pack before that the new one keeps. A block is the same where its bytes are,
+// wherever it lies in the root.
 func (b *packBuilder) keep(ctx context.Context, root *rootReader) (k keptPieces, err error) {
 	if b.Before == nil || OrderOf(*b.Before).grain() != b.Order.grain() {
 		return k, nil // a pack with pieces of another size
@@ -67,12 +68,26 @@ func (b *packBuilder) keep(ctx context.Context, root *rootReader) (k keptPieces,
 			}
 		}
 	}
-	b.Log.Debug("pieces kept of the boot pack before", "version", b.Version.Short(), "class", b.Class, "pieces", len(k.pieces), "of", len(b.Before.Pieces),
-		"stored", kept, "unused", unused*chunk.BlockSize)
+	b.Log.Debug(
+		"pieces kept of the boot pack before",
+		"version",
+		b.Version.Short(),
+		"class",
+		b.Class,
+		"pieces",
+		len(k.pieces),
+		"of",
+		len(b.Before.Pieces),
+		"stored",
+		kept,
+		"unused",
+		unused*chunk.BlockSize,
+	)
 	return k, ctx.Err()
 }
 
-// before reads the pieces of the pack before, and lists their blocks by digest. A piece that is gone or damaged is not kept.
+// before reads the pieces of the pack before, and lists their blocks by digest. A piece that is gone or damaged is
+// not kept.
 func (b *packBuilder) before(ctx context.Context) (pieces []*keptPiece, slots map[[32]byte][]slot) {
 	slots = map[[32]byte][]slot{}
 	seen := map[chunk.ID]bool{}
@@ -128,7 +143,10 @@ func (s slot) take(b uint32, place int64) {
 // choose picks the pieces that are kept, those with the least unused blocks first, while all have at most so many.
 func choose(pieces []*keptPiece, most int) []*keptPiece {
 	pieces = slices.DeleteFunc(pieces, func(p *keptPiece) bool { return p.unused*unusedOfPiece > len(p.blocks) })
-	slices.SortStableFunc(pieces, func(a, b *keptPiece) int { return cmp.Compare(a.unused*len(b.blocks), b.unused*len(a.blocks)) })
+	slices.SortStableFunc(
+		pieces,
+		func(a, b *keptPiece) int { return cmp.Compare(a.unused*len(b.blocks), b.unused*len(a.blocks)) },
+	)
 	for i, p := range pieces {
 		if most -= p.unused; most < 0 {
 			return pieces[:i]

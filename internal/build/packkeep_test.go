@@ -23,7 +23,10 @@ func nextTree(nodes []node, nth int) []node {
 		}
 		if programs++; programs%4 == nth {
 			out[i].data = bytes.Clone(n.data)
-			copy(out[i].data[20_000:], bytes.Repeat(fmt.Appendf(nil, "of update %d in program %d ", nth, programs), 400+40*programs))
+			copy(
+				out[i].data[20_000:],
+				bytes.Repeat(fmt.Appendf(nil, "of update %d in program %d ", nth, programs), 400+40*programs),
+			)
 		}
 	}
 	return out
@@ -49,8 +52,8 @@ func fresh(p, has image.Pack) int {
 	return n
 }
 
-// The pack of the next version keeps pieces that are mostly as they were, has what is new in pieces of its own, and all that the order
-// asks for, in its order. The version after it does the same again.
+// The pack of the next version keeps pieces that are mostly as they were, has what is new in pieces of its own, and
+// all that the order asks for, in its order. The version after it does the same again.
 func TestPackKeepsPieces(t *testing.T) {
 	needBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
@@ -70,7 +73,14 @@ func TestPackKeepsPieces(t *testing.T) {
 		next := buildTree(t, opt, tree)
 		nextMap := mapOf(t, opt, next)
 		carried := CarryOver(OrderOf(pack), m, nextMap)
-		options := PackOptions{Store: opt.Store, Keys: opt.Keys, Version: next.Version, Manifest: next.Manifest, Order: carried, From: r.Version}
+		options := PackOptions{
+			Store:    opt.Store,
+			Keys:     opt.Keys,
+			Version:  next.Version,
+			Manifest: next.Manifest,
+			Order:    carried,
+			From:     r.Version,
+		}
 		record := func(o PackOptions) image.Pack {
 			rec, err := Pack(t.Context(), o)
 			if err != nil {
@@ -140,7 +150,10 @@ func piecesInOrder(t *testing.T, p image.Pack, order Order) {
 	if !slices.IsSorted(first) {
 		t.Errorf("pieces begin with the blocks in these places: %v", first)
 	}
-	if n := slices.IndexFunc(first, func(at int64) bool { return at >= order.Booted }); cmp.Or(max(n, 0), len(first)) != p.Booted {
+	if n := slices.IndexFunc(first, func(at int64) bool { return at >= order.Booted }); cmp.Or(
+		max(n, 0),
+		len(first),
+	) != p.Booted {
 		t.Errorf("%d pieces until booted, want %d", p.Booted, n)
 	}
 }
@@ -160,23 +173,37 @@ func TestPackKeepsWhatIsThere(t *testing.T) {
 		junk.Pieces[i].ID = chunk.Sum([]byte("is not there"))
 	}
 	junk.Pieces[0].ID = rec.Object // of other bytes
-	rec, err := Pack(t.Context(), PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Before: &junk})
+	rec, err := Pack(
+		t.Context(),
+		PackOptions{
+			Store:    opt.Store,
+			Keys:     opt.Keys,
+			Version:  r.Version,
+			Manifest: r.Manifest,
+			Order:    order,
+			Before:   &junk,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := packOf(t, opt, r, rec); !slices.Equal(got.Pieces, pack.Pieces) || !slices.Equal(got.Extents, pack.Extents) {
+	if got := packOf(t, opt, r, rec); !slices.Equal(got.Pieces, pack.Pieces) ||
+		!slices.Equal(got.Extents, pack.Extents) {
 		t.Errorf("another pack of the same order: %d pieces, %d extents", len(got.Pieces), len(got.Extents))
 	}
 }
 
-// Whatever pieces there are: those that are kept have at most a quarter of unused blocks, and together at most what is allowed; and
-// of those that are not, none with fewer unused blocks would have fitted.
+// Whatever pieces there are: those that are kept have at most a quarter of unused blocks, and together at most what
+// is allowed; and of those that are not, none with fewer unused blocks would have fitted.
 func TestChoose(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var pieces []*keptPiece
 		for range rapid.IntRange(0, 30).Draw(rt, "pieces") {
 			n := rapid.IntRange(1, 100).Draw(rt, "blocks")
-			pieces = append(pieces, &keptPiece{blocks: make([]uint32, n), unused: rapid.IntRange(0, n).Draw(rt, "unused")})
+			pieces = append(
+				pieces,
+				&keptPiece{blocks: make([]uint32, n), unused: rapid.IntRange(0, n).Draw(rt, "unused")},
+			)
 		}
 		most := rapid.IntRange(0, 300).Draw(rt, "most")
 		kept := choose(slices.Clone(pieces), most)

@@ -62,12 +62,12 @@ type touch struct {
 }
 
 // Merge joins recordings of one version. A block is in when at least half of the boots read it: of two boots, what
-// either read; of more, not what one of them did alone, be it odd hardware or a node that lies. Blocks come in the order of the
-// median place at which boots read them first. The place is that of the whole request, so that what boots read at once stays
-// together where their order differs otherwise.
+// either read; of more, not what one of them did alone, be it odd hardware or a node that lies. Blocks come in the
+// order of the median place at which boots read them first. The place is that of the whole request, so that what
+// boots read at once stays together where their order differs otherwise.
 //
-// Of what is read after booted, half of those boots decide that were recorded beyond the end of the others, if there are any: the
-// others may have read it when nobody looked any more.
+// Of what is read after booted, half of those boots decide that were recorded beyond the end of the others, if
+// there are any: the others may have read it when nobody looked any more.
 func Merge(recordings []Recording) Order {
 	touches, beyond := map[uint32]*touch{}, 0
 	for _, r := range recordings {

@@ -90,14 +90,37 @@ func TestFitOf(t *testing.T) {
 
 func TestCarryOver(t *testing.T) {
 	from := newRootMap(1<<20, []RootFile{
-		{Path: "", Dir: true, Inode: 1}, {Path: "usr", Dir: true, Start: 4, Blocks: 1, Inode: 1}, {Path: "etc/moved", Start: 10, Blocks: 4, Inode: 2},
-		{Path: "etc/gone", Start: 20, Blocks: 2, Inode: 2}, {Path: "usr/lib/libssl.so.3.0.15", Start: 30, Blocks: 2, Inode: 2},
-		{Path: "lib/6.1.0-55/x.ko", Start: 40, Blocks: 2, Inode: 3}, {Path: "lib/6.1.0-56/x.ko", Start: 50, Blocks: 2, Inode: 3},
+		{
+			Path:  "",
+			Dir:   true,
+			Inode: 1,
+		}, {Path: "usr", Dir: true, Start: 4, Blocks: 1, Inode: 1}, {Path: "etc/moved", Start: 10, Blocks: 4, Inode: 2},
+		{
+			Path:   "etc/gone",
+			Start:  20,
+			Blocks: 2,
+			Inode:  2,
+		}, {Path: "usr/lib/libssl.so.3.0.15", Start: 30, Blocks: 2, Inode: 2},
+		{
+			Path:   "lib/6.1.0-55/x.ko",
+			Start:  40,
+			Blocks: 2,
+			Inode:  3,
+		}, {Path: "lib/6.1.0-56/x.ko", Start: 50, Blocks: 2, Inode: 3},
 	})
 	to := newRootMap(1<<20, []RootFile{
-		{Path: "", Dir: true, Inode: 1}, {Path: "usr", Dir: true, Start: 5, Blocks: 1, Inode: 1}, {Path: "etc/moved", Start: 110, Blocks: 2, Inode: 2},
+		{
+			Path:  "",
+			Dir:   true,
+			Inode: 1,
+		}, {Path: "usr", Dir: true, Start: 5, Blocks: 1, Inode: 1}, {Path: "etc/moved", Start: 110, Blocks: 2, Inode: 2},
 		{Path: "usr/lib/libssl.so.3.0.16", Start: 130, Blocks: 3, Inode: 3},
-		{Path: "lib/6.1.0-56/x.ko", Start: 140, Blocks: 2, Inode: 3}, {Path: "lib/6.1.0-57/x.ko", Start: 150, Blocks: 2, Inode: 4},
+		{
+			Path:   "lib/6.1.0-56/x.ko",
+			Start:  140,
+			Blocks: 2,
+			Inode:  3,
+		}, {Path: "lib/6.1.0-57/x.ko", Start: 150, Blocks: 2, Inode: 4},
 	})
 	order := Order{Extents: []image.Extent{
 		{Start: 0, Blocks: 2}, // super block and inodes
@@ -105,7 +128,10 @@ func TestCarryOver(t *testing.T) {
 		{Start: 31, Blocks: 1}, {Start: 40, Blocks: 1}, {Start: 50, Blocks: 1}, {Start: 99, Blocks: 1},
 	}, Booted: 6}
 	want := Order{Extents: []image.Extent{
-		{Start: 0, Blocks: 2}, {Start: 5, Blocks: 1}, {Start: 111, Blocks: 1}, // what was cut off is left out, and so is what is gone
+		{
+			Start:  0,
+			Blocks: 2,
+		}, {Start: 5, Blocks: 1}, {Start: 111, Blocks: 1}, // what was cut off is left out, and so is what is gone
 		{Start: 2, Blocks: 2},   // the block of inodes became two
 		{Start: 131, Blocks: 1}, // the library of the next release
 		{Start: 140, Blocks: 1}, // the module of the same release; of another, two would do
@@ -120,7 +146,14 @@ func TestCarryOver(t *testing.T) {
 }
 
 func TestRootMapAt(t *testing.T) {
-	m := newRootMap(1<<20, []RootFile{{Path: "b", Start: 30, Blocks: 2, Inode: 1}, {Path: "a", Start: 10, Blocks: 5, Inode: 2}, {Path: "none", Inode: 2}})
+	m := newRootMap(
+		1<<20,
+		[]RootFile{
+			{Path: "b", Start: 30, Blocks: 2, Inode: 1},
+			{Path: "a", Start: 10, Blocks: 5, Inode: 2},
+			{Path: "none", Inode: 2},
+		},
+	)
 	for block, want := range map[uint32]string{0: "", 9: "", 10: "a", 14: "a", 15: "", 31: "b", 32: ""} {
 		f, ok := m.At(block)
 		if ok != (want != "") || ok && f.Path != want {

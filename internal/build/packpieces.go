@@ -10,19 +10,21 @@ import (
 	"pando/internal/image"
 )
 
-// grain says where a piece ends: once it has as many bytes as least, before a block whose digest begins with a byte that has no bit in common with
-// border, so that a recording that differs in one place shares what follows; at most bytes in any case. That makes about twice as many bytes as
-// least on average. A piece of several blocks that has more than stored bytes as it is sent is cut into equal parts.
+// grain says where a piece ends: once it has as many bytes as least, before a block whose digest begins with a byte
+// that has no bit in common with border, so that a recording that differs in one place shares what follows; at most
+// bytes in any case. That makes about twice as many bytes as least on average. A piece of several blocks that has
+// more than stored bytes as it is sent is cut into equal parts.
 type grain struct {
 	least, most int
 	border      byte
 	stored      int
 }
 
-// A storm is as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots, which need it in its
-// turn: see docs/adr/0017-pieces-of-even-size.md. Pieces of 256 KiB raw serve a server, whose boot reads 60 MB: 1 MiB would save 3 % of the
-// bytes, and a read that waits for a piece would wait four times as long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve
-// what nodes tell each other and the tracker, and the storm still has four times as many as a server's.
+// A storm is as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots,
+// which need it in its turn: see docs/adr/0017-pieces-of-even-size.md. Pieces of 256 KiB raw serve a server, whose
+// boot reads 60 MB: 1 MiB would save 3 % of the bytes, and a read that waits for a piece would wait four times as
+// long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve what nodes tell each
+// other and the tracker, and the storm still has four times as many as a server's.
 var (
 	fine   = grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 64 << 10}
 	coarse = grain{least: 256 << 10, most: chunk.MaxRaw, border: 0xfc, stored: 192 << 10}
@@ -65,8 +67,8 @@ type cutter struct {
 	runs   int // extents of pieces
 }
 
-// cut cuts the blocks of an order, and says how many pieces a boot needs until it has booted. Zeros and what is beyond the end are left out.
-// Pieces come in the order in which the first of their blocks does.
+// cut cuts the blocks of an order, and says how many pieces a boot needs until it has booted. Zeros and what is
+// beyond the end are left out. Pieces come in the order in which the first of their blocks does.
 func (c *cutter) cut(order Order) (booted int, err error) {
 	for _, p := range c.kept.pieces {
 		c.add(p)
@@ -106,8 +108,9 @@ func (c *cutter) full() bool {
 }
 
 const (
-	mapRoom    = image.MaxPack - 128 // what the largest map has for pieces and extents, besides its header and a hardware class, in bytes
-	extentMost = 10                  // that an extent takes of it
+	// what the largest map has for pieces and extents, besides its header and a hardware class, in bytes
+	mapRoom    = image.MaxPack - 128
+	extentMost = 10 // that an extent takes of it
 )
 
 func (c *cutter) take(b uint32, place int64, block []byte) error {
@@ -161,8 +164,8 @@ func joined(pieces []pieceOf) (entries []chunk.Entry, extents []image.Extent) {
 	return entries, extents
 }
 
-// unpacked is the entry of a piece, checked against what it was made of: pieces come from another program than the one that
-// will unpack them.
+// unpacked is the entry of a piece, checked against what it was made of: pieces come from another program than the
+// one that will unpack them.
 func unpacked(raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
 	e := chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: chunk.Sum(stored)}
 	back := make([]byte, len(raw))

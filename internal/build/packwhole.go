@@ -11,8 +11,8 @@ import (
 	"pando/internal/image"
 )
 
-// WholePack makes a boot pack of an extension's version, of all that it has: nobody has to boot for it, because what nodes read of an extension, and
-// in which order, is known.
+// WholePack makes a boot pack of an extension's version, of all that it has: nobody has to boot for it, because
+// what nodes read of an extension, and in which order, is known.
 func WholePack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
 	order, err := wholeOrder(ctx, opt)
 	if err != nil {
@@ -22,8 +22,8 @@ func WholePack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
 	return Pack(ctx, opt)
 }
 
-// wholeOrder is all of a file system, as a node reads it ahead: what describes files first, then their bytes, directory by directory by their names.
-// A file system of a kind that is not understood comes as it lies.
+// wholeOrder is all of a file system, as a node reads it ahead: what describes files first, then their bytes,
+// directory by directory by their names. A file system of a kind that is not understood comes as it lies.
 func wholeOrder(ctx context.Context, opt PackOptions) (Order, error) {
 	at, err := MapRoot(ctx, opt.Store, opt.Manifest)
 	if ctx.Err() != nil {

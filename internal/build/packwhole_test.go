@@ -12,8 +12,8 @@ import (
 	"pando/internal/mount"
 )
 
-// An extension has a boot pack of all that it has, signed, in the order in which a node reads it: what describes files, and then files as a walk of the
-// directories comes to them. Made again it keeps the one that it has.
+// An extension has a boot pack of all that it has, signed, in the order in which a node reads it: what describes
+// files, and then files as a walk of the directories comes to them. Made again it keeps the one that it has.
 func TestExtendPacks(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "")
@@ -48,7 +48,8 @@ func TestExtendPacks(t *testing.T) {
 	var order []string
 	for _, e := range p.Extents {
 		for b := e.Start; uint64(b) < e.End(); b++ {
-			if f, ok := at.At(b); ok && !f.Dir && !slices.Contains(order, f.Path) && filepath.Dir(f.Path) != "usr/lib/extension-release.d" {
+			if f, ok := at.At(b); ok && !f.Dir && !slices.Contains(order, f.Path) &&
+				filepath.Dir(f.Path) != "usr/lib/extension-release.d" {
 				order = append(order, f.Path)
 			}
 		}
@@ -70,7 +71,8 @@ func TestExtendPacks(t *testing.T) {
 		}
 	}
 	for off := 0; off < len(raw); off += 4096 {
-		if block := raw[off : off+4096]; !in[uint32(off/4096)] && slices.ContainsFunc(block, func(b byte) bool { return b != 0 }) {
+		if block := raw[off : off+4096]; !in[uint32(off/4096)] &&
+			slices.ContainsFunc(block, func(b byte) bool { return b != 0 }) {
 			t.Errorf("block %d is not in the pack", off/4096)
 		}
 	}
@@ -92,7 +94,8 @@ func TestExtendUnsigned(t *testing.T) {
 
 // A file system that nobody can look into comes as it lies, but for zeros.
 func TestWholeOrderAsItLies(t *testing.T) {
-	if o := newRootMap(5*4096, nil).whole(); !slices.Equal(o.Extents, []image.Extent{{Start: 0, Blocks: 5}}) || o.Booted != 5 {
+	if o := newRootMap(5*4096, nil).whole(); !slices.Equal(o.Extents, []image.Extent{{Start: 0, Blocks: 5}}) ||
+		o.Booted != 5 {
 		t.Errorf("%+v", o)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"pando/internal/trace"
 )
 
-// WithoutZeros takes out of recordings of one version what the index says is zeros. A pack does not have it and nobody sends
-// it, so it must not count where recordings are compared with packs.
+// WithoutZeros takes out of recordings of one version what the index says is zeros. A pack does not have it and
+// nobody sends it, so it must not count where recordings are compared with packs.
 func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recordings []Recording) ([]Recording, error) {
 	root, err := openRoot(ctx, d, m)
 	if err != nil {

@@ -11,19 +11,26 @@ import (
 )
 
 // packNice is the priority at which pieces are packed: boots are served meanwhile. At 19, the lowest, four packs of
-// 40 MB were not done in ten minutes beside emulators that took all of two processors; a process at 10 gets a tenth of what another gets.
+// 40 MB were not done in ten minutes beside emulators that took all of two processors; a process at 10 gets a tenth
+// of what another gets.
 const packNice = 10
 
-// pieceEncoder packs pieces: by the program zstd, or without it by the best level of Go's package, which makes them about a
-// tenth larger. Measured on the 39.8 MB that a boot of a Debian 12 server reads: 11.8 MB, and 13.1 MB.
+// pieceEncoder packs pieces: by the program zstd, or without it by the best level of Go's package, which makes them
+// about a tenth larger. Measured on the 39.8 MB that a boot of a Debian 12 server reads: 11.8 MB, and 13.1 MB.
 type pieceEncoder struct {
 	program zstdProgram
 	best    *zstd.Encoder
 }
 
 func newPieceEncoder() (*pieceEncoder, error) {
-	best, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(chunk.MaxRaw),
-		zstd.WithSingleSegment(true), zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
+	best, err := zstd.NewWriter(
+		nil,
+		zstd.WithEncoderLevel(zstd.SpeedBestCompression),
+		zstd.WithWindowSize(chunk.MaxRaw),
+		zstd.WithSingleSegment(true),
+		zstd.WithEncoderCRC(false),
+		zstd.WithEncoderConcurrency(1),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
 	}

@@ -26,7 +26,8 @@ type Recipe struct {
 	Name string `yaml:"-"` // as given: "debian:bookworm", "lab.yaml"
 	Text string `yaml:"-"` // its bytes, for the provenance
 
-	From         string       `yaml:"from"`         // a built-in recipe, or an image version, that this one adds to; "" none
+	// a built-in recipe, or an image version, that this one adds to; "" none
+	From         string       `yaml:"from"`
 	Suite        string       `yaml:"suite"`        // Debian release: "bookworm"
 	Architecture string       `yaml:"architecture"` // "amd64", "arm64"; "": the one asked for, else this machine's
 	Components   []string     `yaml:"components"`   // of the archive; none: main
@@ -44,7 +45,8 @@ type Recipe struct {
 	Users        []User       `yaml:"users" json:",omitempty"`
 	Units        Units        `yaml:"units" json:",omitzero"`
 
-	// Base is the image version that From names, if it names none of the built-in recipes. A build wants it by its digest.
+	// Base is the image version that From names, if it names none of the built-in recipes. A build wants it by its
+	// digest.
 	Base fleet.Ref `yaml:"-" json:",omitempty"`
 }
 
@@ -72,7 +74,8 @@ func (e *RecipeError) Error() string {
 //go:embed recipes/*.yaml
 var builtin embed.FS
 
-// BuiltinRecipes lists the names of the recipes that Pando brings: "debian:bookworm". A file's name has "_" for the colon.
+// BuiltinRecipes lists the names of the recipes that Pando brings: "debian:bookworm". A file's name has "_" for the
+// colon.
 func BuiltinRecipes() []string {
 	files, err := builtin.ReadDir("recipes")
 	if err != nil {
@@ -183,7 +186,8 @@ var (
 	architectures = []string{"amd64", "arm64"}
 )
 
-// choose decides for which architecture the recipe is, before its packages are looked at. One that names none is for any.
+// choose decides for which architecture the recipe is, before its packages are looked at. One that names none is
+// for any.
 func (r *Recipe) choose(asked string) error {
 	if r.Architecture == "" {
 		r.Architecture = cmp.Or(asked, hostArchitecture)
@@ -192,7 +196,11 @@ func (r *Recipe) choose(asked string) error {
 		return r.fail("architecture: %q, want %s", r.Architecture, strings.Join(architectures, " or "))
 	}
 	if asked != "" && asked != r.Architecture {
-		return r.fail("architecture: the recipe says %s, and %s is asked for: leave the key out of a recipe that serves both", r.Architecture, asked)
+		return r.fail(
+			"architecture: the recipe says %s, and %s is asked for: leave the key out of a recipe that serves both",
+			r.Architecture,
+			asked,
+		)
 	}
 	return nil
 }
@@ -256,8 +264,8 @@ func (r *Recipe) key() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// publicText is the text without hashes of passwords, for the provenance, which everybody can read. Where YAML has written one in
-// another way, so that it is not found, the whole text is left out.
+// publicText is the text without hashes of passwords, for the provenance, which everybody can read. Where YAML has
+// written one in another way, so that it is not found, the whole text is left out.
 func (r *Recipe) publicText() string {
 	text := r.Text
 	for _, u := range r.Users {
@@ -266,7 +274,8 @@ func (r *Recipe) publicText() string {
 		}
 	}
 	var left Recipe
-	if err := yaml.Unmarshal([]byte(text), &left); err != nil || slices.ContainsFunc(left.Users, func(u User) bool { return hashWord.MatchString(u.PasswordHash) }) {
+	if err := yaml.Unmarshal([]byte(text), &left); err != nil ||
+		slices.ContainsFunc(left.Users, func(u User) bool { return hashWord.MatchString(u.PasswordHash) }) {
 		return "# left out: it has the hash of a password\n"
 	}
 	return text

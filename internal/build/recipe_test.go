@@ -35,7 +35,8 @@ func TestRecipeAddsToBuiltin(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "lab.yaml")
-	text := "from: debian:bookworm\npackages: [firefox-esr]\ncommand_line: [quiet]\nfiles:\n  - path: /etc/motd\n    content: hello\n"
+	text := "from: debian:bookworm\npackages: [firefox-esr]\ncommand_line: [quiet]\nfiles:\n  - path: /etc/motd\n " +
+		"   content: hello\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,8 @@ func TestRecipeAddsToBuiltin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(r.Packages, append(slices.Clone(base.Packages), "firefox-esr")) || r.Suite != "bookworm" || r.Text != text {
+	if !slices.Equal(r.Packages, append(slices.Clone(base.Packages), "firefox-esr")) || r.Suite != "bookworm" ||
+		r.Text != text {
 		t.Errorf("recipe: %+v", r)
 	}
 	if r.key() == base.key() {
@@ -58,32 +60,37 @@ func TestRecipeAddsToBuiltin(t *testing.T) {
 
 func TestRecipeErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown key":     {"suite: bookworm\n\npackges: [less]\n", `line 3: unknown key "packges"; did you mean "packages"?`},
-		"far from any":    {"suite: x\nfavourite_colour: red\n", `line 2: unknown key "favourite_colour"; the keys are`},
-		"unknown in file": {"suite: x\nfiles:\n- path: /a\n- path: /b\n  contents: x\n", `line 5: unknown key "contents"; did you mean "content"?`},
-		"key twice":       {"suite: a\nsuite: b\n", "suite"},
-		"empty":           {"# nothing\n", "from: debian:bookworm"},
-		"no mapping":      {"- a\n- b\n", "line 1"},
-		"wrong kind":      {"suite: x\npackages: less\n", "line 2: the value has the wrong kind: str"},
-		"broken":          {"suite: [\n", "line"},
-		"no suite":        {"packages: [less]\n", "suite"},
-		"unknown base":    {"from: Debian Potato\n", "debian:bookworm, debian:trixie"},
-		"architecture":    {"suite: x\narchitecture: vax\n", "amd64 or arm64"},
-		"option":          {"suite: -x\n", "suite"},
-		"package":         {"suite: x\npackages: ['less;reboot']\n", "not the name of a package"},
-		"component":       {"suite: x\ncomponents: ['a,b']\n", "not a component"},
-		"relative path":   {"suite: x\nfiles: [{path: etc/motd}]\n", "absolute path"},
-		"path upwards":    {"suite: x\nfiles: [{path: /../etc/motd}]\n", "absolute path"},
-		"mode":            {"suite: x\nfiles: [{path: /a, mode: rwx}]\n", "octal"},
-		"argument":        {"suite: x\ncommand_line: ['a b']\n", "command_line"},
-		"image's suite":   {"from: lab:stable\nsuite: bookworm\n", "leave them out"},
-		"no key":          {"suite: x\nrepositories: [{name: a, address: 'https://a.example'}]\n", "nothing is taken without one"},
-		"key is a path":   {"suite: x\nrepositories: [{name: a, address: 'https://a.example', key: /etc/key.asc}]\n", "the text of its key"},
+		"unknown key": {"suite: bookworm\n\npackges: " +
+			"[less]\n", `line 3: unknown key "packges"; did you mean "packages"?`},
+		"far from any": {"suite: x\nfavourite_colour: red\n", `line 2: unknown key "favourite_colour"; the keys are`},
+		"unknown in file": {"suite: x\nfiles:\n- path: /a\n- path: /b\n  contents: " +
+			"x\n", `line 5: unknown key "contents"; did you mean "content"?`},
+		"key twice":     {"suite: a\nsuite: b\n", "suite"},
+		"empty":         {"# nothing\n", "from: debian:bookworm"},
+		"no mapping":    {"- a\n- b\n", "line 1"},
+		"wrong kind":    {"suite: x\npackages: less\n", "line 2: the value has the wrong kind: str"},
+		"broken":        {"suite: [\n", "line"},
+		"no suite":      {"packages: [less]\n", "suite"},
+		"unknown base":  {"from: Debian Potato\n", "debian:bookworm, debian:trixie"},
+		"architecture":  {"suite: x\narchitecture: vax\n", "amd64 or arm64"},
+		"option":        {"suite: -x\n", "suite"},
+		"package":       {"suite: x\npackages: ['less;reboot']\n", "not the name of a package"},
+		"component":     {"suite: x\ncomponents: ['a,b']\n", "not a component"},
+		"relative path": {"suite: x\nfiles: [{path: etc/motd}]\n", "absolute path"},
+		"path upwards":  {"suite: x\nfiles: [{path: /../etc/motd}]\n", "absolute path"},
+		"mode":          {"suite: x\nfiles: [{path: /a, mode: rwx}]\n", "octal"},
+		"argument":      {"suite: x\ncommand_line: ['a b']\n", "command_line"},
+		"image's suite": {"from: lab:stable\nsuite: bookworm\n", "leave them out"},
+		"no key": {"suite: x\nrepositories: [{name: a, address: 'https://a.example'}]\n", "nothing is " +
+			"taken without one"},
+		"key is a path": {"suite: x\nrepositories: [{name: a, address: 'https://a.example', key: " +
+			"/etc/key.asc}]\n", "the text of its key"},
 		"no address":      {"suite: x\nrepositories: [{name: a, key: x}]\n", "want a URL"},
 		"two of a name":   {"suite: x\nusers: [{name: a}, {name: a}]\n", "one of its own"},
 		"plain password":  {"suite: x\nusers: [{name: a, password_hash: secret}]\n", "never the password"},
 		"unknown in user": {"suite: x\nusers: [{name: a, password: secret}]\n", `unknown key "password"; the keys are`},
-		"ssh key":         {"suite: x\nusers: [{name: a, ssh_keys: ['-----BEGIN OPENSSH PRIVATE KEY-----']}]\n", "not a public key"},
+		"ssh key": {"suite: x\nusers: [{name: a, ssh_keys: ['-----BEGIN OPENSSH PRIVATE " +
+			"KEY-----']}]\n", "not a public key"},
 		"unknown in unit": {"suite: x\nunits: {start: [a.service]}\n", `unknown key "start"`},
 		"unit":            {"suite: x\nunits: {mask: ['a b']}\n", "not the name of a unit"},
 		"locale":          {"suite: x\nlocale: german\n", "de_DE.UTF-8"},
@@ -97,7 +104,8 @@ func TestRecipeErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
-	if _, err := LoadRecipe("debian:bookwurm"); err == nil || !strings.Contains(err.Error(), "debian-desktop, debian:bookworm, debian:trixie") {
+	if _, err := LoadRecipe("debian:bookwurm"); err == nil ||
+		!strings.Contains(err.Error(), "debian-desktop, debian:bookworm, debian:trixie") {
 		t.Errorf("a recipe that is not there: %v", err)
 	}
 }
@@ -137,7 +145,11 @@ func fakeInstaller(t *testing.T, script string) (runs func() int) {
 	t.Helper()
 	dir := t.TempDir()
 	count := filepath.Join(dir, "runs")
-	text := fmt.Sprintf("#!/bin/sh -e\necho x >> %s\nfor a; do case $a in */tree.new) target=$a;; esac; done\n%s\n", count, script)
+	text := fmt.Sprintf(
+		"#!/bin/sh -e\necho x >> %s\nfor a; do case $a in */tree.new) target=$a;; esac; done\n%s\n",
+		count,
+		script,
+	)
 	if err := os.WriteFile(filepath.Join(dir, "mmdebstrap"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +167,14 @@ func installs(t *testing.T) string {
 	if err := os.WriteFile(kernel, fakeKernel("6.1.0-test"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf(`mkdir -p $target/boot $target/etc/ssh $target/usr/lib/modules/6.1.0-test/kernel $target/var/lib/apt/lists
+	return fmt.Sprintf(
+		`mkdir -p $target/boot $target/etc/ssh $target/usr/lib/modules/6.1.0-test/kernel $target/var/lib/apt/lists
 cp %s $target/boot/vmlinuz-6.1.0-test
 touch $target/usr/lib/modules/6.1.0-test/kernel/x.ko $target/etc/ssh/ssh_host_rsa_key $target/var/lib/apt/lists/x
 echo 123 > $target/etc/machine-id; echo builder > $target/etc/hostname
-echo "INITRD is $INITRD, TMPDIR is $TMPDIR"`, kernel)
+echo "INITRD is $INITRD, TMPDIR is $TMPDIR"`,
+		kernel,
+	)
 }
 
 func recipeOptions(t *testing.T, data string) Options {

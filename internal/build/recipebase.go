@@ -14,8 +14,9 @@ import (
 	"pando/internal/mount"
 )
 
-// changeBase is the step of a recipe that begins with an image version: in a copy of it packages are added, files are put
-// in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins again.
+// changeBase is the step of a recipe that begins with an image version: in a copy of it packages are added, files
+// are put in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins
+// again.
 func (b *builder) changeBase(ctx context.Context) (err error) {
 	version, err := b.Recipe.baseVersion()
 	if err != nil {
@@ -77,7 +78,8 @@ func (b *builder) applyRecipe(ctx context.Context) error {
 }
 
 // aptInstall is what mmdebstrap is told for a new tree (see mmdebstrapArgs).
-const aptInstall = "apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Options::=--force-unsafe-io -o APT::Sandbox::User=root install "
+const aptInstall = "apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Options::=--force-unsafe-io " +
+	"-o APT::Sandbox::User=root install "
 
 // putFile puts a file into the tree from inside, where no link leads out of it.
 func (b *builder) putFile(ctx context.Context, f RecipeFile) error {
@@ -97,7 +99,11 @@ func (b *builder) putFile(ctx context.Context, f RecipeFile) error {
 	if _, err := content.Seek(0, 0); err != nil {
 		return err
 	}
-	return b.inside(ctx, fmt.Sprintf("mkdir -p %s; cat > %s; chmod %s %s", path.Dir(f.Path), f.Path, mode, f.Path), content)
+	return b.inside(
+		ctx,
+		fmt.Sprintf("mkdir -p %s; cat > %s; chmod %s %s", path.Dir(f.Path), f.Path, mode, f.Path),
+		content,
+	)
 }
 
 // inside runs a script in the tree, as root. The error has the end of what it said.
@@ -113,13 +119,24 @@ func (b *builder) inside(ctx context.Context, script string, stdin *os.File) err
 	out := &lineWriter{each: func(line string) { b.Progress(Progress{Step: StepTree, Note: line}) }}
 	err := mount.Command{
 		Root: b.root, Tmp: tmp, Resolver: resolver, Args: []string{"/bin/sh", "-euc", script}, Stdin: stdin, Stdout: out, Stderr: out,
-		Env: append(proxies(), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "TZ=UTC",
-			"INITRD=No", "DEBIAN_FRONTEND=noninteractive"),
+		Env: append(
+			proxies(),
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"HOME=/root",
+			"LC_ALL=C.UTF-8",
+			"TZ=UTC",
+			"INITRD=No",
+			"DEBIAN_FRONTEND=noninteractive",
+		),
 	}.Run(ctx)
 	var exit *mount.ExitError
 	if errors.As(err, &exit) {
 		first, _, _ := strings.Cut(script, "\n")
-		return &CommandError{Program: fmt.Sprintf("%.80s", first), Status: fmt.Sprintf("exit status %d", exit.Code), Tail: out.tail}
+		return &CommandError{
+			Program: fmt.Sprintf("%.80s", first),
+			Status:  fmt.Sprintf("exit status %d", exit.Code),
+			Tail:    out.tail,
+		}
 	}
 	return err
 }

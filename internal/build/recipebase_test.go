@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A recipe that begins with a version changes a copy of it: files and commands, with its kernel and arguments. Twice the
-// same gives the same version.
+// A recipe that begins with a version changes a copy of it: files and commands, with its kernel and arguments.
+// Twice the same gives the same version.
 func TestRecipeFromAVersion(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	opt := testOptions(t, data, tree)
@@ -33,7 +33,8 @@ command_line: [splash]
 	}
 	from.Recipe = r.WithBase(first.Version)
 	second := mustBuild(t, from)
-	if want := []string{"quiet", "splash"}; !slices.Equal(second.Manifest.CommandLine, want) || second.Manifest.Kernel != first.Manifest.Kernel {
+	if want := []string{"quiet", "splash"}; !slices.Equal(second.Manifest.CommandLine, want) ||
+		second.Manifest.Kernel != first.Manifest.Kernel {
 		t.Errorf("manifest %+v", second.Manifest)
 	}
 	if p := second.Provenance; p.Parent != first.Version || p.Recipe != "lab.yaml" || p.Source == "" {
@@ -48,7 +49,9 @@ command_line: [splash]
 	if exists(filepath.Join(root, "tmp/x")) || exists(filepath.Join(root, "etc/resolv.conf")) {
 		t.Error("what a command had around it is in the image")
 	}
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // what has the time of the build would be another file now
+	time.Sleep(
+		time.Until(time.Now().Truncate(time.Second).Add(time.Second)),
+	) // what has the time of the build would be another file now
 	if again := mustBuild(t, from); again.Version != second.Version {
 		t.Errorf("a second time, version %s, not %s", again.Version, second.Version)
 		compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, second.Manifest))
@@ -109,7 +112,8 @@ units: {enable: [a.service], mask: [b.timer, c.timer]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.Contains(r.Packages, "linux-image-amd64") || !slices.Contains(r.Packages, "linux-image-rt-amd64") || !slices.Contains(r.Packages, "locales") ||
+	if slices.Contains(r.Packages, "linux-image-amd64") || !slices.Contains(r.Packages, "linux-image-rt-amd64") ||
+		!slices.Contains(r.Packages, "locales") ||
 		!slices.Contains(r.Packages, "tzdata") {
 		t.Errorf("packages: %q", r.Packages)
 	}

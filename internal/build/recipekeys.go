@@ -16,9 +16,17 @@ var recipeKeys = keys{
 	"customize": nil, "command_line": nil,
 	"files":        {"path": nil, "content": nil, "mode": nil},
 	"repositories": {"name": nil, "address": nil, "suites": nil, "components": nil, "architectures": nil, "key": nil},
-	"users":        {"name": nil, "uid": nil, "groups": nil, "shell": nil, "comment": nil, "ssh_keys": nil, "password_hash": nil},
-	"units":        {"enable": nil, "disable": nil, "mask": nil},
-	"kernel":       nil, "locale": nil, "timezone": nil,
+	"users": {
+		"name":          nil,
+		"uid":           nil,
+		"groups":        nil,
+		"shell":         nil,
+		"comment":       nil,
+		"ssh_keys":      nil,
+		"password_hash": nil,
+	},
+	"units":  {"enable": nil, "disable": nil, "mask": nil},
+	"kernel": nil, "locale": nil, "timezone": nil,
 }
 
 // checkKeys finds the first key that is unknown or given twice. KnownFields of the YAML library would find it

@@ -45,9 +45,11 @@ const (
 const keyBegin, keyEnd = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 
 var (
-	suiteWord    = regexp.MustCompile(`^[A-Za-z0-9./][A-Za-z0-9./_+-]*$`)
-	accountWord  = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
-	unitWord     = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|target|path|mount|automount|swap|slice|scope|device)$`)
+	suiteWord   = regexp.MustCompile(`^[A-Za-z0-9./][A-Za-z0-9./_+-]*$`)
+	accountWord = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+	unitWord    = regexp.MustCompile(
+		`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|target|path|mount|automount|swap|slice|scope|device)$`,
+	)
 	localeWord   = regexp.MustCompile(`^(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8$`)
 	timezoneWord = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 	hashWord     = regexp.MustCompile(`^\$[a-z0-9]+\$[./A-Za-z0-9$=,]{8,}$`)
@@ -57,7 +59,10 @@ var (
 // validateMore checks the keys beyond packages and files, and adds the packages that they need.
 func (r *Recipe) validateMore() error {
 	if r.Kernel != "" {
-		r.Packages = append(slices.DeleteFunc(r.Packages, func(p string) bool { return strings.HasPrefix(p, "linux-image-") }), r.Kernel)
+		r.Packages = append(
+			slices.DeleteFunc(r.Packages, func(p string) bool { return strings.HasPrefix(p, "linux-image-") }),
+			r.Kernel,
+		)
 	}
 	if r.Locale != "" {
 		if !localeWord.MatchString(r.Locale) {
@@ -90,17 +95,30 @@ func (r *Recipe) validateRepositories() error {
 			return r.fail("repositories: name %q: want one of its own, of lower case letters, digits and . + -", p.Name)
 		}
 		names[p.Name] = true
-		if u, err := url.Parse(p.Address); err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || strings.ContainsAny(p.Address, " \t\n") {
-			return r.fail("repositories: %s: address %q: want a URL such as https://example.org/debian", p.Name, p.Address)
+		if u, err := url.Parse(p.Address); err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) ||
+			strings.ContainsAny(p.Address, " \t\n") {
+			return r.fail(
+				"repositories: %s: address %q: want a URL such as https://example.org/debian",
+				p.Name,
+				p.Address,
+			)
 		}
 		if p.Key = strings.TrimSpace(p.Key); !strings.HasPrefix(p.Key, keyBegin) || !strings.HasSuffix(p.Key, keyEnd) {
-			return r.fail("repositories: %s: key: want the text of its key, from %s to %s; nothing is taken without one", p.Name, keyBegin, keyEnd)
+			return r.fail(
+				"repositories: %s: key: want the text of its key, from %s to %s; nothing is taken without one",
+				p.Name,
+				keyBegin,
+				keyEnd,
+			)
 		}
 		if len(p.Suites) == 0 && r.Suite != "" {
 			p.Suites = []string{r.Suite}
 		}
 		if len(p.Suites) == 0 {
-			return r.fail("repositories: %s: suites: want at least one, since the recipe has no suite of its own", p.Name)
+			return r.fail(
+				"repositories: %s: suites: want at least one, since the recipe has no suite of its own",
+				p.Name,
+			)
 		}
 		for _, w := range slices.Concat(p.Suites, p.Components, p.Architectures) {
 			if !suiteWord.MatchString(w) {
@@ -136,11 +154,19 @@ func (r *Recipe) validateUsers() error {
 			return r.fail("users: %s: comment %q has a colon or a line end", u.Name, u.Comment)
 		}
 		if u.PasswordHash != "" && !hashWord.MatchString(u.PasswordHash) {
-			return r.fail("users: %s: password_hash: want a hash as in /etc/shadow, never the password; `mkpasswd` and `openssl passwd -6` make one", u.Name)
+			return r.fail(
+				"users: %s: password_hash: want a hash as in /etc/shadow, never the password; `mkpasswd` and "+
+					"`openssl passwd -6` make one",
+				u.Name,
+			)
 		}
 		for _, k := range u.SSHKeys {
 			if !sshKeyWord.MatchString(k) {
-				return r.fail("users: %s: ssh_keys: %q is not a public key as in authorized_keys", u.Name, fmt.Sprintf("%.40s", k))
+				return r.fail(
+					"users: %s: ssh_keys: %q is not a public key as in authorized_keys",
+					u.Name,
+					fmt.Sprintf("%.40s", k),
+				)
 			}
 		}
 	}

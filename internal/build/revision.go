@@ -14,9 +14,9 @@ import (
 const Revision = 3
 
 // Asked names what a build of a recipe is asked for: the recipe with all that it inherits, the flags, and how this
-// package goes about it. Two builds that were asked for the same differ by nothing but the packages that the archive had on
-// the day, and the programs of the machine. It is "" for a directory and for a source, whose
-// content nothing names beforehand.
+// package goes about it. Two builds that were asked for the same differ by nothing but the packages that the
+// archive had on the day, and the programs of the machine. It is "" for a directory and for a source, whose content
+// nothing names beforehand.
 func (o Options) Asked() string {
 	if o.Recipe == nil {
 		return ""

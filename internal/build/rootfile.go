@@ -12,8 +12,9 @@ import (
 	"pando/internal/store"
 )
 
-// WriteRoot writes the root file system of a version out of the store into a file, as mkfs.erofs once made it. Every object
-// is checked on the way; where the file system has zeros, the file has holes. each is told of the bytes that are done.
+// WriteRoot writes the root file system of a version out of the store into a file, as mkfs.erofs once made it.
+// Every object is checked on the way; where the file system has zeros, the file has holes. each is told of the
+// bytes that are done.
 func WriteRoot(ctx context.Context, d *store.Dir, m image.Manifest, file string, each func(bytes int64)) (err error) {
 	r, err := openRoot(ctx, d, m)
 	if err != nil {

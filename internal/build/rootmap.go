@@ -41,7 +41,8 @@ func MapRoot(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, err
 	return mapRoot(ctx, d, m, false)
 }
 
-// MapReadable is MapRoot for a store that lost something: files whose inodes or directories cannot be read are left out.
+// MapReadable is MapRoot for a store that lost something: files whose inodes or directories cannot be read are left
+// out.
 func MapReadable(ctx context.Context, d *store.Dir, m image.Manifest) (*RootMap, error) {
 	return mapRoot(ctx, d, m, true)
 }
@@ -65,7 +66,12 @@ func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, readable bool)
 func blockOf(off int64) uint32 { return uint32(off / chunk.BlockSize) }
 
 func newRootMap(size int64, files []RootFile) *RootMap {
-	m := &RootMap{Size: size, files: files, byPath: make(map[string]int, len(files)), loose: make(map[string]int, len(files))}
+	m := &RootMap{
+		Size:   size,
+		files:  files,
+		byPath: make(map[string]int, len(files)),
+		loose:  make(map[string]int, len(files)),
+	}
 	slices.SortStableFunc(m.files, func(a, b RootFile) int { return cmp.Compare(a.Inode, b.Inode) })
 	for i, f := range m.files {
 		m.byPath[f.Path] = i
@@ -109,7 +115,11 @@ func (m *RootMap) findLike(path string) (RootFile, bool) {
 
 // At returns the file or directory whose bytes a block holds; false for inodes and the super block.
 func (m *RootMap) At(block uint32) (RootFile, bool) {
-	n, found := slices.BinarySearchFunc(m.data, block, func(i int, b uint32) int { return cmp.Compare(m.files[i].Start, b) })
+	n, found := slices.BinarySearchFunc(
+		m.data,
+		block,
+		func(i int, b uint32) int { return cmp.Compare(m.files[i].Start, b) },
+	)
 	if !found {
 		n--
 	}
@@ -122,7 +132,11 @@ func (m *RootMap) At(block uint32) (RootFile, bool) {
 
 // inodesIn returns the files whose inode lies in a block.
 func (m *RootMap) inodesIn(block uint32) []RootFile {
-	first, _ := slices.BinarySearchFunc(m.files, block, func(f RootFile, b uint32) int { return cmp.Compare(f.Inode, b) })
+	first, _ := slices.BinarySearchFunc(
+		m.files,
+		block,
+		func(f RootFile, b uint32) int { return cmp.Compare(f.Inode, b) },
+	)
 	last := first
 	for last < len(m.files) && m.files[last].Inode == block {
 		last++
@@ -136,7 +150,11 @@ func (m *RootMap) Files() []RootFile { return m.files }
 // In returns the files and directories that have bytes, or their inodes, in a range of bytes of the file system.
 func (m *RootMap) In(start, size int64) (data, inodes []RootFile) {
 	first, end := blockOf(start), blockOf(start+size-1)+1
-	i, found := slices.BinarySearchFunc(m.data, first, func(i int, b uint32) int { return cmp.Compare(m.files[i].Start, b) })
+	i, found := slices.BinarySearchFunc(
+		m.data,
+		first,
+		func(i int, b uint32) int { return cmp.Compare(m.files[i].Start, b) },
+	)
 	if !found && i > 0 {
 		i--
 	}

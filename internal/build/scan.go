@@ -70,7 +70,10 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 			return &fs.PathError{Op: "lstat", Path: path, Err: err}
 		}
 		if st.Dev != top.Dev {
-			return fmt.Errorf("%s is a mount point; an image is made of one file system: unmount it, or copy the tree", path)
+			return fmt.Errorf(
+				"%s is a mount point; an image is made of one file system: unmount it, or copy the tree",
+				path,
+			)
 		}
 		if err := checkXattrs(path, rel); err != nil {
 			return err
@@ -84,8 +87,12 @@ func lookThrough(ctx context.Context, root string, each func(files int64)) (tree
 		if len(d.Name()) == 255 {
 			s.LongName = rel
 		}
-		_ = binary.Write(hash, binary.LittleEndian, []int64{int64(len(rel)), int64(st.Mode), int64(st.Uid), int64(st.Gid),
-			int64(st.Rdev), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), int64(st.Ino)}) // a hash takes all
+		_ = binary.Write(
+			hash,
+			binary.LittleEndian,
+			[]int64{int64(len(rel)), int64(st.Mode), int64(st.Uid), int64(st.Gid),
+				int64(st.Rdev), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), int64(st.Ino)},
+		) // a hash takes all
 		hash.Write([]byte(rel))
 		if s.Files%1000 == 0 {
 			each(s.Files)
@@ -115,7 +122,11 @@ func (s *treeScan) add(st *unix.Stat_t, seen map[uint64]bool, rel string) {
 
 // scanTree is the step: it remembers how the tree is, and warns of what should not be in an image.
 func (b *builder) scanTree(ctx context.Context) (err error) {
-	b.scan, err = lookThrough(ctx, b.root, func(n int64) { b.Progress(Progress{Step: StepScan, Done: n, Unit: "files"}) })
+	b.scan, err = lookThrough(
+		ctx,
+		b.root,
+		func(n int64) { b.Progress(Progress{Step: StepScan, Done: n, Unit: "files"}) },
+	)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// sources is the repository as sources.list(5) wants it, in its deb822 form. The key stands in it, so that it is trusted for
-// this repository only.
+// sources is the repository as sources.list(5) wants it, in its deb822 form. The key stands in it, so that it is
+// trusted for this repository only.
 func (p Repository) sources(r *Recipe) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Types: deb\nURIs: %s\nSuites: %s\n", p.Address, strings.Join(p.Suites, " "))
@@ -27,8 +27,8 @@ func (p Repository) sources(r *Recipe) string {
 	return b.String()
 }
 
-// settings are the shell commands for what a recipe says of locale, time zone, users and units, in this order. They run as root
-// in the tree, when the files are in place and before the recipe's own commands.
+// settings are the shell commands for what a recipe says of locale, time zone, users and units, in this order. They
+// run as root in the tree, when the files are in place and before the recipe's own commands.
 func (r *Recipe) settings() []string {
 	var out []string
 	if r.Locale != "" {
@@ -38,8 +38,15 @@ func (r *Recipe) settings() []string {
 		out = append(out, "update-locale LANG="+r.Locale)
 	}
 	if r.Timezone != "" {
-		out = append(out, fmt.Sprintf("test -e /usr/share/zoneinfo/%[1]s || { echo 'timezone %[1]s: there is no such file in /usr/share/zoneinfo' >&2; exit 1; }; "+
-			"ln -snf /usr/share/zoneinfo/%[1]s /etc/localtime; echo %[1]s > /etc/timezone", r.Timezone))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"test -e /usr/share/zoneinfo/%[1]s || { echo 'timezone %[1]s: there is no such file in "+
+					"/usr/share/zoneinfo' >&2; exit 1; }; "+
+					"ln -snf /usr/share/zoneinfo/%[1]s /etc/localtime; echo %[1]s > /etc/timezone",
+				r.Timezone,
+			),
+		)
 	}
 	for _, u := range r.Users {
 		out = append(out, u.script())

@@ -13,15 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle takes the day of the installation out of a tree: files and directories that the installation made get the time
-// of the newest file that came in a package, and so do the days on which accounts got their passwords. Two installations
-// of the same packages are then one version. Packages' own times stay: what they compiled goes by them.
+// settle takes the day of the installation out of a tree: files and directories that the installation made get the
+// time of the newest file that came in a package, and so do the days on which accounts got their passwords. Two
+// installations of the same packages are then one version. Packages' own times stay: what they compiled goes by
+// them.
 func settle(tree string, begin time.Time) error {
 	return settleWhere(tree, begin, func(string, *unix.Stat_t) (mine, counts bool) { return true, true })
 }
 
-// settleWhere is settle for those files of a tree that are mine to look; the others are as old as they are, even if that is no time.
-// Those that do not count say nothing of what is newest.
+// settleWhere is settle for those files of a tree that are mine to look; the others are as old as they are, even if
+// that is no time. Those that do not count say nothing of what is newest.
 func settleWhere(tree string, begin time.Time, look func(path string, st *unix.Stat_t) (mine, counts bool)) error {
 	newest := time.Unix(0, 0)
 	var made []string

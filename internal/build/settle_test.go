@@ -67,7 +67,8 @@ func TestSettle(t *testing.T) {
 
 func days(at time.Time) string { return strconv.FormatInt(at.Unix()/86400, 10) }
 
-// What a step did not make stays as old as it is and counts, even when it was made in the second in which the step began.
+// What a step did not make stays as old as it is and counts, even when it was made in the second in which the step
+// began.
 func TestSettleLeavesTheRest(t *testing.T) {
 	tree := t.TempDir()
 	begin := time.Unix(1_700_900_000, 0)

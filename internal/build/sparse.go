@@ -12,8 +12,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// copySparse copies size bytes of a file to a place in another one, which has zeros there. What is zeros is not written, and
-// what is a hole is not read either: a hole of 100 GB takes no time.
+// copySparse copies size bytes of a file to a place in another one, which has zeros there. What is zeros is not
+// written, and what is a hole is not read either: a hole of 100 GB takes no time.
 func copySparse(ctx context.Context, out io.WriterAt, at int64, f *os.File, size int64, buf []byte) error {
 	if info, err := f.Stat(); err != nil || info.Size() < size {
 		return errors.Join(err, fmt.Errorf("it was %d bytes long, and ends before: %w", size, io.ErrUnexpectedEOF))
@@ -44,8 +44,8 @@ func copySparse(ctx context.Context, out io.WriterAt, at int64, f *os.File, size
 	return nil
 }
 
-// nextData is where a file has bytes from an offset on; both are size if there are none. A file system that knows of no holes says
-// that all is bytes.
+// nextData is where a file has bytes from an offset on; both are size if there are none. A file system that knows
+// of no holes says that all is bytes.
 func nextData(f *os.File, off, size int64) (start, end int64, err error) {
 	start, err = f.Seek(off, unix.SEEK_DATA)
 	switch {

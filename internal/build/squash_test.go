@@ -47,18 +47,34 @@ func TestSquashfsIsRead(t *testing.T) {
 		if out, err := exec.Command("unsquashfs", "-lls", raw).CombinedOutput(); err != nil {
 			t.Errorf("%s: unsquashfs: %v\n%s", name, err, out)
 		}
-		compareTrees(t, inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))), inSeconds(describe(t, tree)))
+		compareTrees(
+			t,
+			inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))),
+			inSeconds(describe(t, tree)),
+		)
 	}
 }
 
 // squashTree is awkwardTree with a kernel that can read nothing but squashfs.
 func squashTree() []node {
-	return append(awkwardTree(), node{path: "usr/lib/modules/6.1.0-test/kernel/fs/squashfs/squashfs.ko.xz", mode: unix.S_IFREG | 0o644, data: []byte("module")},
-		node{path: "boot/config-6.1.0-test", mode: unix.S_IFREG | 0o644, data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_SQUASHFS=m\n")})
+	return append(
+		awkwardTree(),
+		node{
+			path: "usr/lib/modules/6.1.0-test/kernel/fs/squashfs/squashfs.ko.xz",
+			mode: unix.S_IFREG | 0o644,
+			data: []byte("module"),
+		},
+		node{
+			path: "boot/config-6.1.0-test",
+			mode: unix.S_IFREG | 0o644,
+			data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_SQUASHFS=m\n"),
+		},
+	)
 }
 
-// becomes builds a tree for whose kernel the builder chooses the file system want, and says so with note. Files are where the map of the
-// root says, and the same tree in another order, on another file system, is the same version. The last nodes, as many as keep, stay last.
+// becomes builds a tree for whose kernel the builder chooses the file system want, and says so with note. Files are
+// where the map of the root says, and the same tree in another order, on another file system, is the same version.
+// The last nodes, as many as keep, stay last.
 func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Options, Result, string) {
 	t.Helper()
 	needBuilder(t)
@@ -83,7 +99,8 @@ func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Op
 	if at, in := m.At(f.Start + 3); !ok || !in || at.Path != "large" || f.Size != 3<<20+17 {
 		t.Errorf("large is %+v, its fourth block is of %+v", f, at)
 	}
-	if l, ok := m.Find("dangling"); !ok || l.target != "/"+strings.Repeat("nowhere/", 500) || l.Size != int64(len(l.target)) {
+	if l, ok := m.Find("dangling"); !ok || l.target != "/"+strings.Repeat("nowhere/", 500) ||
+		l.Size != int64(len(l.target)) {
 		t.Errorf("the link is %+v", l)
 	}
 	second, other := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs"), nodes()
@@ -95,13 +112,25 @@ func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Op
 	return opt, r, tree
 }
 
-// TestKernelWithoutErofs: the tree becomes a squashfs by itself, whole, with files at chunk starts, and the same everywhere.
+// TestKernelWithoutErofs: the tree becomes a squashfs by itself, whole, with files at chunk starts, and the same
+// everywhere.
 func TestKernelWithoutErofs(t *testing.T) {
-	opt, r, tree := becomes(t, squashTree, 1, image.Squashfs, "root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module, lacks ext4")
+	opt, r, tree := becomes(
+		t,
+		squashTree,
+		1,
+		image.Squashfs,
+		"root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module, lacks ext4",
+	)
 	raw := rawOf(t, opt.Store, r.Manifest)
-	compareTrees(t, inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))), inSeconds(describe(t, tree)))
+	compareTrees(
+		t,
+		inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))),
+		inSeconds(describe(t, tree)),
+	)
 	opt.Format = image.Erofs
-	if _, err := Image(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "cannot read erofs; it can read squashfs") {
+	if _, err := Image(t.Context(), opt); err == nil ||
+		!strings.Contains(err.Error(), "cannot read erofs; it can read squashfs") {
 		t.Errorf("erofs for a kernel that cannot read it: %v", err)
 	}
 }

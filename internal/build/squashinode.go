@@ -66,7 +66,9 @@ func (w *squashWriter) body(n *treeNode, parent, attrs uint32) (kind int, body [
 		return w.dirBody(n, parent, attrs)
 	case squashFile:
 		if !extended && links == 1 && n.start < 1<<32 && n.size < 1<<32 {
-			return squashFile, append(fields(uint32(n.start), uint32(squashNone), uint32(0), uint32(n.size)), fields(n.blocks)...), nil
+			return squashFile, append(
+				fields(uint32(n.start), uint32(squashNone), uint32(0), uint32(n.size)),
+				fields(n.blocks)...), nil
 		}
 		body = fields(uint64(n.start), uint64(n.size), uint64(0), links, uint32(squashNone), uint32(0), attrs)
 		return squashFile + squashExtended, append(body, fields(n.blocks)...), nil
@@ -84,7 +86,8 @@ func (w *squashWriter) body(n *treeNode, parent, attrs uint32) (kind int, body [
 	return n.kind, body, nil
 }
 
-// maxListing is the largest directory that has a basic inode, in bytes; three are added for the entries that are not written.
+// maxListing is the largest directory that has a basic inode, in bytes; three are added for the entries that are
+// not written.
 const maxListing = 1<<16 - 4
 
 func (w *squashWriter) dirBody(n *treeNode, parent, attrs uint32) (kind int, body []byte, err error) {
@@ -100,8 +103,8 @@ func (w *squashWriter) dirBody(n *treeNode, parent, attrs uint32) (kind int, bod
 // maxRun is how many entries may follow one head.
 const maxRun = 256
 
-// listing writes the entries of a directory: heads, each with the entries whose inodes lie in one metadata block and have
-// numbers near that of the head.
+// listing writes the entries of a directory: heads, each with the entries whose inodes lie in one metadata block
+// and have numbers near that of the head.
 func (w *squashWriter) listing(n *treeNode) (size, subdirs int) {
 	put := func(b []byte) {
 		w.dirs.add(b)
@@ -120,8 +123,16 @@ func (w *squashWriter) listing(n *treeNode) (size, subdirs int) {
 		}
 		put(fields(uint32(run-1), uint32(block), base))
 		for _, c := range left[:run] {
-			put(append(fields(uint16(w.refs[c.node.number-1]), int16(int64(c.node.number)-int64(base)), uint16(c.node.kind),
-				uint16(len(c.name)-1)), c.name...))
+			put(
+				append(
+					fields(
+						uint16(w.refs[c.node.number-1]),
+						int16(int64(c.node.number)-int64(base)),
+						uint16(c.node.kind),
+						uint16(len(c.name)-1),
+					),
+					c.name...),
+			)
 			if c.node.kind == squashDir {
 				subdirs++
 			}
@@ -155,12 +166,29 @@ var squashPrefixes = []string{"user.", "trusted.", "security."}
 func (w *squashWriter) lost() []string {
 	var out []string
 	if n := len(w.lists); n > 0 {
-		out = append(out, fmt.Sprintf("%s has an access list or another attribute that squashfs has no room for, as have %d files in all; "+
-			"the image is without: use --format erofs if its kernel can", shown("/"+w.lists[0]), n))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%s has an access list or another attribute that squashfs has no room for, as have %d files in all; "+
+					"the image is without: use --format erofs if its kernel can",
+				shown("/"+w.lists[0]),
+				n,
+			),
+		)
 	}
-	late := slices.DeleteFunc(slices.Clone(w.nodes), func(n *treeNode) bool { return n.stat.Mtim.Sec == int64(squashTime(n.stat.Mtim.Sec)) })
+	late := slices.DeleteFunc(
+		slices.Clone(w.nodes),
+		func(n *treeNode) bool { return n.stat.Mtim.Sec == int64(squashTime(n.stat.Mtim.Sec)) },
+	)
 	if len(late) > 0 {
-		out = append(out, fmt.Sprintf("%s has a time that squashfs has no room for (1970 to 2106), as have %d files in all", shown("/"+late[0].rel), len(late)))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%s has a time that squashfs has no room for (1970 to 2106), as have %d files in all",
+				shown("/"+late[0].rel),
+				len(late),
+			),
+		)
 	}
 	return out
 }

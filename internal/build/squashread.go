@@ -28,7 +28,13 @@ func openSquashfs(r io.ReaderAt) (*squashImage, error) {
 	if le.Uint32(b[12:]) != squashBlock || le.Uint16(b[24:])&3 != 3 || le.Uint32(b[16:]) != 0 {
 		return nil, errors.New("squashfs with compression, fragments or other blocks; build the image again")
 	}
-	s := &squashImage{r: r, root: le.Uint64(b[32:]), used: int64(le.Uint64(b[40:])), inodes: int64(le.Uint64(b[64:])), dirs: int64(le.Uint64(b[72:]))}
+	s := &squashImage{
+		r:      r,
+		root:   le.Uint64(b[32:]),
+		used:   int64(le.Uint64(b[40:])),
+		inodes: int64(le.Uint64(b[64:])),
+		dirs:   int64(le.Uint64(b[72:])),
+	}
 	if s.inodes < squashSuperSize || s.dirs < s.inodes || s.used < s.dirs {
 		return nil, errors.New("squashfs whose tables lie elsewhere")
 	}
@@ -91,7 +97,14 @@ func (s *squashImage) inode(ref uint64) (n squashInode, err error) {
 	le := binary.LittleEndian
 	kind := int(le.Uint16(b))
 	n.kind, n.mode = (kind-1)%squashExtended+1, le.Uint16(b[2:])|squashMode[(kind+squashExtended*2-1)%squashExtended]
-	sizes := map[int]int{squashLink: squashTarget, squashLink + squashExtended: squashTarget, squashDir: 32, squashFile: 32, squashDir + squashExtended: 40, squashFile + squashExtended: squashHead}
+	sizes := map[int]int{
+		squashLink:                  squashTarget,
+		squashLink + squashExtended: squashTarget,
+		squashDir:                   32,
+		squashFile:                  32,
+		squashDir + squashExtended:  40,
+		squashFile + squashExtended: squashHead,
+	}
 	want := sizes[kind]
 	if want == 0 {
 		return n, nil
@@ -134,7 +147,10 @@ func (s *squashImage) walk(readable bool, visit func(name string, ref uint64, n 
 		n, err := s.inode(ref)
 		if err == nil {
 			if err = visit(name, ref, n); err == nil && n.kind == squashDir {
-				err = s.entries(n, func(child uint64, base string) error { return node(child, path.Join(name, base), depth+1) })
+				err = s.entries(
+					n,
+					func(child uint64, base string) error { return node(child, path.Join(name, base), depth+1) },
+				)
 			}
 		}
 		if err != nil && !readable {
@@ -191,7 +207,13 @@ func (s *squashImage) files() (files []rawFile, inodes int64, err error) {
 
 func (s *squashImage) list(readable bool) (files []RootFile, err error) {
 	err = s.walk(readable, func(name string, ref uint64, n squashInode) error {
-		f := RootFile{Path: name, Inode: blockOf(s.inodes + int64(ref>>16) + int64(ref&0xffff)), Size: n.size, Mode: n.mode, Dir: n.kind == squashDir}
+		f := RootFile{
+			Path:  name,
+			Inode: blockOf(s.inodes + int64(ref>>16) + int64(ref&0xffff)),
+			Size:  n.size,
+			Mode:  n.mode,
+			Dir:   n.kind == squashDir,
+		}
 		switch n.kind {
 		case squashFile:
 			f.Start, f.Blocks, f.data = blockOf(n.start), blockOf(inBlocks(n.size)), n.start

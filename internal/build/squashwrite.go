@@ -13,9 +13,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// Squashfs 4.0 on disk, as far as an image needs it in which nothing is compressed. Names and layout are those of the kernel's
-// fs/squashfs/squashfs_fs.h. mksquashfs puts files behind one another without a gap, so that a file that grew by a byte moves all
-// bytes behind it by one, and the next version shares nothing with this one. Here each file begins with a block of 4 KiB.
+// Squashfs 4.0 on disk, as far as an image needs it in which nothing is compressed. Names and layout are those of
+// the kernel's fs/squashfs/squashfs_fs.h. mksquashfs puts files behind one another without a gap, so that a file
+// that grew by a byte moves all bytes behind it by one, and the next version shares nothing with this one. Here
+// each file begins with a block of 4 KiB.
 const (
 	squashMagic     = 0x73717368
 	squashSuperSize = 96
@@ -28,8 +29,8 @@ const (
 	squashNone      = 0xffffffff
 	squashNowhere   = 1<<64 - 1
 
-	// Nothing of inodes, data, fragments, attributes and ids is compressed; there are no fragments; inodes have a table for
-	// file handles, which an overlay wants.
+	// Nothing of inodes, data, fragments, attributes and ids is compressed; there are no fragments; inodes have a
+	// table for file handles, which an overlay wants.
 	squashFlags    = 0x1 | 0x2 | 0x8 | 0x10 | 0x80 | 0x100 | 0x800
 	squashNoXattrs = 0x200
 )
@@ -69,8 +70,8 @@ type squashWriter struct {
 // squashRevision counts the changes of this writer that make other bytes of the same tree.
 const squashRevision = "1"
 
-// writeSquashfs writes the tree below root into a file. now is the time of the super block, Unix seconds. lost says what
-// of the tree the file system has no room for.
+// writeSquashfs writes the tree below root into a file. now is the time of the super block, Unix seconds. lost says
+// what of the tree the file system has no room for.
 func writeSquashfs(ctx context.Context, root, file string, now int64) (lost []string, err error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -242,8 +243,28 @@ func (w *squashWriter) tables(root uint64, now int64) ([]byte, error) {
 		}
 	}
 	used := uint64(w.at)
-	super := fields(uint32(squashMagic), uint32(len(w.nodes)), uint32(now), uint32(squashBlock), uint32(0), uint16(squashZlib),
-		uint16(squashLog), flags, uint16(len(w.ids)), uint16(4), uint16(0), root, used, owners, attributes, uint64(inodes), uint64(dirs),
-		uint64(squashNowhere), export)
+	super := fields(
+		uint32(squashMagic),
+		uint32(len(w.nodes)),
+		uint32(now),
+		uint32(squashBlock),
+		uint32(0),
+		uint16(squashZlib),
+		uint16(
+			squashLog,
+		),
+		flags,
+		uint16(len(w.ids)),
+		uint16(4),
+		uint16(0),
+		root,
+		used,
+		owners,
+		attributes,
+		uint64(inodes),
+		uint64(dirs),
+		uint64(squashNowhere),
+		export,
+	)
 	return super, w.pad(nil)
 }

@@ -78,7 +78,12 @@ func awkwardTree() []node {
 		{path: "same/a", mode: unix.S_IFREG | 0o644, data: make([]byte, 100)},
 		{path: "high", mode: unix.S_IFREG | 0o644, data: []byte("x"), uid: 1 << 20},
 		{path: "old", mode: unix.S_IFREG | 0o644, data: []byte("x"), mtime: unix.Timespec{Sec: 86400, Nsec: 7}},
-		{path: "newest", mode: unix.S_IFREG | 0o644, data: []byte("x"), mtime: unix.Timespec{Sec: 1760000000, Nsec: 999999999}},
+		{
+			path:  "newest",
+			mode:  unix.S_IFREG | 0o644,
+			data:  []byte("x"),
+			mtime: unix.Timespec{Sec: 1760000000, Nsec: 999999999},
+		},
 	}
 	for _, name := range []string{
 		"new\nline", "tab\tand space", "-rf", "quote'\"`$(x)", `back\slash`, "\xff\xfe not utf-8", "ümläut", "n\x01",
@@ -86,9 +91,16 @@ func awkwardTree() []node {
 	} {
 		nodes = append(nodes, node{path: "odd/" + name, mode: unix.S_IFREG | 0o644, data: []byte(name)})
 	}
-	nodes = append(nodes, node{path: strings.Repeat("deep/", 60) + "file", mode: unix.S_IFREG | 0o644, data: []byte("down")})
+	nodes = append(
+		nodes,
+		node{path: strings.Repeat("deep/", 60) + "file", mode: unix.S_IFREG | 0o644, data: []byte("down")},
+	)
 	for i := range 700 { // a directory of several blocks; small files to be grouped; shared attributes
-		n := node{path: fmt.Sprintf("many/file-with-a-name-%04d", i), mode: unix.S_IFREG | 0o644, data: random(rng.IntN(12000))}
+		n := node{
+			path: fmt.Sprintf("many/file-with-a-name-%04d", i),
+			mode: unix.S_IFREG | 0o644,
+			data: random(rng.IntN(12000)),
+		}
 		if i%50 == 0 {
 			n.xattrs = map[string]string{"user.shared": "the same", "user.other": "too"}
 		}

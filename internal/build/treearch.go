@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// treeArchitecture reads from its programs for which architecture a tree is; "" when none of them says, or another one than these.
+// treeArchitecture reads from its programs for which architecture a tree is; "" when none of them says, or another
+// one than these.
 func treeArchitecture(tree string) string {
 	for _, name := range []string{"bin/sh", "usr/bin/env", "usr/bin/dpkg", "sbin/init", "usr/lib/systemd/systemd", "lib/systemd/systemd", "bin/busybox"} {
 		f, err := openInTree(tree, name, unix.O_RDONLY)
@@ -39,7 +40,11 @@ func openInTree(tree, name string, flags uint64) (*os.File, error) {
 		return nil, err
 	}
 	defer unix.Close(dir)
-	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := unix.Openat2(
+		dir,
+		name,
+		&unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ const strongest = 19
 // errNoZstd says that the program is not installed. Who packs has Go's package then.
 var errNoZstd = errors.New("zstd is not installed")
 
-// zstdProgram is the path of the program zstd, or "" where it is not installed. What it makes depends on its release, so it
-// packs nothing whose bytes a version's digest covers.
+// zstdProgram is the path of the program zstd, or "" where it is not installed. What it makes depends on its
+// release, so it packs nothing whose bytes a version's digest covers.
 type zstdProgram string
 
 func findZstd() zstdProgram {
@@ -34,7 +34,15 @@ func (p zstdProgram) pack(ctx context.Context, raw []byte, nice int, flags ...st
 	if p == "" {
 		return nil, errNoZstd
 	}
-	args := append([]string{"-q", "-c", "-" + strconv.Itoa(strongest), "--single-thread", "--stream-size=" + strconv.Itoa(len(raw))}, flags...)
+	args := append(
+		[]string{
+			"-q",
+			"-c",
+			"-" + strconv.Itoa(strongest),
+			"--single-thread",
+			"--stream-size=" + strconv.Itoa(len(raw)),
+		},
+		flags...)
 	cmd := exec.CommandContext(ctx, string(p), args...)
 	var out, problem bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(raw), &out, &problem

@@ -28,7 +28,8 @@ func TestBytes(t *testing.T) {
 		}
 	}
 	l, err := newLayout(8 << 30)
-	if err != nil || l.segments != 2043 || l.dataAt() != 16<<20 || l.copyAt() != 8<<30-4096 || l.tableAt(1) != 64<<10+4<<20+4096 {
+	if err != nil || l.segments != 2043 || l.dataAt() != 16<<20 || l.copyAt() != 8<<30-4096 ||
+		l.tableAt(1) != 64<<10+4<<20+4096 {
 		t.Errorf("layout of 8 GiB: %+v, data at %d, %v", l, l.dataAt(), err)
 	}
 	if recordAt(1, 1) != 64<<10+3*128<<10 {

@@ -181,7 +181,8 @@ func (e entry) place(s int) place {
 	return place{e.key, uint32(s)*(segment/block) + uint32(e.first), e.size}
 }
 
-// Get returns an object whose bytes were checked, if the cache has it. size is its stored bytes, 0 when that is not known.
+// Get returns an object whose bytes were checked, if the cache has it. size is its stored bytes, 0 when that is not
+// known.
 func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	key := keyOf(id)
 	d.mu.Lock()

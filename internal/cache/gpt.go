@@ -98,8 +98,15 @@ func checkPartitions(size int64, sectorSize int, parts []Partition) error {
 		return fmt.Errorf("%d partitions", len(parts))
 	}
 	for i, p := range parts {
-		if p.Start < from || p.Size <= 0 || p.Start+p.Size > to || p.Start%int64(sectorSize) != 0 || p.Size%int64(sectorSize) != 0 {
-			return fmt.Errorf("partition %d, %d bytes at %d, does not fit a disk of %d bytes", i+1, p.Size, p.Start, size)
+		if p.Start < from || p.Size <= 0 || p.Start+p.Size > to || p.Start%int64(sectorSize) != 0 ||
+			p.Size%int64(sectorSize) != 0 {
+			return fmt.Errorf(
+				"partition %d, %d bytes at %d, does not fit a disk of %d bytes",
+				i+1,
+				p.Size,
+				p.Start,
+				size,
+			)
 		}
 		if len(utf16.Encode([]rune(p.Name))) > 36 {
 			return fmt.Errorf("partition %d: its name is too long", i+1)
@@ -163,8 +170,8 @@ func protectiveMBR(sectors int64, sectorSize int) []byte {
 	return b
 }
 
-// ReadPartitions returns the partitions of a disk, by the table at the front or else by the one at the back. The error is
-// ErrNoTable when there is neither.
+// ReadPartitions returns the partitions of a disk, by the table at the front or else by the one at the back. The
+// error is ErrNoTable when there is neither.
 func ReadPartitions(a Area, size int64, sectorSize int) ([]Partition, error) {
 	for _, at := range []int64{1, size/int64(sectorSize) - 1} {
 		b := make([]byte, sectorSize)

@@ -15,8 +15,8 @@ func Probe(a io.ReaderAt) bool {
 	return err == nil
 }
 
-// Cut is the size of the cache that an area of size bytes begins with, when the area has become smaller than that: such a cache cannot be opened. It is 0 for one
-// that is whole, and without one.
+// Cut is the size of the cache that an area of size bytes begins with, when the area has become smaller than that:
+// such a cache cannot be opened. It is 0 for one that is whole, and without one.
 func Cut(a io.ReaderAt, size int64) int64 {
 	b := make([]byte, superSize)
 	if _, err := a.ReadAt(b, 0); err != nil {
@@ -29,8 +29,8 @@ func Cut(a io.ReaderAt, size int64) int64 {
 	return s.size
 }
 
-// Blank tells whether an area has no cache at either end that could be opened, so that one may be made there. An end that cannot be read is an
-// error: there may be one.
+// Blank tells whether an area has no cache at either end that could be opened, so that one may be made there. An
+// end that cannot be read is an error: there may be one.
 func Blank(a io.ReaderAt, size int64) (bool, error) {
 	l, err := newLayout(size)
 	if err != nil {

@@ -12,7 +12,8 @@ func TestBlank(t *testing.T) {
 		what string
 		want bool
 		at   int64 // of a block that is cleared; -1: none
-	}{{"a cache", false, -1}, {"one whose first block is damaged", false, 0}, {"one that has neither superblock", true, m.size() - block}} {
+	}{{"a cache", false, -1}, {"one whose first block is damaged", false, 0}, {"one that has neither " +
+		"superblock", true, m.size() - block}} {
 		if c.at >= 0 {
 			clear(m.now[c.at:][:block])
 		}

@@ -53,8 +53,8 @@ func decodeRecord(id [16]byte, b []byte) record {
 	return record{string(b[32:][:name]), binary.LittleEndian.Uint64(b[16:]), b[recordHeader:][:n:n]}
 }
 
-// Records are what a cache keeps beside objects. Whoever wants nothing else of it reads no tables: those of a large disk are megabytes. They may be used while
-// another one has the cache open as a Disk, which writes elsewhere.
+// Records are what a cache keeps beside objects. Whoever wants nothing else of it reads no tables: those of a large
+// disk are megabytes. They may be used while another one has the cache open as a Disk, which writes elsewhere.
 type Records struct{ disk *Disk }
 
 // OpenRecords opens the records of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
@@ -105,7 +105,8 @@ func (d *Disk) readCopy(at int64) ([]byte, error) {
 	return b, err
 }
 
-// bears tells whether one of the copies in a slot says that it has this name. Of the others no more than that is read: a boot waits for it.
+// bears tells whether one of the copies in a slot says that it has this name. Of the others no more than that is
+// read: a boot waits for it.
 func (d *Disk) bears(slot int, name string) (bool, error) {
 	for n := range 2 {
 		b := make([]byte, recordHeader)
@@ -161,7 +162,13 @@ func (d *Disk) Record(name string) ([]byte, error) {
 // fails. Names have 1 to 32 bytes; there is room for 16 of them, and none is ever removed.
 func (d *Disk) SetRecord(name string, data []byte) error {
 	if len(name) == 0 || len(name) > recordName || len(data) > MaxRecord {
-		return fmt.Errorf("write record %q of %d bytes: at most %d and %d bytes", name, len(data), recordName, MaxRecord)
+		return fmt.Errorf(
+			"write record %q of %d bytes: at most %d and %d bytes",
+			name,
+			len(data),
+			recordName,
+			MaxRecord,
+		)
 	}
 	d.writing.Lock()
 	defer d.writing.Unlock()

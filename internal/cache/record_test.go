@@ -46,8 +46,8 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return c.memory.ReadAt(p, off)
 }
 
-// Whoever wants records reads no tables, and of other slots no more than whose they are: a boot waits for it. A disk that is open beside that is not
-// in the way, and each sees what the other has written.
+// Whoever wants records reads no tables, and of other slots no more than whose they are: a boot waits for it. A
+// disk that is open beside that is not in the way, and each sees what the other has written.
 func TestRecordsByThemselves(t *testing.T) {
 	c := &counted{memory: formatted(t, 4*MinSize)}
 	d := openMemory(t, c.memory, Options{})

@@ -78,7 +78,8 @@ func decodeTable(id [16]byte, b []byte) table {
 	for n := range tableSectors {
 		s := b[n*sector:][:sector]
 		generation, count := binary.LittleEndian.Uint64(s[8:]), int(binary.LittleEndian.Uint16(s[4:]))
-		if generation < t.generation || generation == 0 || count > perSector || sectorSum(id, s) != binary.LittleEndian.Uint32(s) {
+		if generation < t.generation || generation == 0 || count > perSector ||
+			sectorSum(id, s) != binary.LittleEndian.Uint32(s) {
 			continue
 		}
 		if generation > t.generation {

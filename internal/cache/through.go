@@ -38,7 +38,8 @@ type Through struct {
 	Keeper Keeper
 	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is
 	Begin  func()          // called by the goroutine that writes, before it does; nil: nothing
-	Hangs  func()          // told once, when the keeper is not asked any more because it does not answer; nil: nobody is
+	// told once, when the keeper is not asked any more because it does not answer; nil: nobody is
+	Hangs func()
 
 	late atomic.Int32 // answers of the keeper that nobody waits for any more
 	told sync.Once    // that it hangs
@@ -54,7 +55,8 @@ type Through struct {
 	closed  bool
 }
 
-// Await says, before anything is fetched, that the keeper is not there yet: what it should have waits for it until Arrive.
+// Await says, before anything is fetched, that the keeper is not there yet: what it should have waits for it until
+// Arrive.
 func (t *Through) Await() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +77,8 @@ func (t *Through) Arrive(there bool) {
 	}
 }
 
-// Fill has objects written that came before, when nothing else waits: next returns one after the other, and false when there is none left. The goroutine that
-// writes calls it.
+// Fill has objects written that came before, when nothing else waits: next returns one after the other, and false
+// when there is none left. The goroutine that writes calls it.
 func (t *Through) Fill(next func() (chunk.Verified, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +101,12 @@ func (s throughSource) Get(ctx context.Context, id chunk.ID, size int64) (chunk.
 }
 
 // Get returns an object that the keeper has, or what fetch fetches.
-func (t *Through) Get(ctx context.Context, id chunk.ID, size int64, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
+func (t *Through) Get(
+	ctx context.Context,
+	id chunk.ID,
+	size int64,
+	fetch func() (chunk.Verified, error),
+) (chunk.Verified, error) {
 	if v, ok := t.Look(ctx, id, size); ok {
 		return v, nil
 	}
@@ -110,7 +117,8 @@ func (t *Through) Get(ctx context.Context, id chunk.ID, size int64, fetch func()
 	return v, err
 }
 
-// Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than none.
+// Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
+// none.
 func (t *Through) Look(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool) {
 	if t.late.Load() >= mostLate {
 		return chunk.Verified{}, false

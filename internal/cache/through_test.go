@@ -51,7 +51,11 @@ func TestThroughADisk(t *testing.T) {
 		}
 	}
 	if from.asked != 42 || bytes == 0 {
-		t.Errorf("the origin was asked %d times for 40 objects and one that nobody has, twice; %d bytes were hit", from.asked, bytes)
+		t.Errorf(
+			"the origin was asked %d times for 40 objects and one that nobody has, twice; %d bytes were hit",
+			from.asked,
+			bytes,
+		)
 	}
 }
 
@@ -199,7 +203,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What is fetched before the keeper is there waits for it, within bounds, and so does what was fetched by others; when it never comes nothing waits any more.
+// What is fetched before the keeper is there waits for it, within bounds, and so does what was fetched by others;
+// when it never comes nothing waits any more.
 func TestKeeperThatComesLate(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		k, from := NewMemory(1<<30), &origin{}

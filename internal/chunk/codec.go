@@ -90,8 +90,8 @@ func IsZero(b []byte) bool {
 
 var zeros [BlockSize]byte // never written to
 
-// decoder is made at the first use and never changes after that. Four pieces at once keep memory small; each keeps 0.2 MB, used or not, and a node's block daemon,
-// which begins with one processor, never has more than two.
+// decoder is made at the first use and never changes after that. Four pieces at once keep memory small; each keeps
+// 0.2 MB, used or not, and a node's block daemon, which begins with one processor, never has more than two.
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(min(4, max(2, runtime.GOMAXPROCS(0)))),
@@ -163,6 +163,7 @@ func unpackZstd(dst [][]byte, stored []byte) error {
 	return nil
 }
 
-// spare is by how many bytes the buffer to unpack into is longer than what comes: the decoder then never has to look whether it writes
-// beyond the end, which it does for the last block of each frame, of at most 128 KiB, where there is less.
+// spare is by how many bytes the buffer to unpack into is longer than what comes: the decoder then never has to
+// look whether it writes beyond the end, which it does for the last block of each frame, of at most 128 KiB, where
+// there is less.
 const spare = 128<<10 + 16

@@ -64,7 +64,8 @@ func TestEncoderOutputIsPinned(t *testing.T) {
 		}
 		clear(raw)
 		cut := len(raw) / 3
-		if err := DecodeParts([][]byte{raw[:cut], nil, raw[cut:]}, stored, codec); err != nil || !bytes.Equal(raw, all[name]) {
+		if err := DecodeParts([][]byte{raw[:cut], nil, raw[cut:]}, stored, codec); err != nil ||
+			!bytes.Equal(raw, all[name]) {
 			t.Errorf("%s does not come back in parts: %v", name, err)
 		}
 	}
@@ -228,7 +229,13 @@ func TestIndexSharesPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if root.RawSize() != again.RawSize || len(root.Pages) != len(again.Pages) {
-		t.Errorf("root: %d bytes in %d pages, want %d in %d", root.RawSize(), len(root.Pages), again.RawSize, len(again.Pages))
+		t.Errorf(
+			"root: %d bytes in %d pages, want %d in %d",
+			root.RawSize(),
+			len(root.Pages),
+			again.RawSize,
+			len(again.Pages),
+		)
 	}
 }
 

@@ -41,7 +41,8 @@ func (id ID) String() string { return "sha256:" + id.Name() }
 // Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
 func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
 
-// Brief is how an ID begins: 64 bits, which do among a few thousand objects where who asks has the whole ID to compare with what comes.
+// Brief is how an ID begins: 64 bits, which do among a few thousand objects where who asks has the whole ID to
+// compare with what comes.
 type Brief [8]byte
 
 // Brief is the beginning of an ID.

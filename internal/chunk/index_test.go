@@ -17,7 +17,10 @@ func testEntries(n int) []Entry {
 		case 1:
 			out = append(out, Entry{RawSize: raw, StoredSize: raw, Codec: Stored, ID: Sum([]byte{byte(i)})})
 		default:
-			out = append(out, Entry{RawSize: raw, StoredSize: raw / 3, Codec: Zstd, ID: Sum([]byte{byte(i), byte(i >> 8)})})
+			out = append(
+				out,
+				Entry{RawSize: raw, StoredSize: raw / 3, Codec: Zstd, ID: Sum([]byte{byte(i), byte(i >> 8)})},
+			)
 		}
 	}
 	return out
@@ -107,7 +110,8 @@ func TestDecodeRefusesEveryOtherHeader(t *testing.T) {
 	for i := range rootHeader {
 		b := r.Encode()
 		b[i] ^= 0x10
-		if _, err := DecodeRoot(b); err == nil && (i < 12 || i > 15) { // 12 to 15: largest chunk, any multiple of a block
+		if _, err := DecodeRoot(b); err == nil &&
+			(i < 12 || i > 15) { // 12 to 15: largest chunk, any multiple of a block
 			t.Errorf("a root with byte %d changed was accepted", i)
 		}
 	}

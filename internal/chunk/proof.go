@@ -5,8 +5,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Proof is a second digest of an object's stored bytes, BLAKE3 of 256 bits. An object's name is its SHA-256, which processors without
-// instructions for it take five times as long for.
+// Proof is a second digest of an object's stored bytes, BLAKE3 of 256 bits. An object's name is its SHA-256, which
+// processors without instructions for it take five times as long for.
 type Proof [32]byte
 
 // Prove returns the proof of an object's stored bytes.
@@ -24,8 +24,8 @@ func (p Proofs) Of(entries []Entry) []Proof {
 	return out
 }
 
-// Check is Check, and by an object's proof alone where that is quicker. Bytes that are not what the proof is of may still be the
-// object: its name decides.
+// Check is Check, and by an object's proof alone where that is quicker. Bytes that are not what the proof is of may
+// still be the object: its name decides.
 func (p Proofs) Check(id ID, stored []byte) (Verified, error) {
 	return p.check(id, stored, cpu.X86.HasAVX2)
 }

@@ -27,7 +27,8 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestProofIsUsed sees that a proof decides by itself where it is quicker: these bytes have its digest, and not the name's.
+// TestProofIsUsed sees that a proof decides by itself where it is quicker: these bytes have its digest, and not the
+// name's.
 func TestProofIsUsed(t *testing.T) {
 	id, bytes := Sum([]byte("an object")), []byte("what the map's signer says that it is")
 	proofs := Proofs{id: Prove(bytes)}
@@ -39,7 +40,8 @@ func TestProofIsUsed(t *testing.T) {
 	}
 }
 
-// TestProve holds the algorithm: BLAKE3, the first 32 bytes, without a key. The digest is that of the test vectors of its authors.
+// TestProve holds the algorithm: BLAKE3, the first 32 bytes, without a key. The digest is that of the test vectors
+// of its authors.
 func TestProve(t *testing.T) {
 	const empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 	if got := (ID{Sum: Prove(nil)}).Name(); got != empty {

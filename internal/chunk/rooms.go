@@ -5,8 +5,8 @@ import "sync"
 // roomsMost is how many pieces are unpacked at a time; whoever unpacks more waits, so that memory stays small.
 const roomsMost = 2
 
-// unpackRooms are buffers to unpack into, as large as was wanted so far. Who needs one gets that which was used last, so that there is a second one
-// only where two pieces were unpacked at the same time.
+// unpackRooms are buffers to unpack into, as large as was wanted so far. Who needs one gets that which was used
+// last, so that there is a second one only where two pieces were unpacked at the same time.
 type unpackRooms struct {
 	turns chan struct{}
 	mu    sync.Mutex

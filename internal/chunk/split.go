@@ -28,7 +28,12 @@ type Extent struct {
 func Split(size int64, files []Extent, limit int) ([]int, error) {
 	s := splitter{limit: int64(limit)}
 	if limit <= 0 || limit > MaxRaw || limit%BlockSize != 0 {
-		return nil, fmt.Errorf("split image: chunks of %d bytes, want a multiple of %d up to %d", limit, BlockSize, MaxRaw)
+		return nil, fmt.Errorf(
+			"split image: chunks of %d bytes, want a multiple of %d up to %d",
+			limit,
+			BlockSize,
+			MaxRaw,
+		)
 	}
 	if size <= 0 || size%BlockSize != 0 {
 		return nil, fmt.Errorf("split image: %d bytes are not a multiple of %d", size, BlockSize)

@@ -1,8 +1,8 @@
 package chunk
 
-// Verified is the stored bytes of an object that were checked against its ID, or its Proof. Only Check and Proofs make one, so what
-// takes a Verified cannot be handed bytes that nobody checked: a source returns it, and what unpacks chunks
-// for the kernel takes nothing else. The zero value holds no object.
+// Verified is the stored bytes of an object that were checked against its ID, or its Proof. Only Check and Proofs
+// make one, so what takes a Verified cannot be handed bytes that nobody checked: a source returns it, and what
+// unpacks chunks for the kernel takes nothing else. The zero value holds no object.
 type Verified struct {
 	id     ID
 	stored []byte
@@ -17,7 +17,8 @@ func Check(id ID, stored []byte) (Verified, error) {
 	return Verified{id: id, stored: stored}, nil
 }
 
-// Copied is v with a copy of its stored bytes, in dst if that has room for them. The caller must not change dst afterwards.
+// Copied is v with a copy of its stored bytes, in dst if that has room for them. The caller must not change dst
+// afterwards.
 func (v Verified) Copied(dst []byte) Verified {
 	return Verified{id: v.id, stored: append(dst[:0], v.stored...)}
 }

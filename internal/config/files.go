@@ -24,7 +24,8 @@ type Input struct {
 // HostKeyPath is where a node has its ssh host key, the one file of Files that is secret.
 const HostKeyPath = "/etc/ssh/ssh_host_ed25519_key"
 
-// readHostKey has the image's sshd, whatever its unit is called, read its keys again. A pattern, other than a name, may be of no unit.
+// readHostKey has the image's sshd, whatever its unit is called, read its keys again. A pattern, other than a name,
+// may be of no unit.
 const readHostKey = "systemctl try-reload-or-restart 'ssh.servic?' 'sshd.servic?'"
 
 // Files renders the config files. /etc/resolv.conf is among them only when resolvers are given: otherwise the

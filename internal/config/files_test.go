@@ -13,9 +13,23 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestFiles(t *testing.T) {
-	full := Input{Node: "pc001", Domain: "lab.example", Address: netip.MustParseAddr("10.0.0.7"), MachineID: "0123456789abcdef0123456789abcdef",
-		HostKey: []byte("private\n"), HostKeyPublic: []byte("public\n"), AuthorizedKeys: []string{"ssh-ed25519 AAAA a", "ssh-ed25519 BBBB b"},
-		DNS: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3"), netip.MustParseAddr("10.0.0.4")}}
+	full := Input{
+		Node:      "pc001",
+		Domain:    "lab.example",
+		Address:   netip.MustParseAddr("10.0.0.7"),
+		MachineID: "0123456789abcdef0123456789abcdef",
+		HostKey: []byte(
+			"private\n",
+		),
+		HostKeyPublic:  []byte("public\n"),
+		AuthorizedKeys: []string{"ssh-ed25519 AAAA a", "ssh-ed25519 BBBB b"},
+		DNS: []netip.Addr{
+			netip.MustParseAddr("10.0.0.1"),
+			netip.MustParseAddr("10.0.0.2"),
+			netip.MustParseAddr("10.0.0.3"),
+			netip.MustParseAddr("10.0.0.4"),
+		},
+	}
 	for name, in := range map[string]Input{
 		"full": full,
 		"bare": {Node: "pc001", MachineID: "0123456789abcdef0123456789abcdef"},

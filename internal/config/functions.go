@@ -11,8 +11,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// functions are what templates can call beside the library's own. Those of the library that make long text of short text are
-// bounded, because a template is rendered in the server.
+// functions are what templates can call beside the library's own. Those of the library that make long text of short
+// text are bounded, because a template is rendered in the server.
 func (r *rendering) functions() template.FuncMap {
 	f := template.FuncMap{
 		"turn":   r.turn,

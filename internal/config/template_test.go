@@ -8,11 +8,24 @@ import (
 	"pando/internal/fleet"
 )
 
-var lab = Data{Name: "pc001.lab", Host: "pc001", MAC: "52:54:00:00:00:01", IP: "10.0.0.7", Labels: map[string]string{"rack": "r3"},
-	Group: "lab", Classes: []string{"nvidia"}, Serial: "S1", Servers: []string{"10.0.0.1"}}
+var lab = Data{
+	Name:    "pc001.lab",
+	Host:    "pc001",
+	MAC:     "52:54:00:00:00:01",
+	IP:      "10.0.0.7",
+	Labels:  map[string]string{"rack": "r3"},
+	Group:   "lab",
+	Classes: []string{"nvidia"},
+	Serial:  "S1",
+	Servers: []string{"10.0.0.1"},
+}
 
 func declared(content string) fleet.ConfigFile {
-	return fleet.ConfigFile{For: fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, Path: "/etc/motd", Content: []byte(content)}
+	return fleet.ConfigFile{
+		For:     fleet.Scope{Kind: fleet.ForGroup, Name: "lab"},
+		Path:    "/etc/motd",
+		Content: []byte(content),
+	}
 }
 
 func TestRender(t *testing.T) {
@@ -23,13 +36,17 @@ func TestRender(t *testing.T) {
 		return "s3cr3t", nil
 	}
 	for _, c := range []struct{ name, template, want, problem string }{
-		{"node", "{{.Name}} {{.Host}} {{.MAC}} {{.IP}} {{.Serial}} {{.Group}}", "pc001.lab pc001 52:54:00:00:00:01 10.0.0.7 S1 lab", ""},
+		{"node", "{{.Name}} {{.Host}} {{.MAC}} {{.IP}} {{.Serial}} {{.Group}}", "pc001.lab pc001 " +
+			"52:54:00:00:00:01 10.0.0.7 S1 lab", ""},
 		{"label", `{{.Labels.rack}} {{label .Labels "row" "none"}}`, "r3 none", ""},
-		{"functions", `{{join .Servers ","}} {{upper .Group}} {{printf "%03d" 7}} {{html "<"}}`, "10.0.0.1 LAB 007 &lt;", ""},
+		{"functions", `{{join .Servers ","}} {{upper .Group}} {{printf "%03d" 7}} {{html "<"}}`, "10.0.0.1 LAB " +
+			"007 &lt;", ""},
 		{"loops", `{{range $i, $c := .Classes}}{{$i}}{{$c}}{{else}}none{{end}}{{range 3}}{{.}}{{end}}`, "0nvidia012", ""},
 		{"secret", `key {{secret "munge"}}`, "key s3cr3t", ""},
-		{"missing label", "one\ntwo {{.Labels.row}}\n", "", "config file /etc/motd of group:lab:2: {{.Labels.row}}: the node has no row"},
-		{"missing field", "\n\n{{.Rack}}", "", "config file /etc/motd of group:lab:3: {{.Rack}}: can't evaluate field Rack"},
+		{"missing label", "one\ntwo {{.Labels.row}}\n", "", "config file /etc/motd of group:lab:2: " +
+			"{{.Labels.row}}: the node has no row"},
+		{"missing field", "\n\n{{.Rack}}", "", "config file /etc/motd of group:lab:3: {{.Rack}}: can't evaluate " +
+			"field Rack"},
 		{"form", "a\n{{if}}", "", "config file /etc/motd of group:lab:2: missing value for if"},
 		{"unknown function", "{{env}}", "", `config file /etc/motd of group:lab:1: function "env" not defined`},
 		{"other secret", "\n{{secret \"krb5\"}}", "", `config file /etc/motd of group:lab:2: {{secret "krb5"}}: group lab may not have secret krb5`},
@@ -37,7 +54,8 @@ func TestRender(t *testing.T) {
 		{"long", `{{range 100000}}0123456789{{end}}`, "", "the file would have more than"},
 		{"for ever", `{{$n := 2000000000}}{{range $n}}{{end}}`, "", "it goes around more than"},
 		{"calls itself twice", `{{define "x"}}{{template "x"}}{{template "x"}}{{end}}{{template "x"}}`, "", "config file /etc/motd of group:lab:1:"},
-		{"doubles", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}{{$x}}`, "", "the file would have more than"},
+		{"doubles", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}{{$x}}`, "", "the file would " +
+			"have more than"},
 		{"escapes", `{{$x := "<<<<<<<<"}}{{range 60}}{{$x = urlquery $x}}{{end}}{{$x}}`, "%252525", ""},
 		{"wide", `{{printf "%0999999999d" 1}}`, "", "a width of more than three digits"},
 	} {
@@ -73,7 +91,15 @@ func TestRenderedMode(t *testing.T) {
 		f.Verbatim, f.Mode = c.verbatim, c.mode
 		got, err := Render(f, lab, secret)
 		if err != nil || got.Mode != c.want {
-			t.Errorf("%q verbatim %v mode %o: got %o, %v; want %o", c.content, c.verbatim, c.mode, got.Mode, err, c.want)
+			t.Errorf(
+				"%q verbatim %v mode %o: got %o, %v; want %o",
+				c.content,
+				c.verbatim,
+				c.mode,
+				got.Mode,
+				err,
+				c.want,
+			)
 		}
 		if c.verbatim && string(got.Data) != c.content {
 			t.Errorf("what is verbatim was rendered: %q", got.Data)
@@ -91,7 +117,9 @@ func FuzzRender(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) {
 		file := declared(content)
 		got, err := Render(file, lab, func(string) (string, error) { return "q9Zs3cr3t", nil })
-		if err != nil && (!strings.HasPrefix(err.Error(), "config file /etc/motd of group:lab") || strings.Contains(err.Error(), "q9Zs3cr3t")) {
+		if err != nil &&
+			(!strings.HasPrefix(err.Error(), "config file /etc/motd of "+
+				"group:lab") || strings.Contains(err.Error(), "q9Zs3cr3t")) {
 			t.Errorf("%q: %v", content, err)
 		}
 		if len(got.Data) > fleet.MaxConfigFile {

@@ -1,7 +1,8 @@
 // Package crowd bounds the connections of a listener: all together, and those of one address.
 //
-// A server and a node's block daemon are open to everybody on their network. What is above the bounds is closed at once and never served, so that a stranger
-// can neither fill their memory nor take the places of all others. A connection keeps what net/http looks for: its descriptor, and sendfile(2).
+// A server and a node's block daemon are open to everybody on their network. What is above the bounds is closed at
+// once and never served, so that a stranger can neither fill their memory nor take the places of all others. A
+// connection keeps what net/http looks for: its descriptor, and sendfile(2).
 package crowd
 
 import (

@@ -15,8 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// How the board is kept fresh. Events are folded in as they come; what changes without an event, such as a group's image, is
-// seen when the fleet is read again. That is done seldom where it is dear.
+// How the board is kept fresh. Events are folded in as they come; what changes without an event, such as a group's
+// image, is seen when the fleet is read again. That is done seldom where it is dear.
 const (
 	readEvery  = 10 * time.Second
 	readCost   = 20 // and at most a twentieth of the time is spent on it
@@ -45,11 +45,19 @@ type board struct {
 }
 
 func newBoard(c *api.Client, f Feed, now func() time.Time, log *slog.Logger) *board {
-	return &board{api: c, feed: f, now: now, log: log, epoch: rand.Text(), news: make(chan struct{}), asked: make(chan struct{}, 1)}
+	return &board{
+		api:   c,
+		feed:  f,
+		now:   now,
+		log:   log,
+		epoch: rand.Text(),
+		news:  make(chan struct{}),
+		asked: make(chan struct{}, 1),
+	}
 }
 
-// look wakes the board if it rests, and returns when it is fresh. Reading on the clock of the process is right here: how
-// long nobody looked has nothing to do with the site's time.
+// look wakes the board if it rests, and returns when it is fresh. Reading on the clock of the process is right
+// here: how long nobody looked has nothing to do with the site's time.
 func (b *board) look(ctx context.Context) error {
 	b.mu.Lock()
 	b.used = time.Now()
@@ -184,7 +192,8 @@ func (b *board) take(nodes []api.Node) {
 
 func same(a, b *tile) bool {
 	return a.boot == b.boot && a.fold.State == b.fold.State && a.fold.Stage == b.fold.Stage && a.fold.Failure == b.fold.Failure &&
-		a.running == b.running && a.desired == b.desired && a.node.State == b.node.State && a.quiet == b.quiet
+		a.running == b.running && a.desired == b.desired && a.node.State == b.node.State &&
+		a.quiet == b.quiet
 }
 
 // samePlace reports whether a node stays where it is on every map.

@@ -89,7 +89,8 @@ func (d *Dashboard) bootPage(r *http.Request) (view, error) {
 	v.Ticks = ticks(v.Total)
 	v.Slowest = slowest(v.Rows)
 	if b.Node != "" {
-		if n, err := d.API.Node(r.Context(), b.Node); err == nil && n.Boot != nil && n.Boot.ID == b.ID && n.Status != nil {
+		if n, err := d.API.Node(r.Context(), b.Node); err == nil && n.Boot != nil && n.Boot.ID == b.ID &&
+			n.Status != nil {
 			v.Stalled, v.Rejects = n.Status.Stalled, n.Status.Rejected
 		}
 	}
@@ -115,8 +116,8 @@ func bootMood(s trace.State) mood {
 	return booting
 }
 
-// bootEnd is where the scale of a boot's timeline ends: at booted, or later where a mark or a unit is. What happens hours
-// later, its end among them, does not press the boot into a corner.
+// bootEnd is where the scale of a boot's timeline ends: at booted, or later where a mark or a unit is. What happens
+// hours later, its end among them, does not press the boot into a corner.
 func bootEnd(b api.BootDetail, now time.Time) time.Duration {
 	end := b.Elapsed
 	if b.State == trace.Booting {
@@ -138,8 +139,9 @@ func onScale(b api.BootDetail, s api.Step) bool {
 	return b.State == trace.Booting || b.State == trace.Failed || s.Start < 2*b.Elapsed
 }
 
-// waterfall is the stages of a boot. Each one's bar begins where the one before ended, so that nothing is hidden between them:
-// the kernel's own start is init's, the image's is booted's. What the stage itself reported stands out in its bar.
+// waterfall is the stages of a boot. Each one's bar begins where the one before ended, so that nothing is hidden
+// between them: the kernel's own start is init's, the image's is booted's. What the stage itself reported stands
+// out in its bar.
 func waterfall(b api.BootDetail, total time.Duration) []row {
 	parts := map[trace.Stage]trace.Part{}
 	for _, p := range endsOf(b).Parts() {
@@ -154,8 +156,21 @@ func waterfall(b api.BootDetail, total time.Duration) []row {
 		if s.Open {
 			own = max(total-s.Start, 0)
 		}
-		out := row{Name: string(s.Stage), Text: stageText(s.Stage), Part: partOf(s.Stage), Start: s.Start, Took: own, Open: s.Open,
-			Moment: !s.Open && own == 0, Attempt: s.Attempt, Failure: s.Failure, Hint: s.Hint, Message: s.Message, Bar: newBar(s.Start, own, total)}
+		out := row{
+			Name:  string(s.Stage),
+			Text:  stageText(s.Stage),
+			Part:  partOf(s.Stage),
+			Start: s.Start,
+			Took:  own,
+			Open:  s.Open,
+			Moment: !s.Open &&
+				own == 0,
+			Attempt: s.Attempt,
+			Failure: s.Failure,
+			Hint:    s.Hint,
+			Message: s.Message,
+			Bar:     newBar(s.Start, own, total),
+		}
 		if p, ok := parts[s.Stage]; ok {
 			out.Start, out.Took, out.Moment = p.Start, p.Took, false
 		}
@@ -262,7 +277,8 @@ func ticksFrom(from, total time.Duration) []tick {
 		}
 	}
 	var out []tick
-	for at := (from + step - 1) / step * step; at < total-long/20 && len(out) < 10; at += step { // the last one needs room for its text
+	// the last one needs room for its text
+	for at := (from + step - 1) / step * step; at < total-long/20 && len(out) < 10; at += step {
 		out = append(out, tick{int(int64(at-from) * 1000 / int64(long)), tickText(at)})
 	}
 	return out

@@ -64,7 +64,10 @@ func verdict(c api.BootComparison) string {
 	if !whole.Real {
 		return "No difference that is more than noise."
 	}
-	text := "Boots take " + strings.TrimPrefix(span(whole.Shift), "\u2212") + map[bool]string{true: " longer", false: " less"}[whole.Shift > 0] + " afterwards"
+	text := "Boots take " + strings.TrimPrefix(
+		span(whole.Shift),
+		"\u2212",
+	) + map[bool]string{true: " longer", false: " less"}[whole.Shift > 0] + " afterwards"
 	if c.Culprit != "" {
 		text += ", most of it in " + string(c.Culprit)
 	}

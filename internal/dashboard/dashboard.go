@@ -27,8 +27,9 @@ type Feed interface {
 
 // Door knows operators by their tokens and passwords.
 type Door interface {
-	// Enter returns name and role of the one that a digest stands for, and a context in which the API acts in that name. The digest is
-	// the SHA-256 of a token's secret, or what Login answered. What is not valid is an *api.Error with code Unauthorized.
+	// Enter returns name and role of the one that a digest stands for, and a context in which the API acts in that
+	// name. The digest is the SHA-256 of a token's secret, or what Login answered. What is not valid is an
+	// *api.Error with code Unauthorized.
 	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error)
 	// Login checks the password of a user who asks from an address.
 	Login(ctx context.Context, from, user, password string) (digest [sha256.Size]byte, err error)
@@ -43,9 +44,10 @@ type Config struct {
 	Secret   []byte   // makes the codes of sessions; the same after a restart
 	Open     bool     // no login: whoever reaches the port is an operator
 	Journals Journals // nil: none are followed
-	Hosts    []string // names under which it is reached, beside addresses and localhost; "*.example" stands for one more label
-	Now      func() time.Time
-	Log      *slog.Logger
+	// names under which it is reached, beside addresses and localhost; "*.example" stands for one more label
+	Hosts []string
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Dashboard answers browsers.
@@ -124,8 +126,12 @@ func (d *Dashboard) post(pattern string, do func(r *http.Request) (to string, er
 func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, section string, v view) {
 	s, _ := r.Context().Value(sessionKey{}).(session)
 	var b bytes.Buffer
-	err := d.pages.ExecuteTemplate(&b, v.template, shown{Title: v.title, Section: section, Live: v.live, Session: s, Open: d.Open,
-		Now: d.Now(), Data: v.data})
+	err := d.pages.ExecuteTemplate(
+		&b,
+		v.template,
+		shown{Title: v.title, Section: section, Live: v.live, Session: s, Open: d.Open,
+			Now: d.Now(), Data: v.data},
+	)
 	if err != nil {
 		d.Log.Error("page not made", "page", r.URL.Path, "err", err)
 		http.Error(w, "this page could not be made; the server's log says why", http.StatusInternalServerError)

@@ -10,7 +10,8 @@ import (
 )
 
 // policy is the content security policy: this site's own files, and nothing that stands in a page itself.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
+	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Handler is the dashboard behind its guards.
@@ -45,7 +46,11 @@ func ownName(hosts []string, next http.Handler) http.Handler {
 		}
 		host = strings.Trim(host, "[]")
 		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" && !isOne(host, hosts) {
-			http.Error(w, "this is not "+host+"; ask for localhost, an address, or a name of the certificate, with the port", http.StatusMisdirectedRequest)
+			http.Error(
+				w,
+				"this is not "+host+"; ask for localhost, an address, or a name of the certificate, with the port",
+				http.StatusMisdirectedRequest,
+			)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -60,8 +65,9 @@ func isOne(host string, names []string) bool {
 	})
 }
 
-// compress sends pages by gzip. Ten thousand tiles are a megabyte of HTML, and a twentieth of that compressed. Streams go as they are: each would
-// hold a compressor of 1.2 MB for as long as somebody watches, and a boot is 400 bytes on them.
+// compress sends pages by gzip. Ten thousand tiles are a megabyte of HTML, and a twentieth of that compressed.
+// Streams go as they are: each would hold a compressor of 1.2 MB for as long as somebody watches, and a boot is 400
+// bytes on them.
 func compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")

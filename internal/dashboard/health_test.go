@@ -10,7 +10,14 @@ import (
 
 // TestLogFindings: what is wrong with the journals of nodes is said with what to do, and what is well is not.
 func TestLogFindings(t *testing.T) {
-	on := api.Logs{State: api.LogsOn, Held: 4e6, Bound: 10 << 30, Entries: 600, Bytes: 3e5, Last: noon.Add(-time.Minute)}
+	on := api.Logs{
+		State:   api.LogsOn,
+		Held:    4e6,
+		Bound:   10 << 30,
+		Entries: 600,
+		Bytes:   3e5,
+		Last:    noon.Add(-time.Minute),
+	}
 	with := func(change func(*api.Logs)) api.Logs {
 		l := on
 		change(&l)
@@ -40,7 +47,8 @@ func TestLogFindings(t *testing.T) {
 		}
 	}
 	if got := logsText(with(func(l *api.Logs) { l.Uploads = map[string]int64{"stranger": 1} }), noon); !strings.Contains(got, "600\u00a0lines") ||
-		!strings.Contains(got, "1\u00a0upload refused") || !strings.Contains(got, "1\u00a0min ago") {
+		!strings.Contains(got, "1\u00a0upload refused") ||
+		!strings.Contains(got, "1\u00a0min ago") {
 		t.Errorf("%q", got)
 	}
 }

@@ -48,7 +48,12 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := healthView{Status: status, Uptime: status.Time.Sub(status.Started), Finds: append(findings(status), logFindings(status)...), Logs: logsText(status.Logs, status.Time)}
+	v := healthView{
+		Status: status,
+		Uptime: status.Time.Sub(status.Started),
+		Finds:  append(findings(status), logFindings(status)...),
+		Logs:   logsText(status.Logs, status.Time),
+	}
 	if v.Failed, v.Others, err = d.faults(ctx, "", mostTroubled); err != nil {
 		return view{}, err
 	}
@@ -68,28 +73,68 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 func findings(s api.Status) []finding {
 	var out []finding
 	if s.DHCP.StoodDown {
-		out = append(out, finding{true, "This server stopped giving addresses: another DHCP server answers (" + strings.Join(s.DHCP.Others, ", ") + ").",
-			"Switch one of the two off, or start Pando as proxy beside it: --dhcp proxy."})
+		out = append(
+			out,
+			finding{
+				true,
+				"This server stopped giving addresses: another DHCP server answers (" + strings.Join(
+					s.DHCP.Others,
+					", ",
+				) + ").",
+				"Switch one of the two off, or start Pando as proxy beside it: --dhcp proxy.",
+			},
+		)
 	} else if s.DHCP.Mode == "proxy" && len(s.DHCP.Others) == 0 {
-		out = append(out, finding{false, "No DHCP server was seen beside this proxy.", "Nodes need an address from somewhere: look with pando doctor."})
+		out = append(out, finding{false, "No DHCP server was seen beside this proxy.", "Nodes need an address " +
+			"from somewhere: look with pando doctor."})
 	}
 	for _, g := range s.Groups {
 		if g.Nodes > 0 && g.Image == "" {
-			out = append(out, finding{true, fmt.Sprintf("Group %s has %s and no image: they cannot boot.", g.Name, plural(g.Nodes, "node")),
-				"pando group set " + g.Name + " --image NAME"})
+			out = append(
+				out,
+				finding{
+					true,
+					fmt.Sprintf("Group %s has %s and no image: they cannot boot.", g.Name, plural(g.Nodes, "node")),
+					"pando group set " + g.Name + " --image NAME",
+				},
+			)
 		} else if g.Nodes > 0 && g.Desired == "" {
-			out = append(out, finding{true, fmt.Sprintf("Group %s wants %s, which does not exist.", g.Name, g.Image), "pando image list shows what there is."})
+			out = append(out, finding{true, fmt.Sprintf("Group %s wants %s, which does not "+
+				"exist.", g.Name, g.Image), "pando image list shows what there is."})
 		}
 	}
 	if n := s.Nodes[string(fleet.Discovered)]; n > 0 {
-		out = append(out, finding{false, "Waiting to be adopted: " + plural(n, "machine") + ".", "Adopt them on their pages, or with pando node adopt @discovered."})
+		out = append(
+			out,
+			finding{
+				false,
+				"Waiting to be adopted: " + plural(n, "machine") + ".",
+				"Adopt them on their pages, or with pando node adopt @discovered.",
+			},
+		)
 	}
 	if n := s.Nodes["drift"]; n > 0 {
-		out = append(out, finding{false, "Running another version than after a reboot: " + plural(n, "node") + ".", "Reboot them when it suits."})
+		out = append(
+			out,
+			finding{
+				false,
+				"Running another version than after a reboot: " + plural(n, "node") + ".",
+				"Reboot them when it suits.",
+			},
+		)
 	}
 	if s.Loads.Waiting > 0 {
-		out = append(out, finding{false, fmt.Sprintf("Waiting for a turn to load kernel and initramfs: %s, the last for %s.",
-			plural(s.Loads.Waiting, "node"), span(s.Loads.Expect)), "Nothing: they see their place on their screens."})
+		out = append(
+			out,
+			finding{false, fmt.Sprintf(
+				"Waiting for a turn to load kernel and initramfs: %s, the last for %s.",
+				plural(
+					s.Loads.Waiting,
+					"node",
+				),
+				span(s.Loads.Expect),
+			), "Nothing: they see their place on their screens."},
+		)
 	}
 	return out
 }
@@ -100,11 +145,27 @@ func troubles(n api.Node, now time.Time) []nodeTrouble {
 	t.listen(now)
 	var out []nodeTrouble
 	if t.mood() == silent {
-		out = append(out, nodeTrouble{n.Name, "not heard of since " + clock(t.seen), "Is it on? Look at its screen and its cable; a reboot cures most.", silent})
+		out = append(
+			out,
+			nodeTrouble{
+				n.Name,
+				"not heard of since " + clock(t.seen),
+				"Is it on? Look at its screen and its cable; a reboot cures most.",
+				silent,
+			},
+		)
 	}
 	if s := n.Status; s != nil {
 		if s.Rejected > 0 {
-			out = append(out, nodeTrouble{n.Name, fmt.Sprintf("refused wrong bytes %d times", s.Rejected), "Some source sends damaged data: pando store check, then look at its peers.", silent})
+			out = append(
+				out,
+				nodeTrouble{
+					n.Name,
+					fmt.Sprintf("refused wrong bytes %d times", s.Rejected),
+					"Some source sends damaged data: pando store check, then look at its peers.",
+					silent,
+				},
+			)
 		}
 		if s.Fullness() > fleet.Roomy {
 			full := max(float64(s.UpperUsed)/float64(s.UpperTotal), float64(s.FilesUsed)/max(float64(s.FilesTotal), 1))

@@ -93,7 +93,8 @@ func groupsOf(inUse []string) []string {
 	return out
 }
 
-// slower is which versions of an image boot more slowly than those before them. Without an answer the rest is still worth seeing.
+// slower is which versions of an image boot more slowly than those before them. Without an answer the rest is still
+// worth seeing.
 func (d *Dashboard) slower(ctx context.Context, image string) map[fleet.Digest]string {
 	i, err := d.API.Image(ctx, image)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 
 // Journals follows the journals of nodes.
 type Journals interface {
-	// Follow calls fn for the lines of a node's latest boot that a query wants, and for those that come, until fn or ctx ends it.
+	// Follow calls fn for the lines of a node's latest boot that a query wants, and for those that come, until fn
+	// or ctx ends it.
 	Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error
 }
 

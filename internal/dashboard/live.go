@@ -16,8 +16,8 @@ import (
 	"pando/internal/trace"
 )
 
-// How often a browser is told something, at most, and how often at least: a proxy, or a browser whose network went away, would
-// not notice otherwise.
+// How often a browser is told something, at most, and how often at least: a proxy, or a browser whose network went
+// away, would not notice otherwise.
 const (
 	tilesEvery = 250 * time.Millisecond
 	staleEvery = time.Second     // of a page about one node or boot
@@ -25,9 +25,10 @@ const (
 	beatEvery  = 15 * time.Second
 )
 
-// live is the stream of a page, in the form of server-sent events: "tiles" carries tiles that changed, "counts" how many nodes are
-// in which mood, "stale" says that the live parts of the page are to be asked for again, "journal" carries lines of a node's journal, "beat" that the server is there. The
-// id of an event is where a browser goes on that lost the connection.
+// live is the stream of a page, in the form of server-sent events: "tiles" carries tiles that changed, "counts" how
+// many nodes are in which mood, "stale" says that the live parts of the page are to be asked for again, "journal"
+// carries lines of a node's journal, "beat" that the server is there. The id of an event is where a browser goes on
+// that lost the connection.
 func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -131,8 +132,8 @@ func (d *Dashboard) counts(m mapOf) string {
 	return string(body)
 }
 
-// waitFor waits for news, and then for a moment more, so that what comes together is sent together. It is false when the
-// browser is gone.
+// waitFor waits for news, and then for a moment more, so that what comes together is sent together. It is false
+// when the browser is gone.
 func waitFor(r *http.Request, out *stream, news <-chan struct{}) bool {
 	beat := time.NewTimer(beatEvery)
 	defer beat.Stop()

@@ -66,8 +66,11 @@ func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Dashboard) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil,
-		SameSite: http.SameSiteStrictMode})
+	http.SetCookie(
+		w,
+		&http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil,
+			SameSite: http.SameSiteStrictMode},
+	)
 }
 
 // tokenDigest is the digest under which the server knows the secret of a token.
@@ -82,7 +85,8 @@ func tokenDigest(token string) (digest [sha256.Size]byte, err error) {
 // local is a place on this site, "/" for everything else: nobody is sent elsewhere from the login page.
 func local(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") ||
+	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(u.Path, "/") ||
+		strings.HasPrefix(u.Path, "//") ||
 		strings.ContainsAny(to, "\\\r\n") {
 		return "/"
 	}

@@ -178,7 +178,10 @@ func (m mapOf) legend(tiles []tile) *legend {
 		}
 	}
 	l := &legend{place: map[fleet.Digest]int{}}
-	order := slices.SortedFunc(maps.Keys(n), func(a, b fleet.Digest) int { return cmp.Or(n[b]-n[a], strings.Compare(string(a), string(b))) })
+	order := slices.SortedFunc(
+		maps.Keys(n),
+		func(a, b fleet.Digest) int { return cmp.Or(n[b]-n[a], strings.Compare(string(a), string(b))) },
+	)
 	for i, v := range order {
 		l.place[v] = i
 		l.versions = append(l.versions, versionCount{v, n[v], l.class(v)})

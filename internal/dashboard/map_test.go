@@ -15,8 +15,19 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // upNode is a node that has booted and was heard of a while ago.
 func upNode(name string, heard time.Duration) api.Node {
-	return api.Node{Node: fleet.Node{Name: name, State: fleet.Adopted, Group: "lab", Seen: noon.Add(-heard)}, Running: "sha256:aa", Desired: "sha256:aa",
-		Boot: &api.Boot{ID: "b1", State: trace.Up, Stage: trace.Booted, Started: noon.Add(-time.Hour), Updated: noon.Add(-time.Hour), Elapsed: 30 * time.Second}}
+	return api.Node{
+		Node:    fleet.Node{Name: name, State: fleet.Adopted, Group: "lab", Seen: noon.Add(-heard)},
+		Running: "sha256:aa",
+		Desired: "sha256:aa",
+		Boot: &api.Boot{
+			ID:      "b1",
+			State:   trace.Up,
+			Stage:   trace.Booted,
+			Started: noon.Add(-time.Hour),
+			Updated: noon.Add(-time.Hour),
+			Elapsed: 30 * time.Second,
+		},
+	}
 }
 
 // TestTileMoods: what colour a node has, from what the API says of it and from the events that come after.
@@ -52,7 +63,8 @@ func TestTileMoods(t *testing.T) {
 	}
 }
 
-// TestAreas: the map is divided by groups or a label, those who wait come first, and tiles bear the part of the name that differs.
+// TestAreas: the map is divided by groups or a label, those who wait come first, and tiles bear the part of the
+// name that differs.
 func TestAreas(t *testing.T) {
 	var tiles []tile
 	for i := range 3 {
@@ -95,28 +107,47 @@ func TestAreas(t *testing.T) {
 func TestStorms(t *testing.T) {
 	var past []api.PastBoot
 	for i := range 12 {
-		b := api.PastBoot{ID: fleet.BootID(fmt.Sprint(i)), Node: fmt.Sprint("pc", i), State: trace.Up, Started: noon.Add(time.Duration(i) * time.Second),
-			Elapsed: 40 * time.Second, Ends: map[trace.Stage]time.Duration{trace.DHCP: time.Second, trace.Init: 9 * time.Second, trace.Booted: 40 * time.Second},
-			Bytes: map[string]int64{"server": 10, "peer": 30}}
+		b := api.PastBoot{
+			ID:      fleet.BootID(fmt.Sprint(i)),
+			Node:    fmt.Sprint("pc", i),
+			State:   trace.Up,
+			Started: noon.Add(time.Duration(i) * time.Second),
+			Elapsed: 40 * time.Second,
+			Ends: map[trace.Stage]time.Duration{
+				trace.DHCP:   time.Second,
+				trace.Init:   9 * time.Second,
+				trace.Booted: 40 * time.Second,
+			},
+			Bytes: map[string]int64{"server": 10, "peer": 30},
+		}
 		past = append([]api.PastBoot{b}, past...) // newest first
 	}
 	past[3].State, past[3].Ends = trace.Failed, nil
 	past = append(past, api.PastBoot{Started: noon.Add(-time.Hour)})
 	storms := stormsOf(past)
-	if len(storms) != 1 || storms[0].Boots != 12 || storms[0].Failures != 1 || storms[0].Last != 51*time.Second || storms[0].P50 != 40*time.Second {
+	if len(storms) != 1 || storms[0].Boots != 12 || storms[0].Failures != 1 || storms[0].Last != 51*time.Second ||
+		storms[0].P50 != 40*time.Second {
 		t.Fatalf("%+v", storms)
 	}
 	v := newStorm(oldestFirst(past[:12]))
-	if len(v.Lines) != 12 || v.FromPeer != 0.75 || len(v.Parts) != 3 || v.Lines[0].Cuts[2] != (stormCut{"image", newBar(9*time.Second, 31*time.Second, 51*time.Second)}) {
+	if len(v.Lines) != 12 || v.FromPeer != 0.75 || len(v.Parts) != 3 ||
+		v.Lines[0].Cuts[2] != (stormCut{"image", newBar(9*time.Second, 31*time.Second, 51*time.Second)}) {
 		t.Errorf("%+v", v)
 	}
 }
 
-// TestWaterfall: bars leave no gap, an open stage grows to the end of the scale, and what happened when the node ran does not count.
+// TestWaterfall: bars leave no gap, an open stage grows to the end of the scale, and what happened when the node
+// ran does not count.
 func TestWaterfall(t *testing.T) {
 	b := api.BootDetail{Boot: api.Boot{State: trace.Up, Elapsed: 20 * time.Second}, Steps: []api.Step{
-		{Stage: trace.DHCP, Duration: 2 * time.Second}, {Stage: trace.Init, Start: 8 * time.Second}, {Stage: trace.Root, Start: 9 * time.Second, Duration: time.Second},
-		{Stage: trace.Booted, Start: 20 * time.Second}, {Stage: "desktop", Start: 25 * time.Second}, {Stage: trace.Shutdown, Start: 5 * time.Hour}}}
+		{
+			Stage:    trace.DHCP,
+			Duration: 2 * time.Second,
+		}, {Stage: trace.Init, Start: 8 * time.Second}, {Stage: trace.Root, Start: 9 * time.Second, Duration: time.Second},
+		{
+			Stage: trace.Booted,
+			Start: 20 * time.Second,
+		}, {Stage: "desktop", Start: 25 * time.Second}, {Stage: trace.Shutdown, Start: 5 * time.Hour}}}
 	total := bootEnd(b, noon)
 	rows := waterfall(b, total)
 	if total != 25*time.Second || len(rows) != 5 || slowest(rows) != "booted" {

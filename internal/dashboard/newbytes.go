@@ -20,7 +20,8 @@ type newOf struct {
 	bytes    map[fleet.Digest]int64
 }
 
-// of is how many bytes each version of an image has that no older one has. Without an answer the rest of a page is still worth seeing.
+// of is how many bytes each version of an image has that no older one has. Without an answer the rest of a page is
+// still worth seeing.
 func (n *newBytes) of(ctx context.Context, client *api.Client, image api.Image) map[fleet.Digest]int64 {
 	key := ""
 	for _, v := range image.Versions {

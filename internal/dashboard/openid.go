@@ -41,14 +41,20 @@ const (
 	attemptRandom = 32 // bytes
 )
 
-// attemptOf is the login of a random value: what it is known by follows from that value and this site's secret, so nothing is kept here.
+// attemptOf is the login of a random value: what it is known by follows from that value and this site's secret, so
+// nothing is kept here.
 func (d *Dashboard) attemptOf(r *http.Request, random []byte) Attempt {
 	text := func(purpose string) string { return base64.RawURLEncoding.EncodeToString(d.code(purpose, random)) }
 	scheme := "http://"
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	return Attempt{State: text("login state"), Nonce: text("login nonce"), Verifier: text("login verifier"), Redirect: scheme + r.Host + attemptBack}
+	return Attempt{
+		State:    text("login state"),
+		Nonce:    text("login nonce"),
+		Verifier: text("login verifier"),
+		Redirect: scheme + r.Host + attemptBack,
+	}
 }
 
 // beginLogin sends a browser to the provider, with a cookie by which it is known when it comes back.
@@ -63,14 +69,30 @@ func (d *Dashboard) beginLogin(w http.ResponseWriter, r *http.Request) {
 	}
 	b := binary.BigEndian.AppendUint64(random, uint64(d.Now().Add(attemptLife).Unix()))
 	b = append(b, to...)
-	d.setAttempt(w, r, base64.RawURLEncoding.EncodeToString(append(d.code("login", b), b...)), int(attemptLife.Seconds()))
+	d.setAttempt(
+		w,
+		r,
+		base64.RawURLEncoding.EncodeToString(append(d.code("login", b), b...)),
+		int(attemptLife.Seconds()),
+	)
 	http.Redirect(w, r, away, http.StatusSeeOther)
 }
 
-// setAttempt sets the cookie of a login on its way. A browser has to send it when another site sends it here, so it is lax.
+// setAttempt sets the cookie of a login on its way. A browser has to send it when another site sends it here, so it
+// is lax.
 func (d *Dashboard) setAttempt(w http.ResponseWriter, r *http.Request, value string, age int) {
-	http.SetCookie(w, &http.Cookie{Name: attemptCookie, Value: value, Path: attemptPath, MaxAge: age, HttpOnly: true, Secure: r.TLS != nil,
-		SameSite: http.SameSiteLaxMode})
+	http.SetCookie(
+		w,
+		&http.Cookie{
+			Name:     attemptCookie,
+			Value:    value,
+			Path:     attemptPath,
+			MaxAge:   age,
+			HttpOnly: true,
+			Secure:   r.TLS != nil,
+			SameSite: http.SameSiteLaxMode,
+		},
+	)
 }
 
 // begun finds the login that this browser began, and where it wanted to go.
@@ -104,7 +126,16 @@ func (d *Dashboard) endLogin(w http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query()
 	if q.Get("error") != "" {
-		d.failLogin(w, r, to, api.NewError(api.Unauthorized, d.Provider.Host()+" let nobody in: "+fmt.Sprintf("%.60q", q.Get("error")), ""))
+		d.failLogin(
+			w,
+			r,
+			to,
+			api.NewError(
+				api.Unauthorized,
+				d.Provider.Host()+" let nobody in: "+fmt.Sprintf("%.60q", q.Get("error")),
+				"",
+			),
+		)
 		return
 	}
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -114,7 +145,8 @@ func (d *Dashboard) endLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.setCookie(w, r, d.seal(digest, d.Now().Add(sessionLife)), int(sessionLife.Seconds()))
-	// A browser that another site sent here sends the session's cookie from the next page on only, so there is a page between.
+	// A browser that another site sent here sends the session's cookie from the next page on only, so there is a
+	// page between.
 	w.Header().Set("Refresh", "0;url="+to)
 	d.show(w, r, http.StatusOK, "", view{template: "welcome.html", title: "Logged in", data: to})
 }

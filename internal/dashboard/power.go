@@ -13,8 +13,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// How long an action may take altogether, and how long a browser waits for it before it sees the node's page again, on which its end
-// appears. A node is asked for minutes, a controller for seconds.
+// How long an action may take altogether, and how long a browser waits for it before it sees the node's page again,
+// on which its end appears. A node is asked for minutes, a controller for seconds.
 const (
 	powerTime    = 5 * time.Minute
 	powerAtOnce  = 2 * time.Second
@@ -43,7 +43,11 @@ func (a *asked) begin(node string, o outcome) (*outcome, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if was := a.of[node]; was != nil && !was.Done {
-		return nil, api.NewError(api.Conflict, fmt.Sprintf("%s of %s is under way", was.Action, node), "wait for its end: it is on the node's page")
+		return nil, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s of %s is under way", was.Action, node),
+			"wait for its end: it is on the node's page",
+		)
 	}
 	if a.of == nil {
 		a.of = map[string]*outcome{}
@@ -103,10 +107,18 @@ var (
 func (d *Dashboard) setPower(r *http.Request) (string, error) {
 	node, action := r.PathValue("name"), api.PowerAction(r.PostFormValue("action"))
 	if !slices.Contains(powerActions, action) {
-		return "", api.NewError(api.BadRequest, fmt.Sprintf("%q is none of what this page can do", action), "go back and choose")
+		return "", api.NewError(
+			api.BadRequest,
+			fmt.Sprintf("%q is none of what this page can do", action),
+			"go back and choose",
+		)
 	}
 	if slices.Contains(harmfulActions, action) && r.PostFormValue("sure") != "yes" {
-		return "", api.NewError(api.BadRequest, fmt.Sprintf("%s ends what runs on %s", action, node), "go back and say that it may")
+		return "", api.NewError(
+			api.BadRequest,
+			fmt.Sprintf("%s ends what runs on %s", action, node),
+			"go back and say that it may",
+		)
 	}
 	by, _ := r.Context().Value(sessionKey{}).(session)
 	o, err := d.asked.begin(node, outcome{Action: action, By: by.Name, Begun: d.Now()})

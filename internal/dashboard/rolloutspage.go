@@ -31,7 +31,11 @@ func methodChoices() []methodChoice {
 		{fleet.MethodReboot, "nodes reboot, with their firmware"},
 		{fleet.MethodAuto, "each node goes the shortest way that fits: soft-reboot, else kexec, else reboot"},
 		{fleet.MethodKexec, "nodes start the new kernel themselves, without firmware; not all devices bear it"},
-		{fleet.MethodSoftReboot, "nodes keep their kernel and go to the new root: where the kernel is the same, with systemd 254 and without kept state"},
+		{
+			fleet.MethodSoftReboot,
+			"nodes keep their kernel and go to the new root: where the kernel is the same, with systemd 254 and " +
+				"without kept state",
+		},
 	}
 }
 
@@ -58,7 +62,11 @@ var phaseKinds = []struct {
 	phases []fleet.RolloutPhase
 }{
 	{booted, "passed", []fleet.RolloutPhase{fleet.PhasePassed}},
-	{booting, "under way", []fleet.RolloutPhase{fleet.PhaseDraining, fleet.PhaseRebooting, fleet.PhaseBooting, fleet.PhaseChecking}},
+	{
+		booting,
+		"under way",
+		[]fleet.RolloutPhase{fleet.PhaseDraining, fleet.PhaseRebooting, fleet.PhaseBooting, fleet.PhaseChecking},
+	},
 	{failed, "failed", []fleet.RolloutPhase{fleet.PhaseFailed, fleet.PhaseLost}},
 	{silent, "passed over", []fleet.RolloutPhase{fleet.PhaseAway, fleet.PhaseLeft}},
 	{down, "returned", []fleet.RolloutPhase{fleet.PhaseReturned}},
@@ -155,8 +163,11 @@ func (d *Dashboard) rolloutPage(r *http.Request) (view, error) {
 	}
 	v.Trouble, v.Busy = v.few(v.Trouble), v.few(v.Busy)
 	live := x.State.Live()
-	v.Can = map[string]bool{"pause": x.State == fleet.RolloutRunning, "resume": x.State == fleet.RolloutPaused || x.State == fleet.RolloutHalted,
-		"abort": live && x.State != fleet.RolloutReturning}
+	v.Can = map[string]bool{
+		"pause":  x.State == fleet.RolloutRunning,
+		"resume": x.State == fleet.RolloutPaused || x.State == fleet.RolloutHalted,
+		"abort":  live && x.State != fleet.RolloutReturning,
+	}
 	follow := ""
 	if live || d.Now().Sub(x.Ended) < time.Hour {
 		follow = "tick=1"
@@ -220,8 +231,11 @@ func waveRows(x api.Rollout) []waveRow {
 
 // startRollout begins a rollout as the form says, for all else with the usual plan.
 func (d *Dashboard) startRollout(r *http.Request) (string, error) {
-	x, err := d.API.StartRollout(r.Context(), api.RolloutStart{Group: r.PostFormValue("group"), Image: fleet.Ref(r.PostFormValue("image")),
-		Plan: fleet.RolloutPlan{Method: fleet.BootMethod(r.PostFormValue("method"))}})
+	x, err := d.API.StartRollout(
+		r.Context(),
+		api.RolloutStart{Group: r.PostFormValue("group"), Image: fleet.Ref(r.PostFormValue("image")),
+			Plan: fleet.RolloutPlan{Method: fleet.BootMethod(r.PostFormValue("method"))}},
+	)
 	return rolloutPath(x.ID), err
 }
 
@@ -235,7 +249,11 @@ func (d *Dashboard) changeRollout(r *http.Request) (string, error) {
 	}
 	do, ok := verbs[r.PathValue("verb")]
 	if !ok {
-		return "", api.NewError(api.NotFound, "A rollout cannot be told to "+r.PathValue("verb")+".", "pause, resume and abort are what it knows.")
+		return "", api.NewError(
+			api.NotFound,
+			"A rollout cannot be told to "+r.PathValue("verb")+".",
+			"pause, resume and abort are what it knows.",
+		)
 	}
 	_, err := do()
 	return rolloutPath(id), err

@@ -71,7 +71,12 @@ func (d *Dashboard) formOf(cookie string) string {
 func (d *Dashboard) operator(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.Open {
-			h(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, session{Role: fleet.Admin, Form: d.formOf("")})))
+			h(
+				w,
+				r.WithContext(
+					context.WithValue(r.Context(), sessionKey{}, session{Role: fleet.Admin, Form: d.formOf("")}),
+				),
+			)
 			return
 		}
 		ctx, s, err := d.enter(r)
@@ -103,7 +108,8 @@ func (d *Dashboard) enter(r *http.Request) (context.Context, session, error) {
 
 // askLogin sends a browser to the login page. What asks for a part of a page, or for a stream, is told in a status.
 func (d *Dashboard) askLogin(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") || r.Header.Get("X-Part") != "" {
+	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") ||
+		r.Header.Get("X-Part") != "" {
 		http.Error(w, "log in first", http.StatusUnauthorized)
 		return
 	}
@@ -114,7 +120,11 @@ func (d *Dashboard) askLogin(w http.ResponseWriter, r *http.Request) {
 func (d *Dashboard) checkForm(r *http.Request) error {
 	s, _ := r.Context().Value(sessionKey{}).(session)
 	if !hmac.Equal([]byte(r.PostFormValue("form")), []byte(s.Form)) {
-		return api.NewError(api.Conflict, "this form is of another session", "go back, load the page again, and repeat it")
+		return api.NewError(
+			api.Conflict,
+			"this form is of another session",
+			"go back, load the page again, and repeat it",
+		)
 	}
 	return nil
 }

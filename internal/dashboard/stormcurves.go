@@ -71,7 +71,10 @@ func newCurves(samples []api.Sample, began time.Time, total time.Duration, ups [
 		c.Sent.Lines = append(c.Sent.Lines, chartLine{Class: fmt.Sprintf("line-%d", i%4), Name: name, steps: sent})
 	}
 	if len(names) > 0 {
-		c.Disk.Lines = []chartLine{{Class: "line-read", Name: "read", steps: read}, {Class: "line-written", Name: "written", steps: written}}
+		c.Disk.Lines = []chartLine{
+			{Class: "line-read", Name: "read", steps: read},
+			{Class: "line-written", Name: "written", steps: written},
+		}
 		c.Sent.draw(step)
 		c.Disk.draw(step)
 	}
@@ -94,7 +97,8 @@ func spread(steps []int64, s api.Sample, bytes int64, began time.Time, step time
 	}
 }
 
-// headroom is how high the highest line is drawn in a field of a hundred: at its edge half of the line would be cut off.
+// headroom is how high the highest line is drawn in a field of a hundred: at its edge half of the line would be cut
+// off.
 const headroom = 94
 
 // draw makes lines of steps.
@@ -136,7 +140,12 @@ func (c *curves) tell(step time.Duration, ups []time.Duration, sent, read, writt
 		}
 		tip := fmt.Sprintf("%s: %d up", span(time.Duration(n)*step), up)
 		if len(c.Sent.Lines) > 0 {
-			tip += fmt.Sprintf("; %s/s sent, %s/s read, %s/s written", size(perSecond(sent[n], step)), size(perSecond(read[n], step)), size(perSecond(written[n], step)))
+			tip += fmt.Sprintf(
+				"; %s/s sent, %s/s read, %s/s written",
+				size(perSecond(sent[n], step)),
+				size(perSecond(read[n], step)),
+				size(perSecond(written[n], step)),
+			)
 		}
 		tips = append(tips, tip)
 		if n%group == 0 {
@@ -145,7 +154,16 @@ func (c *curves) tell(step time.Duration, ups []time.Duration, sent, read, writt
 		long := time.Duration(min(group, len(sent)-n/group*group)) * step
 		row := &c.Rows[len(c.Rows)-1]
 		row.Up = up
-		row.Sent, row.Read, row.Written = row.Sent+perSecond(sent[n], long), row.Read+perSecond(read[n], long), row.Written+perSecond(written[n], long)
+		row.Sent, row.Read, row.Written = row.Sent+perSecond(
+			sent[n],
+			long,
+		), row.Read+perSecond(
+			read[n],
+			long,
+		), row.Written+perSecond(
+			written[n],
+			long,
+		)
 	}
 	text, _ := json.Marshal(tips) // strings always encode
 	c.Tips = string(text)

@@ -99,7 +99,10 @@ func feedersOf(told []api.Feeding, boots []api.PastBoot) []feeder {
 	slices.SortStableFunc(out, func(a, b feeder) int {
 		return cmp.Or(strings.Compare(a.Place, b.Place), strings.Compare(a.Name, b.Name))
 	})
-	return slices.CompactFunc(out, func(a, b feeder) bool { return a.Name == b.Name }) // it booted twice: the first counts
+	return slices.CompactFunc(
+		out,
+		func(a, b feeder) bool { return a.Name == b.Name },
+	) // it booted twice: the first counts
 }
 
 // isPeer tells nodes from servers and buckets. Several senders together are peers: a node knows few servers.

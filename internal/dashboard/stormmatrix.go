@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// matrix is a picture of who fed whom: a row for each node that took, a column for each that gave, servers first. Of more nodes
-// than a screen can show, those beside each other are one.
+// matrix is a picture of who fed whom: a row for each node that took, a column for each that gave, servers first.
+// Of more nodes than a screen can show, those beside each other are one.
 type matrix struct {
 	Width, Height int      // of the picture, in cells
 	Left          int      // where the nodes' columns begin
@@ -142,7 +142,8 @@ func level(bytes, most int64) int {
 	return l
 }
 
-// tell is what a pointer over the picture is told: names, and for each row the columns that are not empty with their kilobytes.
+// tell is what a pointer over the picture is told: names, and for each row the columns that are not empty with
+// their kilobytes.
 func (m *matrix) tell(names []string, server []int64, peers [][]int64) {
 	out := struct {
 		Names  []string  `json:"names"`

@@ -124,9 +124,16 @@ func (d *Dashboard) stormPage(r *http.Request) (view, error) {
 	since, err1 := time.Parse(time.RFC3339Nano, q.Get("since"))
 	until, err2 := time.Parse(time.RFC3339Nano, q.Get("until"))
 	if err1 != nil || err2 != nil {
-		return view{}, api.NewError(api.BadRequest, "A storm is named by its first and its last start.", "The page of boots lists them.")
+		return view{}, api.NewError(
+			api.BadRequest,
+			"A storm is named by its first and its last start.",
+			"The page of boots lists them.",
+		)
 	}
-	past, err := d.API.History(r.Context(), api.HistoryQuery{Since: since, Until: until.Add(stormGoesOn), Limit: 10_000})
+	past, err := d.API.History(
+		r.Context(),
+		api.HistoryQuery{Since: since, Until: until.Add(stormGoesOn), Limit: 10_000},
+	)
 	if err != nil {
 		return view{}, err
 	}
@@ -157,7 +164,8 @@ const (
 	stormLongest = 23 * time.Hour
 )
 
-// stormOf are the boots that began until a moment, and those that began close after them: a storm may go on while it is looked at.
+// stormOf are the boots that began until a moment, and those that began close after them: a storm may go on while
+// it is looked at.
 func stormOf(boots []api.PastBoot, until time.Time) []api.PastBoot {
 	for i, b := range boots {
 		if b.Started.After(until) && (i == 0 || b.Started.Sub(boots[i-1].Started) > stormGap) {
@@ -222,7 +230,14 @@ func upLine(ups []time.Duration, boots int, total time.Duration) string {
 	s.WriteString("0,100")
 	for i, at := range ups {
 		x := float64(at) * 1000 / float64(total)
-		fmt.Fprintf(&s, " %.1f,%.1f %.1f,%.1f", x, 100-float64(i)*headroom/float64(boots), x, 100-float64(i+1)*headroom/float64(boots))
+		fmt.Fprintf(
+			&s,
+			" %.1f,%.1f %.1f,%.1f",
+			x,
+			100-float64(i)*headroom/float64(boots),
+			x,
+			100-float64(i+1)*headroom/float64(boots),
+		)
 	}
 	fmt.Fprintf(&s, " 1000,%.1f", 100-float64(len(ups))*headroom/float64(boots))
 	return s.String()

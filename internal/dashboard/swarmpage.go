@@ -74,11 +74,18 @@ func (d *Dashboard) swarmPage(r *http.Request) (view, error) {
 	v.Sources, v.Root = sources(all), sources(rootBytes(all))
 	for _, g := range groups {
 		if count[g.Name] > 0 {
-			v.Groups = append(v.Groups, swarmGroup{g.Name, string(g.Peers.Effective()), count[g.Name], sources(rootBytes(by[g.Name]))})
+			v.Groups = append(
+				v.Groups,
+				swarmGroup{g.Name, string(g.Peers.Effective()), count[g.Name], sources(rootBytes(by[g.Name]))},
+			)
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b swarmNode) int {
-		return cmp.Or(cmp.Compare(b.Rejected, a.Rejected), cmp.Compare(b.Stalled, a.Stalled), strings.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(b.Rejected, a.Rejected),
+			cmp.Compare(b.Stalled, a.Stalled),
+			strings.Compare(a.Name, b.Name),
+		)
 	})
 	v.Nodes = v.Nodes[:min(len(v.Nodes), worst)]
 	return view{template: "swarm.html", title: "Swarm", live: "tick=1", data: v}, nil

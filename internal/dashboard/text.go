@@ -145,10 +145,13 @@ type source struct {
 	Start float64 // sum of the shares before it
 }
 
-// sourceTexts are the sources, in the order in which they are shown. What a node counts besides ("pack", "cache", "zero") is how
-// reads were answered, not what was received.
+// sourceTexts are the sources, in the order in which they are shown. What a node counts besides ("pack", "cache",
+// "zero") is how reads were answered, not what was received.
 var sourceTexts = []source{
-	{Name: trace.SourceK, Text: "kernel and initramfs"}, {Name: "server", Text: "server"}, {Name: "near", Text: "its own place"}, {Name: "peer", Text: "peers"},
+	{
+		Name: trace.SourceK,
+		Text: "kernel and initramfs",
+	}, {Name: "server", Text: "server"}, {Name: "near", Text: "its own place"}, {Name: "peer", Text: "peers"},
 	{Name: "disk", Text: "its own disk"}, {Name: "ram", Text: "its own memory"},
 }
 
@@ -202,10 +205,15 @@ func plural(n int, one string) string {
 func stageText(s trace.Stage) string { return stageTexts[s] }
 
 var stageTexts = map[trace.Stage]string{
-	trace.DHCP: "the firmware asks for an address", trace.BootFile: "boot loader sent", trace.Script: "iPXE asks what to boot",
-	trace.Kernel: "kernel sent", trace.Initramfs: "drivers, agent and keys sent", trace.Init: "the kernel has started /init",
-	trace.Modules: "drivers of the hardware loaded", trace.Link: "the network link comes up", trace.Address: "address for the running system",
+	trace.DHCP: "the firmware asks for an address", trace.BootFile: "boot loader sent", trace.Script: "iPXE asks " +
+		"what to boot",
+	trace.Kernel: "kernel sent", trace.Initramfs: "drivers, agent and keys sent", trace.Init: "the kernel has " +
+		"started /init",
+	trace.Modules: "drivers of the hardware loaded", trace.Link: "the network link comes " +
+		"up", trace.Address: "address for the running system",
 	trace.Hello: "token redeemed, assignment verified", trace.Manifest: "manifest fetched, signature checked",
-	trace.Device: "block device attached", trace.Root: "root file system mounted", trace.Config: "config files in place",
-	trace.SwitchRoot: "the image's init takes over", trace.Booted: "default target reached", trace.Shutdown: "the node goes down",
+	trace.Device: "block device attached", trace.Root: "root file system mounted", trace.Config: "config files in " +
+		"place",
+	trace.SwitchRoot: "the image's init takes over", trace.Booted: "default target " +
+		"reached", trace.Shutdown: "the node goes down",
 }

@@ -47,7 +47,14 @@ func newTile(n api.Node) tile {
 	t := tile{node: n.Node, seen: n.Seen, running: n.Running, desired: n.Desired}
 	if b := n.Boot; b != nil {
 		t.boot = b.ID
-		t.fold = trace.Progress{State: b.State, Stage: b.Stage, Started: b.Started, Updated: b.Updated, Failure: b.Failure, Hint: b.Hint}
+		t.fold = trace.Progress{
+			State:   b.State,
+			Stage:   b.Stage,
+			Started: b.Started,
+			Updated: b.Updated,
+			Failure: b.Failure,
+			Hint:    b.Hint,
+		}
 		if b.State == trace.Failed {
 			t.fold.Broken = b.Stage
 		}
@@ -123,7 +130,8 @@ func (t *tile) label() string {
 // steps is how many stages there are until booted.
 var steps = trace.Rank(trace.Booted)
 
-// class is what the style sheet makes the tile's looks of: its mood, how far it is filled (p0 to p15), and whether it drifts.
+// class is what the style sheet makes the tile's looks of: its mood, how far it is filled (p0 to p15), and whether
+// it drifts.
 func (t *tile) class(versions *legend) string {
 	m := t.mood()
 	c := "t " + string(m)

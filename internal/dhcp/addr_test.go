@@ -101,7 +101,8 @@ func TestConfigValidate(t *testing.T) {
 	for i, tt := range tests {
 		c := good()
 		tt.edit(&c)
-		if err := c.Validate(); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+		if err := c.Validate(); (err == nil) != (tt.want == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%d: %v, want %q", i, err, tt.want)
 		}
 	}

@@ -116,7 +116,8 @@ func request(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// selecting: the client takes our offer. After a restart the reservation is lost; the offer is kept if nobody else has the address.
+// selecting: the client takes our offer. After a restart the reservation is lost; the offer is kept if nobody else
+// has the address.
 func selecting(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case !r.Requested.IsValid():

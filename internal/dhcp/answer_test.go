@@ -69,37 +69,207 @@ func TestStates(t *testing.T) {
 		{name: "discover", typ: discover, offer: "10.77.0.120", reply: "OFFER", addr: "10.77.0.120"},
 		{name: "discover, nothing free", typ: discover, why: "no free"},
 
-		{name: "selecting what was offered", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, offer: "10.77.0.120", reply: "ACK", addr: "10.77.0.120"},
-		{name: "selecting after a restart", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, reply: "ACK", addr: "10.77.0.120"},
-		{name: "selecting another's", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, hold: lease("10.77.0.120", bob, time.Hour), reply: "NAK", why: "not offered"},
-		{name: "selecting another's that ran out", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, hold: lease("10.77.0.120", bob, -time.Hour), reply: "ACK", addr: "10.77.0.120"},
-		{name: "selecting another's fixed one", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, hold: static("10.77.0.120", bob), reply: "NAK", why: "not offered"},
-		{name: "selecting a bad one", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, hold: bad("10.77.0.120", alice, time.Hour), reply: "NAK", why: "not offered"},
-		{name: "selecting outside the range", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.50"), chose("10.77.0.1")}, reply: "NAK", why: "not offered"},
-		{name: "selecting its fixed one outside the range", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.50"), chose("10.77.0.1")}, lease: static("10.77.0.50", alice), hold: static("10.77.0.50", alice), reply: "ACK", addr: "10.77.0.50"},
-		{name: "selecting our own address", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.1"), chose("10.77.0.1")}, reply: "NAK", why: "not offered"},
-		{name: "selecting nothing", typ: request, mods: []dhcpv4.Modifier{chose("10.77.0.1")}, reply: "NAK", why: "names no address"},
-		{name: "selecting another server", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.2")}, offer: "10.77.0.120", why: "chose the server 10.77.0.2"},
+		{
+			name:  "selecting what was offered",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			offer: "10.77.0.120",
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "selecting after a restart",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "selecting another's",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			hold:  lease("10.77.0.120", bob, time.Hour),
+			reply: "NAK",
+			why:   "not offered",
+		},
+		{
+			name:  "selecting another's that ran out",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			hold:  lease("10.77.0.120", bob, -time.Hour),
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "selecting another's fixed one",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			hold:  static("10.77.0.120", bob),
+			reply: "NAK",
+			why:   "not offered",
+		},
+		{
+			name:  "selecting a bad one",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			hold:  bad("10.77.0.120", alice, time.Hour),
+			reply: "NAK",
+			why:   "not offered",
+		},
+		{
+			name:  "selecting outside the range",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.50"), chose("10.77.0.1")},
+			reply: "NAK",
+			why:   "not offered",
+		},
+		{
+			name:  "selecting its fixed one outside the range",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.50"), chose("10.77.0.1")},
+			lease: static("10.77.0.50", alice),
+			hold:  static("10.77.0.50", alice),
+			reply: "ACK",
+			addr:  "10.77.0.50",
+		},
+		{
+			name:  "selecting our own address",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.1"), chose("10.77.0.1")},
+			reply: "NAK",
+			why:   "not offered",
+		},
+		{
+			name:  "selecting nothing",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{chose("10.77.0.1")},
+			reply: "NAK",
+			why:   "names no address",
+		},
+		{
+			name:  "selecting another server",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.2")},
+			offer: "10.77.0.120",
+			why:   "chose the server 10.77.0.2",
+		},
 
-		{name: "init-reboot", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120")}, lease: lease("10.77.0.120", alice, time.Hour), hold: lease("10.77.0.120", alice, time.Hour), reply: "ACK", addr: "10.77.0.120"},
-		{name: "init-reboot after the lease ran out", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120")}, lease: lease("10.77.0.120", alice, -time.Hour), hold: lease("10.77.0.120", alice, -time.Hour), reply: "ACK", addr: "10.77.0.120"},
-		{name: "init-reboot from another network", typ: request, mods: []dhcpv4.Modifier{requested("192.168.1.5")}, reply: "NAK", why: "not an address of 10.77.0.0/24"},
-		{name: "init-reboot with another's", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120")}, hold: lease("10.77.0.120", bob, time.Hour), reply: "NAK", why: "not this client's"},
-		{name: "init-reboot with its old one", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120")}, lease: static("10.77.0.50", alice), hold: lease("10.77.0.120", alice, time.Hour), reply: "NAK", why: "not this client's"},
-		{name: "init-reboot unknown", typ: request, mods: []dhcpv4.Modifier{requested("10.77.0.120")}, why: "no record"},
+		{
+			name:  "init-reboot",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120")},
+			lease: lease("10.77.0.120", alice, time.Hour),
+			hold:  lease("10.77.0.120", alice, time.Hour),
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "init-reboot after the lease ran out",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120")},
+			lease: lease("10.77.0.120", alice, -time.Hour),
+			hold:  lease("10.77.0.120", alice, -time.Hour),
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "init-reboot from another network",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("192.168.1.5")},
+			reply: "NAK",
+			why:   "not an address of 10.77.0.0/24",
+		},
+		{
+			name:  "init-reboot with another's",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120")},
+			hold:  lease("10.77.0.120", bob, time.Hour),
+			reply: "NAK",
+			why:   "not this client's",
+		},
+		{
+			name:  "init-reboot with its old one",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{requested("10.77.0.120")},
+			lease: static("10.77.0.50", alice),
+			hold:  lease("10.77.0.120", alice, time.Hour),
+			reply: "NAK",
+			why:   "not this client's",
+		},
+		{
+			name: "init-reboot unknown",
+			typ:  request,
+			mods: []dhcpv4.Modifier{requested("10.77.0.120")},
+			why:  "no record",
+		},
 
-		{name: "renewing", typ: request, mods: []dhcpv4.Modifier{having("10.77.0.120")}, lease: lease("10.77.0.120", alice, time.Hour), hold: lease("10.77.0.120", alice, time.Hour), reply: "ACK", addr: "10.77.0.120"},
-		{name: "renewing after its node got a fixed one", typ: request, mods: []dhcpv4.Modifier{having("10.77.0.120")}, lease: static("10.77.0.50", alice), hold: lease("10.77.0.120", alice, time.Hour), reply: "ACK", addr: "10.77.0.120"},
-		{name: "renewing what the records lost", typ: request, mods: []dhcpv4.Modifier{having("10.77.0.120")}, reply: "ACK", addr: "10.77.0.120"},
-		{name: "renewing another's", typ: request, mods: []dhcpv4.Modifier{having("10.77.0.120")}, hold: lease("10.77.0.120", bob, time.Hour), reply: "NAK", why: "another client's"},
-		{name: "rebinding another server's", typ: request, mods: []dhcpv4.Modifier{having("10.77.0.50")}, why: "no record"},
-		{name: "rebinding in another network", typ: request, mods: []dhcpv4.Modifier{having("192.168.1.5")}, why: "no record"},
+		{
+			name:  "renewing",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{having("10.77.0.120")},
+			lease: lease("10.77.0.120", alice, time.Hour),
+			hold:  lease("10.77.0.120", alice, time.Hour),
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "renewing after its node got a fixed one",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{having("10.77.0.120")},
+			lease: static("10.77.0.50", alice),
+			hold:  lease("10.77.0.120", alice, time.Hour),
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "renewing what the records lost",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{having("10.77.0.120")},
+			reply: "ACK",
+			addr:  "10.77.0.120",
+		},
+		{
+			name:  "renewing another's",
+			typ:   request,
+			mods:  []dhcpv4.Modifier{having("10.77.0.120")},
+			hold:  lease("10.77.0.120", bob, time.Hour),
+			reply: "NAK",
+			why:   "another client's",
+		},
+		{
+			name: "rebinding another server's",
+			typ:  request,
+			mods: []dhcpv4.Modifier{having("10.77.0.50")},
+			why:  "no record",
+		},
+		{
+			name: "rebinding in another network",
+			typ:  request,
+			mods: []dhcpv4.Modifier{having("192.168.1.5")},
+			why:  "no record",
+		},
 		{name: "request of nothing", typ: request, why: "names no address"},
 
 		{name: "inform", typ: dhcpv4.MessageTypeInform, mods: []dhcpv4.Modifier{having("10.77.0.9")}, reply: "ACK"},
-		{name: "release", typ: dhcpv4.MessageTypeRelease, mods: []dhcpv4.Modifier{having("10.77.0.120"), chose("10.77.0.1")}, hold: lease("10.77.0.120", alice, time.Hour)},
-		{name: "release of another's", typ: dhcpv4.MessageTypeRelease, mods: []dhcpv4.Modifier{having("10.77.0.120"), chose("10.77.0.1")}, hold: lease("10.77.0.120", bob, time.Hour)},
-		{name: "decline of another's", typ: dhcpv4.MessageTypeDecline, mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")}, hold: lease("10.77.0.120", bob, time.Hour), why: "not this client's"},
+		{
+			name: "release",
+			typ:  dhcpv4.MessageTypeRelease,
+			mods: []dhcpv4.Modifier{having("10.77.0.120"), chose("10.77.0.1")},
+			hold: lease("10.77.0.120", alice, time.Hour),
+		},
+		{
+			name: "release of another's",
+			typ:  dhcpv4.MessageTypeRelease,
+			mods: []dhcpv4.Modifier{having("10.77.0.120"), chose("10.77.0.1")},
+			hold: lease("10.77.0.120", bob, time.Hour),
+		},
+		{
+			name: "decline of another's",
+			typ:  dhcpv4.MessageTypeDecline,
+			mods: []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1")},
+			hold: lease("10.77.0.120", bob, time.Hour),
+			why:  "not this client's",
+		},
 	}
 	for _, tt := range tests {
 		v := testView()
@@ -112,8 +282,18 @@ func TestStates(t *testing.T) {
 		if tt.addr != "" {
 			want = ip4(tt.addr)
 		}
-		if out.Seen.Reply != tt.reply || out.Seen.Addr != want || !strings.Contains(out.Seen.Reason, tt.why) || (tt.why == "") != (out.Seen.Reason == "") {
-			t.Errorf("%s: %s %s (%s), want %s %s (%s)", tt.name, out.Seen.Reply, out.Seen.Addr, out.Seen.Reason, tt.reply, want, tt.why)
+		if out.Seen.Reply != tt.reply || out.Seen.Addr != want || !strings.Contains(out.Seen.Reason, tt.why) ||
+			(tt.why == "") != (out.Seen.Reason == "") {
+			t.Errorf(
+				"%s: %s %s (%s), want %s %s (%s)",
+				tt.name,
+				out.Seen.Reply,
+				out.Seen.Addr,
+				out.Seen.Reason,
+				tt.reply,
+				want,
+				tt.why,
+			)
 		}
 		if wantSave := tt.reply == "ACK" && tt.addr != "" || tt.name == "release"; (out.Save != nil) != wantSave {
 			t.Errorf("%s: save %+v", tt.name, out.Save)
@@ -139,7 +319,8 @@ func TestWhatIsRecorded(t *testing.T) {
 	}
 
 	out = Answer(asked(t, alice, dhcpv4.MessageTypeDecline, requested("10.77.0.120"), chose("10.77.0.1")), v, noon)
-	if out.Save == nil || !out.Save.Bad || !out.Save.Expires.Equal(noon.Add(declinedFor)) || out.Loud == "" || !out.Free {
+	if out.Save == nil || !out.Save.Bad || !out.Save.Expires.Equal(noon.Add(declinedFor)) || out.Loud == "" ||
+		!out.Free {
 		t.Errorf("declined address: %+v", out)
 	}
 	v.Lease, v.Holder = static("10.77.0.50", alice), static("10.77.0.50", alice)
@@ -165,7 +346,8 @@ func TestStoodDown(t *testing.T) {
 		t.Errorf("discover: %+v", out.Seen)
 	}
 	pxe := dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient:Arch:00000:UNDI:002001"))
-	if out := Answer(asked(t, alice, dhcpv4.MessageTypeDiscover, pxe), v, noon); out.Seen.BootFile != "undionly.kpxe" || out.Seen.Addr.IsValid() {
+	if out := Answer(asked(t, alice, dhcpv4.MessageTypeDiscover, pxe), v, noon); out.Seen.BootFile != "undionly.kpxe" ||
+		out.Seen.Addr.IsValid() {
 		t.Errorf("discover of firmware: %+v", out.Seen)
 	}
 }
@@ -173,11 +355,26 @@ func TestStoodDown(t *testing.T) {
 func TestRelayedReplyCarriesTheRelaysOption(t *testing.T) {
 	v := testView()
 	v.Holder = lease("10.77.0.120", bob, time.Hour)
-	info := dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(dhcpv4.OptGeneric(dhcpv4.AgentCircuitIDSubOption, []byte("port 7"))))
+	info := dhcpv4.WithOption(
+		dhcpv4.OptRelayAgentInfo(dhcpv4.OptGeneric(dhcpv4.AgentCircuitIDSubOption, []byte("port 7"))),
+	)
 	id := dhcpv4.WithOption(dhcpv4.OptClientIdentifier([]byte{0, 1, 2}))
-	out := Answer(asked(t, alice, dhcpv4.MessageTypeRequest, having("10.77.0.120"), dhcpv4.WithRelay(ip(ip4("10.77.0.254"))), info, id), v, noon)
+	out := Answer(
+		asked(
+			t,
+			alice,
+			dhcpv4.MessageTypeRequest,
+			having("10.77.0.120"),
+			dhcpv4.WithRelay(ip(ip4("10.77.0.254"))),
+			info,
+			id,
+		),
+		v,
+		noon,
+	)
 	p := out.Packet
-	if p == nil || out.Seen.Reply != "NAK" || !p.IsBroadcast() || addr(p.GatewayIPAddr) != ip4("10.77.0.254") || p.RelayAgentInfo() == nil ||
+	if p == nil || out.Seen.Reply != "NAK" || !p.IsBroadcast() || addr(p.GatewayIPAddr) != ip4("10.77.0.254") ||
+		p.RelayAgentInfo() == nil ||
 		string(p.Options.Get(dhcpv4.OptionClientIdentifier)) != "\x00\x01\x02" {
 		t.Errorf("reply %s", p.Summary())
 	}

@@ -15,7 +15,15 @@ import (
 func site(n *netns, args ...string) *netns {
 	d := n.client("52:54:00:00:00:99")
 	d.run("ip", "addr", "add", "10.77.0.2/24", "dev", "eth0")
-	d.dnsmasq(append([]string{"--interface=eth0", "--bind-interfaces", "--dhcp-authoritative", "--dhcp-range=10.77.0.50,10.77.0.90,1h"}, args...)...)
+	d.dnsmasq(
+		append(
+			[]string{
+				"--interface=eth0",
+				"--bind-interfaces",
+				"--dhcp-authoritative",
+				"--dhcp-range=10.77.0.50,10.77.0.90,1h",
+			},
+			args...)...)
 	return d
 }
 
@@ -26,7 +34,9 @@ func replayed(c *netns, packet, to string) []answered {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s := c.serve(helperSpec{Config: Config{Interfaces: []string{"eth0"}}, Send: file, SendTo: to, LookFor: 2 * time.Second})
+	s := c.serve(
+		helperSpec{Config: Config{Interfaces: []string{"eth0"}}, Send: file, SendTo: to, LookFor: 2 * time.Second},
+	)
 	var out []answered
 	for _, l := range s.rest() {
 		if l.Error != "" {
@@ -45,10 +55,16 @@ func TestProxyBesideDnsmasq(t *testing.T) {
 	site(net)
 
 	// An operating system's client gets its address from the site, and nothing from us.
-	if out, err := net.client(aliceMAC).dhclient(t.TempDir(), "eth0"); err != nil || !strings.Contains(out, "from 10.77.0.2") || strings.Contains(out, "from 10.77.0.1") {
+	if out, err := net.client(aliceMAC).dhclient(t.TempDir(), "eth0"); err != nil ||
+		!strings.Contains(out, "from 10.77.0.2") ||
+		strings.Contains(out, "from 10.77.0.1") {
 		t.Errorf("%v: %s", err, out)
 	}
-	took := s.until("a request", 10*time.Second, func(l line) bool { return l.Seen != nil && l.Seen.Message == "REQUEST" }).Seen
+	took := s.until(
+		"a request",
+		10*time.Second,
+		func(l line) bool { return l.Seen != nil && l.Seen.Message == "REQUEST" },
+	).Seen
 	if took.Reply != "" || took.Server != ip4("10.77.0.2") || took.HasAddress() != took.Requested {
 		t.Errorf("%+v", took)
 	}
@@ -57,7 +73,11 @@ func TestProxyBesideDnsmasq(t *testing.T) {
 	tests := []struct{ packet, file, class string }{
 		{"ovmf-pxe-discover", "snponly.efi", "PXEClient"},
 		{"ovmf-http-discover", "http://10.77.0.1:8480/boot/file/snponly.efi", "HTTPClient"},
-		{"undionly-discover", "http://10.77.0.1:8480/boot/script", "PXEClient"}, // asks for a broadcast, as all three do
+		{
+			"undionly-discover",
+			"http://10.77.0.1:8480/boot/script",
+			"PXEClient",
+		}, // asks for a broadcast, as all three do
 	}
 	c := net.client(bobMAC)
 	for _, tt := range tests {
@@ -106,7 +126,9 @@ func TestLook(t *testing.T) {
 	spec := ownSpec()
 	spec.Config.Interfaces = []string{"eth0"}
 	s := other.serve(spec)
-	if got := found(); len(got) != 1 || got[0].Server != ip4("10.77.0.3") || !testSubnet().inRange(got[0].Offers) || got[0].Proxy || got[0].Interface != "br0" {
+	if got := found(); len(got) != 1 || got[0].Server != ip4("10.77.0.3") || !testSubnet().inRange(got[0].Offers) ||
+		got[0].Proxy ||
+		got[0].Interface != "br0" {
 		t.Errorf("found %+v", got)
 	}
 	// So is the site's, whose answer makes ours stand down, since it overhears it.
@@ -114,7 +136,8 @@ func TestLook(t *testing.T) {
 	if got := found(); len(got) == 0 || got[0].Server != ip4("10.77.0.2") || !got[0].Offers.IsValid() {
 		t.Errorf("found %+v", got)
 	}
-	if l := s.until("standing down", 5*time.Second, func(l line) bool { return l.Found != nil }); !l.State.StoodDown || l.Found.How != "offer" {
+	if l := s.until("standing down", 5*time.Second, func(l line) bool { return l.Found != nil }); !l.State.StoodDown ||
+		l.Found.How != "offer" {
 		t.Errorf("%+v, %+v", l.Found, l.State)
 	}
 }
@@ -154,7 +177,8 @@ func TestStandsDown(t *testing.T) {
 		t.Error("no boot file is told any more")
 	}
 	for _, l := range s.drain() {
-		if l.Seen != nil && l.Seen.Client.Kind == netboot.Other && l.Seen.MAC != bob && l.Seen.MAC != alice && l.Seen.Reply == "OFFER" {
+		if l.Seen != nil && l.Seen.Client.Kind == netboot.Other && l.Seen.MAC != bob && l.Seen.MAC != alice &&
+			l.Seen.Reply == "OFFER" {
 			t.Errorf("offered: %+v", l.Seen)
 		}
 	}
@@ -178,7 +202,15 @@ func TestRelay(t *testing.T) {
 
 	spec := ownSpec()
 	far := *testSubnet()
-	far.Prefix, far.First, far.Last, far.Routers = netip.MustParsePrefix("10.88.0.0/24"), ip4("10.88.0.100"), ip4("10.88.0.200"), []netip.Addr{ip4("10.88.0.1")}
+	far.Prefix, far.First, far.Last, far.Routers = netip.MustParsePrefix(
+		"10.88.0.0/24",
+	), ip4(
+		"10.88.0.100",
+	), ip4(
+		"10.88.0.200",
+	), []netip.Addr{
+		ip4("10.88.0.1"),
+	}
 	spec.Config.Subnets = append(spec.Config.Subnets, far)
 	s := net.serve(spec)
 	a, out := c.udhcpc()

@@ -40,7 +40,10 @@ func (n *netns) dhclient(dir string, args ...string) (string, error) {
 	n.t.Cleanup(func() {
 		_, _ = n.try("dhclient", "-x", "-pf", pid, "-lf", filepath.Join(dir, "leases"), "-sf", "/bin/true", "eth0")
 	})
-	return n.try(append([]string{"dhclient", "-4", "-v", "-1", "-lf", filepath.Join(dir, "leases"), "-pf", pid, "-sf", "/bin/true"}, args...)...)
+	return n.try(
+		append(
+			[]string{"dhclient", "-4", "-v", "-1", "-lf", filepath.Join(dir, "leases"), "-pf", pid, "-sf", "/bin/true"},
+			args...)...)
 }
 
 // udhcpc runs busybox's client on eth0 until it has a lease, and gives it the address.
@@ -75,8 +78,10 @@ func (n *netns) dnsmasq(args ...string) {
 	n.t.Helper()
 	need(n.t, "dnsmasq")
 	dir := n.t.TempDir()
-	cmd := n.cmd(context.Background(), append([]string{"dnsmasq", "-k", "--port=0", "--conf-file=/dev/null", "--log-dhcp", "--no-ping", "--user=root",
-		"--dhcp-leasefile=" + dir + "/leases", "--pid-file=" + dir + "/pid", "--log-facility=" + dir + "/log"}, args...)...)
+	cmd := n.cmd(
+		context.Background(),
+		append([]string{"dnsmasq", "-k", "--port=0", "--conf-file=/dev/null", "--log-dhcp", "--no-ping", "--user=root",
+			"--dhcp-leasefile=" + dir + "/leases", "--pid-file=" + dir + "/pid", "--log-facility=" + dir + "/log"}, args...)...)
 	if err := cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}
@@ -100,21 +105,34 @@ func TestDhclient(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	offer, ack := s.seen("DISCOVER", "OFFER"), s.seen("REQUEST", "ACK")
-	if offer.Addr != ack.Addr || ack.MAC != alice || ack.Client.Kind != netboot.Other || ack.BootFile != "" || ack.HasAddress() != ack.Addr {
+	if offer.Addr != ack.Addr || ack.MAC != alice || ack.Client.Kind != netboot.Other || ack.BootFile != "" ||
+		ack.HasAddress() != ack.Addr {
 		t.Errorf("offer %+v, ack %+v", offer, ack)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "leases"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"subnet-mask 255.255.255.0", "routers 10.77.0.1", "domain-name-servers 10.77.0.1,10.77.0.3",
-		"dhcp-lease-time 3600", "dhcp-server-identifier 10.77.0.1", "ntp-servers 10.77.0.1", `domain-name "lab.test"`, `domain-search "lab.test.", "test."`} {
+	for _, want := range []string{"subnet-mask 255.255.255.0", "routers 10.77.0.1", "domain-name-servers " +
+		"10.77.0.1,10.77.0.3",
+		"dhcp-lease-time 3600", "dhcp-server-identifier 10.77.0.1", "ntp-servers " +
+			"10.77.0.1", `domain-name "lab.test"`, `domain-search "lab.test.", "test."`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the lease lacks %q:\n%s", want, b)
 		}
 	}
 	// Killed and started again it remembers its address: INIT-REBOOT, no DISCOVER.
-	_, _ = c.try("dhclient", "-x", "-pf", filepath.Join(dir, "pid"), "-lf", filepath.Join(dir, "leases"), "-sf", "/bin/true", "eth0")
+	_, _ = c.try(
+		"dhclient",
+		"-x",
+		"-pf",
+		filepath.Join(dir, "pid"),
+		"-lf",
+		filepath.Join(dir, "leases"),
+		"-sf",
+		"/bin/true",
+		"eth0",
+	)
 	if out, err := c.dhclient(dir, "eth0"); err != nil || strings.Contains(out, "DISCOVER") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -235,7 +253,13 @@ func TestTwoInterfaces(t *testing.T) {
 	other.run("ip", "link", "set", "eth0", "up")
 	spec := ownSpec()
 	second := *testSubnet()
-	second.Prefix, second.First, second.Last = netip.MustParsePrefix("10.78.0.0/24"), ip4("10.78.0.10"), ip4("10.78.0.20")
+	second.Prefix, second.First, second.Last = netip.MustParsePrefix(
+		"10.78.0.0/24",
+	), ip4(
+		"10.78.0.10",
+	), ip4(
+		"10.78.0.20",
+	)
 	spec.Config.Interfaces = append(spec.Config.Interfaces, "left")
 	spec.Config.Subnets = append(spec.Config.Subnets, second)
 	s := net.serve(spec)

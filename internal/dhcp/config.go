@@ -120,7 +120,8 @@ func domainName(name string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
-		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(r rune) bool { return r <= 0x20 || r > 0x7e }) {
+		if label == "" || len(label) > 63 ||
+			strings.ContainsFunc(label, func(r rune) bool { return r <= 0x20 || r > 0x7e }) {
 			return false
 		}
 	}

@@ -71,8 +71,17 @@ func (w *search) shared(a netip.Addr, by fleet.MAC) {
 
 // stranger notes that a machine that did not get an address here uses it.
 func (w *search) stranger(ctx context.Context, a netip.Addr, by fleet.MAC) error {
-	w.loud("address is in use by a machine that did not get it here; leaving it alone", "addr", a, "by", by, "wanted_for", w.r.MAC,
-		"fixed", w.fixed(a))
+	w.loud(
+		"address is in use by a machine that did not get it here; leaving it alone",
+		"addr",
+		a,
+		"by",
+		by,
+		"wanted_for",
+		w.r.MAC,
+		"fixed",
+		w.fixed(a),
+	)
 	if w.fixed(a) {
 		return nil // not recorded: the operator's decision stands, and counts again once the other one is gone
 	}

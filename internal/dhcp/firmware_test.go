@@ -40,9 +40,30 @@ func TestRealFirmware(t *testing.T) {
 		tftp   string         // sent
 	}{
 		{"undionly", chain, false, bios, []netboot.Kind{netboot.IPXE}, "undionly.kpxe"},
-		{"HTTP Boot", ownSpec(), false, uefi("IPv4PXESupport", "IPv6PXESupport"), []netboot.Kind{netboot.HTTPBoot, netboot.IPXE}, ""},
-		{"HTTP Boot beside dnsmasq", proxySpec(), true, uefi("IPv4PXESupport", "IPv6PXESupport"), []netboot.Kind{netboot.HTTPBoot, netboot.IPXE}, ""},
-		{"menu beside dnsmasq", menu, true, uefi("IPv6PXESupport"), []netboot.Kind{netboot.PXE, netboot.IPXE}, "snponly.efi"},
+		{
+			"HTTP Boot",
+			ownSpec(),
+			false,
+			uefi("IPv4PXESupport", "IPv6PXESupport"),
+			[]netboot.Kind{netboot.HTTPBoot, netboot.IPXE},
+			"",
+		},
+		{
+			"HTTP Boot beside dnsmasq",
+			proxySpec(),
+			true,
+			uefi("IPv4PXESupport", "IPv6PXESupport"),
+			[]netboot.Kind{netboot.HTTPBoot, netboot.IPXE},
+			"",
+		},
+		{
+			"menu beside dnsmasq",
+			menu,
+			true,
+			uefi("IPv6PXESupport"),
+			[]netboot.Kind{netboot.PXE, netboot.IPXE},
+			"snponly.efi",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,10 +82,18 @@ func TestRealFirmware(t *testing.T) {
 			}
 			machine(t, net, dir, args)
 			for _, kind := range tt.kinds {
-				s.until("a packet of "+string(kind), 2*time.Minute, func(l line) bool { return l.Seen != nil && l.Seen.Client.Kind == kind })
+				s.until(
+					"a packet of "+string(kind),
+					2*time.Minute,
+					func(l line) bool { return l.Seen != nil && l.Seen.Client.Kind == kind },
+				)
 			}
 			if tt.tftp != "" {
-				s.untilOrBefore("TFTP", time.Minute, func(l line) bool { return l.TFTP != nil && l.TFTP.Name == tt.tftp && l.TFTP.Bytes == l.TFTP.Size })
+				s.untilOrBefore(
+					"TFTP",
+					time.Minute,
+					func(l line) bool { return l.TFTP != nil && l.TFTP.Name == tt.tftp && l.TFTP.Bytes == l.TFTP.Size },
+				)
 			}
 			for range 2 {
 				q := s.until("its script", 2*time.Minute, func(l line) bool { return l.Query != nil }).Query
@@ -91,9 +120,24 @@ func (s *served) untilOrBefore(what string, limit time.Duration, fits func(line)
 func machine(t *testing.T, net *netns, dir string, args []string) {
 	t.Helper()
 	console := filepath.Join(dir, "console")
-	common := []string{"qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "q35,graphics=off", "-m", "256",
-		"-accel", "tcg", "-cpu", "max,-cx16", "-serial", "file:" + console,
-		"-netdev", "tap,id=lan,ifname=tap0,script=no,downscript=no"}
+	common := []string{
+		"qemu-system-x86_64",
+		"-nodefaults",
+		"-display",
+		"none",
+		"-machine",
+		"q35,graphics=off",
+		"-m",
+		"256",
+		"-accel",
+		"tcg",
+		"-cpu",
+		"max,-cx16",
+		"-serial",
+		"file:" + console,
+		"-netdev",
+		"tap,id=lan,ifname=tap0,script=no,downscript=no",
+	}
 	cmd := net.cmd(context.Background(), append(common, args...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -120,8 +164,16 @@ func uefi(off ...string) func(string) ([]string, error) {
 		if err := copyFile(vars, ovmfVars); err != nil {
 			return nil, fmt.Errorf("package ovmf: %w", err)
 		}
-		args := []string{"-device", "virtio-net-pci,netdev=lan,bootindex=1,romfile=,mac=" + aliceMAC, "-device", "virtio-rng-pci",
-			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + ovmfCode, "-drive", "if=pflash,format=raw,unit=1,file=" + vars}
+		args := []string{
+			"-device",
+			"virtio-net-pci,netdev=lan,bootindex=1,romfile=,mac=" + aliceMAC,
+			"-device",
+			"virtio-rng-pci",
+			"-drive",
+			"if=pflash,format=raw,unit=0,readonly=on,file=" + ovmfCode,
+			"-drive",
+			"if=pflash,format=raw,unit=1,file=" + vars,
+		}
 		for _, name := range off {
 			args = append(args, "-fw_cfg", "name=opt/org.tianocore/"+name+",string=n")
 		}

@@ -71,7 +71,9 @@ func TestRouterAdvertisement(t *testing.T) {
 }
 
 func TestSolicitation(t *testing.T) {
-	b, _ := hex.DecodeString("6000000000103afffe80000000000000505400fffe123456ff020000000000000000000000000002" + "85002f5a000000000101525400123456")
+	b, _ := hex.DecodeString(
+		"6000000000103afffe80000000000000505400fffe123456ff020000000000000000000000000002" + "85002f5a000000000101525400123456",
+	)
 	if src, ok := solicitation(b); !ok || src.String() != "fe80::5054:ff:fe12:3456" {
 		t.Errorf("solicitation of %s, %v", src, ok)
 	}

@@ -25,7 +25,9 @@ func ip4(s string) netip.Addr { return netip.MustParseAddr(s) }
 // testSubnet is the network of the tests.
 func testSubnet() *Subnet {
 	return &Subnet{Prefix: netip.MustParsePrefix("10.77.0.0/24"), First: ip4("10.77.0.100"), Last: ip4("10.77.0.200"),
-		Routers: []netip.Addr{ip4("10.77.0.1")}, DNS: []netip.Addr{ip4("10.77.0.1"), ip4("10.77.0.3")}, NTP: []netip.Addr{ip4("10.77.0.1")},
+		Routers: []netip.Addr{
+			ip4("10.77.0.1"),
+		}, DNS: []netip.Addr{ip4("10.77.0.1"), ip4("10.77.0.3")}, NTP: []netip.Addr{ip4("10.77.0.1")},
 		Domain: "lab.test", Search: []string{"lab.test", "test"}, LeaseTime: time.Hour}
 }
 
@@ -37,7 +39,8 @@ func testView() View {
 
 // TestCapturedPackets: packets of real firmware and clients, and what is answered as server, as proxy, as proxy
 // with a menu, and on port 4011. The packets were captured from QEMU 7.2 with its iPXE ROMs and OVMF 2022.11
-// (firmware and iPXE), undionly and snponly of Debian 13 (1.21) and 12 (the others), and from isc-dhcp-client and busybox of Debian 12.
+// (firmware and iPXE), undionly and snponly of Debian 13 (1.21) and 12 (the others), and from isc-dhcp-client and
+// busybox of Debian 12.
 func TestCapturedPackets(t *testing.T) {
 	packets, err := filepath.Glob("testdata/packets/*.bin")
 	if err != nil || len(packets) == 0 {
@@ -78,9 +81,24 @@ func describe(r Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s: %s, architecture %s", messageNames[r.Type], r.MAC, r.Client.Kind, r.Client.Arch)
 	if r.Client.Kind == netboot.IPXE {
-		fmt.Fprintf(&b, ", version %s, bus id %s, features %x, sufficient %v", r.Client.Version, r.Client.BusID, []byte(r.Client.Features), r.Client.Sufficient())
+		fmt.Fprintf(
+			&b,
+			", version %s, bus id %s, features %x, sufficient %v",
+			r.Client.Version,
+			r.Client.BusID,
+			[]byte(r.Client.Features),
+			r.Client.Sufficient(),
+		)
 	}
-	fmt.Fprintf(&b, "\nuuid %q, host %q, asks for %s, has %s, chose %s\n", r.Client.UUID, r.HostName, dash(r.Requested), dash(r.Address), dash(r.Server))
+	fmt.Fprintf(
+		&b,
+		"\nuuid %q, host %q, asks for %s, has %s, chose %s\n",
+		r.Client.UUID,
+		r.HostName,
+		dash(r.Requested),
+		dash(r.Address),
+		dash(r.Server),
+	)
 	v := testView()
 	v.Offer = ip4("10.77.0.150")
 	if r.Requested.IsValid() {
@@ -98,7 +116,13 @@ func describe(r Request) string {
 			fmt.Fprintf(&b, "reason: %s\n", out.Seen.Reason)
 		}
 		if out.Save != nil {
-			fmt.Fprintf(&b, "save: %s for %s until %s\n", out.Save.Addr, out.Save.MAC, out.Save.Expires.Format(time.TimeOnly))
+			fmt.Fprintf(
+				&b,
+				"save: %s for %s until %s\n",
+				out.Save.Addr,
+				out.Save.MAC,
+				out.Save.Expires.Format(time.TimeOnly),
+			)
 		}
 		if out.Packet != nil {
 			b.WriteString(summary(out.Packet))

@@ -168,8 +168,19 @@ func replay(ctx context.Context, spec helperSpec, out *lines) error {
 		if err != nil {
 			return err
 		}
-		out.put(line{Answer: &answered{Type: messageNames[p.MessageType()], Server: addr(p.Options.Get(dhcpv4.OptionServerIdentifier)),
-			Addr: addr(p.YourIPAddr), File: cmp.Or(p.BootFileName, p.BootFileNameOption()), Class: p.ClassIdentifier()}})
+		out.put(
+			line{
+				Answer: &answered{
+					Type:   messageNames[p.MessageType()],
+					Server: addr(p.Options.Get(dhcpv4.OptionServerIdentifier)),
+					Addr: addr(
+						p.YourIPAddr,
+					),
+					File:  cmp.Or(p.BootFileName, p.BootFileNameOption()),
+					Class: p.ClassIdentifier(),
+				},
+			},
+		)
 	}
 }
 

@@ -50,7 +50,11 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 		return l, fmt.Errorf("interface %s is not an Ethernet", name)
 	}
 	if !l.first().IsValid() {
-		return l, fmt.Errorf("interface %s has no IPv4 address: give it one (ip address add 10.0.0.1/24 dev %s)", name, name)
+		return l, fmt.Errorf(
+			"interface %s has no IPv4 address: give it one (ip address add 10.0.0.1/24 dev %s)",
+			name,
+			name,
+		)
 	}
 	if l.dhcp, err = listenUDP(ctx, name, serverPort); err != nil {
 		return l, err

@@ -96,7 +96,11 @@ func newLooker(ifi *net.Interface) (*looker, error) {
 
 // lookPacket is our question. The broadcast flag makes answers visible that would go to an address that nobody has.
 func lookPacket(own fleet.MAC) (*dhcpv4.DHCPv4, error) {
-	return dhcpv4.NewDiscovery(own[:], dhcpv4.WithBroadcast(true), dhcpv4.WithOption(dhcpv4.OptClassIdentifier(LookClass)))
+	return dhcpv4.NewDiscovery(
+		own[:],
+		dhcpv4.WithBroadcast(true),
+		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(LookClass)),
+	)
 }
 
 // ask sends a DISCOVER.
@@ -181,7 +185,8 @@ func (s Subnet) sample(r Request, mine fleet.Lease) netip.Addr {
 
 // chosen reads from a client's broadcast that it took another server's offer.
 func chosen(r Request, own func(netip.Addr) bool) (Found, bool) {
-	if r.Type != dhcpv4.MessageTypeRequest || !r.Server.IsValid() || own(r.Server) || r.Relay.IsValid() || r.MAC == (fleet.MAC{}) {
+	if r.Type != dhcpv4.MessageTypeRequest || !r.Server.IsValid() || own(r.Server) || r.Relay.IsValid() ||
+		r.MAC == (fleet.MAC{}) {
 		return Found{}, false
 	}
 	return Found{Server: r.Server, Offers: r.Requested, How: "request"}, true

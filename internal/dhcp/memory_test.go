@@ -50,7 +50,8 @@ func (m *memory) LeaseByMAC(_ context.Context, mac fleet.MAC) (fleet.Lease, bool
 		if l.MAC != mac || l.Bad {
 			continue
 		}
-		if !best.Addr.IsValid() || l.Static && !best.Static || l.Static == best.Static && l.Expires.After(best.Expires) {
+		if !best.Addr.IsValid() || l.Static && !best.Static ||
+			l.Static == best.Static && l.Expires.After(best.Expires) {
 			best = l
 		}
 	}

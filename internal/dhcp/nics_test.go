@@ -34,11 +34,23 @@ func TestPickForTheSecondNIC(t *testing.T) {
 		{name: "nobody took it"},
 		{name: "after a boot by the first one", record: had(alice, time.Hour)},
 		{name: "the first one has it", record: had(alice, time.Hour), by: alice, dynamic: true, calm: true},
-		{name: "the first one has it longer than its lease", record: had(alice, -time.Hour), by: alice, dynamic: true, calm: true},
+		{
+			name:    "the first one has it longer than its lease",
+			record:  had(alice, -time.Hour),
+			by:      alice,
+			dynamic: true,
+			calm:    true,
+		},
 		{name: "the first one has it without a record", by: alice, dynamic: true, calm: true},
 		{name: "it had it itself and the first one answers too", record: had(bob, time.Hour), by: alice},
 		{name: "a stranger has it", record: had(alice, time.Hour), by: carol, dynamic: true, loud: true},
-		{name: "no probes, the first one's lease runs", record: had(alice, time.Hour), noProbe: true, dynamic: true, calm: true},
+		{
+			name:    "no probes, the first one's lease runs",
+			record:  had(alice, time.Hour),
+			noProbe: true,
+			dynamic: true,
+			calm:    true,
+		},
 		{name: "no probes, the first one's lease ran out", record: had(alice, -time.Hour), noProbe: true},
 		{name: "offered to the first one a moment ago", offered: time.Second, dynamic: true, calm: true},
 		{name: "offered to the first one, which did not take it", offered: 2 * exchangeFor},
@@ -94,15 +106,39 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 	}{
 		{name: "selecting what was offered after a probe", mods: pick, hold: now, offer: true, reply: "ACK"},
 		{name: "selecting after a restart", mods: pick, hold: untaken, reply: "ACK"},
-		{name: "selecting after a restart what the other one has", mods: pick, hold: now, reply: "NAK", why: "another NIC"},
+		{
+			name:  "selecting after a restart what the other one has",
+			mods:  pick,
+			hold:  now,
+			reply: "NAK",
+			why:   "another NIC",
+		},
 		{name: "init-reboot", mods: []dhcpv4.Modifier{requested(fixed)}, hold: untaken, reply: "ACK"},
 		{name: "init-reboot after the other one", mods: []dhcpv4.Modifier{requested(fixed)}, hold: past, reply: "ACK"},
-		{name: "init-reboot with what the other one has", mods: []dhcpv4.Modifier{requested(fixed)}, hold: now, reply: "NAK", why: "another NIC"},
+		{
+			name:  "init-reboot with what the other one has",
+			mods:  []dhcpv4.Modifier{requested(fixed)},
+			hold:  now,
+			reply: "NAK",
+			why:   "another NIC",
+		},
 		{name: "renewing", mods: []dhcpv4.Modifier{having(fixed)}, hold: untaken, reply: "ACK"},
 		{name: "renewing after the other one", mods: []dhcpv4.Modifier{having(fixed)}, hold: past, reply: "ACK"},
-		{name: "renewing what the other one has", mods: []dhcpv4.Modifier{having(fixed)}, hold: now, reply: "NAK", why: "another NIC"},
+		{
+			name:  "renewing what the other one has",
+			mods:  []dhcpv4.Modifier{having(fixed)},
+			hold:  now,
+			reply: "NAK",
+			why:   "another NIC",
+		},
 		{name: "renewing, stood down", mods: []dhcpv4.Modifier{having(fixed)}, hold: past, down: true, reply: "ACK"},
-		{name: "renewing what the other one has, stood down", mods: []dhcpv4.Modifier{having(fixed)}, hold: now, down: true, why: "another server's business"},
+		{
+			name: "renewing what the other one has, stood down",
+			mods: []dhcpv4.Modifier{having(fixed)},
+			hold: now,
+			down: true,
+			why:  "another server's business",
+		},
 	}
 	for _, tt := range tests {
 		v := testView()
@@ -114,7 +150,8 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 			v.Mode, v.StoodDown = Proxy, true
 		}
 		out := Answer(asked(t, alice, request, tt.mods...), v, noon)
-		if out.Seen.Reply != tt.reply || !strings.Contains(out.Seen.Reason, tt.why) || (tt.why == "") != (out.Seen.Reason == "") {
+		if out.Seen.Reply != tt.reply || !strings.Contains(out.Seen.Reason, tt.why) ||
+			(tt.why == "") != (out.Seen.Reason == "") {
 			t.Errorf("%s: %s (%s), want %s (%s)", tt.name, out.Seen.Reply, out.Seen.Reason, tt.reply, tt.why)
 		}
 		if ack := tt.reply == "ACK"; ack != (out.Save != nil) || ack && (out.Save.MAC != alice || !out.Save.Static) {
@@ -124,7 +161,9 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 	// A NIC that gives the address back leaves it to the others at once.
 	v := testView()
 	v.Lease, v.Holder = static(fixed, bob), now
-	if out := Answer(asked(t, bob, dhcpv4.MessageTypeRelease, having(fixed)), v, noon); out.Save == nil || !out.Save.Static || !out.Save.Expires.Equal(noon) {
+	if out := Answer(asked(t, bob, dhcpv4.MessageTypeRelease, having(fixed)), v, noon); out.Save == nil ||
+		!out.Save.Static ||
+		!out.Save.Expires.Equal(noon) {
 		t.Errorf("release: %+v", out.Save)
 	}
 }

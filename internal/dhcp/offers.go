@@ -54,7 +54,8 @@ func (o *offers) kept(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Dura
 func (o *offers) others(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration) (by fleet.MAC, kept bool) {
 	other, reserved := o.byAddr[a]
 	f := o.byMAC[other]
-	return other, reserved && other != mac && now.Before(f.until.Add(keep-offerFor)) && !(f.taken && keep == exchangeFor)
+	return other, reserved && other != mac && now.Before(f.until.Add(keep-offerFor)) &&
+		!(f.taken && keep == exchangeFor)
 }
 
 // reserve takes a for mac, unless another client was offered it less than keep ago. What mac had reserved is freed.

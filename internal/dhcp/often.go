@@ -77,6 +77,7 @@ func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...an
 // countOften writes how many lines of each kind came after the first, of the kinds that began before a time.
 func (s *Server) countOften(before time.Time) {
 	for _, k := range s.often.over(before) {
-		s.log().Log(context.Background(), k.level, "dhcp: "+k.msg, "interface", k.iface, "again", k.more, "since", k.since)
+		s.log().
+			Log(context.Background(), k.level, "dhcp: "+k.msg, "interface", k.iface, "again", k.more, "since", k.since)
 	}
 }

@@ -34,7 +34,11 @@ func (r recorder) Handle(_ context.Context, in slog.Record) error {
 
 // testLink is a link to no interface that has 10.77.0.1/24.
 func testLink() *link {
-	return &link{ifi: &net.Interface{Name: "br0"}, addrs: []netip.Prefix{netip.MustParsePrefix("10.77.0.1/24")}, read: time.Now()}
+	return &link{
+		ifi:   &net.Interface{Name: "br0"},
+		addrs: []netip.Prefix{netip.MustParsePrefix("10.77.0.1/24")},
+		read:  time.Now(),
+	}
 }
 
 // Packets that cannot be read, and more of them than can be worked on, write one line and later how many there were.
@@ -53,7 +57,11 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 	for _, tt := range tests {
 		const packets = 50
 		lines := make(recorder, 2*packets)
-		s := &Server{Log: slog.New(lines), Now: func() time.Time { return noon }, sem: make(chan struct{})} // no room at all
+		s := &Server{
+			Log: slog.New(lines),
+			Now: func() time.Time { return noon },
+			sem: make(chan struct{}),
+		} // no room at all
 		conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +91,8 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 			t.Errorf("%s: counted before the time is over: %+v", tt.name, <-lines)
 		}
 		s.countOften(noon.Add(time.Second))
-		if got := <-lines; got.level != slog.LevelWarn || got.msg != tt.msg || got.attrs["again"].Any() != int64(packets-1) {
+		if got := <-lines; got.level != slog.LevelWarn || got.msg != tt.msg ||
+			got.attrs["again"].Any() != int64(packets-1) {
 			t.Errorf("%s: the count is %+v", tt.name, got)
 		}
 		s.countOften(noon.Add(2 * oftenFor))
@@ -111,7 +120,11 @@ func TestOftenIsBounded(t *testing.T) {
 // reservation and no record. A full range is no reason to hide.
 func TestLookReservesNothing(t *testing.T) {
 	m := newMemory()
-	s := &Server{Config: Config{Mode: Own, Subnets: []Subnet{*testSubnet()}}, Leases: m, Now: func() time.Time { return noon }}
+	s := &Server{
+		Config: Config{Mode: Own, Subnets: []Subnet{*testSubnet()}},
+		Leases: m,
+		Now:    func() time.Time { return noon },
+	}
 	l := testLink()
 	p, err := lookPacket(alice)
 	if err != nil {
@@ -131,7 +144,8 @@ func TestLookReservesNothing(t *testing.T) {
 		if out.Packet == nil || out.Save != nil {
 			t.Fatalf("%+v", out)
 		}
-		if f, ok := otherServer(out.Packet.ToBytes()); !ok || f.Server != ip4("10.77.0.1") || !testSubnet().inRange(f.Offers) {
+		if f, ok := otherServer(out.Packet.ToBytes()); !ok || f.Server != ip4("10.77.0.1") ||
+			!testSubnet().inRange(f.Offers) {
 			t.Errorf("the answer is read as %+v, %v", f, ok)
 		}
 	}

@@ -20,7 +20,11 @@ func TestOpenErrors(t *testing.T) {
 		{"no address", func(*helperSpec) {}, "ip address add"},
 		{"not an Ethernet", func(s *helperSpec) { s.Config.Interfaces = []string{"lo"} }, "not an Ethernet"},
 		{"no range", func(s *helperSpec) { s.Config.Subnets = nil }, "--range"},
-		{"look where the link is down", func(s *helperSpec) { s.Look, s.LookFor, s.Config.Interfaces = true, time.Second, []string{"off"} }, "ip link set off up"},
+		{
+			"look where the link is down",
+			func(s *helperSpec) { s.Look, s.LookFor, s.Config.Interfaces = true, time.Second, []string{"off"} },
+			"ip link set off up",
+		},
 	}
 	for _, tt := range tests {
 		spec := ownSpec()

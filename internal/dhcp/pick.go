@@ -41,7 +41,13 @@ type search struct {
 // pick reserves and probes an address for a client, or says why there is none. In this order (RFC 2131
 // section 4.3.1): what is reserved for it or recorded as its own, what it asks for, what is derived from its MAC
 // or comes after that, and at last an address whose lease has run out.
-func (p *picker) pick(ctx context.Context, r Request, s Subnet, mine fleet.Lease, now time.Time) (netip.Addr, string, error) {
+func (p *picker) pick(
+	ctx context.Context,
+	r Request,
+	s Subnet,
+	mine fleet.Lease,
+	now time.Time,
+) (netip.Addr, string, error) {
 	w := &search{picker: p, r: r, subnet: s, mine: mine, now: now}
 	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
 		p.offers.reserve(r.MAC, a, now, offerFor)
@@ -58,7 +64,10 @@ func (p *picker) pick(ctx context.Context, r Request, s Subnet, mine fleet.Lease
 				return a, "", nil
 			}
 			if w.conflicts == maxConflicts {
-				return netip.Addr{}, fmt.Sprintf("%d addresses in a row are used by machines that have no lease", w.conflicts), nil
+				return netip.Addr{}, fmt.Sprintf(
+					"%d addresses in a row are used by machines that have no lease",
+					w.conflicts,
+				), nil
 			}
 		}
 	}

@@ -27,8 +27,15 @@ func (n *neighbours) probe(_ context.Context, a netip.Addr, own fleet.MAC) (flee
 }
 
 func testPicker(m *memory, n *neighbours) *picker {
-	return &picker{leases: m, ranges: &ranges{}, offers: &offers{}, probe: n, loud: func(string, ...any) {}, calm: func(string, ...any) {},
-		avoid: func(a netip.Addr) bool { return a == ip4("10.77.0.1") }}
+	return &picker{
+		leases: m,
+		ranges: &ranges{},
+		offers: &offers{},
+		probe:  n,
+		loud:   func(string, ...any) {},
+		calm:   func(string, ...any) {},
+		avoid:  func(a netip.Addr) bool { return a == ip4("10.77.0.1") },
+	}
 }
 
 // derived is the address that comes from a MAC.
@@ -54,17 +61,56 @@ func TestPick(t *testing.T) {
 		{name: "derived from the MAC", want: first},
 		{name: "what it asks for", wish: "10.77.0.111", want: ip4("10.77.0.111")},
 		{name: "asks outside the range", wish: "10.77.0.11", want: first},
-		{name: "its own before what it asks for", wish: "10.77.0.111", leases: []fleet.Lease{lease("10.77.0.140", alice, -time.Hour)}, want: ip4("10.77.0.140")},
-		{name: "its fixed one, outside the range", wish: "10.77.0.111", leases: []fleet.Lease{static("10.77.0.50", alice)}, want: ip4("10.77.0.50")},
-		{name: "its old one is no longer in the range", leases: []fleet.Lease{lease("10.77.0.50", alice, time.Hour)}, want: first},
-		{name: "derived one is another's", leases: []fleet.Lease{{Addr: first, MAC: bob, Expires: noon.Add(time.Hour)}}, want: second},
-		{name: "derived one was another's", leases: []fleet.Lease{{Addr: first, MAC: bob, Expires: noon.Add(-time.Hour)}}, want: second},
-		{name: "derived one is fixed for another", leases: []fleet.Lease{{Addr: first, MAC: bob, Static: true}}, want: second},
-		{name: "derived one was declined", leases: []fleet.Lease{{Addr: first, MAC: alice, Bad: true, Expires: noon.Add(time.Hour)}}, want: second},
-		{name: "declined long ago", leases: []fleet.Lease{{Addr: first, MAC: bob, Bad: true, Expires: noon.Add(-time.Hour)}}, want: first},
+		{
+			name:   "its own before what it asks for",
+			wish:   "10.77.0.111",
+			leases: []fleet.Lease{lease("10.77.0.140", alice, -time.Hour)},
+			want:   ip4("10.77.0.140"),
+		},
+		{
+			name:   "its fixed one, outside the range",
+			wish:   "10.77.0.111",
+			leases: []fleet.Lease{static("10.77.0.50", alice)},
+			want:   ip4("10.77.0.50"),
+		},
+		{
+			name:   "its old one is no longer in the range",
+			leases: []fleet.Lease{lease("10.77.0.50", alice, time.Hour)},
+			want:   first,
+		},
+		{
+			name:   "derived one is another's",
+			leases: []fleet.Lease{{Addr: first, MAC: bob, Expires: noon.Add(time.Hour)}},
+			want:   second,
+		},
+		{
+			name:   "derived one was another's",
+			leases: []fleet.Lease{{Addr: first, MAC: bob, Expires: noon.Add(-time.Hour)}},
+			want:   second,
+		},
+		{
+			name:   "derived one is fixed for another",
+			leases: []fleet.Lease{{Addr: first, MAC: bob, Static: true}},
+			want:   second,
+		},
+		{
+			name:   "derived one was declined",
+			leases: []fleet.Lease{{Addr: first, MAC: alice, Bad: true, Expires: noon.Add(time.Hour)}},
+			want:   second,
+		},
+		{
+			name:   "declined long ago",
+			leases: []fleet.Lease{{Addr: first, MAC: bob, Bad: true, Expires: noon.Add(-time.Hour)}},
+			want:   first,
+		},
 		{name: "derived one is used by a stranger", used: map[netip.Addr]fleet.MAC{first: bob}, want: second, saved: 1},
 		{name: "used by its own firmware", used: map[netip.Addr]fleet.MAC{first: alice}, want: first},
-		{name: "fixed one is used by a stranger", leases: []fleet.Lease{static("10.77.0.50", alice)}, used: map[netip.Addr]fleet.MAC{ip4("10.77.0.50"): bob}, want: first},
+		{
+			name:   "fixed one is used by a stranger",
+			leases: []fleet.Lease{static("10.77.0.50", alice)},
+			used:   map[netip.Addr]fleet.MAC{ip4("10.77.0.50"): bob},
+			want:   first,
+		},
 	}
 	for _, tt := range tests {
 		m := newMemory(tt.leases...)
@@ -84,7 +130,8 @@ func TestPick(t *testing.T) {
 			t.Errorf("%s: %d leases saved, want %d", tt.name, m.saves, tt.saved)
 		}
 		probes := len(n.probes)
-		if again, _, _ := p.pick(t.Context(), r, *s, mine, noon.Add(offerFor/2)); again != got || len(n.probes) != probes && !mine.Static {
+		if again, _, _ := p.pick(t.Context(), r, *s, mine, noon.Add(offerFor/2)); again != got ||
+			len(n.probes) != probes && !mine.Static {
 			t.Errorf("%s: asked again, got %s after %d more probes", tt.name, again, len(n.probes)-probes)
 		}
 	}
@@ -94,7 +141,11 @@ func TestPickWhenFull(t *testing.T) {
 	s := testSubnet()
 	s.First, s.Last = ip4("10.77.0.100"), ip4("10.77.0.102")
 	carol := fleet.MAC{0x52, 0x54, 0, 0, 0, 3}
-	m := newMemory(lease("10.77.0.100", bob, time.Hour), lease("10.77.0.101", carol, -time.Hour), static("10.77.0.102", carol))
+	m := newMemory(
+		lease("10.77.0.100", bob, time.Hour),
+		lease("10.77.0.101", carol, -time.Hour),
+		static("10.77.0.102", carol),
+	)
 	p := testPicker(m, &neighbours{})
 	r := asked(t, alice, dhcpv4.MessageTypeDiscover)
 	if a, _, err := p.pick(t.Context(), r, *s, fleet.Lease{}, noon); a != ip4("10.77.0.101") || err != nil {
@@ -107,7 +158,9 @@ func TestPickWhenFull(t *testing.T) {
 		t.Errorf("got %s (%s), %v, want none", a, why, err)
 	}
 	// Once the offer is forgotten, somebody else does.
-	if a, _, _ := p.pick(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon.Add(2*offerFor)); a != ip4("10.77.0.101") {
+	if a, _, _ := p.pick(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon.Add(2*offerFor)); a != ip4(
+		"10.77.0.101",
+	) {
 		t.Errorf("got %s", a)
 	}
 }
@@ -119,7 +172,10 @@ func TestPickGivesUpWhenAllAreUsed(t *testing.T) {
 		used[a] = bob
 	}
 	n := &neighbours{used: used}
-	a, why, err := testPicker(newMemory(), n).pick(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
+	a, why, err := testPicker(
+		newMemory(),
+		n,
+	).pick(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
 	if a.IsValid() || err != nil || !strings.Contains(why, "have no lease") || len(n.probes) != maxConflicts {
 		t.Errorf("got %s (%s), %v after %d probes", a, why, err, len(n.probes))
 	}
@@ -129,7 +185,10 @@ func TestPickErrors(t *testing.T) {
 	s := testSubnet()
 	r := asked(t, alice, dhcpv4.MessageTypeDiscover)
 	boom := errors.New("boom")
-	if _, _, err := testPicker(newMemory(), &neighbours{err: boom}).pick(t.Context(), r, *s, fleet.Lease{}, noon); !errors.Is(err, boom) {
+	if _, _, err := testPicker(newMemory(), &neighbours{err: boom}).pick(t.Context(), r, *s, fleet.Lease{}, noon); !errors.Is(
+		err,
+		boom,
+	) {
 		t.Errorf("probe fails: %v", err)
 	}
 	m := newMemory()

@@ -144,13 +144,17 @@ func (echoProber) probe(ctx context.Context, a netip.Addr, own fleet.MAC) (fleet
 				return
 			}
 			m, err := icmp.ParseMessage(1, buf[:n])
-			if ia, ok := from.(*net.IPAddr); ok && err == nil && m.Type == ipv4.ICMPTypeEchoReply && ia.IP.Equal(ip(a)) {
+			if ia, ok := from.(*net.IPAddr); ok && err == nil && m.Type == ipv4.ICMPTypeEchoReply &&
+				ia.IP.Equal(ip(a)) {
 				answer <- fleet.MAC{}
 				return
 			}
 		}
 	}()
-	msg := icmp.Message{Type: ipv4.ICMPTypeEcho, Body: &icmp.Echo{ID: os.Getpid() & 0xffff, Seq: 1, Data: []byte("pando")}}
+	msg := icmp.Message{
+		Type: ipv4.ICMPTypeEcho,
+		Body: &icmp.Echo{ID: os.Getpid() & 0xffff, Seq: 1, Data: []byte("pando")},
+	}
 	b, err := msg.Marshal(nil)
 	if err != nil {
 		return fleet.MAC{}, false, err

@@ -66,7 +66,9 @@ func menu(v View) []byte {
 // bootService answers on port 4011: a firmware that has an address asks for its boot file there, because of our
 // menu or because it always does.
 func bootService(out *Reply, r Request, v View) {
-	if !r.Client.Boots() || r.Type != dhcpv4.MessageTypeRequest && r.Type != dhcpv4.MessageTypeInform && r.Type != dhcpv4.MessageTypeDiscover {
+	if !r.Client.Boots() ||
+		r.Type != dhcpv4.MessageTypeRequest && r.Type != dhcpv4.MessageTypeInform &&
+			r.Type != dhcpv4.MessageTypeDiscover {
 		out.Seen.Reason = "not a question of a client that boots"
 		return
 	}

@@ -28,7 +28,13 @@ type taken struct {
 }
 
 // holder returns the record of an address in the range of a subnet.
-func (t *ranges) holder(ctx context.Context, leases Leases, s Subnet, a netip.Addr, now time.Time) (fleet.Lease, bool, error) {
+func (t *ranges) holder(
+	ctx context.Context,
+	leases Leases,
+	s Subnet,
+	a netip.Addr,
+	now time.Time,
+) (fleet.Lease, bool, error) {
 	t.mu.Lock() // also while reading: those who come meanwhile need the same
 	defer t.mu.Unlock()
 	known := t.m[s.First]

@@ -25,7 +25,9 @@ func (s *Server) keep(ctx context.Context, slot int) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.log().Error("dhcp: THE INTERFACE IS GONE; nothing is answered there until it is back with an address", "interface", l.ifi.Name)
+		s.log().
+			Error("dhcp: THE INTERFACE IS GONE; nothing is answered there until it is back with an "+
+				"address", "interface", l.ifi.Name)
 	}
 }
 
@@ -62,7 +64,8 @@ func (s *Server) reopen(ctx context.Context, old *link, slot int) *link {
 			s.mu.Lock()
 			s.links[slot] = l
 			s.mu.Unlock()
-			s.log().Warn("dhcp: the interface is back", "mode", l.state(s.Config.Mode).Mode, "interface", l.ifi.Name, "address", l.first())
+			s.log().
+				Warn("dhcp: the interface is back", "mode", l.state(s.Config.Mode).Mode, "interface", l.ifi.Name, "address", l.first())
 			return l
 		}
 		s.log().Debug("dhcp: the interface is not back yet", "interface", old.ifi.Name, "err", err)

@@ -15,8 +15,15 @@ import (
 // (RFC 3046), the client identifier (RFC 6842) and the machine identifier, which PXE ROMs compare.
 func newReply(r Request, v View, t dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	q := r.packet
-	p := &dhcpv4.DHCPv4{OpCode: dhcpv4.OpcodeBootReply, HWType: q.HWType, TransactionID: q.TransactionID, Flags: q.Flags,
-		ClientHWAddr: q.ClientHWAddr, GatewayIPAddr: q.GatewayIPAddr, Options: dhcpv4.Options{}}
+	p := &dhcpv4.DHCPv4{
+		OpCode:        dhcpv4.OpcodeBootReply,
+		HWType:        q.HWType,
+		TransactionID: q.TransactionID,
+		Flags:         q.Flags,
+		ClientHWAddr:  q.ClientHWAddr,
+		GatewayIPAddr: q.GatewayIPAddr,
+		Options:       dhcpv4.Options{},
+	}
 	p.UpdateOption(dhcpv4.OptMessageType(t))
 	p.UpdateOption(dhcpv4.OptServerIdentifier(ip(v.Server)))
 	for _, code := range []dhcpv4.OptionCode{dhcpv4.OptionRelayAgentInformation, dhcpv4.OptionClientIdentifier, dhcpv4.OptionClientMachineIdentifier} {

@@ -45,7 +45,12 @@ func Parse(b []byte) (Request, error) {
 	case p.OpCode != dhcpv4.OpcodeBootRequest:
 		return Request{}, errNotForUs
 	case p.HWType != iana.HWTypeEthernet || len(p.ClientHWAddr) != 6:
-		return Request{}, fmt.Errorf("%w of an Ethernet client (hardware type %d, address of %d bytes)", errNotForUs, p.HWType, len(p.ClientHWAddr))
+		return Request{}, fmt.Errorf(
+			"%w of an Ethernet client (hardware type %d, address of %d bytes)",
+			errNotForUs,
+			p.HWType,
+			len(p.ClientHWAddr),
+		)
 	case p.ClientHWAddr[0]&1 != 0 || fleet.MAC(p.ClientHWAddr).IsZero():
 		return Request{}, fmt.Errorf("%w: client address %s is not one of a station", errNotForUs, p.ClientHWAddr)
 	}

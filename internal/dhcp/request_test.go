@@ -79,11 +79,13 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			t.Fatalf("unreadable answer: %v", err)
 		}
-		if p.TransactionID != r.packet.TransactionID || fleet.MAC(p.ClientHWAddr) != r.MAC || p.OpCode != dhcpv4.OpcodeBootReply {
+		if p.TransactionID != r.packet.TransactionID || fleet.MAC(p.ClientHWAddr) != r.MAC ||
+			p.OpCode != dhcpv4.OpcodeBootReply {
 			t.Errorf("answer to somebody else: %s", p.Summary())
 		}
-		if a := addr(p.YourIPAddr); a.IsValid() && (v.Mode != Own && !v.StoodDown || !v.Subnet.usable(a) || a == v.Server ||
-			a == v.Holder.Addr && v.Holder.MAC != r.MAC) {
+		if a := addr(p.YourIPAddr); a.IsValid() &&
+			(v.Mode != Own && !v.StoodDown || !v.Subnet.usable(a) || a == v.Server ||
+				a == v.Holder.Addr && v.Holder.MAC != r.MAC) {
 			t.Errorf("gives %s: %s", a, p.Summary())
 		}
 	})

@@ -167,7 +167,18 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	s.loading.saw(r.MAC, r.Client.Kind, now)
 	v, err := s.view(ctx, l, r, boot, now)
 	if err != nil {
-		s.seldom(l, slog.LevelError, "request not answered", "", "mac", r.MAC, "message", messageNames[r.Type], "err", err)
+		s.seldom(
+			l,
+			slog.LevelError,
+			"request not answered",
+			"",
+			"mac",
+			r.MAC,
+			"message",
+			messageNames[r.Type],
+			"err",
+			err,
+		)
 		return
 	}
 	out := Answer(r, v, now)
@@ -177,7 +188,18 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	}
 	if out.Save != nil {
 		if err := s.Leases.SaveLease(ctx, *out.Save); err != nil {
-			s.seldom(l, slog.LevelError, "lease not recorded, so not acknowledged", "", "mac", r.MAC, "addr", out.Save.Addr, "err", err)
+			s.seldom(
+				l,
+				slog.LevelError,
+				"lease not recorded, so not acknowledged",
+				"",
+				"mac",
+				r.MAC,
+				"addr",
+				out.Save.Addr,
+				"err",
+				err,
+			)
 			return
 		}
 		s.ranges.learn(*out.Save)
@@ -213,9 +235,11 @@ func (s *Server) sawServer(l *link, f Found) {
 	st := l.state(s.Config.Mode)
 	switch {
 	case down:
-		s.log().Error("dhcp: ANOTHER DHCP SERVER IS ON THIS NETWORK; STANDING DOWN: no new addresses are given out here, "+
-			"known clients are renewed, boot files are offered beside it. Stop the other server and restart pando to give addresses again",
-			"interface", f.Interface, "server", f.Server, "seen_by", f.How, "offers", f.Offers)
+		s.log().
+			Error("dhcp: ANOTHER DHCP SERVER IS ON THIS NETWORK; STANDING DOWN: no new addresses are given out here, "+
+				"known clients are renewed, boot files are offered beside it. Stop the other server and restart "+
+				"pando to give addresses again",
+				"interface", f.Interface, "server", f.Server, "seen_by", f.How, "offers", f.Offers)
 	case f.Proxy:
 		s.log().Warn("dhcp: another boot server (proxyDHCP) is on this network; firmware takes whichever answers first",
 			"interface", f.Interface, "server", f.Server)

@@ -29,14 +29,19 @@ func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, erro
 			err = errors.Join(
 				unix.SetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE, ifname),
 				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
-			// When the power comes back, hundreds ask in the same second. Without the privilege the system's limit stands.
+			// When the power comes back, hundreds ask in the same second. Without the privilege the system's limit
+			// stands.
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer)
 		})
 		return errors.Join(err, cerr)
 	}}
 	pc, err := lc.ListenPacket(ctx, "udp4", fmt.Sprintf(":%d", port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d on %s is taken: another DHCP or PXE server (dnsmasq, isc-dhcp-server?) runs on this machine", port, ifname)
+		return nil, fmt.Errorf(
+			"port %d on %s is taken: another DHCP or PXE server (dnsmasq, isc-dhcp-server?) runs on this machine",
+			port,
+			ifname,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on port %d of %s: %w", port, ifname, err)

@@ -15,7 +15,14 @@ import (
 // view looks up what Answer needs to know for a request.
 func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now time.Time) (View, error) {
 	st := l.state(s.Config.Mode)
-	v := View{Mode: st.Mode, StoodDown: st.StoodDown, Server: st.Address, BootPort: boot, Loaders: s.Config.Loaders, Menu: s.Config.Menu}
+	v := View{
+		Mode:      st.Mode,
+		StoodDown: st.StoodDown,
+		Server:    st.Address,
+		BootPort:  boot,
+		Loaders:   s.Config.Loaders,
+		Menu:      s.Config.Menu,
+	}
 	if s.Config.Mode == Own && !boot {
 		if err := s.lookUp(ctx, l, r, &v, now); err != nil {
 			return v, err

@@ -51,7 +51,8 @@ func directory(self, parent uint32, more ...entry) []byte {
 	return b
 }
 
-// writeTable writes the inode table of the first group as far as inodes are in use; the rest of it is said to be unused.
+// writeTable writes the inode table of the first group as far as inodes are in use; the rest of it is said to be
+// unused.
 func (l layout) writeTable(w io.WriterAt) error {
 	b := make([]byte, block)
 	set := func(number int64, inode []byte) { copy(b[(number-1)*inodeSize:], inode) }
@@ -70,7 +71,20 @@ func (l layout) inode(mode, links uint16, at, blocks int64) []byte {
 	now := uint32(l.Now)
 	b := make([]byte, inodeSize)
 	put := func(at int, values ...any) { copy(b[at:], fields(values...)) }
-	put(0, mode, uint16(0), uint32(blocks*block), now, now, now, uint32(0), uint16(0), links, uint32(blocks*block/512), uint32(hasExtents))
+	put(
+		0,
+		mode,
+		uint16(0),
+		uint32(blocks*block),
+		now,
+		now,
+		now,
+		uint32(0),
+		uint16(0),
+		links,
+		uint32(blocks*block/512),
+		uint32(hasExtents),
+	)
 	put(40, uint16(0xF30A), uint16(1), uint16(4), uint16(0), uint32(0)) // one of four extents, no tree
 	put(52, uint32(0), uint16(blocks), uint16(at>>32), uint32(at))
 	put(128, uint16(32))

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// writeBitmaps writes those of the first group and the blocks of the last one, which may be shorter than its bitmap. Of the others the kernel knows from
-// their flags what they would be.
+// writeBitmaps writes those of the first group and the blocks of the last one, which may be shorter than its
+// bitmap. Of the others the kernel knows from their flags what they would be.
 func (l layout) writeBitmaps(w io.WriterAt) error {
 	for _, g := range []int64{0, l.groups - 1} {
 		if err := writeBitmap(w, g*groupBlocks+l.head(g), l.used(g), l.size(g)); err != nil {
@@ -40,8 +40,19 @@ func (l layout) writeDescs(w io.WriterAt) error {
 		if g == 0 {
 			free, unused, dirs, flags = l.inodes-firstInode, l.inodes-firstInode, 2, 0
 		}
-		d := fields(uint32(at), uint32(at+1), uint32(at+2), uint16(l.size(g)-l.used(g)), uint16(free), uint16(dirs), uint16(flags),
-			uint32(0), uint16(0), uint16(0), uint16(unused))
+		d := fields(
+			uint32(at),
+			uint32(at+1),
+			uint32(at+2),
+			uint16(l.size(g)-l.used(g)),
+			uint16(free),
+			uint16(dirs),
+			uint16(flags),
+			uint32(0),
+			uint16(0),
+			uint16(0),
+			uint16(unused),
+		)
 		d = append(d, fields(crc16(crc16(crc16(0xffff, l.uuid[:]), fields(uint32(g))), d))...)
 		copy(b[g*descSize:], d)
 	}
@@ -88,8 +99,22 @@ func (l layout) super() []byte {
 		features |= hasJournal
 		put(0xe0, uint32(journalInode))
 	}
-	put(0, uint32(l.groups*l.inodes), uint32(l.blocks), uint32(0), uint32(free), uint32(l.groups*l.inodes-firstInode), uint32(0),
-		uint32(2), uint32(2), uint32(groupBlocks), uint32(groupBlocks), uint32(l.inodes), uint32(0), now)
+	put(
+		0,
+		uint32(l.groups*l.inodes),
+		uint32(l.blocks),
+		uint32(0),
+		uint32(free),
+		uint32(l.groups*l.inodes-firstInode),
+		uint32(0),
+		uint32(2),
+		uint32(2),
+		uint32(groupBlocks),
+		uint32(groupBlocks),
+		uint32(l.inodes),
+		uint32(0),
+		now,
+	)
 	put(54, uint16(0xffff), uint16(0xEF53), uint16(1), uint16(1), uint16(0), now)
 	put(76, uint32(1))
 	put(84, uint32(firstInode), uint16(inodeSize), uint16(0), features, uint32(incompatible), uint32(readOnly))

@@ -51,7 +51,12 @@ func Make(w io.WriterAt, size int64, o Options) error {
 		least = LeastWithJournal
 	}
 	if size < least || len(o.Label) > 16 {
-		return fmt.Errorf("make ext4 called %q on %d bytes: it needs %d, and a name of at most 16 bytes", o.Label, size, least)
+		return fmt.Errorf(
+			"make ext4 called %q on %d bytes: it needs %d, and a name of at most 16 bytes",
+			o.Label,
+			size,
+			least,
+		)
 	}
 	l := lay(size, o)
 	rand.Read(l.uuid[:])
@@ -87,7 +92,8 @@ func lay(size int64, o Options) layout {
 	}
 }
 
-// head is how many blocks of a group come before its bitmaps: the first has the super block and all descriptors, and there are no copies (sparse_super2).
+// head is how many blocks of a group come before its bitmaps: the first has the super block and all descriptors,
+// and there are no copies (sparse_super2).
 func (l layout) head(group int64) int64 {
 	if group == 0 {
 		return 1 + l.descs

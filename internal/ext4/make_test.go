@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What is made is whole to e2fsck, at sizes around those where another group begins, and takes little room whatever the size.
+// What is made is whole to e2fsck, at sizes around those where another group begins, and takes little room whatever
+// the size.
 func TestMake(t *testing.T) {
 	if _, err := exec.LookPath("e2fsck"); err != nil {
 		t.Skipf("e2fsprogs is not there: %v", err)
@@ -53,7 +54,8 @@ func one(t *testing.T, size int64, journal bool) {
 		}
 	}
 	out, err := exec.Command("dumpe2fs", "-h", path).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "pando-write") || strings.Contains(string(out), "has_journal") != journal {
+	if err != nil || !strings.Contains(string(out), "pando-write") ||
+		strings.Contains(string(out), "has_journal") != journal {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

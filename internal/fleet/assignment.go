@@ -14,27 +14,32 @@ type Assignment struct {
 	Version Digest    `json:"version"` // digest of the manifest
 	Issued  time.Time `json:"issued"`
 
-	Servers     []string      `json:"servers"`          // base URLs of the data path, in order of preference
-	Stores      []string      `json:"stores,omitempty"` // base URLs of objects alone, such as a bucket's, asked before the servers
-	Files       []File        `json:"files"`            // config files put in place before init starts
+	Servers []string `json:"servers"` // base URLs of the data path, in order of preference
+	// base URLs of objects alone, such as a bucket's, asked before the servers
+	Stores      []string      `json:"stores,omitempty"`
+	Files       []File        `json:"files"` // config files put in place before init starts
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	WriteLayer  string        `json:"write_layer,omitempty"` // see ParseWriteLayer
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
-	Offline     bool          `json:"offline,omitempty"` // the node may boot this again, from its own disk, when no server answers
-	Pack        *PackRef      `json:"pack,omitempty"`    // the boot pack of this boot; nil: none, or none yet
-	Swarm       *Swarm        `json:"swarm,omitempty"`   // how it shares with its peers; nil: it does not
-	Share       int64         `json:"share,omitempty"`   // bytes of memory for the boot pack; 0: as the node's memory allows
-	Cache       *Cache        `json:"cache,omitempty"`   // what it keeps of what it fetches; nil: no more than it needs
+	// the node may boot this again, from its own disk, when no server answers
+	Offline bool     `json:"offline,omitempty"`
+	Pack    *PackRef `json:"pack,omitempty"`  // the boot pack of this boot; nil: none, or none yet
+	Swarm   *Swarm   `json:"swarm,omitempty"` // how it shares with its peers; nil: it does not
+	// bytes of memory for the boot pack; 0: as the node's memory allows
+	Share int64  `json:"share,omitempty"`
+	Cache *Cache `json:"cache,omitempty"` // what it keeps of what it fetches; nil: no more than it needs
 
 	// RevokedKeys are minisign public keys that sign nothing any more, whatever the node's trust cpio says: one on a
 	// boot medium may be older than the revocation.
 	RevokedKeys []string `json:"revoked_keys,omitempty"`
 
-	RecordUntil string `json:"record_until,omitempty"` // mark until which this boot records what it reads; "": until booted
+	// mark until which this boot records what it reads; "": until booted
+	RecordUntil string `json:"record_until,omitempty"`
 
-	Extensions     []Extension        `json:"extensions,omitempty"`      // laid over /usr and /opt
-	ExtensionPacks map[Digest]PackRef `json:"extension_packs,omitempty"` // their boot packs, by version; one without comes as chunks
+	Extensions []Extension `json:"extensions,omitempty"` // laid over /usr and /opt
+	// their boot packs, by version; one without comes as chunks
+	ExtensionPacks map[Digest]PackRef `json:"extension_packs,omitempty"`
 
 	Problems []string `json:"problems,omitempty"` // what the server could not give: the node says so, and boots without
 }

@@ -14,14 +14,15 @@ type Class struct {
 	KernelArgs []string `json:"kernel_args,omitempty"` // after the image's and the group's, before the node's
 }
 
-// Match says which hardware is of a class: what all its fields say that are not empty. A field is a list of patterns, of
-// which one has to fit; "*" stands for any characters, and capitals do not count.
+// Match says which hardware is of a class: what all its fields say that are not empty. A field is a list of
+// patterns, of which one has to fit; "*" stands for any characters, and capitals do not count.
 type Match struct {
 	Vendor       []string `json:"vendor,omitempty"`
 	Product      []string `json:"product,omitempty"`
 	CPU          []string `json:"cpu,omitempty"`
 	Architecture []string `json:"architecture,omitempty"`
-	PCI          []string `json:"pci,omitempty"` // "vendor", "vendor:device" or "vendor:device:class": "10de:*:03*" is a graphics card of 10de
+	// "vendor", "vendor:device" or "vendor:device:class": "10de:*:03*" is a graphics card of 10de
+	PCI []string `json:"pci,omitempty"`
 }
 
 // field is one list of patterns, with what it is held against.
@@ -45,8 +46,8 @@ func (m Match) fields(h Hardware) []field {
 // Covers reports whether the hardware is of the class. What is not known fits no pattern.
 func (m Match) Covers(h Hardware) bool { return len(m.Why(h)) > 0 }
 
-// Why says for each field what of the hardware fits which pattern: "product Wyse 5070 Thin Client fits Wyse*". It is empty for
-// hardware that is not of the class.
+// Why says for each field what of the hardware fits which pattern: "product Wyse 5070 Thin Client fits Wyse*". It
+// is empty for hardware that is not of the class.
 func (m Match) Why(h Hardware) []string {
 	var out []string
 	for _, f := range m.fields(h) {
@@ -141,7 +142,10 @@ func (c Class) Validate() error {
 		}
 	}
 	if !some {
-		return fmt.Errorf("class %s: nothing says which hardware it is: give a vendor, product, CPU, architecture or PCI device", c.Name)
+		return fmt.Errorf(
+			"class %s: nothing says which hardware it is: give a vendor, product, CPU, architecture or PCI device",
+			c.Name,
+		)
 	}
 	if err := ValidKernelArgs(c.KernelArgs); err != nil {
 		return fmt.Errorf("class %s: %w", c.Name, err)
@@ -158,7 +162,11 @@ func validPatterns(f field) error {
 			return fmt.Errorf("%s %q: use 1 to %d printable characters", f.name, p, maxPattern)
 		}
 		if f.name == "PCI" && !isDevicePattern(p) {
-			return fmt.Errorf("PCI device %q: use vendor, vendor:device or vendor:device:class, four hex digits each, or * for any of them: 10de:*:03*", p)
+			return fmt.Errorf(
+				"PCI device %q: use vendor, vendor:device or vendor:device:class, four hex digits each, or * for "+
+					"any of them: 10de:*:03*",
+				p,
+			)
 		}
 	}
 	return nil
@@ -171,7 +179,8 @@ func isDevicePattern(s string) bool {
 	}
 	for _, p := range parts {
 		digits := strings.ReplaceAll(p, "*", "")
-		if strings.Trim(strings.ToLower(digits), "0123456789abcdef") != "" || len(digits) != 4 && p == digits || len(digits) > 4 {
+		if strings.Trim(strings.ToLower(digits), "0123456789abcdef") != "" || len(digits) != 4 && p == digits ||
+			len(digits) > 4 {
 			return false
 		}
 	}

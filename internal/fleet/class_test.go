@@ -74,7 +74,11 @@ func TestClassesOf(t *testing.T) {
 }
 
 func TestClassValidate(t *testing.T) {
-	good := Class{Name: "nvidia", Match: Match{PCI: []string{"10de:*:03*", "10de:1c82", "*"}}, KernelArgs: []string{"nomodeset"}}
+	good := Class{
+		Name:       "nvidia",
+		Match:      Match{PCI: []string{"10de:*:03*", "10de:1c82", "*"}},
+		KernelArgs: []string{"nomodeset"},
+	}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}

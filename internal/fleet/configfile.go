@@ -11,14 +11,15 @@ import (
 
 // ConfigFile is a config file as it was declared. Its nodes get what it says for each of them.
 type ConfigFile struct {
-	For      Scope     `json:"for"`
-	Path     string    `json:"path"`               // absolute, in the node's root
-	Content  []byte    `json:"content,omitempty"`  // a template, unless Verbatim
-	Verbatim bool      `json:"verbatim,omitempty"` // sent as it is
-	Mode     uint32    `json:"mode,omitempty"`     // permission bits; 0: 0644, or 0600 for what has a secret in it
-	Owner    string    `json:"owner,omitempty"`    // "user" or "user:group", names of the image or numbers; "": root
-	Run      string    `json:"run,omitempty"`      // command for the node's shell after the file has changed while it runs
-	Changed  time.Time `json:"changed,omitzero"`
+	For      Scope  `json:"for"`
+	Path     string `json:"path"`               // absolute, in the node's root
+	Content  []byte `json:"content,omitempty"`  // a template, unless Verbatim
+	Verbatim bool   `json:"verbatim,omitempty"` // sent as it is
+	Mode     uint32 `json:"mode,omitempty"`     // permission bits; 0: 0644, or 0600 for what has a secret in it
+	Owner    string `json:"owner,omitempty"`    // "user" or "user:group", names of the image or numbers; "": root
+	// command for the node's shell after the file has changed while it runs
+	Run     string    `json:"run,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
 }
 
 // Bounds of config files.
@@ -29,14 +30,18 @@ const (
 	maxConfigRun   = 1024
 )
 
-// notOnRoot are directories in which a config file would not be where the node's programs look for it: other file systems are
-// mounted there.
+// notOnRoot are directories in which a config file would not be where the node's programs look for it: other file
+// systems are mounted there.
 var notOnRoot = []string{"/dev", "/proc", "/run", "/sys", "/tmp"}
 
 // ValidConfigPath checks where a config file is put: an absolute path of the root, without "..", that names a file.
 func ValidConfigPath(p string) error {
 	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" || len(p) > maxConfigPath || !printable(p) {
-		return fmt.Errorf("config file %q: use an absolute path of printable characters without . and .., at most %d long", p, maxConfigPath)
+		return fmt.Errorf(
+			"config file %q: use an absolute path of printable characters without . and .., at most %d long",
+			p,
+			maxConfigPath,
+		)
 	}
 	for _, dir := range notOnRoot {
 		if p == dir || strings.HasPrefix(p, dir+"/") {
@@ -75,11 +80,20 @@ func (f ConfigFile) Validate() error {
 	}
 	switch {
 	case len(f.Content) > MaxConfigFile:
-		return fmt.Errorf("config file %s has %d bytes: at most %d are sent at each boot; put it into the image", f.Path, len(f.Content), MaxConfigFile)
+		return fmt.Errorf(
+			"config file %s has %d bytes: at most %d are sent at each boot; put it into the image",
+			f.Path,
+			len(f.Content),
+			MaxConfigFile,
+		)
 	case f.Mode > 0o7777:
 		return fmt.Errorf("config file %s: mode %o: use permission bits such as 0644", f.Path, f.Mode)
 	case len(f.Run) > maxConfigRun || strings.ContainsAny(f.Run, "\r\n\x00"):
-		return fmt.Errorf("config file %s: the command to run is one line of at most %d characters", f.Path, maxConfigRun)
+		return fmt.Errorf(
+			"config file %s: the command to run is one line of at most %d characters",
+			f.Path,
+			maxConfigRun,
+		)
 	}
 	return nil
 }
@@ -89,8 +103,8 @@ func (f ConfigFile) Compare(other ConfigFile) int {
 	return cmp.Or(strings.Compare(f.Path, other.Path), f.For.Compare(other.For))
 }
 
-// ConfigFilesOf are the config files of a node, by path: of two for the same path the node's own wins over one of its classes,
-// that over its group's, and of two classes the one whose name comes later.
+// ConfigFilesOf are the config files of a node, by path: of two for the same path the node's own wins over one of
+// its classes, that over its group's, and of two classes the one whose name comes later.
 func ConfigFilesOf(n Node, classes []Class, all []ConfigFile) []ConfigFile {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, ConfigFile.Compare)

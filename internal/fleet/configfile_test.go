@@ -29,8 +29,22 @@ func TestConfigFilesOf(t *testing.T) {
 		}
 		return ConfigFile{For: s, Path: path}
 	}
-	all := []ConfigFile{file("node:pc1", "/a"), file("class:b", "/b"), file("class:a", "/b"), file("class:a", "/a"), file("group:lab", "/b"),
-		file("group:lab", "/c"), file("all", "/c"), file("all", "/d"), file("group:other", "/e"), file("node:pc2", "/e"), file("class:none", "/e")}
+	all := []ConfigFile{
+		file("node:pc1", "/a"),
+		file("class:b", "/b"),
+		file("class:a", "/b"),
+		file("class:a", "/a"),
+		file("group:lab", "/b"),
+		file(
+			"group:lab",
+			"/c",
+		),
+		file("all", "/c"),
+		file("all", "/d"),
+		file("group:other", "/e"),
+		file("node:pc2", "/e"),
+		file("class:none", "/e"),
+	}
 	got := ConfigFilesOf(Node{Name: "pc1", Group: "lab"}, []Class{{Name: "a"}, {Name: "b"}}, all)
 	var text []string
 	for _, f := range got {
@@ -42,7 +56,13 @@ func TestConfigFilesOf(t *testing.T) {
 }
 
 func TestConfigFileValidate(t *testing.T) {
-	good := ConfigFile{For: Scope{Kind: ForAll}, Path: "/etc/motd", Mode: 0o4755, Owner: "slurm:_grp", Run: "systemctl restart x"}
+	good := ConfigFile{
+		For:   Scope{Kind: ForAll},
+		Path:  "/etc/motd",
+		Mode:  0o4755,
+		Owner: "slurm:_grp",
+		Run:   "systemctl restart x",
+	}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}

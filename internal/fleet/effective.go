@@ -33,8 +33,8 @@ const (
 	fromDefault       = "default"
 )
 
-// Effective is every setting of a node with where it comes from, in a fixed order. Kernel arguments are several, in the order in
-// which the kernel reads them: all count, and of two that contradict each other the last.
+// Effective is every setting of a node with where it comes from, in a fixed order. Kernel arguments are several, in
+// the order in which the kernel reads them: all count, and of two that contradict each other the last.
 func Effective(l Layers) []Value {
 	own, group := l.Node.Overrides, "group "+l.Group.Name
 	g, all := l.Group, l.Node.Overrides.Of(l.Group)

@@ -41,7 +41,8 @@ func validExtensions(refs []string) error {
 	return nil
 }
 
-// ExtensionsKey stands for a list of extensions: two lists have the same, in whichever order, if their keys are the same. That of none is "none".
+// ExtensionsKey stands for a list of extensions: two lists have the same, in whichever order, if their keys are the
+// same. That of none is "none".
 func ExtensionsKey(list []Extension) string {
 	if len(list) == 0 {
 		return "none"

@@ -24,7 +24,12 @@ func TestExtensionsOfAGroup(t *testing.T) {
 
 func TestExtensionsKey(t *testing.T) {
 	a, b := Extension{"a", "sha256:1"}, Extension{"b", "sha256:2"}
-	keys := []string{ExtensionsKey(nil), ExtensionsKey([]Extension{a}), ExtensionsKey([]Extension{b}), ExtensionsKey([]Extension{a, b})}
+	keys := []string{
+		ExtensionsKey(nil),
+		ExtensionsKey([]Extension{a}),
+		ExtensionsKey([]Extension{b}),
+		ExtensionsKey([]Extension{a, b}),
+	}
 	if slices.Sort(keys); len(slices.Compact(keys)) != 4 || !slices.Contains(keys, "none") {
 		t.Errorf("keys %q", keys)
 	}

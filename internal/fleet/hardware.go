@@ -2,18 +2,20 @@ package fleet
 
 // Hardware is what is known of a machine: what its boot loader told, and what a node reported of itself.
 type Hardware struct {
-	Vendor       string   `json:"vendor,omitempty"`  // SMBIOS system manufacturer
-	Product      string   `json:"product,omitempty"` // SMBIOS product name
-	Serial       string   `json:"serial,omitempty"`
-	UUID         string   `json:"uuid,omitempty"`
-	Architecture string   `json:"architecture,omitempty"` // "amd64", "arm64"
-	CPU          string   `json:"cpu,omitempty"`          // its maker as the CPU tells: "GenuineIntel", "0x41" of an ARM one
-	CPUs         int      `json:"cpus,omitempty"`
-	Memory       int64    `json:"memory,omitempty"` // bytes
-	PCI          []string `json:"pci,omitempty"`    // devices, "vendor:device:class" in hex: "8086:1533:0200"; sorted, none twice
-	NIC          string   `json:"nic,omitempty"`    // driver of the NIC that booted
-	Modules      []string `json:"modules,omitempty"`
-	Missing      []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
+	Vendor       string `json:"vendor,omitempty"`  // SMBIOS system manufacturer
+	Product      string `json:"product,omitempty"` // SMBIOS product name
+	Serial       string `json:"serial,omitempty"`
+	UUID         string `json:"uuid,omitempty"`
+	Architecture string `json:"architecture,omitempty"` // "amd64", "arm64"
+	// its maker as the CPU tells: "GenuineIntel", "0x41" of an ARM one
+	CPU    string `json:"cpu,omitempty"`
+	CPUs   int    `json:"cpus,omitempty"`
+	Memory int64  `json:"memory,omitempty"` // bytes
+	// devices, "vendor:device:class" in hex: "8086:1533:0200"; sorted, none twice
+	PCI     []string `json:"pci,omitempty"`
+	NIC     string   `json:"nic,omitempty"` // driver of the NIC that booted
+	Modules []string `json:"modules,omitempty"`
+	Missing []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
 }
 
 // With is h with what was told later: a word that is empty, or a number that is 0, tells nothing. Devices are added,

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Hours are when nodes are on, as one text: parts with ';' between them. "Mon-Fri 07:45-22:00; Sat 09:00-13:00" are hours of every
-// week, as a Window has them. "2026-12-24..2027-01-01 off" and "2026-12-19 09:00-18:00" are days that are otherwise. A time zone
-// may stand last: "Europe/Berlin"; without one the server's counts. "" is no timetable.
+// Hours are when nodes are on, as one text: parts with ';' between them. "Mon-Fri 07:45-22:00; Sat 09:00-13:00" are
+// hours of every week, as a Window has them. "2026-12-24..2027-01-01 off" and "2026-12-19 09:00-18:00" are days
+// that are otherwise. A time zone may stand last: "Europe/Berlin"; without one the server's counts. "" is no
+// timetable.
 type Hours string
 
 // Timetable is hours that were read.
@@ -38,7 +39,10 @@ func (h Hours) Parse() (Timetable, error) {
 		}
 	}
 	if len(t.week) == 0 && len(t.days) == 0 {
-		return t, fmt.Errorf("hours %q: no hours; write them like 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'", string(h))
+		return t, fmt.Errorf(
+			"hours %q: no hours; write them like 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'",
+			string(h),
+		)
 	}
 	return t, nil
 }
@@ -86,8 +90,8 @@ func (t *Timetable) addDays(days, hours string) error {
 	return nil
 }
 
-// stretch is one time during which nodes are on, with its ends as instants: so an hour that a clock skips or repeats makes nobody be
-// switched twice.
+// stretch is one time during which nodes are on, with its ends as instants: so an hour that a clock skips or
+// repeats makes nobody be switched twice.
 type stretch struct{ from, to time.Time }
 
 // stretches are those that begin on the day of t, on its clock.
@@ -129,8 +133,8 @@ func (t Timetable) On(at time.Time) bool {
 // edgeDays is how far back an edge is looked for: whoever was away longer begins with the next one.
 const edgeDays = 40
 
-// Edge is the last time after one and up to another at which nodes are switched, and which way. Both are given on the clock of the
-// timetable's zone.
+// Edge is the last time after one and up to another at which nodes are switched, and which way. Both are given on
+// the clock of the timetable's zone.
 func (t Timetable) Edge(after, until time.Time) (at time.Time, on, found bool) {
 	for back := range edgeDays {
 		day := until.AddDate(0, 0, 1-back)

@@ -20,7 +20,8 @@ func at(t *testing.T, s string) time.Time {
 	return when
 }
 
-const labHours Hours = "Mon-Fri 07:45-22:00; Sat 22:00-02:30; 2026-12-24..2027-01-01 off; 2026-12-28 09:00-12:00; Europe/Berlin"
+const labHours Hours = "Mon-Fri 07:45-22:00; Sat 22:00-02:30; 2026-12-24..2027-01-01 off; 2026-12-28 09:00-12:00; " +
+	"Europe/Berlin"
 
 func TestHours(t *testing.T) {
 	table, err := labHours.Parse()
@@ -28,8 +29,10 @@ func TestHours(t *testing.T) {
 		t.Fatalf("%+v, %v", table, err)
 	}
 	for when, want := range map[string]bool{
-		"2026-11-23 07:44": false, "2026-11-23 07:45": true, "2026-11-23 21:59": true, "2026-11-23 22:00": false, // a Monday
-		"2026-11-28 21:59": false, "2026-11-28 23:00": true, "2026-11-29 02:29": true, "2026-11-29 02:30": false, // into Sunday
+		// a Monday
+		"2026-11-23 07:44": false, "2026-11-23 07:45": true, "2026-11-23 21:59": true, "2026-11-23 22:00": false,
+		// into Sunday
+		"2026-11-28 21:59": false, "2026-11-28 23:00": true, "2026-11-29 02:29": true, "2026-11-29 02:30": false,
 		"2026-12-24 12:00": false, "2026-12-28 10:00": false, "2027-01-01 10:00": false, "2027-01-04 10:00": true,
 	} {
 		if got := table.On(at(t, when)); got != want {
@@ -38,7 +41,8 @@ func TestHours(t *testing.T) {
 	}
 	// The first exception that a day is in counts: whoever wants the 28th puts it before the holidays.
 	first, err := Hours("2026-12-28 09:00-12:00; " + labHours).Parse()
-	if err != nil || !first.On(at(t, "2026-12-28 10:00")) || first.On(at(t, "2026-12-28 12:00")) || first.On(at(t, "2026-12-29 10:00")) {
+	if err != nil || !first.On(at(t, "2026-12-28 10:00")) || first.On(at(t, "2026-12-28 12:00")) ||
+		first.On(at(t, "2026-12-29 10:00")) {
 		t.Errorf("a day within holidays: %v", err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Keeping is what a group says of what its nodes keep, mount and lay over their root, or a node of itself. Each is a whole value; nil: nothing was said.
+// Keeping is what a group says of what its nodes keep, mount and lay over their root, or a node of itself. Each is
+// a whole value; nil: nothing was said.
 type Keeping struct {
 	WriteLayer *string   `json:"write_layer,omitempty"` // what takes the writes to the root: see ParseWriteLayer
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
@@ -18,7 +19,8 @@ type Keeping struct {
 	UserKeys   *[]string `json:"user_keys,omitempty"`   // ssh keys of users, "NAME ssh-ed25519 AAAA..."
 	Sysctl     *[]string `json:"sysctl,omitempty"`      // "KEY=VALUE", after the defaults for nodes
 
-	Extensions *[]string `json:"extensions,omitempty"` // programs laid over /usr and /opt: "NAME", "NAME:TAG" or "NAME@sha256:..."
+	// programs laid over /usr and /opt: "NAME", "NAME:TAG" or "NAME@sha256:..."
+	Extensions *[]string `json:"extensions,omitempty"`
 }
 
 // The names of these settings.

@@ -42,7 +42,8 @@ func TestParseSwap(t *testing.T) {
 	}
 }
 
-// What is kept and mounted cannot be the system's, or in one another, and cannot say something else to systemd or a shell.
+// What is kept and mounted cannot be the system's, or in one another, and cannot say something else to systemd or a
+// shell.
 func TestKeepingIsRefused(t *testing.T) {
 	list := func(s ...string) *[]string { return &s }
 	state, volume := "disk", "volume"
@@ -87,7 +88,11 @@ func TestKeepingIsRefused(t *testing.T) {
 			t.Errorf("%v %v on %q is taken", k.PersistList(), k.MountList(), k.StateText())
 		}
 	}
-	k := Keeping{StateOn: &state, Persist: list("/var/log", "/var/lib/containers", "/var/lib/foo-bar_1@x:y", "file:/etc/app.lic", "/etc/issue"), Mounts: list("a:/b /home nfs rw,sec=krb5p")}
+	k := Keeping{
+		StateOn: &state,
+		Persist: list("/var/log", "/var/lib/containers", "/var/lib/foo-bar_1@x:y", "file:/etc/app.lic", "/etc/issue"),
+		Mounts:  list("a:/b /home nfs rw,sec=krb5p"),
+	}
 	if err := (Group{Name: "lab", Keeping: k}).Validate(); err != nil {
 		t.Error(err)
 	}

@@ -59,9 +59,10 @@ type Change struct {
 	Args         bool   // other kernel arguments, or it is not on record which it has
 	Running      int    // version of systemd; 0: not known
 	Next         int    // of the next boot; 0: not known
-	Keeps        string // what the node keeps that a soft reboot does not hand over: "directories on a volume"; "": nothing
-	Cache        bool   // the group keeps a cache on a disk
-	Agent        bool   // the server has another release of the node's program
+	// what the node keeps that a soft reboot does not hand over: "directories on a volume"; "": nothing
+	Keeps string
+	Cache bool // the group keeps a cache on a disk
+	Agent bool // the server has another release of the node's program
 }
 
 // NotSoft says why a soft reboot does not fit; "": it does.
@@ -95,8 +96,8 @@ func (c Change) notTried() string {
 	return ""
 }
 
-// Choose is the method by which a node comes to its next boot when m was asked for, and why it is this one. Asked for by name it is that one,
-// or, where it does not fit, a reboot.
+// Choose is the method by which a node comes to its next boot when m was asked for, and why it is this one. Asked
+// for by name it is that one, or, where it does not fit, a reboot.
 func (m BootMethod) Choose(c Change) (BootMethod, string) {
 	soft := c.NotSoft()
 	switch m = m.Effective(); {

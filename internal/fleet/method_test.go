@@ -12,21 +12,31 @@ func TestChooseMethod(t *testing.T) {
 		want BootMethod
 		why  string
 	}{
-		"nothing said":         {"", same, MethodReboot, "as was asked for"},
-		"reboot":               {MethodReboot, same, MethodReboot, "as was asked for"},
-		"kexec":                {MethodKexec, same, MethodKexec, "as was asked for"},
-		"soft":                 {MethodSoftReboot, same, MethodSoftReboot, "as was asked for"},
-		"soft, kernel":         {MethodSoftReboot, with(func(c *Change) { c.Kernel = true }), MethodReboot, "no soft-reboot: the kernel or its drivers change"},
-		"auto":                 {MethodAuto, same, MethodSoftReboot, "the kernel stays as it is"},
-		"auto, kernel":         {MethodAuto, with(func(c *Change) { c.Kernel = true }), MethodKexec, "the kernel or its drivers change"},
-		"auto, arguments":      {MethodAuto, with(func(c *Change) { c.Args = true }), MethodKexec, "the kernel arguments change"},
-		"auto, old systemd":    {MethodAuto, with(func(c *Change) { c.Running = 252 }), MethodKexec, "systemd 252 runs, and a soft reboot needs 254"},
-		"auto, first systemd":  {MethodAuto, with(func(c *Change) { c.Running, c.Next = 254, 254 }), MethodSoftReboot, "the kernel stays as it is"},
-		"auto, older next":     {MethodAuto, with(func(c *Change) { c.Next = 253 }), MethodKexec, "the next version has systemd 253, and a soft reboot needs 254"},
-		"auto, systemd?":       {MethodAuto, with(func(c *Change) { c.Next = 0 }), MethodKexec, "it is not known which systemd the versions have"},
-		"auto, state":          {MethodAuto, with(func(c *Change) { c.Keeps = "directories on a volume" }), MethodKexec, "the node has directories on a volume, which a soft reboot does not hand over"},
-		"auto, cache":          {MethodAuto, with(func(c *Change) { c.Cache = true }), MethodKexec, "the group keeps a cache on a disk, which two block daemons cannot share"},
-		"auto, agent":          {MethodAuto, with(func(c *Change) { c.Agent = true }), MethodKexec, "the node's program is of another release than the server's"},
+		"nothing said": {"", same, MethodReboot, "as was asked for"},
+		"reboot":       {MethodReboot, same, MethodReboot, "as was asked for"},
+		"kexec":        {MethodKexec, same, MethodKexec, "as was asked for"},
+		"soft":         {MethodSoftReboot, same, MethodSoftReboot, "as was asked for"},
+		"soft, kernel": {MethodSoftReboot, with(func(c *Change) { c.Kernel = true }), MethodReboot, "no soft-reboot: the kernel or its drivers change"},
+		"auto":         {MethodAuto, same, MethodSoftReboot, "the kernel stays as it is"},
+		"auto, kernel": {MethodAuto, with(func(c *Change) { c.Kernel = true }), MethodKexec, "the kernel or its " +
+			"drivers change"},
+		"auto, arguments": {MethodAuto, with(func(c *Change) { c.Args = true }), MethodKexec, "the kernel " +
+			"arguments change"},
+		"auto, old systemd": {MethodAuto, with(func(c *Change) { c.Running = 252 }), MethodKexec, "systemd 252 " +
+			"runs, and a soft reboot needs 254"},
+		"auto, first systemd": {MethodAuto, with(func(c *Change) { c.Running, c.Next = 254, 254 }), MethodSoftReboot, "the kernel stays as it is"},
+		"auto, older next": {MethodAuto, with(func(c *Change) { c.Next = 253 }), MethodKexec, "the next " +
+			"version has systemd 253, and a soft reboot needs 254"},
+		"auto, systemd?": {MethodAuto, with(func(c *Change) { c.Next = 0 }), MethodKexec, "it is not known " +
+			"which systemd the versions have"},
+		"auto, state": {MethodAuto, with(func(c *Change) {
+			c.Keeps = "directories on a " +
+				"volume"
+		}), MethodKexec, "the node has directories on a volume, which a soft reboot does not hand over"},
+		"auto, cache": {MethodAuto, with(func(c *Change) { c.Cache = true }), MethodKexec, "the group " +
+			"keeps a cache on a disk, which two block daemons cannot share"},
+		"auto, agent": {MethodAuto, with(func(c *Change) { c.Agent = true }), MethodKexec, "the node's " +
+			"program is of another release than the server's"},
 		"auto, arm64":          {MethodAuto, with(func(c *Change) { c.Architecture = "arm64" }), MethodReboot, "without firmware it was not tried on arm64"},
 		"auto, arm64, kernel":  {MethodAuto, with(func(c *Change) { c.Architecture, c.Kernel = "arm64", true }), MethodReboot, "without firmware it was not tried on arm64"},
 		"kexec, whatever else": {MethodKexec, Change{}, MethodKexec, "as was asked for"},

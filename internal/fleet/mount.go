@@ -13,7 +13,20 @@ type Mount struct {
 }
 
 // networkTypes are file systems that come over a network.
-var networkTypes = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "fuse.sshfs", "afs", "9p", "beegfs", "gpfs"}
+var networkTypes = []string{
+	"nfs",
+	"nfs4",
+	"cifs",
+	"smb3",
+	"ceph",
+	"lustre",
+	"glusterfs",
+	"fuse.sshfs",
+	"afs",
+	"9p",
+	"beegfs",
+	"gpfs",
+}
 
 // Network reports whether the file system comes over the network.
 func (m Mount) Network() bool {
@@ -29,7 +42,10 @@ func (m Mount) Network() bool {
 func ParseMount(line string) (Mount, error) {
 	f := strings.Fields(line)
 	if len(f) < 3 || len(f) > 4 || len(line) > 1024 {
-		return Mount{}, fmt.Errorf("mount %.80q: want WHAT WHERE TYPE [OPTIONS], such as '10.0.0.1:/home /home nfs'", line)
+		return Mount{}, fmt.Errorf(
+			"mount %.80q: want WHAT WHERE TYPE [OPTIONS], such as '10.0.0.1:/home /home nfs'",
+			line,
+		)
 	}
 	m := Mount{What: f[0], Where: f[1], Type: f[2]}
 	if len(f) == 4 {

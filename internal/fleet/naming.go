@@ -69,5 +69,12 @@ func (n Naming) Next(taken func(name string) bool) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("naming rule %s[%0*d-%d]%s: every name is taken", n.prefix, n.width, n.first, n.last, n.suffix)
+	return "", fmt.Errorf(
+		"naming rule %s[%0*d-%d]%s: every name is taken",
+		n.prefix,
+		n.width,
+		n.first,
+		n.last,
+		n.suffix,
+	)
 }

@@ -26,9 +26,10 @@ type Node struct {
 	KernelArgs []string          `json:"kernel_args,omitempty"` // appended after the group's
 	UUID       string            `json:"uuid,omitempty"`        // SMBIOS system UUID, as firmware tells it
 	Serial     string            `json:"serial,omitempty"`
-	TPMKey     string            `json:"tpm_key,omitempty"` // public key of its machine's TPM that an operator approved; "" none
-	Created    time.Time         `json:"created"`
-	Seen       time.Time         `json:"seen,omitzero"` // last packet or report
+	// public key of its machine's TPM that an operator approved; "" none
+	TPMKey  string    `json:"tpm_key,omitempty"`
+	Created time.Time `json:"created"`
+	Seen    time.Time `json:"seen,omitzero"` // last packet or report
 
 	Overrides
 }
@@ -38,22 +39,29 @@ const DefaultGroup = "default"
 
 // Group is a set of nodes with one desired version.
 type Group struct {
-	Name           string        `json:"name"`
-	Image          Ref           `json:"image,omitempty"` // desired: "name:tag" or "name@sha256:..."
-	KernelArgs     []string      `json:"kernel_args,omitempty"`
-	AuthorizedKeys []string      `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
-	UnlockRoot     bool          `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
-	RebootAfter    time.Duration `json:"reboot_after,omitempty"`    // a boot stuck this long reboots; 0: the default; negative: never
-	WriteLimit     string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs; "": 50%
-	Peers          PeerPolicy    `json:"peers,omitempty"`           // whether its nodes give each other what they have; "": on
-	Share          int64         `json:"share,omitempty"`           // bytes of a node's memory for its boot pack; 0: as it has memory
-	Cache          CachePolicy   `json:"cache,omitempty"`           // what nodes keep of what they fetched; "": none
-	CacheSize      int64         `json:"cache_size,omitempty"`      // bytes of it; 0: the default
-	Secrets        SecretPolicy  `json:"secrets,omitempty"`         // what a boot has to show before it gets secrets; "": mac
-	Offline        bool          `json:"offline,omitempty"`         // a node may boot from its disk what it booted last, when no server answers
-	Power          Power         `json:"power,omitempty"`           // how its nodes are switched on and off; "": Wake-on-LAN
-	Hours          Hours         `json:"hours,omitempty"`           // when they are switched on and off; "": never
-	Sweep          bool          `json:"sweep,omitempty"`           // the server wakes what a power cut took, when it is back itself
+	Name           string   `json:"name"`
+	Image          Ref      `json:"image,omitempty"` // desired: "name:tag" or "name@sha256:..."
+	KernelArgs     []string `json:"kernel_args,omitempty"`
+	AuthorizedKeys []string `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
+	UnlockRoot     bool     `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
+	// a boot stuck this long reboots; 0: the default; negative: never
+	RebootAfter time.Duration `json:"reboot_after,omitempty"`
+	WriteLimit  string        `json:"write_limit,omitempty"` // size= of the overlay's tmpfs; "": 50%
+	// whether its nodes give each other what they have; "": on
+	Peers PeerPolicy `json:"peers,omitempty"`
+	// bytes of a node's memory for its boot pack; 0: as it has memory
+	Share     int64       `json:"share,omitempty"`
+	Cache     CachePolicy `json:"cache,omitempty"`      // what nodes keep of what they fetched; "": none
+	CacheSize int64       `json:"cache_size,omitempty"` // bytes of it; 0: the default
+	// what a boot has to show before it gets secrets; "": mac
+	Secrets SecretPolicy `json:"secrets,omitempty"`
+	// a node may boot from its disk what it booted last, when no server answers
+	Offline bool `json:"offline,omitempty"`
+	// how its nodes are switched on and off; "": Wake-on-LAN
+	Power Power `json:"power,omitempty"`
+	Hours Hours `json:"hours,omitempty"` // when they are switched on and off; "": never
+	// the server wakes what a power cut took, when it is back itself
+	Sweep bool `json:"sweep,omitempty"`
 
 	Keeping
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Overrides are the settings of a group that one node has otherwise. Each is a whole value: a node that has authorized keys of its
-// own has none of its group's. nil: as the group has it. Kernel arguments are no override: they come after the group's.
+// Overrides are the settings of a group that one node has otherwise. Each is a whole value: a node that has
+// authorized keys of its own has none of its group's. nil: as the group has it. Kernel arguments are no override:
+// they come after the group's.
 type Overrides struct {
 	AuthorizedKeys *[]string      `json:"authorized_keys,omitempty"`
 	UnlockRoot     *bool          `json:"unlock_root,omitempty"`
@@ -16,13 +17,14 @@ type Overrides struct {
 	WriteLimit     *string        `json:"write_limit,omitempty"`
 	Peers          *PeerPolicy    `json:"peers,omitempty"`
 	Share          *int64         `json:"share,omitempty"`
-	Cache          *CachePolicy   `json:"cache,omitempty"`      // with it the size is the default, and offline no, unless given here
-	CacheSize      *int64         `json:"cache_size,omitempty"` // only with Cache
-	Offline        *bool          `json:"offline,omitempty"`    // only with Cache
-	Secrets        *SecretPolicy  `json:"secrets,omitempty"`
-	Power          *Power         `json:"power,omitempty"`
-	Hours          *Hours         `json:"hours,omitempty"`
-	Sweep          *bool          `json:"sweep,omitempty"`
+	// with it the size is the default, and offline no, unless given here
+	Cache     *CachePolicy  `json:"cache,omitempty"`
+	CacheSize *int64        `json:"cache_size,omitempty"` // only with Cache
+	Offline   *bool         `json:"offline,omitempty"`    // only with Cache
+	Secrets   *SecretPolicy `json:"secrets,omitempty"`
+	Power     *Power        `json:"power,omitempty"`
+	Hours     *Hours        `json:"hours,omitempty"`
+	Sweep     *bool         `json:"sweep,omitempty"`
 
 	Keeping
 }
@@ -48,8 +50,23 @@ const (
 
 // OverrideNames are the settings that a node may have otherwise than its group, beside the image.
 func OverrideNames() []string {
-	return append([]string{SettingAuthorizedKeys, SettingUnlockRoot, SettingRebootAfter, SettingWriteLimit, SettingPeers, SettingShare,
-		SettingCache, SettingCacheSize, SettingOffline, SettingPower, SettingHours, SettingSweep, SettingSecrets}, keepingNames()...)
+	return append(
+		[]string{
+			SettingAuthorizedKeys,
+			SettingUnlockRoot,
+			SettingRebootAfter,
+			SettingWriteLimit,
+			SettingPeers,
+			SettingShare,
+			SettingCache,
+			SettingCacheSize,
+			SettingOffline,
+			SettingPower,
+			SettingHours,
+			SettingSweep,
+			SettingSecrets,
+		},
+		keepingNames()...)
 }
 
 // Of is group g as a node with these overrides has it.
@@ -149,8 +166,21 @@ func (o Overrides) IsZero() bool { return len(o.Set()) == 0 }
 
 // Set returns the names of the settings that are overridden.
 func (o Overrides) Set() []string {
-	set := []bool{o.AuthorizedKeys != nil, o.UnlockRoot != nil, o.RebootAfter != nil, o.WriteLimit != nil, o.Peers != nil, o.Share != nil,
-		o.Cache != nil, o.CacheSize != nil, o.Offline != nil, o.Power != nil, o.Hours != nil, o.Sweep != nil, o.Secrets != nil}
+	set := []bool{
+		o.AuthorizedKeys != nil,
+		o.UnlockRoot != nil,
+		o.RebootAfter != nil,
+		o.WriteLimit != nil,
+		o.Peers != nil,
+		o.Share != nil,
+		o.Cache != nil,
+		o.CacheSize != nil,
+		o.Offline != nil,
+		o.Power != nil,
+		o.Hours != nil,
+		o.Sweep != nil,
+		o.Secrets != nil,
+	}
 	for _, f := range o.Keeping.Fields() {
 		set = append(set, f.Set())
 	}

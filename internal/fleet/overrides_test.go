@@ -11,9 +11,21 @@ func as[T any](v T) *T { return &v }
 
 // every is a node that has every setting of its own.
 func every() Overrides {
-	o := Overrides{AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"}, UnlockRoot: as(true), RebootAfter: as(time.Minute), WriteLimit: as("2g"),
-		Peers: as(PeersOff), Share: as(int64(64e6)), Cache: as(CacheDisk), CacheSize: as(int64(8e9)), Offline: as(true),
-		Power: as(Power("none")), Hours: as(Hours("08:00-20:00")), Sweep: as(true), Secrets: as(SecretsTPM)}
+	o := Overrides{
+		AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"},
+		UnlockRoot:     as(true),
+		RebootAfter:    as(time.Minute),
+		WriteLimit:     as("2g"),
+		Peers:          as(PeersOff),
+		Share:          as(int64(64e6)),
+		Cache:          as(CacheDisk),
+		CacheSize:      as(int64(8e9)),
+		Offline:        as(true),
+		Power:          as(Power("none")),
+		Hours:          as(Hours("08:00-20:00")),
+		Sweep:          as(true),
+		Secrets:        as(SecretsTPM),
+	}
 	for _, f := range o.Keeping.Fields() {
 		if f.Text != nil {
 			*f.Text = as("")
@@ -25,7 +37,16 @@ func every() Overrides {
 }
 
 func TestOverridesOfAGroup(t *testing.T) {
-	g := Group{Name: "lab", Image: "lab", KernelArgs: []string{"quiet"}, Peers: PeersRack, Cache: CacheDisk, CacheSize: 9e9, Offline: true, WriteLimit: "10%"}
+	g := Group{
+		Name:       "lab",
+		Image:      "lab",
+		KernelArgs: []string{"quiet"},
+		Peers:      PeersRack,
+		Cache:      CacheDisk,
+		CacheSize:  9e9,
+		Offline:    true,
+		WriteLimit: "10%",
+	}
 	if got := (Overrides{}).Of(g); groupDiffers(got, g) {
 		t.Errorf("without overrides: %+v", got)
 	}
@@ -34,9 +55,24 @@ func TestOverridesOfAGroup(t *testing.T) {
 		t.Errorf("a cache of its own: %+v", got)
 	}
 	got = every().Of(g)
-	want := Group{Name: "lab", Image: "lab", KernelArgs: []string{"quiet"}, AuthorizedKeys: []string{"ssh-ed25519 AAAA own"}, UnlockRoot: true,
-		RebootAfter: time.Minute, WriteLimit: "2g", Peers: PeersOff, Share: 64e6, Cache: CacheDisk, CacheSize: 8e9, Offline: true,
-		Power: "none", Hours: "08:00-20:00", Sweep: true, Secrets: SecretsTPM}
+	want := Group{
+		Name:           "lab",
+		Image:          "lab",
+		KernelArgs:     []string{"quiet"},
+		AuthorizedKeys: []string{"ssh-ed25519 AAAA own"},
+		UnlockRoot:     true,
+		RebootAfter:    time.Minute,
+		WriteLimit:     "2g",
+		Peers:          PeersOff,
+		Share:          64e6,
+		Cache:          CacheDisk,
+		CacheSize:      8e9,
+		Offline:        true,
+		Power:          "none",
+		Hours:          "08:00-20:00",
+		Sweep:          true,
+		Secrets:        SecretsTPM,
+	}
 	if groupDiffers(got, want) {
 		t.Errorf("every setting of its own: %+v", got)
 	}
@@ -48,7 +84,9 @@ func groupDiffers(a, b Group) bool {
 	x.AuthorizedKeys, y.AuthorizedKeys, x.KernelArgs, y.KernelArgs = nil, nil, nil, nil
 	return !keys || x.Name != y.Name || x.Image != y.Image || x.UnlockRoot != y.UnlockRoot || x.RebootAfter != y.RebootAfter ||
 		x.WriteLimit != y.WriteLimit || x.Peers != y.Peers || x.Share != y.Share || x.Cache != y.Cache || x.CacheSize != y.CacheSize || x.Offline != y.Offline ||
-		x.Power != y.Power || x.Hours != y.Hours || x.Sweep != y.Sweep || x.Secrets != y.Secrets
+		x.Power != y.Power || x.Hours != y.Hours ||
+		x.Sweep != y.Sweep ||
+		x.Secrets != y.Secrets
 }
 
 // TestOverridesDropAndMerge: each setting is named, can be dropped alone, and comes back by Merge.
@@ -91,7 +129,8 @@ func TestOverridesValidate(t *testing.T) {
 	} {
 		n := goodNode()
 		n.Overrides = o
-		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "node pc001") {
+		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "node pc001") {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
@@ -103,13 +142,38 @@ func TestOverridesValidate(t *testing.T) {
 
 func TestEffective(t *testing.T) {
 	l := Layers{
-		Node: Node{Name: "pc1", Group: "lab", Version: "lab:canary", KernelArgs: []string{"single"}, Overrides: Overrides{Peers: as(PeersOff), Cache: as(CacheRAM),
-			Keeping: Keeping{Persist: &[]string{}}}},
-		Group: Group{Name: "lab", Image: "lab:stable", Peers: PeersRack, KernelArgs: []string{"nomodeset"}, CacheSize: 9e9, Cache: CacheDisk, WriteLimit: "2g",
-			Keeping: Keeping{StateOn: as("disk"), Persist: &[]string{"/var/log", "/srv/a"}}},
+		Node: Node{
+			Name:       "pc1",
+			Group:      "lab",
+			Version:    "lab:canary",
+			KernelArgs: []string{"single"},
+			Overrides: Overrides{Peers: as(PeersOff), Cache: as(CacheRAM),
+				Keeping: Keeping{Persist: &[]string{}}},
+		},
+		Group: Group{
+			Name:       "lab",
+			Image:      "lab:stable",
+			Peers:      PeersRack,
+			KernelArgs: []string{"nomodeset"},
+			CacheSize:  9e9,
+			Cache:      CacheDisk,
+			WriteLimit: "2g",
+			Keeping:    Keeping{StateOn: as("disk"), Persist: &[]string{"/var/log", "/srv/a"}},
+		},
 		Hardware: Hardware{Vendor: "Dell Inc.", Product: "Wyse 5070", PCI: []string{"10de:1cb3:0300"}},
-		Classes: []Class{{Name: "wyse", Match: Match{Vendor: []string{"hp", "dell*"}, Product: []string{"wyse 5070"}}, KernelArgs: []string{"c=1"}},
-			{Name: "nvidia", Match: Match{PCI: []string{"10de:*:03*"}}, KernelArgs: []string{"nomodeset=1"}}, {Name: "amd", Match: Match{PCI: []string{"1002"}}}},
+		Classes: []Class{
+			{
+				Name:       "wyse",
+				Match:      Match{Vendor: []string{"hp", "dell*"}, Product: []string{"wyse 5070"}},
+				KernelArgs: []string{"c=1"},
+			},
+			{
+				Name:       "nvidia",
+				Match:      Match{PCI: []string{"10de:*:03*"}},
+				KernelArgs: []string{"nomodeset=1"},
+			},
+			{Name: "amd", Match: Match{PCI: []string{"1002"}}},
+		},
 		ImageArgs: []string{"quiet", "splash"}, RebootAfter: 10 * time.Minute,
 	}
 	var got []string
@@ -150,7 +214,8 @@ func TestEffective(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	l.Node.Version, l.Rollout, l.Target, l.Classes = "", "lab-3", "lab:next", nil
-	if v := Effective(l)[0]; v.Value != "lab:next" || v.From != "rollout lab-3" || !slices.Equal(v.Over, []string{"lab:stable of group lab"}) {
+	if v := Effective(l)[0]; v.Value != "lab:next" || v.From != "rollout lab-3" ||
+		!slices.Equal(v.Over, []string{"lab:stable of group lab"}) {
 		t.Errorf("with a rollout: %+v", v)
 	}
 	if v := Effective(Layers{Group: Group{Name: "default"}})[0]; v.Value != "none" || v.From != "default" {
@@ -164,7 +229,8 @@ func TestTellingSerial(t *testing.T) {
 			t.Errorf("%q tells nothing", s)
 		}
 	}
-	for _, s := range []string{"", " ", "0", "00000000", "None", "Default string", "To Be Filled By O.E.M.", "System Serial Number", "0123456789", "N/A", "xxxxxxx", strings.Repeat("ab", 65)} {
+	for _, s := range []string{"", " ", "0", "00000000", "None", "Default string", "To Be Filled By " +
+		"O.E.M.", "System Serial Number", "0123456789", "N/A", "xxxxxxx", strings.Repeat("ab", 65)} {
 		if TellingSerial(s) {
 			t.Errorf("%q tells a machine from others", s)
 		}

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// FilePrefix is before what is kept as a single file. A path without it is a directory, unless the image has a file there.
+// FilePrefix is before what is kept as a single file. A path without it is a directory, unless the image has a file
+// there.
 const FilePrefix = "file:"
 
 // Kept is a path of a node that outlives its boots.
@@ -35,8 +36,27 @@ const maxPersist = 64
 
 // notKept are directories that cannot be kept: they are the system's own, belong to the image, or hold what is put in
 // place for each boot.
-var notKept = []string{"/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/newroot", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr",
-	"/var", "/var/lib", "/var/run", "/var/tmp"}
+var notKept = []string{
+	"/",
+	"/bin",
+	"/boot",
+	"/dev",
+	"/etc",
+	"/lib",
+	"/lib32",
+	"/lib64",
+	"/newroot",
+	"/proc",
+	"/run",
+	"/sbin",
+	"/sys",
+	"/tmp",
+	"/usr",
+	"/var",
+	"/var/lib",
+	"/var/run",
+	"/var/tmp",
+}
 
 // given are files that are put in place at each boot.
 var given = []string{"/etc/fstab", "/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/etc/shadow"}
@@ -54,7 +74,10 @@ func validPersist(list []string) error {
 			return fmt.Errorf("persist %q: the image and the system have it; name directories in it", s)
 		}
 		if slices.Contains(given, k.Path) {
-			return fmt.Errorf("persist %q: Pando puts it in place at each boot; `pando config set` gives a node one of its own", s)
+			return fmt.Errorf(
+				"persist %q: Pando puts it in place at each boot; `pando config set` gives a node one of its own",
+				s,
+			)
 		}
 		for _, other := range list[:i] {
 			if o := ParsePersist(other).Path; k.Path == o || within(k.Path, o) || within(o, k.Path) {

@@ -19,8 +19,9 @@ import (
 //	command:NAME                     a program of the server's
 //	none                             not from here
 //
-// In an address {node} stands for the node's name, {serial} for its serial number and {KEY} for the value of its label KEY. After a
-// '?' may stand system=ID (Redfish, where a service has several) and tls=any or tls=sha256:HEX (Redfish: how its certificate is judged).
+// In an address {node} stands for the node's name, {serial} for its serial number and {KEY} for the value of its
+// label KEY. After a '?' may stand system=ID (Redfish, where a service has several) and tls=any or tls=sha256:HEX
+// (Redfish: how its certificate is judged).
 type Power string
 
 // PowerMethod is what a node is switched by.
@@ -46,7 +47,8 @@ type PowerTo struct {
 	Command string
 }
 
-// Secret reports whether this method wants a password. Of Wake-on-LAN it is the SecureOn password, which few cards have.
+// Secret reports whether this method wants a password. Of Wake-on-LAN it is the SecureOn password, which few cards
+// have.
 func (p PowerTo) Secret() bool { return p.Method == PowerRedfish || p.Method == PowerIPMI }
 
 // PowerTo reads how node n is switched.
@@ -128,8 +130,11 @@ func (p Power) parse() (PowerTo, error) {
 }
 
 func (p Power) bad(why string) error {
-	return fmt.Errorf("power %q: %s; use wol, wol://10.0.3.255, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME or none", string(p),
-		strings.ReplaceAll(why, "\n", "; "))
+	return fmt.Errorf(
+		"power %q: %s; use wol, wol://10.0.3.255, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME or none",
+		string(p),
+		strings.ReplaceAll(why, "\n", "; "),
+	)
 }
 
 func (p PowerTo) broadcast() error {
@@ -209,8 +214,8 @@ type PowerWish struct {
 	Who  string // "token anna", "hours"
 }
 
-// Wanted reports whether a node should be on now: what was last wanted of it, or what its timetable said since, whichever is later. Without
-// either it is not known. now is on the clock of the timetable's zone.
+// Wanted reports whether a node should be on now: what was last wanted of it, or what its timetable said since,
+// whichever is later. Without either it is not known. now is on the clock of the timetable's zone.
 func Wanted(t *Timetable, wish *PowerWish, now time.Time) (on, known bool) {
 	if t == nil {
 		return wish != nil && wish.On, wish != nil

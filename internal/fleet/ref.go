@@ -23,7 +23,8 @@ func ValidName(kind, s string) error {
 	return nil
 }
 
-// MarkName is the name of a mark in a boot that people name by words: "firefox ready" is firefox-ready. ValidName tells whether it can be one.
+// MarkName is the name of a mark in a boot that people name by words: "firefox ready" is firefox-ready. ValidName
+// tells whether it can be one.
 func MarkName(words string) string { return strings.Join(strings.Fields(words), "-") }
 
 // Split returns the image name, and either a tag or a digest.

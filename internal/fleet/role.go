@@ -35,14 +35,21 @@ func (r Role) May(need Role) bool {
 // maxPerson is the length of a person's name.
 const maxPerson = 64
 
-// ValidPerson reports what is wrong with the name under which somebody logs in: a name or an address of mail, without spaces.
+// ValidPerson reports what is wrong with the name under which somebody logs in: a name or an address of mail,
+// without spaces.
 func ValidPerson(name string) error {
 	const marks = ".-_@+"
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(marks, r))
 	}
-	if name == "" || len(name) > maxPerson || strings.ContainsFunc(name, bad) || strings.ContainsRune(marks, rune(name[0])) {
-		return fmt.Errorf("user %q: a name begins with a letter or digit and has up to %d letters, digits and %s", name, maxPerson, marks)
+	if name == "" || len(name) > maxPerson || strings.ContainsFunc(name, bad) ||
+		strings.ContainsRune(marks, rune(name[0])) {
+		return fmt.Errorf(
+			"user %q: a name begins with a letter or digit and has up to %d letters, digits and %s",
+			name,
+			maxPerson,
+			marks,
+		)
 	}
 	return nil
 }

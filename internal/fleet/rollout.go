@@ -2,30 +2,32 @@ package fleet
 
 import "time"
 
-// Rollout brings the nodes of a group from one version to another, in waves: a few nodes first, the canary, and others when
-// these have passed the gate. While it lives, each of its nodes has a target, which its next boot gets instead of the group's
-// image. When it is done the group's image is To; when it returned it is From, as before.
+// Rollout brings the nodes of a group from one version to another, in waves: a few nodes first, the canary, and
+// others when these have passed the gate. While it lives, each of its nodes has a target, which its next boot gets
+// instead of the group's image. When it is done the group's image is To; when it returned it is From, as before.
 type Rollout struct {
-	ID      string        `json:"id"` // its group and a number: "lab-3"
-	Group   string        `json:"group"`
-	From    Ref           `json:"from"`  // what the group desired when it began: "name@sha256:..."
-	To      Ref           `json:"to"`    // "name@sha256:..."
-	Asked   Ref           `json:"asked"` // To as it was asked for: "lab:next"
-	Plan    RolloutPlan   `json:"plan"`
-	State   RolloutState  `json:"state"`
-	Reason  string        `json:"reason,omitempty"` // why it halted or returned, or what it waits for
-	Wave    int           `json:"wave"`             // the wave under way; 0 is the canary
-	Waves   int           `json:"waves"`            // how many there are
-	Clock   time.Duration `json:"clock"`            // how long it was looked after: it stands still while no server runs
+	ID     string       `json:"id"` // its group and a number: "lab-3"
+	Group  string       `json:"group"`
+	From   Ref          `json:"from"`  // what the group desired when it began: "name@sha256:..."
+	To     Ref          `json:"to"`    // "name@sha256:..."
+	Asked  Ref          `json:"asked"` // To as it was asked for: "lab:next"
+	Plan   RolloutPlan  `json:"plan"`
+	State  RolloutState `json:"state"`
+	Reason string       `json:"reason,omitempty"` // why it halted or returned, or what it waits for
+	Wave   int          `json:"wave"`             // the wave under way; 0 is the canary
+	Waves  int          `json:"waves"`            // how many there are
+	// how long it was looked after: it stands still while no server runs
+	Clock   time.Duration `json:"clock"`
 	Moved   time.Duration `json:"moved"`            // Clock when something last went on
 	Passed  time.Duration `json:"passed"`           // Clock when all nodes of the wave had passed; 0: they have not
 	Stepped time.Time     `json:"stepped"`          // when it was looked after last
 	Nodes   []RolloutNode `json:"nodes"`            // in the order in which they are taken
 	Usual   time.Duration `json:"usual"`            // how long a boot takes here as a rule; 0: not known
 	Broken  []string      `json:"broken,omitempty"` // units that had failed on some node of the group when it began
-	Who     string        `json:"who"`              // the operator's token, or that it was begun on the server's machine
-	Created time.Time     `json:"created"`
-	Ended   time.Time     `json:"ended,omitzero"`
+	// the operator's token, or that it was begun on the server's machine
+	Who     string    `json:"who"`
+	Created time.Time `json:"created"`
+	Ended   time.Time `json:"ended,omitzero"`
 }
 
 // RolloutState is where a rollout is as a whole.

@@ -45,7 +45,8 @@ func TestWindows(t *testing.T) {
 		return u
 	}
 	for window, times := range map[string][2]string{ // open; shut
-		"Mon-Fri 20:00-06:00":   {"16 20:00,16 23:59,17 05:59,20 22:00,21 05:00", "16 05:00,16 19:59,17 06:00,21 20:00,22 03:00"},
+		"Mon-Fri 20:00-06:00": {"16 20:00,16 23:59,17 05:59,20 22:00,21 05:00", "16 05:00,16 19:59,17 06:00,21 " +
+			"20:00,22 03:00"},
 		"sat,sun 00:00-24:00":   {"21 00:00,22 23:59", "20 23:59,23 00:00"},
 		"22:00-05:00":           {"16 22:00,22 04:59", "16 21:59,16 05:00"},
 		"Fri-Mon 12:00-13:30":   {"20 12:00,22 13:29,16 12:00", "19 12:00,17 12:00,20 13:30"},
@@ -103,12 +104,14 @@ func FuzzRolloutText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if p, err := ParsePortion(s); err == nil && (p.AtLeast(1000) < 1 || p.AtMost(1) < 1 || p.AtMost(1000) > p.AtLeast(1000)) {
+		if p, err := ParsePortion(s); err == nil &&
+			(p.AtLeast(1000) < 1 || p.AtMost(1) < 1 || p.AtMost(1000) > p.AtLeast(1000)) {
 			t.Errorf("portion %q", s)
 		}
 		if gates, err := ParseGates(s); err == nil {
 			for _, g := range gates {
-				if g.Validate() != nil || g.Times() < 1 || g.Times() > 100 && g.Kind() == GateBooted || strings.ContainsAny(g.Arg(), "/ \n") {
+				if g.Validate() != nil || g.Times() < 1 || g.Times() > 100 && g.Kind() == GateBooted ||
+					strings.ContainsAny(g.Arg(), "/ \n") {
 					t.Errorf("gate %q", g)
 				}
 			}

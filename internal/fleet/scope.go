@@ -20,8 +20,8 @@ const (
 // scopeOrder is the kinds, each before those that win over it.
 var scopeOrder = []ScopeKind{ForAll, ForGroup, ForClass, ForNode}
 
-// Scope is the nodes that something is for: all, those of a group or a hardware class, or one. As text it is "all", "group:lab",
-// "class:nvidia" or "node:pc001".
+// Scope is the nodes that something is for: all, those of a group or a hardware class, or one. As text it is "all",
+// "group:lab", "class:nvidia" or "node:pc001".
 type Scope struct {
 	Kind ScopeKind
 	Name string // "" for all

@@ -39,15 +39,16 @@ func (s Secret) Covers(n Node, classes []Class) bool {
 	return false
 }
 
-// SecretPolicy says what a boot has to show before it gets secrets. With ",wait" behind it a boot that has not shown it waits, and
-// else goes on without secrets.
+// SecretPolicy says what a boot has to show before it gets secrets. With ",wait" behind it a boot that has not
+// shown it waits, and else goes on without secrets.
 type SecretPolicy string
 
 // The secret policies.
 const (
 	SecretsMAC     SecretPolicy = "mac"               // its MAC address, which anybody can send: this trusts the wire
 	SecretsApprove SecretPolicy = "approve-each-boot" // that an operator approves this boot
-	SecretsTPM     SecretPolicy = "tpm"               // that it holds the key in the TPM of the machine that an operator approved
+	// that it holds the key in the TPM of the machine that an operator approved
+	SecretsTPM SecretPolicy = "tpm"
 )
 
 const secretsWait = ",wait"

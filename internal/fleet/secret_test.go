@@ -47,7 +47,9 @@ func TestSecretValidate(t *testing.T) {
 		}
 	}
 	s := Secret{Name: "munge", For: []Scope{{Kind: ForClass, Name: "gpu"}, {Kind: ForNode, Name: "pc1"}}}
-	if s.Validate() != nil || !s.Covers(Node{Name: "pc1"}, nil) || !s.Covers(Node{Name: "pc2"}, []Class{{Name: "gpu"}}) || s.Covers(Node{Name: "pc2"}, nil) {
+	if s.Validate() != nil || !s.Covers(Node{Name: "pc1"}, nil) ||
+		!s.Covers(Node{Name: "pc2"}, []Class{{Name: "gpu"}}) ||
+		s.Covers(Node{Name: "pc2"}, nil) {
 		t.Errorf("%+v is for others", s)
 	}
 }

@@ -3,10 +3,26 @@ package fleet
 import "strings"
 
 // noSerials are what firmware says in the place of a serial number that nobody filled in, in small letters.
-var noSerials = []string{"none", "default string", "to be filled", "system serial", "chassis serial", "base board serial", "not specified", "not applicable",
-	"n/a", "unknown", "invalid", "oem", "o.e.m", "123456789", "empty"}
+var noSerials = []string{
+	"none",
+	"default string",
+	"to be filled",
+	"system serial",
+	"chassis serial",
+	"base board serial",
+	"not specified",
+	"not applicable",
+	"n/a",
+	"unknown",
+	"invalid",
+	"oem",
+	"o.e.m",
+	"123456789",
+	"empty",
+}
 
-// TellingSerial reports whether a serial number tells a machine from others: many makers leave it empty, or the same for all.
+// TellingSerial reports whether a serial number tells a machine from others: many makers leave it empty, or the
+// same for all.
 func TellingSerial(s string) bool {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if len(s) < 2 || len(s) > 128 || strings.Trim(s, s[:1]) == "" {

@@ -16,8 +16,9 @@ import (
 //	room=b12              nodes with this value of the label; "room=" those without a value
 //	room="B & C"          a value in quotes may have any of , & ! ^ ( ) in it
 //
-// Terms are joined as ClusterShell joins them, from left to right and none before another: "," adds what follows, "&" keeps what
-// both have, "!" takes away what follows, and "^" keeps what only one of the two has. A set in parentheses is one term.
+// Terms are joined as ClusterShell joins them, from left to right and none before another: "," adds what follows,
+// "&" keeps what both have, "!" takes away what follows, and "^" keeps what only one of the two has. A set in
+// parentheses is one term.
 type Set struct {
 	text string
 	root steps

@@ -187,7 +187,8 @@ func sorted(t *testing.T, set string) string {
 
 // FuzzFold: what is folded spells out the names that went in.
 func FuzzFold(f *testing.F) {
-	for _, s := range []string{"pc001 pc002 pc010", "a b c", "a1b1 a1b2 a2b1", "9 10 11 09", "x999999999 x1000000000", "00 0 000 1 01"} {
+	for _, s := range []string{"pc001 pc002 pc010", "a b c", "a1b1 a1b2 a2b1", "9 10 11 09", "x999999999 " +
+		"x1000000000", "00 0 000 1 01"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

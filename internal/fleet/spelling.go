@@ -2,8 +2,9 @@ package fleet
 
 import "strings"
 
-// Spelling says how a name is written: small letters and digits, and what else is allowed. A pattern would say the same, but
-// the package that reads patterns is large, and the node's program, which checks names too, is sent with every boot.
+// Spelling says how a name is written: small letters and digits, and what else is allowed. A pattern would say the
+// same, but the package that reads patterns is large, and the node's program, which checks names too, is sent with
+// every boot.
 type Spelling struct {
 	Capitals bool   // A to Z are letters too
 	Inner    string // characters allowed beside letters and digits, but not at the start

@@ -36,8 +36,8 @@ type State struct {
 // diskFileSystems are those that a disk gets.
 var diskFileSystems = []string{"ext4", "xfs"}
 
-// ParseState reads where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted for it,
-// "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", "" for nowhere.
+// ParseState reads where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted
+// for it, "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", "" for nowhere.
 func ParseState(s string) (State, error) {
 	f := strings.Fields(s)
 	if len(f) == 0 {
@@ -67,7 +67,10 @@ func ParseState(s string) (State, error) {
 }
 
 func stateError(s string) error {
-	return fmt.Errorf("state %q: want 'nfs SERVER:/DIR [OPTIONS]', 'volume SIZE [ext4|xfs]', 'directory /DIR' or 'disk [ext4|xfs]'", s)
+	return fmt.Errorf(
+		"state %q: want 'nfs SERVER:/DIR [OPTIONS]', 'volume SIZE [ext4|xfs]', 'directory /DIR' or 'disk [ext4|xfs]'",
+		s,
+	)
 }
 
 // Bounds of a volume, in bytes. XFS takes no less than 300 MB.
@@ -93,8 +96,22 @@ func volumeState(s string, f []string) (State, error) {
 // ParseSize reads a number of bytes: 512MB, 20GB, 1.5TB, 16GiB.
 func ParseSize(s string) (int64, error) {
 	i := strings.LastIndexAny(s, "0123456789") + 1
-	units := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
-		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+	units := map[string]float64{
+		"":    1,
+		"b":   1,
+		"kb":  1e3,
+		"mb":  1e6,
+		"gb":  1e9,
+		"tb":  1e12,
+		"k":   1 << 10,
+		"m":   1 << 20,
+		"g":   1 << 30,
+		"t":   1 << 40,
+		"kib": 1 << 10,
+		"mib": 1 << 20,
+		"gib": 1 << 30,
+		"tib": 1 << 40,
+	}
 	unit, ok := units[strings.ToLower(s[i:])]
 	n, err := strconv.ParseFloat(s[:i], 64)
 	if err != nil || !ok || !(n >= 0) || n*unit > math.MaxInt64/8 {

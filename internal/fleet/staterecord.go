@@ -41,29 +41,32 @@ type StateOrderKind string
 
 // The kinds of orders.
 const (
-	ResetState  StateOrderKind = "reset"  // begin anew with what the image has
-	CopyState   StateOrderKind = "copy"   // become what another node has
-	RemoveState StateOrderKind = "remove" // of a node that was deleted, by any node that keeps its own in the same place
-	SendState   StateOrderKind = "send"   // give it to the server, for a node that gets at it in no other way
+	ResetState StateOrderKind = "reset" // begin anew with what the image has
+	CopyState  StateOrderKind = "copy"  // become what another node has
+	// of a node that was deleted, by any node that keeps its own in the same place
+	RemoveState StateOrderKind = "remove"
+	SendState   StateOrderKind = "send" // give it to the server, for a node that gets at it in no other way
 )
 
 // StateOrder is something that a node's next boot does to its state, before anything starts, and once.
 type StateOrder struct {
-	ID      string         `json:"id"`
-	Kind    StateOrderKind `json:"kind"`
-	Place   string         `json:"place"`              // where: a node that keeps its state elsewhere by then does nothing
-	Paths   []string       `json:"paths,omitempty"`    // of a reset; none: everything
-	From    string         `json:"from,omitempty"`     // node of a copy
-	FromDir string         `json:"from_dir,omitempty"` // its directory
-	Force   bool           `json:"force,omitempty"`    // copy while that node is on
-	Asked   time.Time      `json:"asked"`
-	Who     string         `json:"who,omitempty"`
+	ID   string         `json:"id"`
+	Kind StateOrderKind `json:"kind"`
+	// where: a node that keeps its state elsewhere by then does nothing
+	Place   string    `json:"place"`
+	Paths   []string  `json:"paths,omitempty"`    // of a reset; none: everything
+	From    string    `json:"from,omitempty"`     // node of a copy
+	FromDir string    `json:"from_dir,omitempty"` // its directory
+	Force   bool      `json:"force,omitempty"`    // copy while that node is on
+	Asked   time.Time `json:"asked"`
+	Who     string    `json:"who,omitempty"`
 
-	To      string    `json:"to,omitempty"`      // of a send: the node that it is for, whose copy has the same ID
-	Through bool      `json:"through,omitempty"` // of a copy: the other node sends its state to the server, and this one fetches it
-	Sent    time.Time `json:"sent,omitzero"`     // of such a copy: when the server had it; zero: not yet
-	Bytes   int64     `json:"bytes,omitempty"`   // and how much the server has
-	Digest  string    `json:"digest,omitempty"`  // and its SHA-256
+	To string `json:"to,omitempty"` // of a send: the node that it is for, whose copy has the same ID
+	// of a copy: the other node sends its state to the server, and this one fetches it
+	Through bool      `json:"through,omitempty"`
+	Sent    time.Time `json:"sent,omitzero"`    // of such a copy: when the server had it; zero: not yet
+	Bytes   int64     `json:"bytes,omitempty"`  // and how much the server has
+	Digest  string    `json:"digest,omitempty"` // and its SHA-256
 }
 
 // StateResult is how an order ended.

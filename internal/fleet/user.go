@@ -27,7 +27,10 @@ func ParseUser(line string) (User, error) {
 		u.IsGroup, f = true, f[1:]
 	}
 	if len(f) == 0 || !userName.Allows(f[0]) || f[0] == "root" {
-		return u, fmt.Errorf("user %.80q: want 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'", line)
+		return u, fmt.Errorf(
+			"user %.80q: want 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'",
+			line,
+		)
 	}
 	u.Name, u.Home = f[0], "/home/"+f[0]
 	for _, word := range f[1:] {
@@ -36,7 +39,10 @@ func ParseUser(line string) (User, error) {
 		}
 	}
 	if u.ID == 0 {
-		return u, fmt.Errorf("user %s: give a number, uid= or gid=, so that files belong to the same one on every node", u.Name)
+		return u, fmt.Errorf(
+			"user %s: give a number, uid= or gid=, so that files belong to the same one on every node",
+			u.Name,
+		)
 	}
 	return u, nil
 }

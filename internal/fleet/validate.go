@@ -44,7 +44,11 @@ func ValidLabel(key, value string) error {
 		return fmt.Errorf("label %q: use 1 to 64 of A-Z a-z 0-9 . _ / - with a letter or digit at both ends", key)
 	}
 	if len(value) > 256 || strings.ContainsAny(value, ",\"\n\r\t\x00") {
-		return fmt.Errorf("label %s: value %q: use at most 256 characters without commas, quotes and line breaks", key, value)
+		return fmt.Errorf(
+			"label %s: value %q: use at most 256 characters without commas, quotes and line breaks",
+			key,
+			value,
+		)
 	}
 	return nil
 }
@@ -54,7 +58,10 @@ func ValidKernelArgs(args []string) error {
 	for _, a := range args {
 		// iPXE expands ${...}; blanks and quotes would split or join arguments.
 		if a == "" || len(a) > 512 || strings.ContainsAny(a, " \t\r\n\"'$`\\") || !printable(a) {
-			return fmt.Errorf("kernel argument %q: use one argument of printable characters without blanks, quotes, $ and backslash", a)
+			return fmt.Errorf(
+				"kernel argument %q: use one argument of printable characters without blanks, quotes, $ and backslash",
+				a,
+			)
 		}
 	}
 	return nil
@@ -71,7 +78,8 @@ func printable(s string) bool {
 
 // ValidAddress checks an address that a node may have: IPv4, of one machine.
 func ValidAddress(a netip.Addr) error {
-	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() ||
+		a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 		return fmt.Errorf("address %s is not an IPv4 address of one machine", a)
 	}
 	return nil
@@ -148,7 +156,10 @@ func (g Group) settings() error {
 		}
 	}
 	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
-		return fmt.Errorf("reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", g.RebootAfter)
+		return fmt.Errorf(
+			"reboot after %s: use 30s or more, 0 for the default, or less than 0 for never",
+			g.RebootAfter,
+		)
 	}
 	switch g.Peers.Effective() {
 	case PeersOn, PeersOff, PeersRack:
@@ -232,7 +243,10 @@ func validWriteLimit(limit string) error {
 // validKeyLine checks the form of one line of authorized_keys, not the key itself.
 func validKeyLine(k string) error {
 	if strings.ContainsAny(k, "\r\n\x00") || len(k) > 16<<10 || len(strings.Fields(k)) < 2 {
-		return fmt.Errorf("authorized key %.40q: use one line of an OpenSSH public key file (ssh-ed25519 AAAA... name)", k)
+		return fmt.Errorf(
+			"authorized key %.40q: use one line of an OpenSSH public key file (ssh-ed25519 AAAA... name)",
+			k,
+		)
 	}
 	return nil
 }

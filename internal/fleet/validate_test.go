@@ -9,7 +9,9 @@ import (
 
 func goodNode() Node {
 	return Node{Name: "pc001", State: Adopted, Group: "default", MACs: []MAC{{0x52, 0x54, 0, 1, 2, 3}},
-		Labels: map[string]string{"room": "b 12"}, Address: netip.MustParseAddr("10.0.0.7"), Version: "lab:stable", KernelArgs: []string{"quiet", "a.b=c,d"}}
+		Labels: map[string]string{
+			"room": "b 12",
+		}, Address: netip.MustParseAddr("10.0.0.7"), Version: "lab:stable", KernelArgs: []string{"quiet", "a.b=c,d"}}
 }
 
 func TestNodeValidate(t *testing.T) {
@@ -39,7 +41,13 @@ func TestNodeValidate(t *testing.T) {
 
 func TestGroupValidate(t *testing.T) {
 	good := func() Group {
-		return Group{Name: "lab", Image: "lab", AuthorizedKeys: []string{"ssh-ed25519 AAAA me"}, WriteLimit: "50%", RebootAfter: time.Minute}
+		return Group{
+			Name:           "lab",
+			Image:          "lab",
+			AuthorizedKeys: []string{"ssh-ed25519 AAAA me"},
+			WriteLimit:     "50%",
+			RebootAfter:    time.Minute,
+		}
 	}
 	if err := good().Validate(); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Window is a time of the week: "Mon-Fri 20:00-06:00", "Sat,Sun 00:00-24:00", or "22:00-05:00" for every day. A window that
-// ends before it begins ends on the day after; the day that counts is the one on which it begins.
+// Window is a time of the week: "Mon-Fri 20:00-06:00", "Sat,Sun 00:00-24:00", or "22:00-05:00" for every day. A
+// window that ends before it begins ends on the day after; the day that counts is the one on which it begins.
 type Window string
 
 // span is a window that was read.
@@ -58,7 +58,8 @@ func (w Window) parse() (span, error) {
 		return bad("it is not days and hours")
 	}
 	from, to, ok := strings.Cut(words[len(words)-1], "-")
-	if s.from, s.to = minuteOf(from), minuteOf(to); !ok || s.from < 0 || s.to < 0 || s.from == dayMinutes || s.from == s.to {
+	if s.from, s.to = minuteOf(from), minuteOf(to); !ok || s.from < 0 || s.to < 0 || s.from == dayMinutes ||
+		s.from == s.to {
 		return bad("the hours are not from one time to another")
 	}
 	return s, nil

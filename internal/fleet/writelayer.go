@@ -15,7 +15,8 @@ const (
 	LayerDisk   LayerKind = "disk"  // a partition of the node that bears WritePartition
 )
 
-// WritePartition is the name in the partition table of what takes a node's writes, and the label of the file system that it gets.
+// WritePartition is the name in the partition table of what takes a node's writes, and the label of the file system
+// that it gets.
 const WritePartition = "pando-write"
 
 // WriteLayer is what takes the writes of a node to its root.
@@ -24,7 +25,8 @@ type WriteLayer struct {
 	Keep bool // of LayerDisk: what was written outlives a reboot into the same version
 }
 
-// ParseWriteLayer reads "tmpfs", "zram", "disk", "disk wipe" or "disk keep"; "" is tmpfs, and a disk is wiped unless it is kept.
+// ParseWriteLayer reads "tmpfs", "zram", "disk", "disk wipe" or "disk keep"; "" is tmpfs, and a disk is wiped
+// unless it is kept.
 func ParseWriteLayer(s string) (WriteLayer, error) {
 	switch strings.Join(strings.Fields(s), " ") {
 	case "", string(LayerMemory):

@@ -37,7 +37,8 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.SitePublic() != second.SitePublic() || !first.Server.Equal(second.Server) || first.Secret != second.Secret {
+	if first.SitePublic() != second.SitePublic() || !first.Server.Equal(second.Server) ||
+		first.Secret != second.Secret {
 		t.Error("the keys changed")
 	}
 	for file, mode := range map[string]os.FileMode{SiteKeyFile: 0o600, ServerKeyFile: 0o600, SecretFile: 0o600, SitePublicFile: 0o644} {
@@ -101,7 +102,12 @@ func fixed() Keys {
 func TestDerivedIdentities(t *testing.T) {
 	k := fixed()
 	private, public := k.HostKey("pc001")
-	got := fmt.Sprintf("machine-id %s\npublic %sprivate key file sha256:%x\n", k.MachineID("pc001"), public, sha256.Sum256(private))
+	got := fmt.Sprintf(
+		"machine-id %s\npublic %sprivate key file sha256:%x\n",
+		k.MachineID("pc001"),
+		public,
+		sha256.Sum256(private),
+	)
 	path := filepath.Join("testdata", "pc001.txt")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -149,7 +155,9 @@ func TestPinnedTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	srv := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }),
+	)
 	srv.Listener = tls.NewListener(srv.Listener, config) // StartTLS would show a certificate of its own
 	srv.Config.ErrorLog = nil
 	srv.Start()
@@ -157,7 +165,12 @@ func TestPinnedTLS(t *testing.T) {
 	get := func(c *tls.Config) error {
 		tr := &http.Transport{TLSClientConfig: c}
 		defer tr.CloseIdleConnections()
-		req, err := http.NewRequestWithContext(context.Background(), "GET", strings.Replace(srv.URL, "http:", "https:", 1), nil)
+		req, err := http.NewRequestWithContext(
+			context.Background(),
+			"GET",
+			strings.Replace(srv.URL, "http:", "https:", 1),
+			nil,
+		)
 		if err != nil {
 			return err
 		}

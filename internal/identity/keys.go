@@ -46,7 +46,8 @@ func (e *KeyError) Unwrap() error { return e.Err }
 // Hint says what the administrator can do, "" if nothing is known.
 func (e *KeyError) Hint() string { return e.hint }
 
-const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again and every image must be signed again"
+const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again " +
+	"and every image must be signed again"
 
 // SitePublic is the public key that signs, as nodes get it: base64 without the comment line.
 func (k Keys) SitePublic() string { return k.Ring.Keys()[0].Public }
@@ -57,7 +58,11 @@ func (k Keys) ServerPublic() ed25519.PublicKey { return k.Server.Public().(ed255
 // Open reads the keys in dir. When none of them exists it makes all of them.
 func Open(dir string) (Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Keys{}, &KeyError{Path: dir, Err: err, hint: "check that the data directory exists and belongs to the user that runs pando"}
+		return Keys{}, &KeyError{
+			Path: dir,
+			Err:  err,
+			hint: "check that the data directory exists and belongs to the user that runs pando",
+		}
 	}
 	present, absent, err := look(dir)
 	switch {
@@ -65,7 +70,11 @@ func Open(dir string) (Keys, error) {
 		return Keys{}, &KeyError{Path: dir, Err: err}
 	case len(present) == 0:
 		if err := create(dir); err != nil {
-			return Keys{}, &KeyError{Path: dir, Err: fmt.Errorf("make new keys: %w", err), hint: "check that the disk is not full and not read-only"}
+			return Keys{}, &KeyError{
+				Path: dir,
+				Err:  fmt.Errorf("make new keys: %w", err),
+				hint: "check that the disk is not full and not read-only",
+			}
 		}
 	case len(absent) > 0:
 		return Keys{}, &KeyError{Path: dir, hint: restoreHint,

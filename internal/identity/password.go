@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// How a password is made slow to guess: argon2id (RFC 9106) with the least that OWASP's "Password Storage Cheat Sheet" recommends where
-// memory is what an attacker lacks. One check takes 46 MiB and some tens of milliseconds.
+// How a password is made slow to guess: argon2id (RFC 9106) with the least that OWASP's "Password Storage Cheat
+// Sheet" recommends where memory is what an attacker lacks. One check takes 46 MiB and some tens of milliseconds.
 const (
 	passwordMemory = 46 << 10 // KiB
 	passwordPasses = 1
@@ -27,7 +27,8 @@ const (
 	passwordMost  = 1024
 )
 
-// HashPassword makes of a password what may be kept: a salted argon2id hash in the form of the Password Hashing Competition.
+// HashPassword makes of a password what may be kept: a salted argon2id hash in the form of the Password Hashing
+// Competition.
 func HashPassword(password string) (string, error) {
 	if len(password) < passwordLeast || len(password) > passwordMost {
 		return "", fmt.Errorf("a password has %d to %d bytes", passwordLeast, passwordMost)
@@ -36,11 +37,19 @@ func HashPassword(password string) (string, error) {
 	rand.Read(salt)
 	sum := argon2.IDKey([]byte(password), salt, passwordPasses, passwordMemory, passwordLanes, hashBytes)
 	text := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, passwordMemory, passwordPasses, passwordLanes, text(salt), text(sum)), nil
+	return fmt.Sprintf(
+		"$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
+		argon2.Version,
+		passwordMemory,
+		passwordPasses,
+		passwordLanes,
+		text(salt),
+		text(sum),
+	), nil
 }
 
-// CheckPassword reports whether a password is the one of a hash. For a hash that is none of ours it takes as long, and says no: who
-// asks does not learn whether there is such a user.
+// CheckPassword reports whether a password is the one of a hash. For a hash that is none of ours it takes as long,
+// and says no: who asks does not learn whether there is such a user.
 func CheckPassword(hash, password string) bool {
 	salt, want, err := parseHash(hash)
 	if err != nil {

@@ -23,9 +23,10 @@ const TrustFile = "trust.json"
 
 // SigningKey is a key that signs versions, or did.
 type SigningKey struct {
-	Name    string    `json:"name"`
-	Public  string    `json:"public"`           // minisign public key, base64
-	Secret  string    `json:"secret,omitempty"` // file with its secret half in the keys directory; "": it is kept elsewhere
+	Name   string `json:"name"`
+	Public string `json:"public"` // minisign public key, base64
+	// file with its secret half in the keys directory; "": it is kept elsewhere
+	Secret  string    `json:"secret,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"` // zero: it is trusted
 }

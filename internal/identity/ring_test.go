@@ -61,7 +61,8 @@ func TestRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = reopened(t, dir)
-	if got := r.Trust(); !slices.Equal(got.Keys, []string{away, next.Public}) || !slices.Equal(got.Revoked, []string{old.Public}) {
+	if got := r.Trust(); !slices.Equal(got.Keys, []string{away, next.Public}) ||
+		!slices.Equal(got.Revoked, []string{old.Public}) {
 		t.Errorf("trusted are %v", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, SiteKeyFile)); !errors.Is(err, os.ErrNotExist) {

@@ -16,8 +16,8 @@ const sealVersion = 1
 // ErrSealed says that something was not sealed by this site, or for something else, or was changed.
 var ErrSealed = errors.New("it cannot be opened with this site's keys: were they replaced? give it once more")
 
-// Seal encrypts a small secret (AES-256-GCM with a random nonce), so that who reads the record and not the keys does not have it.
-// What it is for is bound to it: a password of one node cannot be taken for that of another.
+// Seal encrypts a small secret (AES-256-GCM with a random nonce), so that who reads the record and not the keys
+// does not have it. What it is for is bound to it: a password of one node cannot be taken for that of another.
 func (k Keys) Seal(use string, secret []byte) []byte {
 	nonce := make([]byte, 12)
 	_, _ = rand.Read(nonce) // never fails

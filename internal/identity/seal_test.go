@@ -16,7 +16,8 @@ func TestSealedSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	sealed := k.Seal("power node pc001", []byte("open sesame"))
-	if bytes.Contains(sealed, []byte("sesame")) || bytes.Equal(sealed, k.Seal("power node pc001", []byte("open sesame"))) {
+	if bytes.Contains(sealed, []byte("sesame")) ||
+		bytes.Equal(sealed, k.Seal("power node pc001", []byte("open sesame"))) {
 		t.Fatal("the secret can be read, or two are alike")
 	}
 	if got, err := k.Open("power node pc001", sealed); err != nil || string(got) != "open sesame" {
@@ -31,7 +32,10 @@ func TestSealedSecrets(t *testing.T) {
 			bad[len(bad)-1] ^= 1
 			return k.Open("power node pc001", bad)
 		},
-		"another version": func() ([]byte, error) { return k.Open("power node pc001", append([]byte{2}, sealed[1:]...)) },
+		"another version": func() ([]byte, error) {
+			return k.Open("power node "+
+				"pc001", append([]byte{2}, sealed[1:]...))
+		},
 	} {
 		if got, err := try(); !errors.Is(err, ErrSealed) || got != nil {
 			t.Errorf("%s: %q, %v", name, got, err)

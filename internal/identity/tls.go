@@ -24,9 +24,9 @@ var (
 var authority = pkix.Name{CommonName: "pando authority"}
 
 // ServerTLS is the server side of the control channel: TLS 1.3 with certificates of the server's key. Pando's own
-// clients pin the key (api.PinnedTLS is their side) and read nothing else of the certificate. Programs that are not Pando's
-// trust Authority and want to find the address that they asked, so there is a certificate for each address of this machine.
-// Who has a certificate of its own may show it: see Keys.UploadBy.
+// clients pin the key (api.PinnedTLS is their side) and read nothing else of the certificate. Programs that are not
+// Pando's trust Authority and want to find the address that they asked, so there is a certificate for each address
+// of this machine. Who has a certificate of its own may show it: see Keys.UploadBy.
 func ServerTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 	c := &addressed{key: key, made: map[netip.Addr]*tls.Certificate{}}
 	if _, err := c.of(netip.Addr{}); err != nil {
@@ -60,7 +60,9 @@ func (c *addressed) of(at netip.Addr) (*tls.Certificate, error) {
 		return have, nil
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "pando"}, DNSNames: []string{"pando"}, NotBefore: validFrom, NotAfter: validTo,
+		SerialNumber: big.NewInt(
+			2,
+		), Subject: pkix.Name{CommonName: "pando"}, DNSNames: []string{"pando"}, NotBefore: validFrom, NotAfter: validTo,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if at.IsValid() {

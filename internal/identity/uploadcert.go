@@ -18,18 +18,30 @@ type Upload struct {
 	Authority   []byte // certificate that the server's certificates lead to
 }
 
-// Upload makes what one boot shows. The key follows from the secret and the boot id, so that the server needs to remember
-// nothing, and none is good for another boot.
+// Upload makes what one boot shows. The key follows from the secret and the boot id, so that the server needs to
+// remember nothing, and none is good for another boot.
 func (k Keys) Upload(boot string) (Upload, error) {
 	var u Upload
 	key := k.uploadKey(boot)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: boot}, NotBefore: validFrom, NotAfter: validTo,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: boot},
+		NotBefore:    validFrom,
+		NotAfter:     validTo,
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return u, fmt.Errorf("make certificate of boot %s: %w", boot, err)
 	}
-	ca, err := x509.CreateCertificate(rand.Reader, authorityTemplate(), authorityTemplate(), k.Server.Public(), k.Server)
+	ca, err := x509.CreateCertificate(
+		rand.Reader,
+		authorityTemplate(),
+		authorityTemplate(),
+		k.Server.Public(),
+		k.Server,
+	)
 	if err != nil {
 		return u, fmt.Errorf("make certificate of the server's authority: %w", err)
 	}
@@ -47,8 +59,8 @@ func (k Keys) uploadKey(boot string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(k.derive(purposeUpload, boot, ed25519.SeedSize))
 }
 
-// UploadBy is the boot id of whom a connection belongs to that showed what Upload made, "" for anybody else. That the other side
-// holds the key is what the handshake has proved; all else that stands in a certificate is its word.
+// UploadBy is the boot id of whom a connection belongs to that showed what Upload made, "" for anybody else. That
+// the other side holds the key is what the handshake has proved; all else that stands in a certificate is its word.
 func (k Keys) UploadBy(c *tls.ConnectionState) string {
 	if c == nil || len(c.PeerCertificates) == 0 {
 		return ""

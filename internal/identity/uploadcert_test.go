@@ -11,15 +11,17 @@ import (
 	"testing"
 )
 
-// TestUpload: a program that verifies as programs do finds the server's address in its certificate, and the server learns from
-// which boot it comes; what somebody made himself is nobody's.
+// TestUpload: a program that verifies as programs do finds the server's address in its certificate, and the server
+// learns from which boot it comes; what somebody made himself is nobody's.
 func TestUpload(t *testing.T) {
 	k := fixed()
 	config, err := ServerTLS(k.Server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "["+k.UploadBy(r.TLS)+"]") }))
+	srv := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "["+k.UploadBy(r.TLS)+"]") }),
+	)
 	srv.Listener = tls.NewListener(srv.Listener, config)
 	defer srv.Close()
 	srv.Config.ErrorLog = nil
@@ -67,7 +69,8 @@ func TestUpload(t *testing.T) {
 	if got, err := ask(other, "0123456789abcdef", true); err != nil || got != "[]" {
 		t.Errorf("with a certificate of its own making: %q, %v", got, err)
 	}
-	if again, err := k.Upload("0123456789abcdef"); err != nil || string(again.Key) != string(mine.Key) || string(again.Authority) != string(mine.Authority) {
+	if again, err := k.Upload("0123456789abcdef"); err != nil || string(again.Key) != string(mine.Key) ||
+		string(again.Authority) != string(mine.Authority) {
 		t.Errorf("a second time it is something else: %v", err)
 	}
 	if b, _ := pem.Decode(mine.Key); b == nil || b.Type != "PRIVATE KEY" {

@@ -76,7 +76,8 @@ func GivenWebCertificate(cert, key string, now func() time.Time) (*WebCertificat
 	return w, err
 }
 
-// TLS is the server's side. TLS 1.2 is for browsers that are old; its cipher suites are Go's, which have forward secrecy.
+// TLS is the server's side. TLS 1.2 is for browsers that are old; its cipher suites are Go's, which have forward
+// secrecy.
 func (w *WebCertificate) TLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return w.get() }}
@@ -91,7 +92,8 @@ func (w *WebCertificate) Hosts() []string {
 	return c.Leaf.DNSNames
 }
 
-// get is the certificate of now. When a new one cannot be had, the old one is shown: whoever renews may be in the middle of it.
+// get is the certificate of now. When a new one cannot be had, the old one is shown: whoever renews may be in the
+// middle of it.
 func (w *WebCertificate) get() (*tls.Certificate, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,18 +117,33 @@ func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	switch {
 	case err == nil && now.Add(webLife).After(ca.Leaf.NotAfter):
 		return ca, &KeyError{Path: certFile, Err: fmt.Errorf("ends at %s", ca.Leaf.NotAfter.Format(time.DateOnly)),
-			hint: "move " + certFile + " and " + keyFile + " away: new ones are made, and browsers must import the new certificate"}
+			hint: "move " + certFile + " and " + keyFile + " away: new ones are made, and browsers must import " +
+				"the new certificate"}
 	case err == nil:
 		return ca, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return ca, &KeyError{Path: certFile, Err: err, hint: "restore both files, or move both away to have new ones made"}
+		return ca, &KeyError{
+			Path: certFile,
+			Err:  err,
+			hint: "restore both files, or move both away to have new ones made",
+		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return ca, err
 	}
-	template := &x509.Certificate{SerialNumber: webSerial(), Subject: pkix.Name{CommonName: "Pando of " + hostName()}, NotBefore: now.Add(-time.Hour),
-		NotAfter: now.Add(webAuthorityLife), KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true}
+	template := &x509.Certificate{
+		SerialNumber: webSerial(),
+		Subject:      pkix.Name{CommonName: "Pando of " + hostName()},
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter: now.Add(
+			webAuthorityLife,
+		),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return ca, fmt.Errorf("make the authority for browsers: %w", err)
@@ -152,8 +169,15 @@ func issueWeb(ca tls.Certificate, names WebNames, now time.Time) (*tls.Certifica
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: webSerial(), Subject: pkix.Name{CommonName: "Pando"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(webLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: names.Hosts}
+	template := &x509.Certificate{
+		SerialNumber: webSerial(),
+		Subject:      pkix.Name{CommonName: "Pando"},
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.Add(webLife),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     names.Hosts,
+	}
 	for _, a := range names.Addrs {
 		template.IPAddresses = append(template.IPAddresses, a.Unmap().AsSlice())
 	}

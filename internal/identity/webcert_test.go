@@ -13,7 +13,10 @@ import (
 	"time"
 )
 
-var webTest = WebNames{Hosts: []string{"boot.example", "localhost"}, Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("::1")}}
+var webTest = WebNames{
+	Hosts: []string{"boot.example", "localhost"},
+	Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("::1")},
+}
 
 // shake makes a connection as a browser that has imported an authority does.
 func shake(t *testing.T, w *WebCertificate, authority []byte, name string, now time.Time) error {
@@ -29,7 +32,8 @@ func shake(t *testing.T, w *WebCertificate, authority []byte, name string, now t
 		_, _ = io.Copy(io.Discard, s)
 	}()
 	defer here.Close()
-	return tls.Client(here, &tls.Config{RootCAs: roots, ServerName: name, Time: func() time.Time { return now }}).Handshake()
+	return tls.Client(here, &tls.Config{RootCAs: roots, ServerName: name, Time: func() time.Time { return now }}).
+		Handshake()
 }
 
 func TestOwnWebCertificate(t *testing.T) {

@@ -160,7 +160,12 @@ func (m Manifest) checkRoot() error {
 	case r.Size <= 0 || r.Size%chunk.BlockSize != 0:
 		return fmt.Errorf("root.size: %d is not a multiple of %d", r.Size, chunk.BlockSize)
 	case r.ChunkSize <= 0 || r.ChunkSize > chunk.MaxRaw || r.ChunkSize%chunk.BlockSize != 0:
-		return fmt.Errorf("root.chunk_size: %d is not a multiple of %d up to %d", r.ChunkSize, chunk.BlockSize, chunk.MaxRaw)
+		return fmt.Errorf(
+			"root.chunk_size: %d is not a multiple of %d up to %d",
+			r.ChunkSize,
+			chunk.BlockSize,
+			chunk.MaxRaw,
+		)
 	}
 	return nil
 }

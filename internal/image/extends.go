@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Extends says that a version is an extension: files below /usr and /opt that running nodes lay over the version that it was made on.
-// It has no kernel and no drivers, and boots nothing.
+// Extends says that a version is an extension: files below /usr and /opt that running nodes lay over the version
+// that it was made on. It has no kernel and no drivers, and boots nothing.
 type Extends struct {
 	Name string       `json:"name"` // as systemd-sysext knows it, and the name of the image that it is a version of
 	Base fleet.Digest `json:"base"` // the only version that it fits
@@ -23,7 +23,12 @@ func (m Manifest) Fits(base fleet.Digest) error {
 	case !m.IsExtension():
 		return errors.New("it is an image that nodes boot, not an extension")
 	case m.Extends.Base != base:
-		return fmt.Errorf("extension %s was made on %s, and this is %s", m.Extends.Name, m.Extends.Base.Short(), base.Short())
+		return fmt.Errorf(
+			"extension %s was made on %s, and this is %s",
+			m.Extends.Name,
+			m.Extends.Base.Short(),
+			base.Short(),
+		)
 	}
 	return nil
 }

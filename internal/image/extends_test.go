@@ -10,8 +10,12 @@ import (
 
 func TestExtensionManifest(t *testing.T) {
 	base := fleet.Digest(chunk.Sum([]byte("base")).String())
-	m := Manifest{Format: Format, Architecture: "amd64", Root: Root{FileSystem: Erofs, Index: chunk.Sum([]byte("x")), Size: 4096, ChunkSize: 4096},
-		Extends: &Extends{Name: "tools", Base: base}}
+	m := Manifest{
+		Format:       Format,
+		Architecture: "amd64",
+		Root:         Root{FileSystem: Erofs, Index: chunk.Sum([]byte("x")), Size: 4096, ChunkSize: 4096},
+		Extends:      &Extends{Name: "tools", Base: base},
+	}
 	data, err := m.Encode()
 	if err != nil {
 		t.Fatal(err)

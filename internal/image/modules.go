@@ -13,8 +13,9 @@ type DriverSet struct {
 
 // Module is one kernel module of a DriverSet.
 type Module struct {
-	Name    string   `json:"name"`            // as /proc/modules has it: underscores, no dashes
-	Path    string   `json:"path"`            // absolute, in the initramfs; ends in .ko, or .ko.xz if the kernel unpacks it
+	Name string `json:"name"` // as /proc/modules has it: underscores, no dashes
+	// absolute, in the initramfs; ends in .ko, or .ko.xz if the kernel unpacks it
+	Path    string   `json:"path"`
 	Needs   []string `json:"needs,omitempty"` // names to load before it, deepest first; may be in another set
 	Aliases []string `json:"aliases,omitempty"`
 }

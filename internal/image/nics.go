@@ -71,7 +71,10 @@ func (d Driver) checkUse(before []Driver) error {
 	if d.InsteadOf != "" {
 		i := slices.IndexFunc(before, func(b Driver) bool { return b.Name == d.InsteadOf })
 		if i < 0 || before[i].InsteadOf != "" {
-			return fmt.Errorf("instead_of: %q does not stand before it, or is itself there instead of another", d.InsteadOf)
+			return fmt.Errorf(
+				"instead_of: %q does not stand before it, or is itself there instead of another",
+				d.InsteadOf,
+			)
 		}
 		if len(d.For) == 0 {
 			return fmt.Errorf("for: empty, so that nobody would ever be sent it")

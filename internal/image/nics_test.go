@@ -48,7 +48,10 @@ func TestDriversFor(t *testing.T) {
 // A manifest of before has one cpio with every NIC, and nothing in it says what for: every node is sent both.
 func TestDriversOfOldManifest(t *testing.T) {
 	m := testManifest()
-	m.Drivers = []Driver{{Name: "base", Object: m.Kernel.Object, Size: 1}, {Name: "net", Object: m.Kernel.Object, Size: 2}}
+	m.Drivers = []Driver{
+		{Name: "base", Object: m.Kernel.Object, Size: 1},
+		{Name: "net", Object: m.Kernel.Object, Size: 2},
+	}
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,8 @@ func TestPCIOf(t *testing.T) {
 	if PCIOf([]string{"usb:x"}) != "" {
 		t.Error("a list of nothing")
 	}
-	if v, d, ok := PCIDevice("pci:v00008086d00001533sv00001AF4sd00001100bc02sc00i00"); v != 0x8086 || d != 0x1533 || !ok {
+	if v, d, ok := PCIDevice("pci:v00008086d00001533sv00001AF4sd00001100bc02sc00i00"); v != 0x8086 || d != 0x1533 ||
+		!ok {
 		t.Errorf("device of a modalias: %x %x %t", v, d, ok)
 	}
 	for _, s := range []string{"", "pci:v*d*", "pci:v00008086d*sv*", "virtio:d00000001v00001AF4"} {
@@ -134,7 +138,11 @@ func TestPCIPatterns(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	found := map[string]int{}
 	for range 40_000 {
-		a := mutated(r, []string{"pci:v00008086d00001533sv*", "pci:v00008086d*sv", "pci:v000010ECd00008168"}, "0AFaG*d:v")
+		a := mutated(
+			r,
+			[]string{"pci:v00008086d00001533sv*", "pci:v00008086d*sv", "pci:v000010ECd00008168"},
+			"0AFaG*d:v",
+		)
 		want := alias.FindStringSubmatch(a)
 		v, d, ok := pciAlias(a)
 		if ok != (want != nil) || ok && (v != want[1] || d != want[2]+want[3]) {

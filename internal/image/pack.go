@@ -13,9 +13,9 @@ import (
 // MaxPack is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
 const MaxPack = 384 << 10
 
-// Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an
-// object; unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of
-// Extents, one after the other. A piece may have been cut for another version, and have blocks that this one does not use.
+// Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an object;
+// unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of Extents, one
+// after the other. A piece may have been cut for another version, and have blocks that this one does not use.
 type Pack struct {
 	Version  fleet.Digest  // the version that it belongs to
 	Sequence uint64        // grows with each recording of that version and class
@@ -66,7 +66,8 @@ func (p Pack) StoredSize() int64 {
 	return sum
 }
 
-// BootSet is what a boot needs of the pack until it has booted: bytes on the wire, and pieces. A pack that does not say which those are is needed whole.
+// BootSet is what a boot needs of the pack until it has booted: bytes on the wire, and pieces. A pack that does not
+// say which those are is needed whole.
 func (p Pack) BootSet() (stored int64, pieces int) {
 	pieces = p.Booted
 	if pieces == 0 {

@@ -18,7 +18,12 @@ import (
 
 func testPack() Pack {
 	piece := func(name string, blocks, stored int, codec chunk.Codec) chunk.Entry {
-		return chunk.Entry{RawSize: blocks * chunk.BlockSize, StoredSize: stored, Codec: codec, ID: chunk.Sum([]byte(name))}
+		return chunk.Entry{
+			RawSize:    blocks * chunk.BlockSize,
+			StoredSize: stored,
+			Codec:      codec,
+			ID:         chunk.Sum([]byte(name)),
+		}
 	}
 	return Pack{
 		Version:  fleet.Digest(chunk.Sum([]byte("version")).String()),
@@ -26,10 +31,20 @@ func testPack() Pack {
 		Class:    "optiplex-7010",
 		Booted:   2,
 		Pieces: []chunk.Entry{
-			piece("a", 64, 100_000, chunk.Zstd), piece("b", 40, 40*chunk.BlockSize, chunk.Stored), piece("c", 3, 77, chunk.Zstd),
+			piece(
+				"a",
+				64,
+				100_000,
+				chunk.Zstd,
+			), piece("b", 40, 40*chunk.BlockSize, chunk.Stored), piece("c", 3, 77, chunk.Zstd),
 		},
-		Proofs:  []chunk.Proof{chunk.Prove([]byte("a")), chunk.Prove([]byte("b")), chunk.Prove([]byte("c"))},
-		Extents: []Extent{{Start: 0, Blocks: 1}, {Start: 5000, Blocks: 90}, {Start: 4990, Blocks: 10}, {Start: 170_000, Blocks: 6}},
+		Proofs: []chunk.Proof{chunk.Prove([]byte("a")), chunk.Prove([]byte("b")), chunk.Prove([]byte("c"))},
+		Extents: []Extent{
+			{Start: 0, Blocks: 1},
+			{Start: 5000, Blocks: 90},
+			{Start: 4990, Blocks: 10},
+			{Start: 170_000, Blocks: 6},
+		},
 	}
 }
 
@@ -40,10 +55,17 @@ func plainPack() Pack {
 	return p
 }
 
-// sharedPack is a pack with pieces of another version's: two blocks that come first and three in the middle are not of its root.
+// sharedPack is a pack with pieces of another version's: two blocks that come first and three in the middle are not
+// of its root.
 func sharedPack() Pack {
 	p := testPack()
-	p.Extents = []Extent{{UnusedBlock, 2}, {Start: 5000, Blocks: 90}, {UnusedBlock, 3}, {Start: 5090, Blocks: 6}, {Start: 0, Blocks: 6}}
+	p.Extents = []Extent{
+		{UnusedBlock, 2},
+		{Start: 5000, Blocks: 90},
+		{UnusedBlock, 3},
+		{Start: 5090, Blocks: 6},
+		{Start: 0, Blocks: 6},
+	}
 	return p
 }
 
@@ -215,7 +237,8 @@ func TestVerifyPack(t *testing.T) {
 		"garbage":        {data, []byte("hello")},
 		"very long":      {data, make([]byte, MaxSignature+1)},
 	} {
-		if _, err := VerifyPack(c.data, c.sig, version, pub); !errors.Is(err, ErrWrongSignature) && !errors.Is(err, ErrUnsigned) {
+		if _, err := VerifyPack(c.data, c.sig, version, pub); !errors.Is(err, ErrWrongSignature) &&
+			!errors.Is(err, ErrUnsigned) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -40,7 +40,8 @@ func AppendExtent(to []Extent, e Extent) []Extent {
 	return append(to, e)
 }
 
-// appendExtents encodes the extents. Where some are unused, the number of blocks comes first and says so: these begin nowhere.
+// appendExtents encodes the extents. Where some are unused, the number of blocks comes first and says so: these
+// begin nowhere.
 func (p Pack) appendExtents(b []byte) []byte {
 	shared, end := p.format() == packShared, int64(0)
 	for _, e := range p.Extents {
@@ -60,8 +61,8 @@ func (p Pack) appendExtents(b []byte) []byte {
 	return b
 }
 
-// decodeExtents is the inverse of appendExtents. What does not fit into 32 bits is written otherwise, and so refused by the comparison in
-// DecodePack.
+// decodeExtents is the inverse of appendExtents. What does not fit into 32 bits is written otherwise, and so
+// refused by the comparison in DecodePack.
 func decodeExtents(data []byte, n int, shared bool) ([]Extent, error) {
 	extents := make([]Extent, n)
 	end := int64(0)

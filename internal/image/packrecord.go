@@ -13,13 +13,14 @@ import (
 // PackRecord says which boot pack a version has for one hardware class, and how it came to be. The records of a version
 // are a sidecar of its manifest.
 type PackRecord struct {
-	Class      string       `json:"class,omitempty"` // hardware class; "": for all
-	Sequence   uint64       `json:"sequence"`
-	Object     chunk.ID     `json:"object"`    // the map
-	Size       int64        `json:"size"`      // bytes of the map
-	Signature  string       `json:"signature"` // minisign, over the map
-	Made       time.Time    `json:"made"`
-	Boots      int          `json:"boots"`          // boots whose read traces it was made of; 0: it was carried over, or is all of an extension
+	Class     string    `json:"class,omitempty"` // hardware class; "": for all
+	Sequence  uint64    `json:"sequence"`
+	Object    chunk.ID  `json:"object"`    // the map
+	Size      int64     `json:"size"`      // bytes of the map
+	Signature string    `json:"signature"` // minisign, over the map
+	Made      time.Time `json:"made"`
+	// boots whose read traces it was made of; 0: it was carried over, or is all of an extension
+	Boots      int          `json:"boots"`
 	From       fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
 	Pieces     int          `json:"pieces"`
 	Raw        int64        `json:"raw"`                   // bytes that the pieces unpack to

@@ -14,9 +14,9 @@ type PCIList string
 // MaxPCIList is the longest list, in bytes: some 1,600 devices of one vendor.
 const MaxPCIList = 8 << 10
 
-// pciAlias reads how a module's alias begins that names a vendor, and a device or any ("*"), in hex digits as they stand there.
-// What follows (subsystem, class) narrows it down; who matches by vendor and device alone takes more devices than the module
-// does, never fewer.
+// pciAlias reads how a module's alias begins that names a vendor, and a device or any ("*"), in hex digits as they
+// stand there. What follows (subsystem, class) narrows it down; who matches by vendor and device alone takes more
+// devices than the module does, never fewer.
 func pciAlias(alias string) (vendor, device string, ok bool) {
 	rest, ok := strings.CutPrefix(alias, "pci:v0000")
 	if !ok || len(rest) < 6 || rest[4] != 'd' {
@@ -43,8 +43,8 @@ func isHex(s, letters string) bool {
 	return len(s) == 4
 }
 
-// PCIOf lists the devices that the aliases of modules name. Aliases of other buses, and those for devices of any vendor,
-// are left out.
+// PCIOf lists the devices that the aliases of modules name. Aliases of other buses, and those for devices of any
+// vendor, are left out.
 func PCIOf(aliases []string) PCIList {
 	devices := map[string][]string{}
 	for _, a := range aliases {

@@ -74,15 +74,41 @@ const unknown = "NOASSERTION"
 // SPDX returns the bill of materials as SPDX 2.3 in JSON. The same contents give the same bytes.
 func (c Contents) SPDX() ([]byte, error) {
 	hex := strings.TrimPrefix(string(c.Version), "sha256:")
-	root := spdxPackage{ID: "SPDXRef-Image", Name: c.Name, Version: string(c.Version), Download: unknown, Concluded: unknown, Declared: unknown,
-		Copyright: unknown, Purpose: "OPERATING-SYSTEM", Checksums: []spdxChecksum{{"SHA256", hex}}}
-	d := spdxDocument{Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: c.Name + "@" + string(c.Version),
-		Namespace: "https://spdx.org/spdxdocs/pando-" + c.Name + "-" + hex, Describes: []string{root.ID}, Packages: []spdxPackage{root},
-		Creation:      spdxCreation{c.Built.UTC().Format("2006-01-02T15:04:05Z"), []string{"Tool: pando-" + orUnknown(c.Builder)}},
-		Relationships: []spdxRelationship{{"SPDXRef-DOCUMENT", "DESCRIBES", root.ID}}}
+	root := spdxPackage{
+		ID:        "SPDXRef-Image",
+		Name:      c.Name,
+		Version:   string(c.Version),
+		Download:  unknown,
+		Concluded: unknown,
+		Declared:  unknown,
+		Copyright: unknown,
+		Purpose:   "OPERATING-SYSTEM",
+		Checksums: []spdxChecksum{{"SHA256", hex}},
+	}
+	d := spdxDocument{
+		Version:   "SPDX-2.3",
+		License:   "CC0-1.0",
+		ID:        "SPDXRef-DOCUMENT",
+		Name:      c.Name + "@" + string(c.Version),
+		Namespace: "https://spdx.org/spdxdocs/pando-" + c.Name + "-" + hex,
+		Describes: []string{root.ID},
+		Packages:  []spdxPackage{root},
+		Creation: spdxCreation{
+			c.Built.UTC().Format("2006-01-02T15:04:05Z"),
+			[]string{"Tool: pando-" + orUnknown(c.Builder)},
+		},
+		Relationships: []spdxRelationship{{"SPDXRef-DOCUMENT", "DESCRIBES", root.ID}},
+	}
 	for i, p := range c.Packages {
-		s := spdxPackage{ID: fmt.Sprintf("SPDXRef-Package-%d-%s", i+1, spdxName(p.Name)), Name: p.Name, Version: p.Version, Download: unknown,
-			Concluded: unknown, Declared: unknown, Copyright: unknown}
+		s := spdxPackage{
+			ID:        fmt.Sprintf("SPDXRef-Package-%d-%s", i+1, spdxName(p.Name)),
+			Name:      p.Name,
+			Version:   p.Version,
+			Download:  unknown,
+			Concluded: unknown,
+			Declared:  unknown,
+			Copyright: unknown,
+		}
 		if p.Source != "" {
 			s.SourceInfo = "built from the source package " + p.Source
 		}

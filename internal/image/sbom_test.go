@@ -40,10 +40,17 @@ func requireFields(t *testing.T, where string, v any) {
 }
 
 func TestSPDX(t *testing.T) {
-	c := Contents{Name: "lab", Version: fleet.Digest("sha256:" + strings.Repeat("0a", 32)), System: "debian", Release: "12", Builder: "v1+2",
-		Built: time.Date(2026, 11, 21, 12, 0, 0, 5, time.FixedZone("", 3600)), Packages: []Package{
+	c := Contents{
+		Name:    "lab",
+		Version: fleet.Digest("sha256:" + strings.Repeat("0a", 32)),
+		System:  "debian",
+		Release: "12",
+		Builder: "v1+2",
+		Built:   time.Date(2026, 11, 21, 12, 0, 0, 5, time.FixedZone("", 3600)),
+		Packages: []Package{
 			{Name: "g++-12", Version: "12.2.0-14+deb12u1", Architecture: "amd64", Source: "gcc-12", Kind: "deb"},
-			{Name: "tzdata", Version: "1:2024a-0", Architecture: "all", Kind: "deb"}, {Name: "odd_one", Version: "1"}}}
+			{Name: "tzdata", Version: "1:2024a-0", Architecture: "all", Kind: "deb"}, {Name: "odd_one", Version: "1"}},
+	}
 	b, err := c.SPDX()
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,8 @@ func JoinSignatures(files ...[]byte) []byte {
 	for _, f := range files {
 		for _, text := range SplitSignatures(f) {
 			var s minisign.Signature
-			if s.UnmarshalText(text) != nil || seen[s.KeyID] || len(seen) == MaxSignatures || len(out)+len(text) > MaxSignature {
+			if s.UnmarshalText(text) != nil || seen[s.KeyID] || len(seen) == MaxSignatures ||
+				len(out)+len(text) > MaxSignature {
 				continue
 			}
 			seen[s.KeyID] = true
@@ -67,7 +68,10 @@ func Signers(manifest, signature []byte, keys []string) []string {
 func signers(data, signature []byte, comment string, keys []string) []string {
 	all := SplitSignatures(signature)
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-		return !slices.ContainsFunc(all, func(s []byte) bool { return Trust{Keys: []string{key}}.verify(data, s, comment) == nil })
+		return !slices.ContainsFunc(
+			all,
+			func(s []byte) bool { return Trust{Keys: []string{key}}.verify(data, s, comment) == nil },
+		)
 	})
 }
 
@@ -78,14 +82,17 @@ func OnlyBy(manifest, signature []byte, keys []string) []byte {
 
 func onlyBy(data, signature []byte, comment string, keys []string) []byte {
 	all := SplitSignatures(signature)
-	return JoinSignatures(slices.DeleteFunc(all, func(s []byte) bool { return Trust{Keys: keys}.verify(data, s, comment) != nil })...)
+	return JoinSignatures(
+		slices.DeleteFunc(all, func(s []byte) bool { return Trust{Keys: keys}.verify(data, s, comment) != nil })...)
 }
 
 // ParseKey reads a minisign public key: its base64, or the text of its file. It returns the base64.
 func ParseKey(text string) (string, error) {
 	var k minisign.PublicKey
 	if err := k.UnmarshalText(bytes.TrimSpace([]byte(text))); err != nil {
-		return "", errors.New("not a minisign public key, such as RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3")
+		return "", errors.New(
+			"not a minisign public key, such as RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3",
+		)
 	}
 	return k.String(), nil
 }

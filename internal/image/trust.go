@@ -56,7 +56,8 @@ func (t Trust) verify(data, signature []byte, comment string) error {
 	return fmt.Errorf("%w: by key%s, trusted are %s", ErrWrongSignature, by, t.Accepted())
 }
 
-// check finds the key that made a signature, "" if it is none of t. A signature of such a key that is wrong is an error.
+// check finds the key that made a signature, "" if it is none of t. A signature of such a key that is wrong is an
+// error.
 func (t Trust) check(data, text []byte, comment string) (id, key string, err error) {
 	var s minisign.Signature
 	if err := s.UnmarshalText(text); err != nil {

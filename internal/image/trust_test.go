@@ -51,7 +51,8 @@ func TestRotation(t *testing.T) {
 		"nobody is trusted":          {Trust{Keys: []string{old}, Revoked: []string{old}}, before, ErrRevoked},
 	} {
 		_, err := c.trust.Verify(m, c.signature)
-		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || errors.Is(err, ErrRevoked) != (c.want == ErrRevoked) {
+		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) ||
+			errors.Is(err, ErrRevoked) != (c.want == ErrRevoked) {
 			t.Errorf("%s: error %v, want %v", name, err, c.want)
 		}
 	}

@@ -117,8 +117,15 @@ func Encode(d api.Declaration) ([]byte, error) {
 		out.Groups[g.Name] = groupText{string(g.Image), g.KernelArgs, settingsOf(groupOverrides(g))}
 	}
 	for _, n := range d.Nodes {
-		t := nodeText{Serial: n.Serial, Group: n.Group, Labels: n.Labels, Address: n.Address, Image: string(n.Version), KernelArgs: n.KernelArgs,
-			settingsText: settingsOf(n.Overrides)}
+		t := nodeText{
+			Serial:       n.Serial,
+			Group:        n.Group,
+			Labels:       n.Labels,
+			Address:      n.Address,
+			Image:        string(n.Version),
+			KernelArgs:   n.KernelArgs,
+			settingsText: settingsOf(n.Overrides),
+		}
 		for _, m := range n.MACs {
 			t.MACs = append(t.MACs, m.String())
 		}
@@ -133,7 +140,8 @@ func Encode(d api.Declaration) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// groupOverrides are what a group says beside its image and kernel arguments, as overrides of a group that says nothing.
+// groupOverrides are what a group says beside its image and kernel arguments, as overrides of a group that says
+// nothing.
 func groupOverrides(g fleet.Group) fleet.Overrides {
 	var o fleet.Overrides
 	if len(g.AuthorizedKeys) > 0 {
@@ -186,14 +194,20 @@ func settingsOf(o fleet.Overrides) settingsText {
 		Peers: text(o.Peers, asIs[fleet.PeerPolicy]), Share: text(o.Share, fleet.SizeText),
 		Cache: text(o.Cache, asIs[fleet.CachePolicy]), CacheSize: text(o.CacheSize, fleet.SizeText),
 		Secrets: text(o.Secrets, asIs[fleet.SecretPolicy]),
-		Power:   text(o.Power, asIs[fleet.Power]), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep, keepingText: keepingText(o.Keeping),
+		Power: text(
+			o.Power,
+			asIs[fleet.Power],
+		), Hours: text(o.Hours, asIs[fleet.Hours]), Sweep: o.Sweep, keepingText: keepingText(o.Keeping),
 	}
 }
 
 func asIs[T ~string](v T) string { return string(v) }
 
 // text is a value as a file has it, nil where there is none; the zero value is the word default.
-func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.SecretPolicy | fleet.Power | fleet.Hours](v *T, write func(T) string) *string {
+func text[T string | time.Duration | int64 | fleet.PeerPolicy | fleet.CachePolicy | fleet.SecretPolicy | fleet.Power | fleet.Hours](
+	v *T,
+	write func(T) string,
+) *string {
 	if v == nil {
 		return nil
 	}

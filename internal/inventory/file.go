@@ -188,8 +188,17 @@ func (f *fileReader) nodeOf(name string, n *yaml.Node) (d api.NodeDeclare, given
 
 // valid checks a node as far as can be told without the fleet.
 func valid(d api.NodeDeclare) error {
-	n := fleet.Node{Name: d.Name, MACs: d.MACs, State: fleet.Adopted, Group: d.Group, Labels: d.Labels, Version: d.Version,
-		KernelArgs: d.KernelArgs, Serial: d.Serial, Overrides: d.Overrides}
+	n := fleet.Node{
+		Name:       d.Name,
+		MACs:       d.MACs,
+		State:      fleet.Adopted,
+		Group:      d.Group,
+		Labels:     d.Labels,
+		Version:    d.Version,
+		KernelArgs: d.KernelArgs,
+		Serial:     d.Serial,
+		Overrides:  d.Overrides,
+	}
 	if d.Group != "" {
 		if err := fleet.ValidName("group", d.Group); err != nil {
 			return err

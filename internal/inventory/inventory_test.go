@@ -50,18 +50,42 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := fleet.Group{Name: "lab", Image: "debian:stable", Peers: "on", Cache: "disk", CacheSize: 16e9, Offline: true, Power: "ipmi://admin@{bmc}", Hours: "Mon-Fri 07:45-22:00; Europe/Berlin", Sweep: true, RebootAfter: -1,
-		AuthorizedKeys: []string{"ssh-ed25519 AAAA me@here"}}
+	g := fleet.Group{
+		Name:           "lab",
+		Image:          "debian:stable",
+		Peers:          "on",
+		Cache:          "disk",
+		CacheSize:      16e9,
+		Offline:        true,
+		Power:          "ipmi://admin@{bmc}",
+		Hours:          "Mon-Fri 07:45-22:00; Europe/Berlin",
+		Sweep:          true,
+		RebootAfter:    -1,
+		AuthorizedKeys: []string{"ssh-ed25519 AAAA me@here"},
+	}
 	g2 := g
 	g2.Name = "lab2"
 	off, limit, share, keys := fleet.PeersOff, "", int64(64e6), []string{}
 	want := api.Declaration{
-		Policy:  &api.Policy{Adoption: "approve", Naming: "pc[001-]"},
-		Classes: []fleet.Class{{Name: "nvidia", Match: fleet.Match{PCI: []string{"10de:*:03*"}}, KernelArgs: []string{"nomodeset"}}},
-		Groups:  []fleet.Group{{Name: "default"}, g, g2},
+		Policy: &api.Policy{Adoption: "approve", Naming: "pc[001-]"},
+		Classes: []fleet.Class{
+			{Name: "nvidia", Match: fleet.Match{PCI: []string{"10de:*:03*"}}, KernelArgs: []string{"nomodeset"}},
+		},
+		Groups: []fleet.Group{{Name: "default"}, g, g2},
 		Nodes: []api.NodeDeclare{
-			{NodeCreate: api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{0x52, 0x54, 0, 0x12, 0x34, 0x56}}, Group: "lab",
-				Labels: map[string]string{"room": "b12", "rack": "7"}, Address: "10.0.0.11", Overrides: fleet.Overrides{Peers: &off, WriteLimit: &limit}}},
+			{
+				NodeCreate: api.NodeCreate{
+					Name:  "pc001",
+					MACs:  []fleet.MAC{{0x52, 0x54, 0, 0x12, 0x34, 0x56}},
+					Group: "lab",
+					Labels: map[string]string{
+						"room": "b12",
+						"rack": "7",
+					},
+					Address:   "10.0.0.11",
+					Overrides: fleet.Overrides{Peers: &off, WriteLimit: &limit},
+				},
+			},
 			{NodeCreate: api.NodeCreate{Name: "pc002", Serial: "CZC1234567", Version: "debian:next",
 				Overrides: fleet.Overrides{Share: &share, AuthorizedKeys: &keys}}},
 		},
@@ -121,7 +145,25 @@ func TestParseRefuses(t *testing.T) {
 
 // random makes a declaration that is valid, of any of the things that there are.
 func random(r *rand.Rand) api.Declaration {
-	odd := []string{"a", "b 12", "on", "yes", "1e3", "null", "~", "0x1", "52:54:00", "#x", "- y", "ü: z", "{}", "'", "2026-11-22", "<<", "true"}
+	odd := []string{
+		"a",
+		"b 12",
+		"on",
+		"yes",
+		"1e3",
+		"null",
+		"~",
+		"0x1",
+		"52:54:00",
+		"#x",
+		"- y",
+		"ü: z",
+		"{}",
+		"'",
+		"2026-11-22",
+		"<<",
+		"true",
+	}
 	pick := func() string { return odd[r.IntN(len(odd))] }
 	some := func() bool { return r.IntN(2) == 0 }
 	overrides := func() (o fleet.Overrides) {
@@ -164,22 +206,50 @@ func random(r *rand.Rand) api.Declaration {
 		if some() {
 			content = append(content, 0, 0xff)
 		}
-		d.Config = append(d.Config, fleet.ConfigFile{For: fleet.Scope{Kind: fleet.ForNode, Name: fmt.Sprint("pc", i)}, Path: "/etc/a b", Content: content,
-			Verbatim: some(), Mode: uint32(r.IntN(2) * 0o640), Owner: []string{"", "0:0", "a:b"}[r.IntN(3)], Run: []string{"", pick()}[r.IntN(2)]})
+		d.Config = append(
+			d.Config,
+			fleet.ConfigFile{
+				For:      fleet.Scope{Kind: fleet.ForNode, Name: fmt.Sprint("pc", i)},
+				Path:     "/etc/a b",
+				Content:  content,
+				Verbatim: some(),
+				Mode:     uint32(r.IntN(2) * 0o640),
+				Owner:    []string{"", "0:0", "a:b"}[r.IntN(3)],
+				Run:      []string{"", pick()}[r.IntN(2)],
+			},
+		)
 	}
 	for i := range r.IntN(3) {
-		scopes := []fleet.Scope{{Kind: fleet.ForGroup, Name: "lab"}, {Kind: fleet.ForAll}, {Kind: fleet.ForNode, Name: "pc1"}}
+		scopes := []fleet.Scope{
+			{Kind: fleet.ForGroup, Name: "lab"},
+			{Kind: fleet.ForAll},
+			{Kind: fleet.ForNode, Name: "pc1"},
+		}
 		d.Secrets = append(d.Secrets, fleet.Secret{Name: fmt.Sprint("s", i), For: scopes[:r.IntN(4)]})
 	}
 	for i := range r.IntN(3) {
-		d.Classes = append(d.Classes, fleet.Class{Name: fmt.Sprint("c", i), Match: fleet.Match{Vendor: []string{odd[r.IntN(5)]}, PCI: []string{"8086:*"}}, KernelArgs: []string{"a=" + fmt.Sprint(i)}})
+		d.Classes = append(
+			d.Classes,
+			fleet.Class{
+				Name:       fmt.Sprint("c", i),
+				Match:      fleet.Match{Vendor: []string{odd[r.IntN(5)]}, PCI: []string{"8086:*"}},
+				KernelArgs: []string{"a=" + fmt.Sprint(i)},
+			},
+		)
 	}
 	for i := range 1 + r.IntN(3) {
 		g := overrides().Of(fleet.Group{Name: fmt.Sprint("g", i), Image: "lab"})
 		d.Groups = append(d.Groups, g)
 	}
 	for i := range r.IntN(5) {
-		n := api.NodeDeclare{NodeCreate: api.NodeCreate{Name: fmt.Sprintf("pc%03d", i), Serial: "S-" + fmt.Sprint(i), Group: "g0", Overrides: overrides()}}
+		n := api.NodeDeclare{
+			NodeCreate: api.NodeCreate{
+				Name:      fmt.Sprintf("pc%03d", i),
+				Serial:    "S-" + fmt.Sprint(i),
+				Group:     "g0",
+				Overrides: overrides(),
+			},
+		}
 		if some() {
 			n.MACs = []fleet.MAC{{2, 0, 0, 0, 1, byte(i)}, {2, 0, 0, 0, 2, byte(i)}}
 		}
@@ -217,7 +287,8 @@ func TestEncodeIsReadBack(t *testing.T) {
 
 func TestParseTable(t *testing.T) {
 	for _, text := range []string{
-		"\xef\xbb\xbfname,mac,group,labels,label:seat,address\r\npc001,52:54:00:00:00:01,lab,room=b12 rack=r3,1,10.0.0.1\r\n\r\n# spare\r\npc002,\"52-54-00-00-00-02 525400000003\",,,,\r\n",
+		"\xef\xbb\xbfname,mac,group,labels,label:seat,address\r\npc001,52:54:00:00:00:01,lab,room=b12 " +
+			"rack=r3,1,10.0.0.1\r\n\r\n# spare\r\npc002,\"52-54-00-00-00-02 525400000003\",,,,\r\n",
 		"Name;MAC;Group;Labels;label:seat;Address\npc001;52:54:00:00:00:01;lab;room=b12,rack=r3;1;10.0.0.1\npc002;52-54-00-00-00-02 525400000003;;;;\n",
 		"name\tmac\tgroup\tlabels\tlabel:seat\taddress\npc001\t52:54:00:00:00:01\tlab\troom=b12;rack=r3\t1\t10.0.0.1\npc002\t52-54-00-00-00-02 525400000003\t\t\t\t\n",
 	} {
@@ -227,10 +298,27 @@ func TestParseTable(t *testing.T) {
 			continue
 		}
 		want := []api.NodeDeclare{
-			{NodeCreate: api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, 1}}, Group: "lab", Address: "10.0.0.1",
-				Labels: map[string]string{"room": "b12", "rack": "r3", "seat": "1"}}, Only: []string{"name", "macs", "group", "labels", "label:seat", "address"}},
-			{NodeCreate: api.NodeCreate{Name: "pc002", MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, 2}, {0x52, 0x54, 0, 0, 0, 3}}},
-				Only: []string{"name", "macs", "labels", "label:seat", "address"}},
+			{
+				NodeCreate: api.NodeCreate{
+					Name:    "pc001",
+					MACs:    []fleet.MAC{{0x52, 0x54, 0, 0, 0, 1}},
+					Group:   "lab",
+					Address: "10.0.0.1",
+					Labels: map[string]string{
+						"room": "b12",
+						"rack": "r3",
+						"seat": "1",
+					},
+				},
+				Only: []string{"name", "macs", "group", "labels", "label:seat", "address"},
+			},
+			{
+				NodeCreate: api.NodeCreate{
+					Name: "pc002",
+					MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, 2}, {0x52, 0x54, 0, 0, 0, 3}},
+				},
+				Only: []string{"name", "macs", "labels", "label:seat", "address"},
+			},
 		}
 		if !reflect.DeepEqual(f.Nodes, want) {
 			t.Errorf("got\n%+v\nwant\n%+v", f.Nodes, want)
@@ -239,8 +327,15 @@ func TestParseTable(t *testing.T) {
 			t.Errorf("lines: %v", f.Lines)
 		}
 	}
-	f, err := ParseTable("room.yaml", []byte("- {name: pc001, mac: 52:54:00:00:00:01, labels: {room: b12}}\n- name: pc002\n  serial: X123\n  peers: off\n"))
-	if err != nil || len(f.Nodes) != 2 || f.Nodes[1].Serial != "X123" || strings.Join(f.Nodes[1].Only, " ") != "name serial peers" {
+	f, err := ParseTable(
+		"room.yaml",
+		[]byte(
+			"- {name: pc001, mac: 52:54:00:00:00:01, labels: {room: b12}}\n- name: pc002\n  serial: X123\n  "+
+				"peers: off\n",
+		),
+	)
+	if err != nil || len(f.Nodes) != 2 || f.Nodes[1].Serial != "X123" ||
+		strings.Join(f.Nodes[1].Only, " ") != "name serial peers" {
 		t.Errorf("%+v, %v", f.Nodes, err)
 	}
 }
@@ -263,7 +358,8 @@ func TestParseTableRefuses(t *testing.T) {
 		"name,group\npc1,A B\n":         "room.csv:2: column group: group name",
 		"name,image\npc1,a:b:c\n":       "room.csv:2: node pc1",
 		"name,serial\n\npc1,a\npc1,b\n": "room.csv:4: column name: pc1 stands in line 3 already",
-		"name,mac\na,020000000001\nb,02:00:00:00:00:01\n": "room.csv:3: column mac: 02:00:00:00:00:01 stands in line 2 already",
+		"name,mac\na,020000000001\nb,02:00:00:00:00:01\n": "room.csv:3: column mac: 02:00:00:00:00:01 stands in " +
+			"line 2 already",
 		"name,mac\n\"a,b\n": "room.csv:2: column",
 	} {
 		_, err := ParseTable("room.csv", []byte(text))
@@ -286,12 +382,20 @@ func TestParseTableRefuses(t *testing.T) {
 
 // Config files: their content stands there, or lies beside; what is wrong is told with its line.
 func TestParseConfig(t *testing.T) {
-	f, err := Parse("fleet.yaml", []byte("config:\n  '@lab':\n    /etc/motd: {from: motd.tmpl, mode: 0640, owner: a:b}\n  all:\n    /etc/x:\n      verbatim: true\n      content: |\n        one\n"))
+	f, err := Parse(
+		"fleet.yaml",
+		[]byte(
+			"config:\n  '@lab':\n    /etc/motd: {from: motd.tmpl, mode: 0640, owner: a:b}\n  all:\n    /etc/x:\n  "+
+				"    verbatim: true\n      content: |\n        one\n",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []fleet.ConfigFile{{For: fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, Path: "/etc/motd", Mode: 0o640, Owner: "a:b"},
-		{For: fleet.Scope{Kind: fleet.ForAll}, Path: "/etc/x", Verbatim: true, Content: []byte("one\n")}}
+	want := []fleet.ConfigFile{
+		{For: fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, Path: "/etc/motd", Mode: 0o640, Owner: "a:b"},
+		{For: fleet.Scope{Kind: fleet.ForAll}, Path: "/etc/x", Verbatim: true, Content: []byte("one\n")},
+	}
 	if !reflect.DeepEqual(f.Config, want) || f.From[0] != "motd.tmpl" || f.Lines["config file /etc/x of all"] != 5 {
 		t.Errorf("got %+v, %v, %v", f.Config, f.From, f.Lines)
 	}
@@ -316,25 +420,33 @@ func TestParseSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []fleet.Secret{{Name: "munge", For: []fleet.Scope{{Kind: fleet.ForGroup, Name: "cluster"}, {Kind: fleet.ForClass, Name: "worker"}}},
-		{Name: "token", For: []fleet.Scope{}}}
+	want := []fleet.Secret{
+		{
+			Name: "munge",
+			For:  []fleet.Scope{{Kind: fleet.ForGroup, Name: "cluster"}, {Kind: fleet.ForClass, Name: "worker"}},
+		},
+		{Name: "token", For: []fleet.Scope{}},
+	}
 	if !reflect.DeepEqual(f.Secrets, want) || f.Lines["secret token"] != 3 {
 		t.Errorf("got %+v, %v", f.Secrets, f.Lines)
 	}
 	for text, want := range map[string]string{
-		"secrets:\n  munge: {for: lab}":              "fleet.yaml:2: secret munge: \"lab\" does not say for which nodes",
-		"secrets:\n  munge: {for: all, value: hush}": "fleet.yaml:2: secret munge: a fleet file has no values of secrets",
+		"secrets:\n  munge: {for: lab}": "fleet.yaml:2: secret munge: \"lab\" does not say for which nodes",
+		"secrets:\n  munge: {for: all, value: hush}": "fleet.yaml:2: secret munge: a fleet file has no values of " +
+			"secrets",
 		"secrets:\n  ../munge: {for: all}":           "fleet.yaml:2: ",
 		"secrets:\n  munge: {whom: all}":             "unknown key",
 		"secrets:\n  munge: {for: all}\n  munge: {}": "munge",
 	} {
-		if _, err := Parse("fleet.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if _, err := Parse("fleet.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
 }
 
-// FuzzParse: whatever a fleet file has in it, it is refused, or what it declares can be written and is read back the same.
+// FuzzParse: whatever a fleet file has in it, it is refused, or what it declares can be written and is read back
+// the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(lab))
 	f.Add([]byte("nodes: {a: {labels: {on: off}}, b: *x}"))

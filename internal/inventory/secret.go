@@ -20,7 +20,14 @@ func (f *fileReader) secret(name string, n *yaml.Node) error {
 			}
 		},
 		"value": func(n *yaml.Node) {
-			f.add(n.Line, "", "secret %s: a fleet file has no values of secrets: take it out, and give it by `pando secret set %s --from FILE`", name, name)
+			f.add(
+				n.Line,
+				"",
+				"secret %s: a fleet file has no values of secrets: take it out, and give it by `pando secret set "+
+					"%s --from FILE`",
+				name,
+				name,
+			)
 		},
 	})
 	f.out.Secrets = append(f.out.Secrets, s)

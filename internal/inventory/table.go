@@ -16,14 +16,22 @@ import (
 )
 
 // The columns of a table, and the fields of a node that they declare.
-var columns = map[string]string{"name": "name", "mac": "macs", "serial": "serial", "group": "group", "labels": "labels", "address": "address",
-	"image": "image", "kernel_args": "kernel_args"}
+var columns = map[string]string{
+	"name":        "name",
+	"mac":         "macs",
+	"serial":      "serial",
+	"group":       "group",
+	"labels":      "labels",
+	"address":     "address",
+	"image":       "image",
+	"kernel_args": "kernel_args",
+}
 
 // labelColumn begins the name of a column that has the values of one label.
 const labelColumn = "label:"
 
-// ParseTable reads the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node is declared with what
-// the table has of it, and nothing else.
+// ParseTable reads the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node
+// is declared with what the table has of it, and nothing else.
 func ParseTable(name string, text []byte) (File, error) {
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
 		return parseList(name, text)
@@ -42,7 +50,12 @@ func parseList(name string, text []byte) (File, error) {
 		return f.out, f.err()
 	}
 	if top.Kind != yaml.SequenceNode {
-		f.add(top.Line, "", "want a list of nodes, such as `- {name: pc001, mac: 52:54:00:12:34:56}`; a fleet file is for `pando apply`")
+		f.add(
+			top.Line,
+			"",
+			"want a list of nodes, such as `- {name: pc001, mac: 52:54:00:12:34:56}`; a fleet file is for `pando "+
+				"apply`",
+		)
 		return f.out, f.err()
 	}
 	t := tableReader{problems: problems{file: name}, out: f.out}

@@ -20,7 +20,16 @@ const byDefault = "default"
 func parseSize(s string) (int64, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	i := strings.LastIndexAny(text, "0123456789") + 1
-	units := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+	units := map[string]float64{
+		"":    1,
+		"b":   1,
+		"kb":  1e3,
+		"mb":  1e6,
+		"gb":  1e9,
+		"kib": 1 << 10,
+		"mib": 1 << 20,
+		"gib": 1 << 30,
+	}
 	unit, ok := units[strings.TrimSpace(text[i:])]
 	if n, err := strconv.ParseInt(text[:i], 10, 64); err == nil && ok && n >= 0 && float64(n)*unit < math.MaxInt64/8 {
 		return n * int64(unit), nil

@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader walks a YAML document by hand: a decoder would take a key that it does not know for a type of Go, and "on" for true.
+// reader walks a YAML document by hand: a decoder would take a key that it does not know for a type of Go, and "on"
+// for true.
 type reader struct {
 	problems
 	visits int

@@ -85,14 +85,23 @@ func Find() (string, error) {
 	}
 	path := filepath.Join(remoteDir, remoteName)
 	if _, err := exec.LookPath(path); err != nil {
-		return "", fmt.Errorf("%s is not installed (Debian, Fedora: package systemd-journal-remote): %w", remoteName, fs.ErrNotExist)
+		return "", fmt.Errorf(
+			"%s is not installed (Debian, Fedora: package systemd-journal-remote): %w",
+			remoteName,
+			fs.ErrNotExist,
+		)
 	}
 	return path, nil
 }
 
 // Open opens a directory of journals, and makes it.
 func Open(o Options) (*Dir, error) {
-	d := &Dir{Options: o, slots: make(chan struct{}, mostRemotes), readers: make(chan struct{}, mostReaders), follows: make(chan struct{}, mostFollows)}
+	d := &Dir{
+		Options: o,
+		slots:   make(chan struct{}, mostRemotes),
+		readers: make(chan struct{}, mostReaders),
+		follows: make(chan struct{}, mostFollows),
+	}
 	for _, b := range []struct {
 		field *int64
 		value int64
@@ -118,7 +127,8 @@ func Open(o Options) (*Dir, error) {
 	return d, d.scan()
 }
 
-// unprivileged is the user that systemd-journal-remote has for itself: what a node says is read by nobody with more rights.
+// unprivileged is the user that systemd-journal-remote has for itself: what a node says is read by nobody with more
+// rights.
 func unprivileged() *syscall.Credential {
 	u, err := user.Lookup(remoteName)
 	if err != nil || os.Geteuid() != 0 {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Bounds of what is taken. What is longer is left out and the rest is kept: a program on a node that logs a crash dump must not
-// keep the node's other lines from being kept.
+// Bounds of what is taken. What is longer is left out and the rest is kept: a program on a node that logs a crash
+// dump must not keep the node's other lines from being kept.
 const (
 	maxField  = 256 << 10 // bytes of one field, with its name
 	maxEntry  = 1 << 20   // bytes of one entry
@@ -43,8 +43,9 @@ type entries struct {
 
 func newEntries(r io.Reader) *entries { return &entries{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the next whole entry as it is to be handed on, valid until the next call, and where it stood. The error is io.EOF at
-// the end of the stream, io.ErrUnexpectedEOF when it ends within an entry, and a *FormatError for what is no such stream.
+// next returns the next whole entry as it is to be handed on, valid until the next call, and where it stood. The
+// error is io.EOF at the end of the stream, io.ErrUnexpectedEOF when it ends within an entry, and a *FormatError
+// for what is no such stream.
 func (e *entries) next() ([]byte, cursor, error) {
 	for {
 		entry, at, err := e.read()
@@ -85,7 +86,8 @@ func (e *entries) read() ([]byte, cursor, error) {
 			e.leftOut++
 		}
 	}
-	if fields > 0 && (bad || !timed || !says) { // systemd-journal-remote would not write it, and the node would send it for ever
+	if fields > 0 &&
+		(bad || !timed || !says) { // systemd-journal-remote would not write it, and the node would send it for ever
 		e.leftOut++
 		e.entry = e.entry[:0]
 	}
@@ -197,7 +199,8 @@ func unexpected(err error) error {
 	return err
 }
 
-// check tells whether a field is handed on, and whether one is wrong for which systemd-journal-remote would stop reading.
+// check tells whether a field is handed on, and whether one is wrong for which systemd-journal-remote would stop
+// reading.
 func (f field) check() (keep, wrong bool) {
 	if !validName(f.name) {
 		return false, false
@@ -207,14 +210,16 @@ func (f field) check() (keep, wrong bool) {
 		n, err := strconv.ParseUint(string(f.value), 10, 64)
 		return true, err != nil || n >= 1<<55 || n == 0 && f.name == "__REALTIME_TIMESTAMP"
 	case "_BOOT_ID":
-		return true, len(f.value) != 32 || strings.Trim(string(f.value), "0123456789abcdef") != "" || strings.Trim(string(f.value), "0") == ""
+		return true, len(f.value) != 32 || strings.Trim(string(f.value), "0123456789abcdef") != "" ||
+			strings.Trim(string(f.value), "0") == ""
 	}
 	return f.raw != nil && !strings.HasPrefix(f.name, "__"), false
 }
 
 // validName is systemd's rule: at most 64 capitals, digits and underscores, the first no digit.
 func validName(s string) bool {
-	return s != "" && len(s) <= 64 && strings.Trim(s[:1], "0123456789") != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	return s != "" && len(s) <= 64 && strings.Trim(s[:1], "0123456789") != "" &&
+		strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // parseCursor reads "s=ID;i=HEX;..."; what is no cursor is no place.

@@ -29,8 +29,18 @@ var began = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 // entry is an entry as systemd-journal-upload sends it.
 func entry(n int, unit, text string) string {
 	at := began.Add(time.Duration(n) * time.Second).UnixMicro()
-	return fmt.Sprintf("__CURSOR=s=%s;i=%x;b=0;m=1;t=1;x=1\n__REALTIME_TIMESTAMP=%d\n__MONOTONIC_TIMESTAMP=%d\n_BOOT_ID=0123456789abcdef0123456789abcdef\n"+
-		"PRIORITY=6\n_SYSTEMD_UNIT=%s\nSYSLOG_IDENTIFIER=%s\n_PID=%d\n_HOSTNAME=pc001\nMESSAGE=%s\n\n", source, n, at, n*1000000, unit, strings.TrimSuffix(unit, ".service"), 100+n, text)
+	return fmt.Sprintf(
+		"__CURSOR=s=%s;i=%x;b=0;m=1;t=1;x=1\n__REALTIME_TIMESTAMP=%d\n__MONOTONIC_TIMESTAMP=%d\n_BOOT_ID=0123456789abcdef0123456789abcdef\n"+
+			"PRIORITY=6\n_SYSTEMD_UNIT=%s\nSYSLOG_IDENTIFIER=%s\n_PID=%d\n_HOSTNAME=pc001\nMESSAGE=%s\n\n",
+		source,
+		n,
+		at,
+		n*1000000,
+		unit,
+		strings.TrimSuffix(unit, ".service"),
+		100+n,
+		text,
+	)
 }
 
 func stream(from, to int, unit string) string {
@@ -75,8 +85,8 @@ func (d *Dir) texts(t *testing.T, q Query) []string {
 	return out
 }
 
-// TestTake: what is sent is found again, by unit, text, time and number, and what is sent twice is there once, also when the directory was
-// opened anew in between.
+// TestTake: what is sent is found again, by unit, text, time and number, and what is sent twice is there once, also
+// when the directory was opened anew in between.
 func TestTake(t *testing.T) {
 	d := open(t)
 	take := func(s string) {
@@ -85,10 +95,18 @@ func TestTake(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	multi := strings.Replace(entry(7, "cron.service", "X"), "MESSAGE=X\n", binaryField("MESSAGE", []byte("one\ntwo")), 1)
+	multi := strings.Replace(
+		entry(7, "cron.service", "X"),
+		"MESSAGE=X\n",
+		binaryField("MESSAGE", []byte("one\ntwo")),
+		1,
+	)
 	take(stream(1, 3, "ssh.service") + stream(4, 6, "cron.service"))
 	take(stream(5, 6, "cron.service") + multi)
-	if got := d.texts(t, Query{}); !slices.Equal(got, []string{"line 1", "line 2", "line 3", "line 4", "line 5", "line 6", "one\ntwo"}) {
+	if got := d.texts(t, Query{}); !slices.Equal(
+		got,
+		[]string{"line 1", "line 2", "line 3", "line 4", "line 5", "line 6", "one\ntwo"},
+	) {
 		t.Errorf("%q", got)
 	}
 	again, err := Open(d.Options)
@@ -114,11 +132,19 @@ func TestTake(t *testing.T) {
 		}
 	}
 	lines, err := d.Lines(t.Context(), "pc001", bootID, Query{Last: 1})
-	want := Line{Time: began.Add(8 * time.Second), Unit: "ssh.service", Name: "ssh", PID: 108, Priority: 6, Text: "line 8"}
+	want := Line{
+		Time:     began.Add(8 * time.Second),
+		Unit:     "ssh.service",
+		Name:     "ssh",
+		PID:      108,
+		Priority: 6,
+		Text:     "line 8",
+	}
 	if err != nil || len(lines) != 1 || lines[0] != want {
 		t.Errorf("%+v, %v; want %+v", lines, err, want)
 	}
-	if units, err := d.Units(t.Context(), "pc001", bootID); err != nil || !slices.Equal(units, []string{"cron.service", "ssh.service"}) {
+	if units, err := d.Units(t.Context(), "pc001", bootID); err != nil ||
+		!slices.Equal(units, []string{"cron.service", "ssh.service"}) {
 		t.Errorf("units %q, %v", units, err)
 	}
 	var wrong *QueryError
@@ -253,7 +279,14 @@ func TestRoom(t *testing.T) {
 				junk[j] = byte('a' + (i*7919+j*j*31+j>>3)%26)
 			}
 			copy(junk, fmt.Sprint(boot, i))
-			b.WriteString(strings.Replace(entry(i+1, "a.service", "n"), "\n\n", "\nJUNK="+string(random(len(junk), uint64(i)+1))+"\n\n", 1))
+			b.WriteString(
+				strings.Replace(
+					entry(i+1, "a.service", "n"),
+					"\n\n",
+					"\nJUNK="+string(random(len(junk), uint64(i)+1))+"\n\n",
+					1,
+				),
+			)
 		}
 		if err := d.Take(t.Context(), "pc001", boot, &b); err != nil {
 			t.Fatal(err)
@@ -273,7 +306,8 @@ func TestRoom(t *testing.T) {
 	if boots := d.Boots("pc001"); len(boots) != 1 {
 		t.Errorf("one boot has all the room: %+v", boots)
 	}
-	if lines, err := d.Lines(t.Context(), "pc001", "00000000000000aa", Query{Last: 1}); err != nil || len(lines) != 1 || lines[0].PID != 700 {
+	if lines, err := d.Lines(t.Context(), "pc001", "00000000000000aa", Query{Last: 1}); err != nil || len(lines) != 1 ||
+		lines[0].PID != 700 {
 		t.Errorf("the newest line: %+v, %v", lines, err)
 	}
 	if lines, err := d.Lines(t.Context(), "pc002", bootID, Query{}); err != nil || len(lines) != 5 {
@@ -313,7 +347,10 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(ballast, make([]byte, 21<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Take(t.Context(), "pc001", bootID, strings.NewReader(stream(1, 3, "a.service"))); !errors.Is(err, ErrFull) {
+	if err := d.Take(t.Context(), "pc001", bootID, strings.NewReader(stream(1, 3, "a.service"))); !errors.Is(
+		err,
+		ErrFull,
+	) {
 		t.Fatalf("%v", err)
 	}
 	if got := d.Tally(); !got.Full || got.Entries != 0 || !got.Last.IsZero() {
@@ -328,7 +365,9 @@ func TestFullDisk(t *testing.T) {
 	if got := d.texts(t, Query{}); len(got) != 3 {
 		t.Errorf("%q", got)
 	}
-	if got := d.Tally(); got.Full || got.Entries != 3 || got.Bytes < 100 || got.Held != d.Usage() || got.Bound != DefaultTotal || time.Since(got.Last) > time.Minute {
+	if got := d.Tally(); got.Full || got.Entries != 3 || got.Bytes < 100 || got.Held != d.Usage() ||
+		got.Bound != DefaultTotal ||
+		time.Since(got.Last) > time.Minute {
 		t.Errorf("%+v", got)
 	}
 	again := open(t, func(o *Options) { o.Path, o.Free = d.Path, 4<<20 })

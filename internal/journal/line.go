@@ -23,7 +23,16 @@ type Line struct {
 const maxText = 16 << 10
 
 // shownFields are the fields of which a Line is made.
-var shownFields = []string{"MESSAGE", "PRIORITY", "_SYSTEMD_UNIT", "UNIT", "SYSLOG_IDENTIFIER", "_COMM", "_PID", "SYSLOG_PID"}
+var shownFields = []string{
+	"MESSAGE",
+	"PRIORITY",
+	"_SYSTEMD_UNIT",
+	"UNIT",
+	"SYSLOG_IDENTIFIER",
+	"_COMM",
+	"_PID",
+	"SYSLOG_PID",
+}
 
 // parseLine reads an entry as journalctl prints it.
 func parseLine(text []byte) (Line, error) {
@@ -43,8 +52,13 @@ func parseLine(text []byte) (Line, error) {
 	if err != nil {
 		return Line{}, fmt.Errorf("read an entry: time: %w", err)
 	}
-	l := Line{Time: time.UnixMicro(us).UTC(), Unit: clip(first("_SYSTEMD_UNIT"), 256), Name: clip(first("SYSLOG_IDENTIFIER", "_COMM"), 256),
-		Priority: 6, Text: clip(strings.TrimRight(first("MESSAGE"), "\n"), maxText)}
+	l := Line{
+		Time:     time.UnixMicro(us).UTC(),
+		Unit:     clip(first("_SYSTEMD_UNIT"), 256),
+		Name:     clip(first("SYSLOG_IDENTIFIER", "_COMM"), 256),
+		Priority: 6,
+		Text:     clip(strings.TrimRight(first("MESSAGE"), "\n"), maxText),
+	}
 	if about := first("UNIT"); about != "" && (l.Unit == "" || l.Unit == "init.scope") {
 		l.Unit = clip(about, 256) // systemd itself speaks of it
 	}
@@ -55,7 +69,8 @@ func parseLine(text []byte) (Line, error) {
 	return l, nil
 }
 
-// value is the value of a field: text; or a list of bytes where it is not UTF-8; or a list of values, of which the first counts.
+// value is the value of a field: text; or a list of bytes where it is not UTF-8; or a list of values, of which the
+// first counts.
 type value string
 
 // UnmarshalJSON reads what journalctl makes of a value.

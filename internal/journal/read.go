@@ -34,7 +34,14 @@ type Query struct {
 
 // args are the question as journalctl wants it.
 func (q Query) args() []string {
-	args := []string{"--directory=" + inDir, "--output=json", "--no-pager", "--quiet", "--all", "--output-fields=" + strings.Join(shownFields, ",")}
+	args := []string{
+		"--directory=" + inDir,
+		"--output=json",
+		"--no-pager",
+		"--quiet",
+		"--all",
+		"--output-fields=" + strings.Join(shownFields, ","),
+	}
 	if q.Unit != "" {
 		args = append(args, "--unit="+q.Unit)
 	}
@@ -75,8 +82,8 @@ func (d *Dir) Lines(ctx context.Context, node, id string, q Query) ([]Line, erro
 	return out, err
 }
 
-// Follow calls fn for the lines that a query wants, and for those that come later, until fn or ctx ends it; the latter is no error. A
-// boot of which nothing has come yet is waited for.
+// Follow calls fn for the lines that a query wants, and for those that come later, until fn or ctx ends it; the
+// latter is no error. A boot of which nothing has come yet is waited for.
 func (d *Dir) Follow(ctx context.Context, node, id string, q Query, fn func(Line) error) error {
 	select {
 	case d.follows <- struct{}{}:
@@ -117,10 +124,16 @@ func (d *Dir) Units(ctx context.Context, node, id string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	var out []string
-	err = d.lines(ctx, node, id, []string{"--directory=" + inDir, "--quiet", "--field=_SYSTEMD_UNIT"}, func(line []byte) error {
-		out = append(out, clip(string(line), 256))
-		return nil
-	})
+	err = d.lines(
+		ctx,
+		node,
+		id,
+		[]string{"--directory=" + inDir, "--quiet", "--field=_SYSTEMD_UNIT"},
+		func(line []byte) error {
+			out = append(out, clip(string(line), 256))
+			return nil
+		},
+	)
 	slices.Sort(out)
 	return out, err
 }

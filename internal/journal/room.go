@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeRoom deletes what is oldest until the bounds are kept, with need bytes that are about to be written for a node. The error is
-// ErrFull when nothing is left to delete and the disk has no room.
+// makeRoom deletes what is oldest until the bounds are kept, with need bytes that are about to be written for a
+// node. The error is ErrFull when nothing is left to delete and the disk has no room.
 func (d *Dir) makeRoom(node string, need int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,8 +43,8 @@ func (d *Dir) greediest() (name string) {
 	return name
 }
 
-// oldest is the boot of a node that something can be deleted of: the one that was silent for longest. The newest is only
-// shortened.
+// oldest is the boot of a node that something can be deleted of: the one that was silent for longest. The newest is
+// only shortened.
 func (d *Dir) oldest(node string) (id string) {
 	for other, b := range d.have[node] {
 		if b.busy && !d.shortens(node, other) {
@@ -66,7 +66,8 @@ func (d *Dir) shortens(node, id string) bool {
 	return err == nil && len(files) > 1
 }
 
-// drop deletes the oldest boot of a node, or the oldest file of its only one. It is false when there is nothing to delete.
+// drop deletes the oldest boot of a node, or the oldest file of its only one. It is false when there is nothing to
+// delete.
 func (d *Dir) drop(node string) bool {
 	id := d.oldest(node)
 	if id == "" {
@@ -104,8 +105,8 @@ func freeBytes(path string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// shrink gives back what systemd-journal-remote has reserved at the end of a file and not used: 8 MB for the first line of a boot. The
-// file stays as long as it is, with a hole, and systemd fills it.
+// shrink gives back what systemd-journal-remote has reserved at the end of a file and not used: 8 MB for the first
+// line of a boot. The file stays as long as it is, with a hole, and systemd fills it.
 func shrink(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

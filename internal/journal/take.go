@@ -21,9 +21,9 @@ const (
 // cursorName is the file that says which entry of a boot was written last.
 const cursorName = "cursor"
 
-// Take writes what a node sends of one boot, until its end. When it returns nil everything is in the journal file; when it does
-// not, what is there is not taken a second time, so the node may send all of it again. The error is a *FormatError,
-// io.ErrUnexpectedEOF for a stream that broke off, ErrFull or ErrBusy among others.
+// Take writes what a node sends of one boot, until its end. When it returns nil everything is in the journal file;
+// when it does not, what is there is not taken a second time, so the node may send all of it again. The error is a
+// *FormatError, io.ErrUnexpectedEOF for a stream that broke off, ErrFull or ErrBusy among others.
 func (d *Dir) Take(ctx context.Context, node, id string, r io.Reader) error {
 	return d.noteFull(d.take(ctx, node, id, r))
 }
@@ -50,7 +50,15 @@ func (d *Dir) take(ctx context.Context, node, id string, r io.Reader) error {
 			continue
 		}
 		if in.leftOut > 0 {
-			d.Log.Debug("left out of a journal: too large, or not in form", "node", node, "boot", id, "fields", in.leftOut)
+			d.Log.Debug(
+				"left out of a journal: too large, or not in form",
+				"node",
+				node,
+				"boot",
+				id,
+				"fields",
+				in.leftOut,
+			)
 		}
 		// Who sent it may be gone for ever: what came whole are its last words.
 		kept := p.flush(context.WithoutCancel(ctx))

@@ -15,8 +15,8 @@ type Tally struct {
 	Full    bool      // the disk had no room for what came last
 }
 
-// fullTime is how long a disk is taken to be full after it had no room. A node tries again four times a minute, so when none has for so
-// long, none wants to.
+// fullTime is how long a disk is taken to be full after it had no room. A node tries again four times a minute, so
+// when none has for so long, none wants to.
 const fullTime = 5 * time.Minute
 
 // counts are what a Tally is made of, under the directory's lock.

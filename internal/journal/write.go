@@ -41,7 +41,8 @@ func (d *Dir) write(ctx context.Context, node, id string, from *os.File, count i
 	if err != nil {
 		return fmt.Errorf("journal of boot %s: %w", id, err)
 	}
-	// What is begun is done, also when the node is gone: a program that is killed would leave a file that is not closed.
+	// What is begun is done, also when the node is gone: a program that is killed would leave a file that is not
+	// closed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
 	out, err := d.program(ctx, dir, from, d.remote, "--split-mode=none", "--output="+inDir+"/"+name, "-")
@@ -74,7 +75,8 @@ func checkWritten(out []byte, err error, count int) error {
 	return nil
 }
 
-// inDir is how a program of systemd calls the directory that it was given open: it needs no right to get there otherwise.
+// inDir is how a program of systemd calls the directory that it was given open: it needs no right to get there
+// otherwise.
 const inDir = "/proc/self/fd/3"
 
 // program runs one of systemd's programs on a directory, and returns what it said.
@@ -105,7 +107,14 @@ func (d *Dir) command(ctx context.Context, dir string, args ...string) (cmd *exe
 	}
 	cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.ExtraFiles = []*os.File{f} // descriptor 3
-	cmd.Env = []string{"LC_ALL=C.UTF-8", "TZ=UTC", "SYSTEMD_LOG_TARGET=console", "SYSTEMD_LOG_LEVEL=info", "SYSTEMD_PAGER=", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{
+		"LC_ALL=C.UTF-8",
+		"TZ=UTC",
+		"SYSTEMD_LOG_TARGET=console",
+		"SYSTEMD_LOG_LEVEL=info",
+		"SYSTEMD_PAGER=",
+		"PATH=" + os.Getenv("PATH"),
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.as}
 	cmd.WaitDelay = 5 * time.Second
 	return cmd, func() { _ = f.Close() }, nil

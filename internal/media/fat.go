@@ -110,7 +110,12 @@ func (f *fat) tree(label string, files map[string][]byte) error {
 }
 
 // directory is the content of one directory.
-func directory(dir, label string, children map[string][]string, place map[string]uint32, files map[string][]byte) ([]byte, error) {
+func directory(
+	dir, label string,
+	children map[string][]string,
+	place map[string]uint32,
+	files map[string][]byte,
+) ([]byte, error) {
 	var b bytes.Buffer
 	if dir == "" {
 		b.Write(entry(fmt.Sprintf("%-11s", label), 0x08, 0, 0))

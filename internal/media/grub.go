@@ -18,22 +18,27 @@ type Loader struct {
 
 // GRUB's modules. They are part of its images, so nothing is loaded later.
 const (
-	commonModules = "part_gpt part_msdos fat normal configfile search search_fs_file regexp echo test true sleep boot linux reboot halt"
-	BIOSModules   = commonModules + " biosdisk linux16"
-	EFIModules    = commonModules + " chain all_video"
+	commonModules = "part_gpt part_msdos fat normal configfile search search_fs_file regexp echo test true sleep " +
+		"boot linux reboot halt"
+	BIOSModules = commonModules + " biosdisk linux16"
+	EFIModules  = commonModules + " chain all_video"
 )
 
 // What is built into GRUB's images.
 const (
-	EarlyConfig      = "search --no-floppy --set=root --file /pando/grub.cfg\nset prefix=($root)/pando\nconfigfile ($root)/pando/grub.cfg\n"
-	LocalEarlyConfig = "search --no-floppy --set=root --file /pando/local.cfg\nset prefix=($root)/pando\nconfigfile ($root)/pando/local.cfg\n"
+	EarlyConfig = "search --no-floppy --set=root --file /pando/grub.cfg\nset " +
+		"prefix=($root)/pando\nconfigfile ($root)/pando/grub.cfg\n"
+	LocalEarlyConfig = "search --no-floppy --set=root --file /pando/local.cfg\nset " +
+		"prefix=($root)/pando\nconfigfile ($root)/pando/local.cfg\n"
 )
 
-// netConfig asks the servers first. UEFI's GRUB gets the machine back when iPXE finds nothing. That of BIOS does not: it
-// hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image. A script of a server frees the images before
-// it starts a kernel; if the server dies in that moment, nothing is left to start, and the machine begins again.
+// netConfig asks the servers first. UEFI's GRUB gets the machine back when iPXE finds nothing. That of BIOS does
+// not: it hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image. A script of
+// a server frees the images before it starts a kernel; if the server dies in that moment, nothing is left to start,
+// and the machine begins again.
 //
-// A server's script asks until it is answered. From "medium" it knows that it need not: it ends then, as if no server had been found.
+// A server's script asks until it is answered. From "medium" it knows that it need not: it ends then, as if no
+// server had been found.
 const netConfig = `echo "Pando: looking for a server"
 if [ "$grub_platform" = efi ]; then
   if chainloader ($root)/pando/ipxe.efi; then boot; fi
@@ -45,8 +50,8 @@ fi
 source ($root)/pando/local.cfg
 `
 
-// leaveScript is for iPXE under UEFI, which takes no command line from GRUB but reads the file system that it was started from: a server's
-// script that got no answer for long goes on with it, and it ends iPXE.
+// leaveScript is for iPXE under UEFI, which takes no command line from GRUB but reads the file system that it was
+// started from: a server's script that got no answer for long goes on with it, and it ends iPXE.
 const leaveScript = "#!ipxe\nexit 1\n"
 
 // localConfig starts the newer of the slots that are whole, and the other one if it does not start.

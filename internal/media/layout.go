@@ -39,8 +39,42 @@ const CachePartition = 5
 
 // Kinds of partitions that a cache's disk does not have, in the order of their bytes on the disk.
 var (
-	typeBIOS  = cache.GUID{0x48, 0x61, 0x68, 0x21, 0x49, 0x64, 0x6f, 0x6e, 0x74, 0x4e, 0x65, 0x65, 0x64, 0x45, 0x46, 0x49} // GRUB's, 21686148-6449-6e6f-744e-656564454649
-	typeLinux = cache.GUID{0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4} // Linux data, 0fc63daf-8483-4772-8e79-3d69d8477de4
+	typeBIOS = cache.GUID{
+		0x48,
+		0x61,
+		0x68,
+		0x21,
+		0x49,
+		0x64,
+		0x6f,
+		0x6e,
+		0x74,
+		0x4e,
+		0x65,
+		0x65,
+		0x64,
+		0x45,
+		0x46,
+		0x49,
+	} // GRUB's, 21686148-6449-6e6f-744e-656564454649
+	typeLinux = cache.GUID{
+		0xaf,
+		0x3d,
+		0xc6,
+		0x0f,
+		0x83,
+		0x84,
+		0x72,
+		0x47,
+		0x8e,
+		0x79,
+		0x3d,
+		0x69,
+		0xd8,
+		0x47,
+		0x7d,
+		0xe4,
+	} // Linux data, 0fc63daf-8483-4772-8e79-3d69d8477de4
 )
 
 // partitions are those of a medium of so many bytes.
@@ -52,13 +86,21 @@ func partitions(size int64) []cache.Partition {
 	for i, name := range [Slots]string{SlotName, "pando-k-b"} {
 		parts = append(parts, cache.Partition{Type: typeLinux, Name: name, Start: SlotAt(i), Size: SlotSize})
 	}
-	return append(parts, cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: cacheAt, Size: CacheSize(size)})
+	return append(
+		parts,
+		cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: cacheAt, Size: CacheSize(size)},
+	)
 }
 
 // checkSize refuses what a layout does not fit on.
 func checkSize(size int64) error {
 	if size < MinSize || size%Sector != 0 {
-		return fmt.Errorf("boot medium of %d bytes: it needs at least %d MiB, in sectors of %d bytes", size, MinSize/mib, Sector)
+		return fmt.Errorf(
+			"boot medium of %d bytes: it needs at least %d MiB, in sectors of %d bytes",
+			size,
+			MinSize/mib,
+			Sector,
+		)
 	}
 	return nil
 }

@@ -15,8 +15,14 @@ const testSize = 300 << 20
 func made(t *testing.T, size int64) (path string, k K, l Loader) {
 	t.Helper()
 	k = K{Kernel: fill('k', 3_000_001), Initramfs: fill('i', 5_000_000), Args: []string{"quiet", "console=ttyS0"}}
-	l = Loader{BootCode: fill('b', Sector), Core: fill('c', 150_000), Local: fill('l', 150_500), EFI: fill('e', 300_000),
-		IPXE: fill('x', 400_000), IPXEEFI: fill('y', 1_000_000)}
+	l = Loader{
+		BootCode: fill('b', Sector),
+		Core:     fill('c', 150_000),
+		Local:    fill('l', 150_500),
+		EFI:      fill('e', 300_000),
+		IPXE:     fill('x', 400_000),
+		IPXEEFI:  fill('y', 1_000_000),
+	}
 	writes, err := Medium(size, l, k)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +103,10 @@ func TestSystemPartitionForMtools(t *testing.T) {
 
 // GRUB's own checker takes its scripts, and the header of a slot, which it reads as one.
 func TestScriptsForGRUB(t *testing.T) {
-	body, err := slot(7, K{Kernel: fill('k', 1000), Args: []string{"quiet", "console=ttyS0,115200n8", "modprobe.blacklist=a,b"}})
+	body, err := slot(
+		7,
+		K{Kernel: fill('k', 1000), Args: []string{"quiet", "console=ttyS0,115200n8", "modprobe.blacklist=a,b"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +140,8 @@ func TestBootCodeFindsItsCore(t *testing.T) {
 		t.Fatalf("the boot code loads sector %d", core/Sector)
 	}
 	rest, n := le(int(core)+blockList, 8)*Sector, le(int(core)+blockList+8, 2)
-	if rest != core+Sector || n*Sector < int64(len(l.Core))-Sector || !bytes.Equal(b[rest:rest+int64(len(l.Core))-Sector], l.Core[Sector:]) {
+	if rest != core+Sector || n*Sector < int64(len(l.Core))-Sector ||
+		!bytes.Equal(b[rest:rest+int64(len(l.Core))-Sector], l.Core[Sector:]) {
 		t.Errorf("the core's rest is %d sectors at %d", n, rest)
 	}
 	if b[510] != 0x55 || b[511] != 0xaa || b[driveCheck] != 0x90 {
@@ -183,7 +193,11 @@ func TestRenewedWithoutAMomentBetween(t *testing.T) {
 	copy(disk[SlotAt(0):], body)
 	now := old
 	for generation := range 4 {
-		next := K{Kernel: fill(byte('a'+generation), 4000+1000*generation), Initramfs: fill(byte('A'+generation), 7000), Args: []string{"quiet"}}
+		next := K{
+			Kernel:    fill(byte('a'+generation), 4000+1000*generation),
+			Initramfs: fill(byte('A'+generation), 7000),
+			Args:      []string{"quiet"},
+		}
 		var headers [Slots]Header
 		for i := range headers {
 			headers[i] = ParseHeader(disk[SlotAt(i):])

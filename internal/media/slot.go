@@ -40,10 +40,21 @@ func slot(sequence uint64, k K) ([]byte, error) {
 	}
 	var h bytes.Buffer
 	fmt.Fprintf(&h, "%sset k_seq=%d\nset k_sum=%s\n", magic, sequence, k.Digest())
-	fmt.Fprintf(&h, "set k_kernel=%d+%d\nset k_initrd=%d+%d\n", headerSize/Sector, kernel, headerSize/Sector+kernel, initramfs)
+	fmt.Fprintf(
+		&h,
+		"set k_kernel=%d+%d\nset k_initrd=%d+%d\n",
+		headerSize/Sector,
+		kernel,
+		headerSize/Sector+kernel,
+		initramfs,
+	)
 	fmt.Fprintf(&h, "set k_args=\"%s\"\n", args)
 	if h.Len() > headerSize {
-		return nil, fmt.Errorf("header of a slot has %d bytes, more than %d: fewer kernel arguments", h.Len(), headerSize)
+		return nil, fmt.Errorf(
+			"header of a slot has %d bytes, more than %d: fewer kernel arguments",
+			h.Len(),
+			headerSize,
+		)
 	}
 	out := make([]byte, headerSize+(kernel+initramfs)*Sector)
 	for i := range headerSize {

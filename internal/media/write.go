@@ -14,9 +14,9 @@ type Write struct {
 	Data []byte
 }
 
-// Medium is all that makes a disk of so many bytes a boot medium with K in its first slot, and an empty cache behind it.
-// What was on the disk is lost: its partition table is gone with the first write, and the new one comes last, so that a disk
-// that is half written has none.
+// Medium is all that makes a disk of so many bytes a boot medium with K in its first slot, and an empty cache
+// behind it. What was on the disk is lost: its partition table is gone with the first write, and the new one comes
+// last, so that a disk that is half written has none.
 func Medium(size int64, l Loader, k K) ([]Write, error) {
 	if err := checkSize(size); err != nil {
 		return nil, err

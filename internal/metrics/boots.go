@@ -43,12 +43,26 @@ type followed struct {
 }
 
 func newBootMeters() bootMeters {
-	m := bootMeters{mu: &sync.Mutex{}, known: map[fleet.BootID]*followed{}, order: &recent[fleet.BootID]{most: maxBoots},
-		runs:     &recent[Run]{most: maxRuns},
-		ended:    counter("pando_boots_total", "Boots by outcome: booted, or failed. One that failed and then went on counts for both.", append(runNames, "outcome")...),
-		failures: counter("pando_boot_failures_total", "Failures of boots by the stage that failed. A stage that fails again counts again.", "stage"),
-		bytes: counter("pando_boot_bytes_total", "Bytes that nodes received for their boots and while they ran, by source: k (boot loader, kernel and "+
-			"initramfs), server, bucket, peer, cache (their own disks'), zero (read, and never sent).", "source"),
+	m := bootMeters{
+		mu:    &sync.Mutex{},
+		known: map[fleet.BootID]*followed{},
+		order: &recent[fleet.BootID]{most: maxBoots},
+		runs:  &recent[Run]{most: maxRuns},
+		ended: counter(
+			"pando_boots_total",
+			"Boots by outcome: booted, or failed. One that failed and then went on counts for both.",
+			append(runNames, "outcome")...),
+		failures: counter(
+			"pando_boot_failures_total",
+			"Failures of boots by the stage that failed. A stage that fails again counts again.",
+			"stage",
+		),
+		bytes: counter(
+			"pando_boot_bytes_total",
+			"Bytes that nodes received for their boots and while they ran, by source: k (boot loader, kernel and "+
+				"initramfs), server, bucket, peer, cache (their own disks'), zero (read, and never sent).",
+			"source",
+		),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pando_boot_duration_seconds",
 			Help:    "Time of boots from the first packet to the default target.",
 			Buckets: bootBuckets, NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: 60}, runNames),

@@ -26,9 +26,19 @@ func full(t *testing.T) string {
 	t.Helper()
 	run := Run{"lab", "desk", "0123456789ab"}
 	by := map[string]int{"lab": 1}
-	s := site(Look{Nodes: map[Standing]int{{run, "booted"}: 3}, Drift: by, Silent: by, Degraded: by, Rollouts: map[string]int{"running": 1},
-		Leases: map[string]int{"active": 1}, Registry: map[string]int64{"registry.db": 1}, Counted: true,
-		Journals: Journals{Up: true, Uploads: map[string]int64{"taken": 1}}})
+	s := site(
+		Look{
+			Nodes:    map[Standing]int{{run, "booted"}: 3},
+			Drift:    by,
+			Silent:   by,
+			Degraded: by,
+			Rollouts: map[string]int{"running": 1},
+			Leases:   map[string]int{"active": 1},
+			Registry: map[string]int64{"registry.db": 1},
+			Counted:  true,
+			Journals: Journals{Up: true, Uploads: map[string]int64{"taken": 1}},
+		},
+	)
 	s.DHCP("DISCOVER", "pxe", "OFFER", false)
 	s.requests.WithLabelValues("data", "/o/{id}", "200").Inc()
 	s.answered.WithLabelValues("data", "/o/{id}").Add(1)
@@ -172,7 +182,8 @@ func TestBoard(t *testing.T) {
 			t.Errorf("panel %q shows nothing", p.Title)
 		}
 		for i, target := range p.Targets {
-			expr := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$group", ".*").Replace(target.Expr)
+			expr := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$group", ".*").
+				Replace(target.Expr)
 			fmt.Fprintf(&out, "  - {record: 'panel_%d_%d', expr: '%s'}\n", p.ID, i, expr)
 		}
 	}

@@ -18,15 +18,25 @@ type Journals struct {
 
 // What Journals are told as.
 var (
-	journalUpDesc      = desc("pando_journal_up", "1 if this server takes the journals of nodes.")
-	journalSizeDesc    = desc("pando_journal_size_bytes", "Bytes of the disk that the journals of nodes have.")
-	journalLimitDesc   = desc("pando_journal_limit_bytes", "Bytes of the disk that the journals of nodes may have.")
-	journalFullDesc    = desc("pando_journal_disk_full", "1 if the disk had no room for what a node sent last.")
-	journalLastDesc    = desc("pando_journal_last_upload_timestamp_seconds", "When lines of a node were written last; 0 for never.")
-	journalEntriesDesc = desc("pando_journal_entries_total", "Entries of journals that came from nodes and were written.")
+	journalUpDesc    = desc("pando_journal_up", "1 if this server takes the journals of nodes.")
+	journalSizeDesc  = desc("pando_journal_size_bytes", "Bytes of the disk that the journals of nodes have.")
+	journalLimitDesc = desc("pando_journal_limit_bytes", "Bytes of the disk that the journals of nodes may have.")
+	journalFullDesc  = desc("pando_journal_disk_full", "1 if the disk had no room for what a node sent last.")
+	journalLastDesc  = desc(
+		"pando_journal_last_upload_timestamp_seconds",
+		"When lines of a node were written last; 0 for never.",
+	)
+	journalEntriesDesc = desc(
+		"pando_journal_entries_total",
+		"Entries of journals that came from nodes and were written.",
+	)
 	journalBytesDesc   = desc("pando_journal_received_bytes_total", "Bytes of these entries, as nodes send them.")
-	journalUploadsDesc = desc("pando_journal_uploads_total", "Uploads of journals that ended, by outcome: taken, cut_off (the node went away), busy, disk_full, "+
-		"malformed, stranger (no certificate of a latest boot), failed. What was not taken is sent again.", "outcome")
+	journalUploadsDesc = desc(
+		"pando_journal_uploads_total",
+		"Uploads of journals that ended, by outcome: taken, cut_off (the node went away), busy, disk_full, "+
+			"malformed, stranger (no certificate of a latest boot), failed. What was not taken is sent again.",
+		"outcome",
+	)
 )
 
 func (j Journals) tell(gauge, count tell) {

@@ -62,27 +62,50 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // What a Look is told as.
 var (
-	nodesDesc      = desc("pando_nodes", "Adopted nodes by group, image and version of their latest boot, and state: booting, failed, booted, down, new.", append(runNames, "state")...)
+	nodesDesc = desc(
+		"pando_nodes",
+		"Adopted nodes by group, image and version of their latest boot, and state: booting, failed, booted, "+
+			"down, new.",
+		append(runNames, "state")...)
 	discoveredDesc = desc("pando_nodes_discovered", "Machines that were seen and wait to be adopted.")
-	stagesDesc     = desc("pando_nodes_booting", "Adopted nodes that are booting or failed, by the furthest stage they reached.", "stage")
-	driftDesc      = desc("pando_nodes_drifted", "Booted nodes that run another version than their next boot gets.", "group")
-	silentDesc     = desc("pando_nodes_silent", "Booted nodes that have not reported for four minutes.", "group")
-	degradedDesc   = desc("pando_nodes_degraded", "Booted nodes with failed systemd units.", "group")
-	rejectedDesc   = desc("pando_rejected_objects", "Objects with wrong bytes that nodes refused since they booted.")
-	rolloutsDesc   = desc("pando_rollouts", "Rollouts that have not ended, by state.", "state")
-	leasesDesc     = desc("pando_leases", "DHCP leases by state: active, expired, bad (in use by somebody else).", "state")
-	rangeDesc      = desc("pando_lease_range_addresses", "Addresses that this server's DHCP can give out.")
-	loadsDesc      = desc("pando_kernel_loads", "Nodes in the queue for kernel and initramfs, by state: loading, waiting.", "state")
-	slotsDesc      = desc("pando_kernel_load_slots", "Nodes that may load kernel and initramfs at once.")
-	expectDesc     = desc("pando_kernel_load_wait_seconds", "Time until a node that asks now would load, by the pace of the last ones.")
-	packsDesc      = desc("pando_boot_pack_queue_length", "Versions whose boot pack waits to be looked at.")
-	swarmDesc      = desc("pando_swarm_nodes", "Nodes that take part in a swarm now.")
-	objectsDesc    = desc("pando_store_objects", "Objects in the store, as counted in the last minutes.")
-	storeDesc      = desc("pando_store_size_bytes", "Bytes of the store's objects, as counted in the last minutes.")
-	freeDesc       = desc("pando_store_free_bytes", "Bytes that are free where the store is.")
-	registryDesc   = desc("pando_registry_size_bytes", "Bytes of the registry's files.", "file")
-	eventsDesc     = desc("pando_registry_events_total", "Events of boots that were recorded.")
-	upDesc         = desc("pando_registry_up", "1 if the registry could be read for this answer.")
+	stagesDesc     = desc(
+		"pando_nodes_booting",
+		"Adopted nodes that are booting or failed, by the furthest stage they reached.",
+		"stage",
+	)
+	driftDesc = desc(
+		"pando_nodes_drifted",
+		"Booted nodes that run another version than their next boot gets.",
+		"group",
+	)
+	silentDesc   = desc("pando_nodes_silent", "Booted nodes that have not reported for four minutes.", "group")
+	degradedDesc = desc("pando_nodes_degraded", "Booted nodes with failed systemd units.", "group")
+	rejectedDesc = desc("pando_rejected_objects", "Objects with wrong bytes that nodes refused since they booted.")
+	rolloutsDesc = desc("pando_rollouts", "Rollouts that have not ended, by state.", "state")
+	leasesDesc   = desc(
+		"pando_leases",
+		"DHCP leases by state: active, expired, bad (in use by somebody else).",
+		"state",
+	)
+	rangeDesc = desc("pando_lease_range_addresses", "Addresses that this server's DHCP can give out.")
+	loadsDesc = desc(
+		"pando_kernel_loads",
+		"Nodes in the queue for kernel and initramfs, by state: loading, waiting.",
+		"state",
+	)
+	slotsDesc  = desc("pando_kernel_load_slots", "Nodes that may load kernel and initramfs at once.")
+	expectDesc = desc(
+		"pando_kernel_load_wait_seconds",
+		"Time until a node that asks now would load, by the pace of the last ones.",
+	)
+	packsDesc    = desc("pando_boot_pack_queue_length", "Versions whose boot pack waits to be looked at.")
+	swarmDesc    = desc("pando_swarm_nodes", "Nodes that take part in a swarm now.")
+	objectsDesc  = desc("pando_store_objects", "Objects in the store, as counted in the last minutes.")
+	storeDesc    = desc("pando_store_size_bytes", "Bytes of the store's objects, as counted in the last minutes.")
+	freeDesc     = desc("pando_store_free_bytes", "Bytes that are free where the store is.")
+	registryDesc = desc("pando_registry_size_bytes", "Bytes of the registry's files.", "file")
+	eventsDesc   = desc("pando_registry_events_total", "Events of boots that were recorded.")
+	upDesc       = desc("pando_registry_up", "1 if the registry could be read for this answer.")
 )
 
 // Describe is empty: what there is depends on the site.
@@ -165,7 +188,12 @@ func folded(nodes map[Standing]int) map[Standing]int {
 		keys = append(keys, s)
 	}
 	slices.SortFunc(keys, func(a, b Standing) int {
-		return cmp.Or(nodes[b]-nodes[a], cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.State, b.State))
+		return cmp.Or(
+			nodes[b]-nodes[a],
+			cmp.Compare(a.Group, b.Group),
+			cmp.Compare(a.Version, b.Version),
+			cmp.Compare(a.State, b.State),
+		)
 	})
 	out := make(map[Standing]int, maxRuns)
 	for i, s := range keys {

@@ -57,13 +57,22 @@ func (p *pasts) Before(e trace.Event) (trace.Progress, error) {
 func (p *pasts) Run(id fleet.BootID) (Run, error) { return p.run(id), nil }
 
 func site(look Look) *Site {
-	return New(Options{Release: "test", Log: slog.New(slog.DiscardHandler), Look: func(context.Context) (Look, error) { return look, nil }})
+	return New(
+		Options{
+			Release: "test",
+			Log:     slog.New(slog.DiscardHandler),
+			Look:    func(context.Context) (Look, error) { return look, nil },
+		},
+	)
 }
 
 // TestBootsAreCountedFromTheirEvents: an outcome once, a failure each time, bytes by what is new.
 func TestBootsAreCountedFromTheirEvents(t *testing.T) {
 	s, noon := site(Look{}), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	p := &pasts{run: func(fleet.BootID) Run { return Run{"lab", "desk", "abc"} }, before: map[fleet.BootID]trace.Progress{}}
+	p := &pasts{
+		run:    func(fleet.BootID) Run { return Run{"lab", "desk", "abc"} },
+		before: map[fleet.BootID]trace.Progress{},
+	}
 	seq := int64(0)
 	event := func(boot fleet.BootID, at time.Duration, stage trace.Stage, kind trace.Kind, bytes map[string]int64) {
 		t.Helper()
@@ -78,7 +87,13 @@ func TestBootsAreCountedFromTheirEvents(t *testing.T) {
 	event("a", 5*time.Second, trace.Manifest, trace.Fail, nil)
 	event("a", 6*time.Second, trace.Manifest, trace.Fail, nil)
 	event("a", 7*time.Second, trace.Manifest, trace.End, map[string]int64{"server": 10})
-	event("a", 40*time.Second, trace.Booted, trace.End, map[string]int64{"server": 70, "cache": 30, "made up by a node": 5})
+	event(
+		"a",
+		40*time.Second,
+		trace.Booted,
+		trace.End,
+		map[string]int64{"server": 70, "cache": 30, "made up by a node": 5},
+	)
 	event("a", 50*time.Second, trace.Booted, trace.End, map[string]int64{"server": 70, "cache": 30})
 	text := read(t, s)
 	run := `group="lab",image="desk",`
@@ -100,9 +115,22 @@ func TestBootsAreCountedFromTheirEvents(t *testing.T) {
 // TestWhatWasCountedBeforeIsNotCountedAgain: a boot that was up before this program started goes on.
 func TestWhatWasCountedBeforeIsNotCountedAgain(t *testing.T) {
 	s, noon := site(Look{}), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	p := &pasts{run: func(fleet.BootID) Run { return Run{} }, before: map[fleet.BootID]trace.Progress{"a": {State: trace.Up, Stage: trace.Booted,
-		Started: noon, Ready: noon.Add(time.Minute), Bytes: map[string]int64{"peer": 1000}}}}
-	err := s.Event(trace.Event{Seq: 9, Boot: "a", Time: noon.Add(time.Hour), Stage: trace.Booted, Kind: trace.End, Bytes: map[string]int64{"peer": 1200}}, p)
+	p := &pasts{
+		run: func(fleet.BootID) Run { return Run{} },
+		before: map[fleet.BootID]trace.Progress{"a": {State: trace.Up, Stage: trace.Booted,
+			Started: noon, Ready: noon.Add(time.Minute), Bytes: map[string]int64{"peer": 1000}}},
+	}
+	err := s.Event(
+		trace.Event{
+			Seq:   9,
+			Boot:  "a",
+			Time:  noon.Add(time.Hour),
+			Stage: trace.Booted,
+			Kind:  trace.End,
+			Bytes: map[string]int64{"peer": 1200},
+		},
+		p,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +151,13 @@ func TestSeriesAreBounded(t *testing.T) {
 	s := site(look)
 	p := &pasts{run: func(id fleet.BootID) Run { return Run{"g" + string(id), "desk", string(id)} }}
 	for i := range 2000 {
-		e := trace.Event{Seq: int64(i), Boot: fleet.BootID(fmt.Sprint(i)), Time: time.Unix(int64(i), 0), Stage: trace.Booted, Kind: trace.End}
+		e := trace.Event{
+			Seq:   int64(i),
+			Boot:  fleet.BootID(fmt.Sprint(i)),
+			Time:  time.Unix(int64(i), 0),
+			Stage: trace.Booted,
+			Kind:  trace.End,
+		}
 		if err := s.Event(e, p); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +198,10 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestHTTP(t *testing.T) {
 	s := site(Look{})
 	m := http.NewServeMux()
-	m.HandleFunc("GET /o/{id}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("12345")) })
+	m.HandleFunc(
+		"GET /o/{id}",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("12345")) },
+	)
 	h := s.HTTP("data", m)
 	for _, path := range []string{"/o/one", "/o/two", "/made/up"} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
@@ -207,7 +244,12 @@ func TestLog(t *testing.T) {
 
 // TestRegistryAway: what this process counted itself is told all the same.
 func TestRegistryAway(t *testing.T) {
-	s := New(Options{Log: slog.New(slog.DiscardHandler), Look: func(context.Context) (Look, error) { return Look{}, io.ErrUnexpectedEOF }})
+	s := New(
+		Options{
+			Log:  slog.New(slog.DiscardHandler),
+			Look: func(context.Context) (Look, error) { return Look{}, io.ErrUnexpectedEOF },
+		},
+	)
 	text := read(t, s)
 	check(t, text, "pando_registry_up", "0")
 	if strings.Contains(text, "pando_nodes") || value(text, `pando_tftp_transfers_total{outcome="sent"}`) != "0" {
@@ -217,7 +259,8 @@ func TestRegistryAway(t *testing.T) {
 
 // TestStoreIsToldWhenCounted: a server that has just begun does not say that its store is empty.
 func TestStoreIsToldWhenCounted(t *testing.T) {
-	if text := read(t, site(Look{})); strings.Contains(text, "\npando_store_objects ") || strings.Contains(text, "\npando_store_size_bytes ") {
+	if text := read(t, site(Look{})); strings.Contains(text, "\npando_store_objects ") ||
+		strings.Contains(text, "\npando_store_size_bytes ") {
 		t.Error("a store that was not counted has objects")
 	}
 	text := read(t, site(Look{Counted: true, Objects: 3, Bytes: 500}))
@@ -232,8 +275,23 @@ func TestJournals(t *testing.T) {
 	if n := strings.Count(text, "\npando_journal_"); n != 1 {
 		t.Errorf("%d series of journals that are not taken", n)
 	}
-	text = read(t, site(Look{Journals: Journals{Up: true, Size: 5, Limit: 10, Entries: 3, Bytes: 400, Uploads: map[string]int64{"taken": 2, "disk_full": 1},
-		Full: true, Last: time.UnixMilli(1_700_000_000_500)}}))
+	text = read(
+		t,
+		site(
+			Look{
+				Journals: Journals{
+					Up:      true,
+					Size:    5,
+					Limit:   10,
+					Entries: 3,
+					Bytes:   400,
+					Uploads: map[string]int64{"taken": 2, "disk_full": 1},
+					Full:    true,
+					Last:    time.UnixMilli(1_700_000_000_500),
+				},
+			},
+		),
+	)
 	for series, want := range map[string]string{"pando_journal_up": "1", "pando_journal_size_bytes": "5", "pando_journal_limit_bytes": "10",
 		"pando_journal_entries_total": "3", "pando_journal_received_bytes_total": "400", `pando_journal_uploads_total{outcome="disk_full"}`: "1",
 		"pando_journal_disk_full": "1", "pando_journal_last_upload_timestamp_seconds": "1.7000000005e+09"} {

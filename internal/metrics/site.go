@@ -34,19 +34,44 @@ type Site struct {
 // New makes the instruments, all at zero.
 func New(o Options) *Site {
 	s := &Site{registry: prometheus.NewRegistry(), boots: newBootMeters(),
-		dhcp: counter("pando_dhcp_messages_total", "DHCP messages of clients, by what they are, who sent them (pxe, http, ipxe, pando-init, other), "+
-			"and the answer: offer, ack, nak, none (not for this server, or beside another one) or refused (there was nothing to give).",
-			"message", "client", "answer"),
-		transfer: counter("pando_tftp_transfers_total", "Transfers by TFTP that ended, by outcome: sent, failed, refused (no such file), "+
-			"or probe (firmware asked for the size only).", "outcome"),
+		dhcp: counter(
+			"pando_dhcp_messages_total",
+			"DHCP messages of clients, by what they are, who sent them (pxe, http, ipxe, pando-init, other), "+
+				"and the answer: offer, ack, nak, none (not for this server, or beside another one) or refused "+
+				"(there was nothing to give).",
+			"message",
+			"client",
+			"answer",
+		),
+		transfer: counter(
+			"pando_tftp_transfers_total",
+			"Transfers by TFTP that ended, by outcome: sent, failed, refused (no such file), "+
+				"or probe (firmware asked for the size only).",
+			"outcome",
+		),
 		sent: counter("pando_tftp_sent_bytes_total", "Bytes of files that clients acknowledged by TFTP."),
-		requests: counter("pando_http_requests_total", "HTTP requests that were answered, by listener (data, control, socket, dashboard), "+
-			"route and status code.", "listener", "route", "code"),
-		answered: counter("pando_http_sent_bytes_total", "Bytes of bodies of HTTP answers, by listener and route.", "listener", "route"),
+		requests: counter(
+			"pando_http_requests_total",
+			"HTTP requests that were answered, by listener (data, control, socket, dashboard), "+
+				"route and status code.",
+			"listener",
+			"route",
+			"code",
+		),
+		answered: counter(
+			"pando_http_sent_bytes_total",
+			"Bytes of bodies of HTTP answers, by listener and route.",
+			"listener",
+			"route",
+		),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pando_http_requests_in_flight",
 			Help: "HTTP requests that are being answered."}, []string{"listener"}),
-		refusals: counter("pando_api_refusals_total", "Requests that were refused because who asks does so too often, by who that is: "+
-			"token, user, or address where nobody logs in.", "by"),
+		refusals: counter(
+			"pando_api_refusals_total",
+			"Requests that were refused because who asks does so too often, by who that is: "+
+				"token, user, or address where nobody logs in.",
+			"by",
+		),
 		logged: counter("pando_log_messages_total", "Lines that the server logged, by level.", "level"),
 	}
 	for _, level := range []string{"error", "warn", "info"} {
@@ -59,11 +84,28 @@ func New(o Options) *Site {
 	for _, by := range []string{"token", "user", "address"} {
 		s.refusals.WithLabelValues(by)
 	}
-	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pando_build_info", Help: "1; the release of Pando is its label.",
-		ConstLabels: prometheus.Labels{"release": o.Release}})
+	info := prometheus.NewGauge(
+		prometheus.GaugeOpts{Name: "pando_build_info", Help: "1; the release of Pando is its label.",
+			ConstLabels: prometheus.Labels{"release": o.Release}},
+	)
 	info.Set(1)
-	s.registry.MustRegister(info, s.dhcp, s.transfer, s.sent, s.requests, s.answered, s.inFlight, s.logged, s.refusals,
-		looker{o.Look, o.Log}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.registry.MustRegister(
+		info,
+		s.dhcp,
+		s.transfer,
+		s.sent,
+		s.requests,
+		s.answered,
+		s.inFlight,
+		s.logged,
+		s.refusals,
+		looker{
+			o.Look,
+			o.Log,
+		},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	s.registry.MustRegister(s.boots.all()...)
 	return s
 }

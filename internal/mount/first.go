@@ -14,11 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsInside tells whether this process is the first one of a Command's namespaces: its main then calls Inside and nothing else.
+// IsInside tells whether this process is the first one of a Command's namespaces: its main then calls Inside and
+// nothing else.
 func IsInside() bool { return os.Getenv(insideMark) != "" && os.Getpid() == 1 }
 
-// Inside does what the first process of a Command's namespaces has to do, and returns the status that it ends with. It stays
-// the first process, beside the command: a program that is it has no default actions of signals, and does not reap others.
+// Inside does what the first process of a Command's namespaces has to do, and returns the status that it ends with.
+// It stays the first process, beside the command: a program that is it has no default actions of signals, and does
+// not reap others.
 func Inside() int {
 	status, err := inside()
 	if err != nil {
@@ -140,8 +142,8 @@ func makeDevices() error {
 	return nil
 }
 
-// putFiles mounts files over those of the tree. A link that leads into /run or /tmp, as resolv.conf often is one, gets what
-// it looks for; others are the tree's own affair.
+// putFiles mounts files over those of the tree. A link that leads into /run or /tmp, as resolv.conf often is one,
+// gets what it looks for; others are the tree's own affair.
 func (c *insideConfig) putFiles() error {
 	const dir = "/run/pando-inside"
 	if err := os.Mkdir(dir, 0o755); err != nil {

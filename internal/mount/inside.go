@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Command runs inside a tree: the tree is its root, it sees only its own processes, and it has the network of this machine.
-// It finds /proc, /sys, /dev, /run and /tmp as a running system has them; nothing of these ends up in the tree.
+// Command runs inside a tree: the tree is its root, it sees only its own processes, and it has the network of this
+// machine. It finds /proc, /sys, /dev, /run and /tmp as a running system has them; nothing of these ends up in the
+// tree.
 type Command struct {
 	Root     string // the tree
 	Tmp      string // directory of this machine that is /tmp inside; "": the tree's own
@@ -58,8 +59,8 @@ type insideConfig struct {
 	Files []placed // in order
 }
 
-// Run runs the command and waits for it. When ctx is done it gets SIGTERM, and ten seconds later all inside are killed; so
-// are they when this process dies, and those that are left when the command ends.
+// Run runs the command and waits for it. When ctx is done it gets SIGTERM, and ten seconds later all inside are
+// killed; so are they when this process dies, and those that are left when the command ends.
 func (c Command) Run(ctx context.Context) (err error) {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("run %s inside: %w", c.Args[0], err)

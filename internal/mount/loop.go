@@ -60,8 +60,12 @@ func attach(f File) (*os.File, error) {
 			return nil, err
 		}
 		err = unix.IoctlLoopConfigure(int(loop.Fd()), &unix.LoopConfig{
-			Fd:   uint32(back.Fd()),
-			Info: unix.LoopInfo64{Offset: uint64(f.Offset), Sizelimit: uint64(f.Size), Flags: unix.LO_FLAGS_READ_ONLY | unix.LO_FLAGS_AUTOCLEAR},
+			Fd: uint32(back.Fd()),
+			Info: unix.LoopInfo64{
+				Offset:    uint64(f.Offset),
+				Sizelimit: uint64(f.Size),
+				Flags:     unix.LO_FLAGS_READ_ONLY | unix.LO_FLAGS_AUTOCLEAR,
+			},
 		})
 		if err == nil {
 			return loop, nil

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tree is a small root file system with a shell and what it needs, by way of an overlay over an empty directory: what is
-// read of it comes from this machine's /usr, read-only.
+// tree is a small root file system with a shell and what it needs, by way of an overlay over an empty directory:
+// what is read of it comes from this machine's /usr, read-only.
 func tree(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -84,7 +84,8 @@ func TestInside(t *testing.T) {
 	}
 	var found []string
 	err = filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
-		if rel := strings.TrimPrefix(path, root); rel != "/usr" && strings.Count(rel, "/") > 1 && !strings.HasPrefix(rel, "/usr/") {
+		if rel := strings.TrimPrefix(path, root); rel != "/usr" && strings.Count(rel, "/") > 1 &&
+			!strings.HasPrefix(rel, "/usr/") {
 			found = append(found, rel)
 		}
 		return err
@@ -98,7 +99,8 @@ func TestInside(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(tmp, "z")); err != nil {
 		t.Errorf("/tmp was another: %v", err)
 	}
-	if out, err := exec.Command("findmnt", "-rno", "TARGET", "-R", root).Output(); err != nil || strings.Count(string(out), "\n") != 2 {
+	if out, err := exec.Command("findmnt", "-rno", "TARGET", "-R", root).Output(); err != nil ||
+		strings.Count(string(out), "\n") != 2 {
 		t.Errorf("mounts below the tree: %q, %v", out, err)
 	}
 }
@@ -144,13 +146,15 @@ func TestInsideFails(t *testing.T) {
 	}
 	var out bytes.Buffer
 	c := Command{Root: root, Args: []string{"no-such-program"}, Stderr: &out}
-	if err := c.Run(t.Context()); !errors.As(err, &exit) || !strings.Contains(out.String(), "no such program in the tree") {
+	if err := c.Run(t.Context()); !errors.As(err, &exit) ||
+		!strings.Contains(out.String(), "no such program in the tree") {
 		t.Errorf("no program: %v, %q", err, out.String())
 	}
 	if err := os.Remove(filepath.Join(root, "proc")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sh(t, Command{Root: root}, "true"); err == nil || !strings.Contains(err.Error(), "no directory /proc") {
+	if _, err := sh(t, Command{Root: root}, "true"); err == nil ||
+		!strings.Contains(err.Error(), "no directory /proc") {
 		t.Errorf("no /proc: %v", err)
 	}
 }
@@ -171,7 +175,11 @@ func TestInsideIsStopped(t *testing.T) {
 	}()
 	left := fmt.Sprintf("1000.%d", os.Getpid())
 	c := Command{Root: root, Env: []string{"PATH=/usr/bin:/bin"}, Stdout: w,
-		Args: []string{"sh", "-c", `trap 'echo ended > /var/trapped; exit 0' TERM; setsid sleep ` + left + ` & echo started; wait`}}
+		Args: []string{
+			"sh",
+			"-c",
+			`trap 'echo ended > /var/trapped; exit 0' TERM; setsid sleep ` + left + ` & echo started; wait`,
+		}}
 	if err := c.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

@@ -43,7 +43,8 @@ type madeFile struct {
 	before, after time.Time // modification time of the directory
 }
 
-// place makes an empty file in the tree for each that has none there. Where a tree has no directory for one, it is left out.
+// place makes an empty file in the tree for each that has none there. Where a tree has no directory for one, it is
+// left out.
 func place(tree string, files []placed) (*places, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// overlayOptions: directories may be renamed and hard links stay what they are; inode numbers of all layers are told apart,
-// so that a file is on the same device as its directory. No file is only half copied up.
+// overlayOptions: directories may be renamed and hard links stay what they are; inode numbers of all layers are
+// told apart, so that a file is on the same device as its directory. No file is only half copied up.
 const overlayOptions = "redirect_dir=on,index=on,metacopy=off,xino=on"
 
 // Stack is the mounts that belong together, in order. Its zero value has none.
@@ -20,8 +20,9 @@ type Stack struct {
 	points []string
 }
 
-// Overlay mounts what is in lower, which nobody changes, at dir; changes go to upper. work is an empty directory on the file
-// system of upper. All are made if they do not exist, upper as a directory like lower: it is what the tree's root is.
+// Overlay mounts what is in lower, which nobody changes, at dir; changes go to upper. work is an empty directory on
+// the file system of upper. All are made if they do not exist, upper as a directory like lower: it is what the
+// tree's root is.
 func (s *Stack) Overlay(lower, upper, work, dir string) error {
 	return s.Overlays([]string{lower}, upper, work, dir)
 }
@@ -38,19 +39,27 @@ func (s *Stack) Overlays(lower []string, upper, work, dir string) error {
 	}
 	for _, d := range slices.Concat(lower, []string{upper, work}) {
 		if strings.ContainsAny(d, ",:\\") {
-			return fmt.Errorf("mount overlay: %q has a comma, a colon or a backslash in its name; use a directory without", d)
+			return fmt.Errorf(
+				"mount overlay: %q has a comma, a colon or a backslash in its name; use a directory without",
+				d,
+			)
 		}
 	}
 	data := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upper + ",workdir=" + work + "," + overlayOptions
 	if err := mountOverlay(dir, data); err != nil {
-		return fmt.Errorf("mount overlay at %s: %w (the directory must be on a file system such as ext4 or XFS, not itself on an overlay)", dir, err)
+		return fmt.Errorf(
+			"mount overlay at %s: %w (the directory must be on a file system such as ext4 or XFS, not itself on "+
+				"an overlay)",
+			dir,
+			err,
+		)
 	}
 	s.points = append(s.points, dir)
 	return nil
 }
 
-// How long an overlay is waited for that had the same upper layer: a program that was started beside it, and sees the mounts of that
-// time, lets go of them when it ends.
+// How long an overlay is waited for that had the same upper layer: a program that was started beside it, and sees
+// the mounts of that time, lets go of them when it ends.
 const (
 	busyTries = 100
 	busyPause = 100 * time.Millisecond

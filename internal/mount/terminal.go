@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeTerminal makes this process the one that the keyboard's Ctrl-C is for again: a shell has made itself that, and cannot
-// give it back to a process that it does not see.
+// takeTerminal makes this process the one that the keyboard's Ctrl-C is for again: a shell has made itself that,
+// and cannot give it back to a process that it does not see.
 func takeTerminal(stdin *os.File) {
 	if stdin == nil {
 		return

@@ -24,7 +24,8 @@ type reading struct {
 	done chan error
 }
 
-// NewClient reads from a connection that is past its handshake, such as the one that KernelDevice would be given. Close it.
+// NewClient reads from a connection that is past its handshake, such as the one that KernelDevice would be given.
+// Close it.
 func NewClient(c net.Conn) *Client {
 	k := &Client{conn: c, waiting: map[uint64]*reading{}}
 	go k.receive()

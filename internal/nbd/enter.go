@@ -14,7 +14,8 @@ type Entered struct {
 	Flags uint16 // what the device can do, for KernelDevice
 }
 
-// Enter goes through the handshake of a connection that KernelDevice is given afterwards: it asks for the export of that name.
+// Enter goes through the handshake of a connection that KernelDevice is given afterwards: it asks for the export of
+// that name.
 func Enter(c net.Conn, export string) (Entered, error) {
 	about, err := enter(c, export)
 	if err != nil {

@@ -65,7 +65,20 @@ func TestForeignQemu(t *testing.T) {
 	dev := s.Exports[0].Device.(*memory)
 	copy(dev.data[65536:], bytes.Repeat([]byte{0xa5}, 4096))
 	url := "nbd+unix:///root?socket=" + listen(t, s)
-	out := run(t, "qemu-io", "-r", "-f", "raw", "-c", "read -P 0xa5 65536 4096", "-c", "read 1 3", "-c", "read 0 8M", url)
+	out := run(
+		t,
+		"qemu-io",
+		"-r",
+		"-f",
+		"raw",
+		"-c",
+		"read -P 0xa5 65536 4096",
+		"-c",
+		"read 1 3",
+		"-c",
+		"read 0 8M",
+		url,
+	)
 	if strings.Contains(out, "failed") || strings.Count(out, "ops;") != 3 {
 		t.Errorf("qemu-io reads badly:\n%s", out)
 	}

@@ -163,8 +163,8 @@ func (t *transmission) startRead(ctx context.Context, r request) error {
 	return nil
 }
 
-// readNow answers a read if its device can do so without waiting. To hand it to a goroutine of its own would wake another thread, on a machine
-// that boots, for what is a copy of some pages.
+// readNow answers a read if its device can do so without waiting. To hand it to a goroutine of its own would wake
+// another thread, on a machine that boots, for what is a copy of some pages.
 func (t *transmission) readNow(r request) (answered bool, err error) {
 	if t.prompt == nil || r.Length > pooled {
 		return false, nil

@@ -3,12 +3,15 @@ package netboot
 import "time"
 
 const (
-	// filled is the share of its link that a server sends at least when loads, and not the firmware of nodes, are at their limit.
+	// filled is the share of its link that a server sends at least when loads, and not the firmware of nodes, are
+	// at their limit.
 	filled = 0.8
-	// crowd is how many times as many nodes as by the links load at the same time at most, however slow firmware seems to be:
-	// a server's link that is slower than it is said to be looks the same, and must not be shared by all.
+	// crowd is how many times as many nodes as by the links load at the same time at most, however slow firmware
+	// seems to be: a server's link that is slower than it is said to be looks the same, and must not be shared by
+	// all.
 	crowd = 8
-	// hush is after how long without a byte the silence says nothing of firmware: nodes are turned off, or a cable is pulled.
+	// hush is after how long without a byte the silence says nothing of firmware: nodes are turned off, or a cable
+	// is pulled.
 	hush = time.Second
 )
 
@@ -20,8 +23,8 @@ type flow struct {
 	idle  bool // the link was, when this was looked at last
 }
 
-// count notes bytes that left, or none when a slot is about to be taken or freed. Time counts from the first byte on: the first
-// nodes of a storm connect and ask at the same moment, which later ones do while others load.
+// count notes bytes that left, or none when a slot is about to be taken or freed. Time counts from the first byte
+// on: the first nodes of a storm connect and ask at the same moment, which later ones do while others load.
 func (q *Queue) count(now time.Time, bytes int64) {
 	took := now.Sub(q.flow.noted)
 	q.flow.noted = now
@@ -34,8 +37,9 @@ func (q *Queue) count(now time.Time, bytes int64) {
 	q.flow.bytes += bytes
 }
 
-// learn looks at what nodes take of the server's link, when as much left as one load for each slot has. All are looked at
-// together: how two of them share the link says nothing, and who stands still or breaks off leaves it to the others.
+// learn looks at what nodes take of the server's link, when as much left as one load for each slot has. All are
+// looked at together: how two of them share the link says nothing, and who stands still or breaks off leaves it to
+// the others.
 func (q *Queue) learn() {
 	if q.flow.bytes < int64(q.slots)*leastK {
 		return
@@ -52,12 +56,12 @@ func (q *Queue) learn() {
 	q.slots = q.links.Slots()
 }
 
-// faster is what firmware may take in a second where the link is full, and nobody can see it: a little more each time, until a
-// node's link is the limit, or the server's is idle again.
+// faster is what firmware may take in a second where the link is full, and nobody can see it: a little more each
+// time, until a node's link is the limit, or the server's is idle again.
 func (q *Queue) faster() int64 { return min(q.set.Node, q.links.Node+q.links.Node/8+1) }
 
-// slower is what firmware takes in a second where the link was idle twice: the first time the root may have been on it, which
-// the first node that boots has from the server.
+// slower is what firmware takes in a second where the link was idle twice: the first time the root may have been on
+// it, which the first node that boots has from the server.
 func (q *Queue) slower(together float64) int64 {
 	return min(q.set.Node, max(q.slowest(), int64(together)/int64(q.slots)))
 }

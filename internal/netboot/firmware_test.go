@@ -98,8 +98,8 @@ func (s *site) load(firmware float64, during time.Duration) (least, most int) {
 
 const mbit = 125_000
 
-// As many nodes are admitted as fill the server's link, and at most twice as many, when their firmware takes a part of theirs; as
-// few as before when it takes more, and again.
+// As many nodes are admitted as fill the server's link, and at most twice as many, when their firmware takes a part
+// of theirs; as few as before when it takes more, and again.
 func TestQueueLearnsFirmware(t *testing.T) {
 	for _, x := range []struct {
 		links       Links
@@ -116,20 +116,37 @@ func TestQueueLearnsFirmware(t *testing.T) {
 	} {
 		s := newSite(x.links)
 		before := x.links.Slots()
-		during := time.Duration(300*before*leastK/int(min(float64(x.links.Server), float64(before)*x.firmware))) * time.Second
+		during := time.Duration(
+			300*before*leastK/int(min(float64(x.links.Server), float64(before)*x.firmware)),
+		) * time.Second
 		for range 2 {
 			if least, most := s.load(x.firmware, during); least < x.least || most > x.most {
-				t.Errorf("%+v, firmware of %.0f Mb/s: %d to %d slots, want %d to %d", x.links, x.firmware/mbit, least, most, x.least, x.most)
+				t.Errorf(
+					"%+v, firmware of %.0f Mb/s: %d to %d slots, want %d to %d",
+					x.links,
+					x.firmware/mbit,
+					least,
+					most,
+					x.least,
+					x.most,
+				)
 			}
 			if least, most := s.load(float64(x.links.Node), during); least != before || most != before {
-				t.Errorf("%+v, after firmware of %.0f Mb/s, with fast one: %d to %d slots, want %d", x.links, x.firmware/mbit, least, most, before)
+				t.Errorf(
+					"%+v, after firmware of %.0f Mb/s, with fast one: %d to %d slots, want %d",
+					x.links,
+					x.firmware/mbit,
+					least,
+					most,
+					before,
+				)
 			}
 		}
 	}
 }
 
-// Nodes that break off, stand still or are turned off are not taken for slow firmware. Where they leave the link idle all the same,
-// more are admitted, within bounds, and as few as before when it is over.
+// Nodes that break off, stand still or are turned off are not taken for slow firmware. Where they leave the link
+// idle all the same, more are admitted, within bounds, and as few as before when it is over.
 func TestQueueLearnsNothingOfFailures(t *testing.T) {
 	links := Links{1000 * mbit, 1000 * mbit}
 	for name, x := range map[string]struct {

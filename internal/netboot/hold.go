@@ -7,9 +7,9 @@ import (
 	"pando/internal/fleet"
 )
 
-// held is how long a node whose turn comes within it is kept on the line. iPXE sleeps whole seconds, in which a link of
-// 1 Gb/s sends K to eight nodes: those who are to fill it must not sleep. For an answer iPXE waits for two minutes and more
-// (docs/netboot.md).
+// held is how long a node whose turn comes within it is kept on the line. iPXE sleeps whole seconds, in which a
+// link of 1 Gb/s sends K to eight nodes: those who are to fill it must not sleep. For an answer iPXE waits for two
+// minutes and more (docs/netboot.md).
 const held = 2 * time.Second
 
 // Hold says that a node that was told to wait, and may be kept on the line, is: it has not got its answer yet.
@@ -26,9 +26,9 @@ func (q *Queue) Leave(mac fleet.MAC) {
 	}
 }
 
-// Called gives the slots that are free to those who are on the line, in their order, and names them: they may load now.
-// Nobody who is not there keeps a slot from them. Who was told to sleep and is overtaken loses as long as one load takes at
-// most: it is before all of them, and kept on the line when it comes.
+// Called gives the slots that are free to those who are on the line, in their order, and names them: they may load
+// now. Nobody who is not there keeps a slot from them. Who was told to sleep and is overtaken loses as long as one
+// load takes at most: it is before all of them, and kept on the line when it comes.
 func (q *Queue) Called(now time.Time) (called []fleet.MAC) {
 	q.sweep(now)
 	for i := 0; i < len(q.waiting) && len(q.loading) < q.slots; {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// loaderRun does what iPXE does with a script whose server is dead: nothing that it chains to is there, but for the files of the disk
-// that it was started from.
+// loaderRun does what iPXE does with a script whose server is dead: nothing that it chains to is there, but for the
+// files of the disk that it was started from.
 type loaderRun struct {
 	settings map[string]string
 	files    []string
@@ -95,8 +95,8 @@ func (m *loaderRun) command(words []string) (ok bool, label string) {
 	return true, ""
 }
 
-// A machine whose server dies after it has a script goes on asking. One that was started from a boot medium, and only that, leaves after
-// some rounds, so that its medium starts what it has.
+// A machine whose server dies after it has a script goes on asking. One that was started from a boot medium, and
+// only that, leaves after some rounds, so that its medium starts what it has.
 func TestOnlyFromAMediumIsLeft(t *testing.T) {
 	in := start()
 	for _, action := range []Action{Start, Queued, Wait, Fail} {

@@ -6,7 +6,12 @@ import (
 )
 
 func TestBootFile(t *testing.T) {
-	loaders := Loaders{ClassBIOS: "undionly.kpxe", ClassX64: "snponly.efi", ClassIA32: "ia32.efi", ClassARM64: "arm64.efi"}
+	loaders := Loaders{
+		ClassBIOS:  "undionly.kpxe",
+		ClassX64:   "snponly.efi",
+		ClassIA32:  "ia32.efi",
+		ClassARM64: "arm64.efi",
+	}
 	const base = "http://10.0.0.1:8480"
 	good := Features{FeatureHTTP, FeatureBzImage, FeatureEFI}
 	tests := []struct {

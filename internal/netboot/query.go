@@ -116,26 +116,29 @@ func Chain(base string) []byte {
 // IPv6 router, which can take 16 seconds; it is for builds that do not know configurators.
 const exchange = "ifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\n"
 
-// leaveAfter is how many rounds without an answer make iPXE leave the machine to the boot medium that it was started from. A round takes
-// ten seconds where DHCP still answers and only the server's program is gone, and some fifty where nobody answers any more (iPXE of Debian 12).
+// leaveAfter is how many rounds without an answer make iPXE leave the machine to the boot medium that it was
+// started from. A round takes ten seconds where DHCP still answers and only the server's program is gone, and some
+// fifty where nobody answers any more (iPXE of Debian 12).
 const leaveAfter = 4
 
-// How a script knows that iPXE was started from a boot medium (package media), and by whom. Both hold for nothing else: firmware, and the loaders
-// that it fetches, set no such thing and have no such disk behind them, and machines started by them ask until they are answered.
+// How a script knows that iPXE was started from a boot medium (package media), and by whom. Both hold for nothing
+// else: firmware, and the loaders that it fetches, set no such thing and have no such disk behind them, and
+// machines started by them ask until they are answered.
 const (
-	mediumSetting = "medium"                // under BIOS, from the command line that GRUB gives it
-	mediumLeave   = "file:/pando/leave.ipx" // under UEFI, from the file system that it was started from: a script that leaves
+	mediumSetting = "medium" // under BIOS, from the command line that GRUB gives it
+	// under UEFI, from the file system that it was started from: a script that leaves
+	mediumLeave = "file:/pando/leave.ipx"
 )
 
-// writeAsk writes the part of a script that asks for the node's own script until it gets one. The script
-// replaces the one that runs, so that waiting for days does not nest.
+// writeAsk writes the part of a script that asks for the node's own script until it gets one. The script replaces
+// the one that runs, so that waiting for days does not nest.
 //
-// After a first failure comes an exchange and a second try at once: as autoexec.ipxe the script runs before iPXE has
-// opened a NIC, while ${ip} is set already from what the firmware left (seen with 1.21.1), so that nothing but trying
-// tells. Later exchanges renew what the server knows about the address, and find a server that moved.
+// After a first failure comes an exchange and a second try at once: as autoexec.ipxe the script runs before iPXE
+// has opened a NIC, while ${ip} is set already from what the firmware left (seen with 1.21.1), so that nothing but
+// trying tells. Later exchanges renew what the server knows about the address, and find a server that moved.
 //
-// A machine with a boot medium can boot what it has. After some rounds its iPXE ends with an error, and its GRUB starts that. Rounds
-// count from zero in each script: one that came is a server that answers.
+// A machine with a boot medium can boot what it has. After some rounds its iPXE ends with an error, and its GRUB
+// starts that. Rounds count from zero in each script: one that came is a server that answers.
 func writeAsk(b *bytes.Buffer, base string, seconds int) {
 	var ask strings.Builder
 	fmt.Fprintf(&ask, "chain --replace --autofree %s%s?", base, ScriptPath)

@@ -16,14 +16,18 @@ func TestParseQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	if q.MAC.String() != "52:54:00:12:34:58" || q.IP.String() != "10.77.0.160" || q.UUID != "11223344-5566-7788-99aa-bbccddeeff01" ||
-		q.Arch != "x86_64" || q.Platform != "efi" || q.Version != "1.0.0+git-20190125.36a4c85-5.1" || q.Serial != "" ||
+		q.Arch != "x86_64" || q.Platform != "efi" ||
+		q.Version != "1.0.0+git-20190125.36a4c85-5.1" ||
+		q.Serial != "" ||
 		q.Product != "Standard PC (i440FX + PIIX, 1996)" {
 		t.Errorf("ParseQuery = %+v", q)
 	}
 	if v, d, ok := q.PCI(); v != 0x1af4 || d != 0x1000 || !ok {
 		t.Errorf("PCI = %04x:%04x, %v", v, d, ok)
 	}
-	if h := q.Hardware(); h.Vendor != "QEMU" || h.Product != q.Product || h.Architecture != "amd64" || len(h.PCI) != 1 || h.PCI[0] != "1af4:1000" {
+	if h := q.Hardware(); h.Vendor != "QEMU" || h.Product != q.Product || h.Architecture != "amd64" ||
+		len(h.PCI) != 1 ||
+		h.PCI[0] != "1af4:1000" {
 		t.Errorf("hardware %+v", h)
 	}
 	if _, err := ParseQuery(""); !errors.Is(err, ErrNoMAC) {

@@ -29,13 +29,15 @@ const sweepEvery = time.Second
 // maxQueue bounds the nodes that wait. Whoever comes later is told to come again, and has no place.
 const maxQueue = 16384
 
-// Queue decides which nodes load K now, and which wait for their turn: serving a few at the full rate lets the first
-// boot while the last wait, where serving all at once lets all wait for the end, some of them longer than firmware
-// does. A node that may load has a slot, from its script to about the end of its initramfs. There are Links.Slots of them, and
-// more while the firmware of nodes takes less than their links; when they become fewer, who has one keeps it.
-// Waiting nodes have places in the order in which they asked first, and keep them by asking again in time.
+// Queue decides which nodes load K now, and which wait for their turn: serving a few at the full rate lets the
+// first boot while the last wait, where serving all at once lets all wait for the end, some of them longer than
+// firmware does. A node that may load has a slot, from its script to about the end of its initramfs. There are
+// Links.Slots of them, and more while the firmware of nodes takes less than their links; when they become fewer,
+// who has one keeps it. Waiting nodes have places in the order in which they asked first, and keep them by asking
+// again in time.
 //
-// A Queue has no clock: moments are the caller's, and must not go back. It is not safe for use by several goroutines.
+// A Queue has no clock: moments are the caller's, and must not go back. It is not safe for use by several
+// goroutines.
 type Queue struct {
 	set     Links // as the links are said to be
 	links   Links // and with what firmware takes of a node's: see learn
@@ -67,7 +69,14 @@ type waiter struct {
 
 // NewQueue returns a queue for a server's link and those of its nodes.
 func NewQueue(l Links) *Queue {
-	return &Queue{set: l, links: l, slots: l.Slots(), took: l.Load(), loading: map[fleet.MAC]*load{}, known: map[fleet.MAC]*waiter{}}
+	return &Queue{
+		set:     l,
+		links:   l,
+		slots:   l.Slots(),
+		took:    l.Load(),
+		loading: map[fleet.MAC]*load{},
+		known:   map[fleet.MAC]*waiter{},
+	}
 }
 
 // Turn answers a node that asks for its script.
@@ -75,7 +84,8 @@ type Turn struct {
 	Place  int           // in the queue, from 1; 0: it may load now
 	Expect time.Duration // until it may, by the pace of the latest loads
 	Sleep  time.Duration // until it should ask again; whole seconds, as iPXE's sleep takes them
-	Hold   time.Duration // not 0: its turn is near. Rather than told to sleep it may be kept on the line for so long: see Queue.Hold
+	// not 0: its turn is near. Rather than told to sleep it may be kept on the line for so long: see Queue.Hold
+	Hold time.Duration
 }
 
 // Ask gives a node a slot or a place. A node that asks again while it has a slot begins anew with the same slot.
@@ -153,7 +163,8 @@ func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
 	return l.number
 }
 
-// Heard says that so many bytes of a transfer left. They are on the server's link also when the node has no slot any more.
+// Heard says that so many bytes of a transfer left. They are on the server's link also when the node has no slot
+// any more.
 func (q *Queue) Heard(now time.Time, mac fleet.MAC, number uint64, bytes int64) {
 	q.count(now, bytes)
 	if l := q.loading[mac]; l != nil && l.number == number {
@@ -211,5 +222,10 @@ type QueueState struct {
 // State tells how the queue stands.
 func (q *Queue) State(now time.Time) QueueState {
 	q.sweep(now)
-	return QueueState{Slots: q.slots, Loading: len(q.loading), Waiting: len(q.waiting), Expect: q.expect(len(q.waiting))}
+	return QueueState{
+		Slots:   q.slots,
+		Loading: len(q.loading),
+		Waiting: len(q.waiting),
+		Expect:  q.expect(len(q.waiting)),
+	}
 }

@@ -196,7 +196,18 @@ func TestQueueDrains(t *testing.T) {
 // free at its next question. Loads that fail change nothing in that.
 func TestQueueKeepsOrder(t *testing.T) {
 	for seed := range uint64(40) {
-		s := newStorm(t, seed, 60, 2+int(seed)%9, time.Duration(1+seed%5)*700*time.Millisecond, good, good, breaks, stalls, gone)
+		s := newStorm(
+			t,
+			seed,
+			60,
+			2+int(seed)%9,
+			time.Duration(1+seed%5)*700*time.Millisecond,
+			good,
+			good,
+			breaks,
+			stalls,
+			gone,
+		)
 		s.run(time.Hour)
 	}
 }
@@ -295,7 +306,8 @@ func TestSlots(t *testing.T) {
 		if got, load := l.Slots(), l.Load().Truncate(time.Millisecond); got != tt.slots || load != tt.load {
 			t.Errorf("%+v: %d slots, a load takes %s; want %d, %s", l, got, load, tt.slots, tt.load)
 		}
-		if rest := time.Duration(float64(l.Rest()) * float64(tt.load) / leastK); rest < turnaround*99/100 || rest > turnaround*101/100 {
+		if rest := time.Duration(float64(l.Rest()) * float64(tt.load) / leastK); rest < turnaround*99/100 ||
+			rest > turnaround*101/100 {
 			t.Errorf("%+v: the rest of a load takes %s, the next one begins within %s", l, rest, turnaround)
 		}
 	}
@@ -334,7 +346,8 @@ func TestQueueLate(t *testing.T) {
 	}
 }
 
-// Who is kept on the line has a slot at the moment when one is free, before who sleeps; in the order of their questions.
+// Who is kept on the line has a slot at the moment when one is free, before who sleeps; in the order of their
+// questions.
 func TestQueueHolds(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	mac := func(i byte) fleet.MAC { return fleet.MAC{5: i} }

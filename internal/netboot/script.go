@@ -99,7 +99,13 @@ func startScript(in ScriptInput) ([]byte, error) {
 func queuedScript(in ScriptInput) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")
-	fmt.Fprintf(&b, "echo Pando: %s waits for its turn to load: place %d, about %d s\n", text(in.Node), in.Turn.Place, seconds(in.Turn.Expect))
+	fmt.Fprintf(
+		&b,
+		"echo Pando: %s waits for its turn to load: place %d, about %d s\n",
+		text(in.Node),
+		in.Turn.Place,
+		seconds(in.Turn.Expect),
+	)
 	if in.Turn.Sleep > 0 {
 		fmt.Fprintf(&b, "sleep %d\n", seconds(in.Turn.Sleep))
 	}

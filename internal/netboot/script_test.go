@@ -32,9 +32,20 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func start() ScriptInput {
-	return ScriptInput{Action: Start, Base: "http://10.0.0.1:8480", MAC: fleet.MAC{0x52, 0x54, 0, 0x12, 0x34, 0x56}, Node: "pc001",
-		Boot: "0123456789abcdef", Image: "lab:stable", Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32)),
-		Kernel: strings.Repeat("cd", 32), Args: []string{"quiet console=ttyS0", `dyndbg="file nbd.c +p"`, "--", "single"}}
+	return ScriptInput{
+		Action:  Start,
+		Base:    "http://10.0.0.1:8480",
+		MAC:     fleet.MAC{0x52, 0x54, 0, 0x12, 0x34, 0x56},
+		Node:    "pc001",
+		Boot:    "0123456789abcdef",
+		Image:   "lab:stable",
+		Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32)),
+		Kernel: strings.Repeat(
+			"cd",
+			32,
+		),
+		Args: []string{"quiet console=ttyS0", `dyndbg="file nbd.c +p"`, "--", "single"},
+	}
 }
 
 func TestScripts(t *testing.T) {
@@ -44,8 +55,10 @@ func TestScripts(t *testing.T) {
 		"queued.ipxe":       {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 7, Expect: 19500 * time.Millisecond, Sleep: 10 * time.Second}},
 		"queued-renew.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 1, Sleep: time.Second}, Renew: true},
 		"queued-held.ipxe":  {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001", Turn: Turn{Place: 2, Expect: 300 * time.Millisecond}},
-		"wait.ipxe":         {Action: Wait, Base: in.Base, MAC: in.MAC, Message: "nobody has adopted it", Hint: "pando node adopt 52:54:00:12:34:56"},
-		"fail.ipxe": {Action: Fail, Base: in.Base, MAC: in.MAC, Message: "group lab has no image\n-x ${mac} || poweroff ; \x1b[2J",
+		"wait.ipxe": {Action: Wait, Base: in.Base, MAC: in.MAC, Message: "nobody has adopted " +
+			"it", Hint: "pando node adopt 52:54:00:12:34:56"},
+		"fail.ipxe": {Action: Fail, Base: in.Base, MAC: in.MAC, Message: "group lab has no image\n-x ${mac} || " +
+			"poweroff ; \x1b[2J",
 			Hint: "pando group set lab --image NAME", Retry: 1500 * time.Millisecond},
 	} {
 		got, err := Script(in)
@@ -120,10 +133,24 @@ func checkLine(t *testing.T, line string) {
 			}
 		}
 	case "kernel":
-		if strings.Contains(rest, "${") || strings.Count(line, " || ") != 1 || !strings.HasSuffix(line, " || goto failed") {
+		if strings.Contains(rest, "${") || strings.Count(line, " || ") != 1 ||
+			!strings.HasSuffix(line, " || goto failed") {
 			t.Errorf("more than one command in %q", line)
 		}
-	case "#!ipxe", "sleep", "imgfree", "initrd", "boot", "chain", "goto", "ifconf", "set", "inc", "iseq", "isset", ":ask", ":failed":
+	case "#!ipxe",
+		"sleep",
+		"imgfree",
+		"initrd",
+		"boot",
+		"chain",
+		"goto",
+		"ifconf",
+		"set",
+		"inc",
+		"iseq",
+		"isset",
+		":ask",
+		":failed":
 	default:
 		t.Errorf("unexpected line %q", line)
 	}

@@ -9,27 +9,28 @@ type Links struct {
 }
 
 const (
-	// leastK is about what a node loads at least: kernel and agent, and the drivers for its own NIC, of Debian 12 and 13. The
-	// first nodes that wait are told by it when their turn comes. Who comes too early is kept on the line; who comes too late
-	// leaves the link idle.
+	// leastK is about what a node loads at least: kernel and agent, and the drivers for its own NIC, of Debian 12
+	// and 13. The first nodes that wait are told by it when their turn comes. Who comes too early is kept on the
+	// line; who comes too late leaves the link idle.
 	leastK = 12_000_000
 	// fewest are the slots that there are at least: while one node's firmware thinks, the link is the other's.
 	fewest = 2
 	// most are the slots that there are at most.
 	most = 1024
-	// turnaround is how long a node takes, at most, from its script to the first byte of its kernel: it connects and asks.
+	// turnaround is how long a node takes, at most, from its script to the first byte of its kernel: it connects
+	// and asks.
 	turnaround = 50 * time.Millisecond
 )
 
-// Slots is how many nodes load at the same time: twice as many as fill the server's link, so that one that is slow leaves
-// no hole. More are not needed: the next one is on the line when a slot is free (see Queue.Hold), and a slot is free before
-// the load that has it is over (see Rest).
+// Slots is how many nodes load at the same time: twice as many as fill the server's link, so that one that is slow
+// leaves no hole. More are not needed: the next one is on the line when a slot is free (see Queue.Hold), and a slot
+// is free before the load that has it is over (see Rest).
 func (l Links) Slots() int {
 	return min(max(fewest, int(2*float64(l.Server)/float64(l.Node)+0.5)), most)
 }
 
-// Rest is how many bytes of a load need no slot any more: what a node gets, while all slots are taken, in the time in which
-// the next one begins. Loads that begin together end together, and the link would be idle each time.
+// Rest is how many bytes of a load need no slot any more: what a node gets, while all slots are taken, in the time
+// in which the next one begins. Loads that begin together end together, and the link would be idle each time.
 func (l Links) Rest() int64 { return int64(l.share() * turnaround.Seconds()) }
 
 // share is what a node gets while all slots are taken, in bytes a second.
@@ -47,8 +48,9 @@ const (
 	nextSleep     = 2 * time.Second // of those who are next
 )
 
-// pause is how long a node sleeps whose turn is expected then: half of that, for the loads may go faster than the first guess,
-// and not so long that the place on its screen is old. For each slot there is one who is next: all loads may end at the same moment.
+// pause is how long a node sleeps whose turn is expected then: half of that, for the loads may go faster than the
+// first guess, and not so long that the place on its screen is old. For each slot there is one who is next: all
+// loads may end at the same moment.
 func pause(expect time.Duration, next bool) time.Duration {
 	longest := longestSleep
 	if next {

@@ -12,10 +12,11 @@ var keptScript string
 // keptList is where the state script leaves which files are kept: a name where it is kept, and a path, on each line.
 const keptList = ownDir + "kept-files"
 
-// keptFiles are the units that copy single files to where they are kept: when one has changed, which systemd sees, and once more at the end of the
-// boot, when the programs that write them have ended.
+// keptFiles are the units that copy single files to where they are kept: when one has changed, which systemd sees,
+// and once more at the end of the boot, when the programs that write them have ended.
 //
-// A file cannot be mounted in its place as a directory is: programs replace files by renaming others over them, which a mount on the name refuses.
+// A file cannot be mounted in its place as a directory is: programs replace files by renaming others over them,
+// which a mount on the name refuses.
 func keptFiles(base string) []fleet.File {
 	order := "After=" + stateUnit + "\nRequiresMountsFor=" + base + "\n"
 	run := "/bin/sh " + ownDir + "kept.sh"

@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// A single file is the node's from its first boot on: what programs write, in place or by renaming, is kept with its mode, and the next boot has it in the
-// place of the image's.
+// A single file is the node's from its first boot on: what programs write, in place or by renaming, is kept with
+// its mode, and the next boot has it in the place of the image's.
 func TestSingleFile(t *testing.T) {
 	dir := t.TempDir()
 	root, base, list := filepath.Join(dir, "root"), filepath.Join(dir, "kept"), filepath.Join(dir, "list")
 	path, kept := filepath.Join(root, "etc/app.conf"), filepath.Join(base, "app")
 	shell := func(script string) {
 		t.Helper()
-		if out, err := exec.Command("sh", "-c", "base="+base+"\nlist="+list+"\nsay() { :; }\nsince() { date +%s >$base/+pando/since/$1; }\nfail() { echo \"$@\"; exit 1; }\n"+script).CombinedOutput(); err != nil {
+		if out, err := exec.Command("sh", "-c", "base="+base+"\nlist="+list+"\nsay() { :; }\nsince() { date +%s "+
+			">$base/+pando/since/$1; }\nfail() { echo \"$@\"; exit 1; }\n"+script).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// Defaults of mounts over the network, beside what their lines say. An option of the line wins over the one of the same name here, and over
-// its opposite.
+// Defaults of mounts over the network, beside what their lines say. An option of the line wins over the one of the
+// same name here, and over its opposite.
 //
-// hard: while a server is away programs wait, instead of being told that a write failed that the kernel had taken already.
-// timeo=100: ask again after 10 s, and not after 60, which is TCP's default and makes the end of an outage slow to notice.
-// nosuid, nodev: whoever can write on the server is not root on every node for it.
+// hard: while a server is away programs wait, instead of being told that a write failed that the kernel had taken
+// already. timeo=100: ask again after 10 s, and not after 60, which is TCP's default and makes the end of an outage
+// slow to notice. nosuid, nodev: whoever can write on the server is not root on every node for it.
 var networkDefaults = map[string][]string{
 	"nfs":  {"hard", "timeo=100", "nosuid", "nodev", "noatime"},
 	"nfs4": {"hard", "timeo=100", "nosuid", "nodev", "noatime"},
@@ -39,7 +39,8 @@ func mountOptions(m fleet.Mount) string {
 	own := map[string]bool{}
 	var out []string
 	for o := range strings.SplitSeq(m.Options, ",") {
-		if o == "" || o == "nofail" || o == "_netdev" || o == "auto" || o == "noauto" || strings.HasPrefix(o, "x-systemd.") {
+		if o == "" || o == "nofail" || o == "_netdev" || o == "auto" || o == "noauto" ||
+			strings.HasPrefix(o, "x-systemd.") {
 			continue // they are fstab's; a unit has its own words for them
 		}
 		name, _, _ := strings.Cut(o, "=")
@@ -65,8 +66,9 @@ func mountOptions(m fleet.Mount) string {
 	return strings.Join(out, ",")
 }
 
-// withoutHelper are the options that mount.nfs finds out, for images without it. The version has to be there: mount of util-linux 2.39 and later tells the
-// kernel one option at a time (fsconfig(2)), and it takes NFS for version 3 until it is told otherwise, whatever the type is.
+// withoutHelper are the options that mount.nfs finds out, for images without it. The version has to be there: mount
+// of util-linux 2.39 and later tells the kernel one option at a time (fsconfig(2)), and it takes NFS for version 3
+// until it is told otherwise, whatever the type is.
 func withoutHelper(m fleet.Mount, own map[string]bool) (out []string) {
 	if !own["vers"] && !own["nfsvers"] {
 		out = append(out, "vers=4.1") // what servers have had for ten years; without mount.nfs nobody tries another
@@ -87,16 +89,17 @@ func serverAddress(m fleet.Mount) string {
 	return a.String()
 }
 
-// onDemand tells whether a file system is mounted when somebody looks at it: what comes over the network, unless the line has
-// noauto's opposite. A server that is away then holds up who needs it, and not the boot.
+// onDemand tells whether a file system is mounted when somebody looks at it: what comes over the network, unless
+// the line has noauto's opposite. A server that is away then holds up who needs it, and not the boot.
 func onDemand(m fleet.Mount) bool {
 	return m.Network() && !strings.Contains(","+m.Options+",", ",auto,")
 }
 
 // mountFiles are the units of a mount. Early is the one that state is kept on: it is there before local-fs.target.
 //
-// What comes over the network does not wait for network-online.target, as systemd would have it: a node has its network before its root,
-// and systemd-tmpfiles, which that target waits for, looks into /home, where it would wait for the target.
+// What comes over the network does not wait for network-online.target, as systemd would have it: a node has its
+// network before its root, and systemd-tmpfiles, which that target waits for, looks into /home, where it would wait
+// for the target.
 func mountFiles(m fleet.Mount, early bool) []fleet.File {
 	name, target, order := unitName(m.Where, ".mount"), "local-fs.target", ""
 	if m.Network() {

@@ -24,9 +24,11 @@ func TestFiles(t *testing.T) {
 		"disk":      {StateOn: ptr("disk xfs"), Persist: &[]string{"/var/log", "file:/etc/app.conf", "/srv/my-data"}},
 		"volume":    {StateOn: ptr("volume 20GB"), Persist: persist},
 		"directory": {StateOn: ptr("directory /mnt/site/state"), Persist: persist, Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
-		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
+		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs " +
+			"vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
 			"/dev/disk/by-label/scratch /scratch ext4 nofail", "10.0.0.1:/now /now nfs4 auto"}},
-		"users": {Users: &[]string{"group team gid=3000", "alice uid=2000 groups=team,video", "bob uid=2001 home=/srv/bob shell=/bin/sh"},
+		"users": {Users: &[]string{"group team gid=3000", "alice uid=2000 groups=team,video", "bob uid=2001 " +
+			"home=/srv/bob shell=/bin/sh"},
 			UserKeys: &[]string{"alice ssh-ed25519 AAAA a", "alice ssh-ed25519 BBBB b"}, Swap: ptr("zram"), Mounts: &[]string{"10.0.0.1:/srv /srv nfs"},
 			Sysctl: &[]string{"vm.swappiness=100"}},
 		"swap":    {Swap: ptr("volume 4GB")},
@@ -45,7 +47,10 @@ func TestFiles(t *testing.T) {
 				}
 				if f.Path == ownDir+"state.sh" {
 					checkScript(t, text)
-					settings, calls := strings.TrimSuffix(text[:strings.Index(text, "\n#")], "\n"), text[strings.LastIndex(text, "\n}\n")+3:]
+					settings, calls := strings.TrimSuffix(
+						text[:strings.Index(text, "\n#")],
+						"\n",
+					), text[strings.LastIndex(text, "\n}\n")+3:]
 					text = settings + "\n(the script)" + calls
 				}
 				fmt.Fprintf(&b, "--- %s %o %s\n%s", f.Path, f.Mode, f.Target, text)
@@ -99,7 +104,12 @@ func TestSeed(t *testing.T) {
 	run := func() {
 		t.Helper()
 		seed := stateScript[strings.Index(stateScript, "\ncopy() {"):]
-		c := exec.Command("sh", "-c", "base="+base+"\nsay() { :; }\nsince() { :; }\nfail() { exit 1; }\n"+seed+"\nseed "+image+" var+log; seed "+dir+"/none none")
+		c := exec.Command(
+			"sh",
+			"-c",
+			"base="+base+"\nsay() { :; }\nsince() { :; }\nfail() { exit 1; }\n"+seed+"\nseed "+image+" var+log; "+
+				"seed "+dir+"/none none",
+		)
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

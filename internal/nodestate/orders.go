@@ -35,7 +35,8 @@ const (
 	sendUnit = fleet.StateSender + "@.service"
 )
 
-// Place names where a node keeps its state. Two nodes of which that is the same find each other's, if they have a directory each.
+// Place names where a node keeps its state. Two nodes of which that is the same find each other's, if they have a
+// directory each.
 func Place(k fleet.Keeping) string {
 	st, err := fleet.ParseState(k.StateText())
 	if err != nil || st.Kind == fleet.StateNone || len(k.Kept()) == 0 {
@@ -79,7 +80,14 @@ func orderCalls(orders []fleet.StateOrder) string {
 
 // sendFiles send the state of a node that runs.
 func sendFiles(base string) []fleet.File {
-	script := fmt.Sprintf("base='%s'\ntold='%s'\n%s%s\nsend \"$1\" live\n/bin/sh %s\n", base, toldFile, sendNowScript, sendScript, reportProgram)
+	script := fmt.Sprintf(
+		"base='%s'\ntold='%s'\n%s%s\nsend \"$1\" live\n/bin/sh %s\n",
+		base,
+		toldFile,
+		sendNowScript,
+		sendScript,
+		reportProgram,
+	)
 	return []fleet.File{
 		file(sendFile, script),
 		file(unitDir+sendUnit, `[Unit]
@@ -96,12 +104,20 @@ IOSchedulingClass=idle
 	}
 }
 
-// reportFiles tell the server what is kept: when it is in place, when the boot is over, and once a day from then on. Its sizes take reading all directories, so
-// that is done beside everything else; the service counts as started at once, and holds up nothing.
+// reportFiles tell the server what is kept: when it is in place, when the boot is over, and once a day from then
+// on. Its sizes take reading all directories, so that is done beside everything else; the service counts as started
+// at once, and holds up nothing.
 func reportFiles(in Input, base string) []fleet.File {
 	var b strings.Builder
-	fmt.Fprintf(&b, "on='%s'\nplace='%s'\nbase='%s'\ntold='%s'\n%s", strings.Join(strings.Fields(in.Keeping.StateText()), " "), Place(in.Keeping), base, toldFile,
-		reportScript)
+	fmt.Fprintf(
+		&b,
+		"on='%s'\nplace='%s'\nbase='%s'\ntold='%s'\n%s",
+		strings.Join(strings.Fields(in.Keeping.StateText()), " "),
+		Place(in.Keeping),
+		base,
+		toldFile,
+		reportScript,
+	)
 	for _, o := range in.Orders {
 		if o.Kind == fleet.RemoveState {
 			fmt.Fprintf(&b, "\tgone '%s' '%s'\n", o.ID, o.FromDir)

@@ -23,7 +23,12 @@ type keeper struct {
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
 	dir := t.TempDir()
-	k := &keeper{t: t, place: filepath.Join(dir, "state"), image: filepath.Join(dir, "image"), run: filepath.Join(dir, "run") + "/"}
+	k := &keeper{
+		t:     t,
+		place: filepath.Join(dir, "state"),
+		image: filepath.Join(dir, "image"),
+		run:   filepath.Join(dir, "run") + "/",
+	}
 	for _, d := range []string{"log", "data"} {
 		k.persist = append(k.persist, filepath.Join(k.image, d))
 		k.write(filepath.Join(k.image, d, "a"), "image")
@@ -60,7 +65,8 @@ func (k *keeper) has(node string) string {
 	return strings.Join(out, " ")
 }
 
-// cutter counts what changes files, and takes the power away at the step that is named, with a copy that has only begun.
+// cutter counts what changes files, and takes the power away at the step that is named, with a copy that has only
+// begun.
 const cutter = `
 step() {
 	echo >>"$steps"
@@ -79,8 +85,8 @@ systemctl() { :; }
 sleep() { :; }
 `
 
-// messenger stands for pando-init: what the server has is a file, and comes in two parts. The power may be cut before, between and behind them. In the file answer
-// there may be another exit status.
+// messenger stands for pando-init: what the server has is a file, and comes in two parts. The power may be cut
+// before, between and behind them. In the file answer there may be another exit status.
 const messenger = `#!/bin/sh
 cd %s
 step() {
@@ -99,11 +105,17 @@ step
 [ "$(sha256sum <parcel)" = "$3  -" ] || { echo "something else came"; exit 2; }
 `
 
-// boot does what pc001 does before anything starts, with the files that it is given. cut is the step at which the power is cut, 0 for none. It tells whether it was,
-// and what the node says of its state.
+// boot does what pc001 does before anything starts, with the files that it is given. cut is the step at which the
+// power is cut, 0 for none. It tells whether it was, and what the node says of its state.
 func (k *keeper) boot(cut int, orders ...fleet.StateOrder) (whole bool, said string) {
 	k.t.Helper()
-	files := Files(Input{Node: "pc001", Keeping: fleet.Keeping{StateOn: ptr("directory " + k.place), Persist: &k.persist}, Orders: orders})
+	files := Files(
+		Input{
+			Node:    "pc001",
+			Keeping: fleet.Keeping{StateOn: ptr("directory " + k.place), Persist: &k.persist},
+			Orders:  orders,
+		},
+	)
 	for _, f := range files {
 		if strings.HasPrefix(f.Path, ownDir) {
 			k.write(k.run+strings.TrimPrefix(f.Path, ownDir), strings.ReplaceAll(string(f.Data), ownDir, k.run))
@@ -126,8 +138,8 @@ func (k *keeper) boot(cut int, orders ...fleet.StateOrder) (whole bool, said str
 	return err == nil, string(b)
 }
 
-// Whatever is asked for, and wherever the power is cut, no boot finds half of a state: it is as it was, or as it was asked for, and nothing is done twice. That is so
-// too when what was asked for is taken back after the cut.
+// Whatever is asked for, and wherever the power is cut, no boot finds half of a state: it is as it was, or as it
+// was asked for, and nothing is done twice. That is so too when what was asked for is taken back after the cut.
 func TestOrdersSurvivePowerCuts(t *testing.T) {
 	log := func(k *keeper) []string { return k.persist[:1] }
 	for name, c := range map[string]struct {
@@ -186,7 +198,10 @@ func (k *keeper) check(o fleet.StateOrder, again bool, want string, cut int) {
 	if _, said = k.boot(0, o); !strings.HasPrefix(k.has("pc001"), "later ") || !strings.Contains(said, "done\tA1\n") {
 		k.t.Errorf("cut %d: it was done twice, or not said again: %q\n%s", cut, k.has("pc001"), said)
 	}
-	if left, _ := filepath.Glob(filepath.Join(k.place, "pc001", "+pando", "*")); !slices.Equal(left, []string{k.own("done"), k.own("since")}) {
+	if left, _ := filepath.Glob(filepath.Join(k.place, "pc001", "+pando", "*")); !slices.Equal(
+		left,
+		[]string{k.own("done"), k.own("since")},
+	) {
 		k.t.Errorf("cut %d: left beside the state: %v", cut, left)
 	}
 	if got := k.has("pc002"); got != "its its" {
@@ -207,11 +222,15 @@ func TestCopyOfNothing(t *testing.T) {
 	}
 }
 
-// A node says what it keeps, and since when; once the boot is over how much it is, and it has removed what a deleted node left.
+// A node says what it keeps, and since when; once the boot is over how much it is, and it has removed what a
+// deleted node left.
 func TestReport(t *testing.T) {
 	k := newKeeper(t)
 	k.write(k.file("pc009", "log", "a"), "left")
-	k.write(filepath.Join(k.place, "pc001", "srv+old", "a"), strings.Repeat("x", 100_000)) // of an earlier release, and not declared any more
+	k.write(
+		filepath.Join(k.place, "pc001", "srv+old", "a"),
+		strings.Repeat("x", 100_000),
+	) // of an earlier release, and not declared any more
 	remove := fleet.StateOrder{ID: "B1", Kind: fleet.RemoveState, FromDir: "pc009"}
 	_, said := k.boot(0, remove)
 	place := "on\tdirectory " + k.place + "\tdirectory " + k.place + "\n"
@@ -222,7 +241,9 @@ func TestReport(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b, _ := os.ReadFile(k.run + "state-report")
-	if said = string(b); !strings.HasPrefix(said, place+"kept\t/srv/old\t-\t1") || !strings.HasSuffix(said, "\ndone\tB1\n") || strings.Contains(strings.ReplaceAll(said, "/srv/old\t-", ""), "\t-") {
+	if said = string(b); !strings.HasPrefix(said, place+"kept\t/srv/old\t-\t1") ||
+		!strings.HasSuffix(said, "\ndone\tB1\n") ||
+		strings.Contains(strings.ReplaceAll(said, "/srv/old\t-", ""), "\t-") {
 		t.Errorf("later:\n%s", said)
 	}
 	if left, _ := filepath.Glob(k.place + "/*"); !slices.Equal(left, []string{filepath.Join(k.place, "pc001")}) {
@@ -233,14 +254,16 @@ func TestReport(t *testing.T) {
 // parcel puts what a node keeps where the server would have it, and returns its digest.
 func (k *keeper) parcel(node string) string {
 	k.t.Helper()
-	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh", filepath.Join(k.place, node), k.run+"parcel").CombinedOutput()
+	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh", filepath.Join(k.place, node), k.run+"parcel").
+		CombinedOutput()
 	if err != nil {
 		k.t.Fatalf("%v\n%s", err, out)
 	}
 	return strings.Fields(string(out))[0]
 }
 
-// What cannot be fetched changes nothing: what the server refuses, or is not what was sent, is told; what another boot may get is left to that.
+// What cannot be fetched changes nothing: what the server refuses, or is not what was sent, is told; what another
+// boot may get is left to that.
 func TestFetchFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, digest string // of the courier; of what is fetched, where that is not its own
@@ -259,11 +282,18 @@ func TestFetchFails(t *testing.T) {
 				k.write(k.file("pc001", d, "a"), "mine")
 				k.write(k.file("pc002", d, "a"), "its")
 			}
-			o := fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, Through: true, From: "pc002", Digest: k.parcel("pc002")}
+			o := fleet.StateOrder{
+				ID:      "A1",
+				Kind:    fleet.CopyState,
+				Through: true,
+				From:    "pc002",
+				Digest:  k.parcel("pc002"),
+			}
 			o.Digest = o.Digest[:max(0, len(o.Digest)-len(c.digest))] + c.digest
 			k.write(k.run+"answer", c.answer)
 			_, said := k.boot(0, o)
-			if got := k.has("pc001"); got != "mine mine" || strings.Contains(said, "A1") != (c.want != "") || !strings.Contains(said, c.want) {
+			if got := k.has("pc001"); got != "mine mine" || strings.Contains(said, "A1") != (c.want != "") ||
+				!strings.Contains(said, c.want) {
 				t.Errorf("the node has %q, and says\n%s", got, said)
 			}
 			if left, _ := filepath.Glob(k.own("A1*")); left != nil {
@@ -281,7 +311,8 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// A node sends its state before anything may write to it, or while it runs. Only what the server will never take is told: what it has, it knows.
+// A node sends its state before anything may write to it, or while it runs. Only what the server will never take is
+// told: what it has, it knows.
 func TestSend(t *testing.T) {
 	k := newKeeper(t)
 	base := filepath.Join(k.place, "pc001")
@@ -296,7 +327,10 @@ func TestSend(t *testing.T) {
 	if out, err := exec.Command("sh", k.run+"state-send.sh", "B2").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if said, _ := os.ReadFile(k.run + "state-report"); !strings.Contains(string(said), "failed\tB2\tthis is why\nkept\t") {
+	if said, _ := os.ReadFile(k.run + "state-report"); !strings.Contains(
+		string(said),
+		"failed\tB2\tthis is why\nkept\t",
+	) {
 		t.Errorf("refused while it runs, it says\n%s", said)
 	}
 	asked, _ := os.ReadFile(k.run + "asked")

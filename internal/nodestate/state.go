@@ -49,7 +49,8 @@ func carries(k fleet.Keeping) (best fleet.Mount, ok bool) {
 	}
 	for _, line := range k.MountList() {
 		m, err := fleet.ParseMount(line)
-		if err == nil && (st.What == m.Where || strings.HasPrefix(st.What, m.Where+"/")) && len(m.Where) > len(best.Where) {
+		if err == nil && (st.What == m.Where || strings.HasPrefix(st.What, m.Where+"/")) &&
+			len(m.Where) > len(best.Where) {
 			best, ok = m, true
 		}
 	}
@@ -79,13 +80,16 @@ func stateFiles(in Input) []fleet.File {
 	}
 	for _, k := range kept {
 		if !k.File {
-			files = append(files, wanted(unitName(k.Path, ".mount"), "local-fs.target", bind(base+"/"+KeptName(k.Path), k.Path))...)
+			files = append(
+				files,
+				wanted(unitName(k.Path, ".mount"), "local-fs.target", bind(base+"/"+KeptName(k.Path), k.Path))...)
 		}
 	}
 	return slices.Concat(files, reportFiles(in, base), sendFiles(base), keptFiles(base))
 }
 
-// KeptName is the name of a directory or file where it is kept: /var/log is var+log. A '+' cannot be part of the directory's.
+// KeptName is the name of a directory or file where it is kept: /var/log is var+log. A '+' cannot be part of the
+// directory's.
 func KeptName(dir string) string { return strings.ReplaceAll(strings.Trim(dir, "/"), "/", "+") }
 
 // script is what the service runs: the settings, then what is done with them.
@@ -132,8 +136,8 @@ func script(in Input, st fleet.State, base string) string {
 	return b.String()
 }
 
-// service runs before any program of the image that might write to what is kept. It waits as long as it takes: a node that
-// went on without its state would write to what the next boot forgets.
+// service runs before any program of the image that might write to what is kept. It waits as long as it takes: a
+// node that went on without its state would write to what the next boot forgets.
 func service(st fleet.State) string {
 	after := ""
 	if st.Kind == fleet.StateDisk { // whose driver udev loads, and whose name it makes
@@ -164,7 +168,8 @@ const (
 	volumeUnit   = "pando-volume.service"
 )
 
-// volumeService is never stopped: nothing conflicts with it, and at the end systemd leaves processes alone whose name begins with '@'.
+// volumeService is never stopped: nothing conflicts with it, and at the end systemd leaves processes alone whose
+// name begins with '@'.
 func volumeService(what, argument string) string {
 	return `[Unit]
 Description=Pando: ` + what + `

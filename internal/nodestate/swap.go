@@ -11,12 +11,30 @@ import (
 func swapFiles(k fleet.Keeping) []fleet.File {
 	switch k.SwapSpace().Kind {
 	case fleet.SwapZram:
-		return swapService("sysinit.target", zramSwap, "After=systemd-modules-load.service\nBefore=sysinit.target", "60")
+		return swapService(
+			"sysinit.target",
+			zramSwap,
+			"After=systemd-modules-load.service\nBefore=sysinit.target",
+			"60",
+		)
 	case fleet.SwapDisk:
-		return swapService("sysinit.target", diskSwap, "After=systemd-udevd.service systemd-udev-trigger.service\nBefore=sysinit.target", "60")
+		return swapService(
+			"sysinit.target",
+			diskSwap,
+			"After=systemd-udevd.service systemd-udev-trigger.service\nBefore=sysinit.target",
+			"60",
+		)
 	case fleet.SwapVolume: // which holds up nobody
-		return append(swapService("multi-user.target", "device='"+swapDevice+"'\n"+volumeSwap, "Wants="+swapUnit+"\nAfter=multi-user.target", "infinity"), file(unitDir+swapUnit, volumeService(
-			"the way to the swap space", " swap")))
+		return append(
+			swapService(
+				"multi-user.target",
+				"device='"+swapDevice+"'\n"+volumeSwap,
+				"Wants="+swapUnit+"\nAfter=multi-user.target",
+				"infinity",
+			),
+			file(unitDir+swapUnit, volumeService(
+				"the way to the swap space", " swap")),
+		)
 	}
 	return nil
 }
@@ -46,8 +64,8 @@ var volumeSwap string
 
 const swapHead = "export PATH=/usr/sbin:/usr/bin:/sbin:/bin\nset -e\n"
 
-// zramSwap takes a device of its own: another one may be the write layer. It is half as large as the memory, of which it takes about a third of
-// what is in it.
+// zramSwap takes a device of its own: another one may be the write layer. It is half as large as the memory, of
+// which it takes about a third of what is in it.
 const zramSwap = swapHead + `[ -d /sys/class/zram-control ] || modprobe zram num_devices=0
 n=$(cat /sys/class/zram-control/hot_add)
 while read -r key kb _; do
@@ -73,8 +91,8 @@ esac
 swapon "$disk"
 `
 
-// sysctls are what a node without a disk wants otherwise than the kernel's defaults; docs/node-state.md has the reasons, and what was measured. What the image
-// says wins over them, and what the group says over all.
+// sysctls are what a node without a disk wants otherwise than the kernel's defaults; docs/node-state.md has the
+// reasons, and what was measured. What the image says wins over them, and what the group says over all.
 const sysctls = `vm.dirty_background_bytes=67108864
 vm.dirty_bytes=268435456
 `

@@ -13,7 +13,8 @@ const (
 	ownDir  = "/run/pando/"
 )
 
-// unitName is the name that systemd wants of a unit for a path (systemd.unit(5), string escaping for inclusion in unit names).
+// unitName is the name that systemd wants of a unit for a path (systemd.unit(5), string escaping for inclusion in
+// unit names).
 func unitName(path, kind string) string {
 	var b strings.Builder
 	for i, c := range []byte(strings.Trim(path, "/")) {

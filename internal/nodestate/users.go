@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// userFiles make the users of a node before anything wants them, with the image's systemd-sysusers. A home directory is made unless /home, or
-// what is above it, is mounted: whoever serves that makes it.
+// userFiles make the users of a node before anything wants them, with the image's systemd-sysusers. A home
+// directory is made unless /home, or what is above it, is mounted: whoever serves that makes it.
 func userFiles(k fleet.Keeping) []fleet.File {
 	var users, homes strings.Builder
 	for _, line := range k.UserList() {
@@ -34,7 +34,12 @@ func userFiles(k fleet.Keeping) []fleet.File {
 		return nil
 	}
 	const units = ownDir + "users.conf"
-	return append(append(wanted("pando-users.service", "sysinit.target", userService), file(units, users.String()), file(ownDir+"homes.conf", homes.String())),
+	return append(
+		append(
+			wanted("pando-users.service", "sysinit.target", userService),
+			file(units, users.String()),
+			file(ownDir+"homes.conf", homes.String()),
+		),
 		userKeys(k)...)
 }
 
@@ -52,7 +57,8 @@ ExecStart=systemd-sysusers /run/pando/users.conf
 ExecStart=systemd-tmpfiles --create /run/pando/homes.conf
 `
 
-// userKeys are files that sshd is told to look at beside those of home directories, which may be on a server that is away.
+// userKeys are files that sshd is told to look at beside those of home directories, which may be on a server that
+// is away.
 func userKeys(k fleet.Keeping) []fleet.File {
 	var names []string
 	keys := map[string]string{}
@@ -66,7 +72,12 @@ func userKeys(k fleet.Keeping) []fleet.File {
 	if len(names) == 0 {
 		return nil
 	}
-	out := []fleet.File{file("/etc/ssh/sshd_config.d/10-pando-users.conf", "AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/authorized_keys.d/%u\n")}
+	out := []fleet.File{
+		file(
+			"/etc/ssh/sshd_config.d/10-pando-users.conf",
+			"AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/authorized_keys.d/%u\n",
+		),
+	}
 	for _, n := range names {
 		out = append(out, file("/etc/ssh/authorized_keys.d/"+n, keys[n]))
 	}

@@ -60,5 +60,9 @@ func (c Config) name(of claims, subject string) (string, error) {
 			return n, nil
 		}
 	}
-	return "", fmt.Errorf("the provider gives no name that can be used here: neither its claim %s nor the subject %q is one", c.Name, subject)
+	return "", fmt.Errorf(
+		"the provider gives no name that can be used here: neither its claim %s nor the subject %q is one",
+		c.Name,
+		subject,
+	)
 }

@@ -30,7 +30,11 @@ func ParseGrant(s string) (Grant, error) {
 	role, value, _ := strings.Cut(s, "=")
 	r, err := fleet.ParseRole(role)
 	if err == nil && value == "" {
-		err = fmt.Errorf("grant %q: it is ROLE=VALUE, such as operator=it-staff, or viewer=%s for everybody", s, Everybody)
+		err = fmt.Errorf(
+			"grant %q: it is ROLE=VALUE, such as operator=it-staff, or viewer=%s for everybody",
+			s,
+			Everybody,
+		)
 	}
 	return Grant{r, value}, err
 }
@@ -55,7 +59,10 @@ func (c Config) Check() error {
 	case u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return fmt.Errorf("OpenID provider: issuer %q is no URL such as https://login.example/realms/lab", c.Issuer)
 	case u.Scheme != "https" && (u.Scheme != "http" || !here(u.Hostname())):
-		return fmt.Errorf("OpenID provider: issuer %q is not https: anybody on the way could log in as anybody", c.Issuer)
+		return fmt.Errorf(
+			"OpenID provider: issuer %q is not https: anybody on the way could log in as anybody",
+			c.Issuer,
+		)
 	case c.Client == "":
 		return errors.New("OpenID provider: say under which client ID this site is known there")
 	case c.Claim == "" || c.Name == "":

@@ -1,10 +1,10 @@
 // Package openid lets people log in who are known elsewhere: at a provider that speaks OpenID Connect.
 //
-// The words. The provider is where somebody's password is; it is named by its issuer, a URL. A login is an attempt that begins here,
-// goes through the provider's own pages, and comes back with a code, which is exchanged for an ID token that the provider has signed.
-// What the token says of somebody are claims. A grant is a value of one claim, such as the name of a group, and the role that it gives;
-// who has no grant is refused.
+// The words. The provider is where somebody's password is; it is named by its issuer, a URL. A login is an attempt
+// that begins here, goes through the provider's own pages, and comes back with a code, which is exchanged for an ID
+// token that the provider has signed. What the token says of somebody are claims. A grant is a value of one claim,
+// such as the name of a group, and the role that it gives; who has no grant is refused.
 //
-// It is the authorization code flow with a state, a nonce and a proof key (RFC 7636), and nothing else. Tokens of the provider are read
-// once and not kept.
+// It is the authorization code flow with a state, a nonce and a proof key (RFC 7636), and nothing else. Tokens of
+// the provider are read once and not kept.
 package openid

@@ -13,7 +13,10 @@ import (
 )
 
 func TestRoleOfClaims(t *testing.T) {
-	c := Config{Claim: "groups", Grants: []Grant{{fleet.Viewer, "staff"}, {fleet.Admin, "root"}, {fleet.Operator, "lab"}}}
+	c := Config{
+		Claim:  "groups",
+		Grants: []Grant{{fleet.Viewer, "staff"}, {fleet.Admin, "root"}, {fleet.Operator, "lab"}},
+	}
 	nested, all := c, c
 	nested.Claim = "realm_access.roles"
 	all.Grants = append(all.Grants, Grant{fleet.Viewer, Everybody})
@@ -59,7 +62,13 @@ func TestNameOfClaims(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	good := Config{Issuer: "https://login.example/realms/lab", Client: "pando", Claim: DefaultClaim, Name: DefaultName, Grants: []Grant{{fleet.Viewer, "x"}}}
+	good := Config{
+		Issuer: "https://login.example/realms/lab",
+		Client: "pando",
+		Claim:  DefaultClaim,
+		Name:   DefaultName,
+		Grants: []Grant{{fleet.Viewer, "x"}},
+	}
 	for what, x := range map[string]struct {
 		change func(*Config)
 		ok     bool
@@ -114,9 +123,13 @@ func TestProviderThatFails(t *testing.T) {
 	}
 	now = now.Add(quietFor)
 	body = strings.ReplaceAll(body, "https://evil.example", s.URL)
-	to, err := p.Begin(t.Context(), Attempt{State: "st", Nonce: "no", Verifier: strings.Repeat("v", 43), Redirect: "https://here/login"})
+	to, err := p.Begin(
+		t.Context(),
+		Attempt{State: "st", Nonce: "no", Verifier: strings.Repeat("v", 43), Redirect: "https://here/login"},
+	)
 	if err != nil || !strings.HasPrefix(to, s.URL+"/a?") || !strings.Contains(to, "state=st") || !strings.Contains(to, "nonce=no") ||
-		!strings.Contains(to, "code_challenge_method=S256") || strings.Contains(to, strings.Repeat("v", 43)) {
+		!strings.Contains(to, "code_challenge_method=S256") ||
+		strings.Contains(to, strings.Repeat("v", 43)) {
 		t.Errorf("%s %v", to, err)
 	}
 	s.Close()

@@ -16,7 +16,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// How long the provider may take to answer; how long what it says of itself is good; how long it is left alone after it did not answer.
+// How long the provider may take to answer; how long what it says of itself is good; how long it is left alone
+// after it did not answer.
 const (
 	answerTime = 10 * time.Second
 	goodFor    = time.Hour
@@ -110,8 +111,12 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	if p.cfg.Secret == "" || len(says.Methods) > 0 && !slices.Contains(says.Methods, "client_secret_basic") {
 		end.AuthStyle = oauth2.AuthStyleInParams
 	}
-	return &found{at, at.Verifier(&oidc.Config{ClientID: p.cfg.Client, Now: p.now}), oauth2.Config{ClientID: p.cfg.Client,
-		ClientSecret: p.cfg.Secret, Endpoint: end, Scopes: append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...)}}, nil
+	return &found{
+		at,
+		at.Verifier(&oidc.Config{ClientID: p.cfg.Client, Now: p.now}),
+		oauth2.Config{ClientID: p.cfg.Client,
+			ClientSecret: p.cfg.Secret, Endpoint: end, Scopes: append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...)},
+	}, nil
 }
 
 // Begin is where a browser is sent to log in.
@@ -125,7 +130,8 @@ func (p *Provider) Begin(ctx context.Context, a Attempt) (string, error) {
 	return c.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
-// Finish exchanges the code that came back for what the provider says of somebody. An error that is not ErrUnreachable is a refusal.
+// Finish exchanges the code that came back for what the provider says of somebody. An error that is not
+// ErrUnreachable is a refusal.
 func (p *Provider) Finish(ctx context.Context, code string, a Attempt) (Person, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -136,7 +142,8 @@ func (p *Provider) Finish(ctx context.Context, code string, a Attempt) (Person, 
 	c.RedirectURL = a.Redirect
 	tokens, err := c.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && refused.ErrorCode != "" { // its other parts hold what the provider sent, which may be secret
+	if errors.As(err, &refused) &&
+		refused.ErrorCode != "" { // its other parts hold what the provider sent, which may be secret
 		return Person{}, fmt.Errorf("the provider does not take the code: %q", refused.ErrorCode)
 	}
 	if err != nil {
@@ -163,7 +170,13 @@ func withoutBody(err error) error {
 }
 
 // person is who stands behind an ID token that is the provider's own, for us, and not over.
-func (p *Provider) person(ctx context.Context, f *found, id *oidc.IDToken, tokens *oauth2.Token, a Attempt) (Person, error) {
+func (p *Provider) person(
+	ctx context.Context,
+	f *found,
+	id *oidc.IDToken,
+	tokens *oauth2.Token,
+	a Attempt,
+) (Person, error) {
 	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
 		return Person{}, errors.New("ID token: it is of another login: the nonce differs")
 	}

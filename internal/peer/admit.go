@@ -8,21 +8,29 @@ import (
 	"pando/internal/chunk"
 )
 
-// Admission. On a slow uplink, a server that sends everything to all who ask at once sends nothing in time: hundreds of transfers share the link, all
-// are given up before they are done, and begin again. So what the tracker has not granted stands in line, and comes at the full rate when it
-// is its turn. Who gives up meanwhile leaves the line, and costs nothing. On usual links nobody waits, unless nodes of a swarm wait for what goes round: ten that are in
-// none, such as those that are banned, each with a few transfers, would else have nearly all of the link.
+// Admission. On a slow uplink, a server that sends everything to all who ask at once sends nothing in time:
+// hundreds of transfers share the link, all are given up before they are done, and begin again. So what the tracker
+// has not granted stands in line, and comes at the full rate when it is its turn. Who gives up meanwhile leaves the
+// line, and costs nothing. On usual links nobody waits, unless nodes of a swarm wait for what goes round: ten that
+// are in none, such as those that are banned, each with a few transfers, would else have nearly all of the link.
 const (
 	admitQuick = 20 * time.Millisecond // what is sent in less does not wait, while nobody else does
 	admitSoon  = openMost              // times what it takes to send, after which that goes out when others do
 	admitAhead = openMost              // usual pieces that are under way when what is small still goes out
-	admitLong  = 4 * openMost          // times what it takes to send, after which the first in line goes out although granted pieces fill the uplink
-	admitPiece = 64 << 10              // bytes of a usual piece
+	// times what it takes to send, after which the first in line goes out although granted pieces fill the uplink
+	admitLong  = 4 * openMost
+	admitPiece = 64 << 10 // bytes of a usual piece
 )
 
-// body decides about a transfer to a node that nobody granted, and that has been the first in line for so long: after 0 it goes out now; else it is to be asked
-// about again so much later. counts: it is under way then, and BodySent ends it. Questions come first, as what they are granted goes round.
-func (t *Tracker) body(now time.Duration, node netip.Addr, size int64, waited time.Duration) (after time.Duration, counts bool) {
+// body decides about a transfer to a node that nobody granted, and that has been the first in line for so long:
+// after 0 it goes out now; else it is to be asked about again so much later. counts: it is under way then, and
+// BodySent ends it. Questions come first, as what they are granted goes round.
+func (t *Tracker) body(
+	now time.Duration,
+	node netip.Addr,
+	size int64,
+	waited time.Duration,
+) (after time.Duration, counts bool) {
 	u := &t.uplink
 	takes, long := u.time(size), time.Duration(admitLong)
 	if takes < admitQuick {
@@ -48,7 +56,8 @@ func (t *Tracker) body(now time.Duration, node netip.Addr, size int64, waited ti
 	return 0, true
 }
 
-// bodyPiece stands for an object that nobody granted, among the transfers that are under way; mapPiece for the map that a boot starts with.
+// bodyPiece stands for an object that nobody granted, among the transfers that are under way; mapPiece for the map
+// that a boot starts with.
 const (
 	bodyPiece = -2
 	mapPiece  = -1
@@ -70,8 +79,9 @@ type Body struct {
 // bodyLine is transfers that nobody granted.
 type bodyLine struct {
 	bodies []standing
-	first  time.Duration // since when the first one is that: were it that of standing in line, all of a long one would go out together
-	look   time.Duration // not before is it looked whether it may go out
+	// since when the first one is that: were it that of standing in line, all of a long one would go out together
+	first time.Duration
+	look  time.Duration // not before is it looked whether it may go out
 }
 
 type standing struct {
@@ -79,7 +89,8 @@ type standing struct {
 	Body
 }
 
-// Admit tells whether an object may be sent to a node now. Otherwise it stands in line, small ones in one of their own, until StepBodies says so.
+// Admit tells whether an object may be sent to a node now. Otherwise it stands in line, small ones in one of their
+// own, until StepBodies says so.
 func (t *Tracker) Admit(now time.Duration, b Body) (x Ticket, wait bool) {
 	if g, allowed := t.grants.all[grant{b.Node, b.Object}]; allowed {
 		if g.piece >= 0 {
@@ -119,7 +130,8 @@ func (l *bodyLine) leave(now time.Duration, i int) {
 	}
 }
 
-// StepBodies returns what may be sent now of all that stands in line, and the moment at which it shall be called again, 0 when there is nothing more. Call Step before.
+// StepBodies returns what may be sent now of all that stands in line, and the moment at which it shall be called
+// again, 0 when there is nothing more. Call Step before.
 func (t *Tracker) StepBodies(now time.Duration) (out []Ticket, wake time.Duration) {
 	for _, l := range []*bodyLine{&t.small, &t.large} {
 		for len(l.bodies) > 0 && now >= l.look {

@@ -138,21 +138,43 @@ func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, loose chunk.
 	return pieces[:alonePieces], objects, loose
 }
 
-// lone is how a node that is alone did: when the server was asked for the first piece, for the one and for the loose object that reads waited for from
-// the beginning on, and when all pieces were there.
+// lone is how a node that is alone did: when the server was asked for the first piece, for the one and for the
+// loose object that reads waited for from the beginning on, and when all pieces were there.
 type lone struct{ first, read, loose, all time.Duration }
 
 func newLoneLink(sent func(chunk.ID)) *loneLink {
-	return &loneLink{turn: make(chan struct{}, 1), begin: time.Now(), sent: sent, asked: map[chunk.ID]time.Duration{}, first: -1}
+	return &loneLink{
+		turn:  make(chan struct{}, 1),
+		begin: time.Now(),
+		sent:  sent,
+		asked: map[chunk.ID]time.Duration{},
+		first: -1,
+	}
 }
 
 // alone runs a node that has nobody but a server, with a tracker or without.
 func alone(t *testing.T, m http.RoundTripper, l *loneLink, several Several) lone {
 	t.Helper()
 	pack := chunk.Sum([]byte("pack"))
-	n := &live{t: t, site: &site{pieces: lonePack}, all: make(chan struct{}), from: map[string]int{}, kept: map[int]chunk.Verified{}, came: map[int]bool{},
-		reach: alonePieces}
-	o := NodeOptions{Pack: pack, Pieces: lonePack, Origin: l, Several: several, Port: Port, Prefix: 24, Observer: n, Log: slog.New(slog.DiscardHandler)}
+	n := &live{
+		t:     t,
+		site:  &site{pieces: lonePack},
+		all:   make(chan struct{}),
+		from:  map[string]int{},
+		kept:  map[int]chunk.Verified{},
+		came:  map[int]bool{},
+		reach: alonePieces,
+	}
+	o := NodeOptions{
+		Pack:     pack,
+		Pieces:   lonePack,
+		Origin:   l,
+		Several:  several,
+		Port:     Port,
+		Prefix:   24,
+		Observer: n,
+		Log:      slog.New(slog.DiscardHandler),
+	}
 	if m != nil {
 		o.Trackers = []string{"http://10.0.0.1:8480"}
 	}
@@ -177,8 +199,9 @@ func alone(t *testing.T, m http.RoundTripper, l *loneLink, several Several) lone
 	return lone{l.first, l.asked[waited], l.asked[loneID], all}
 }
 
-// A node that is alone does what it does without a swarm, and waits for nothing that does not come: no longer than messages take to the tracker and
-// back, or, where that is silent, 0.3 s. From then on the server's link is never idle until the node has all.
+// A node that is alone does what it does without a swarm, and waits for nothing that does not come: no longer than
+// messages take to the tracker and back, or, where that is silent, 0.3 s. From then on the server's link is never
+// idle until the node has all.
 func TestAloneNothingIsWaitedFor(t *testing.T) {
 	for name, x := range map[string]struct {
 		tracker func(*TrackerServer) http.RoundTripper
@@ -188,7 +211,8 @@ func TestAloneNothingIsWaitedFor(t *testing.T) {
 		"a server without a tracker": {func(*TrackerServer) http.RoundTripper { return by(http.NotFoundHandler()) }, aloneTrip},
 		"nobody listens":             {func(*TrackerServer) http.RoundTripper { return messenger(closed) }, aloneTrip},
 		"a tracker that is silent":   {func(*TrackerServer) http.RoundTripper { return messenger(silence) }, 300 * ms},
-		"a tracker and no peer":      {func(s *TrackerServer) http.RoundTripper { return by(s.Handler()) }, 2 * aloneTrip}, // a join, and a question
+		// a join, and a question
+		"a tracker and no peer": {func(s *TrackerServer) http.RoundTripper { return by(s.Handler()) }, 2 * aloneTrip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for how, several := range map[string]func(*loneLink) Several{
@@ -202,8 +226,15 @@ func TestAloneNothingIsWaitedFor(t *testing.T) {
 					got := alone(t, x.tracker(s), l, several(l))
 					t.Logf("%s: %+v", how, got)
 					if got.first < 0 || got.first > x.begins || got.read > x.begins || got.loose > 0 {
-						t.Errorf("%s: asked for the first piece after %s, for the one that a read waits for after %s, want %s; for a loose object after %s, want at once",
-							how, got.first, got.read, x.begins, got.loose)
+						t.Errorf(
+							"%s: asked for the first piece after %s, for the one that a read waits for after %s, "+
+								"want %s; for a loose object after %s, want at once",
+							how,
+							got.first,
+							got.read,
+							x.begins,
+							got.loose,
+						)
 					}
 					if most := x.begins + (alonePieces+1)*alonePiece + 2*aloneTrip; got.all > most {
 						t.Errorf("%s: all pieces were there after %s, want %s: the link was idle", how, got.all, most)
@@ -223,7 +254,8 @@ func newLoneTracker(rate int64) *TrackerServer {
 	})
 }
 
-// A tracker that answers a join and then nothing more is lost after as long as one in mid-storm is: 6 s. Then the server is asked.
+// A tracker that answers a join and then nothing more is lost after as long as one in mid-storm is: 6 s. Then the
+// server is asked.
 func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLoneTracker(aloneRate)
@@ -236,13 +268,20 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 		}), newLoneLink(func(chunk.ID) {}), nil)
 		t.Logf("%+v", got)
 		if most := 6*time.Second + aloneTrip; got.first < 0 || got.first > most || got.read > most || got.loose > 0 {
-			t.Errorf("asked for the first piece after %s, for the one that a read waits for after %s, want %s; for a loose object after %s, want at once",
-				got.first, got.read, most, got.loose)
+			t.Errorf(
+				"asked for the first piece after %s, for the one that a read waits for after %s, want %s; for a "+
+					"loose object after %s, want at once",
+				got.first,
+				got.read,
+				most,
+				got.loose,
+			)
 		}
 	})
 }
 
-// On a fast link a node that is alone asks for many pieces with one question; on a slower one for few, so that a read's own piece does not come behind many.
+// On a fast link a node that is alone asks for many pieces with one question; on a slower one for few, so that a
+// read's own piece does not come behind many.
 func TestAloneAsksForSeveral(t *testing.T) {
 	for name, x := range map[string]struct {
 		piece time.Duration
@@ -260,7 +299,16 @@ func TestAloneAsksForSeveral(t *testing.T) {
 			t.Logf("%s: %v, %+v", name, l.named, got)
 			later := l.named[len(l.named)/2:] // at first it does not know how fast the link is
 			if most := slices.Max(later); len(l.named) > alonePieces/x.least || most > x.most {
-				t.Errorf("%s: %d pieces with %d questions of at most %d, later, want %d and more with each, and no more than %d", name, alonePieces, len(l.named), most, x.least, x.most)
+				t.Errorf(
+					"%s: %d pieces with %d questions of at most %d, later, want %d and more with each, and no "+
+						"more than %d",
+					name,
+					alonePieces,
+					len(l.named),
+					most,
+					x.least,
+					x.most,
+				)
 			}
 		})
 	}
@@ -288,8 +336,8 @@ func TestTogetherLeaves(t *testing.T) {
 	}
 }
 
-// A boot that starts turns to the server when its tracker has said that it names nobody, or is not there. A silent one is waited for: one whose uplink
-// has no room is silent too, for half as long.
+// A boot that starts turns to the server when its tracker has said that it names nobody, or is not there. A silent
+// one is waited for: one whose uplink has no room is silent too, for half as long.
 func TestStartAlone(t *testing.T) {
 	for name, x := range map[string]struct {
 		answer http.RoundTripper

@@ -2,8 +2,9 @@ package peer
 
 import "net/netip"
 
-// area names the nodes that may be peers of each other. What one that keeps to its place was given is no help elsewhere, so what left the server is
-// counted for each place by itself: counted together, all others would wait for what they cannot get.
+// area names the nodes that may be peers of each other. What one that keeps to its place was given is no help
+// elsewhere, so what left the server is counted for each place by itself: counted together, all others would wait
+// for what they cannot get.
 type area struct {
 	pack   string
 	near   bool

@@ -9,20 +9,23 @@ import (
 
 // Bounds of bans, so that nobody can fill the tracker's memory, or its answers, with accusations.
 const (
-	banFor     = time.Hour // by then the address may be another machine's, or that is repaired; one that still sends wrong bytes is banned again
-	accuseMost = 8         // addresses that one address accuses in that time
-	maxBans    = 1024      // with more, the oldest ends
-	maxTold    = 256       // bans of an answer: 42 bytes each at most, in one of maxMessage
+	// by then the address may be another machine's, or that is repaired; one that still sends wrong bytes is banned
+	// again
+	banFor     = time.Hour
+	accuseMost = 8    // addresses that one address accuses in that time
+	maxBans    = 1024 // with more, the oldest ends
+	maxTold    = 256  // bans of an answer: 42 bytes each at most, in one of maxMessage
 )
 
 // bans are addresses whose nodes are in no swarm, and the reports of wrong bytes that lead to that.
 type bans struct {
-	proofs map[netip.Addr]proofs        // of the accused
-	words  map[netip.Addr]words         // of accusers
-	gone   map[netip.Addr]time.Duration // who was in a swarm lately, since when it is not: one that lies does not get away by leaving first
-	until  map[netip.Addr]time.Duration // of the banned
-	order  []netip.Addr                 // in which they were banned
-	ended  int                          // how many stood there before them
+	proofs map[netip.Addr]proofs // of the accused
+	words  map[netip.Addr]words  // of accusers
+	// who was in a swarm lately, since when it is not: one that lies does not get away by leaving first
+	gone  map[netip.Addr]time.Duration
+	until map[netip.Addr]time.Duration // of the banned
+	order []netip.Addr                 // in which they were banned
+	ended int                          // how many stood there before them
 }
 
 // proofs are who got wrong bytes from one address.
@@ -38,7 +41,12 @@ type words struct {
 }
 
 func newBans() bans {
-	return bans{proofs: map[netip.Addr]proofs{}, words: map[netip.Addr]words{}, gone: map[netip.Addr]time.Duration{}, until: map[netip.Addr]time.Duration{}}
+	return bans{
+		proofs: map[netip.Addr]proofs{},
+		words:  map[netip.Addr]words{},
+		gone:   map[netip.Addr]time.Duration{},
+		until:  map[netip.Addr]time.Duration{},
+	}
 }
 
 func (b *bans) has(a netip.Addr) bool {
@@ -114,9 +122,10 @@ func (b *bans) after(told int) (next []netip.Addr, then int) {
 	return next, b.ended + at + len(next)
 }
 
-// Wrong takes a report of wrong bytes. It tells whether the accused is banned for all with it. One node's word counts
-// once, that of a banned one not at all, and who accuses many is not heard any more. An accuser need not be in a swarm: boots that start accuse those that they
-// were named. An accused who was in none lately is named to nobody, and each node leaves it by itself.
+// Wrong takes a report of wrong bytes. It tells whether the accused is banned for all with it. One node's word
+// counts once, that of a banned one not at all, and who accuses many is not heard any more. An accuser need not be
+// in a swarm: boots that start accuse those that they were named. An accused who was in none lately is named to
+// nobody, and each node leaves it by itself.
 func (t *Tracker) Wrong(from, accused netip.Addr) bool {
 	if _, lately := t.bans.gone[accused]; !lately && !t.Has(accused) {
 		return false

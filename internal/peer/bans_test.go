@@ -77,7 +77,8 @@ func TestBansEnd(t *testing.T) {
 	}
 }
 
-// Three addresses cannot ban everybody, and who is in no swarm cannot be banned: nobody would be protected by that, and all would be told.
+// Three addresses cannot ban everybody, and who is in no swarm cannot be banned: nobody would be protected by that,
+// and all would be told.
 func TestAccusationsHaveBounds(t *testing.T) {
 	tr := newTracker()
 	accuse := func(nodes int) (banned int) {
@@ -101,7 +102,8 @@ func TestAccusationsHaveBounds(t *testing.T) {
 	}
 }
 
-// Each answer has as many bans as it has room for; the others come with the next ones. A join that had more than a message has would fail for all.
+// Each answer has as many bans as it has room for; the others come with the next ones. A join that had more than a
+// message has would fail for all.
 func TestAnswersHaveRoomForBans(t *testing.T) {
 	tr := newTracker()
 	banned(t, tr, maxBans+100)
@@ -146,7 +148,9 @@ func TestBansAreLogged(t *testing.T) {
 			t.Error("a report is refused")
 		}
 	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, at(9).Addr().String()) || !strings.Contains(text, "hint=") {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") ||
+		!strings.Contains(text, at(9).Addr().String()) ||
+		!strings.Contains(text, "hint=") {
 		t.Errorf("the log says %q", text)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// BenchmarkTracker is what one processor answers: questions of a thousand nodes that each lack other pieces, as they come by
-// HTTP, without the sockets. A storm of a thousand nodes asks some five thousand times a second.
+// BenchmarkTracker is what one processor answers: questions of a thousand nodes that each lack other pieces, as
+// they come by HTTP, without the sockets. A storm of a thousand nodes asks some five thousand times a second.
 func BenchmarkTracker(b *testing.B) {
 	const nodes, pieces = 1000, 237
 	pack := chunk.Sum([]byte("pack"))

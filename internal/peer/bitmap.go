@@ -31,8 +31,8 @@ func (b Bitmap) Count() int {
 	return n
 }
 
-// Brief is what a message has of b: nodes fetch in about one order, so that b begins with bytes of which all bits are set, of which the
-// message has the number, and ends with those of which none is, which are left out.
+// Brief is what a message has of b: nodes fetch in about one order, so that b begins with bytes of which all bits
+// are set, of which the message has the number, and ends with those of which none is, which are left out.
 func (b Bitmap) Brief() (full int, rest Bitmap) {
 	for full < len(b) && b[full] == 0xff {
 		full++

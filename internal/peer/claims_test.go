@@ -21,13 +21,15 @@ func (s *TrackerServer) claimLoose(t *testing.T, from netip.AddrPort, objects in
 	r := httptest.NewRequest("POST", "/swarm/loose", nil)
 	r.RemoteAddr = netip.AddrPortFrom(from.Addr(), 999).String()
 	for i := range objects {
-		if a, ok := s.looseObject(r, looseMessage{Object: chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), Size: size, Port: wirePort(from.Port())}); !ok || len(a.Peers) > 0 {
+		if a, ok := s.looseObject(r, looseMessage{Object: chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), Size: size, Port: wirePort(from.Port())}); !ok ||
+			len(a.Peers) > 0 {
 			t.Fatalf("answer %+v, %v", a, ok)
 		}
 	}
 }
 
-// What a node says of the size of its pieces is believed within what pieces can have: it would else keep all others waiting for hours, or have any number under way.
+// What a node says of the size of its pieces is believed within what pieces can have: it would else keep all others
+// waiting for hours, or have any number under way.
 func TestClaimedSizesHaveBounds(t *testing.T) {
 	for _, size := range []int64{1 << 40, 1<<63 - 1} {
 		tr := NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()})
@@ -39,7 +41,12 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 		}
 		tr.over(2 * time.Second)
 		if !tr.uplink.free(2*time.Second, 64<<10) {
-			t.Errorf("%d bytes: two seconds later the uplink is spent until %v, %d under way", size, tr.uplink.until, len(tr.uplink.open))
+			t.Errorf(
+				"%d bytes: two seconds later the uplink is spent until %v, %d under way",
+				size,
+				tr.uplink.until,
+				len(tr.uplink.open),
+			)
 		}
 	}
 	tr := NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()})
@@ -60,15 +67,27 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 	s := claims()
 	s.claimLoose(t, at(1), 2000, 1<<40)
-	if s.tracker.uplink.until > 0 || len(s.tracker.grants.all)+len(s.tracker.grants.owed)+len(s.tracker.uplink.open) > 0 {
-		t.Errorf("a stranger has the uplink spent until %v, %d granted", s.tracker.uplink.until, len(s.tracker.grants.all))
+	if s.tracker.uplink.until > 0 ||
+		len(s.tracker.grants.all)+len(s.tracker.grants.owed)+len(s.tracker.uplink.open) > 0 {
+		t.Errorf(
+			"a stranger has the uplink spent until %v, %d granted",
+			s.tracker.uplink.until,
+			len(s.tracker.grants.all),
+		)
 	}
 	for n, size := range map[byte]int64{1: 1 << 40, 3: 0} {
 		join(t, s.tracker, 0, n)
 		before := len(s.tracker.grants.all)
 		s.claimLoose(t, at(n), 2000, size)
-		if got := s.tracker.grants.owed[at(n).Addr()]; got.loose > owedLoose || got.transfers > owedMost || got.transfers == 0 || len(s.tracker.grants.all) != before+got.transfers {
-			t.Errorf("objects of %d bytes: one node is owed %+v, and %d are granted", size, got, len(s.tracker.grants.all)-before)
+		if got := s.tracker.grants.owed[at(n).Addr()]; got.loose > owedLoose || got.transfers > owedMost ||
+			got.transfers == 0 ||
+			len(s.tracker.grants.all) != before+got.transfers {
+			t.Errorf(
+				"objects of %d bytes: one node is owed %+v, and %d are granted",
+				size,
+				got,
+				len(s.tracker.grants.all)-before,
+			)
 		}
 	}
 	if until, most := s.tracker.uplink.until, s.now()+s.tracker.uplink.time(2*owedLoose); until > most {

@@ -45,9 +45,10 @@ func (c *conn) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// LetMessagesPass is for an answer that is long, and no piece. It shares this machine's link with the upload whose turn it is: a question of a few hundred
-// bytes, with which the next transfer begins, shall not wait behind manifests. It holds until the connection's next
-// request comes to a handler of Messages. For requests of a server with ConnContext; elsewhere it does nothing.
+// LetMessagesPass is for an answer that is long, and no piece. It shares this machine's link with the upload whose
+// turn it is: a question of a few hundred bytes, with which the next transfer begins, shall not wait behind
+// manifests. It holds until the connection's next request comes to a handler of Messages. For requests of a server
+// with ConnContext; elsewhere it does nothing.
 func LetMessagesPass(ctx context.Context) { prioritize(ctx, band.First) }
 
 // Messages is a handler whose answers pass all else, unless they say otherwise.
@@ -82,7 +83,8 @@ const (
 	drained    = 8 << 10 // bytes that may be under way when the next upload begins
 )
 
-// Drain waits until nearly all of the answer to a request has reached the one who asked, or does not within the time of an upload.
+// Drain waits until nearly all of the answer to a request has reached the one who asked, or does not within the
+// time of an upload.
 func Drain(ctx context.Context) { drainTo(ctx, drained) }
 
 // DrainAll is Drain for the last byte.
@@ -94,9 +96,9 @@ func drainTo(ctx context.Context, rest int) {
 	drain(ctx, rest)
 }
 
-// drain waits until no more than rest of what was written to a request's connection is still to reach the peer. Until then the upload shares this
-// node's link with others, whether or not the kernel has taken all of it. It looks again when, at the speed so far, that
-// should be so.
+// drain waits until no more than rest of what was written to a request's connection is still to reach the peer.
+// Until then the upload shares this node's link with others, whether or not the kernel has taken all of it. It
+// looks again when, at the speed so far, that should be so.
 func drain(ctx context.Context, rest int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -24,8 +24,9 @@ func TestWhatIsForLaterIsSentOnce(t *testing.T) {
 	}
 }
 
-// What was sent to members that are gone, and that nobody else has, is as good as not sent: both copies of a piece may have gone to peers that are banned then, and all boots
-// waited for it until they lost their patience with the swarm, seven seconds of eleven.
+// What was sent to members that are gone, and that nobody else has, is as good as not sent: both copies of a piece
+// may have gone to peers that are banned then, and all boots waited for it until they lost their patience with the
+// swarm, seven seconds of eleven.
 func TestCopiesOfThoseWhoAreGoneDoNotCount(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 3; n++ {

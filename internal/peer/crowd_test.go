@@ -18,9 +18,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// A crowd is real nodes, hundreds of them in one process, each with an address of its own on loopback, and a real tracker. All that they say to each other goes over
-// sockets. The boot is that of a server: the pieces of its pack, and objects beside it. Links are so slow that the processors, which do the work of all, are not what
-// a storm waits for.
+// A crowd is real nodes, hundreds of them in one process, each with an address of its own on loopback, and a real
+// tracker. All that they say to each other goes over sockets. The boot is that of a server: the pieces of its pack,
+// and objects beside it. Links are so slow that the processors, which do the work of all, are not what a storm
+// waits for.
 const (
 	crowdPieces = 237
 	crowdPiece  = 40 << 10
@@ -131,12 +132,15 @@ func newCrowdServer(tb testing.TB, nodes int) *crowdServer {
 		tb.Fatal(err)
 	}
 	s := &crowdServer{crowdBoot: boot}
-	s.tracker = NewTrackerServer(TrackerOptions{Uplink: int64(s.rate), Random: chance()}, func(chunk.ID) (ids []chunk.ID) {
-		for _, p := range s.pieces {
-			ids = append(ids, p.ID)
-		}
-		return ids
-	})
+	s.tracker = NewTrackerServer(
+		TrackerOptions{Uplink: int64(s.rate), Random: chance()},
+		func(chunk.ID) (ids []chunk.ID) {
+			for _, p := range s.pieces {
+				ids = append(ids, p.ID)
+			}
+			return ids
+		},
+	)
 	s.listen(tb)
 	return s
 }
@@ -172,10 +176,12 @@ func (s *crowdServer) listen(tb testing.TB) {
 		tb.Fatal(err)
 	}
 	s.url = "http://" + l.Addr().String()
-	tb.Cleanup(serve(slowListener{l, &slowLink{rate: s.rate}}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.asked.Add(1)
-		m.ServeHTTP(w, r)
-	})))
+	tb.Cleanup(
+		serve(slowListener{l, &slowLink{rate: s.rate}}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.asked.Add(1)
+			m.ServeHTTP(w, r)
+		})),
+	)
 }
 
 // serve answers until end is called.
@@ -185,8 +191,9 @@ func serve(l net.Listener, h http.Handler) (end func()) {
 	return func() { srv.Close() }
 }
 
-// BenchmarkCrowd is what a storm of real nodes has its server do, and what is said for it: messages to the tracker and their bytes, with the answers and HTTP's headers.
-// Where the processors are used to more than 70 % it says nothing about the network; it prints how much that is.
+// BenchmarkCrowd is what a storm of real nodes has its server do, and what is said for it: messages to the tracker
+// and their bytes, with the answers and HTTP's headers. Where the processors are used to more than 70 % it says
+// nothing about the network; it prints how much that is.
 func BenchmarkCrowd(b *testing.B) {
 	sizes := []int{40, 200, 1000}
 	if n, err := strconv.Atoi(os.Getenv("PANDO_CROWD")); err == nil {

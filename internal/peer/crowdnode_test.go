@@ -21,7 +21,8 @@ import (
 	"pando/internal/store"
 )
 
-// crowdProcess is how many nodes are in a process: each has up to two hundred connections, and a process may have 20,000 on some machines.
+// crowdProcess is how many nodes are in a process: each has up to two hundred connections, and a process may have
+// 20,000 on some machines.
 const crowdProcess = 100
 
 // crowdTask is what a process of nodes has to do. It is passed in the environment.
@@ -176,8 +177,23 @@ func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 	if err != nil {
 		return nil, err
 	}
-	n := NewNode(NodeOptions{Pack: s.pack, Pieces: s.pieces, Origin: store.NewRetry(failover, log), Trackers: []string{server}, Port: Port, Self: self, Prefix: 8,
-		Loose: 1 << 20, Start: s.files, Helpers: help.Peers, Said: help.Said, Slow: slow, Log: log})
+	n := NewNode(
+		NodeOptions{
+			Pack:     s.pack,
+			Pieces:   s.pieces,
+			Origin:   store.NewRetry(failover, log),
+			Trackers: []string{server},
+			Port:     Port,
+			Self:     self,
+			Prefix:   8,
+			Loose:    1 << 20,
+			Start:    s.files,
+			Helpers:  help.Peers,
+			Said:     help.Said,
+			Slow:     slow,
+			Log:      log,
+		},
+	)
 	context.AfterFunc(ctx, serve(slowListener{l, &slowLink{rate: s.rate}}, n.Handler()))
 	n.Use(&crowdShelf{all: s.held, kept: NewBitmap(len(s.held))})
 	go n.Run(ctx)

@@ -10,21 +10,24 @@ import (
 // answer comes when there is room, or after a while with the names of those who have the pieces. So a storm does not
 // poll, and the uplink never sends what somebody else could.
 const (
-	maxWant    = 16                     // pieces of a question
-	maxGrant   = 8                      // pieces of an answer
-	grantAlone = 24                     // to one who is alone: it shall not ask all the time,
-	aloneLeast = 8                      // once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
+	maxWant    = 16 // pieces of a question
+	maxGrant   = 8  // pieces of an answer
+	grantAlone = 24 // to one who is alone: it shall not ask all the time,
+	// once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
+	aloneLeast = 8
 	aloneMost  = 8 << 20                // and no more bytes: it says itself how large its pieces are
 	holdLeast  = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
 	holdSent   = 64                     // but never so long that its node takes the tracker for lost,
-	holdPart   = 15                     // or for that part of a pack of many pieces: nobody shall be sent away much more often than so
-	asksMost   = 10000                  // questions a second that are answered; with more nodes, each waits longer
-	lostFactor = 16                     // times the patience for a second copy
-	restGrows  = 8                      // doublings of the patience for copies beyond Copies
-	questions  = 50                     // that a node shall have about, if it takes no more than
-	maxBatch   = 4                      // pieces for each: simulated, ten nodes are done after 1.17 W/B with so many, 1.08 with two, 1.05 with one
-	lookMost   = 64                     // questions that are looked at for which there is nothing
-	lead       = 32                     // pieces that the server runs ahead of what nodes ask for
+	// or for that part of a pack of many pieces: nobody shall be sent away much more often than so
+	holdPart   = 15
+	asksMost   = 10000 // questions a second that are answered; with more nodes, each waits longer
+	lostFactor = 16    // times the patience for a second copy
+	restGrows  = 8     // doublings of the patience for copies beyond Copies
+	questions  = 50    // that a node shall have about, if it takes no more than
+	// pieces for each: simulated, ten nodes are done after 1.17 W/B with so many, 1.08 with two, 1.05 with one
+	maxBatch = 4
+	lookMost = 64 // questions that are looked at for which there is nothing
+	lead     = 32 // pieces that the server runs ahead of what nodes ask for
 )
 
 // waiting is a question that waits for room.
@@ -69,8 +72,20 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 	m.feeds(q.Fed)
 	w.leaves(m, q.Left)
 	m.idle = len(q.Want) == 0
-	want := slices.DeleteFunc(slices.Clone(q.Want[:min(len(q.Want), maxWant)]), func(p int) bool { return p < 0 || p >= len(w.pieces) })
-	x := &waiting{swarm: w, node: m, want: want, soon: want[:min(max(q.Soon, 0), len(want))], max: min(max(q.Max, 1), maxGrant), size: believed(q.Size), upto: len(w.pieces), most: holdTime(q.Patience)}
+	want := slices.DeleteFunc(
+		slices.Clone(q.Want[:min(len(q.Want), maxWant)]),
+		func(p int) bool { return p < 0 || p >= len(w.pieces) },
+	)
+	x := &waiting{
+		swarm: w,
+		node:  m,
+		want:  want,
+		soon:  want[:min(max(q.Soon, 0), len(want))],
+		max:   min(max(q.Max, 1), maxGrant),
+		size:  believed(q.Size),
+		upto:  len(w.pieces),
+		most:  holdTime(q.Patience),
+	}
 	if len(want) == 0 {
 		return t.answer(now, x, nil), false, true // it only says that it lives, and what it has
 	}
@@ -95,7 +110,10 @@ func (t *Tracker) Ask(now time.Duration, q Question) (a Answer, wait, known bool
 
 func (t *Tracker) hold(x *waiting) time.Duration {
 	pieces := max(holdSent, len(x.swarm.pieces)/holdPart)
-	return min(max(holdLeast, t.uplink.time(x.size*int64(pieces)), time.Duration(len(t.queue))*time.Second/asksMost), x.most)
+	return min(
+		max(holdLeast, t.uplink.time(x.size*int64(pieces)), time.Duration(len(t.queue))*time.Second/asksMost),
+		x.most,
+	)
 }
 
 // Cancel forgets the question of a node that does not wait any longer.
@@ -154,7 +172,8 @@ func earlier(a, b time.Duration) time.Duration {
 func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 	t.over(now)
 	var out []int
-	most, alone := x.max, len(x.swarm.all) == 1 && x.node.have.Count() >= aloneLeast // there is nobody to leave room for
+	most, alone := x.max, len(x.swarm.all) == 1 &&
+		x.node.have.Count() >= aloneLeast // there is nobody to leave room for
 	if alone {
 		most = int(min(grantAlone, aloneMost/x.size))
 	}
@@ -176,8 +195,8 @@ func (t *Tracker) grant(now time.Duration, x *waiting) []int {
 	return out
 }
 
-// batch is how many pieces are granted together where others wait as well. One each is quickest, but of a pack of many pieces a node in a small crowd
-// would ask for hundreds.
+// batch is how many pieces are granted together where others wait as well. One each is quickest, but of a pack of
+// many pieces a node in a small crowd would ask for hundreds.
 func (x *waiting) batch() int {
 	nodes := len(x.swarm.all)
 	if x.node.have.Count() < aloneLeast {
@@ -251,8 +270,8 @@ func (t *Tracker) patience(x *waiting) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.late(t.crowds[x.swarm.pack])
 }
 
-// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever longer
-// patience: those that have it may be out of the reach of those that ask, who would wait for ever.
+// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever
+// longer patience: those that have it may be out of the reach of those that ask, who would wait for ever.
 func (t *Tracker) again(now time.Duration, x *waiting, p int) bool {
 	s := x.swarm.pieces[p]
 	more := s.copies - t.o.Copies + 1

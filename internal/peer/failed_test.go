@@ -21,7 +21,8 @@ func usually(n int, takes time.Duration) *Swarm {
 	return s
 }
 
-// A transfer that breaks off, or takes much longer than others, is told of, once for each peer, and not before word could come that the peer is gone.
+// A transfer that breaks off, or takes much longer than others, is told of, once for each peer, and not before word
+// could come that the peer is gone.
 func TestFirstFailureIsTold(t *testing.T) {
 	for name, x := range map[string]struct {
 		slow bool
@@ -72,7 +73,8 @@ func TestFirstFailureIsTold(t *testing.T) {
 	}
 }
 
-// Nothing is told of a transfer that this node cancelled, that brought a piece in good time, or that a peer was too busy for, or had not the piece.
+// Nothing is told of a transfer that this node cancelled, that brought a piece in good time, or that a peer was too
+// busy for, or had not the piece.
 func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 	for name, end := range map[string]func(s *Swarm){
 		"cancelled": func(s *Swarm) { s.take(90*ms, Fetch{Piece: 1}); s.Done(100*ms, Fetch{Piece: 1}) },
@@ -100,7 +102,8 @@ func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 	}
 }
 
-// Whose transfers broke because it went away is not told of as one that failed, and who was left or banned is told of as that alone.
+// Whose transfers broke because it went away is not told of as one that failed, and who was left or banned is told
+// of as that alone.
 func TestWhoIsGoneDidNotFail(t *testing.T) {
 	for name, end := range map[string]func(s *Swarm){
 		"gone":   func(s *Swarm) { s.Left(at(1)) },
@@ -123,7 +126,8 @@ func TestWhoIsGoneDidNotFail(t *testing.T) {
 	}
 }
 
-// Those that fail at about the same time are told of together. One that fails shortly before waits for the next time: it may be gone.
+// Those that fail at about the same time are told of together. One that fails shortly before waits for the next
+// time: it may be gone.
 func TestFailuresAreToldTogether(t *testing.T) {
 	s := usually(8, 100*ms)
 	for n, now := range []time.Duration{0, 500 * ms, 900 * ms, 1900 * ms} {

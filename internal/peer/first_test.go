@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// While a read waits for a loose object nothing is fetched ahead, but what reads wait for is; and after a while it is again.
+// While a read waits for a loose object nothing is fetched ahead, but what reads wait for is; and after a while it
+// is again.
 func TestLooseReadsGoBeforeTheWindow(t *testing.T) {
 	s := newSwarm(100, 1)
 	s.Haves(at(1), upTo(100, 100))
@@ -71,14 +72,23 @@ func TestUnreachedPeerIsTold(t *testing.T) {
 	}
 }
 
-// Of nodes that shun each other, the word of the one that is shunned first does not count: it may be the one that nobody reaches.
+// Of nodes that shun each other, the word of the one that is shunned first does not count: it may be the one that
+// nobody reaches.
 func TestTheShunnedAreNotHeard(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 4; n++ {
 		join(t, tr, 0, n)
 	}
 	ask := func(from, about byte) {
-		tr.Ask(0, Question{Swarm: "p", Node: at(from), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(about)}, Patience: time.Second}})
+		tr.Ask(
+			0,
+			Question{
+				Swarm: "p",
+				Node:  at(from),
+				Size:  1000,
+				Ask:   Ask{Left: []netip.AddrPort{at(about)}, Patience: time.Second},
+			},
+		)
 	}
 	ask(1, 4)
 	ask(4, 2)
@@ -88,7 +98,8 @@ func TestTheShunnedAreNotHeard(t *testing.T) {
 	}
 }
 
-// A node that peers give nothing is served as if it were alone once it was sent to them in vain for long, until they do.
+// A node that peers give nothing is served as if it were alone once it was sent to them in vain for long, until
+// they do.
 func TestStrandedNodeIsServed(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
@@ -99,7 +110,15 @@ func TestStrandedNodeIsServed(t *testing.T) {
 	}
 	tr.uplink.until = time.Hour // spent
 	ask := func(now time.Duration, fed int) Answer {
-		a, wait, _ := tr.Ask(now, Question{Swarm: "p", Node: at(2), Size: 1000, Ask: Ask{Want: []int{5, 6}, Max: 4, Fed: fed, Patience: 20 * time.Second}})
+		a, wait, _ := tr.Ask(
+			now,
+			Question{
+				Swarm: "p",
+				Node:  at(2),
+				Size:  1000,
+				Ask:   Ask{Want: []int{5, 6}, Max: 4, Fed: fed, Patience: 20 * time.Second},
+			},
+		)
 		if wait {
 			replies, _ := tr.Step(now + time.Minute)
 			if len(replies) != 1 {
@@ -148,7 +167,13 @@ func TestOneAddressHasFewPlaces(t *testing.T) {
 	tr := newTracker()
 	n := 0
 	for port := range uint16(100) {
-		j := Join{Swarm: "p", Pieces: 40, Node: netip.AddrPortFrom(at(1).Addr(), port+1), Near: true, Place: string(rune('a' + port))}
+		j := Join{
+			Swarm:  "p",
+			Pieces: 40,
+			Node:   netip.AddrPortFrom(at(1).Addr(), port+1),
+			Near:   true,
+			Place:  string(rune('a' + port)),
+		}
 		if _, ok := tr.Join(0, j); ok {
 			n++
 		}

@@ -10,7 +10,8 @@ import (
 // noteLost is after how long a grant that was never fetched may be forgotten.
 const noteLost = time.Minute
 
-// Bounds of what an address was allowed and has not fetched: who only asks shall neither fill the memory nor have others wait for what is never sent.
+// Bounds of what an address was allowed and has not fetched: who only asks shall neither fill the memory nor have
+// others wait for what is never sent.
 const (
 	owedMost  = 256     // transfers: with all its extensions a node has no more
 	owedLoose = 2 << 20 // bytes of loose objects
@@ -73,7 +74,8 @@ func (s *grants) forget(g grant) (x granted, ok bool) {
 	return x, true
 }
 
-// hasRoom tells whether one more transfer of an address is remembered. One that is not stands in line as any that nobody granted.
+// hasRoom tells whether one more transfer of an address is remembered. One that is not stands in line as any that
+// nobody granted.
 func (s *grants) hasRoom(node netip.Addr) bool { return s.owed[node].transfers < owedMost }
 
 // expire forgets what was allowed long ago, now and then.
@@ -111,16 +113,23 @@ func (t *Tracker) ObjectSent(node netip.Addr, object chunk.Brief) {
 	}
 }
 
-// Find answers a question for a loose object as Loose does, and keeps the uplink free for one that the server is to send, once. For one who is in no swarm, or asked
-// for much that it never fetched, it does not: that stands in line when it is asked for.
-func (t *Tracker) Find(now time.Duration, id chunk.Brief, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
+// Find answers a question for a loose object as Loose does, and keeps the uplink free for one that the server is to
+// send, once. For one who is in no swarm, or asked for much that it never fetched, it does not: that stands in line
+// when it is asked for.
+func (t *Tracker) Find(
+	now time.Duration,
+	id chunk.Brief,
+	node netip.AddrPort,
+	size int64,
+) (names []netip.AddrPort, wait time.Duration) {
 	size = believed(size)
 	if names, wait = t.Loose(now, id, node, size); len(names) > 0 {
 		return names, wait
 	}
 	g := grant{node.Addr(), id}
 	t.grants.expire(now)
-	if _, again := t.grants.all[g]; again || !t.Has(g.node) || !t.grants.hasRoom(g.node) || t.grants.owed[g.node].loose+size > owedLoose {
+	if _, again := t.grants.all[g]; again || !t.Has(g.node) || !t.grants.hasRoom(g.node) ||
+		t.grants.owed[g.node].loose+size > owedLoose {
 		return nil, 0
 	}
 	t.Expect(now, g.node, size)

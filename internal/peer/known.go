@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// slots is a set of places of Swarm.peers, a bit each. There are more places than peers, so that most peers stand where find
-// looks first.
+// slots is a set of places of Swarm.peers, a bit each. There are more places than peers, so that most peers stand
+// where find looks first.
 type slots uint32
 
 const places = 32
@@ -75,7 +75,9 @@ func (s *Swarm) MeetMore(now time.Duration, addrs ...netip.AddrPort) []netip.Add
 func (s *Swarm) meet(now time.Duration, most int, addrs []netip.AddrPort) []netip.AddrPort {
 	var fresh []netip.AddrPort
 	for _, a := range addrs {
-		if s.Peers() >= most || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] || s.left[a] > now || s.at(a.Addr()) >= onePeers {
+		if s.Peers() >= most || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] ||
+			s.left[a] > now ||
+			s.at(a.Addr()) >= onePeers {
 			continue
 		}
 		at := home(a)
@@ -106,7 +108,8 @@ func (s *Swarm) at(a netip.Addr) (n int) {
 // Peers is how many peers are known.
 func (s *Swarm) Peers() int { return s.used.count() }
 
-// Social tells whether there are others, or were, and a tracker that knows what they have: then loose objects may be had of peers.
+// Social tells whether there are others, or were, and a tracker that knows what they have: then loose objects may
+// be had of peers.
 func (s *Swarm) Social() bool {
 	s.met = s.met || s.Peers() > 0
 	return s.met && s.tracker
@@ -140,8 +143,9 @@ func (s *Swarm) Got(a netip.AddrPort, piece int) bool {
 	return s.peerFlights < s.o.PeerFetches && st.flights == 0 && !s.have.Has(piece)
 }
 
-// WordWait is how long word that this node has a piece may wait for other word. Who lacks what several have is in no hurry to hear of one more, the less the
-// more have it; on a slow link, where a word costs as much as fifty times its bytes, others come meanwhile.
+// WordWait is how long word that this node has a piece may wait for other word. Who lacks what several have is in
+// no hurry to hear of one more, the less the more have it; on a slow link, where a word costs as much as fifty
+// times its bytes, others come meanwhile.
 func (s *Swarm) WordWait(piece int) time.Duration {
 	holders := s.pieces[piece].holders.count()
 	if holders < commonLeast {
@@ -200,8 +204,8 @@ func (s *Swarm) strike(now time.Duration, k *known, slow bool) {
 	}
 }
 
-// lag takes the time of a transfer from a peer. One whose transfers all take much longer than those of others is left: its pieces would
-// be waited for as long as it is the only one that is known to have them.
+// lag takes the time of a transfer from a peer. One whose transfers all take much longer than those of others is
+// left: its pieces would be waited for as long as it is the only one that is known to have them.
 func (s *Swarm) lag(now time.Duration, k *known, took time.Duration) {
 	if s.lags(took) {
 		s.failed(now, k, true)
@@ -228,7 +232,10 @@ func (s *Swarm) leftNow(now time.Duration) (out []netip.AddrPort) {
 			delete(s.left, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b netip.AddrPort) int { return cmp.Or(cmp.Compare(s.left[b], s.left[a]), a.Compare(b)) })
+	slices.SortFunc(
+		out,
+		func(a, b netip.AddrPort) int { return cmp.Or(cmp.Compare(s.left[b], s.left[a]), a.Compare(b)) },
+	)
 	return out[:min(len(out), maxLeft)]
 }
 

@@ -2,13 +2,15 @@ package peer
 
 import "time"
 
-// On a slow link, or in a large crowd, a word of a few hundred bytes takes seconds: it waits in the queue before some link, behind
-// pieces. Whoever takes it for lost asks somebody else, the link has even more to carry, and in the end nothing comes in time. Only the server knows
-// how slow its link is and how many nodes there are, so the tracker tells them how long word may be late, and their time-outs are no shorter
-// than that. On usual links it is far below all of them, and nothing is said.
+// On a slow link, or in a large crowd, a word of a few hundred bytes takes seconds: it waits in the queue before
+// some link, behind pieces. Whoever takes it for lost asks somebody else, the link has even more to carry, and in
+// the end nothing comes in time. Only the server knows how slow its link is and how many nodes there are, so the
+// tracker tells them how long word may be late, and their time-outs are no shorter than that. On usual links it is
+// far below all of them, and nothing is said.
 const (
-	lateQueue = 128 << 10              // bytes that a port of a small switch has room for: what waits before a link when it is full
-	lateWord  = 1 << 10                // bytes that a node and the tracker say to each other at a time, with all headers
+	lateQueue = 128 << 10 // bytes that a port of a small switch has room for: what waits before a link when it is full
+	// bytes that a node and the tracker say to each other at a time, with all headers
+	lateWord  = 1 << 10
 	lateTimes = 2                      // what gets lost is sent again
 	lateLeast = 200 * time.Millisecond // what is less makes no time-out longer
 	heldTimes = 8                      // times as long as word may be late that an answer may be held besides
@@ -45,8 +47,8 @@ func bounded(late time.Duration) time.Duration { return min(max(late, 0), LateMo
 // wordTime is how long a node waits for the tracker's answer to a message that is answered at once.
 func wordTime(late time.Duration) time.Duration { return askLost + 2*bounded(late) }
 
-// answerTime is the same for a question, whose answer is held while the uplink has no room. Where pieces take long a node's turn comes
-// seldom, and who waits for it asks less often than who is sent away and comes again.
+// answerTime is the same for a question, whose answer is held while the uplink has no room. Where pieces take long
+// a node's turn comes seldom, and who waits for it asks less often than who is sent away and comes again.
 func answerTime(late time.Duration) time.Duration {
 	return max(wordTime(late), askLost+min(heldTimes*bounded(late), heldMost))
 }

@@ -34,7 +34,15 @@ func TestLate(t *testing.T) {
 	} {
 		tr := NewTracker(TrackerOptions{Uplink: int64(x.uplink), NodeLink: int64(x.node), Random: chance()})
 		if got := tr.Late("p", x.nodes); got < x.least || got > x.most {
-			t.Errorf("uplink of %.0f and links of %.0f bytes a second, %d nodes: %s, want %s to %s", x.uplink, x.node, x.nodes, got, x.least, x.most)
+			t.Errorf(
+				"uplink of %.0f and links of %.0f bytes a second, %d nodes: %s, want %s to %s",
+				x.uplink,
+				x.node,
+				x.nodes,
+				got,
+				x.least,
+				x.most,
+			)
 		}
 	}
 }
@@ -76,7 +84,8 @@ func TestAbsurdPatience(t *testing.T) {
 	}
 }
 
-// Where word is late a node does not take the tracker for lost that it would take for lost elsewhere, and says how long it waits.
+// Where word is late a node does not take the tracker for lost that it would take for lost elsewhere, and says how
+// long it waits.
 func TestTrackerIsNotLostWhereWordIsLate(t *testing.T) {
 	s := newSwarm(40, 0)
 	s.Bear(10 * time.Second)
@@ -123,7 +132,8 @@ func TestStartIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A sign of life is answered with what all answers say: a node that took its silence for usual links would give up what is only late.
+// A sign of life is answered with what all answers say: a node that took its silence for usual links would give up
+// what is only late.
 func TestSignOfLifeIsTold(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
@@ -135,8 +145,8 @@ func TestSignOfLifeIsTold(t *testing.T) {
 	}
 }
 
-// Boots that start stand in line: each has its turn, none is sent away while it waits for its own time, and one that does not know how to ask again
-// is told within the time that it waits.
+// Boots that start stand in line: each has its turn, none is sent away while it waits for its own time, and one
+// that does not know how to ask again is told within the time that it waits.
 func TestStartsStandInLine(t *testing.T) {
 	s := newSite(t, 4, 0)
 	s.tracker.mu.Lock()
@@ -171,7 +181,8 @@ func slowSite() *TrackerServer {
 	return NewTrackerServer(TrackerOptions{Uplink: 32 << 10, Random: chance()}, nil)
 }
 
-// What nobody granted goes out one after the other at the rate of the uplink, what was granted at once, and who gives up costs nothing.
+// What nobody granted goes out one after the other at the rate of the uplink, what was granted at once, and who
+// gives up costs nothing.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slowSite()
@@ -212,13 +223,20 @@ func TestAdmission(t *testing.T) {
 		if !s.Admit(t.Context(), node, piece, 64<<10) || time.Since(at) > 0 {
 			t.Errorf("a piece that was granted waits for %s", time.Since(at))
 		}
-		if usual := NewTrackerServer(TrackerOptions{Uplink: 125e6, Random: chance()}, nil); !usual.Admit(t.Context(), node, chunk.ID{}, 1<<20) || time.Since(at) > 0 {
+		if usual := NewTrackerServer(TrackerOptions{Uplink: 125e6, Random: chance()}, nil); !usual.Admit(
+			t.Context(),
+			node,
+			chunk.ID{},
+			1<<20,
+		) ||
+			time.Since(at) > 0 {
 			t.Error("on a usual link something waits")
 		}
 	})
 }
 
-// A long line goes on one by one, however long who is in it has stood there: one that all leave together is what a line is there to prevent.
+// A long line goes on one by one, however long who is in it has stood there: one that all leave together is what a
+// line is there to prevent.
 func TestLongLineGoesOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slowSite()
@@ -299,10 +317,12 @@ func TestHelpers(t *testing.T) {
 	})
 	second.wait(t)
 	sent, given := s.sent.Load(), second.bytes("peer")
-	if got, err := second.Get(t.Context(), v.ID(), 9); err != nil || string(got.Stored()) != "the index" || second.bytes("peer") != given+9 {
+	if got, err := second.Get(t.Context(), v.ID(), 9); err != nil || string(got.Stored()) != "the index" ||
+		second.bytes("peer") != given+9 {
 		t.Errorf("got %q, %v, %d bytes of peers", got.Stored(), err, second.bytes("peer")-given)
 	}
-	if got, err := second.Get(t.Context(), chunk.Sum(other), 5); err != nil || string(got.Stored()) != "other" || s.sent.Load() != sent+5 {
+	if got, err := second.Get(t.Context(), chunk.Sum(other), 5); err != nil || string(got.Stored()) != "other" ||
+		s.sent.Load() != sent+5 {
 		t.Errorf("got %q, %v, %d bytes of the server", got.Stored(), err, s.sent.Load()-sent)
 	}
 	second.Node.mu.Lock()
@@ -318,7 +338,9 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 	var asked atomic.Int32
 	end := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1); <-end }))
-	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); io.WriteString(w, "a lie") }))
+	wrong := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); io.WriteString(w, "a lie") }),
+	)
 	t.Cleanup(func() { close(end); silent.Close(); wrong.Close() })
 	watch := &accusations{}
 	n := s.start(t, 1, func(o *NodeOptions) {

@@ -69,7 +69,8 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 	l.Enter(t.Context(), 1<<20)() // a connection that is not known
 }
 
-// While a machine loads its kernel, uploads and that share the link: none is behind another for minutes. The oldest passes again when it is over.
+// While a machine loads its kernel, uploads and that share the link: none is behind another for minutes. The oldest
+// passes again when it is over.
 func TestKernelsAndUploadsShareTheLink(t *testing.T) {
 	var l Line
 	a, b, k := connected(t), connected(t), connected(t)

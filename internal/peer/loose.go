@@ -8,8 +8,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// Loose objects go round as a tree: who asks is named one who fetches the object or has it, and is named to others himself. Who does not have it yet lets those
-// wait that ask him for it. So a crowd that reads the same at the same moment costs the server one copy, as pieces do.
+// Loose objects go round as a tree: who asks is named one who fetches the object or has it, and is named to others
+// himself. Who does not have it yet lets those wait that ask him for it. So a crowd that reads the same at the same
+// moment costs the server one copy, as pieces do.
 const (
 	maxLoose    = 32768           // objects that are remembered
 	maxFetchers = 16              // of each
@@ -26,16 +27,22 @@ type fetcher struct {
 	named int // first
 }
 
-// loose remembers the recent fetchers of objects outside of packs, the oldest first; those that were named often enough are forgotten. The oldest object goes
-// when there are too many.
+// loose remembers the recent fetchers of objects outside of packs, the oldest first; those that were named often
+// enough are forgotten. The oldest object goes when there are too many.
 type loose struct {
 	objects map[chunk.Brief][]fetcher
 	order   []chunk.Brief
 }
 
-// Loose decides about an object outside of any pack: no names mean that the server sends it. Otherwise these have it or will have it, and wait is how long the
-// node may wait for them. Once the uplink is spent, or K fills it, whoever can be named is named.
-func (t *Tracker) Loose(now time.Duration, id chunk.Brief, node netip.AddrPort, size int64) (names []netip.AddrPort, wait time.Duration) {
+// Loose decides about an object outside of any pack: no names mean that the server sends it. Otherwise these have
+// it or will have it, and wait is how long the node may wait for them. Once the uplink is spent, or K fills it,
+// whoever can be named is named.
+func (t *Tracker) Loose(
+	now time.Duration,
+	id chunk.Brief,
+	node netip.AddrPort,
+	size int64,
+) (names []netip.AddrPort, wait time.Duration) {
 	t.over(now)
 	if t.busy || !t.uplink.free(now, size) {
 		names = t.fetchers(now, id, node)
@@ -87,7 +94,10 @@ func (l *loose) add(now time.Duration, id chunk.Brief, node netip.AddrPort) {
 	if slices.ContainsFunc(all, func(x fetcher) bool { return x.node == node && now <= x.when+looseFor }) {
 		return
 	}
-	all = slices.DeleteFunc(all, func(x fetcher) bool { return x.node == node || len(all) >= maxFetchers && useless(x) })
+	all = slices.DeleteFunc(
+		all,
+		func(x fetcher) bool { return x.node == node || len(all) >= maxFetchers && useless(x) },
+	)
 	if len(all) < maxFetchers {
 		all = append(all, fetcher{node: node, when: now})
 	}

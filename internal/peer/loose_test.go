@@ -65,8 +65,8 @@ func TestLooseObjectsWhileKIsSent(t *testing.T) {
 	}
 }
 
-// A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that came later, so that nobody waits for himself; and
-// the way from the server is short.
+// A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that
+// came later, so that nobody waits for himself; and the way from the server is short.
 func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox")).Brief()
@@ -128,7 +128,8 @@ func patient(n *live) time.Duration {
 	return n.reads.looseTime()
 }
 
-// acquainted waits until nodes have their pack, know others, and have more patience than usual: a busy machine takes longer than 75 ms.
+// acquainted waits until nodes have their pack, know others, and have more patience than usual: a busy machine
+// takes longer than 75 ms.
 func acquainted(t *testing.T, nodes ...*live) {
 	t.Helper()
 	for _, n := range nodes {
@@ -137,7 +138,8 @@ func acquainted(t *testing.T, nodes ...*live) {
 	}
 }
 
-// Nodes that read the same loose object at the same moment wait for the one that the server sends it to: there is one copy for all of them.
+// Nodes that read the same loose object at the same moment wait for the one that the server sends it to: there is
+// one copy for all of them.
 func TestLooseObjectIsWaitedFor(t *testing.T) {
 	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
 	extra := []byte(strings.Repeat("firefox ", 5000))
@@ -228,7 +230,8 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	get := func(n *live, i int) {
 		t.Helper()
-		if v, err := n.Get(t.Context(), chunk.Sum(extras[i]), int64(len(extras[i]))); err != nil || !bytes.Equal(v.Stored(), extras[i]) {
+		if v, err := n.Get(t.Context(), chunk.Sum(extras[i]), int64(len(extras[i]))); err != nil ||
+			!bytes.Equal(v.Stored(), extras[i]) {
 			t.Fatal(err)
 		}
 	}
@@ -242,7 +245,11 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 	asks, sent := s.looseAsks.Load(), s.sent.Load()
 	get(b, 1)
 	if s.looseAsks.Load() != asks || s.sent.Load() != sent {
-		t.Errorf("%d questions and %d bytes of the server for what the giver has", s.looseAsks.Load()-asks, s.sent.Load()-sent)
+		t.Errorf(
+			"%d questions and %d bytes of the server for what the giver has",
+			s.looseAsks.Load()-asks,
+			s.sent.Load()-sent,
+		)
 	}
 	// What he does not have is asked for as ever.
 	get(b, 2)
@@ -251,7 +258,8 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 	}
 }
 
-// Nodes that would ask each other first, in a circle, and all want the same now, do not wait for each other: one of them asks the tracker, and the others need not.
+// Nodes that would ask each other first, in a circle, and all want the same now, do not wait for each other: one of
+// them asks the tracker, and the others need not.
 func TestGiversInACircle(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
@@ -280,8 +288,8 @@ func TestGiversInACircle(t *testing.T) {
 	}
 }
 
-// A giver that is getting the object has those wait that wait for nobody who waits for them: whose address is higher, or, once the tracker said who sends it
-// to him, all.
+// A giver that is getting the object has those wait that wait for nobody who waits for them: whose address is
+// higher, or, once the tracker said who sends it to him, all.
 func TestGiverHasOthersWait(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
@@ -346,7 +354,8 @@ func TestGiverThatIsGone(t *testing.T) {
 	s.objects[chunk.Sum(extra).Name()] = extra
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
 	gave(a, closed)
-	if _, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra))); err != nil || slices.Contains(givers(a), closed) {
+	if _, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra))); err != nil ||
+		slices.Contains(givers(a), closed) {
 		t.Errorf("%v, givers %v", err, givers(a))
 	}
 }
@@ -384,7 +393,9 @@ func TestGiverThatLies(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra
-	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("thunder")) }))
+	liar := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("thunder")) }),
+	)
 	defer liar.Close()
 	a, b := s.start(t, 1), s.start(t, 2)
 	acquainted(t, a, b)

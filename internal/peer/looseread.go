@@ -18,11 +18,13 @@ const (
 	FromOrigin
 )
 
-// LooseAsk is a question for a loose object. Whoever asks it tells the read how it ended; of a helper or the tracker that is within Patience.
+// LooseAsk is a question for a loose object. Whoever asks it tells the read how it ended; of a helper or the
+// tracker that is within Patience.
 type LooseAsk struct {
-	From     LooseFrom
-	Peer     netip.AddrPort // zero: the tracker, or the origin
-	Patience time.Duration  // a peer may be silent for so long if that is more than usual; a helper, or the tracker, has no longer
+	From LooseFrom
+	Peer netip.AddrPort // zero: the tracker, or the origin
+	// a peer may be silent for so long if that is more than usual; a helper, or the tracker, has no longer
+	Patience time.Duration
 }
 
 // LooseRead is one read that waits for a loose object.
@@ -58,7 +60,8 @@ func (c *chain) next(of *LooseReads, asks []LooseAsk) []LooseAsk {
 	return append(asks, c.ask)
 }
 
-// Next is what to ask now, and when to call it again if nothing ends before; 0: not at all. Who was asked may still answer when others are asked, too.
+// Next is what to ask now, and when to call it again if nothing ends before; 0: not at all. Who was asked may still
+// answer when others are asked, too.
 func (r *LooseRead) Next(now time.Duration) (asks []LooseAsk, wake time.Duration) {
 	if r.over {
 		return nil, 0
@@ -98,7 +101,8 @@ func (r *LooseRead) Next(now time.Duration) (asks []LooseAsk, wake time.Duration
 	}
 }
 
-// leaveFirst turns from those who were asked first. A giver who is late is not asked first again, until he gives something.
+// leaveFirst turns from those who were asked first. A giver who is late is not asked first again, until he gives
+// something.
 func (r *LooseRead) leaveFirst() {
 	if r.stage == FromHelper {
 		r.stage = FromOrigin
@@ -110,10 +114,14 @@ func (r *LooseRead) leaveFirst() {
 	r.stage = FromTracker
 }
 
-// Told is the tracker's answer: who has the object or will have it, and how long it may take to come round. A tracker that is silent named nobody.
+// Told is the tracker's answer: who has the object or will have it, and how long it may take to come round. A
+// tracker that is silent named nobody.
 func (r *LooseRead) Told(names []netip.AddrPort, wait time.Duration) {
 	r.told, r.spread = true, max(wait, r.of.looseTime())
-	r.peers = chain{ask: LooseAsk{From: FromPeer, Patience: r.spread}, left: slices.Clone(names[:min(len(names), looseNames)])}
+	r.peers = chain{
+		ask:  LooseAsk{From: FromPeer, Patience: r.spread},
+		left: slices.Clone(names[:min(len(names), looseNames)]),
+	}
 }
 
 // Came ends the read: what was asked for is there.
@@ -127,7 +135,8 @@ func (r *LooseRead) Came(a LooseAsk) {
 // Failed says that one who was asked did not give the object.
 func (r *LooseRead) Failed(a LooseAsk, why Failure) {
 	switch a.From {
-	case FromHelper: // one who is late or gone, or lies, is asked once: a helper is a help when there is nothing to wait for
+	// one who is late or gone, or lies, is asked once: a helper is a help when there is nothing to wait for
+	case FromHelper:
 		r.first.under = false
 		if why != Missing && why != Busy {
 			r.of.dismiss(a.Peer)

@@ -9,7 +9,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// looseReads are those of a node that was helped by nodes 1 and 2, and had its last loose objects of nodes 3 and 4. Node 9 is banned.
+// looseReads are those of a node that was helped by nodes 1 and 2, and had its last loose objects of nodes 3 and 4.
+// Node 9 is banned.
 func looseReads(late time.Duration) *LooseReads {
 	l := NewLooseReads(LooseOptions{Helpers: []netip.AddrPort{at(1), at(2)}, Late: func() time.Duration { return late },
 		Banned: func(a netip.Addr) bool { return a == at(9).Addr() }})
@@ -25,7 +26,8 @@ func wantAsks(t *testing.T, what string, r *LooseRead, now time.Duration, wake t
 	}
 }
 
-// A node that is alone asks those who helped it, one after the other, and then the origin. Who lives is asked for the next object too.
+// A node that is alone asks those who helped it, one after the other, and then the origin. Who lives is asked for
+// the next object too.
 func TestReadOfANodeThatIsAlone(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), false)
@@ -44,7 +46,8 @@ func TestReadOfANodeThatIsAlone(t *testing.T) {
 	}
 }
 
-// A node among others asks its givers, the tracker, whom that names, and the origin, each when those before failed or are late; and all may still answer.
+// A node among others asks its givers, the tracker, whom that names, and the origin, each when those before failed
+// or are late; and all may still answer.
 func TestReadOfANodeAmongOthers(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), true)
@@ -79,7 +82,9 @@ func TestReadOfANodeAmongOthers(t *testing.T) {
 // A tracker that names nobody, or is silent, has the origin asked at once; where word is late all wait longer.
 func TestReadThatNobodyIsNamedFor(t *testing.T) {
 	late := 4 * time.Second
-	l := NewLooseReads(LooseOptions{Late: func() time.Duration { return late }, Banned: func(netip.Addr) bool { return false }})
+	l := NewLooseReads(
+		LooseOptions{Late: func() time.Duration { return late }, Banned: func(netip.Addr) bool { return false }},
+	)
 	r := l.Begin(chunk.Sum(nil), true)
 	wantAsks(t, "no givers", r, 0, 0, LooseAsk{From: FromTracker, Patience: late / looseLate})
 	r.Told(nil, 0)
@@ -89,8 +94,8 @@ func TestReadThatNobodyIsNamedFor(t *testing.T) {
 	}
 }
 
-// Who asks for what is on its way may wait if he does not wait for this node: the tracker sent him, or this node is sure, or he has the higher address. So many may
-// as the tracker sends, and twice that.
+// Who asks for what is on its way may wait if he does not wait for this node: the tracker sent him, or this node is
+// sure, or he has the higher address. So many may as the tracker sends, and twice that.
 func TestWhoMayWait(t *testing.T) {
 	l, id := looseReads(0), chunk.Sum(nil)
 	if l.Wait(id, false, true) != nil {

@@ -104,14 +104,15 @@ func (w *swarm) leaves(m *member, left []netip.AddrPort) {
 	}
 }
 
-// shunnedBy is how many nodes must have left one until nothing is thought of what it has. In a small swarm one's word is enough. In a large one, where all
-// links are full, some nodes are left by three at any time: with three in all swarms, a server of two hundred sent 6 % of the pieces twice.
+// shunnedBy is how many nodes must have left one until nothing is thought of what it has. In a small swarm one's
+// word is enough. In a large one, where all links are full, some nodes are left by three at any time: with three in
+// all swarms, a server of two hundred sent 6 % of the pieces twice.
 func shunnedBy(nodes int) int {
 	return max(min(1+nodes/8, 3), min(nodes/32, 8))
 }
 
-// judge decides whether a member is of help to others. Of one that takes pieces and breaks off what it sends, all that it was given
-// is as good as not sent: the server sends it to another.
+// judge decides whether a member is of help to others. Of one that takes pieces and breaks off what it sends, all
+// that it was given is as good as not sent: the server sends it to another.
 func (w *swarm) judge(m *member) {
 	shunned := w.leavers[m.addr] >= shunnedBy(len(w.all))
 	switch {
@@ -132,8 +133,8 @@ func (w *swarm) judge(m *member) {
 // swarm of its own, and each would need its own copies from the server.
 const far = 4 // one in four
 
-// mayMeet tells whether two nodes may be peers: near ones share with those of their own place, or if none is declared of
-// their own subnet.
+// mayMeet tells whether two nodes may be peers: near ones share with those of their own place, or if none is
+// declared of their own subnet.
 func (m *member) mayMeet(o *member) bool {
 	if !m.near && !o.near {
 		return true

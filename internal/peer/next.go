@@ -55,7 +55,8 @@ func (s *Swarm) slow(now time.Duration) {
 	}
 }
 
-// slowest is how long a transfer from a peer may take. What the server needs bounds it too: a node's only peer may be the slow one.
+// slowest is how long a transfer from a peer may take. What the server needs bounds it too: a node's only peer may
+// be the slow one.
 func (s *Swarm) slowest() time.Duration {
 	limit := max(slowFirst, s.coming, s.late)
 	if s.learned >= learnLeast {
@@ -73,9 +74,9 @@ func (s *Swarm) hedge() time.Duration {
 	return min(max(hedgeLeast, 4*s.typical), max(hedgeMost, s.late))
 }
 
-// patience is how long a demand waits before the origin is asked, which sends the piece once more. While the tracker says who
-// fetches what, and peers are as fast as ever, a piece that does not come is one that others wait for too: a storm of boots
-// that each ask the origin for it is slower for all of them.
+// patience is how long a demand waits before the origin is asked, which sends the piece once more. While the
+// tracker says who fetches what, and peers are as fast as ever, a piece that does not come is one that others wait
+// for too: a storm of boots that each ask the origin for it is slower for all of them.
 func (s *Swarm) patience() time.Duration {
 	switch {
 	case !s.tracker:
@@ -86,8 +87,8 @@ func (s *Swarm) patience() time.Duration {
 	return max(hedgeMost, calmFactor*s.typical, 2*s.coming, lateCalm*s.late)
 }
 
-// Loose says how many loose objects reads wait for. While they do, nothing more is fetched ahead on the same link; but not for long: one that does not
-// come shall not hold up all others.
+// Loose says how many loose objects reads wait for. While they do, nothing more is fetched ahead on the same link;
+// but not for long: one that does not come shall not hold up all others.
 func (s *Swarm) Loose(now time.Duration, waiting int) {
 	if s.loose == 0 && waiting > 0 {
 		s.looseAt = now
@@ -110,8 +111,8 @@ func (s *Swarm) waitedFor(p int) bool {
 	return slices.ContainsFunc(s.demands, func(d demand) bool { return d.piece == p })
 }
 
-// demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the origin, once for
-// each demand, or where there is a tracker the question whether it may.
+// demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the
+// origin, once for each demand, or where there is a tracker the question whether it may.
 func (s *Swarm) demandFirst(now time.Duration) {
 	for i := range s.demands {
 		d := &s.demands[i]
@@ -139,8 +140,9 @@ func (s *Swarm) flying(f Fetch) bool {
 	return slices.ContainsFunc(s.flights, func(x flight) bool { return x.Fetch == f })
 }
 
-// ahead is how many pieces are chosen from. A piece takes longer to come round in a large crowd, and the links run dry when all that is chosen from is on its way: the last of
-// two hundred nodes had its boot set after 1.37 W/(eta B) with 16, and 1.32 with 20. In a small one the last pieces of the last node come late by it.
+// ahead is how many pieces are chosen from. A piece takes longer to come round in a large crowd, and the links run
+// dry when all that is chosen from is on its way: the last of two hundred nodes had its boot set after 1.37 W/(eta
+// B) with 16, and 1.32 with 20. In a small one the last pieces of the last node come late by it.
 func (s *Swarm) ahead() int {
 	if s.Peers() >= manyPeers {
 		return s.o.Window * 5 / 4
@@ -185,8 +187,8 @@ func (s *Swarm) fromPeers(now time.Duration) {
 	}
 }
 
-// choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and strikes. If a read waits for the
-// piece, one that was busy is asked again sooner.
+// choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and
+// strikes. If a read waits for the piece, one that was busy is asked again sooner.
 func (s *Swarm) choose(now time.Duration, p int, waits bool) *known {
 	var best *known
 	n := uint32(0)

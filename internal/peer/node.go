@@ -42,22 +42,23 @@ type NodeOptions struct {
 	Pieces   []Piece      // in the pack's order; none: only loose objects go round
 	Proofs   chunk.Proofs // of these
 	Origin   Origin
-	Several  Several          // nil: the origin sends objects singly
-	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin
-	Port     uint16           // at which Handler is served
-	Self     netip.Addr       // address to speak from; zero: any
-	Prefix   int              // length of the subnet's prefix; 0: not known
-	Place    string           // rack or switch; "": not known
-	Near     bool             // peers of the same place or subnet only
-	Idle     bool             // fetch what reads wait for and nothing ahead
-	Loose    int              // bytes of loose objects kept for peers
-	Start    StartFiles       // for those who boot after it
-	Helpers  []netip.AddrPort // who gave this node what it started with: they have what is read next, until the tracker names others
+	Several  Several    // nil: the origin sends objects singly
+	Trackers []string   // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port     uint16     // at which Handler is served
+	Self     netip.Addr // address to speak from; zero: any
+	Prefix   int        // length of the subnet's prefix; 0: not known
+	Place    string     // rack or switch; "": not known
+	Near     bool       // peers of the same place or subnet only
+	Idle     bool       // fetch what reads wait for and nothing ahead
+	Loose    int        // bytes of loose objects kept for peers
+	Start    StartFiles // for those who boot after it
+	// who gave this node what it started with: they have what is read next, until the tracker names others
+	Helpers []netip.AddrPort
 
 	Said Control // what came before this node was there, between it and trackers
 
-	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up to date, for who else waits
-	// for the network. nil: nothing is known, and nobody else wants to.
+	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up
+	// to date, for who else waits for the network. nil: nothing is known, and nobody else wants to.
 	Slow *store.Slow
 
 	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
@@ -105,7 +106,8 @@ type Node struct {
 	seen    map[netip.AddrPort]Bitmap // what the peers have that are watched
 	loose   looseObjects
 	reads   *LooseReads
-	arrives map[chunk.ID]chan struct{} // loose objects that are on their way; closed when one is there, or not to be had
+	// loose objects that are on their way; closed when one is there, or not to be had
+	arrives map[chunk.ID]chan struct{}
 
 	// Of the goroutine that runs.
 	swarm    *Swarm
@@ -132,10 +134,27 @@ func NewNode(o NodeOptions) *Node {
 	if o.Slow == nil {
 		o.Slow = new(store.Slow)
 	}
-	n := &Node{o: o, start: time.Now(), objects: client(o.Self, 2, o.Slow), watches: client(o.Self, 1, o.Slow), index: map[chunk.ID]int{},
-		events: make(chan func(time.Duration), 64), kicked: make(chan struct{}, 1), holds: NewBitmap(len(o.Pieces)),
-		changed: make(chan struct{}), banned: map[netip.Addr]bool{}, seen: map[netip.AddrPort]Bitmap{}, upTime: uploadTime, patience: o.Slow.Least(joinTime), flights: map[Fetch]context.CancelFunc{},
-		waits: map[int][]chan result{}, lost: map[int]error{}, arrives: map[chunk.ID]chan struct{}{}}
+	n := &Node{
+		o:       o,
+		start:   time.Now(),
+		objects: client(o.Self, 2, o.Slow),
+		watches: client(o.Self, 1, o.Slow),
+		index:   map[chunk.ID]int{},
+		events:  make(chan func(time.Duration), 64),
+		kicked:  make(chan struct{}, 1),
+		holds:   NewBitmap(len(o.Pieces)),
+		changed: make(
+			chan struct{},
+		),
+		banned:   map[netip.Addr]bool{},
+		seen:     map[netip.AddrPort]Bitmap{},
+		upTime:   uploadTime,
+		patience: o.Slow.Least(joinTime),
+		flights:  map[Fetch]context.CancelFunc{},
+		waits:    map[int][]chan result{},
+		lost:     map[int]error{},
+		arrives:  map[chunk.ID]chan struct{}{},
+	}
 	if !o.clock.IsZero() {
 		n.start = o.clock
 	}
@@ -148,7 +167,9 @@ func NewNode(o NodeOptions) *Node {
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i
 	}
-	n.swarm = NewSwarm(Options{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))})
+	n.swarm = NewSwarm(
+		Options{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+	)
 	n.swarm.Reach(0)
 	n.swarm.Bear(o.Slow.Least(0))
 	return n

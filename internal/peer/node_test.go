@@ -39,7 +39,11 @@ func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	srv.Start()
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	c := trackerClient{s.URL, client(self, 1, nil), new(atomic.Int64), new(atomic.Int64)}
-	q := joinMessage{Pack: s.pack.String(), Pieces: len(s.pieces), Port: wirePort(l.Addr().(*net.TCPAddr).AddrPort().Port())}
+	q := joinMessage{
+		Pack:   s.pack.String(),
+		Pieces: len(s.pieces),
+		Port:   wirePort(l.Addr().(*net.TCPAddr).AddrPort().Port()),
+	}
 	if err := c.post(t.Context(), "join", q, &joinReply{}, time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +146,8 @@ func TestServerWithoutATracker(t *testing.T) {
 	}
 }
 
-// A tracker that has forgotten all knows its nodes again with their next question, which is told, and the server sends nothing twice.
+// A tracker that has forgotten all knows its nodes again with their next question, which is told, and the server
+// sends nothing twice.
 func TestTrackerForgetsOverSockets(t *testing.T) {
 	s := newSite(t, 40, 400_000)
 	s.gate = make(chan struct{})
@@ -182,7 +187,8 @@ func TestSecondTracker(t *testing.T) {
 	waitFor(t, func() bool { return s.tracker.Nodes() == 1 })
 }
 
-// What a shelf has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it again has it.
+// What a shelf has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it
+// again has it.
 func TestSmallShelf(t *testing.T) {
 	s := newSite(t, 40, 0)
 	a := s.start(t, 1)
@@ -240,7 +246,8 @@ func TestHavingIsBrief(t *testing.T) {
 	}
 }
 
-// Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a little later, or with what comes first.
+// Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a
+// little later, or with what comes first.
 func TestWordOfWhatIsCommonWaits(t *testing.T) {
 	n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
 	n.swarm = newSwarm(12, commonLeast+1)
@@ -366,7 +373,8 @@ func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
 	}
 }
 
-// What one node's clock says is nobody else's business: a swarm of nodes whose clocks are hours apart is like any other.
+// What one node's clock says is nobody else's business: a swarm of nodes whose clocks are hours apart is like any
+// other.
 func TestClocksDiffer(t *testing.T) {
 	s := newSite(t, 40, 4_000_000)
 	var nodes []*live

@@ -67,7 +67,12 @@ func (n *Node) transfer(ctx context.Context, f Fetch, waited bool) (chunk.Verifi
 const byteTime = 10 * time.Second
 
 // fromPeer makes one attempt at a peer, which may be silent for as long as is usual, or for patience if that is more.
-func (n *Node) fromPeer(ctx context.Context, a netip.AddrPort, p Piece, patience time.Duration) (chunk.Verified, error) {
+func (n *Node) fromPeer(
+	ctx context.Context,
+	a netip.AddrPort,
+	p Piece,
+	patience time.Duration,
+) (chunk.Verified, error) {
 	src := n.peerSource(a)
 	_, src.Brief = n.index[p.ID]
 	return n.from(ctx, a, src, p, patience)
@@ -77,7 +82,13 @@ func (n *Node) peerSource(a netip.AddrPort) store.HTTP {
 	return store.HTTP{URL: "http://" + a.String(), Client: n.objects, Proofs: n.o.Proofs}
 }
 
-func (n *Node) from(ctx context.Context, a netip.AddrPort, src store.HTTP, p Piece, patience time.Duration) (chunk.Verified, error) {
+func (n *Node) from(
+	ctx context.Context,
+	a netip.AddrPort,
+	src store.HTTP,
+	p Piece,
+	patience time.Duration,
+) (chunk.Verified, error) {
 	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size, Patience: max(patience, n.o.Slow.Least(byteTime))})
 	if err == nil {
 		n.o.Observer.Received(a, len(v.Stored()))

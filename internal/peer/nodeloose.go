@@ -116,7 +116,11 @@ func (n *Node) askLoose(ctx context.Context, p Piece, a LooseAsk) answer {
 }
 
 // whoHas asks the tracker for a loose object: who has it or will have it, and how long they may take.
-func (n *Node) whoHas(ctx context.Context, p Piece, patience time.Duration) (names []netip.AddrPort, wait time.Duration) {
+func (n *Node) whoHas(
+	ctx context.Context,
+	p Piece,
+	patience time.Duration,
+) (names []netip.AddrPort, wait time.Duration) {
 	at := make(chan trackerClient, 1)
 	soon, cancel := context.WithTimeout(ctx, patience) // a node that goes down answers no more
 	defer cancel()
@@ -164,7 +168,8 @@ func (n *Node) endLoose(id chunk.ID, r *LooseRead) {
 	}
 }
 
-// heldFor is what who asks is given: an object that this node has in memory, or the loose one that it is getting, when it has it.
+// heldFor is what who asks is given: an object that this node has in memory, or the loose one that it is getting,
+// when it has it.
 func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	v, ok := n.held(id)
 	if ok {

@@ -22,7 +22,8 @@ func (n *Node) Dropped(piece int) {
 	n.Moved()
 }
 
-// Ahead says that a piece is to be fetched ahead, which was not, because this node seemed to keep it. It does not block, as Dropped does not.
+// Ahead says that a piece is to be fetched ahead, which was not, because this node seemed to keep it. It does not
+// block, as Dropped does not.
 func (n *Node) Ahead(piece int) {
 	n.mu.Lock()
 	n.aheads = append(n.aheads, piece)
@@ -74,7 +75,8 @@ func (n *Node) news() {
 	n.swarm.Reach(s.Reach())
 }
 
-// hold notes what peers may have of this node, and tells them, or lets the word wait for others: it is two bytes, and a hundred with what carries them.
+// hold notes what peers may have of this node, and tells them, or lets the word wait for others: it is two bytes,
+// and a hundred with what carries them.
 func (n *Node) hold(piece int, kept bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -18,7 +18,17 @@ func (n *Node) at() trackerClient {
 // join tells the tracker that this node is here.
 func (n *Node) join() {
 	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix) // its length is what the tracker does not know
-	q := wireJoin(Join{Swarm: n.o.Pack.String(), Pieces: len(n.o.Pieces), Node: n.self(), Subnet: subnet, Place: n.o.Place, Near: n.o.Near, Have: slices.Clone(n.swarm.Have())})
+	q := wireJoin(
+		Join{
+			Swarm:  n.o.Pack.String(),
+			Pieces: len(n.o.Pieces),
+			Node:   n.self(),
+			Subnet: subnet,
+			Place:  n.o.Place,
+			Near:   n.o.Near,
+			Have:   slices.Clone(n.swarm.Have()),
+		},
+	)
 	t, patience := n.at(), n.wordTime()
 	n.work.Go(func() {
 		var r joinReply
@@ -155,6 +165,12 @@ func (n *Node) bye() func() {
 	t := n.at()
 	return func() {
 		// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
-		_ = t.post(context.WithoutCancel(n.ctx), "leave", leaveMessage{n.o.Pack.String(), wirePort(n.o.Port)}, &struct{}{}, joinTime)
+		_ = t.post(
+			context.WithoutCancel(n.ctx),
+			"leave",
+			leaveMessage{n.o.Pack.String(), wirePort(n.o.Port)},
+			&struct{}{},
+			joinTime,
+		)
 	}
 }

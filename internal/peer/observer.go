@@ -12,9 +12,14 @@ type Observer interface {
 	Uploaded(peer netip.AddrPort, bytes int)  // one was sent to a peer
 	Accused(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes: nothing is taken from its address any more
 	Left(l Left)                              // nothing is asked of a peer for a while
-	PeersFailed(peers []Left)                 // transfers from them failed or were slow for the first time; valid until it returns
-	Vanished(peer netip.AddrPort)             // a peer is gone without a goodbye, while there is something to fetch
-	Tracker(url string, err error)            // it answers again, or for the first time; or it does not, or has forgotten this node (ErrForgotten)
+	PeersFailed(
+		peers []Left,
+	) // transfers from them failed or were slow for the first time; valid until it returns
+	Vanished(peer netip.AddrPort) // a peer is gone without a goodbye, while there is something to fetch
+	Tracker(
+		url string,
+		err error,
+	) // it answers again, or for the first time; or it does not, or has forgotten this node (ErrForgotten)
 }
 
 type nobody struct{}

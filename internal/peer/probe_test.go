@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A peer whose transfer takes three times as long as others do is probed, and each peer not again soon; who answers is left no sooner than ever.
+// A peer whose transfer takes three times as long as others do is probed, and each peer not again soon; who answers
+// is left no sooner than ever.
 func TestLongTransferIsProbed(t *testing.T) {
 	s := usually(2, 100*ms)
 	s.take(0, Fetch{1, at(1)})
@@ -28,8 +29,8 @@ func TestLongTransferIsProbed(t *testing.T) {
 	}
 }
 
-// A peer that cannot be reached any more is left with all its transfers at once. They are no measure of the network, and what only it had is asked
-// for, though the tracker said a moment ago that it comes from there.
+// A peer that cannot be reached any more is left with all its transfers at once. They are no measure of the
+// network, and what only it had is asked for, though the tracker said a moment ago that it comes from there.
 func TestUnreachedPeerIsLeftAtOnce(t *testing.T) {
 	s := usually(1, 100*ms)
 	s.coming = 2 * time.Second

@@ -15,8 +15,8 @@ func (s *Swarm) fromServer(now time.Duration) {
 	if s.asking {
 		s.wake(lost)
 	}
-	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is alone would
-	// ask hundreds of times.
+	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is
+	// alone would ask hundreds of times.
 	if s.originFlights > s.serverFetches()/2 || s.tracker && (s.asking || len(s.granted) > 0) {
 		return
 	}
@@ -60,8 +60,9 @@ func (s *Swarm) fromServer(now time.Duration) {
 	}
 }
 
-// serverFetches is how many transfers from the origin there may be at a time. Who is alone asks for several pieces with one question, the more of them the better; but
-// a read's own piece comes behind all that are under way, so there are fewer where one takes longer among the others.
+// serverFetches is how many transfers from the origin there may be at a time. Who is alone asks for several pieces
+// with one question, the more of them the better; but a read's own piece comes behind all that are under way, so
+// there are fewer where one takes longer among the others.
 func (s *Swarm) serverFetches() int {
 	usual := s.o.ServerFetches
 	if s.used != 0 || s.direct == 0 {
@@ -81,8 +82,8 @@ func (s *Swarm) demanded() {
 	}
 }
 
-// overdue adds the pieces that reads wait for to a question: those that are not among the next ones, and those that peers have and
-// are late with. A server that has room sends them, and one that has none says who else has them.
+// overdue adds the pieces that reads wait for to a question: those that are not among the next ones, and those that
+// peers have and are late with. A server that has room sends them, and one that has none says who else has them.
 func (s *Swarm) overdue(now time.Duration, a *Ask) {
 	for _, d := range s.demands {
 		st := &s.pieces[d.piece]
@@ -103,8 +104,10 @@ func (s *Swarm) overdue(now time.Duration, a *Ask) {
 	}
 }
 
-// further asks for what comes after the window where peers have all of that, as much as one question has. Else whoever is ahead of all others by a window would be the only one to ask,
-// be granted all that the server sends, and stay ahead, and the others would have each piece from its uplink alone: ten desktops, one of which began first, took 1.5 W/(eta B).
+// further asks for what comes after the window where peers have all of that, as much as one question has. Else
+// whoever is ahead of all others by a window would be the only one to ask, be granted all that the server sends,
+// and stay ahead, and the others would have each piece from its uplink alone: ten desktops, one of which began
+// first, took 1.5 W/(eta B).
 func (s *Swarm) further(now time.Duration, a *Ask) {
 	for p := s.first; p < s.reach && len(a.Want) < s.o.Window; p++ {
 		if st := &s.pieces[p]; !s.idle.Has(p) && st.holders == 0 && st.flights == 0 && st.coming <= now {
@@ -113,7 +116,8 @@ func (s *Swarm) further(now time.Duration, a *Ask) {
 	}
 }
 
-// soonRead is how many pieces of a question reads wait for, or soon will: an answer may be held until they do. What reads wait for is at its beginning.
+// soonRead is how many pieces of a question reads wait for, or soon will: an answer may be held until they do. What
+// reads wait for is at its beginning.
 func (s *Swarm) soonRead(want []int) int {
 	n := 0
 	for n < len(want) && (n < readSoon || s.waitedFor(want[n])) {
@@ -122,8 +126,8 @@ func (s *Swarm) soonRead(want []int) int {
 	return n
 }
 
-// untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers take
-// one piece at a time, by chance, so that they take different ones; a node that has none takes all, in order.
+// untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers
+// take one piece at a time, by chance, so that they take different ones; a node that has none takes all, in order.
 func (s *Swarm) untracked(now time.Duration) {
 	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
 	most := s.serverFetches() / 2
@@ -186,9 +190,9 @@ func (s *Swarm) grants(now time.Duration) {
 	s.granted = slices.Delete(s.granted, 0, i)
 }
 
-// alive says now and then that this node lives, while it has nothing to ask: who comes late shall be told of it. The first
-// time is as soon as it has all it wants, because of one who last asked for something the tracker expects more questions, and forgets
-// him soon.
+// alive says now and then that this node lives, while it has nothing to ask: who comes late shall be told of it.
+// The first time is as soon as it has all it wants, because of one who last asked for something the tracker expects
+// more questions, and forgets him soon.
 func (s *Swarm) alive(now time.Duration) {
 	due := s.asked + joinSeldom
 	switch {
@@ -203,7 +207,12 @@ func (s *Swarm) alive(now time.Duration) {
 	case now < due:
 		s.wake(due)
 	default:
-		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{Have: s.have, Left: s.leftNow(now), Fed: s.fed, Patience: answerTime(s.late)}
+		s.asking, s.asked, s.told, s.step.Ask = true, now, true, &Ask{
+			Have:     s.have,
+			Left:     s.leftNow(now),
+			Fed:      s.fed,
+			Patience: answerTime(s.late),
+		}
 	}
 }
 

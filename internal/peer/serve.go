@@ -13,15 +13,17 @@ import (
 	"pando/internal/chunk"
 )
 
-// Port is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is free; peers
-// learn it from the tracker.
+// Port is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is
+// free; peers learn it from the tracker.
 const Port = 8481
 
-// uploadTime is how long an upload may take, with twice what word may be late besides; one who takes longer is not worth the place.
+// uploadTime is how long an upload may take, with twice what word may be late besides; one who takes longer is not
+// worth the place.
 const uploadTime = time.Minute
 
-// Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one that
-// comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on headers and idle connections as for any server.
+// Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one
+// that comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on
+// headers and idle connections as for any server.
 func (n *Node) Handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /o/{id}", n.serveObject)
@@ -59,8 +61,8 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	n.upload(w, r, v.Stored(), n.places.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
 }
 
-// named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a whole name would be a thousandth of what a
-// node on a slow link receives.
+// named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a
+// whole name would be a thousandth of what a node on a slow link receives.
 func (n *Node) named(name string) (chunk.ID, error) {
 	if id, err := chunk.ParseID(name); err == nil {
 		return id, nil
@@ -80,7 +82,8 @@ func (n *Node) named(name string) (chunk.ID, error) {
 // plain leaves out of an answer what HTTP can do without.
 func plain(w http.ResponseWriter) { w.Header()["Content-Type"], w.Header()["Date"] = nil, nil }
 
-// refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times for each piece.
+// refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times
+// for each piece.
 func refuse(w http.ResponseWriter) {
 	plain(w)
 	w.Header().Set("Content-Length", "0")
@@ -103,8 +106,8 @@ func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	return n.loose.get(id)
 }
 
-// serveHave streams what this node has: a bitmap, then two bytes for each piece that comes or goes. Who watches is a peer
-// too, and is watched in return.
+// serveHave streams what this node has: a bitmap, then two bytes for each piece that comes or goes. Who watches is
+// a peer too, and is watched in return.
 func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
 	from := asker(r, uint16(port))
@@ -163,8 +166,8 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 	}
 }
 
-// having is what this node has now but for what a peer has, unless he was told of it; what is closed when that changes; and
-// whether this node has left the swarm.
+// having is what this node has now but for what a peer has, unless he was told of it; what is closed when that
+// changes; and whether this node has left the swarm.
 func (n *Node) having(peer netip.AddrPort, told Bitmap) (holds Bitmap, changed <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -262,8 +262,13 @@ func TestStormOverSockets(t *testing.T) {
 		peers += int64(n.bytes("peer"))
 		messages, control = messages+n.Control().Messages, control+n.Control().Bytes
 	}
-	t.Logf("server %.2f W, peers %.2f W, %d messages and %d bytes of control a node", float64(s.sent.Load())/float64(s.w()),
-		float64(peers)/float64(s.w()), messages/16, control/16)
+	t.Logf(
+		"server %.2f W, peers %.2f W, %d messages and %d bytes of control a node",
+		float64(s.sent.Load())/float64(s.w()),
+		float64(peers)/float64(s.w()),
+		messages/16,
+		control/16,
+	)
 	if s.sent.Load() > 3*s.w() {
 		t.Errorf("the server sent %d bytes, three times W is %d", s.sent.Load(), 3*s.w())
 	}
@@ -286,7 +291,8 @@ func TestStormOverSockets(t *testing.T) {
 	}
 }
 
-// No node gives K to another: it knows nothing of a server's paths for firmware, and the kernel is no object of the swarm.
+// No node gives K to another: it knows nothing of a server's paths for firmware, and the kernel is no object of the
+// swarm.
 func TestNodesHaveNoK(t *testing.T) {
 	s := newSite(t, 2, 4_000_000)
 	n := s.start(t, 0)

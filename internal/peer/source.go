@@ -7,10 +7,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// Get returns an object for a read that waits, as a block device's source does. A piece of the pack comes by way of the
-// swarm, before all that is fetched ahead; a loose object from one who has it or fetches it, if the tracker names some, and
-// from the origin otherwise. Beside that ctx is done, there is an error only for a piece that is not to be had. Run must
-// run.
+// Get returns an object for a read that waits, as a block device's source does. A piece of the pack comes by way of
+// the swarm, before all that is fetched ahead; a loose object from one who has it or fetches it, if the tracker
+// names some, and from the origin otherwise. Beside that ctx is done, there is an error only for a piece that is
+// not to be had. Run must run.
 func (n *Node) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
 	i, ok := n.index[id]
 	if !ok {

@@ -7,20 +7,23 @@ import (
 	"pando/internal/chunk"
 )
 
-// A boot starts with a few small files: the manifest of its version, the signature of that, and the map of its boot pack. Forty of
-// each take the server's link as long as a tenth of the boot set does, and nobody has a piece to give before he has them. So they go
-// round too: every node of the swarm has them, and the tracker names some.
+// A boot starts with a few small files: the manifest of its version, the signature of that, and the map of its boot
+// pack. Forty of each take the server's link as long as a tenth of the boot set does, and nobody has a piece to
+// give before he has them. So they go round too: every node of the swarm has them, and the tracker names some.
 const (
 	startNames = 2 // nodes that are named
 	startTries = 64
-	startHold  = 2 * time.Second // a start waits so long for room, or a node that has the files, where its node does not say how long it waits itself
+	// a start waits so long for room, or a node that has the files, where its node does not say how long it waits
+	// itself
+	startHold  = 2 * time.Second
 	startMost  = 2 * time.Minute // and the node asks again for so long, until it turns to the server anyway
 	startPause = startHold / 4   // but not at once where the tracker did not make it wait
 	startLook  = 20 * time.Millisecond
-	startPart  = 4                // a fourth of the uplink is for those for whom there is neither room nor a node
-	startFiles = 8 << 10          // bytes of manifest and signature, about, compressed
-	startPiece = 128              // and of the map for each piece: its digest, and about twenty extents
-	startSmall = 16 << 10         // bytes of an object that is as small as what boots start with, such as a part of the index
+	startPart  = 4       // a fourth of the uplink is for those for whom there is neither room nor a node
+	startFiles = 8 << 10 // bytes of manifest and signature, about, compressed
+	startPiece = 128     // and of the map for each piece: its digest, and about twenty extents
+	// bytes of an object that is as small as what boots start with, such as a part of the index
+	startSmall = 16 << 10
 	startTime  = 12 * time.Second // a node waits so long for the first answer
 )
 
@@ -37,11 +40,12 @@ type Start struct {
 	Subnet netip.Prefix // zero: not known
 	Place  string
 	Near   bool
-	Told   bool // it was told lately where it gets that, and is counted already: who only asks takes nothing from others
+	// it was told lately where it gets that, and is counted already: who only asks takes nothing from others
+	Told bool
 }
 
-// Start names nodes that have what a boot starts with. None are named when the server shall send it; or, with wait, when it shall
-// be asked again a little later.
+// Start names nodes that have what a boot starts with. None are named when the server shall send it; or, with wait,
+// when it shall be asked again a little later.
 func (t *Tracker) Start(now time.Duration, s Start) (peers []netip.AddrPort, wait bool) {
 	t.sweep(now)
 	t.over(now)
@@ -58,8 +62,9 @@ func (t *Tracker) Start(now time.Duration, s Start) (peers []netip.AddrPort, wai
 	return peers, len(peers) == 0
 }
 
-// first tells whether the server sends what a boot starts with although the uplink is spent, because no node has it. While another swarm takes all of it there
-// would never be room, and until one has it there is no swarm that could help. All such starts together take a part of the uplink.
+// first tells whether the server sends what a boot starts with although the uplink is spent, because no node has
+// it. While another swarm takes all of it there would never be room, and until one has it there is no swarm that
+// could help. All such starts together take a part of the uplink.
 func (t *Tracker) first(now time.Duration, size int64) bool {
 	if now < t.firsts {
 		return false
@@ -102,6 +107,6 @@ func (t *Tracker) starters(now time.Duration, s Start) (peers []netip.AddrPort, 
 	return peers, some
 }
 
-// startPatience is how long a node waits for an answer to its start. Where word is late that is longer, so that a crowd that waits does not fill
-// the link with questions.
+// startPatience is how long a node waits for an answer to its start. Where word is late that is longer, so that a
+// crowd that waits does not fill the link with questions.
 func startPatience(late time.Duration) time.Duration { return startTime + 2*bounded(late) }

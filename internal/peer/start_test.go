@@ -54,7 +54,8 @@ func TestStartOverSockets(t *testing.T) {
 	}
 }
 
-// TestStartNeverHangs: where no node has it and the server has no room, a boot waits while its tracker says so, and not for one that is gone.
+// TestStartNeverHangs: where no node has it and the server has no room, a boot waits while its tracker says so, and
+// not for one that is gone.
 func TestStartNeverHangs(t *testing.T) {
 	s := newSite(t, 4, 0)
 	s.tracker.mu.Lock()
@@ -83,14 +84,16 @@ func TestStartAsksTheNextTracker(t *testing.T) {
 	defer hangs.Close()
 	unknown := httptest.NewServer(http.NotFoundHandler())
 	defer unknown.Close()
-	for name, first := range map[string]string{"hangs": hangs.URL, "is gone": "http://127.0.0.1:1", "does not know": unknown.URL} {
+	for name, first := range map[string]string{"hangs": hangs.URL, "is gone": "http://127.0.0.1:1", "does not " +
+		"know": unknown.URL} {
 		begin := time.Now()
 		h := StartPeers(t.Context(), &http.Client{}, []string{first, s.URL}, StartAsk{Pack: s.pack, Prefix: 24})
 		if took := time.Since(begin); h.Tracker != 1 || took > startTime/2 {
 			t.Errorf("the first one %s: %+v after %s", name, h, took)
 		}
 	}
-	if h := StartPeers(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"}, StartAsk{Pack: s.pack}); h.Peers != nil || h.Tracker != 0 {
+	if h := StartPeers(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"}, StartAsk{Pack: s.pack}); h.Peers != nil ||
+		h.Tracker != 0 {
 		t.Errorf("nobody is there: %+v", h)
 	}
 }

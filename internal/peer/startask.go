@@ -12,10 +12,11 @@ import (
 
 // StartHelp is what a boot that starts learned of the trackers.
 type StartHelp struct {
-	Peers   []netip.AddrPort // they serve manifest, signature and map at the paths of a server's data path; none: a server has them
-	Late    time.Duration    // word may be on its way for so long; 0: no longer than usual
-	Tracker int              // which of the trackers says so
-	Said    Control          // what it took
+	// they serve manifest, signature and map at the paths of a server's data path; none: a server has them
+	Peers   []netip.AddrPort
+	Late    time.Duration // word may be on its way for so long; 0: no longer than usual
+	Tracker int           // which of the trackers says so
+	Said    Control       // what it took
 }
 
 // Control is what a node and trackers said to each other, without HTTP's headers.
@@ -32,7 +33,8 @@ type StartAsk struct {
 	Near   bool
 }
 
-// StartPeers asks trackers, preferred first, who has what a boot starts with. Whoever sends the files, they have to be verified.
+// StartPeers asks trackers, preferred first, who has what a boot starts with. Whoever sends the files, they have to
+// be verified.
 func StartPeers(ctx context.Context, client *http.Client, trackers []string, q StartAsk) StartHelp {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -50,9 +52,26 @@ func StartPeers(ctx context.Context, client *http.Client, trackers []string, q S
 		tries, wake := asks.Next(time.Since(begin))
 		for _, x := range tries {
 			go func() {
-				m := startMessage{Pack: q.Pack.String(), Prefix: q.Prefix, Place: q.Place, Near: q.Near, Patience: x.Patience.Milliseconds()}
+				m := startMessage{
+					Pack:     q.Pack.String(),
+					Prefix:   q.Prefix,
+					Place:    q.Place,
+					Near:     q.Near,
+					Patience: x.Patience.Milliseconds(),
+				}
 				s := said{try: x}
-				s.err = trackerClient{trackers[x.Tracker], client, bytes, messages}.post(ctx, "start", m, &s.a, x.Patience)
+				s.err = trackerClient{
+					trackers[x.Tracker],
+					client,
+					bytes,
+					messages,
+				}.post(
+					ctx,
+					"start",
+					m,
+					&s.a,
+					x.Patience,
+				)
 				answers <- s
 			}()
 		}
@@ -78,7 +97,8 @@ func StartPeers(ctx context.Context, client *http.Client, trackers []string, q S
 	}
 }
 
-// Accuse tells a tracker that a peer sent wrong bytes. For those that are in no swarm yet; nothing is lost when it does not hear of it.
+// Accuse tells a tracker that a peer sent wrong bytes. For those that are in no swarm yet; nothing is lost when it
+// does not hear of it.
 func Accuse(ctx context.Context, client *http.Client, tracker string, accused netip.AddrPort) error {
 	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
 	return t.post(ctx, "wrong", wrongMessage{accused}, &struct{}{}, wordTime(0))

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// startHedge is how long a boot waits for the answer of one tracker before it asks the next server's as well: one that holds its answer and one that hangs
-// look the same.
+// startHedge is how long a boot waits for the answer of one tracker before it asks the next server's as well: one
+// that holds its answer and one that hangs look the same.
 const startHedge = 2 * time.Second
 
-// StartAsks decide which trackers a boot asks for who has what it starts with, preferred first, and when again. They wait while one says so, for startMost at most,
-// and not for one that is not there, or slow while there is another. They have no socket, goroutine or clock.
+// StartAsks decide which trackers a boot asks for who has what it starts with, preferred first, and when again.
+// They wait while one says so, for startMost at most, and not for one that is not there, or slow while there is
+// another. They have no socket, goroutine or clock.
 type StartAsks struct {
 	began    time.Duration
 	trackers []startTracker

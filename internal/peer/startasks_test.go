@@ -19,7 +19,8 @@ func wantTries(t *testing.T, what string, s *StartAsks, now, wake time.Duration,
 	}
 }
 
-// One tracker after the other is asked: the next one when one failed, or after a while beside the first. The first answer holds.
+// One tracker after the other is asked: the next one when one failed, or after a while beside the first. The first
+// answer holds.
 func TestStartAsksTrackersInTurn(t *testing.T) {
 	s := NewStartAsks(time.Second, 4)
 	now := time.Second

@@ -11,8 +11,9 @@ import (
 // Ticket is a place in a line.
 type Ticket int
 
-// startLine is where boots of one area stand that wait for what they start with. Those of another wait for other nodes, and have a line of their own. The first of
-// them gets what there is: a hundred that all had a part of the link would all wait for as long as the last.
+// startLine is where boots of one area stand that wait for what they start with. Those of another wait for other
+// nodes, and have a line of their own. The first of them gets what there is: a hundred that all had a part of the
+// link would all wait for as long as the last.
 type startLine struct {
 	area  area
 	boots []startBoot
@@ -34,8 +35,8 @@ type StartReply struct {
 	StartAnswer
 }
 
-// startHoldFor is how long a start is held for a node that waits for so long, where word is so late; 0: it did not say. Who says more than a node would where it
-// was told how late word is holds no place in line by that.
+// startHoldFor is how long a start is held for a node that waits for so long, where word is so late; 0: it did not
+// say. Who says more than a node would where it was told how late word is holds no place in line by that.
 func startHoldFor(patience, late time.Duration) time.Duration {
 	return max(startHold, min(patience, startPatience(late))/2)
 }
@@ -76,8 +77,9 @@ func (t *Tracker) LeaveStart(x Ticket) {
 	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
 }
 
-// StepStarts returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits. A boot for which there was no room, and nobody to
-// name, is told to ask again; one that does not know that turns to the server.
+// StepStarts returns the answers that are due, and the moment at which it shall be called again, 0 when nobody
+// waits. A boot for which there was no room, and nobody to name, is told to ask again; one that does not know that
+// turns to the server.
 func (t *Tracker) StepStarts(now time.Duration) (replies []StartReply, wake time.Duration) {
 	for _, l := range t.starts {
 		for len(l.boots) > 0 && now >= l.look {
@@ -102,8 +104,8 @@ func (t *Tracker) StepStarts(now time.Duration) (replies []StartReply, wake time
 	return replies, wake
 }
 
-// startPause is until when it is looked again whether there is something for a boot: a node that gives it to another is free after as long as that takes. On a fast
-// link 20 ms are a tenth of a boot.
+// startPause is until when it is looked again whether there is something for a boot: a node that gives it to
+// another is free after as long as that takes. On a fast link 20 ms are a tenth of a boot.
 func (t *Tracker) startPause(size int64) time.Duration {
 	if t.uplink.rate == 0 {
 		return startLook
@@ -124,7 +126,10 @@ func (t *Tracker) expireStarts(now time.Duration, l *startLine) (replies []Start
 			kept, l.due = append(kept, b), min(l.due, b.until)
 			continue
 		}
-		replies = append(replies, StartReply{b.ticket, StartAnswer{Again: true, Late: t.Late(b.start.Swarm, t.starting)}})
+		replies = append(
+			replies,
+			StartReply{b.ticket, StartAnswer{Again: true, Late: t.Late(b.start.Swarm, t.starting)}},
+		)
 		t.starting--
 	}
 	l.boots = kept

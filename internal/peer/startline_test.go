@@ -9,8 +9,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// The first boots of an image, or of a rack that keeps to itself, get what they start with from the server at once though another swarm takes all of its uplink: nobody
-// else could give it. They get a part of it; and where somebody has the files it is waited for.
+// The first boots of an image, or of a rack that keeps to itself, get what they start with from the server at once
+// though another swarm takes all of its uplink: nobody else could give it. They get a part of it; and where
+// somebody has the files it is waited for.
 func TestFirstStartDoesNotWait(t *testing.T) {
 	tr := newTracker() // 10 ms for a start
 	tr.uplink.pass(0, 10_000_000)
@@ -101,7 +102,8 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.tracker.starts) == 1 })
 	time.Sleep(2 * startLook) // it is the first of its line
 	begin := time.Now()
-	if a, ok := start(t.Context(), "r1"); !ok || len(a.Peers) != 1 || a.Peers[0] != at(1) || time.Since(begin) > startHold/2 {
+	if a, ok := start(t.Context(), "r1"); !ok || len(a.Peers) != 1 || a.Peers[0] != at(1) ||
+		time.Since(begin) > startHold/2 {
 		t.Errorf("%+v, %v after %v", a, ok, time.Since(begin))
 	}
 	select {
@@ -118,7 +120,8 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 	}
 }
 
-// A long line answers each boot once: those that waited for long enough are told to ask again, and the others stand in their order.
+// A long line answers each boot once: those that waited for long enough are told to ask again, and the others stand
+// in their order.
 func TestLongLineOfStarts(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 1 << 20, Random: chance()})
 	tr.uplink.pass(0, 1<<30)
@@ -141,7 +144,14 @@ func TestLongLineOfStarts(t *testing.T) {
 		replies, wake := tr.StepStarts(now)
 		for _, r := range replies {
 			if held, ok := stand[r.Ticket]; !ok || !r.Again || now < held {
-				t.Fatalf("at %s boot %d is answered %+v; it stands there: %v, until %s", now, r.Ticket, r.StartAnswer, ok, held)
+				t.Fatalf(
+					"at %s boot %d is answered %+v; it stands there: %v, until %s",
+					now,
+					r.Ticket,
+					r.StartAnswer,
+					ok,
+					held,
+				)
 			}
 			delete(stand, r.Ticket)
 		}

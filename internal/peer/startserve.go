@@ -10,7 +10,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest that this node booted by, and its signature.
+// serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest that this node booted by, and
+// its signature.
 func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 	if n.refused(w, asker(r, 1)) {
 		return

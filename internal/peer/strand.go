@@ -2,9 +2,10 @@ package peer
 
 import "time"
 
-// A node that can reach none of those who have what it wants, because of a firewall between them, would wait for ever: the pieces are in the swarm. So
-// nodes say how many pieces peers gave them, and the tracker notes when it first sent one to its peers in vain. Who was given nothing for so long after
-// that is served as if there were nobody else, until peers give it something.
+// A node that can reach none of those who have what it wants, because of a firewall between them, would wait for
+// ever: the pieces are in the swarm. So nodes say how many pieces peers gave them, and the tracker notes when it
+// first sent one to its peers in vain. Who was given nothing for so long after that is served as if there were
+// nobody else, until peers give it something.
 const strandedAfter = 4 // times as long as a question may be held, and the first copy of a piece may take to come round
 
 // feeds notes how many pieces peers have given a member so far.

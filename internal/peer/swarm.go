@@ -10,37 +10,42 @@ import (
 // Bounds and patience of a node. Transfers take from a millisecond to a second a piece, by link, so most patience is
 // counted in the time that this node's transfers take.
 const (
-	maxPeers     = 24               // peers that are known at a time
-	mostPeers    = 30               // with those that have what a read waits for
-	onePeers     = 4                // of them with one address: who claims many ports shall not take the places of all others
-	fewPeers     = 8                // with fewer, the tracker is asked for more
-	manyPeers    = 22               // with so many it is a large crowd
-	commonLeast  = 3                // peers that have a piece: word of one more waits
-	wordPart     = 6                // for that part of a usual transfer, for each of them; simulated, two hundred nodes hear half as often, and are done 1.4 % later
-	strikesOut   = 2                // a peer that was slow or failed so often is left
-	leftFor      = 30 * time.Second // and not met again for so long
-	restLeast    = time.Millisecond // a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
-	restMost     = 500 * time.Millisecond
-	slowFactor   = 8                      // a transfer that takes so many times the usual one is slow
-	slowLeast    = 20 * time.Millisecond  // but not before this
-	lagFactor    = 4                      // a peer whose transfers usually take so many times the usual one is left
-	lagLeast     = 4                      // when it is so for so many of them
-	slowFirst    = 2 * time.Second        // before enough is known of this network
-	learnLeast   = 8                      // transfers: the first ones have links that nobody shares yet
-	hedgeLeast   = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
-	hedgeMost    = 2 * time.Second        // and never longer than this
-	calmFactor   = 256                    // with a tracker it waits longer: so many transfers
-	askLost      = 6 * time.Second        // an answer of the tracker that takes longer does not come
-	askPause     = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
-	joinAgain    = 500 * time.Millisecond // between joins while peers are few; grows
-	joinMost     = 10 * time.Second
-	maxLeft      = 16                    // peers that a question names as left
-	lateCalm     = 8                     // and so many times as long as word may be on its way
-	readSoon     = 4                     // pieces of a question, the first ones, that reads may wait for when it is answered
-	looseLate    = 4                     // the part of how long word may be on its way that a read waits for a loose object of a peer
+	maxPeers    = 24 // peers that are known at a time
+	mostPeers   = 30 // with those that have what a read waits for
+	onePeers    = 4  // of them with one address: who claims many ports shall not take the places of all others
+	fewPeers    = 8  // with fewer, the tracker is asked for more
+	manyPeers   = 22 // with so many it is a large crowd
+	commonLeast = 3  // peers that have a piece: word of one more waits
+	// for that part of a usual transfer, for each of them; simulated, two hundred nodes hear half as often, and are
+	// done 1.4 % later
+	wordPart   = 6
+	strikesOut = 2                // a peer that was slow or failed so often is left
+	leftFor    = 30 * time.Second // and not met again for so long
+	// a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
+	restLeast  = time.Millisecond
+	restMost   = 500 * time.Millisecond
+	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
+	slowLeast  = 20 * time.Millisecond  // but not before this
+	lagFactor  = 4                      // a peer whose transfers usually take so many times the usual one is left
+	lagLeast   = 4                      // when it is so for so many of them
+	slowFirst  = 2 * time.Second        // before enough is known of this network
+	learnLeast = 8                      // transfers: the first ones have links that nobody shares yet
+	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
+	hedgeMost  = 2 * time.Second        // and never longer than this
+	calmFactor = 256                    // with a tracker it waits longer: so many transfers
+	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
+	askPause   = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
+	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
+	joinMost   = 10 * time.Second
+	maxLeft    = 16 // peers that a question names as left
+	lateCalm   = 8  // and so many times as long as word may be on its way
+	readSoon   = 4  // pieces of a question, the first ones, that reads may wait for when it is answered
+	// the part of how long word may be on its way that a read waits for a loose object of a peer
+	looseLate    = 4
 	aloneFetches = 3                     // times as many transfers from the origin, at most, for who is alone,
 	quickDirect  = 40 * time.Millisecond // so that one is there after about so long, among the others
-	joinSeldom   = time.Minute           // while nothing is missing: between joins if the tracker is lost, and between signs of life
+	// while nothing is missing: between joins if the tracker is lost, and between signs of life
+	joinSeldom = time.Minute
 )
 
 // Options of a Swarm. Zero values mean the defaults.
@@ -49,9 +54,10 @@ type Options struct {
 	Pieces int            // of the pack
 	Idle   bool           // fetch what reads wait for, and nothing ahead
 
-	Window        int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
-	PeerFetches   int // transfers from peers at a time; default 6
-	ServerFetches int // transfers from the origin at a time; default 8, and three times as many for who is alone on a fast link
+	Window      int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
+	PeerFetches int // transfers from peers at a time; default 6
+	// transfers from the origin at a time; default 8, and three times as many for who is alone on a fast link
+	ServerFetches int
 
 	Random *rand.Rand // for choices between equals; required
 }
@@ -67,8 +73,9 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Ask is a question to the tracker: which of these pieces may I fetch from the server?
 type Ask struct {
-	Want []int            // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
-	Soon int              // the first so many of them are those that reads wait for, or soon will: who has them is named
+	Want []int // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
+	// the first so many of them are those that reads wait for, or soon will: who has them is named
+	Soon int
 	Upto int              // pieces from here on are not wanted yet; 0: all are
 	Max  int              // transfers from the server that this node has room for
 	Have Bitmap           // what it has
@@ -193,8 +200,17 @@ func NewSwarm(o Options) *Swarm {
 	if o.ServerFetches == 0 {
 		o.ServerFetches = 8
 	}
-	s := &Swarm{o: o, have: NewBitmap(o.Pieces), idle: NewBitmap(o.Pieces), missing: o.Pieces, reach: o.Pieces, pieces: make([]piece, o.Pieces),
-		banned: map[netip.Addr]bool{}, exposed: map[netip.Addr]bool{}, left: map[netip.AddrPort]time.Duration{}}
+	s := &Swarm{
+		o:       o,
+		have:    NewBitmap(o.Pieces),
+		idle:    NewBitmap(o.Pieces),
+		missing: o.Pieces,
+		reach:   o.Pieces,
+		pieces:  make([]piece, o.Pieces),
+		banned:  map[netip.Addr]bool{},
+		exposed: map[netip.Addr]bool{},
+		left:    map[netip.AddrPort]time.Duration{},
+	}
 	for p := range s.pieces {
 		if o.Idle {
 			s.pass(p)
@@ -380,8 +396,8 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 }
 
-// refused leaves a peer in peace that was busy, the longer the more often in a row it was: for what a usual transfer takes, or where that is long, half
-// of it at first, and once and a half in the end.
+// refused leaves a peer in peace that was busy, the longer the more often in a row it was: for what a usual
+// transfer takes, or where that is long, half of it at first, and once and a half in the end.
 func (s *Swarm) refused(now time.Duration, k *known) {
 	quarters := func(n int) time.Duration { return s.typical * time.Duration(n) / 4 }
 	pause := max(restLeast<<min(k.busy, 8), quarters(4+min(k.busy, 2)))

@@ -128,7 +128,8 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	}
 }
 
-// Where a peer that is ahead has all of the window, the next pieces that nobody has are asked for. No read waits for one of them soon.
+// Where a peer that is ahead has all of the window, the next pieces that nobody has are asked for. No read waits
+// for one of them soon.
 func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 	s := newSwarm(100, 1)
 	s.Haves(at(1), upTo(100, 60))
@@ -148,7 +149,8 @@ func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 	}
 }
 
-// A read that waits for a piece far ahead, or beyond what there is room for, is asked for at once: it is in nobody's window.
+// A read that waits for a piece far ahead, or beyond what there is room for, is asked for at once: it is in
+// nobody's window.
 func TestReadFarAheadIsAskedFor(t *testing.T) {
 	for _, reach := range []int{40, 4} {
 		s := newSwarm(40, 0)
@@ -180,8 +182,8 @@ func TestOnlyPeerIsSlow(t *testing.T) {
 	}
 }
 
-// The tracker hears at once of a node that has all it wants, and soon of one that has no room for more: else it would be taken for one
-// that went away, and those who come late would not be told of it.
+// The tracker hears at once of a node that has all it wants, and soon of one that has no room for more: else it
+// would be taken for one that went away, and those who come late would not be told of it.
 func TestNodeWithNothingToAskSaysSo(t *testing.T) {
 	s := newSwarm(2, 0)
 	s.Next(0)
@@ -321,7 +323,8 @@ func TestSlowPeerIsLeft(t *testing.T) {
 	}
 }
 
-// A peer whose transfers never take so long that they are given up, but always much longer than others', is left; one that is not much slower is not.
+// A peer whose transfers never take so long that they are given up, but always much longer than others', is left;
+// one that is not much slower is not.
 func TestLaggardIsLeft(t *testing.T) {
 	for _, x := range []struct {
 		takes time.Duration
@@ -421,8 +424,8 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// One that was busy is asked again for what no read waits for after half of what a transfer takes here: its places are free no sooner. On slow links
-// four questions in five were refused. Where a read waits, it is asked sooner.
+// One that was busy is asked again for what no read waits for after half of what a transfer takes here: its places
+// are free no sooner. On slow links four questions in five were refused. Where a read waits, it is asked sooner.
 func TestBusyPeersAreLeftInPeace(t *testing.T) {
 	const transfer = 4 * time.Second
 	for _, waits := range []bool{false, true} {

@@ -8,7 +8,8 @@ import (
 	"pando/internal/store"
 )
 
-// Several makes one attempt at several objects with one question to a server, and calls came for each that comes, in order.
+// Several makes one attempt at several objects with one question to a server, and calls came for each that comes,
+// in order.
 type Several func(ctx context.Context, rs []store.Request, came func(i int, v chunk.Verified))
 
 // Bounds of what is asked for together.
@@ -17,8 +18,9 @@ const (
 	togetherMost = 12 // pieces of a question; half of those that a node alone fetches at a time
 )
 
-// together has the pieces that wait for the origin at a time asked for with one question. They are small, and where a link is fast it costs both sides more to ask for
-// one, and to answer, than to send it: see docs/adr/0052-several-pieces-with-one-question.md.
+// together has the pieces that wait for the origin at a time asked for with one question. They are small, and where
+// a link is fast it costs both sides more to ask for one, and to answer, than to send it: see
+// docs/adr/0052-several-pieces-with-one-question.md.
 type together struct {
 	mu    sync.Mutex
 	waits []*awaited
@@ -81,8 +83,9 @@ func (t *together) askAll(ctx context.Context, several Several) {
 	}
 }
 
-// fromOrigin takes a piece from the origin: by itself if a read waits for it, which shall not wait until a question is over. In company, what the tracker grants are single
-// pieces, and the server's word of each is what it counts by.
+// fromOrigin takes a piece from the origin: by itself if a read waits for it, which shall not wait until a question
+// is over. In company, what the tracker grants are single pieces, and the server's word of each is what it counts
+// by.
 func (n *Node) fromOrigin(ctx context.Context, p Piece, waited bool) (chunk.Verified, error) {
 	if n.o.Several == nil || waited || n.sociable.Load() {
 		return n.o.Origin.Find(ctx, p.ID, p.Size)

@@ -66,8 +66,8 @@ type member struct {
 	bans     int           // how many of those banned for all it was told of
 }
 
-// swarm is what the tracker knows of the nodes of one pack that may be peers of each other: of all that do not keep to their place, or of
-// those of one place that do.
+// swarm is what the tracker knows of the nodes of one pack that may be peers of each other: of all that do not keep
+// to their place, or of those of one place that do.
 type swarm struct {
 	pack    string
 	area    area
@@ -106,8 +106,8 @@ func (s *seeded) lack(from netip.AddrPort) {
 	}
 }
 
-// Tracker is the server's part of all swarms. All it knows may be lost at any moment; it learns it again from what nodes
-// ask. It is not safe for use by several goroutines.
+// Tracker is the server's part of all swarms. All it knows may be lost at any moment; it learns it again from what
+// nodes ask. It is not safe for use by several goroutines.
 type Tracker struct {
 	o      TrackerOptions
 	swarms map[area]*swarm
@@ -135,8 +135,16 @@ type Tracker struct {
 // NewTracker returns a tracker that knows nobody.
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
-	return &Tracker{o: o, swarms: map[area]*swarm{}, homes: map[inPack]*swarm{}, crowds: map[string]int{}, ports: map[netip.Addr]int{}, uplink: uplink{rate: o.Uplink},
-		bans: newBans(), grants: grants{all: map[grant]granted{}, owed: map[netip.Addr]owed{}}}
+	return &Tracker{
+		o:      o,
+		swarms: map[area]*swarm{},
+		homes:  map[inPack]*swarm{},
+		crowds: map[string]int{},
+		ports:  map[netip.Addr]int{},
+		uplink: uplink{rate: o.Uplink},
+		bans:   newBans(),
+		grants: grants{all: map[grant]granted{}, owed: map[netip.Addr]owed{}},
+	}
 }
 
 // Join is a node that comes, or comes again.

@@ -23,7 +23,12 @@ func join(t *testing.T, tr *Tracker, now time.Duration, n byte) Joined {
 }
 
 func question(n byte, want ...int) Question {
-	return Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Want: want, Soon: len(want), Max: 1, Have: NewBitmap(40)}}
+	return Question{
+		Swarm: "p",
+		Node:  at(n),
+		Size:  1000,
+		Ask:   Ask{Want: want, Soon: len(want), Max: 1, Have: NewBitmap(40)},
+	}
 }
 
 // As long as the uplink has room, everybody gets what he asks for.
@@ -38,8 +43,9 @@ func TestFreeUplinkSendsFreely(t *testing.T) {
 	}
 }
 
-// The first of a storm asks before anybody else is there. Were it taken for one that is alone, all the others would wait until the link has
-// carried what it was granted: on links of 1.5 Mb/s the second answer took eight seconds, and a storm of forty a tenth longer.
+// The first of a storm asks before anybody else is there. Were it taken for one that is alone, all the others would
+// wait until the link has carried what it was granted: on links of 1.5 Mb/s the second answer took eight seconds,
+// and a storm of forty a tenth longer.
 func TestFirstOfAStormIsNotAlone(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 10_000, Random: chance()})
 	join(t, tr, 0, 1)
@@ -87,7 +93,8 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 		replies, _ := tr.Step(now)
 		for _, r := range replies {
 			take(r.Node, r.Grant)
-			if _, wait, _ := tr.Ask(now, question(r.Node.Addr().As4()[3], 0, 1, 2)); !wait && len(r.Grant) > 0 && now < 300*ms {
+			if _, wait, _ := tr.Ask(now, question(r.Node.Addr().As4()[3], 0, 1, 2)); !wait && len(r.Grant) > 0 &&
+				now < 300*ms {
 				t.Fatal("the uplink is spent and a question does not wait")
 			}
 		}
@@ -107,7 +114,8 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	}
 }
 
-// A third copy goes out when no storm lasts so long any more, so that a node which cannot reach the two that have a piece does not wait for ever.
+// A third copy goes out when no storm lasts so long any more, so that a node which cannot reach the two that have a
+// piece does not wait for ever.
 func TestThirdCopyIsTheLastResort(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
@@ -196,7 +204,9 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 	for now := time.Duration(0); now < holdTime(0) && len(got) == 0; now += 10 * ms {
 		got, _ = tr.Step(now)
 	}
-	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 2 || !slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) || got[0].Named[1].Peers != nil {
+	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 2 ||
+		!slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) ||
+		got[0].Named[1].Peers != nil {
 		t.Errorf("reply %+v", got)
 	}
 }
@@ -212,7 +222,15 @@ func TestTrackerMayForgetAll(t *testing.T) {
 	}
 	join(t, tr, 0, 2)
 	for now := time.Duration(0); now < time.Second; now += 5 * ms {
-		a, _, _ := tr.Ask(now, Question{Swarm: "p", Node: at(2), Size: 1000, Ask: Ask{Want: []int{18, 19, 20, 21}, Max: 1, Have: upTo(40, 18)}})
+		a, _, _ := tr.Ask(
+			now,
+			Question{
+				Swarm: "p",
+				Node:  at(2),
+				Size:  1000,
+				Ask:   Ask{Want: []int{18, 19, 20, 21}, Max: 1, Have: upTo(40, 18)},
+			},
+		)
 		if len(a.Grant) > 0 {
 			if a.Grant[0] < 20 {
 				t.Errorf("sends piece %d, which a node has", a.Grant[0])
@@ -294,7 +312,14 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	loose := chunk.Sum([]byte("loose")).Brief()
 	places := map[netip.AddrPort]string{}
 	for n := byte(1); n <= 60; n++ {
-		j := Join{Swarm: "p", Pieces: 40, Node: at(n), Subnet: subnet, Place: []string{"a", "b", ""}[n%3], Near: n%2 == 0}
+		j := Join{
+			Swarm:  "p",
+			Pieces: 40,
+			Node:   at(n),
+			Subnet: subnet,
+			Place:  []string{"a", "b", ""}[n%3],
+			Near:   n%2 == 0,
+		}
 		places[j.Node] = j.Place
 		tr.Join(0, j)
 		tr.uplink.until = 0
@@ -365,8 +390,8 @@ func TestTrackerRefusesNonsense(t *testing.T) {
 	}
 }
 
-// One that takes pieces and breaks off what it sends is left by those that it sends to. What it was given is as good as not sent,
-// until they think better of it.
+// One that takes pieces and breaks off what it sends is left by those that it sends to. What it was given is as
+// good as not sent, until they think better of it.
 func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
@@ -407,7 +432,13 @@ func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 		tr.Ask(now, Question{Swarm: "p", Node: at(n), Size: 1000})
 	}
 	if w.members[at(1)].shunned || w.pieces[second].held != 1 || len(w.leavers) != 0 {
-		t.Errorf("nobody has left it: shunned %v, piece %d held by %d, %v", w.members[at(1)].shunned, second, w.pieces[second].held, w.leavers)
+		t.Errorf(
+			"nobody has left it: shunned %v, piece %d held by %d, %v",
+			w.members[at(1)].shunned,
+			second,
+			w.pieces[second].held,
+			w.leavers,
+		)
 	}
 }
 
@@ -419,7 +450,15 @@ func TestLeaversAreCountedOnce(t *testing.T) {
 	}
 	w := tr.swarms[area{pack: "p"}]
 	for range 3 {
-		tr.Ask(0, Question{Swarm: "p", Node: at(2), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(1), at(1), at(2), at(200)}}})
+		tr.Ask(
+			0,
+			Question{
+				Swarm: "p",
+				Node:  at(2),
+				Size:  1000,
+				Ask:   Ask{Left: []netip.AddrPort{at(1), at(1), at(2), at(200)}},
+			},
+		)
 	}
 	if w.leavers[at(1)] != 1 || w.leavers[at(2)] != 0 {
 		t.Errorf("%v, want one word about the first node and none about who said it", w.leavers)
@@ -439,8 +478,8 @@ func gotAll(pieces int, got ...int) Bitmap {
 	return b
 }
 
-// What a boot starts with comes from the server while it has room, and else from nodes that have it, each of them no more often
-// than its link can bear.
+// What a boot starts with comes from the server while it has room, and else from nodes that have it, each of them
+// no more often than its link can bear.
 func TestStart(t *testing.T) {
 	tr := newTracker()
 	start := Start{Swarm: "p", Size: 1000}

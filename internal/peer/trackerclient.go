@@ -32,7 +32,12 @@ func (c trackerClient) post(ctx context.Context, path string, q, a any, patience
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.url, "/")+"/swarm/"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		strings.TrimSuffix(c.url, "/")+"/swarm/"+path,
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return fmt.Errorf("tracker: %w", err)
 	}

@@ -9,14 +9,21 @@ import (
 	"pando/internal/chunk"
 )
 
-// startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be asked again.
+// startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be
+// asked again.
 func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply, bool) {
 	pieces := len(s.pieces(q.Pack))
 	if s.packs != nil && pieces == 0 {
 		return startReply{}, false
 	}
 	from := asker(r, 1).Addr()
-	start := Start{Swarm: q.Pack, Size: StartSize(pieces), Subnet: subnet(from, q.Prefix), Place: q.Place[:min(len(q.Place), 64)], Near: q.Near}
+	start := Start{
+		Swarm:  q.Pack,
+		Size:   StartSize(pieces),
+		Subnet: subnet(from, q.Prefix),
+		Place:  q.Place[:min(len(q.Place), 64)],
+		Near:   q.Near,
+	}
 	answer := make(chan StartAnswer, 1)
 	s.mu.Lock()
 	x := s.tracker.StandStart(s.now(), from, start, milliseconds(q.Patience, startPatience(LateMost)))

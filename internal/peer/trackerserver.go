@@ -35,8 +35,9 @@ type TrackerServer struct {
 	timer   *time.Timer
 }
 
-// Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a pack; nil: there is no such thing here. A tracker
-// that is given it keeps no swarm of a pack that nobody can fetch, and knows which transfers it has granted.
+// Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a
+// pack; nil: there is no such thing here. A tracker that is given it keeps no swarm of a pack that nobody can
+// fetch, and knows which transfers it has granted.
 type Packs func(pack chunk.ID) []chunk.ID
 
 // NewTrackerServer returns a server over a tracker of its own.
@@ -62,8 +63,8 @@ func (s *TrackerServer) Handler() http.Handler {
 	return m
 }
 
-// message makes a handler of a function from a message to its answer. No answer means that the tracker does not know the
-// node, or will have nothing to do with it.
+// message makes a handler of a function from a message to its answer. No answer means that the tracker does not
+// know the node, or will have nothing to do with it.
 func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -96,8 +97,11 @@ func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out, ok := s.tracker.Join(s.now(), Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
-		Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: Whole(q.Full, q.Have, min(max(q.Pieces, 0), maxPieces))})
+	out, ok := s.tracker.Join(
+		s.now(),
+		Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
+			Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: Whole(q.Full, q.Have, min(max(q.Pieces, 0), maxPieces))},
+	)
 	return wireJoined(out), ok
 }
 
@@ -125,7 +129,16 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	pieces := s.pieces(key.pack)
 	s.mu.Lock()
 	a, wait, known := s.tracker.Ask(s.now(), Question{Swarm: key.pack, Node: key.node, Size: q.Size,
-		Ask: Ask{Want: q.Want, Soon: q.Soon, Upto: q.Upto, Max: q.Max, Have: Whole(q.Full, q.Have, s.tracker.Pieces(key.pack, key.node)), Left: q.Left, Fed: q.Fed, Patience: milliseconds(q.Patience, answerTime(LateMost))}})
+		Ask: Ask{
+			Want:     q.Want,
+			Soon:     q.Soon,
+			Upto:     q.Upto,
+			Max:      q.Max,
+			Have:     Whole(q.Full, q.Have, s.tracker.Pieces(key.pack, key.node)),
+			Left:     q.Left,
+			Fed:      q.Fed,
+			Patience: milliseconds(q.Patience, answerTime(LateMost)),
+		}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)
@@ -156,7 +169,8 @@ func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
 	}
 }
 
-// step answers the questions that can be answered, and those that stand in line, and sets the timer for the others. The caller holds mu.
+// step answers the questions that can be answered, and those that stand in line, and sets the timer for the others.
+// The caller holds mu.
 func (s *TrackerServer) step() {
 	now := s.now()
 	replies, wake := s.tracker.Step(now)
@@ -198,7 +212,8 @@ func (s *TrackerServer) Busy(busy bool) {
 	s.step()
 }
 
-// Nodes is how many nodes are in all swarms. After a power cut nobody joins, and those that were there are not there all the same.
+// Nodes is how many nodes are in all swarms. After a power cut nobody joins, and those that were there are not
+// there all the same.
 func (s *TrackerServer) Nodes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +226,16 @@ func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) 
 	defer s.mu.Unlock()
 	s.tracker.sweep(s.now()) // a ban counts from now
 	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.Wrong(asker(r, 1).Addr(), accused) {
-		s.log.Warn("a node is banned from the swarms", "node", accused, "for", banFor,
-			"hint", "others got bytes from it that are not what they asked for: check its memory and its disk, and whether something else has its address")
+		s.log.Warn(
+			"a node is banned from the swarms",
+			"node",
+			accused,
+			"for",
+			banFor,
+			"hint",
+			"others got bytes from it that are not what they asked for: check its memory and its disk, and "+
+				"whether something else has its address",
+		)
 	}
 	return struct{}{}, true
 }

@@ -65,7 +65,10 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 	s := newSite(t, 20, 0)
 	node := netip.MustParseAddrPort("10.0.0.1:80")
 	for range openMost {
-		s.tracker.tracker.uplink.spend(sending{swarm: &swarm{pack: s.pack.String()}, node: node, piece: 3, since: s.tracker.now()}, 1)
+		s.tracker.tracker.uplink.spend(
+			sending{swarm: &swarm{pack: s.pack.String()}, node: node, piece: 3, since: s.tracker.now()},
+			1,
+		)
 	}
 	s.tracker.tracker.Note(s.tracker.now(), s.pack.String(), node, []int{3}, s.ids(s.pack))
 	open := func() int { return len(s.tracker.tracker.uplink.open) }
@@ -86,7 +89,12 @@ func TestReplacedQuestion(t *testing.T) {
 	s := newSite(t, 40, 1000) // an uplink that is spent at once
 	ctx, cancel := context.WithCancel(t.Context())
 	post := func(path, body string) string {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/swarm/"+path, strings.NewReader(strings.ReplaceAll(body, "PACK", s.pack.String())))
+		r, err := http.NewRequestWithContext(
+			ctx,
+			http.MethodPost,
+			s.URL+"/swarm/"+path,
+			strings.NewReader(strings.ReplaceAll(body, "PACK", s.pack.String())),
+		)
 		if err != nil {
 			return err.Error()
 		}
@@ -142,10 +150,15 @@ func (c counted) Write(b []byte) (int, error) {
 func TestHeaderBytes(t *testing.T) {
 	s := newSite(t, 40, 0)
 	wire := new(atomic.Int64)
-	c := &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return counted{conn, wire}, err
-	}}}
+	c := &http.Client{
+		Transport: &http.Transport{
+			DisableCompression: true,
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+				return counted{conn, wire}, err
+			},
+		},
+	}
 	client := trackerClient{s.URL, c, new(atomic.Int64), new(atomic.Int64)}
 	node := netip.MustParseAddrPort("127.0.0.1:8481")
 	have := NewBitmap(40)

@@ -21,21 +21,24 @@ const (
 	grantLost  = 2 * time.Second // where the rate is not known
 	grantLeast = 100 * time.Millisecond
 	grantTimes = 4 * openMost // usual transfers
-	begunTimes = 8            // and so many times as long for one that was seen to begin: it shares the link with others
+	// and so many times as long for one that was seen to begin: it shares the link with others
+	begunTimes = 8
 )
 
-// deafAfter is how many grants in a row may end without a word before the count of those under way means nothing: what this
-// tracker grants is then sent by another, such as a second server or a plain web server.
+// deafAfter is how many grants in a row may end without a word before the count of those under way means nothing:
+// what this tracker grants is then sent by another, such as a second server or a plain web server.
 const deafAfter = 2 * openMost
 
 // sizeLeast is the least that an object counts for: of nothing any number could be under way.
 const sizeLeast = 512
 
-// believed is the size of an object as a node says it, within what objects can have. Who says that it is a terabyte shall not keep all others waiting.
+// believed is the size of an object as a node says it, within what objects can have. Who says that it is a terabyte
+// shall not keep all others waiting.
 func believed(size int64) int64 { return min(max(size, sizeLeast), chunk.MaxRaw) }
 
-// uplink is the budget of what a server sends: a bucket that fills with its rate. A budget alone would not do: what the
-// server sends beside it would pile up, and from then on all pieces would come late. So those under way are counted too.
+// uplink is the budget of what a server sends: a bucket that fills with its rate. A budget alone would not do: what
+// the server sends beside it would pile up, and from then on all pieces would come late. So those under way are
+// counted too.
 type uplink struct {
 	rate  int64         // bytes a second; 0: not known
 	until time.Duration // everything that was granted is sent by then
@@ -56,7 +59,8 @@ type sending struct {
 
 // is tells whether it is that of a piece to a node; what nobody granted has no pack.
 func (x sending) is(pack string, node netip.AddrPort, piece int) bool {
-	return x.node == node && x.piece == piece && (x.swarm == nil && pack == "" || x.swarm != nil && x.swarm.pack == pack)
+	return x.node == node && x.piece == piece &&
+		(x.swarm == nil && pack == "" || x.swarm != nil && x.swarm.pack == pack)
 }
 
 // free tells whether one more piece of so many bytes would be sent at once.
@@ -93,7 +97,8 @@ func (u *uplink) expires(x sending) time.Duration {
 	return x.since + u.lost(x.size)
 }
 
-// aside notes what is sent at once and takes nothing from the budget. It takes the link all the same: what was granted comes so much later, and is not lost.
+// aside notes what is sent at once and takes nothing from the budget. It takes the link all the same: what was
+// granted comes so much later, and is not lost.
 func (u *uplink) aside(now time.Duration, size int64) { u.side = max(u.side, now) + u.time(size) }
 
 // begin notes that a node asked for what it was granted.
@@ -105,8 +110,9 @@ func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piec
 	}
 }
 
-// counts is until when a transfer counts among those under way. One that takes longer than all that there may be would take together goes to a node on a slow
-// link, or stands behind something else: it takes little of this link, and ten such nodes of 200 had it idle for most of a storm.
+// counts is until when a transfer counts among those under way. One that takes longer than all that there may be
+// would take together goes to a node on a slow link, or stands behind something else: it takes little of this link,
+// and ten such nodes of 200 had it idle for most of a storm.
 func (u *uplink) counts(x sending) time.Duration { return x.since + u.lost(x.size) }
 
 // under is how many transfers are under way that count.

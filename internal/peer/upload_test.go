@@ -12,7 +12,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// One that takes an upload's place and does not read has it for as long as an upload may take, and no longer; where word is late that is more.
+// One that takes an upload's place and does not read has it for as long as an upload may take, and no longer; where
+// word is late that is more.
 func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
 	n.upTime = 100 * time.Millisecond

@@ -7,8 +7,8 @@ const (
 )
 
 // Uploads admits uploads of a node: few at a time, because one that is sent fast can be passed on early. What is
-// refused is asked of somebody else. Reads of the node itself do not make it fewer: in a storm a read of each node waits
-// most of the time, and a link carries both ways at once.
+// refused is asked of somebody else. Reads of the node itself do not make it fewer: in a storm a read of each node
+// waits most of the time, and a link carries both ways at once.
 type Uploads struct {
 	Limit  int // at a time; 0: MaxUploads
 	active int

@@ -106,7 +106,8 @@ func (p wirePort) IsZero() bool { return p == Port }
 
 func (p wirePort) port() uint16 { return cmp.Or(uint16(p), Port) }
 
-// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 32 bits. The tracker knows in which swarms a node is, which are two or three.
+// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 32 bits. The
+// tracker knows in which swarms a node is, which are two or three.
 const shortKey = 7 + 8
 
 // maxHolders is how many have a piece in an answer: those that the server sent it to last.
@@ -129,7 +130,14 @@ func wirePatience(d time.Duration) int64 {
 }
 
 func wireJoin(j Join) joinMessage {
-	m := joinMessage{Pack: j.Swarm, Pieces: j.Pieces, Port: wirePort(j.Node.Port()), Prefix: max(0, j.Subnet.Bits()), Place: j.Place, Near: j.Near}
+	m := joinMessage{
+		Pack:   j.Swarm,
+		Pieces: j.Pieces,
+		Port:   wirePort(j.Node.Port()),
+		Prefix: max(0, j.Subnet.Bits()),
+		Place:  j.Place,
+		Near:   j.Near,
+	}
 	m.Full, m.Have = j.Have.Brief()
 	return m
 }
@@ -143,8 +151,18 @@ func (r joinReply) joined() Joined {
 }
 
 func wireAsk(q Question) askMessage {
-	m := askMessage{Pack: q.Swarm[:min(len(q.Swarm), shortKey)], Port: wirePort(q.Node.Port()), Size: q.Size, Want: q.Want, Soon: q.Soon, Upto: q.Upto, Max: q.Max, Left: q.Left, Fed: q.Fed,
-		Patience: wirePatience(q.Patience)}
+	m := askMessage{
+		Pack:     q.Swarm[:min(len(q.Swarm), shortKey)],
+		Port:     wirePort(q.Node.Port()),
+		Size:     q.Size,
+		Want:     q.Want,
+		Soon:     q.Soon,
+		Upto:     q.Upto,
+		Max:      q.Max,
+		Left:     q.Left,
+		Fed:      q.Fed,
+		Patience: wirePatience(q.Patience),
+	}
 	m.Full, m.Have = q.Have.Brief()
 	return m
 }
@@ -167,7 +185,12 @@ func wireAnswer(a Answer) askReply {
 }
 
 func (r askReply) answer() Answer {
-	a := Answer{Grant: r.Grant, Wait: milliseconds(r.Wait, waitMost), Late: milliseconds(r.Late, LateMost), Banned: r.Banned}
+	a := Answer{
+		Grant:  r.Grant,
+		Wait:   milliseconds(r.Wait, waitMost),
+		Late:   milliseconds(r.Late, LateMost),
+		Banned: r.Banned,
+	}
 	who := r.holders()
 	for _, p := range slices.Sorted(maps.Keys(who)) {
 		a.Named = append(a.Named, Named{p, who[p]})
@@ -178,7 +201,8 @@ func (r askReply) answer() Answer {
 	return a
 }
 
-// holders are those who have a piece that a read waits for, the other way about than in the answer: there one who has several is named once.
+// holders are those who have a piece that a read waits for, the other way about than in the answer: there one who
+// has several is named once.
 func (r askReply) holders() map[int][]netip.AddrPort {
 	out := map[int][]netip.AddrPort{}
 	for _, peer := range slices.SortedFunc(maps.Keys(r.Who), netip.AddrPort.Compare) {

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a message says somebody has is what he has, with no more bytes than there are between the first piece that he lacks and the last
-// that he has.
+// What a message says somebody has is what he has, with no more bytes than there are between the first piece that
+// he lacks and the last that he has.
 func TestBitmapInBrief(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pieces := rapid.IntRange(1, 200).Draw(rt, "pieces")
@@ -35,7 +35,8 @@ func TestBitmapInBrief(t *testing.T) {
 			rt.Fatalf("%d bytes of %x are sent, %d are enough", len(rest), b, most)
 		}
 	})
-	for name, b := range map[string]Bitmap{"less than none": Whole(-1, nil, 20), "more than all": Whole(4, nil, 20), "longer than the rest": Whole(2, make(Bitmap, 2), 20)} {
+	for name, b := range map[string]Bitmap{"less than none": Whole(-1, nil, 20), "more than " +
+		"all": Whole(4, nil, 20), "longer than the rest": Whole(2, make(Bitmap, 2), 20)} {
 		if b != nil {
 			t.Errorf("%s: %x", name, b)
 		}
@@ -59,7 +60,13 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 		}
 	}
 	other := netip.MustParseAddrPort("10.0.0.2:80")
-	a := Answer{Grant: []int{1}, Named: []Named{{2, []netip.AddrPort{to}}, {3, []netip.AddrPort{to, other}}, {Piece: 4}}, Wait: time.Second, Late: time.Second, Banned: []netip.Addr{to.Addr()}}
+	a := Answer{
+		Grant:  []int{1},
+		Named:  []Named{{2, []netip.AddrPort{to}}, {3, []netip.AddrPort{to, other}}, {Piece: 4}},
+		Wait:   time.Second,
+		Late:   time.Second,
+		Banned: []netip.Addr{to.Addr()},
+	}
 	if got := wireAnswer(a).answer(); !reflect.DeepEqual(got, a) {
 		t.Errorf("%+v came as %+v", a, got)
 	}

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// pieceList are pieces in a message, in their order. As text those that follow each other are one word: "12-15 20 7". A node asks for the next pieces of its
-// pack, of which it has some already; as numbers of JSON they would have twice as many bytes, in each of the fifty questions of a boot.
+// pieceList are pieces in a message, in their order. As text those that follow each other are one word: "12-15 20
+// 7". A node asks for the next pieces of its pack, of which it has some already; as numbers of JSON they would have
+// twice as many bytes, in each of the fifty questions of a boot.
 type pieceList []int
 
 // maxListed is how many pieces a list may have, so that a short text does not become a long list.

@@ -26,13 +26,23 @@ func AnswerBytes(a Answer) int64 { return encoded(wireAnswer(a)) }
 
 // StartBytes is what a start and its answer have on the wire.
 func StartBytes(s Start, patience time.Duration, a StartAnswer) int64 {
-	q := startMessage{Pack: s.Swarm, Prefix: max(0, s.Subnet.Bits()), Place: s.Place, Near: s.Near, Patience: patience.Milliseconds()}
+	q := startMessage{
+		Pack:     s.Swarm,
+		Prefix:   max(0, s.Subnet.Bits()),
+		Place:    s.Place,
+		Near:     s.Near,
+		Patience: patience.Milliseconds(),
+	}
 	return HeaderBytes + encoded(q) + encoded(startReply{a.Peers, a.Again, a.Late.Milliseconds()})
 }
 
 // FindBytes is what a question for a loose object and its answer have on the wire.
 func FindBytes(id chunk.Brief, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
-	return HeaderBytes + encoded(looseMessage{id, size, wirePort(node.Port())}) + encoded(looseReply{names, wait.Milliseconds()})
+	return HeaderBytes + encoded(
+		looseMessage{id, size, wirePort(node.Port())},
+	) + encoded(
+		looseReply{names, wait.Milliseconds()},
+	)
 }
 
 // WrongBytes is what a report of wrong bytes and its answer have on the wire.

@@ -28,8 +28,15 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	}
 	c := exec.CommandContext(ctx, path)
 	c.Dir = "/"
-	c.Env = append(os.Environ(), "PANDO_NODE="+r.Node, "PANDO_ACTION="+string(r.Action), "PANDO_MACS="+strings.Join(macs, " "),
-		"PANDO_PASSWORD="+r.Password, fmt.Sprintf("PANDO_FORCE=%t", r.Force), fmt.Sprintf("PANDO_NETWORK=%t", r.Network))
+	c.Env = append(
+		os.Environ(),
+		"PANDO_NODE="+r.Node,
+		"PANDO_ACTION="+string(r.Action),
+		"PANDO_MACS="+strings.Join(macs, " "),
+		"PANDO_PASSWORD="+r.Password,
+		fmt.Sprintf("PANDO_FORCE=%t", r.Force),
+		fmt.Sprintf("PANDO_NETWORK=%t", r.Network),
+	)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started ends with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second

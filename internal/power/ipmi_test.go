@@ -51,7 +51,8 @@ set_working_mc 0x20
   user 2 true "admin" "sesame" admin 10 none md2 md5 straight
 `)
 	for name, text := range map[string]string{"chassis": chassisProgram, "lan.conf": config, "power": "0", "boot": "none", "log": "",
-		"sim": "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n"} {
+		"sim": "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable " +
+			"0x20\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,11 @@ set_working_mc 0x20
 
 func TestIPMIWithASimulator(t *testing.T) {
 	address, chassisIs := ipmiSim(t)
-	r := Request{Node: "pc001", To: fleet.PowerTo{Method: fleet.PowerIPMI, Host: address, User: "admin"}, Password: "sesame"}
+	r := Request{
+		Node:     "pc001",
+		To:       fleet.PowerTo{Method: fleet.PowerIPMI, Host: address, User: "admin"},
+		Password: "sesame",
+	}
 	do := func(a Action) State {
 		t.Helper()
 		r.Action = a
@@ -79,7 +84,8 @@ func TestIPMIWithASimulator(t *testing.T) {
 		return state
 	}
 	var err error
-	for start := time.Now(); time.Since(start) < 20*time.Second; { // it is not there at once, and says nothing when it is
+	// it is not there at once, and says nothing when it is
+	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		r.Action = Status
 		if _, err = (Switch{}).Do(t.Context(), r); err == nil {
 			break

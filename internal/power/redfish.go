@@ -114,7 +114,8 @@ func (c *redfishClient) find(ctx context.Context, id string) (string, error) {
 // local refuses to go anywhere else: what a controller names is a path of its own.
 func local(path string) (string, error) {
 	u, err := url.Parse(path)
-	if err != nil || u.Host != "" || u.Scheme != "" || u.User != nil || !strings.HasPrefix(path, "/redfish/") || strings.Contains(path, "..") {
+	if err != nil || u.Host != "" || u.Scheme != "" || u.User != nil || !strings.HasPrefix(path, "/redfish/") ||
+		strings.Contains(path, "..") {
 		return "", fmt.Errorf("the controller names %.100q, which is no path of Redfish", path)
 	}
 	return path, nil
@@ -135,7 +136,11 @@ func (c *redfishClient) network(ctx context.Context, path string, sys system) er
 			return fmt.Errorf("its controller cannot boot from the network once, only from %s", strings.Join(t, ", "))
 		}
 	}
-	boot := map[string]string{"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": target, "BootSourceOverrideMode": "UEFI"}
+	boot := map[string]string{
+		"BootSourceOverrideEnabled": "Once",
+		"BootSourceOverrideTarget":  target,
+		"BootSourceOverrideMode":    "UEFI",
+	}
 	patch := func() error {
 		_, err := c.call(ctx, http.MethodPatch, path, sys.tag, map[string]any{"Boot": boot}, nil)
 		return err

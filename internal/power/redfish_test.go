@@ -28,7 +28,8 @@ func sushy(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/key", "-out", dir+"/cert", "-subj", "/CN=bmc",
-		"-days", "2").CombinedOutput()
+		"-days", "2").
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -53,7 +54,11 @@ SUSHY_EMULATOR_FAKE_SYSTEMS = [{'uuid': '5ac06d22-2fd7-4c8c-b8a5-52be6fc6e0a1', 
 }
 
 func TestRedfishWithAnEmulator(t *testing.T) {
-	r := Request{Node: "pc001", To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: sushy(t), User: "admin", TLS: "any"}, Password: "sesame"}
+	r := Request{
+		Node:     "pc001",
+		To:       fleet.PowerTo{Method: fleet.PowerRedfish, Host: sushy(t), User: "admin", TLS: "any"},
+		Password: "sesame",
+	}
 	do := func(a Action) (State, error) {
 		r.Action = a
 		return (Switch{}).Do(t.Context(), r)
@@ -85,7 +90,9 @@ func TestRedfishWithAnEmulator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.call(t.Context(), "GET", path, "", nil, &boot); err != nil || boot.Boot.BootSourceOverrideTarget != "Pxe" || boot.Boot.BootSourceOverrideMode != "UEFI" {
+	if _, err := c.call(t.Context(), "GET", path, "", nil, &boot); err != nil ||
+		boot.Boot.BootSourceOverrideTarget != "Pxe" ||
+		boot.Boot.BootSourceOverrideMode != "UEFI" {
 		t.Errorf("boot override: %+v, %v", boot, err)
 	}
 	if s, err := do(Cycle); err != nil || s != IsOn {
@@ -110,7 +117,8 @@ func TestRedfishWithAnEmulator(t *testing.T) {
 	}
 }
 
-// vendor is a controller with the manners of real ones: it wants If-Match, knows few resets, and has a mode that cannot be changed.
+// vendor is a controller with the manners of real ones: it wants If-Match, knows few resets, and has a mode that
+// cannot be changed.
 type vendor struct {
 	state  string
 	resets []string
@@ -123,15 +131,23 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	refuse := func(status int, text string) {
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(`{"error": {"message": "A general error", "@Message.ExtendedInfo": [{"Message": "` + text + `"}]}}`))
+		_, _ = w.Write(
+			[]byte(`{"error": {"message": "A general error", "@Message.ExtendedInfo": [{"Message": "` + text + `"}]}}`),
+		)
 	}
 	switch {
 	case r.Method == "GET" && r.URL.Path == "/redfish/v1/Systems":
 		_, _ = w.Write([]byte(`{"Members": [{"@odata.id": "/redfish/v1/Systems/1"}]}`))
 	case r.Method == "GET":
 		w.Header().Set("ETag", `W/"7"`)
-		_ = json.NewEncoder(w).Encode(map[string]any{"PowerState": v.state, "Boot": map[string]any{"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"Hdd", "UefiHttp"}},
-			"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{"target": "/redfish/v1/Systems/1/Actions/Reset", "ResetType@Redfish.AllowableValues": v.resets}}})
+		_ = json.NewEncoder(w).
+			Encode(map[string]any{"PowerState": v.state, "Boot": map[string]any{"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"Hdd", "UefiHttp"}},
+				"Actions": map[string]any{
+					"#ComputerSystem.Reset": map[string]any{
+						"target":                            "/redfish/v1/Systems/1/Actions/Reset",
+						"ResetType@Redfish.AllowableValues": v.resets,
+					},
+				}})
 	case r.Method == "PATCH" && r.Header.Get("If-Match") != `W/"7"`:
 		refuse(http.StatusPreconditionFailed, "give the tag")
 	case r.Method == "PATCH":
@@ -153,8 +169,13 @@ func TestRedfishOfDifferentVendors(t *testing.T) {
 	srv := httptest.NewTLSServer(v)
 	defer srv.Close()
 	sum := sha256.Sum256(srv.Certificate().Raw)
-	r := Request{Node: "pc001", Network: true, To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: srv.Listener.Addr().String(), User: "admin",
-		TLS: "sha256:" + hex.EncodeToString(sum[:])}, Password: "x"}
+	r := Request{
+		Node:    "pc001",
+		Network: true,
+		To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: srv.Listener.Addr().String(), User: "admin",
+			TLS: "sha256:" + hex.EncodeToString(sum[:])},
+		Password: "x",
+	}
 	do := func(a Action, state string) error {
 		v.state, r.Action = state, a
 		_, err := (Switch{}).Do(t.Context(), r)
@@ -168,10 +189,12 @@ func TestRedfishOfDifferentVendors(t *testing.T) {
 			t.Errorf("%s: %v", step.do, err)
 		}
 	}
-	if got := strings.Join(v.calls, ", "); got != "boot UefiHttp, ForceOn, boot UefiHttp, PowerCycle, boot UefiHttp, ForceOn" {
+	if got := strings.Join(v.calls, ", "); got != "boot UefiHttp, ForceOn, boot UefiHttp, PowerCycle, boot "+
+		"UefiHttp, ForceOn" {
 		t.Error(got)
 	}
-	if err := do(Off, "On"); err == nil || !strings.Contains(err.Error(), "no way to shut down, only ForceOn, ForceOff, PowerCycle") {
+	if err := do(Off, "On"); err == nil ||
+		!strings.Contains(err.Error(), "no way to shut down, only ForceOn, ForceOff, PowerCycle") {
 		t.Error(err)
 	}
 	r.Force = true
@@ -180,7 +203,8 @@ func TestRedfishOfDifferentVendors(t *testing.T) {
 	}
 }
 
-// TestRedfishGoesNowhereElse: a controller that was taken over does not get the server to send the password to somebody else.
+// TestRedfishGoesNowhereElse: a controller that was taken over does not get the server to send the password to
+// somebody else.
 func TestRedfishGoesNowhereElse(t *testing.T) {
 	var elsewhere bool
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere = true }))
@@ -197,7 +221,15 @@ func TestRedfishGoesNowhereElse(t *testing.T) {
 		},
 	} {
 		srv := httptest.NewServer(answer)
-		r := Request{Action: Status, To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: srv.Listener.Addr().String(), User: "admin", Plain: true}}
+		r := Request{
+			Action: Status,
+			To: fleet.PowerTo{
+				Method: fleet.PowerRedfish,
+				Host:   srv.Listener.Addr().String(),
+				User:   "admin",
+				Plain:  true,
+			},
+		}
 		if _, err := (Switch{}).Do(t.Context(), r); err == nil || elsewhere {
 			t.Errorf("%s: %v, went elsewhere: %v", name, err, elsewhere)
 		}
@@ -207,7 +239,11 @@ func TestRedfishGoesNowhereElse(t *testing.T) {
 
 // FuzzRedfishAnswer: whatever a controller answers, the server goes on.
 func FuzzRedfishAnswer(f *testing.F) {
-	f.Add([]byte(`{"PowerState": "On", "Actions": {"#ComputerSystem.Reset": {"target": "/redfish/v1/Systems/1/Actions/Reset", "ResetType@Redfish.AllowableValues": ["On"]}}}`))
+	f.Add(
+		[]byte(
+			`{"PowerState": "On", "Actions": {"#ComputerSystem.Reset": {"target": "/redfish/v1/Systems/1/Actions/Reset", "ResetType@Redfish.AllowableValues": ["On"]}}}`,
+		),
+	)
 	f.Add([]byte(`{"error": {"message": "no", "@Message.ExtendedInfo": [{"Message": "not so"}]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s system

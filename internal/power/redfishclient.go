@@ -29,8 +29,13 @@ func newRedfishClient(r Request) *redfishClient {
 		c.base = "http://" + r.To.Host
 	}
 	c.http = &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: trusting(r.To.TLS), DisableKeepAlives: false, MaxResponseHeaderBytes: 64 << 10},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the password goes nowhere else
+		Transport: &http.Transport{
+			TLSClientConfig:        trusting(r.To.TLS),
+			DisableKeepAlives:      false,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		// the password goes nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
 }
@@ -61,8 +66,8 @@ func trusting(how string) *tls.Config {
 	return conf
 }
 
-// call sends in as JSON (nil: no body) and decodes the answer into out (nil: not wanted). Every service takes basic authentication
-// (DSP0266, 13.3); a session for three requests would be two requests more.
+// call sends in as JSON (nil: no body) and decodes the answer into out (nil: not wanted). Every service takes basic
+// authentication (DSP0266, 13.3); a session for three requests would be two requests more.
 func (c *redfishClient) call(ctx context.Context, method, path, tag string, in, out any) (http.Header, error) {
 	what := method + " " + path
 	var body io.Reader

@@ -49,7 +49,8 @@ func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
 	script := "#!/bin/sh\necho $PANDO_NODE $PANDO_ACTION $PANDO_MACS $PANDO_PASSWORD $PANDO_FORCE >>" + log +
-		"\ncase $PANDO_ACTION in cycle) echo the relay is stuck >&2; exit 3;; status) echo asked; echo off;; on) sleep ${SLOW:-0};; esac\n"
+		"\ncase $PANDO_ACTION in cycle) echo the relay is stuck >&2; exit 3;; status) echo asked; echo off;; on) " +
+		"sleep ${SLOW:-0};; esac\n"
 	path := filepath.Join(dir, "relay")
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -75,7 +76,10 @@ func TestCommand(t *testing.T) {
 	if _, err := do(Cycle); err == nil || !strings.Contains(err.Error(), "exit status 3: the relay is stuck") {
 		t.Error(err)
 	}
-	if got, _ := os.ReadFile(log); string(got) != "pc001 on 02:00:00:00:00:01 sesame false\npc001 status 02:00:00:00:00:01 sesame false\npc001 cycle 02:00:00:00:00:01 sesame false\n" {
+	if got, _ := os.ReadFile(log); string(
+		got,
+	) != "pc001 on 02:00:00:00:00:01 sesame false\npc001 status 02:00:00:00:00:01 sesame false\npc001 cycle "+
+		"02:00:00:00:00:01 sesame false\n" {
 		t.Errorf("it was told %q", got)
 	}
 	t.Setenv("SLOW", "60")
@@ -92,11 +96,17 @@ func TestCommand(t *testing.T) {
 }
 
 func TestNotFromHere(t *testing.T) {
-	if _, err := (Switch{}).Do(t.Context(), Request{To: fleet.PowerTo{Method: fleet.PowerNone}}); !errors.Is(err, ErrNone) {
+	if _, err := (Switch{}).Do(t.Context(), Request{To: fleet.PowerTo{Method: fleet.PowerNone}}); !errors.Is(
+		err,
+		ErrNone,
+	) {
 		t.Error(err)
 	}
 	for _, a := range []Action{Off, Cycle} {
-		if _, err := (Switch{}).Do(t.Context(), Request{Action: a, To: fleet.PowerTo{Method: fleet.PowerWOL}}); !errors.Is(err, ErrAgent) {
+		if _, err := (Switch{}).Do(t.Context(), Request{Action: a, To: fleet.PowerTo{Method: fleet.PowerWOL}}); !errors.Is(
+			err,
+			ErrAgent,
+		) {
 			t.Error(a, err)
 		}
 	}

@@ -17,8 +17,8 @@ const wolPort = 9
 // wolTimes is how often each is sent: a packet may be lost, and nobody answers.
 const wolTimes = 3
 
-// MagicPacket is what wakes a network card: six bytes of ones, its MAC sixteen times, and the SecureOn password if it has one
-// (AMD, Magic Packet Technology, 1995).
+// MagicPacket is what wakes a network card: six bytes of ones, its MAC sixteen times, and the SecureOn password if
+// it has one (AMD, Magic Packet Technology, 1995).
 func MagicPacket(mac fleet.MAC, password []byte) []byte {
 	p := bytes.Repeat([]byte{0xff}, 6)
 	p = append(p, bytes.Repeat(mac[:], 16)...)

@@ -14,7 +14,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// TestMagicPacketOnTheWire sends to a network of its own, and to that of a machine behind a router, and looks at what arrives there.
+// TestMagicPacketOnTheWire sends to a network of its own, and to that of a machine behind a router, and looks at
+// what arrives there.
 func TestMagicPacketOnTheWire(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -55,7 +56,15 @@ func TestMagicPacketOnTheWire(t *testing.T) {
 			wire := listen(t, room, c.link)
 			err := server.Do(func() error {
 				s := Switch{Links: Links}
-				_, err := s.Do(t.Context(), Request{Action: On, To: fleet.PowerTo{Method: fleet.PowerWOL, Host: c.host}, MACs: []fleet.MAC{mac}, Password: c.password})
+				_, err := s.Do(
+					t.Context(),
+					Request{
+						Action:   On,
+						To:       fleet.PowerTo{Method: fleet.PowerWOL, Host: c.host},
+						MACs:     []fleet.MAC{mac},
+						Password: c.password,
+					},
+				)
 				return err
 			})
 			if err != nil {

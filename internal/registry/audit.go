@@ -25,8 +25,17 @@ const auditColumns = `SELECT seq, at, who, source, method, path, body, status, e
 
 // AppendAudited adds a line to the audit log, and removes what is too old.
 func (t *Tx) AppendAudited(a Audited) error {
-	_, err := t.exec(`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		stamp(a.At), a.Who, a.From, a.Method, a.Path, a.Body, a.Status, a.Error)
+	_, err := t.exec(
+		`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		stamp(a.At),
+		a.Who,
+		a.From,
+		a.Method,
+		a.Path,
+		a.Body,
+		a.Status,
+		a.Error,
+	)
 	if err == nil {
 		_, err = t.exec(`DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?`, maxAudited)
 	}
@@ -36,9 +45,17 @@ func (t *Tx) AppendAudited(a Audited) error {
 	return nil
 }
 
-// Audit returns up to limit lines of the audit log, the newest first, of what was before a number; 0: from the newest on.
+// Audit returns up to limit lines of the audit log, the newest first, of what was before a number; 0: from the
+// newest on.
 func (t *Tx) Audit(before int64, limit int) ([]Audited, error) {
-	all, err := list(t, scanAudited, auditColumns+` WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?`, before, before, limit)
+	all, err := list(
+		t,
+		scanAudited,
+		auditColumns+` WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?`,
+		before,
+		before,
+		limit,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}

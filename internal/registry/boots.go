@@ -76,7 +76,11 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 		where, args = where+` AND mac = ?`, append(args, f.MAC.String())
 	}
 	clause, arg := t.limitNodes("node")
-	b, err := list(t, scanBoot, bootColumns+where+clause+` ORDER BY started DESC, id LIMIT ?`, append(args, arg, f.Limit)...)
+	b, err := list(
+		t,
+		scanBoot,
+		bootColumns+where+clause+` ORDER BY started DESC, id LIMIT ?`,
+		append(args, arg, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list boots: %w", err)
 	}
@@ -86,7 +90,8 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 // few is up to how many nodes are asked for one by one, each by an index: more of them are found in a walk over all.
 const few = 100
 
-// LatestBoots returns the latest boot of each of these nodes, by its name; where none is named, or many are, of every node.
+// LatestBoots returns the latest boot of each of these nodes, by its name; where none is named, or many are, of
+// every node.
 func (t *Tx) LatestBoots(nodes ...string) (map[string]Boot, error) {
 	if len(nodes) > 0 && len(nodes) <= few {
 		return t.latestBootsOf(nodes)
@@ -137,7 +142,11 @@ func (t *Tx) BootBySession(h Hash) (Boot, error) {
 
 // EndSessions makes the credentials of a MAC's other boots worthless: a node speaks by its latest boot.
 func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
-	_, err := t.exec(`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`, m.String(), string(except))
+	_, err := t.exec(
+		`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`,
+		m.String(),
+		string(except),
+	)
 	if err != nil {
 		return fmt.Errorf("end sessions of %s: %w", m, err)
 	}
@@ -149,14 +158,18 @@ func (t *Tx) CreateBoot(b Boot) error {
 	if _, err := t.Boot(b.ID); !errors.Is(err, ErrNotFound) {
 		return taken(err, "boot", string(b.ID))
 	}
-	_, err := t.exec(`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, bootValues(b)...)
+	_, err := t.exec(
+		`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
+		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("create boot %s: %w", b.ID, err)
 	}
 	if b.Node == "" {
-		_, err = t.exec(`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE node = '' ORDER BY started DESC LIMIT -1 OFFSET ?)`,
-			BootsStrangers)
+		_, err = t.exec(
+			`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE node = '' ORDER BY started DESC LIMIT -1 OFFSET ?)`,
+			BootsStrangers,
+		)
 	} else {
 		_, err = t.exec(`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE mac = ? ORDER BY started DESC LIMIT -1 OFFSET ?)`,
 			b.MAC.String(), BootsPerMAC)
@@ -169,8 +182,10 @@ func (t *Tx) CreateBoot(b Boot) error {
 
 // PutBoot replaces the boot of this id, or says ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
-	n, err := t.exec(`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
-		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ? WHERE id = ?`, bootValues(b)...)
+	n, err := t.exec(
+		`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ? WHERE id = ?`,
+		bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("change boot %s: %w", b.ID, err)
 	}
@@ -181,18 +196,60 @@ func (t *Tx) PutBoot(b Boot) error {
 }
 
 func bootValues(b Boot) []any {
-	return []any{b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged), stamp(b.Scripted),
-		string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade), stamp(b.TokenUsed), b.Nonce.bytes(),
-		b.Session.bytes(), stamp(b.Init), string(b.Hardware), strings.Join(b.Drivers, "\n"), addrText(b.Server), pack(b.Config, len(b.Config) == 0), stamp(b.Approved), b.Proof,
-		string(b.ID)}
+	return []any{
+		b.MAC.String(),
+		b.Node,
+		addrText(b.Addr),
+		b.Firmware,
+		stamp(b.Started),
+		stamp(b.Exchanged),
+		stamp(b.Scripted),
+		string(b.Version),
+		string(b.Image),
+		b.Token.bytes(),
+		stamp(b.TokenMade),
+		stamp(b.TokenUsed),
+		b.Nonce.bytes(),
+		b.Session.bytes(),
+		stamp(b.Init),
+		string(b.Hardware),
+		strings.Join(b.Drivers, "\n"),
+		addrText(b.Server),
+		pack(b.Config, len(b.Config) == 0),
+		stamp(b.Approved),
+		b.Proof,
+		string(b.ID),
+	}
 }
 
 func scanBoot(s scanner) (Boot, error) {
 	var b Boot
 	var mac, addr, hardware, drivers, server, config string
 	var started, exchanged, scripted, made, used, init, approved int64
-	err := s.Scan(&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
-		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers, &server, &config, &approved, &b.Proof)
+	err := s.Scan(
+		&b.ID,
+		&mac,
+		&b.Node,
+		&addr,
+		&b.Firmware,
+		&started,
+		&exchanged,
+		&scripted,
+		&b.Version,
+		&b.Image,
+		&b.Token,
+		&made,
+		&used,
+		&b.Nonce,
+		&b.Session,
+		&init,
+		&hardware,
+		&drivers,
+		&server,
+		&config,
+		&approved,
+		&b.Proof,
+	)
 	if err != nil {
 		return b, err
 	}

@@ -10,7 +10,11 @@ import (
 )
 
 func testClasses(t *testing.T, r *Registry) {
-	c := fleet.Class{Name: "kiosk", Match: fleet.Match{Vendor: []string{"Dell*"}, PCI: []string{"10de:*:03*"}}, KernelArgs: []string{"nomodeset"}}
+	c := fleet.Class{
+		Name:       "kiosk",
+		Match:      fleet.Match{Vendor: []string{"Dell*"}, PCI: []string{"10de:*:03*"}},
+		KernelArgs: []string{"nomodeset"},
+	}
 	must(t, r, func(tx *Tx) error { return tx.CreateClass(c) })
 	want(t, r, ErrExists, func(tx *Tx) error { return tx.CreateClass(c) })
 	c.KernelArgs = nil
@@ -30,8 +34,11 @@ func testHardware(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error {
 		errs := []error{tx.CreateNode(aNode("pc1", 1)), tx.CreateNode(aNode("pc2", 2))}
 		for i, h := range []string{`{"product":"old"}`, `{"product":"new"}`, ""} {
-			errs = append(errs, tx.CreateBoot(Boot{ID: fleet.BootID("b" + string(rune('1'+i))), MAC: mac(byte(10 + i)), Node: "pc1",
-				Started: now.Add(time.Duration(i) * time.Hour), Hardware: json.RawMessage(h)}))
+			errs = append(
+				errs,
+				tx.CreateBoot(Boot{ID: fleet.BootID("b" + string(rune('1'+i))), MAC: mac(byte(10 + i)), Node: "pc1",
+					Started: now.Add(time.Duration(i) * time.Hour), Hardware: json.RawMessage(h)}),
+			)
 		}
 		return errors.Join(errs...)
 	})

@@ -27,11 +27,16 @@ func (t *Tx) ConfigFile(scope fleet.Scope, path string) (fleet.ConfigFile, error
 	if t.Limited() && !t.seesScope(scope) {
 		return fleet.ConfigFile{}, notFound("config file", path+" of "+scope.String())
 	}
-	return one(t.row(configColumns+` WHERE scope = ? AND path = ?`, scope.String(), path), scanConfigFile, "config file", path+" of "+scope.String())
+	return one(
+		t.row(configColumns+` WHERE scope = ? AND path = ?`, scope.String(), path),
+		scanConfigFile,
+		"config file",
+		path+" of "+scope.String(),
+	)
 }
 
-// PutConfigFile records a config file, in the place of another of the same scope and path. ErrNotFound when there is no such group,
-// class or node.
+// PutConfigFile records a config file, in the place of another of the same scope and path. ErrNotFound when there
+// is no such group, class or node.
 func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -39,7 +44,12 @@ func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 	if err := t.mayChange(f.For); err != nil {
 		return err
 	}
-	_, err := t.exec(`INSERT OR REPLACE INTO config_files (scope, path, body) VALUES (?, ?, ?)`, f.For.String(), f.Path, pack(f, false))
+	_, err := t.exec(
+		`INSERT OR REPLACE INTO config_files (scope, path, body) VALUES (?, ?, ?)`,
+		f.For.String(),
+		f.Path,
+		pack(f, false),
+	)
 	if err != nil {
 		return fmt.Errorf("write config file %s of %s: %w", f.Path, f.For, err)
 	}
@@ -89,7 +99,13 @@ func (t *Tx) endScope(kind fleet.ScopeKind, name string) error {
 
 // moveScope gives what was for a node to its new name.
 func (t *Tx) moveScope(old, name string) error {
-	was, is := fleet.Scope{Kind: fleet.ForNode, Name: old}.String(), fleet.Scope{Kind: fleet.ForNode, Name: name}.String()
+	was, is := fleet.Scope{
+		Kind: fleet.ForNode,
+		Name: old,
+	}.String(), fleet.Scope{
+		Kind: fleet.ForNode,
+		Name: name,
+	}.String()
 	for _, table := range []string{"config_files", "secret_scopes"} {
 		if _, err := t.exec(`UPDATE OR REPLACE `+table+` SET scope = ? WHERE scope = ?`, is, was); err != nil {
 			return fmt.Errorf("rename node %s: %w", old, err)

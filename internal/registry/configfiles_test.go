@@ -9,15 +9,39 @@ import (
 // testConfigFiles: what is for a node, group or class goes where it goes: to its new name, or away.
 func testConfigFiles(t *testing.T, r *Registry) {
 	file := func(kind fleet.ScopeKind, name, path string) fleet.ConfigFile {
-		return fleet.ConfigFile{For: fleet.Scope{Kind: kind, Name: name}, Path: path, Content: []byte("of " + name), Mode: 0o600, Owner: "a:b",
-			Run: "true", Verbatim: true, Changed: now}
+		return fleet.ConfigFile{
+			For:      fleet.Scope{Kind: kind, Name: name},
+			Path:     path,
+			Content:  []byte("of " + name),
+			Mode:     0o600,
+			Owner:    "a:b",
+			Run:      "true",
+			Verbatim: true,
+			Changed:  now,
+		}
 	}
 	must(t, r, func(tx *Tx) error { return tx.CreateGroup(fleet.Group{Name: "lab"}) })
 	must(t, r, func(tx *Tx) error {
 		return tx.CreateClass(fleet.Class{Name: "vm", Match: fleet.Match{Vendor: []string{"QEMU"}}})
 	})
 	must(t, r, func(tx *Tx) error { return tx.CreateNode(aNode("pc1", 1)) })
-	all, lab, vm, pc1 := file(fleet.ForAll, "", "/etc/b"), file(fleet.ForGroup, "lab", "/etc/a"), file(fleet.ForClass, "vm", "/etc/a"), file(fleet.ForNode, "pc1", "/etc/a")
+	all, lab, vm, pc1 := file(
+		fleet.ForAll,
+		"",
+		"/etc/b",
+	), file(
+		fleet.ForGroup,
+		"lab",
+		"/etc/a",
+	), file(
+		fleet.ForClass,
+		"vm",
+		"/etc/a",
+	), file(
+		fleet.ForNode,
+		"pc1",
+		"/etc/a",
+	)
 	for _, f := range []fleet.ConfigFile{pc1, vm, lab, all, all} {
 		must(t, r, func(tx *Tx) error { return tx.PutConfigFile(f) })
 	}

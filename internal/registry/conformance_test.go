@@ -75,7 +75,10 @@ func same(t *testing.T, got, want any) {
 
 func testNodes(t *testing.T, r *Registry) {
 	full := fleet.Node{Name: "pc10", MACs: []fleet.MAC{mac(9), mac(1)}, State: fleet.Adopted, Group: "default",
-		Labels: map[string]string{"room": "b 12", "x": ""}, Address: addr("10.0.0.7"), Version: "lab:stable", KernelArgs: []string{"quiet", "a=b"},
+		Labels: map[string]string{
+			"room": "b 12",
+			"x":    "",
+		}, Address: addr("10.0.0.7"), Version: "lab:stable", KernelArgs: []string{"quiet", "a=b"},
 		UUID: "u", Serial: "s", Created: now, Seen: now.Add(time.Hour)}
 	must(t, r, func(tx *Tx) error { return errors.Join(tx.CreateNode(full), tx.CreateNode(aNode("pc2", 2))) })
 	same(t, read(t, r, func(tx *Tx) (fleet.Node, error) { return tx.Node("pc10") }), full)
@@ -156,10 +159,24 @@ func testDiscovered(t *testing.T, r *Registry) {
 
 func testGroups(t *testing.T, r *Registry) {
 	disk := "disk"
-	lab := fleet.Group{Name: "lab", Image: "lab:v1", KernelArgs: []string{"quiet"}, AuthorizedKeys: []string{"ssh-ed25519 A b"},
-		UnlockRoot: true, RebootAfter: time.Minute, WriteLimit: "2g", Peers: fleet.PeersRack, Share: 64e6, Cache: fleet.CacheDisk, CacheSize: 8e9, Offline: true,
-		Power: "redfish://admin@{node}-bmc", Hours: "08:00-20:00", Sweep: true,
-		Keeping: fleet.Keeping{StateOn: &disk, Persist: &[]string{"/var/log"}}}
+	lab := fleet.Group{
+		Name:           "lab",
+		Image:          "lab:v1",
+		KernelArgs:     []string{"quiet"},
+		AuthorizedKeys: []string{"ssh-ed25519 A b"},
+		UnlockRoot:     true,
+		RebootAfter:    time.Minute,
+		WriteLimit:     "2g",
+		Peers:          fleet.PeersRack,
+		Share:          64e6,
+		Cache:          fleet.CacheDisk,
+		CacheSize:      8e9,
+		Offline:        true,
+		Power:          "redfish://admin@{node}-bmc",
+		Hours:          "08:00-20:00",
+		Sweep:          true,
+		Keeping:        fleet.Keeping{StateOn: &disk, Persist: &[]string{"/var/log"}},
+	}
 	must(t, r, func(tx *Tx) error { return tx.CreateGroup(lab) })
 	same(t, read(t, r, (*Tx).Groups), []fleet.Group{{Name: "default"}, lab})
 	want(t, r, ErrExists, func(tx *Tx) error { return tx.CreateGroup(lab) })
@@ -181,8 +198,12 @@ func testImages(t *testing.T, r *Registry) {
 	tag := fleet.Tag{Image: "lab", Tag: "latest", Version: v1}
 	want(t, r, ErrNotFound, func(tx *Tx) error { _, err := tx.PutTag(tag); return err })
 	must(t, r, func(tx *Tx) error {
-		return errors.Join(tx.AddVersion(ImageVersion{"lab", v1, now}), tx.AddVersion(ImageVersion{"lab", v1, now.Add(time.Hour)}),
-			tx.AddVersion(ImageVersion{"lab", v2, now.Add(time.Minute)}), tx.AddVersion(ImageVersion{"other", v2, now}))
+		return errors.Join(
+			tx.AddVersion(ImageVersion{"lab", v1, now}),
+			tx.AddVersion(ImageVersion{"lab", v1, now.Add(time.Hour)}),
+			tx.AddVersion(ImageVersion{"lab", v2, now.Add(time.Minute)}),
+			tx.AddVersion(ImageVersion{"other", v2, now}),
+		)
 	})
 	same(t, read(t, r, func(tx *Tx) ([]ImageVersion, error) { return tx.Versions("lab") }),
 		[]ImageVersion{{"lab", v2, now.Add(time.Minute)}, {"lab", v1, now}})
@@ -219,7 +240,11 @@ func testLeases(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error { return errors.Join(tx.PutLease(ten), tx.PutLease(nine)) })
 	same(t, read(t, r, (*Tx).Leases), []fleet.Lease{nine, ten})
 	for last, all := range map[string][]fleet.Lease{"10.0.0.8": nil, "10.0.0.9": {nine}, "10.0.0.200": {nine, ten}} {
-		same(t, read(t, r, func(tx *Tx) ([]fleet.Lease, error) { return tx.LeasesIn(addr("10.0.0.1"), addr(last)) }), all)
+		same(
+			t,
+			read(t, r, func(tx *Tx) ([]fleet.Lease, error) { return tx.LeasesIn(addr("10.0.0.1"), addr(last)) }),
+			all,
+		)
 	}
 	same(t, read(t, r, func(tx *Tx) (fleet.Lease, error) { return tx.LeaseByMAC(mac(1)) }), nine)
 	same(t, read(t, r, func(tx *Tx) (fleet.Lease, error) { return tx.LeaseByAddr(addr("10.0.0.10")) }), ten)
@@ -242,10 +267,28 @@ func testLeases(t *testing.T, r *Registry) {
 }
 
 func testBoots(t *testing.T, r *Registry) {
-	full := Boot{ID: "b1", MAC: mac(1), Node: "pc1", Addr: addr("10.0.0.9"), Firmware: "bios", Started: now, Exchanged: now.Add(1),
-		Scripted: now.Add(2), Version: "sha256:x", Image: "lab", Token: HashSecret("t"), TokenMade: now.Add(3), TokenUsed: now.Add(4),
-		Nonce: HashSecret("n"), Session: HashSecret("s"), Init: now.Add(5), Hardware: []byte(`{"cpus":4}`),
-		Drivers: []string{"base igb", "*"}}
+	full := Boot{
+		ID:        "b1",
+		MAC:       mac(1),
+		Node:      "pc1",
+		Addr:      addr("10.0.0.9"),
+		Firmware:  "bios",
+		Started:   now,
+		Exchanged: now.Add(1),
+		Scripted: now.Add(
+			2,
+		),
+		Version:   "sha256:x",
+		Image:     "lab",
+		Token:     HashSecret("t"),
+		TokenMade: now.Add(3),
+		TokenUsed: now.Add(4),
+		Nonce:     HashSecret("n"),
+		Session:   HashSecret("s"),
+		Init:      now.Add(5),
+		Hardware:  []byte(`{"cpus":4}`),
+		Drivers:   []string{"base igb", "*"},
+	}
 	second := Boot{ID: "b2", MAC: mac(1), Node: "pc1", Started: now.Add(time.Hour)}
 	stranger := Boot{ID: "b3", MAC: mac(3), Started: now.Add(time.Minute)}
 	must(t, r, func(tx *Tx) error {
@@ -265,7 +308,11 @@ func testBoots(t *testing.T, r *Registry) {
 	same(t, ids(BootFilter{MAC: mac(3)}), []fleet.BootID{"b3"})
 	same(t, ids(BootFilter{Since: now.Add(time.Minute)}), []fleet.BootID{"b2", "b3"})
 	for _, nodes := range [][]string{nil, {"pc1"}, {"pc2", "pc1", ""}} {
-		same(t, read(t, r, func(tx *Tx) (map[string]Boot, error) { return tx.LatestBoots(nodes...) }), map[string]Boot{"pc1": second})
+		same(
+			t,
+			read(t, r, func(tx *Tx) (map[string]Boot, error) { return tx.LatestBoots(nodes...) }),
+			map[string]Boot{"pc1": second},
+		)
 	}
 	same(t, read(t, r, func(tx *Tx) (map[string]Boot, error) { return tx.LatestBoots("pc2") }), map[string]Boot{})
 	full.Hardware, full.Token, full.Drivers = nil, Hash{}, []string{"base"}
@@ -277,7 +324,11 @@ func testBoots(t *testing.T, r *Registry) {
 func testBoundedBoots(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error {
 		for i := range BootsStrangers + 10 {
-			b := Boot{ID: fleet.BootID(time.Duration(i).String()), MAC: mac(byte(i)), Started: now.Add(time.Duration(i))}
+			b := Boot{
+				ID:      fleet.BootID(time.Duration(i).String()),
+				MAC:     mac(byte(i)),
+				Started: now.Add(time.Duration(i)),
+			}
 			if i < BootsPerMAC+10 {
 				if err := tx.CreateBoot(Boot{ID: "n" + b.ID, MAC: mac(1), Node: "pc1", Started: b.Started}); err != nil {
 					return err
@@ -385,7 +436,11 @@ func anEvent(boot fleet.BootID, s trace.Stage, k trace.Kind) trace.Event {
 
 func testEvents(t *testing.T, r *Registry) {
 	e := anEvent("b1", trace.Kernel, trace.End)
-	e.Offset, e.Attempt, e.Message, e.Hint, e.Bytes, e.Attrs = 1, 2, "m", "h", map[string]int64{"k": 3}, map[string]string{"a": "b"}
+	e.Offset, e.Attempt, e.Message, e.Hint, e.Bytes, e.Attrs = 1, 2, "m", "h", map[string]int64{
+		"k": 3,
+	}, map[string]string{
+		"a": "b",
+	}
 	got, err := r.Append(t.Context(), e, anEvent("b2", trace.Init, trace.End), anEvent("", trace.DHCP, trace.Info))
 	if err != nil || len(got) != 3 || got[0].Seq+1 != got[1].Seq || r.Last() != got[2].Seq {
 		t.Fatalf("appended %+v, %v", got, err)
@@ -464,7 +519,8 @@ func testProgress(t *testing.T, r *Registry) {
 		}
 	}
 	p, err := r.Progress(t.Context(), "b1", "none")
-	if err != nil || len(p) != 1 || p["b1"].State != trace.Up || p["b1"].Stage != trace.Booted || string(p["b1"].Status) != `{"reads":1}` {
+	if err != nil || len(p) != 1 || p["b1"].State != trace.Up || p["b1"].Stage != trace.Booted ||
+		string(p["b1"].Status) != `{"reads":1}` {
 		t.Errorf("progress %+v, %v", p, err)
 	}
 }

@@ -27,7 +27,11 @@ func (r *Registry) PutConsole(ctx context.Context, boot fleet.BootID, text []byt
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM consoles WHERE boot IN (SELECT boot FROM consoles ORDER BY updated DESC LIMIT -1 OFFSET ?)`, maxConsoles)
+		_, err = tx.ExecContext(
+			ctx,
+			`DELETE FROM consoles WHERE boot IN (SELECT boot FROM consoles ORDER BY updated DESC LIMIT -1 OFFSET ?)`,
+			maxConsoles,
+		)
 		return err
 	})
 	if err != nil {

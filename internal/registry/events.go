@@ -11,8 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// EventsPerBoot bounds the timeline of one boot: a node that reports for months, or maliciously, does not push the others'
-// history out. What comes beyond it is folded into the progress and then dropped.
+// EventsPerBoot bounds the timeline of one boot: a node that reports for months, or maliciously, does not push the
+// others' history out. What comes beyond it is folded into the progress and then dropped.
 const EventsPerBoot = 4096
 
 // EventFilter selects events. The zero filter selects all that are kept.
@@ -81,7 +81,8 @@ func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error
 		return false, fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
 	}
 	var n int
-	err = tx.QueryRowContext(ctx, `SELECT count(*) FROM events WHERE boot = ? AND body = ?`, string(e.Boot), body).Scan(&n)
+	err = tx.QueryRowContext(ctx, `SELECT count(*) FROM events WHERE boot = ? AND body = ?`, string(e.Boot), body).
+		Scan(&n)
 	return n > 0, err
 }
 

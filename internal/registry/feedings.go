@@ -10,7 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// MaxFeedings is of how many boots is kept who sent them their roots: 50 MB with thirty senders each. The oldest go first.
+// MaxFeedings is of how many boots is kept who sent them their roots: 50 MB with thirty senders each. The oldest go
+// first.
 const MaxFeedings = 50_000
 
 // Feeding is who sent a boot its root, as its node counted until the boot was over.
@@ -24,8 +25,9 @@ type Feeding struct {
 
 // Sender is one who sent a boot bytes of its root.
 type Sender struct {
-	Node  string `json:"node,omitempty"`  // a peer
-	Other string `json:"other,omitempty"` // a server or bucket by its host, or the address of a peer whose name is not known; both empty: several
+	Node string `json:"node,omitempty"` // a peer
+	// a server or bucket by its host, or the address of a peer whose name is not known; both empty: several
+	Other string `json:"other,omitempty"`
 	Bytes int64  `json:"bytes"`
 }
 
@@ -36,12 +38,23 @@ func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 		return fmt.Errorf("encode senders of boot %s: %w", f.Boot, err)
 	}
 	err = r.events.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO feedings (boot, started, node, place, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot) DO NOTHING`,
-			string(f.Boot), stamp(f.Started), f.Node, f.Place, body)
+		_, err := tx.ExecContext(
+			ctx,
+			`INSERT INTO feedings (boot, started, node, place, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot) DO NOTHING`,
+			string(f.Boot),
+			stamp(f.Started),
+			f.Node,
+			f.Place,
+			body,
+		)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM feedings WHERE started < (SELECT started FROM feedings ORDER BY started DESC LIMIT 1 OFFSET ?)`, r.maxFeedings-1)
+		_, err = tx.ExecContext(
+			ctx,
+			`DELETE FROM feedings WHERE started < (SELECT started FROM feedings ORDER BY started DESC LIMIT 1 OFFSET ?)`,
+			r.maxFeedings-1,
+		)
 		return err
 	})
 	if err != nil {
@@ -52,8 +65,14 @@ func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 
 // Feedings returns who fed the boots that started in a time, oldest first, at most so many.
 func (r *Registry) Feedings(ctx context.Context, since, until time.Time, limit int) ([]Feeding, error) {
-	rows, err := r.events.read.QueryContext(ctx, `SELECT boot, started, node, place, body FROM feedings WHERE started >= ? AND started <= ?
-		ORDER BY started, boot LIMIT ?`, stamp(since), stamp(until), limit)
+	rows, err := r.events.read.QueryContext(
+		ctx,
+		`SELECT boot, started, node, place, body FROM feedings WHERE started >= ? AND started <= ?
+		ORDER BY started, boot LIMIT ?`,
+		stamp(since),
+		stamp(until),
+		limit,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("read senders: %w", err)
 	}

@@ -122,7 +122,8 @@ func fileError(path string, s schema, err error) error {
 	var code *sqlite.Error
 	switch {
 	case errors.Is(err, errNewer):
-		hint = "a newer release of pando wrote it: install that release again, or restore the backup from before the update"
+		hint = "a newer release of pando wrote it: install that release again, or restore the backup from before " +
+			"the update"
 	case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist):
 		hint = "check that the data directory exists and belongs to the user that runs pando (root, as a rule)"
 	case errors.As(err, &code) && code.Code()&0xff == sqlite3.SQLITE_BUSY:
@@ -136,7 +137,8 @@ func fileError(path string, s schema, err error) error {
 // isFull tells whether a file could not grow, the memory that readers and the writer share included.
 func isFull(err error) bool {
 	var code *sqlite.Error
-	return errors.As(err, &code) && (code.Code()&0xff == sqlite3.SQLITE_FULL || code.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+	return errors.As(err, &code) &&
+		(code.Code()&0xff == sqlite3.SQLITE_FULL || code.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // close ends the writer after the jobs that it has, and closes the file.

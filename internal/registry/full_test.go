@@ -52,8 +52,8 @@ func fill(t *testing.T, dir string) (path string) {
 	return path
 }
 
-// TestFullDisk: what was confirmed is there, what was refused is not, the registry goes on when there is room again, and a
-// change larger than SQLite's memory for one is no exception.
+// TestFullDisk: what was confirmed is there, what was refused is not, the registry goes on when there is room
+// again, and a change larger than SQLite's memory for one is no exception.
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, 12<<20)
 	r, err := Open(t.Context(), Options{Dir: dir})
@@ -78,7 +78,8 @@ func TestFullDisk(t *testing.T) {
 				n := 1 + w*60 + i
 				name := fmt.Sprintf("pc%d", n)
 				err := r.Update(t.Context(), func(tx *Tx) error { return tx.CreateNode(node(name, n)) })
-				if err != nil && (!errors.Is(err, ErrFull) || !strings.Contains(err.Error(), filepath.Join(dir, File))) {
+				if err != nil &&
+					(!errors.Is(err, ErrFull) || !strings.Contains(err.Error(), filepath.Join(dir, File))) {
 					t.Errorf("%s: %v", name, err)
 				}
 				mu.Lock()

@@ -37,12 +37,15 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 	if _, err := t.Group(g.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "group", g.Name)
 	}
-	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers,
-		share, cache, cache_size, offline, power, hours, sweep, secrets, keeping, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	return t.writeGroup(
+		g,
+		`INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers,
+		share, cache, cache_size, offline, power, hours, sweep, secrets, keeping, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	)
 }
 
-// PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides about it.
-// Groups are not renamed.
+// PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides
+// about it. Groups are not renamed.
 func (t *Tx) PutGroup(g fleet.Group) error {
 	was, err := t.Group(g.Name)
 	if err != nil {
@@ -53,9 +56,12 @@ func (t *Tx) PutGroup(g fleet.Group) error {
 			return err
 		}
 	}
-	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
+	return t.writeGroup(
+		g,
+		`UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
 		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ?, offline = ?,
-		power = ?, hours = ?, sweep = ?, secrets = ?, keeping = ? WHERE name = ?`)
+		power = ?, hours = ?, sweep = ?, secrets = ?, keeping = ? WHERE name = ?`,
+	)
 }
 
 func (t *Tx) writeGroup(g fleet.Group, query string) error {
@@ -63,10 +69,29 @@ func (t *Tx) writeGroup(g fleet.Group, query string) error {
 	if err := g.Validate(); err != nil {
 		return err
 	}
-	_, err := t.exec(query, string(g.Image), pack(g.KernelArgs, len(g.KernelArgs) == 0),
-		pack(g.AuthorizedKeys, len(g.AuthorizedKeys) == 0), g.UnlockRoot, int64(g.RebootAfter), g.WriteLimit, string(g.Peers), g.Share,
-		string(g.Cache), g.CacheSize, g.Offline, string(g.Power), string(g.Hours), g.Sweep, string(g.Secrets),
-		pack(g.Keeping, g.Keeping == (fleet.Keeping{})), g.Name)
+	_, err := t.exec(
+		query,
+		string(g.Image),
+		pack(g.KernelArgs, len(g.KernelArgs) == 0),
+		pack(
+			g.AuthorizedKeys,
+			len(g.AuthorizedKeys) == 0,
+		),
+		g.UnlockRoot,
+		int64(g.RebootAfter),
+		g.WriteLimit,
+		string(g.Peers),
+		g.Share,
+		string(g.Cache),
+		g.CacheSize,
+		g.Offline,
+		string(g.Power),
+		string(g.Hours),
+		g.Sweep,
+		string(g.Secrets),
+		pack(g.Keeping, g.Keeping == (fleet.Keeping{})),
+		g.Name,
+	)
 	if err != nil {
 		return fmt.Errorf("write group %s: %w", g.Name, err)
 	}
@@ -104,8 +129,25 @@ func scanGroup(s scanner) (fleet.Group, error) {
 	var g fleet.Group
 	var args, keys, keeping string
 	var reboot int64
-	err := s.Scan(&g.Name, &g.Image, &args, &keys, &g.UnlockRoot, &reboot, &g.WriteLimit, &g.Peers, &g.Share, &g.Cache, &g.CacheSize,
-		&g.Offline, &g.Power, &g.Hours, &g.Sweep, &g.Secrets, &keeping)
+	err := s.Scan(
+		&g.Name,
+		&g.Image,
+		&args,
+		&keys,
+		&g.UnlockRoot,
+		&reboot,
+		&g.WriteLimit,
+		&g.Peers,
+		&g.Share,
+		&g.Cache,
+		&g.CacheSize,
+		&g.Offline,
+		&g.Power,
+		&g.Hours,
+		&g.Sweep,
+		&g.Secrets,
+		&keeping,
+	)
 	if err != nil {
 		return g, err
 	}

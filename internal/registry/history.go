@@ -13,8 +13,9 @@ import (
 	"pando/internal/trace"
 )
 
-// MaxHistory is how many boots are kept in the history: half a year of 300 nodes that boot four times a day. A line is about 500
-// bytes. Beyond it, every second one of the older half goes, which leaves medians and percentiles of the past what they were.
+// MaxHistory is how many boots are kept in the history: half a year of 300 nodes that boot four times a day. A line
+// is about 500 bytes. Beyond it, every second one of the older half goes, which leaves medians and percentiles of
+// the past what they were.
 const MaxHistory = 200_000
 
 // PastBoot is a boot in the history, where boots stay long after their events have gone.
@@ -54,8 +55,8 @@ type HistoryFilter struct {
 	Limit        int // the newest so many; 0: all
 }
 
-// PutHistory adds boots to the history, or brings them up to date, and notes that the events up to a sequence number have been
-// looked at.
+// PutHistory adds boots to the history, or brings them up to date, and notes that the events up to a sequence
+// number have been looked at.
 func (r *Registry) PutHistory(ctx context.Context, seq int64, boots ...PastBoot) error {
 	err := r.events.write(ctx, func(tx *sql.Tx) error {
 		for _, b := range boots {
@@ -79,9 +80,19 @@ func putPast(ctx context.Context, tx *sql.Tx, b PastBoot) error {
 	if err != nil {
 		return fmt.Errorf("encode boot %s: %w", b.ID, err)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO history (boot, started, node, grp, class, version, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	_, err = tx.ExecContext(
+		ctx,
+		`INSERT INTO history (boot, started, node, grp, class, version, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (boot) DO UPDATE SET state = excluded.state, version = excluded.version, class = excluded.class, body = excluded.body`,
-		string(b.ID), stamp(b.Started), b.Node, b.Group, b.Class, string(b.Version), string(b.State), body)
+		string(b.ID),
+		stamp(b.Started),
+		b.Node,
+		b.Group,
+		b.Class,
+		string(b.Version),
+		string(b.State),
+		body,
+	)
 	return err
 }
 
@@ -98,7 +109,8 @@ func (r *Registry) thinHistory(ctx context.Context, tx *sql.Tx) error {
 
 // HistoryMark is the sequence number of the last event that the history has seen.
 func (r *Registry) HistoryMark(ctx context.Context) (seq int64, err error) {
-	if err := r.events.read.QueryRowContext(ctx, `SELECT seq FROM history_mark`).Scan(&seq); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := r.events.read.QueryRowContext(ctx, `SELECT seq FROM history_mark`).Scan(&seq); err != nil &&
+		!errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("read history: %w", err)
 	}
 	return seq, nil
@@ -125,8 +137,11 @@ func (r *Registry) History(ctx context.Context, f HistoryFilter) ([]PastBoot, er
 	if f.Limit <= 0 {
 		f.Limit = -1
 	}
-	rows, err := r.events.read.QueryContext(ctx, `SELECT boot, started, node, grp, class, version, state, body FROM history WHERE `+
-		strings.Join(where, " AND ")+` ORDER BY started DESC, seq DESC LIMIT ?`, append(args, f.Limit)...)
+	rows, err := r.events.read.QueryContext(
+		ctx,
+		`SELECT boot, started, node, grp, class, version, state, body FROM history WHERE `+
+			strings.Join(where, " AND ")+` ORDER BY started DESC, seq DESC LIMIT ?`,
+		append(args, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}

@@ -10,7 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestHistory: what was put in comes out, newest first; a boot that ends replaces its own line; filters select; the mark only grows.
+// TestHistory: what was put in comes out, newest first; a boot that ends replaces its own line; filters select; the
+// mark only grows.
 func TestHistory(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
@@ -18,8 +19,18 @@ func TestHistory(t *testing.T) {
 	}
 	defer r.Close()
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	b := PastBoot{ID: "b1", Node: "pc001", Group: "lab", Class: "Acme 3000", Firmware: "bios", Image: "lab:v1", Version: "sha256:aa", Started: at,
-		State: trace.Booting, Stage: trace.Script}
+	b := PastBoot{
+		ID:       "b1",
+		Node:     "pc001",
+		Group:    "lab",
+		Class:    "Acme 3000",
+		Firmware: "bios",
+		Image:    "lab:v1",
+		Version:  "sha256:aa",
+		Started:  at,
+		State:    trace.Booting,
+		Stage:    trace.Script,
+	}
 	c := b
 	c.ID, c.Group, c.Version, c.Started = "b2", "hall", "sha256:bb", at.Add(time.Minute)
 	if err := r.PutHistory(t.Context(), 10, b, c); err != nil {
@@ -57,7 +68,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryIsThinned: above its bound the history loses every second boot of its older half, and none of the newer one.
+// TestHistoryIsThinned: above its bound the history loses every second boot of its older half, and none of the
+// newer one.
 func TestHistoryIsThinned(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {

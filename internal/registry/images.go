@@ -58,7 +58,12 @@ func (t *Tx) DeleteVersion(image string, d fleet.Digest) error {
 
 // Tags returns the tags of an image by name; "" for those of all images.
 func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
-	tags, err := list(t, scanTag, `SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`, image)
+	tags, err := list(
+		t,
+		scanTag,
+		`SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`,
+		image,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
 	}
@@ -67,7 +72,12 @@ func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 
 // Tag returns one tag, or ErrNotFound.
 func (t *Tx) Tag(image, tag string) (fleet.Tag, error) {
-	return one(t.row(`SELECT image, tag, version FROM tags WHERE image = ? AND tag = ?`, image, tag), scanTag, "tag", image+":"+tag)
+	return one(
+		t.row(`SELECT image, tag, version FROM tags WHERE image = ? AND tag = ?`, image, tag),
+		scanTag,
+		"tag",
+		image+":"+tag,
+	)
 }
 
 // PutTag points a tag at a version of its image and returns where it pointed before, "" if it is new.

@@ -31,7 +31,12 @@ func (t *Tx) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 
 // LeaseByMAC returns the usable lease of a MAC that runs longest, or ErrNotFound.
 func (t *Tx) LeaseByMAC(m fleet.MAC) (fleet.Lease, error) {
-	return one(t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()), scanLease, "lease of", m.String())
+	return one(
+		t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()),
+		scanLease,
+		"lease of",
+		m.String(),
+	)
 }
 
 // LeaseByAddr returns the lease of an address, or ErrNotFound.

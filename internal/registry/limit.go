@@ -10,8 +10,9 @@ import (
 
 type limitKey struct{}
 
-// Within returns a context in which the registry is that of some groups: other groups, their nodes, boots, rollouts and history are not
-// there to be read, and are neither made nor changed. No groups are no limit. What answers everybody from one memory asks by Whole.
+// Within returns a context in which the registry is that of some groups: other groups, their nodes, boots, rollouts
+// and history are not there to be read, and are neither made nor changed. No groups are no limit. What answers
+// everybody from one memory asks by Whole.
 func Within(ctx context.Context, groups []string) context.Context {
 	if len(groups) == 0 {
 		return ctx

@@ -8,16 +8,25 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestLimit: within some groups there is nothing else, to be read or to be changed; names that others have are taken all the same.
+// TestLimit: within some groups there is nothing else, to be read or to be changed; names that others have are
+// taken all the same.
 func TestLimit(t *testing.T) {
 	r := openIn(t, t.TempDir())
 	must(t, r, func(tx *Tx) error {
 		errs := []error{tx.CreateGroup(fleet.Group{Name: "mine"}), tx.CreateGroup(fleet.Group{Name: "other"})}
 		for i, g := range []string{"mine", "other"} {
 			n := fleet.Node{Name: "pc" + g, MACs: []fleet.MAC{mac(byte(i + 1))}, State: fleet.Adopted, Group: g}
-			errs = append(errs, tx.CreateNode(n), tx.CreateBoot(Boot{ID: fleet.BootID("boot-" + g), Node: n.Name, MAC: n.MACs[0], Started: now}))
+			errs = append(
+				errs,
+				tx.CreateNode(n),
+				tx.CreateBoot(Boot{ID: fleet.BootID("boot-" + g), Node: n.Name, MAC: n.MACs[0], Started: now}),
+			)
 			_, err := tx.CreateRollout(fleet.Rollout{Group: g, State: fleet.RolloutRunning})
-			errs = append(errs, err, tx.PutConfigFile(fleet.ConfigFile{For: fleet.Scope{Kind: fleet.ForGroup, Name: g}, Path: "/etc/x"}))
+			errs = append(
+				errs,
+				err,
+				tx.PutConfigFile(fleet.ConfigFile{For: fleet.Scope{Kind: fleet.ForGroup, Name: g}, Path: "/etc/x"}),
+			)
 		}
 		return errors.Join(errs...)
 	})
@@ -29,7 +38,8 @@ func TestLimit(t *testing.T) {
 		latest, err4 := tx.LatestBoots()
 		rollouts, err5 := tx.Rollouts(RolloutFilter{})
 		files, err6 := tx.ConfigFiles()
-		if len(nodes) != 1 || len(groups) != 1 || len(boots) != 1 || len(latest) != 1 || len(rollouts) != 1 || len(files) != 1 {
+		if len(nodes) != 1 || len(groups) != 1 || len(boots) != 1 || len(latest) != 1 || len(rollouts) != 1 ||
+			len(files) != 1 {
 			t.Errorf("%v %v %v %v %v %v", nodes, groups, boots, latest, rollouts, files)
 		}
 		return errors.Join(err1, err2, err3, err4, err5, err6)

@@ -10,7 +10,12 @@ import (
 // TestMigrate: an older file is brought up to date with what is in it; a step that fails leaves the file as it was.
 func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
-	s := schema{id: 7, sync: "FULL", check: true, steps: []string{`CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (1)`}}
+	s := schema{
+		id:    7,
+		sync:  "FULL",
+		check: true,
+		steps: []string{`CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (1)`},
+	}
 	count := func(s schema) (n int, err error) {
 		f, err := openFile(t.Context(), path, s)
 		if err != nil {

@@ -132,7 +132,12 @@ func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
 	if count == 0 {
 		return 0, oldest, nil
 	}
-	oldest, err = one(t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)), scanNode, "node", "discovered first")
+	oldest, err = one(
+		t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)),
+		scanNode,
+		"node",
+		"discovered first",
+	)
 	return count, oldest, err
 }
 
@@ -142,8 +147,10 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 	if err := t.checkNode("", n); err != nil {
 		return err
 	}
-	_, err := t.exec(`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nodeValues(n)...)
+	_, err := t.exec(
+		`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		nodeValues(n)...)
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", n.Name, err)
 	}
@@ -162,8 +169,10 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 	if _, err := t.exec(`DELETE FROM macs WHERE node = ?`, name); err != nil {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
-	_, err := t.exec(`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
-		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ?, tpm_key = ? WHERE name = ?`, append(nodeValues(n), name)...)
+	_, err := t.exec(
+		`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
+		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ?, tpm_key = ? WHERE name = ?`,
+		append(nodeValues(n), name)...)
 	if err != nil {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
@@ -261,7 +270,19 @@ func (t *Tx) putMACs(n fleet.Node) error {
 }
 
 func nodeValues(n fleet.Node) []any {
-	return []any{n.Name, string(n.State), n.Group, pack(n.Labels, len(n.Labels) == 0), addrText(n.Address), string(n.Version),
-		pack(n.KernelArgs, len(n.KernelArgs) == 0), n.UUID, n.Serial, stamp(n.Created), stamp(n.Seen),
-		pack(n.Overrides, n.Overrides.IsZero()), n.TPMKey}
+	return []any{
+		n.Name,
+		string(n.State),
+		n.Group,
+		pack(n.Labels, len(n.Labels) == 0),
+		addrText(n.Address),
+		string(n.Version),
+		pack(n.KernelArgs, len(n.KernelArgs) == 0),
+		n.UUID,
+		n.Serial,
+		stamp(n.Created),
+		stamp(n.Seen),
+		pack(n.Overrides, n.Overrides.IsZero()),
+		n.TPMKey,
+	}
 }

@@ -14,7 +14,22 @@ func scanNode(s scanner) (fleet.Node, error) {
 	var labels, address, args, overrides string
 	var macs sql.NullString
 	var created, seen int64
-	err := s.Scan(&n.Name, &n.State, &n.Group, &labels, &address, &n.Version, &args, &n.UUID, &n.Serial, &created, &seen, &overrides, &n.TPMKey, &macs)
+	err := s.Scan(
+		&n.Name,
+		&n.State,
+		&n.Group,
+		&labels,
+		&address,
+		&n.Version,
+		&args,
+		&n.UUID,
+		&n.Serial,
+		&created,
+		&seen,
+		&overrides,
+		&n.TPMKey,
+		&macs,
+	)
 	if err != nil {
 		return n, err
 	}

@@ -19,10 +19,15 @@ const (
 
 // PowerPassword returns the sealed password of a node or a group, or ErrNotFound.
 func (t *Tx) PowerPassword(of PowerOwner, name string) ([]byte, error) {
-	return one(t.row(`SELECT sealed FROM power_passwords WHERE kind = ? AND name = ?`, string(of), name), func(s scanner) (b []byte, err error) {
-		err = s.Scan(&b)
-		return b, err
-	}, "power password of "+string(of), name)
+	return one(
+		t.row(`SELECT sealed FROM power_passwords WHERE kind = ? AND name = ?`, string(of), name),
+		func(s scanner) (b []byte, err error) {
+			err = s.Scan(&b)
+			return b, err
+		},
+		"power password of "+string(of),
+		name,
+	)
 }
 
 // PutPowerPassword keeps a sealed password; nil takes it away.
@@ -60,7 +65,13 @@ func (t *Tx) PowerWishes() (map[string]fleet.PowerWish, error) {
 
 // PutPowerWish replaces the wish of a node.
 func (t *Tx) PutPowerWish(w fleet.PowerWish) error {
-	_, err := t.exec(`INSERT OR REPLACE INTO power_wishes (node, is_on, at, who) VALUES (?, ?, ?, ?)`, w.Node, w.On, stamp(w.At), w.Who)
+	_, err := t.exec(
+		`INSERT OR REPLACE INTO power_wishes (node, is_on, at, who) VALUES (?, ?, ?, ?)`,
+		w.Node,
+		w.On,
+		stamp(w.At),
+		w.Who,
+	)
 	if err != nil {
 		return fmt.Errorf("note what node %s was switched to: %w", w.Node, err)
 	}
@@ -87,7 +98,8 @@ func (t *Tx) PowerHours() (map[fleet.Hours]time.Time, error) {
 	return out, nil
 }
 
-// PutPowerHours notes that timetables were looked after until a time. Others are forgotten: when one is used again, it begins anew.
+// PutPowerHours notes that timetables were looked after until a time. Others are forgotten: when one is used again,
+// it begins anew.
 func (t *Tx) PutPowerHours(all []fleet.Hours, upto time.Time) error {
 	_, err := t.exec(`DELETE FROM power_hours`)
 	for _, h := range all {
@@ -122,7 +134,12 @@ func (t *Tx) PutAlive(at time.Time) error {
 }
 
 func (t *Tx) renamePower(was, is string) error {
-	_, err1 := t.exec(`UPDATE OR REPLACE power_passwords SET name = ? WHERE kind = ? AND name = ?`, is, string(PowerOfNode), was)
+	_, err1 := t.exec(
+		`UPDATE OR REPLACE power_passwords SET name = ? WHERE kind = ? AND name = ?`,
+		is,
+		string(PowerOfNode),
+		was,
+	)
 	_, err2 := t.exec(`UPDATE OR REPLACE power_wishes SET node = ? WHERE node = ?`, is, was)
 	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("rename node %s: %w", was, err)

@@ -45,9 +45,14 @@ func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fle
 // PutStatus keeps the latest status of a boot's node.
 func (r *Registry) PutStatus(ctx context.Context, boot fleet.BootID, status json.RawMessage, now time.Time) error {
 	err := r.events.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO progress (boot, updated, events, body, status) VALUES (?, ?, 0, NULL, ?)
+		_, err := tx.ExecContext(
+			ctx,
+			`INSERT INTO progress (boot, updated, events, body, status) VALUES (?, ?, 0, NULL, ?)
 			ON CONFLICT (boot) DO UPDATE SET updated = excluded.updated, status = excluded.status`,
-			string(boot), stamp(now), []byte(status))
+			string(boot),
+			stamp(now),
+			[]byte(status),
+		)
 		return err
 	})
 	if err != nil {

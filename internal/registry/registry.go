@@ -48,7 +48,13 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{log: o.Log, maxEvents: o.MaxEvents, maxHistory: MaxHistory, maxSamples: MaxSamples, maxFeedings: MaxFeedings}
+	r := &Registry{
+		log:         o.Log,
+		maxEvents:   o.MaxEvents,
+		maxHistory:  MaxHistory,
+		maxSamples:  MaxSamples,
+		maxFeedings: MaxFeedings,
+	}
 	var err error
 	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {
 		return nil, err
@@ -62,7 +68,8 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Close waits for the writes that are under way, ends everyone who follows and closes the files. A write after Close fails.
+// Close waits for the writes that are under way, ends everyone who follows and closes the files. A write after
+// Close fails.
 func (r *Registry) Close() error {
 	var err error
 	r.closing.Do(func() {

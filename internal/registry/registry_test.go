@@ -113,7 +113,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 			}
 			write(t, path, string(b))
 		}},
-		{"events", EventsFile, "not a database", "only the timelines", func(t *testing.T, path string) { write(t, path, strings.Repeat("x", 5000)) }},
+		{"events", EventsFile, "not a database", "only the " +
+			"timelines", func(t *testing.T, path string) { write(t, path, strings.Repeat("x", 5000)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -134,7 +135,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 			before, _ := os.ReadFile(path)
 			_, err := Open(t.Context(), Options{Dir: dir})
 			var f *FileError
-			if !errors.As(err, &f) || f.Path != path || !strings.Contains(err.Error(), c.message) || !strings.Contains(f.Hint(), c.hint) {
+			if !errors.As(err, &f) || f.Path != path || !strings.Contains(err.Error(), c.message) ||
+				!strings.Contains(f.Hint(), c.hint) {
 				t.Errorf("error %v", err)
 			}
 			if after, _ := os.ReadFile(path); string(after) != string(before) {
@@ -142,7 +144,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(t.Context(), Options{Dir: "/no/such/directory"}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := Open(t.Context(), Options{Dir: "/no/such/directory"}); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("without a directory: %v", err)
 	}
 }
@@ -190,7 +193,10 @@ func writeUntilKilled(dir string) {
 		go func() {
 			for i := 0; ; i++ {
 				a := netip.AddrFrom4([4]byte{10, byte(w), byte(i >> 8), byte(i)})
-				err := r.Update(context.Background(), func(tx *Tx) error { return tx.PutLease(fleet.Lease{Addr: a, MAC: mac(byte(w)), Expires: now}) })
+				err := r.Update(
+					context.Background(),
+					func(tx *Tx) error { return tx.PutLease(fleet.Lease{Addr: a, MAC: mac(byte(w)), Expires: now}) },
+				)
 				if err != nil {
 					panic(err)
 				}

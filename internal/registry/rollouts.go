@@ -9,8 +9,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// A rollout is a row of its own and one for each of its nodes, so that a step writes what changed and a boot finds its target by
-// the node's name.
+// A rollout is a row of its own and one for each of its nodes, so that a step writes what changed and a boot finds
+// its target by the node's name.
 const (
 	rolloutColumns     = `SELECT body FROM rollouts`
 	rolloutNodeColumns = `SELECT node, target, body FROM rollout_nodes`
@@ -25,7 +25,14 @@ type RolloutFilter struct {
 // Rollouts returns rollouts, newest first, without their nodes.
 func (t *Tx) Rollouts(f RolloutFilter) ([]fleet.Rollout, error) {
 	clause, arg := t.limit("grp")
-	r, err := list(t, scanRollout, rolloutColumns+` WHERE ? IN ('', grp) AND live >= ?`+clause+` ORDER BY created DESC, id DESC`, f.Group, f.Live, arg)
+	r, err := list(
+		t,
+		scanRollout,
+		rolloutColumns+` WHERE ? IN ('', grp) AND live >= ?`+clause+` ORDER BY created DESC, id DESC`,
+		f.Group,
+		f.Live,
+		arg,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list rollouts: %w", err)
 	}
@@ -86,9 +93,18 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	}
 	n++
 	r.ID = fmt.Sprintf("%s-%d", r.Group, n)
-	_, err := t.exec(`INSERT INTO rollout_numbers (grp, number) VALUES (?, ?) ON CONFLICT (grp) DO UPDATE SET number = excluded.number`, r.Group, n)
+	_, err := t.exec(
+		`INSERT INTO rollout_numbers (grp, number) VALUES (?, ?) ON CONFLICT (grp) DO UPDATE SET number = excluded.number`,
+		r.Group,
+		n,
+	)
 	if err == nil {
-		_, err = t.exec(`INSERT INTO rollouts (id, grp, live, created, body) VALUES (?, ?, 1, ?, '')`, r.ID, r.Group, stamp(r.Created))
+		_, err = t.exec(
+			`INSERT INTO rollouts (id, grp, live, created, body) VALUES (?, ?, 1, ?, '')`,
+			r.ID,
+			r.Group,
+			stamp(r.Created),
+		)
 	}
 	if err != nil {
 		return r, fmt.Errorf("create rollout %s: %w", r.ID, err)
@@ -180,7 +196,8 @@ type Target struct {
 	Image   fleet.Ref
 }
 
-// A node that left the group, or got a version of its own, has no target any more, whether its rollout has noticed or not.
+// A node that left the group, or got a version of its own, has no target any more, whether its rollout has noticed
+// or not.
 const targetColumns = `SELECT n.node, r.id, n.target FROM rollout_nodes n JOIN rollouts r ON r.id = n.rollout
 	JOIN nodes o ON o.name = n.node AND o.grp = r.grp AND o.version = '' WHERE r.live AND n.target != ''`
 

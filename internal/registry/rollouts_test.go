@@ -12,12 +12,43 @@ import (
 func testRollouts(t *testing.T, r *Registry) {
 	from, to := fleet.Ref("lab@sha256:"+strings.Repeat("1", 64)), fleet.Ref("lab@sha256:"+strings.Repeat("2", 64))
 	must(t, r, func(tx *Tx) error {
-		return errors.Join(tx.CreateNode(aNode("pc1", 1)), tx.CreateNode(aNode("pc2", 2)), tx.CreateGroup(fleet.Group{Name: "lab"}))
+		return errors.Join(
+			tx.CreateNode(aNode("pc1", 1)),
+			tx.CreateNode(aNode("pc2", 2)),
+			tx.CreateGroup(fleet.Group{Name: "lab"}),
+		)
 	})
-	first := fleet.Rollout{Group: "default", From: from, To: to, Asked: "lab:next", Plan: fleet.RolloutPlan{}.WithDefaults(), State: fleet.RolloutRunning,
-		Waves: 2, Clock: time.Minute, Stepped: now, Broken: []string{"x.service"}, Who: "me", Created: now,
-		Nodes: []fleet.RolloutNode{{Node: "pc2", Target: to, Phase: fleet.PhaseBooting, At: 3, Boot: "b", Tries: 1, Limit: 5, Before: []string{"y"}, Drained: true,
-			Silent: true, SilentAt: -4, Reason: "r"}, {Node: "pc1", Wave: 1, Target: from, Phase: fleet.PhaseWaiting}}}
+	first := fleet.Rollout{
+		Group:   "default",
+		From:    from,
+		To:      to,
+		Asked:   "lab:next",
+		Plan:    fleet.RolloutPlan{}.WithDefaults(),
+		State:   fleet.RolloutRunning,
+		Waves:   2,
+		Clock:   time.Minute,
+		Stepped: now,
+		Broken:  []string{"x.service"},
+		Who:     "me",
+		Created: now,
+		Nodes: []fleet.RolloutNode{
+			{
+				Node:     "pc2",
+				Target:   to,
+				Phase:    fleet.PhaseBooting,
+				At:       3,
+				Boot:     "b",
+				Tries:    1,
+				Limit:    5,
+				Before:   []string{"y"},
+				Drained:  true,
+				Silent:   true,
+				SilentAt: -4,
+				Reason:   "r",
+			},
+			{Node: "pc1", Wave: 1, Target: from, Phase: fleet.PhaseWaiting},
+		},
+	}
 	var made fleet.Rollout
 	must(t, r, func(tx *Tx) (err error) {
 		made, err = tx.CreateRollout(first)
@@ -35,7 +66,11 @@ func testRollouts(t *testing.T, r *Registry) {
 	same(t, read(t, r, (*Tx).Targets), map[string]Target{"pc1": {"default-1", from}, "pc2": {"default-1", to}})
 
 	next := first
-	next.Wave, next.Nodes = 1, []fleet.RolloutNode{first.Nodes[0], first.Nodes[1], {Node: "pc3", Wave: 1, Target: from, Phase: fleet.PhaseWaiting}}
+	next.Wave, next.Nodes = 1, []fleet.RolloutNode{
+		first.Nodes[0],
+		first.Nodes[1],
+		{Node: "pc3", Wave: 1, Target: from, Phase: fleet.PhaseWaiting},
+	}
 	next.Nodes[1].Phase = fleet.PhaseRebooting
 	must(t, r, func(tx *Tx) error { return tx.PutRollout(next, first.Nodes) })
 	same(t, show(), next)

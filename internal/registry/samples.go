@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// MaxSamples is how many samples are kept: a year of a site that boots for ten minutes a day. Beyond it, the older half is
-// joined in pairs, which halves how finely the past is told, and leaves its sums what they were. What is left of it after that and
-// still too much goes, the oldest first.
+// MaxSamples is how many samples are kept: a year of a site that boots for ten minutes a day. Beyond it, the older
+// half is joined in pairs, which halves how finely the past is told, and leaves its sums what they were. What is
+// left of it after that and still too much goes, the oldest first.
 const MaxSamples = 200_000
 
 // widest is the Width beyond which samples are not joined: in more than an hour no curve of a storm is left.
 const widest = 4096 * time.Second
 
-// Sample is what one server moved in a while that begins at At and is Width long. Widths are seconds, doubled as often as samples
-// were joined; At is a multiple of Width.
+// Sample is what one server moved in a while that begins at At and is Width long. Widths are seconds, doubled as
+// often as samples were joined; At is a multiple of Width.
 type Sample struct {
 	Server  string
 	At      time.Time
@@ -30,9 +30,17 @@ type Sample struct {
 func (r *Registry) PutSamples(ctx context.Context, samples ...Sample) error {
 	err := r.events.write(ctx, func(tx *sql.Tx) error {
 		for _, s := range samples {
-			_, err := tx.ExecContext(ctx, `INSERT INTO samples (server, at, width, sent, read, written) VALUES (?, ?, ?, ?, ?, ?)
+			_, err := tx.ExecContext(
+				ctx,
+				`INSERT INTO samples (server, at, width, sent, read, written) VALUES (?, ?, ?, ?, ?, ?)
 				ON CONFLICT (server, at) DO UPDATE SET sent = sent + excluded.sent, read = read + excluded.read, written = written + excluded.written`,
-				s.Server, stamp(s.At), int64(s.Width), s.Sent, s.Read, s.Written)
+				s.Server,
+				stamp(s.At),
+				int64(s.Width),
+				s.Sent,
+				s.Read,
+				s.Written,
+			)
 			if err != nil {
 				return err
 			}
@@ -70,7 +78,11 @@ func (r *Registry) thinSamples(ctx context.Context, tx *sql.Tx) error {
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM samples`).Scan(&n); err != nil || n <= r.maxSamples*7/8 {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM samples WHERE at < (SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?)`, n-r.maxSamples*3/4)
+	_, err := tx.ExecContext(
+		ctx,
+		`DELETE FROM samples WHERE at < (SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?)`,
+		n-r.maxSamples*3/4,
+	)
 	return err
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSamples: samples of a time come out, those of one moment are one, and beyond the bound the older half is told half as
-// finely, with the same sums, each server for itself.
+// TestSamples: samples of a time come out, those of one moment are one, and beyond the bound the older half is told
+// half as finely, with the same sums, each server for itself.
 func TestSamples(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
@@ -29,7 +29,12 @@ func TestSamples(t *testing.T) {
 	}
 	for i := range 100 {
 		at := noon.Add(time.Duration(i) * time.Second)
-		err := r.PutSamples(t.Context(), Sample{"a", at, time.Second, 2, 1, 0}, Sample{"a", at, time.Second, 1, 0, 5}, Sample{"b", at, time.Second, 7, 0, 0})
+		err := r.PutSamples(
+			t.Context(),
+			Sample{"a", at, time.Second, 2, 1, 0},
+			Sample{"a", at, time.Second, 1, 0, 5},
+			Sample{"b", at, time.Second, 7, 0, 0},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

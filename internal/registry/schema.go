@@ -12,8 +12,27 @@ type schema struct {
 
 var mainSchema = schema{
 	id: 0x506e6431, sync: "FULL", check: true,
-	hint:  "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry (images and keys stay)",
-	steps: []string{mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9, mainStep10, mainStep11, mainStep12, mainStep13, mainStep14, mainStep15, mainStep16, mainStep17},
+	hint: "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry " +
+		"(images and keys stay)",
+	steps: []string{
+		mainStep1,
+		mainStep2,
+		mainStep3,
+		mainStep4,
+		mainStep5,
+		mainStep6,
+		mainStep7,
+		mainStep8,
+		mainStep9,
+		mainStep10,
+		mainStep11,
+		mainStep12,
+		mainStep13,
+		mainStep14,
+		mainStep15,
+		mainStep16,
+		mainStep17,
+	},
 }
 
 var eventsSchema = schema{

@@ -55,8 +55,8 @@ func (t *Tx) secretScopes(s *Secret) error {
 	return nil
 }
 
-// PutSecret records a secret, in the place of another of its name. ErrNotFound when it is for a group, class or node that there
-// is not.
+// PutSecret records a secret, in the place of another of its name. ErrNotFound when it is for a group, class or
+// node that there is not.
 func (t *Tx) PutSecret(s Secret) error {
 	if err := s.Validate(); err != nil {
 		return err

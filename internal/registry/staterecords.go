@@ -21,7 +21,8 @@ func scanRecord(s scanner) (r fleet.StateRecord, err error) {
 	return r, err
 }
 
-// StateRecords returns what is known of the state of all nodes, by name. Those of deleted nodes are nobody's: they are missing for who is for some groups.
+// StateRecords returns what is known of the state of all nodes, by name. Those of deleted nodes are nobody's: they
+// are missing for who is for some groups.
 func (t *Tx) StateRecords() (map[string]fleet.StateRecord, error) {
 	clause, arg := t.limitNodes("node")
 	all, err := list(t, scanRecord, recordColumns+` WHERE true`+clause, arg)
@@ -51,15 +52,22 @@ func (t *Tx) StateRecord(node string) (fleet.StateRecord, error) {
 
 // PutStateRecord replaces what is known.
 func (t *Tx) PutStateRecord(r fleet.StateRecord) error {
-	_, err := t.exec(`INSERT OR REPLACE INTO state_records (node, dir, deleted, body) VALUES (?, ?, ?, ?)`, r.Node, r.Dir, stamp(r.Deleted), pack(r, false))
+	_, err := t.exec(
+		`INSERT OR REPLACE INTO state_records (node, dir, deleted, body) VALUES (?, ?, ?, ?)`,
+		r.Node,
+		r.Dir,
+		stamp(r.Deleted),
+		pack(r, false),
+	)
 	if err != nil {
 		return fmt.Errorf("note what %s keeps: %w", r.Node, err)
 	}
 	return nil
 }
 
-// GiveStateDir returns what is known of a node's state, with the name of its directory. A node that has none yet gets its own name, or, while the state of a node that
-// was called so before is there, that with a number: it inherits nothing.
+// GiveStateDir returns what is known of a node's state, with the name of its directory. A node that has none yet
+// gets its own name, or, while the state of a node that was called so before is there, that with a number: it
+// inherits nothing.
 func (t *Tx) GiveStateDir(node string) (fleet.StateRecord, error) {
 	r, err := t.StateRecord(node)
 	if err != nil && !errors.Is(err, ErrNotFound) || r.Dir != "" {

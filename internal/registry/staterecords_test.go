@@ -8,7 +8,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// testStateRecords: a node's directory is its own from the first boot on, whatever it is called, and that of a deleted one is nobody's.
+// testStateRecords: a node's directory is its own from the first boot on, whatever it is called, and that of a
+// deleted one is nobody's.
 func testStateRecords(t *testing.T, r *Registry) {
 	at := time.Date(2026, 11, 22, 7, 45, 0, 0, time.UTC)
 	dir := func(node, want string) {
@@ -32,11 +33,26 @@ func testStateRecords(t *testing.T, r *Registry) {
 	dir("pc001", "pc001+2")
 	must(t, r, func(tx *Tx) error {
 		x, err := tx.StateRecord("pc002")
-		x.Places, x.Orders = []fleet.StatePlace{{Place: "disk", On: "disk", Told: at}}, []fleet.StateOrder{{ID: "a", Kind: fleet.ResetState, Place: "disk", Asked: at}}
+		x.Places, x.Orders = []fleet.StatePlace{
+			{Place: "disk", On: "disk", Told: at},
+		}, []fleet.StateOrder{
+			{ID: "a", Kind: fleet.ResetState, Place: "disk", Asked: at},
+		}
 		return errors.Join(err, tx.PutStateRecord(x), tx.RetireState("pc002", at), tx.RetireState("none", at))
 	})
 	gone := read(t, r, (*Tx).DeletedStates)
-	same(t, gone, []fleet.StateRecord{{Node: DeletedName("pc002", at), Dir: "pc001", Deleted: at, Places: []fleet.StatePlace{{Place: "disk", On: "disk", Told: at}}}})
+	same(
+		t,
+		gone,
+		[]fleet.StateRecord{
+			{
+				Node:    DeletedName("pc002", at),
+				Dir:     "pc001",
+				Deleted: at,
+				Places:  []fleet.StatePlace{{Place: "disk", On: "disk", Told: at}},
+			},
+		},
+	)
 	dir("pc002", "pc002")
 	must(t, r, func(tx *Tx) error { return errors.Join(tx.ForgetState(gone[0].Node), tx.ForgetState("pc001")) })
 	dir("pc001", "pc001")

@@ -47,7 +47,9 @@ var tagChanges = map[string]struct {
 		if err != nil {
 			return err
 		}
-		return tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Version: newVersion, Was: was, At: time.Unix(2, 0), Who: "desk"})
+		return tx.AddTagMove(
+			TagMove{Image: "lab", Tag: "stable", Version: newVersion, Was: was, At: time.Unix(2, 0), Who: "desk"},
+		)
 	}},
 	"delete": {"", func(tx *Tx) error {
 		if err := tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Was: oldVersion, At: time.Unix(2, 0), Who: "desk"}); err != nil {
@@ -57,7 +59,8 @@ var tagChanges = map[string]struct {
 	}},
 }
 
-// tagIs is where the tag points, "" if it is gone; and it fails the test if what is remembered of its moves does not fit.
+// tagIs is where the tag points, "" if it is gone; and it fails the test if what is remembered of its moves does
+// not fit.
 func tagIs(t *testing.T, r *Registry) (v fleet.Digest) {
 	t.Helper()
 	err := r.View(t.Context(), func(tx *Tx) error {
@@ -67,7 +70,8 @@ func tagIs(t *testing.T, r *Registry) (v fleet.Digest) {
 		}
 		v = tag.Version
 		moves, err := tx.TagMoves("lab")
-		if changed := v != oldVersion; changed != (len(moves) == 1) || changed && (moves[0].Version != v || moves[0].Was != oldVersion) {
+		if changed := v != oldVersion; changed != (len(moves) == 1) ||
+			changed && (moves[0].Version != v || moves[0].Was != oldVersion) {
 			t.Errorf("the tag is on %q, and its moves are %+v", v, moves)
 		}
 		return err
@@ -78,9 +82,10 @@ func tagIs(t *testing.T, r *Registry) (v fleet.Digest) {
 	return v
 }
 
-// A process that is killed, or a power cut, at any moment of a change of a tag: what was written is there up to some place, and
-// after it nothing, zeros, or what was there before. The tag is where it was or where it was to go, with what is remembered
-// of its moves, never between; when the change was confirmed, it is where it was to go. The next change works.
+// A process that is killed, or a power cut, at any moment of a change of a tag: what was written is there up to
+// some place, and after it nothing, zeros, or what was there before. The tag is where it was or where it was to go,
+// with what is remembered of its moves, never between; when the change was confirmed, it is where it was to go. The
+// next change works.
 func TestTagChangeCutAnywhere(t *testing.T) {
 	for name, change := range tagChanges {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +127,13 @@ func TestTagChangeCutAnywhere(t *testing.T) {
 }
 
 // opensAfterCut opens what a cut left, and says where the tag is.
-func opensAfterCut(t *testing.T, files map[string][]byte, goal fleet.Digest, again func(*Tx) error, confirmed bool) fleet.Digest {
+func opensAfterCut(
+	t *testing.T,
+	files map[string][]byte,
+	goal fleet.Digest,
+	again func(*Tx) error,
+	confirmed bool,
+) fleet.Digest {
 	t.Helper()
 	dir := t.TempDir()
 	for name, b := range files {
@@ -153,7 +164,8 @@ func opensAfterCut(t *testing.T, files map[string][]byte, goal fleet.Digest, aga
 	return got
 }
 
-// A disk that has less and less room left: a change of a tag is made whole or refused whole, and is made when there is room.
+// A disk that has less and less room left: a change of a tag is made whole or refused whole, and is made when there
+// is room.
 func TestTagChangeOnAFullDisk(t *testing.T) {
 	for name, change := range tagChanges {
 		t.Run(name, func(t *testing.T) {

@@ -51,8 +51,16 @@ func (t *Tx) CreateUser(u User) error {
 	if _, err := t.User(u.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "user", u.Name)
 	}
-	_, err := t.exec(`INSERT INTO users (name, role, hash, issuer, subject, created, used) VALUES (?, ?, ?, ?, ?, ?, ?)`, u.Name, string(u.Role),
-		u.Hash, u.Issuer, u.Subject, stamp(u.Created), stamp(u.Used))
+	_, err := t.exec(
+		`INSERT INTO users (name, role, hash, issuer, subject, created, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		u.Name,
+		string(u.Role),
+		u.Hash,
+		u.Issuer,
+		u.Subject,
+		stamp(u.Created),
+		stamp(u.Used),
+	)
 	if err != nil {
 		return fmt.Errorf("create user %s: %w", u.Name, err)
 	}
@@ -61,7 +69,13 @@ func (t *Tx) CreateUser(u User) error {
 
 // SetUser writes role, hash and last login of a user, or says ErrNotFound.
 func (t *Tx) SetUser(u User) error {
-	n, err := t.exec(`UPDATE users SET role = ?, hash = ?, used = ? WHERE name = ?`, string(u.Role), u.Hash, stamp(u.Used), u.Name)
+	n, err := t.exec(
+		`UPDATE users SET role = ?, hash = ?, used = ? WHERE name = ?`,
+		string(u.Role),
+		u.Hash,
+		stamp(u.Used),
+		u.Name,
+	)
 	if err != nil {
 		return fmt.Errorf("set user %s: %w", u.Name, err)
 	}

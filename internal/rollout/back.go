@@ -47,7 +47,11 @@ func (s *step) lookBack(n *fleet.RolloutNode, ob Node) {
 		case s.o.Results[Hook{Drain, s.r.Plan.Drain, n.Node, n.Boot}].OK:
 			s.rebootBack(n, ob)
 		case s.since(n) > s.r.Plan.DrainFor:
-			s.enter(n, fleet.PhaseLost, fmt.Sprintf("it was not drained in %s; its next boot gets the version before", s.r.Plan.DrainFor))
+			s.enter(
+				n,
+				fleet.PhaseLost,
+				fmt.Sprintf("it was not drained in %s; its next boot gets the version before", s.r.Plan.DrainFor),
+			)
 		}
 	case fleet.PhaseRebooting, fleet.PhaseBooting:
 		s.lookWayBack(n, ob, home)
@@ -106,7 +110,11 @@ func (s *step) goBack() {
 			s.rebootBack(n, ob)
 		case n.Phase != fleet.PhaseWaiting || !ob.Up || !s.o.Open || room.free() <= 0:
 		case n.Tries >= mostTries:
-			s.enter(n, fleet.PhaseLost, "it comes up with something else, again and again; its next boot gets the version before")
+			s.enter(
+				n,
+				fleet.PhaseLost,
+				"it comes up with something else, again and again; its next boot gets the version before",
+			)
 		default:
 			room.down++
 			n.Boot = ob.Boot

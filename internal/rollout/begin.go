@@ -19,7 +19,8 @@ type Candidate struct {
 	Broken []string      // its units that have failed
 }
 
-// Begin makes a rollout of nodes, in natural order of their names. The caller fills in what it is called, and of what it is.
+// Begin makes a rollout of nodes, in natural order of their names. The caller fills in what it is called, and of
+// what it is.
 func Begin(r fleet.Rollout, nodes []Candidate, now time.Time) (fleet.Rollout, error) {
 	if err := r.Plan.Validate(); err != nil {
 		return r, err
@@ -56,7 +57,13 @@ func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now tim
 	size := max(1, r.Plan.Wave.AtLeast(len(nodes)))
 	first, rest := []fleet.RolloutNode{}, []fleet.RolloutNode{}
 	for _, c := range nodes {
-		n := fleet.RolloutNode{Node: c.Name, Target: r.From, Phase: fleet.PhaseWaiting, Silent: !c.Up, Limit: Limit(r.Plan, r.Usual)}
+		n := fleet.RolloutNode{
+			Node:   c.Name,
+			Target: r.From,
+			Phase:  fleet.PhaseWaiting,
+			Silent: !c.Up,
+			Limit:  Limit(r.Plan, r.Usual),
+		}
 		if c.Usual > 0 {
 			n.Limit = Limit(r.Plan, c.Usual)
 		}
@@ -73,7 +80,8 @@ func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now tim
 	return append(first, rest...), 1 + (len(rest)+size-1)/size
 }
 
-// canaries chooses the first wave: those that were named, or nodes that are up, of as many kinds of machines as there are.
+// canaries chooses the first wave: those that were named, or nodes that are up, of as many kinds of machines as
+// there are.
 func canaries(p fleet.RolloutPlan, nodes []Candidate) (map[string]bool, error) {
 	out := map[string]bool{}
 	if len(p.CanaryNodes) > 0 {

@@ -15,7 +15,14 @@ func BenchmarkStep(b *testing.B) {
 	for i := range 10_000 {
 		name := fmt.Sprintf("pc%05d", i)
 		c = append(c, Candidate{Name: name, Up: true, Usual: time.Minute})
-		o.Nodes[name] = Node{Boot: fleet.BootID(name), Version: digest(oldImage), Up: true, Running: digest(oldImage), Speaks: true, Told: true}
+		o.Nodes[name] = Node{
+			Boot:    fleet.BootID(name),
+			Version: digest(oldImage),
+			Up:      true,
+			Running: digest(oldImage),
+			Speaks:  true,
+			Told:    true,
+		}
 	}
 	r, err := Begin(fleet.Rollout{From: oldImage, To: newImage, Plan: fleet.RolloutPlan{}.WithDefaults()}, c, start)
 	if err != nil {

@@ -47,7 +47,8 @@ func settled(p fleet.RolloutPhase) bool {
 	return false
 }
 
-// undrained gives a node work again that needs to be drained no longer. A hook that does not succeed holds nothing up for ever.
+// undrained gives a node work again that needs to be drained no longer. A hook that does not succeed holds nothing
+// up for ever.
 func (s *step) undrained(n *fleet.RolloutNode) {
 	if !n.Drained || !settled(n.Phase) {
 		return
@@ -57,8 +58,11 @@ func (s *step) undrained(n *fleet.RolloutNode) {
 		n.Drained = false
 	case s.since(n) > freeWithin:
 		n.Drained = false
-		s.act.Notes = append(s.act.Notes, Note{n.Node, n.Phase, fmt.Sprintf("the hook %s did not succeed: %s", s.r.Plan.Undrain,
-			s.o.Results[s.undrain(n)].Says), true})
+		s.act.Notes = append(
+			s.act.Notes,
+			Note{n.Node, n.Phase, fmt.Sprintf("the hook %s did not succeed: %s", s.r.Plan.Undrain,
+				s.o.Results[s.undrain(n)].Says), true},
+		)
 	}
 }
 
@@ -95,7 +99,11 @@ func (s *step) lookRebooting(n *fleet.RolloutNode, ob Node) {
 	case ob.Boot == n.Boot && ob.Refused != "":
 		s.enter(n, fleet.PhaseAway, "it cannot reboot: "+ob.Refused)
 	case s.since(n) > downWithin:
-		s.enter(n, fleet.PhaseAway, fmt.Sprintf("it was asked to reboot, and has not asked what to boot for %s", downWithin))
+		s.enter(
+			n,
+			fleet.PhaseAway,
+			fmt.Sprintf("it was asked to reboot, and has not asked what to boot for %s", downWithin),
+		)
 	}
 }
 
@@ -147,8 +155,8 @@ func (s *step) lookChecking(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-// bootsAgain is for a node that booted the new version and does so once more before it was judged. Some people press buttons;
-// a version that does it to each boot has failed.
+// bootsAgain is for a node that booted the new version and does so once more before it was judged. Some people
+// press buttons; a version that does it to each boot has failed.
 func (s *step) bootsAgain(n *fleet.RolloutNode, ob Node) {
 	if n.Tries++; n.Tries > mostTries {
 		s.enter(n, fleet.PhaseFailed, "it boots again and again")

@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// A rollout asks by its method, and once more by firmware where that leads nowhere: machines that cannot follow come to the new version all
-// the same, later. On the way back it is the same.
+// A rollout asks by its method, and once more by firmware where that leads nowhere: machines that cannot follow
+// come to the new version all the same, later. On the way back it is the same.
 func TestMethodFallsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		deaf bool
@@ -22,8 +22,14 @@ func TestMethodFallsBack(t *testing.T) {
 		"it never boots, deaf": {true, neverBoots, fleet.RolloutReturned},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, 4, fleet.RolloutPlan{Canary: "1", Wave: "100%", MaxUnavailable: "100%", Method: fleet.MethodAuto,
-				Gates: []fleet.Gate{fleet.GateBooted, fleet.GateUnits}}, c.flaw)
+			w := newWorld(
+				t,
+				1,
+				4,
+				fleet.RolloutPlan{Canary: "1", Wave: "100%", MaxUnavailable: "100%", Method: fleet.MethodAuto,
+					Gates: []fleet.Gate{fleet.GateBooted, fleet.GateUnits}},
+				c.flaw,
+			)
 			w.deaf = c.deaf
 			asked := map[fleet.BootMethod]int{}
 			last := map[fleet.BootID]fleet.BootMethod{}
@@ -40,7 +46,8 @@ func TestMethodFallsBack(t *testing.T) {
 					break
 				}
 			}
-			if r := w.rollout(); r.State != c.want || asked[fleet.MethodAuto] == 0 || asked[fleet.MethodReboot] > 0 != c.deaf {
+			if r := w.rollout(); r.State != c.want || asked[fleet.MethodAuto] == 0 ||
+				asked[fleet.MethodReboot] > 0 != c.deaf {
 				t.Errorf("asked %v\n%s", asked, dump(r))
 			}
 		})

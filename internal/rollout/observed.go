@@ -7,7 +7,8 @@ type Observed struct {
 	Nodes   map[string]Node // the adopted nodes of the group that have no version of their own
 	Results map[Hook]Result // of hooks that have ended
 	Open    bool            // nodes may be taken now: no window is declared, or one is open
-	Slower  string          // that boots of the new version take longer than those of the one before; "": not that is known
+	// that boots of the new version take longer than those of the one before; "": not that is known
+	Slower string
 }
 
 // Node is what is seen of one node.

@@ -26,8 +26,9 @@ func aPlan(t *rapid.T) fleet.RolloutPlan {
 	return p
 }
 
-// TestAnySchedule: whatever nodes, operators and the server do meanwhile, the rollout ends; a version with a flaw has only ever
-// been the target of canaries and the group is back at the version before; of a sound one, what the operator wanted is.
+// TestAnySchedule: whatever nodes, operators and the server do meanwhile, the rollout ends; a version with a flaw
+// has only ever been the target of canaries and the group is back at the version before; of a sound one, what the
+// operator wanted is.
 func TestAnySchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]flaw{sound, sound, neverBoots, brokenUnit, badScript, crashes}).Draw(t, "flaw")
@@ -174,7 +175,8 @@ func TestHalt(t *testing.T) {
 		w.step(15 * time.Second)
 	}
 	r := w.rollout()
-	if r.State != fleet.RolloutHalted || !strings.Contains(r.Reason, "new.service") || strings.Contains(r.Reason, "old.service") {
+	if r.State != fleet.RolloutHalted || !strings.Contains(r.Reason, "new.service") ||
+		strings.Contains(r.Reason, "old.service") {
 		t.Fatal(dump(r))
 	}
 	w.flaw = sound // the unit was mended on the node
@@ -204,8 +206,11 @@ func TestHalt(t *testing.T) {
 func TestMembers(t *testing.T) {
 	w := newWorld(t, 1, 1, fleet.RolloutPlan{}, sound)
 	w.step(time.Second)
-	w.nodes = append(w.nodes, &machine{name: "late", on: true, boot: 1, version: digest(oldImage), asks: start, ready: start},
-		&machine{name: "short", on: true, boot: 1, version: digest(oldImage), asks: start, ready: start})
+	w.nodes = append(
+		w.nodes,
+		&machine{name: "late", on: true, boot: 1, version: digest(oldImage), asks: start, ready: start},
+		&machine{name: "short", on: true, boot: 1, version: digest(oldImage), asks: start, ready: start},
+	)
 	r, _ := Step(w.rollout(), w.observe(), w.now)
 	if len(r.Nodes) != 3 || r.Nodes[1].Node != "late" || r.Nodes[1].Wave != 1 || r.Waves != 2 {
 		t.Fatal(dump(r))
@@ -229,7 +234,15 @@ func TestMembers(t *testing.T) {
 func TestWaves(t *testing.T) {
 	var c []Candidate
 	for i, class := range strings.Split("off,dell,dell,hp,hp,dell,dell,dell", ",") {
-		c = append(c, Candidate{Name: "pc" + string(rune('1'+i)), Up: class != "off", Class: class, Seen: start.Add(-90 * time.Minute)})
+		c = append(
+			c,
+			Candidate{
+				Name:  "pc" + string(rune('1'+i)),
+				Up:    class != "off",
+				Class: class,
+				Seen:  start.Add(-90 * time.Minute),
+			},
+		)
 	}
 	waves := func(p fleet.RolloutPlan) string {
 		r, err := Begin(fleet.Rollout{From: oldImage, To: newImage, Plan: p.WithDefaults()}, c, start)
@@ -268,8 +281,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestNodesThatDoNot: a node that cannot reboot, and one that is off, are passed over; what is left is brought to the new version. One
-// that comes back late is judged then.
+// TestNodesThatDoNot: a node that cannot reboot, and one that is off, are passed over; what is left is brought to
+// the new version. One that comes back late is judged then.
 func TestNodesThatDoNot(t *testing.T) {
 	w := newWorld(t, 1, 4, fleet.RolloutPlan{Canary: "1", Wave: "100%", MaxUnavailable: "4", Soak: time.Hour}, sound)
 	w.refuses, w.nodes[2].on = "pc1", false

@@ -7,11 +7,23 @@ import (
 	"pando/internal/fleet"
 )
 
-// Nodes that wait in the wave under way or the next fetch the version ahead, also while no window is open; each is asked until it has it, and
-// no node of a rollout whose nodes reboot.
+// Nodes that wait in the wave under way or the next fetch the version ahead, also while no window is open; each is
+// asked until it has it, and no node of a rollout whose nodes reboot.
 func TestStagesAhead(t *testing.T) {
 	for method, want := range map[fleet.BootMethod]int{fleet.MethodAuto: 3, fleet.MethodSoftReboot: 3, fleet.MethodKexec: 0, fleet.MethodReboot: 0, "": 0} {
-		w := newWorld(t, 1, 6, fleet.RolloutPlan{Canary: "1", Wave: "2", MaxUnavailable: "100%", Method: method, Gates: []fleet.Gate{fleet.GateBooted}}, sound)
+		w := newWorld(
+			t,
+			1,
+			6,
+			fleet.RolloutPlan{
+				Canary:         "1",
+				Wave:           "2",
+				MaxUnavailable: "100%",
+				Method:         method,
+				Gates:          []fleet.Gate{fleet.GateBooted},
+			},
+			sound,
+		)
 		w.closed = true
 		_, a := w.step(10 * time.Second)
 		if len(a.Stage) != want || len(a.Reboot) > 0 {

@@ -135,8 +135,11 @@ func (s *step) names() []string {
 // join puts a node that is new in the group into the last wave, which is never the canary.
 func (s *step) join(name string) {
 	s.r.Waves = max(s.r.Waves, 2)
-	s.r.Nodes = append(s.r.Nodes, fleet.RolloutNode{Node: name, Wave: s.r.Waves - 1, Target: s.r.From, Phase: fleet.PhaseWaiting,
-		At: s.r.Clock, Limit: Limit(s.r.Plan, s.r.Usual)})
+	s.r.Nodes = append(
+		s.r.Nodes,
+		fleet.RolloutNode{Node: name, Wave: s.r.Waves - 1, Target: s.r.From, Phase: fleet.PhaseWaiting,
+			At: s.r.Clock, Limit: Limit(s.r.Plan, s.r.Usual)},
+	)
 	s.r.Moved = s.r.Clock
 }
 
@@ -212,7 +215,11 @@ func (s *step) patience() {
 	}
 	for i := range s.r.Nodes {
 		if n := &s.r.Nodes[i]; !settledBack(n) {
-			s.enter(n, fleet.PhaseLost, fmt.Sprintf("nothing has gone on for %s; its next boot gets the version before", patience))
+			s.enter(
+				n,
+				fleet.PhaseLost,
+				fmt.Sprintf("nothing has gone on for %s; its next boot gets the version before", patience),
+			)
 		}
 	}
 }

@@ -141,8 +141,8 @@ func (s *step) finishWave() {
 	s.state(fleet.RolloutDone, "")
 }
 
-// replaceCanaries puts nodes that are up in the place of canaries that are not, or were passed over: a canary is there to be
-// judged.
+// replaceCanaries puts nodes that are up in the place of canaries that are not, or were passed over: a canary is
+// there to be judged.
 func (s *step) replaceCanaries() {
 	for i := range s.r.Nodes {
 		n := &s.r.Nodes[i]
@@ -156,7 +156,10 @@ func (s *step) replaceCanaries() {
 				n.Wave, other.Wave = other.Wave, 0
 				n.Target = s.r.From
 				s.r.Moved = s.r.Clock
-				s.act.Notes = append(s.act.Notes, Note{Node: other.Node, Phase: other.Phase, Message: "is a canary, in the place of " + n.Node})
+				s.act.Notes = append(
+					s.act.Notes,
+					Note{Node: other.Node, Phase: other.Phase, Message: "is a canary, in the place of " + n.Node},
+				)
 				break
 			}
 		}
@@ -186,8 +189,9 @@ func (s *step) ask(n *fleet.RolloutNode) {
 	}
 }
 
-// StagesFor reports whether a rollout has a node fetch its version ahead: one that waits for its turn in the wave under way or the next, if
-// it may be gone to without another kernel. So a window that opens, or a wave that begins, finds it ready.
+// StagesFor reports whether a rollout has a node fetch its version ahead: one that waits for its turn in the wave
+// under way or the next, if it may be gone to without another kernel. So a window that opens, or a wave that
+// begins, finds it ready.
 func StagesFor(r fleet.Rollout, node string) bool {
 	i := slices.IndexFunc(r.Nodes, func(n fleet.RolloutNode) bool { return n.Node == node })
 	return i >= 0 && stages(&r, &r.Nodes[i])
@@ -195,11 +199,13 @@ func StagesFor(r fleet.Rollout, node string) bool {
 
 func stages(r *fleet.Rollout, n *fleet.RolloutNode) bool {
 	m := r.Plan.Method.Effective()
-	return r.State == fleet.RolloutRunning && (m == fleet.MethodAuto || m == fleet.MethodSoftReboot) && n.Phase == fleet.PhaseWaiting && n.Wave <= r.Wave+1
+	return r.State == fleet.RolloutRunning && (m == fleet.MethodAuto || m == fleet.MethodSoftReboot) &&
+		n.Phase == fleet.PhaseWaiting &&
+		n.Wave <= r.Wave+1
 }
 
-// method is how a node is asked to come to its next boot. One that was asked before, or does not follow, reboots by its firmware, which mends
-// most.
+// method is how a node is asked to come to its next boot. One that was asked before, or does not follow, reboots by
+// its firmware, which mends most.
 func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
 	if n.Tries > 1 || s.since(n) > softWithin {
 		return fleet.MethodReboot

@@ -73,11 +73,25 @@ func newWorld(t fatal, seed uint64, n int, plan fleet.RolloutPlan, f flaw) *worl
 		results: map[Hook]Result{}, pending: map[Hook]time.Time{}, rebuts: map[fleet.BootID]int{}}
 	var c []Candidate
 	for i := range n {
-		m := &machine{name: fmt.Sprintf("pc%d", i+1), on: true, boot: 1, version: digest(oldImage), asks: start.Add(-time.Hour), ready: start.Add(-time.Hour)}
+		m := &machine{
+			name:    fmt.Sprintf("pc%d", i+1),
+			on:      true,
+			boot:    1,
+			version: digest(oldImage),
+			asks:    start.Add(-time.Hour),
+			ready:   start.Add(-time.Hour),
+		}
 		w.nodes = append(w.nodes, m)
-		c = append(c, Candidate{Name: m.name, Up: true, Seen: start, Usual: time.Minute, Broken: []string{"old.service"}})
+		c = append(
+			c,
+			Candidate{Name: m.name, Up: true, Seen: start, Usual: time.Minute, Broken: []string{"old.service"}},
+		)
 	}
-	r, err := Begin(fleet.Rollout{ID: "lab-1", Group: "lab", From: oldImage, To: newImage, Plan: plan.WithDefaults()}, c, start)
+	r, err := Begin(
+		fleet.Rollout{ID: "lab-1", Group: "lab", From: oldImage, To: newImage, Plan: plan.WithDefaults()},
+		c,
+		start,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +240,8 @@ func (w *world) step(d time.Duration) (fleet.Rollout, Actions) {
 	return r, a
 }
 
-// crash is a server that dies between two steps, and is away for a while: what it was about to do is lost, and machines that
-// boot wait for it.
+// crash is a server that dies between two steps, and is away for a while: what it was about to do is lost, and
+// machines that boot wait for it.
 func (w *world) crash(away time.Duration) {
 	before := w.rollout()
 	w.live()
@@ -277,7 +291,18 @@ func dump(r fleet.Rollout) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s wave %d/%d clock %s: %s\n", r.State, r.Wave, r.Waves, r.Clock, r.Reason)
 	for _, n := range r.Nodes {
-		fmt.Fprintf(&b, "  %s wave %d %s since %s silent %v tries %d -> %s %s\n", n.Node, n.Wave, n.Phase, n.At, n.Silent, n.Tries, digest(n.Target).Short(), n.Reason)
+		fmt.Fprintf(
+			&b,
+			"  %s wave %d %s since %s silent %v tries %d -> %s %s\n",
+			n.Node,
+			n.Wave,
+			n.Phase,
+			n.At,
+			n.Silent,
+			n.Tries,
+			digest(n.Target).Short(),
+			n.Reason,
+		)
 	}
 	return b.String()
 }

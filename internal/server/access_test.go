@@ -22,7 +22,8 @@ import (
 // remote is a client over the control channel with a token of a role.
 func (s *site) remote(role fleet.Role) *api.Client {
 	s.t.Helper()
-	made, err := api.OverHandler(s.socketRoutes()).CreateToken(s.t.Context(), api.TokenCreate{Name: "a-" + string(role), Role: role})
+	made, err := api.OverHandler(s.socketRoutes()).
+		CreateToken(s.t.Context(), api.TokenCreate{Name: "a-" + string(role), Role: role})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -43,7 +44,10 @@ func TestRoles(t *testing.T) {
 		return err
 	}
 	give := func(c *api.Client) error {
-		_, err := c.CreateToken(ctx, api.TokenCreate{Name: fmt.Sprintf("t%d", time.Now().UnixNano()), Role: fleet.Admin})
+		_, err := c.CreateToken(
+			ctx,
+			api.TokenCreate{Name: fmt.Sprintf("t%d", time.Now().UnixNano()), Role: fleet.Admin},
+		)
 		return err
 	}
 	read := func(c *api.Client) error { _, err := c.Audit(ctx, 0, 0); return err }
@@ -55,7 +59,8 @@ func TestRoles(t *testing.T) {
 		for what, try := range map[string]struct {
 			do  func(*api.Client) error
 			may bool
-		}{"look": {look, x.look}, "change": {change, x.change}, "give": {give, x.give}, "read the audit log": {read, x.read}} {
+		}{"look": {look, x.look}, "change": {change, x.change}, "give": {give, x.give}, "read the audit " +
+			"log": {read, x.read}} {
 			err := try.do(c)
 			if try.may && err != nil || !try.may && !api.IsCode(err, api.Forbidden) {
 				t.Errorf("%s may %s: %v; got %v", x.role, what, try.may, err)
@@ -68,7 +73,8 @@ func TestRoles(t *testing.T) {
 func TestRoutesNeedRoles(t *testing.T) {
 	for _, r := range (&operator{}).operatorList() {
 		need := needs(r.method, r.path)
-		sensitive := strings.HasPrefix(r.path, "/v1/users") || strings.HasPrefix(r.path, "/v1/tokens") || r.path == "/v1/audit"
+		sensitive := strings.HasPrefix(r.path, "/v1/users") || strings.HasPrefix(r.path, "/v1/tokens") ||
+			r.path == "/v1/audit"
 		switch {
 		case sensitive && need != fleet.Admin:
 			t.Errorf("%s %s: who may what is told to a %s", r.method, r.path, need)
@@ -144,7 +150,13 @@ func TestSecretsAreNotAudited(t *testing.T) {
 // logIn posts the form of the login page, and returns the session's cookie.
 func logIn(t testing.TB, base, user, password string) (cookie string, got answered) {
 	t.Helper()
-	got = ask(t, "POST", base+"/login", "", []byte(url.Values{"to": {"/"}, "user": {user}, "password": {password}}.Encode()))
+	got = ask(
+		t,
+		"POST",
+		base+"/login",
+		"",
+		[]byte(url.Values{"to": {"/"}, "user": {user}, "password": {password}}.Encode()),
+	)
 	cookie, _, _ = strings.Cut(got.header.Get("Set-Cookie"), ";")
 	return cookie, got
 }
@@ -165,7 +177,11 @@ func TestLogin(t *testing.T) {
 	}
 	page := ask(t, "GET", base+"/nodes/node001", cookie, nil)
 	if page.status != 200 || strings.Contains(page.body, `action="/nodes/node001/group"`) {
-		t.Errorf("a viewer's page: %d, with a form to change the group: %v", page.status, strings.Contains(page.body, "/group"))
+		t.Errorf(
+			"a viewer's page: %d, with a form to change the group: %v",
+			page.status,
+			strings.Contains(page.body, "/group"),
+		)
 	}
 	if got := ask(t, "GET", base+"/audit", cookie, nil); got.status != 403 {
 		t.Errorf("a viewer reads the audit log: %d", got.status)
@@ -181,7 +197,8 @@ func TestLogin(t *testing.T) {
 	if _, err := here.SetUser(ctx, "desk", api.UserSet{Role: &admin}); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, "GET", base+"/audit", cookie, nil); got.status != 200 || !strings.Contains(got.body, "/v1/users/desk") {
+	if got := ask(t, "GET", base+"/audit", cookie, nil); got.status != 200 ||
+		!strings.Contains(got.body, "/v1/users/desk") {
 		t.Errorf("an admin reads the audit log: %d", got.status)
 	}
 	second := "second password"
@@ -214,7 +231,8 @@ func TestGuessing(t *testing.T) {
 	}
 	_, known := logIn(t, base, "desk", "wrong password")
 	_, unknown := logIn(t, base, "nobody", "wrong password")
-	if known.status != 401 || unknown.status != 401 || strings.ReplaceAll(known.body, "desk", "") != strings.ReplaceAll(unknown.body, "nobody", "") {
+	if known.status != 401 || unknown.status != 401 ||
+		strings.ReplaceAll(known.body, "desk", "") != strings.ReplaceAll(unknown.body, "nobody", "") {
 		t.Errorf("a wrong password: %d, nobody: %d, or they differ", known.status, unknown.status)
 	}
 	for range loginBurst {
@@ -228,7 +246,9 @@ func TestGuessing(t *testing.T) {
 		t.Errorf("a minute later: %d", right.status)
 	}
 	all, err := here.Audit(ctx, 0, 0)
-	if err != nil || all[0].Path != "/login" || all[0].Who != "user desk" || all[0].Status != 200 || all[1].Status != 429 || all[0].From != "127.0.0.1" {
+	if err != nil || all[0].Path != "/login" || all[0].Who != "user desk" || all[0].Status != 200 ||
+		all[1].Status != 429 ||
+		all[0].From != "127.0.0.1" {
 		t.Errorf("logins in the audit log: %+v %v", all[:2], err)
 	}
 }
@@ -237,7 +257,10 @@ func TestGuessing(t *testing.T) {
 func TestTooManyTokensThatAreNotValid(t *testing.T) {
 	s := startSite(t)
 	good := s.remote(fleet.Viewer)
-	bad, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.controlPort), api.FormatToken("nonsense", s.keys.ServerPublic()))
+	bad, err := api.OverTLS(
+		fmt.Sprintf("127.0.0.1:%d", s.controlPort),
+		api.FormatToken("nonsense", s.keys.ServerPublic()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,10 +313,19 @@ func TestDashboardByTLS(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "boot.example", Time: s.clock.now}},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "boot.example", Time: s.clock.now},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	status := func(host, path string) (int, http.Header) {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://127.0.0.1:%d%s", s.dashboardPort, path), nil)
+		req, err := http.NewRequestWithContext(
+			t.Context(),
+			"GET",
+			fmt.Sprintf("https://127.0.0.1:%d%s", s.dashboardPort, path),
+			nil,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

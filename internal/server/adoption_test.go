@@ -66,7 +66,9 @@ func TestOpenPolicyNames(t *testing.T) {
 	s.addImage()
 	s.policy(fleet.Open)
 	s.update(func(tx *registry.Tx) error {
-		return tx.CreateNode(fleet.Node{Name: "pc002", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 2}}})
+		return tx.CreateNode(
+			fleet.Node{Name: "pc002", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 2}}},
+		)
 	})
 	for i, want := range []string{"pc001", "pc003"} {
 		n := s.node(byte(i + 1))
@@ -84,7 +86,9 @@ func TestNodeTakenAway(t *testing.T) {
 	s.policy(fleet.Approve)
 	n := s.node(1)
 	s.update(func(tx *registry.Tx) error {
-		return tx.CreateNode(fleet.Node{Name: "pc001", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{n.mac}})
+		return tx.CreateNode(
+			fleet.Node{Name: "pc001", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{n.mac}},
+		)
 	})
 	cfg := n.load()
 	s.update(func(tx *registry.Tx) error { return tx.DeleteNode("pc001") })
@@ -188,14 +192,21 @@ func TestKernelArgumentsThatCannotBe(t *testing.T) {
 // TestNoAddress: a machine that gets no address has that on its timeline, until it gets one.
 func TestNoAddress(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.DHCP.Mode = dhcp.Own })
-	seen := dhcp.Seen{MAC: s.node(1).mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reason: "every address of 10.0.0.100-10.0.0.200 is taken"}
+	seen := dhcp.Seen{
+		MAC:     s.node(1).mac,
+		Message: "DISCOVER",
+		Client:  netboot.Client{Kind: netboot.PXE},
+		Reason:  "every address of 10.0.0.100-10.0.0.200 is taken",
+	}
 	s.sawDHCP(seen)
 	s.sawDHCP(seen)
 	id := s.bootsOf("mac-525400000001")[0].ID
 	if p := s.progress(id); p.State != trace.Failed || !strings.Contains(p.Failure, "is taken") {
 		t.Errorf("progress: %+v", p)
 	}
-	s.sawDHCP(dhcp.Seen{MAC: seen.MAC, Message: "REQUEST", Client: seen.Client, Requested: local, Reply: "ACK", Addr: local})
+	s.sawDHCP(
+		dhcp.Seen{MAC: seen.MAC, Message: "REQUEST", Client: seen.Client, Requested: local, Reply: "ACK", Addr: local},
+	)
 	if got := strings.Join(s.eventsOf(id), ", "); got != "dhcp begin, dhcp fail, dhcp end" {
 		t.Errorf("events: %s", got)
 	}
@@ -237,8 +248,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestDeclaredBySerialNumber: a machine that nobody knows by its MAC is the node that was declared with its serial number, whatever
-// the policy, also when it was seen before; a second machine with that number is another one.
+// TestDeclaredBySerialNumber: a machine that nobody knows by its MAC is the node that was declared with its serial
+// number, whatever the policy, also when it was seen before; a second machine with that number is another one.
 func TestDeclaredBySerialNumber(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

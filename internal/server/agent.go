@@ -73,8 +73,8 @@ func (s agents) add(path, kept string) {
 	}
 }
 
-// programArchitecture reads for which processors a program is. What does not say so is taken for this machine's: it is looked
-// at again when it is packed.
+// programArchitecture reads for which processors a program is. What does not say so is taken for this machine's: it
+// is looked at again when it is packed.
 func programArchitecture(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -99,7 +99,10 @@ func (s agents) has(architecture string) error {
 	if architecture != runtime.GOARCH {
 		name, hint = agentName+"-"+architecture, "`make build` makes it; install it there"
 	}
-	return &bootError{fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", name, agentDir, fs.ErrNotExist), hint}
+	return &bootError{
+		fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", name, agentDir, fs.ErrNotExist),
+		hint,
+	}
 }
 
 // get waits for the cpio of an architecture. It is shared: nobody changes it.
@@ -135,8 +138,8 @@ func keptName(architecture string) string {
 	return architecture + "-agent-%x.cpio"
 }
 
-// make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is made again
-// at the next start, which is all that it costs.
+// make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is
+// made again at the next start, which is all that it costs.
 func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
 	made := sha256.Sum256(append([]byte(build.AgentPacking+"\x00"), binary...))
 	file := filepath.Join(a.kept, fmt.Sprintf(a.file, made[:8]))

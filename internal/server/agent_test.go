@@ -83,7 +83,8 @@ func elfOf(t *testing.T, machine elf.Machine, content string) []byte {
 	return append(b.Bytes(), content...)
 }
 
-// A node gets the program of its image's architecture, whatever the server's machine is; one for which there is none is told.
+// A node gets the program of its image's architecture, whatever the server's machine is; one for which there is
+// none is told.
 func TestAgentOfEachArchitecture(t *testing.T) {
 	dir := t.TempDir()
 	foreign, machine, other := "arm64", elf.EM_AARCH64, elf.EM_X86_64
@@ -101,7 +102,8 @@ func TestAgentOfEachArchitecture(t *testing.T) {
 	if err != nil || found.has(runtime.GOARCH) != nil || found[runtime.GOARCH].path != named {
 		t.Fatalf("%v, %v", found, err)
 	}
-	if _, err := found.get(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "pando-init-"+foreign) || hint(err) == "" {
+	if _, err := found.get(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "pando-init-"+foreign) ||
+		hint(err) == "" {
 		t.Errorf("without a program for %s: %v", foreign, err)
 	}
 	put("pando-init-"+foreign, machine)
@@ -133,7 +135,9 @@ func TestBootOfAnotherArchitecture(t *testing.T) {
 	s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
 	n := s.node(1)
 	n.exchange(netboot.IPXE)
-	_, b := n.get("/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&arch=x86_64")
+	_, b := n.get(
+		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&arch=x86_64",
+	)
 	for _, want := range []string{"this machine cannot boot", "is for arm64, and this machine is amd64", "pando image build lab-amd64 --architecture amd64"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the script does not say %q:\n%s", want, b)

@@ -16,7 +16,14 @@ import (
 
 // assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
 // kernel and modules of the booted version belong to its root.
-func (s *Server) assign(ctx context.Context, b registry.Boot, n nodeConfig, set configSet, pack *fleet.PackRef, at netip.Addr) (bytes, signature []byte, err error) {
+func (s *Server) assign(
+	ctx context.Context,
+	b registry.Boot,
+	n nodeConfig,
+	set configSet,
+	pack *fleet.PackRef,
+	at netip.Addr,
+) (bytes, signature []byte, err error) {
 	node, group := n.node, n.group
 	public, _ := set.parts()
 	sends, _, err := s.journalFiles(b.ID, at)

@@ -29,7 +29,14 @@ func (o *operator) audited(h handler) handler {
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 			r.Body = tee{io.TeeReader(r.Body, &limited{&asked, auditBody + 1}), r.Body}
 		}
-		a := registry.Audited{At: o.now(), Who: who(r), From: source(r), Method: r.Method, Path: cut(r.URL.RequestURI(), auditPath), Status: http.StatusOK}
+		a := registry.Audited{
+			At:     o.now(),
+			Who:    who(r),
+			From:   source(r),
+			Method: r.Method,
+			Path:   cut(r.URL.RequestURI(), auditPath),
+			Status: http.StatusOK,
+		}
 		err := h(w, r)
 		if err != nil {
 			e := apiError(err)
@@ -139,8 +146,11 @@ func (o *operator) listAudit(r *http.Request) (any, error) {
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		all, err := tx.Audit(max(0, before), int(min(max(1, limit), auditMost)))
 		for _, a := range all {
-			out.Audit = append(out.Audit, api.Audited{Seq: a.Seq, At: a.At, Who: a.Who, From: a.From, Method: a.Method, Path: a.Path,
-				Body: json.RawMessage(a.Body), Status: a.Status, Error: a.Error})
+			out.Audit = append(
+				out.Audit,
+				api.Audited{Seq: a.Seq, At: a.At, Who: a.Who, From: a.From, Method: a.Method, Path: a.Path,
+					Body: json.RawMessage(a.Body), Status: a.Status, Error: a.Error},
+			)
 		}
 		return err
 	})

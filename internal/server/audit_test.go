@@ -35,7 +35,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		routes.ServeHTTP(w, req)
 		last, err := here.Audit(t.Context(), 0, 1)
 		if err != nil || w.Code != http.StatusForbidden || len(last) != 1 || last[0].Method != r.method || last[0].Path != path ||
-			last[0].Who != "token looks-only" || last[0].Status != http.StatusForbidden {
+			last[0].Who != "token looks-only" ||
+			last[0].Status != http.StatusForbidden {
 			t.Errorf("%s %s: %d, and the last line of the audit log is %+v %v", r.method, path, w.Code, last, err)
 		}
 	}

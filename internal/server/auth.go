@@ -54,7 +54,11 @@ func (s *Server) validToken(ctx context.Context, hash registry.Hash) (registry.T
 	})
 	now := s.now()
 	if errors.Is(err, registry.ErrNotFound) || err == nil && !token.Expires.IsZero() && !now.Before(token.Expires) {
-		return token, api.NewError(api.Unauthorized, "no valid token", "make one on the server with `pando token create NAME` and put it into PANDO_TOKEN")
+		return token, api.NewError(
+			api.Unauthorized,
+			"no valid token",
+			"make one on the server with `pando token create NAME` and put it into PANDO_TOKEN",
+		)
 	}
 	if err == nil && now.Sub(token.Used) > touchEvery {
 		err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })

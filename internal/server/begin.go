@@ -32,8 +32,11 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer c.mu.Unlock()
 	if !s.proven(c, req.MAC, from, exchangeFresh) {
-		return api.NewError(api.NotFound, fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
-			"it does one now; if this goes on, run `pando doctor` on the server")
+		return api.NewError(
+			api.NotFound,
+			fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
+			"it does one now; if this goes on, run `pando doctor` on the server",
+		)
 	}
 	switch {
 	case req.Runs:
@@ -64,7 +67,11 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 		return plan{}, err
 	}
 	if node.State != fleet.Adopted {
-		return plan{}, api.NewError(api.NotFound, "this machine is new here and waits until an operator adopts it", "pando node adopt "+node.Name)
+		return plan{}, api.NewError(
+			api.NotFound,
+			"this machine is new here and waits until an operator adopts it",
+			"pando node adopt "+node.Name,
+		)
 	}
 	p, err := s.plan(ctx, node, fleet.Hardware{})
 	if err != nil {
@@ -78,9 +85,15 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 		return p, nil
 	}
 	if started := s.versions.kernel(req.Medium); started != p.manifest.Kernel.Object.Name() {
-		return p, api.NewError(api.NotFound,
-			fmt.Sprintf("the boot medium has the kernel of version %s, and this node boots %s with another one", req.Medium.Short(), p.version.Short()),
-			fmt.Sprintf("make the medium anew: pando media create %s", node.Name))
+		return p, api.NewError(
+			api.NotFound,
+			fmt.Sprintf(
+				"the boot medium has the kernel of version %s, and this node boots %s with another one",
+				req.Medium.Short(),
+				p.version.Short(),
+			),
+			fmt.Sprintf("make the medium anew: pando media create %s", node.Name),
+		)
 	}
 	return p, nil
 }
@@ -104,8 +117,22 @@ func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip
 	if runs {
 		now, what = c.boot.Started, "booted from its own disk while no server answered"
 	}
-	s.record(ctx, c, trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
-		trace.Event{Time: now, Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s, %s", p.image, p.version.Short(), what),
-			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": everyNIC, "medium": "true"}})
+	s.record(
+		ctx,
+		c,
+		trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{
+			Time:    now,
+			Stage:   trace.Script,
+			Kind:    trace.End,
+			Message: fmt.Sprintf("%s %s, %s", p.image, p.version.Short(), what),
+			Attrs: map[string]string{
+				"version": string(p.version),
+				"address": from.String(),
+				"drivers": everyNIC,
+				"medium":  "true",
+			},
+		},
+	)
 	return token, nil
 }

@@ -27,12 +27,14 @@ func TestBoot(t *testing.T) {
 	n := s.node(1)
 	cfg := n.load()
 
-	if want := s.controlURL(local); cfg.Format != 1 || cfg.MAC != n.mac || len(cfg.Control) != 1 || cfg.Control[0] != want {
+	if want := s.controlURL(local); cfg.Format != 1 || cfg.MAC != n.mac || len(cfg.Control) != 1 ||
+		cfg.Control[0] != want {
 		t.Errorf("boot.json: %+v", cfg)
 	}
 	resp := n.hello(cfg)
 	a := checkAssignment(t, cfg, resp)
-	if a.Node != "node001" || a.Group != "default" || a.Version != version || a.Image != "lab" || !a.LockRoot || a.Boot != cfg.Boot {
+	if a.Node != "node001" || a.Group != "default" || a.Version != version || a.Image != "lab" || !a.LockRoot ||
+		a.Boot != cfg.Boot {
 		t.Errorf("assignment: %+v", a)
 	}
 	if len(a.Servers) != 1 || a.Servers[0] != s.dataURL(local) {
@@ -42,22 +44,40 @@ func TestBoot(t *testing.T) {
 	checkManifest(t, n, cfg, version, m)
 
 	n.clock.add(2 * time.Second)
-	report := api.ReportRequest{Boot: cfg.Boot, Uptime: 2 * time.Second, Status: &api.NodeStatus{Version: version, Reads: 7}, Events: []trace.Event{
-		{Stage: trace.Init, Kind: trace.End, Attrs: map[string]string{trace.AttrKernel: "4s"}},
-		{Stage: trace.Hello, Kind: trace.End, Offset: time.Second},
-		{Stage: trace.Booted, Kind: trace.End, Offset: 2 * time.Second, Bytes: map[string]int64{"server": 100}},
-		{Stage: "desktop", Kind: trace.End, Offset: 2 * time.Second},
-	}}
+	report := api.ReportRequest{
+		Boot:   cfg.Boot,
+		Uptime: 2 * time.Second,
+		Status: &api.NodeStatus{Version: version, Reads: 7},
+		Events: []trace.Event{
+			{Stage: trace.Init, Kind: trace.End, Attrs: map[string]string{trace.AttrKernel: "4s"}},
+			{Stage: trace.Hello, Kind: trace.End, Offset: time.Second},
+			{Stage: trace.Booted, Kind: trace.End, Offset: 2 * time.Second, Bytes: map[string]int64{"server": 100}},
+			{Stage: "desktop", Kind: trace.End, Offset: 2 * time.Second},
+		},
+	}
 	if e := n.post("/v1/node/events", "Bearer "+resp.Session, report, nil); e != nil {
 		t.Fatal(e, e.Hint)
 	}
-	want := []string{"dhcp begin", "dhcp end", "script begin", "script end", "kernel begin", "kernel end", "initramfs begin", "initramfs end",
-		"init end", "hello end", "booted end", "desktop end"}
+	want := []string{
+		"dhcp begin",
+		"dhcp end",
+		"script begin",
+		"script end",
+		"kernel begin",
+		"kernel end",
+		"initramfs begin",
+		"initramfs end",
+		"init end",
+		"hello end",
+		"booted end",
+		"desktop end",
+	}
 	if got := s.eventsOf(cfg.Boot); !slices.Equal(got, want) {
 		t.Errorf("events:\n got %v\nwant %v", got, want)
 	}
 	p := s.progress(cfg.Boot)
-	if p.State != trace.Up || p.Stage != trace.Booted || p.Bytes["server"] != 100 || p.Bytes[trace.SourceK] < m.Kernel.Size {
+	if p.State != trace.Up || p.Stage != trace.Booted || p.Bytes["server"] != 100 ||
+		p.Bytes[trace.SourceK] < m.Kernel.Size {
 		t.Errorf("progress: %+v", p)
 	}
 	if got, want := p.Elapsed(), 7600*time.Millisecond; got != want {
@@ -128,7 +148,10 @@ func checkManifest(t *testing.T, n *node, cfg api.BootConfig, version fleet.Dige
 		t.Error("manifest is not that of the version")
 	}
 	for _, accepted := range []string{"identity", "gzip"} { // who sets it unpacks by himself
-		if _, got := n.get("/m/"+hexName, "Accept-Encoding", accepted); bytes.Equal(got, manifest) != (accepted == "identity") {
+		if _, got := n.get("/m/"+hexName, "Accept-Encoding", accepted); bytes.Equal(
+			got,
+			manifest,
+		) != (accepted == "identity") {
 			t.Errorf("asked for %s, it is sent in %d of %d bytes", accepted, len(got), len(manifest))
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // childOf says which helper of a benchmark this process is; "" for none.
 const childOf = "PANDO_TEST_CHILD"
 
-// TestBenchmarkChild is no test: it is the other side of a benchmark, in a process of its own, so that each side's processor time is its own.
+// TestBenchmarkChild is no test: it is the other side of a benchmark, in a process of its own, so that each side's
+// processor time is its own.
 func TestBenchmarkChild(t *testing.T) {
 	in := bufio.NewReader(os.Stdin)
 	switch os.Getenv(childOf) {

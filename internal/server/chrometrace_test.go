@@ -15,7 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// traceEvent is one event of the Trace Event Format (document "Trace Event Format" of the Chromium project), as far as we write it.
+// traceEvent is one event of the Trace Event Format (document "Trace Event Format" of the Chromium project), as far
+// as we write it.
 type traceEvent struct {
 	Name  string            `json:"name"`
 	Phase string            `json:"ph"`
@@ -27,8 +28,8 @@ type traceEvent struct {
 	Args  map[string]string `json:"args"`
 }
 
-// checkTrace holds a file against the format, more strictly than viewers do: Perfetto's importer drops what it does not understand, and says so only in a
-// table of statistics.
+// checkTrace holds a file against the format, more strictly than viewers do: Perfetto's importer drops what it does
+// not understand, and says so only in a table of statistics.
 func checkTrace(t *testing.T, raw []byte) (names map[string]int) {
 	t.Helper()
 	var file struct {
@@ -54,7 +55,9 @@ func checkTrace(t *testing.T, raw []byte) (names map[string]int) {
 		on := line{*e.PID, *e.TID}
 		switch e.Phase {
 		case "M":
-			if e.Name != "process_name" && e.Name != "thread_name" || e.Args["name"] == "" || len(e.Args) != 1 || e.Took != nil || e.Scope != "" {
+			if e.Name != "process_name" && e.Name != "thread_name" || e.Args["name"] == "" || len(e.Args) != 1 ||
+				e.Took != nil ||
+				e.Scope != "" {
 				t.Errorf("%s: names nothing: %v", at, e.Args)
 			}
 			if e.Name == "process_name" {
@@ -89,8 +92,8 @@ func checkTrace(t *testing.T, raw []byte) (names map[string]int) {
 	return names
 }
 
-// TestChromeTraceOfRealBoots: what the dashboard gives for download of a boot that is up, one that failed and one on its way is in the format, has
-// every stage, and is told in microseconds of the timeline.
+// TestChromeTraceOfRealBoots: what the dashboard gives for download of a boot that is up, one that failed and one
+// on its way is in the format, has every stage, and is told in microseconds of the timeline.
 func TestChromeTraceOfRealBoots(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -99,7 +102,14 @@ func TestChromeTraceOfRealBoots(t *testing.T) {
 	p := s.node(2).play(r)
 	s.clock.add(20 * time.Second)
 	p.report(trace.Device, 10*time.Second)
-	p.Events = []trace.Event{{Stage: trace.Root, Kind: trace.Fail, Offset: 12 * time.Second, Message: "a \"quoted\" text, <tags> and \u2028"}}
+	p.Events = []trace.Event{
+		{
+			Stage:   trace.Root,
+			Kind:    trace.Fail,
+			Offset:  12 * time.Second,
+			Message: "a \"quoted\" text, <tags> and \u2028",
+		},
+	}
 	s.clock.add(5 * time.Second)
 	p.report(trace.Root, 15*time.Second)
 	on := s.node(3).play(r)

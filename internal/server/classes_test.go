@@ -10,21 +10,46 @@ import (
 	"pando/internal/registry"
 )
 
-// TestClassArguments: a node's first boot has the arguments of classes that its boot loader tells enough for, later ones those
-// of what the node reported; they come after the group's and before its own.
+// TestClassArguments: a node's first boot has the arguments of classes that its boot loader tells enough for, later
+// ones those of what the node reported; they come after the group's and before its own.
 func TestClassArguments(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	s.update(func(tx *registry.Tx) error {
 		g, err := tx.Group(fleet.DefaultGroup)
 		g.KernelArgs = []string{"of=group"}
-		return errors.Join(err, tx.PutGroup(g),
-			tx.CreateClass(fleet.Class{Name: "dell", Match: fleet.Match{Vendor: []string{"dell*"}}, KernelArgs: []string{"of=dell"}}),
-			tx.CreateClass(fleet.Class{Name: "intel", Match: fleet.Match{CPU: []string{"GenuineIntel"}}, KernelArgs: []string{"of=intel"}}),
-			tx.CreateClass(fleet.Class{Name: "arm", Match: fleet.Match{Architecture: []string{"arm64"}}, KernelArgs: []string{"of=arm"}}))
+		return errors.Join(
+			err,
+			tx.PutGroup(g),
+			tx.CreateClass(
+				fleet.Class{
+					Name:       "dell",
+					Match:      fleet.Match{Vendor: []string{"dell*"}},
+					KernelArgs: []string{"of=dell"},
+				},
+			),
+			tx.CreateClass(
+				fleet.Class{
+					Name:       "intel",
+					Match:      fleet.Match{CPU: []string{"GenuineIntel"}},
+					KernelArgs: []string{"of=intel"},
+				},
+			),
+			tx.CreateClass(
+				fleet.Class{
+					Name:       "arm",
+					Match:      fleet.Match{Architecture: []string{"arm64"}},
+					KernelArgs: []string{"of=arm"},
+				},
+			),
+		)
 	})
 	n := s.node(1)
-	told := "/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&arch=x86_64&manufacturer=Dell%20Inc."
+	told := "/boot/script?mac=" + strings.ReplaceAll(
+		n.mac.String(),
+		":",
+		"-",
+	) + "&ip=" + n.addr.String() + "&arch=x86_64&manufacturer=Dell%20Inc."
 	n.exchange("ipxe")
 	if _, b := n.get(told); !strings.Contains(string(b), " of=group of=dell ||") {
 		t.Errorf("first boot: %s", b)

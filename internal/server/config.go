@@ -38,15 +38,19 @@ type Config struct {
 	LogsSize     int64  // bytes of the disk for them; 0: journal.DefaultTotal
 	LogsNodeSize int64  // and for those of one node; 0: journal.DefaultNode
 
-	Dashboard     string         // address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
-	DashboardCert string         // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
-	DashboardKey  string         // file of its key
-	DashboardName string         // further name that the site's own certificate is valid for
-	DashboardOpen bool           // whoever is on this machine is an operator there, without a token
-	MetricsOpen   bool           // whoever is on this machine reads metrics and scrape targets at the dashboard's address, without a token
-	OpenID        *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
+	// address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
+	Dashboard     string
+	DashboardCert string // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
+	DashboardKey  string // file of its key
+	DashboardName string // further name that the site's own certificate is valid for
+	DashboardOpen bool   // whoever is on this machine is an operator there, without a token
+	// whoever is on this machine reads metrics and scrape targets at the dashboard's address, without a token
+	MetricsOpen bool
+	OpenID      *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
 
-	APIRate int // requests a second of each token, each user, and each address without a login; 0: DefaultAPIRate, negative: as many as they like
+	// requests a second of each token, each user, and each address without a login; 0: DefaultAPIRate, negative: as
+	// many as they like
+	APIRate int
 
 	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
 	Direct Direct     // how nodes read objects past this server; nil: they do not
@@ -59,7 +63,8 @@ type Config struct {
 	Uplink   int64 // bytes a second that this machine can send; 0: what its interfaces say, else 1 Gb/s
 	NodeLink int64 // bytes a second that a node can receive; 0: 1 Gb/s
 
-	RebootAfter time.Duration    // a boot stuck this long reboots, unless its group says otherwise; 0: DefaultRebootAfter, negative: never
+	// a boot stuck this long reboots, unless its group says otherwise; 0: DefaultRebootAfter, negative: never
+	RebootAfter time.Duration
 	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
 	Now         func() time.Time // the clock; time.Now
 }

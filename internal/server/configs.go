@@ -99,15 +99,20 @@ func (c configSet) parts() (public, secret []fleet.File) {
 // hostKeyName is the secret that every node has. No secret that somebody sets can have this name.
 const hostKeyName = "ssh host key"
 
-// render makes the config files of a node. A file that cannot be made is left out, and told; what is declared for a path stands in
-// the place of what every node has there.
+// render makes the config files of a node. A file that cannot be made is left out, and told; what is declared for a
+// path stands in the place of what every node has there.
 func (c *configs) render(n nodeConfig, secret config.Secret) configSet {
 	out := configSet{from: map[string]string{}}
 	data, total := c.data(n), 0
 	for _, d := range n.declared {
 		f, err := config.Render(d, data, secret)
 		if total += len(f.Data); err == nil && total > fleet.MaxConfigFiles {
-			err = fmt.Errorf("config file %s of %s: with it the node would have more than %d bytes of config files", d.Path, d.For, fleet.MaxConfigFiles)
+			err = fmt.Errorf(
+				"config file %s of %s: with it the node would have more than %d bytes of config files",
+				d.Path,
+				d.For,
+				fleet.MaxConfigFiles,
+			)
 		}
 		if err != nil {
 			out.problems = append(out.problems, err.Error())
@@ -167,7 +172,12 @@ func (c *configs) subnetOf(a netip.Addr) (dhcp.Subnet, bool) {
 
 // builtIn are the config files that every node has.
 func (c *configs) builtIn(n nodeConfig) []fleet.File {
-	in := config.Input{Node: n.node.Name, Address: n.node.Address, MachineID: c.keys.MachineID(n.node.Name), AuthorizedKeys: n.group.AuthorizedKeys}
+	in := config.Input{
+		Node:           n.node.Name,
+		Address:        n.node.Address,
+		MachineID:      c.keys.MachineID(n.node.Name),
+		AuthorizedKeys: n.group.AuthorizedKeys,
+	}
 	in.HostKey, in.HostKeyPublic = c.keys.HostKey(n.node.Name)
 	if subnet, ok := c.subnetOf(n.boot.Addr); ok {
 		in.Domain, in.DNS, in.Search = subnet.Domain, subnet.DNS, subnet.Search

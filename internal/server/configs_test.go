@@ -17,7 +17,10 @@ func setConfig(t *testing.T, c *api.Client, of, path, content string) api.Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	ch, err := c.SetConfigFile(t.Context(), api.ConfigSet{ConfigFile: fleet.ConfigFile{For: scope, Path: path, Content: []byte(content)}})
+	ch, err := c.SetConfigFile(
+		t.Context(),
+		api.ConfigSet{ConfigFile: fleet.ConfigFile{For: scope, Path: path, Content: []byte(content)}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +45,8 @@ func content(files []fleet.File, path string) string {
 	return ""
 }
 
-// A boot gets the files that were declared for it, made with what it is in this boot; one that cannot be made is told, and the boot goes on.
+// A boot gets the files that were declared for it, made with what it is in this boot; one that cannot be made is
+// told, and the boot goes on.
 func TestHelloBringsConfigFiles(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -51,7 +55,8 @@ func TestHelloBringsConfigFiles(t *testing.T) {
 	cfg := n.load()
 	setConfig(t, c, "all", "/etc/place", "{{.Name}} {{.IP}} {{join .Servers \" \"}}")
 	setConfig(t, c, "node:node001", "/etc/hosts", "own\n")
-	if ch := setConfig(t, c, "@default", "/etc/motd", "a\n{{.Labels.rack}}"); len(ch.Problems) != 1 || len(ch.Nodes) != 1 {
+	if ch := setConfig(t, c, "@default", "/etc/motd", "a\n{{.Labels.rack}}"); len(ch.Problems) != 1 ||
+		len(ch.Nodes) != 1 {
 		t.Errorf("a file that cannot be made: %+v", ch)
 	}
 	a := assigned(t, n.hello(cfg))
@@ -64,7 +69,8 @@ func TestHelloBringsConfigFiles(t *testing.T) {
 	if content(a.Files, "/etc/hostname") != "node001\n" {
 		t.Error("what every node has is missing")
 	}
-	if len(a.Problems) != 1 || !strings.Contains(a.Problems[0], "/etc/motd of group:default:2: {{.Labels.rack}}: the node has no rack") {
+	if len(a.Problems) != 1 ||
+		!strings.Contains(a.Problems[0], "/etc/motd of group:default:2: {{.Labels.rack}}: the node has no rack") {
 		t.Errorf("problems %q", a.Problems)
 	}
 	shown, err := c.NodeConfig(t.Context(), "node001")
@@ -93,7 +99,8 @@ func TestConfigFilesAreBounded(t *testing.T) {
 		setConfig(t, c, "all", "/etc/"+name, large)
 	}
 	a := assigned(t, n.hello(cfg))
-	if len(a.Problems) != 1 || !strings.Contains(a.Problems[0], "/etc/e of all: with it the node would have more than 1048576 bytes") {
+	if len(a.Problems) != 1 ||
+		!strings.Contains(a.Problems[0], "/etc/e of all: with it the node would have more than 1048576 bytes") {
 		t.Errorf("problems %q", a.Problems)
 	}
 	if content(a.Files, "/etc/d") != large || content(a.Files, "/etc/e") != "" {
@@ -101,7 +108,8 @@ func TestConfigFilesAreBounded(t *testing.T) {
 	}
 }
 
-// A running node is told what it has that is old, syncs, and is up to date; a file that it could not put in place stays old.
+// A running node is told what it has that is old, syncs, and is up to date; a file that it could not put in place
+// stays old.
 func TestSyncNodes(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -140,7 +148,8 @@ func TestSyncNodes(t *testing.T) {
 	if got := n.sync(c, cfg, session, true, ""); len(got.Files) != 2 || old() != "/etc/a /etc/c|/etc/b" {
 		t.Errorf("a dry run: %+v, then %s", got, old())
 	}
-	if got := n.sync(c, cfg, session, false, "no such user"); got.Files[1].Error != "no such user" || old() != "/etc/c|/etc/b" {
+	if got := n.sync(c, cfg, session, false, "no such user"); got.Files[1].Error != "no such user" ||
+		old() != "/etc/c|/etc/b" {
 		t.Errorf("%+v, then %s", got, old())
 	}
 	if n.sync(c, cfg, session, false, ""); old() != "|/etc/b" {
@@ -180,7 +189,11 @@ func (n *node) sync(c *api.Client, cfg api.BootConfig, session string, dryRun bo
 	if content(files.Files, "/etc/a") != "two" || content(files.Files, "/etc/b") != "" {
 		t.Errorf("it is given %+v", files.Files)
 	}
-	rep := api.ErrandReport{Boot: cfg.Boot, ID: got.Errand.ID, Files: []api.SyncedFile{{Path: "/etc/a"}, {Path: "/etc/c", New: true, Error: failing}}}
+	rep := api.ErrandReport{
+		Boot:  cfg.Boot,
+		ID:    got.Errand.ID,
+		Files: []api.SyncedFile{{Path: "/etc/a"}, {Path: "/etc/c", New: true, Error: failing}},
+	}
 	if e := n.post("/v1/node/errand", session, rep, nil); e != nil {
 		t.Fatal(e)
 	}

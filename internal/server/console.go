@@ -112,8 +112,11 @@ func (k *consoles) keep(ctx context.Context, from netip.Addr, text string) error
 	if err != nil || p[b.ID].Panic {
 		return err
 	}
-	_, err = k.registry.Append(ctx, trace.Event{Time: k.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: p[b.ID].Stage, Kind: trace.Info,
-		Message: says, Attrs: map[string]string{trace.AttrPanic: "true"}})
+	_, err = k.registry.Append(
+		ctx,
+		trace.Event{Time: k.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: p[b.ID].Stage, Kind: trace.Info,
+			Message: says, Attrs: map[string]string{trace.AttrPanic: "true"}},
+	)
 	return err
 }
 

@@ -40,9 +40,10 @@ type playDone struct {
 	Bytes int64 // sent, with TLS
 }
 
-// BenchmarkCostOfWatching measures what it costs that boots are watched: nodes that say hello and what they must, beside nodes that tell
-// all, one report an event and three statuses, which is more than real ones, to a server that keeps the events, the history, the
-// metrics, the console and the samples, and with ten browsers on the map. Nodes are a process of their own.
+// BenchmarkCostOfWatching measures what it costs that boots are watched: nodes that say hello and what they must,
+// beside nodes that tell all, one report an event and three statuses, which is more than real ones, to a server
+// that keeps the events, the history, the metrics, the console and the samples, and with ten browsers on the map.
+// Nodes are a process of their own.
 func BenchmarkCostOfWatching(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
@@ -85,7 +86,8 @@ func bootTime(r recorded) (took time.Duration) {
 // bytesRead is what the recorded boot received of its root.
 func bytesRead(r recorded) int64 { return r.Status.Bytes["server"] + r.Status.Bytes["peer"] }
 
-// played has nodes boot from hello on, and returns what this process used and what theirs did. What firmware and loader do is not in it.
+// played has nodes boot from hello on, and returns what this process used and what theirs did. What firmware and
+// loader do is not in it.
 func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 	s.t.Helper()
 	task := playTask{URL: fmt.Sprintf("https://127.0.0.1:%d", s.controlPort), Key: s.keys.ServerPublic()}

@@ -24,8 +24,8 @@ import (
 // OwnCertificate is the value of Config.DashboardCert for a certificate of the site's own authority.
 const OwnCertificate = "own"
 
-// checkDashboard refuses an address that others than this machine's users reach, unless there is TLS: pages and passwords
-// would go over the network for everybody to read.
+// checkDashboard refuses an address that others than this machine's users reach, unless there is TLS: pages and
+// passwords would go over the network for everybody to read.
 func (c Config) checkDashboard() error {
 	addr, open := c.Dashboard, c.DashboardOpen || c.MetricsOpen
 	if addr == "" || addr == "off" {
@@ -38,8 +38,12 @@ func (c Config) checkDashboard() error {
 		return errors.New("dashboard: a certificate in a file needs its key in a file, and nothing else does")
 	}
 	if !onLoopback(addr) && c.DashboardCert == "" {
-		return fmt.Errorf("dashboard: %s is no loopback address: without a certificate its pages are for this machine only; "+
-			"--dashboard-cert own makes one, or `ssh -L 8484:localhost:8484 SERVER` brings the pages to your own localhost:8484", addr)
+		return fmt.Errorf(
+			"dashboard: %s is no loopback address: without a certificate its pages are for this machine only; "+
+				"--dashboard-cert own makes one, or `ssh -L 8484:localhost:8484 SERVER` brings the pages to your "+
+				"own localhost:8484",
+			addr,
+		)
 	}
 	if open && !onLoopback(addr) {
 		return fmt.Errorf("dashboard: %s is no loopback address, and it cannot be open to everybody there", addr)
@@ -60,8 +64,8 @@ func onLoopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// listenDashboard opens the dashboard's port. A site that boots without pages is better than one that does not, so a port
-// that is taken, or a certificate that cannot be read, is a warning.
+// listenDashboard opens the dashboard's port. A site that boots without pages is better than one that does not, so
+// a port that is taken, or a certificate that cannot be read, is a warning.
 func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 	if s.cfg.Dashboard == "" || s.cfg.Dashboard == "off" {
 		return
@@ -158,8 +162,11 @@ func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Cont
 	t, err := d.s.validToken(ctx, registry.Hash(digest))
 	p.name, p.role = t.Name, t.Role
 	if err == nil && len(t.Groups) > 0 {
-		err = api.NewError(api.Forbidden, "token "+t.Name+" is for "+groupsText(t.Groups)+" only, and these pages show the whole site",
-			"use it with the command line")
+		err = api.NewError(
+			api.Forbidden,
+			"token "+t.Name+" is for "+groupsText(t.Groups)+" only, and these pages show the whole site",
+			"use it with the command line",
+		)
 	}
 	if api.IsCode(err, api.Unauthorized) {
 		var u registry.User

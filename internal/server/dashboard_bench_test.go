@@ -27,8 +27,14 @@ func (s *site) crowd(n int) []registry.Boot {
 		}
 		for i := range n {
 			mac := fleet.MAC{0x52, 0x54, 1, byte(i >> 16), byte(i >> 8), byte(i)}
-			node := fleet.Node{Name: fmt.Sprintf("pc%05d", i+1), MACs: []fleet.MAC{mac}, State: fleet.Adopted, Group: fmt.Sprintf("rack%d", i*8/n+1),
-				Created: s.now(), Seen: s.now()}
+			node := fleet.Node{
+				Name:    fmt.Sprintf("pc%05d", i+1),
+				MACs:    []fleet.MAC{mac},
+				State:   fleet.Adopted,
+				Group:   fmt.Sprintf("rack%d", i*8/n+1),
+				Created: s.now(),
+				Seen:    s.now(),
+			}
 			if err := tx.CreateNode(node); err != nil {
 				return err
 			}
@@ -49,15 +55,18 @@ func (s *site) appendAll(boots []registry.Boot, stage trace.Stage) {
 	s.t.Helper()
 	var events []trace.Event
 	for _, b := range boots {
-		events = append(events, trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: stage, Kind: trace.End})
+		events = append(
+			events,
+			trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: stage, Kind: trace.End},
+		)
 	}
 	if _, err := s.registry.Append(s.t.Context(), events...); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// BenchmarkDashboard measures the map of ten thousand nodes in a browser: what is sent, how long it takes until it is there, and how
-// long a frame takes while five hundred nodes reboot.
+// BenchmarkDashboard measures the map of ten thousand nodes in a browser: what is sent, how long it takes until it
+// is there, and how long a frame takes while five hundred nodes reboot.
 func BenchmarkDashboard(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
@@ -83,7 +92,9 @@ func BenchmarkDashboard(b *testing.B) {
 		if got := v.Run(`document.querySelectorAll(".t.booted").length`); got != fmt.Sprint(benchNodes) {
 			b.Fatalf("%s tiles are up", got)
 		}
-		v.Run(`window.frames_ = []; window.on_ = true; { let last = performance.now(); const f = (t) => { frames_.push(t - last); last = t; if (on_) requestAnimationFrame(f); }; requestAnimationFrame(f); } 0`)
+		v.Run(
+			`window.frames_ = []; window.on_ = true; { let last = performance.now(); const f = (t) => { frames_.push(t - last); last = t; if (on_) requestAnimationFrame(f); }; requestAnimationFrame(f); } 0`,
+		)
 		var again []registry.Boot
 		for i := range 500 {
 			again = append(again, boots[i*20])

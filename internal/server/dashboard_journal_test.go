@@ -9,8 +9,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestDashboardJournal: the end of a node's journal stands on its page, by unit and text, grows while somebody looks, and goes on after the
-// server was away. What a node says is text, whatever it is.
+// TestDashboardJournal: the end of a node's journal stands on its page, by unit and text, grows while somebody
+// looks, and goes on after the server was away. What a node says is text, whatever it is.
 func TestDashboardJournal(t *testing.T) {
 	s, base, token := startDashboard(t, func(c *Config) { c.Logs = LogsOn })
 	if s.journals == nil {
@@ -35,12 +35,16 @@ func TestDashboardJournal(t *testing.T) {
 	say(1, "ssh.service", "first <b>line</b>")
 	say(2, "cron.service", "of cron")
 	v.Open("/nodes/" + name)
-	v.Until(`document.getElementById("journal").textContent.includes("ssh[7]: first <b>line</b>") && document.getElementById("pulse").textContent === "live"`)
+	v.Until(
+		`document.getElementById("journal").textContent.includes("ssh[7]: first <b>line</b>") && document.getElementById("pulse").textContent === "live"`,
+	)
 	say(3, "ssh.service", "second line")
 	v.Until(`document.getElementById("journal").textContent.includes("second line")`)
 	v.Accessible("journal")
 	v.Keep("journal")
-	v.Run(`document.getElementById("unit").value = "ssh"; document.getElementById("grep").value = "line"; document.querySelector("form[role=search] button").click()`)
+	v.Run(
+		`document.getElementById("unit").value = "ssh"; document.getElementById("grep").value = "line"; document.querySelector("form[role=search] button").click()`,
+	)
 	v.Arrived()
 	v.Until(`document.getElementById("journal").textContent.split("\n").length === 3`)
 	for i := range 3 {
@@ -48,7 +52,8 @@ func TestDashboardJournal(t *testing.T) {
 		say(5+2*i, "ssh.service", fmt.Sprintf("live line %d", i))
 	}
 	v.Until(`document.getElementById("journal").textContent.includes("live line 2")`)
-	if got := v.Run(`document.getElementById("journal").textContent`); strings.Contains(got, "cron") || strings.Count(got, "live line") != 3 {
+	if got := v.Run(`document.getElementById("journal").textContent`); strings.Contains(got, "cron") ||
+		strings.Count(got, "live line") != 3 {
 		t.Errorf("the page shows\n%s", got)
 	}
 	v.Quiet("journal")

@@ -13,7 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestEveryPageIsLive: on each page something that happens is seen without a reload. The map, rollouts and storms have tests of their own.
+// TestEveryPageIsLive: on each page something that happens is seen without a reload. The map, rollouts and storms
+// have tests of their own.
 func TestEveryPageIsLive(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -70,8 +71,9 @@ func TestEveryPageIsLive(t *testing.T) {
 	}
 }
 
-// TestDashboardOutlivesARestart: while the server is away a page says so, and shows what it knew; when the server is back, on the same
-// port and with the same record, the page is live again, has what happened meanwhile, and was not loaded anew.
+// TestDashboardOutlivesARestart: while the server is away a page says so, and shows what it knew; when the server
+// is back, on the same port and with the same record, the page is live again, has what happened meanwhile, and was
+// not loaded anew.
 func TestDashboardOutlivesARestart(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -89,7 +91,9 @@ func TestDashboardOutlivesARestart(t *testing.T) {
 	v.Run(`window.sameDocument = true`)
 	for round := range 2 {
 		s.stop()
-		v.Until(`document.getElementById("pulse").textContent.startsWith("no answer since") && document.getElementById("pulse").className === "pulse off"`)
+		v.Until(
+			`document.getElementById("pulse").textContent.startsWith("no answer since") && document.getElementById("pulse").className === "pulse off"`,
+		)
 		if v.Run(tile(1, "booted")) != "true" {
 			t.Error("what was known is not shown while the server is away")
 		}

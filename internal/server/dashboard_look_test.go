@@ -13,8 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// How a picture is compared: in fields of so many pixels, of which so many of a hundred may be off by more than so much of 255. Fonts
-// and browsers draw a little differently; a page without its style, or with a part missing, is another picture.
+// How a picture is compared: in fields of so many pixels, of which so many of a hundred may be off by more than so
+// much of 255. Fonts and browsers draw a little differently; a page without its style, or with a part missing, is
+// another picture.
 const (
 	lookField = 16
 	lookApart = 20
@@ -60,7 +61,15 @@ func (v *visit) looksAsEver(name string) {
 	if off, all := differing(got, want), got.Bounds().Dx()*got.Bounds().Dy(); off*100 > all*lookMay {
 		kept := filepath.Join(os.TempDir(), "pando-look-"+name+".png")
 		err := os.WriteFile(kept, shot, 0o644)
-		v.t.Errorf("%s looks otherwise than %s in %d of %d fields: %s, %v; if it shall, run the test with -update", name, path, off, all, kept, err)
+		v.t.Errorf(
+			"%s looks otherwise than %s in %d of %d fields: %s, %v; if it shall, run the test with -update",
+			name,
+			path,
+			off,
+			all,
+			kept,
+			err,
+		)
 	}
 }
 
@@ -75,7 +84,16 @@ func coarse(full image.Image) *image.RGBA {
 				r, g, b, _ := full.At(b.Min.X+x*lookField+i%lookField, b.Min.Y+y*lookField+i/lookField).RGBA()
 				sum[0], sum[1], sum[2] = sum[0]+r>>8, sum[1]+g>>8, sum[2]+b>>8
 			}
-			out.SetRGBA(x, y, color.RGBA{uint8(sum[0] / (lookField * lookField)), uint8(sum[1] / (lookField * lookField)), uint8(sum[2] / (lookField * lookField)), 255})
+			out.SetRGBA(
+				x,
+				y,
+				color.RGBA{
+					uint8(sum[0] / (lookField * lookField)),
+					uint8(sum[1] / (lookField * lookField)),
+					uint8(sum[2] / (lookField * lookField)),
+					255,
+				},
+			)
 		}
 	}
 	return out

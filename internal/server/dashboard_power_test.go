@@ -13,7 +13,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestDashboardSwitchesANode: by its page, with the outcome on it without a reload, also when it takes longer than a browser waits.
+// TestDashboardSwitchesANode: by its page, with the outcome on it without a reload, also when it takes longer than
+// a browser waits.
 func TestDashboardSwitchesANode(t *testing.T) {
 	on, base, token := startDashboard(t)
 	s := switchedBy(t, on, fleet.Group{})
@@ -39,7 +40,13 @@ func TestDashboardSwitchesANode(t *testing.T) {
 		t.Errorf("the relay did %q", got)
 	}
 
-	slow := "#!/bin/sh\nwhile [ ! -e " + filepath.Join(s.cfg.Dir, "go") + " ]; do sleep 0.1; done\n" + strings.TrimPrefix(relay, "#!/bin/sh\n")
+	slow := "#!/bin/sh\nwhile [ ! -e " + filepath.Join(
+		s.cfg.Dir,
+		"go",
+	) + " ]; do sleep 0.1; done\n" + strings.TrimPrefix(
+		relay,
+		"#!/bin/sh\n",
+	)
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooksDir, "relay"), []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +107,10 @@ func (d *desk) power(t *testing.T, node, action, sure string) string {
 	_, rest, _ := strings.Cut(page, `name="form" value="`)
 	form, _, _ := strings.Cut(rest, `"`)
 	return d.text(t, func() (*http.Response, error) {
-		return d.PostForm(d.base+"/nodes/"+node+"/power", url.Values{"form": {form}, "action": {action}, "sure": {sure}})
+		return d.PostForm(
+			d.base+"/nodes/"+node+"/power",
+			url.Values{"form": {form}, "action": {action}, "sure": {sure}},
+		)
 	})
 }
 

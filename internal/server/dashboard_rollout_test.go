@@ -22,14 +22,17 @@ func (s *site) rolls() {
 		s.t.Fatal(err)
 	}
 	old := image.Versions[len(image.Versions)-1].Digest
-	x, err := client.StartRollout(s.t.Context(), api.RolloutStart{Group: fleet.DefaultGroup, Image: fleet.Ref("lab@" + string(old))})
+	x, err := client.StartRollout(
+		s.t.Context(),
+		api.RolloutStart{Group: fleet.DefaultGroup, Image: fleet.Ref("lab@" + string(old))},
+	)
 	if err != nil || x.ID != "default-1" {
 		s.t.Fatalf("rollout %q: %v", x.ID, err)
 	}
 }
 
-// TestDashboardLeadsARollout: begun, paused, gone on with and taken back by hand, each seen without a reload; and not by a
-// form that this site did not make.
+// TestDashboardLeadsARollout: begun, paused, gone on with and taken back by hand, each seen without a reload; and
+// not by a form that this site did not make.
 func TestDashboardLeadsARollout(t *testing.T) {
 	s, base, token := startDashboard(t)
 	_, other := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "before"} })
@@ -43,7 +46,12 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	v.Open("/rollouts")
 	v.Until(`document.body.innerText.includes("No rollout yet")`)
 	v.methods()
-	v.Run(fmt.Sprintf(`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-method").value = "kexec"; document.getElementById("r-image").form.requestSubmit()`, other))
+	v.Run(
+		fmt.Sprintf(
+			`document.getElementById("r-image").value = "lab@%s"; document.getElementById("r-method").value = "kexec"; document.getElementById("r-image").form.requestSubmit()`,
+			other,
+		),
+	)
 	v.Arrived()
 	state := `document.querySelector("h1 .mood").innerText`
 	v.Until(`location.pathname === "/rollouts/default-1" && ` + state + ` === "running"`)
@@ -69,7 +77,8 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	v.Quiet("a rollout")
 }
 
-// methods looks at the ways that are offered: all that there are, reboot unless somebody chooses, each with what it means.
+// methods looks at the ways that are offered: all that there are, reboot unless somebody chooses, each with what it
+// means.
 func (v *visit) methods() {
 	v.t.Helper()
 	offered := v.Run(`[...document.querySelectorAll("#r-method option")].map(o => o.value).sort().join()`)
@@ -81,7 +90,8 @@ func (v *visit) methods() {
 		}
 	}
 	slices.Sort(want)
-	if chosen := v.Run(`document.getElementById("r-method").value`); offered != strings.Join(want, ",") || chosen != string(fleet.MethodReboot) {
+	if chosen := v.Run(`document.getElementById("r-method").value`); offered != strings.Join(want, ",") ||
+		chosen != string(fleet.MethodReboot) {
 		v.t.Errorf("offered: %s, and %s", offered, chosen)
 	}
 }

@@ -13,17 +13,26 @@ import (
 	"pando/internal/trace"
 )
 
-// feed records what a storm of some boots, which began at a moment, would have left: what the server moved, and who fed whom.
+// feed records what a storm of some boots, which began at a moment, would have left: what the server moved, and who
+// fed whom.
 func (s *site) feed(all []*replayed, began time.Time) {
 	s.t.Helper()
 	chance := rand.New(rand.NewPCG(1, 2))
 	place := func(i int) string { return []string{"b12", "b14"}[i%2] }
 	for i, p := range all {
-		f := registry.Feeding{Boot: p.boot, Node: fmt.Sprintf("pc%03d", i+1), Place: place(i), Started: began.Add(time.Duration(i) * time.Second),
-			From: []registry.Sender{{Other: "10.0.0.1:8480", Bytes: 1_000_000 + chance.Int64N(2_500_000)}}}
+		f := registry.Feeding{
+			Boot:    p.boot,
+			Node:    fmt.Sprintf("pc%03d", i+1),
+			Place:   place(i),
+			Started: began.Add(time.Duration(i) * time.Second),
+			From:    []registry.Sender{{Other: "10.0.0.1:8480", Bytes: 1_000_000 + chance.Int64N(2_500_000)}},
+		}
 		for j := range all {
 			if j != i && (place(j) == place(i) && chance.IntN(2) == 0 || chance.IntN(6) == 0) {
-				f.From = append(f.From, registry.Sender{Node: fmt.Sprintf("pc%03d", j+1), Bytes: 100_000 + chance.Int64N(4_000_000)})
+				f.From = append(
+					f.From,
+					registry.Sender{Node: fmt.Sprintf("pc%03d", j+1), Bytes: 100_000 + chance.Int64N(4_000_000)},
+				)
 			}
 		}
 		slices.SortFunc(f.From, func(a, b registry.Sender) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -37,8 +46,13 @@ func (s *site) feed(all []*replayed, began time.Time) {
 	}
 	var samples []registry.Sample
 	for i := range int64(40) {
-		x := registry.Sample{Server: name, At: began.Truncate(time.Second).Add(time.Duration(i) * time.Second), Width: time.Second,
-			Sent: max(0, 11_500_000-max(0, i-18)*700_000) + chance.Int64N(400_000), Written: chance.Int64N(300_000)}
+		x := registry.Sample{
+			Server:  name,
+			At:      began.Truncate(time.Second).Add(time.Duration(i) * time.Second),
+			Width:   time.Second,
+			Sent:    max(0, 11_500_000-max(0, i-18)*700_000) + chance.Int64N(400_000),
+			Written: chance.Int64N(300_000),
+		}
 		if i < 6 {
 			x.Sent, x.Read = x.Sent*i/6, 9_000_000-i*1_400_000
 		}
@@ -49,8 +63,8 @@ func (s *site) feed(all []*replayed, began time.Time) {
 	}
 }
 
-// TestDashboardStorm: a storm that goes on is seen growing without a reload; its curves and who fed whom can be pointed at, and
-// are told as tables.
+// TestDashboardStorm: a storm that goes on is seen growing without a reload; its curves and who fed whom can be
+// pointed at, and are told as tables.
 func TestDashboardStorm(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -85,8 +99,16 @@ func TestDashboardStorm(t *testing.T) {
 	}
 	point := func(selector string, x, y float64) {
 		t.Helper()
-		v.Run(fmt.Sprintf(`(() => { const b = document.querySelector(%q).getBoundingClientRect(); document.querySelector(%q).dispatchEvent(
-			new PointerEvent("pointermove", {bubbles: true, clientX: b.left + b.width * %g, clientY: b.top + b.height * %g})); })(), 0`, selector, selector, x, y))
+		v.Run(
+			fmt.Sprintf(
+				`(() => { const b = document.querySelector(%q).getBoundingClientRect(); document.querySelector(%q).dispatchEvent(
+			new PointerEvent("pointermove", {bubbles: true, clientX: b.left + b.width * %g, clientY: b.top + b.height * %g})); })(), 0`,
+				selector,
+				selector,
+				x,
+				y,
+			),
+		)
 	}
 	point(".storm .curve", 0.5, 0.5)
 	v.Until(`/\d+ up; .*B\/s sent, .*B\/s read, .*B\/s written/.test(document.querySelector(".tip").textContent)`)

@@ -124,7 +124,8 @@ func startDashboard(t testing.TB, change ...func(*Config)) (s *site, base, token
 	t.Helper()
 	s = startSite(t, append([]func(*Config){func(c *Config) { c.Dashboard = "127.0.0.1:0" }}, change...)...)
 	s.cfg.Dashboard = fmt.Sprintf("127.0.0.1:%d", s.dashboardPort)
-	made, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateToken(t.Context(), api.TokenCreate{Name: "desk"})
+	made, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).
+		CreateToken(t.Context(), api.TokenCreate{Name: "desk"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,10 +163,20 @@ func (s *site) populate() (up fleet.BootID) {
 	bad := s.node(32)
 	cfg := bad.load()
 	bad.hello(cfg)
-	e := bad.post("/v1/node/events", "Boot "+cfg.Token, api.ReportRequest{Boot: cfg.Boot, Uptime: 4 * time.Second, Events: []trace.Event{
-		{Stage: trace.Init, Kind: trace.End, Offset: time.Second, Attrs: map[string]string{trace.AttrKernel: "3s"}},
-		{Stage: trace.Link, Kind: trace.Fail, Offset: 2 * time.Second, Message: "no driver for network card 10ec:8168",
-			Hint: "it needs firmware that Debian keeps in firmware-realtek: add it to the recipe"}}}, nil)
+	e := bad.post(
+		"/v1/node/events",
+		"Boot "+cfg.Token,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: 4 * time.Second, Events: []trace.Event{
+			{Stage: trace.Init, Kind: trace.End, Offset: time.Second, Attrs: map[string]string{trace.AttrKernel: "3s"}},
+			{
+				Stage:   trace.Link,
+				Kind:    trace.Fail,
+				Offset:  2 * time.Second,
+				Message: "no driver for network card 10ec:8168",
+				Hint:    "it needs firmware that Debian keeps in firmware-realtek: add it to the recipe",
+			}}},
+		nil,
+	)
 	if e != nil {
 		s.t.Fatal(e)
 	}
@@ -186,8 +197,8 @@ func (s *site) populate() (up fleet.BootID) {
 	return up
 }
 
-// TestDashboardPages looks at every page as a browser shows it: nothing is complained of, nothing is asked elsewhere, and axe-core
-// finds nothing, light, dark and on a phone.
+// TestDashboardPages looks at every page as a browser shows it: nothing is complained of, nothing is asked
+// elsewhere, and axe-core finds nothing, light, dark and on a phone.
 func TestDashboardPages(t *testing.T) {
 	s, base, token := startDashboard(t)
 	boot := s.populate()
@@ -197,17 +208,21 @@ func TestDashboardPages(t *testing.T) {
 	v.Accessible("login")
 	v.Login(token)
 	pages := map[string]string{
-		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not match", "/?select=%40nobody": "No node is in this set",
+		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not " +
+			"match", "/?select=%40nobody": "No node is in this set",
 		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
-		"/images": "lab", "/rollouts": "Under way", "/rollouts/default-1": "canary", "/swarm": "Roots, by group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
+		"/images": "lab", "/rollouts": "Under way", "/rollouts/default-1": "canary", "/swarm": "Roots, by " +
+			"group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
 	}
 	if got := v.Run(`[...document.querySelectorAll(".choice a")].map(a => a.getAttribute("href")).join(" ")`); got != "/? /?by=room /? /?colour=version" {
 		t.Errorf("links of the map: %s", got)
 	}
 	v.Open("/boots")
 	storm := v.Run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)
-	compare := v.Run(`"/compare?before=" + encodeURIComponent(document.getElementById("before").options[1].value) + "&after=" +
-		encodeURIComponent(document.getElementById("after").options[0].value)`)
+	compare := v.Run(
+		`"/compare?before=" + encodeURIComponent(document.getElementById("before").options[1].value) + "&after=" +
+		encodeURIComponent(document.getElementById("after").options[0].value)`,
+	)
 	pages[storm], pages[compare] = "One clock", "most of it in"
 	order := []string{}
 	for p := range pages {
@@ -256,8 +271,8 @@ func TestDashboardPages(t *testing.T) {
 	}
 }
 
-// TestDashboardIsLive: a boot appears on the open map without a reload, an action changes a node, and after a restart of the
-// server the page goes on, with the session that it had.
+// TestDashboardIsLive: a boot appears on the open map without a reload, an action changes a node, and after a
+// restart of the server the page goes on, with the session that it had.
 func TestDashboardIsLive(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -295,24 +310,28 @@ func TestDashboardIsLive(t *testing.T) {
 	v.Quiet("after the restart")
 }
 
-// TestDashboardDoor: nothing is told without a session; a session ends with its token; what another site has a browser send
-// does nothing.
+// TestDashboardDoor: nothing is told without a session; a session ends with its token; what another site has a
+// browser send does nothing.
 func TestDashboardDoor(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
 	s.node(1).replay(readRecorded(t), trace.Booted)
 	for _, path := range []string{"/", "/nodes/node001", "/boots", "/live?fleet=1", "/live", "/images", "/health"} {
-		if got := ask(t, "GET", base+path, "", nil); got.status != 303 && got.status != 401 || strings.Contains(got.body, "booted") {
+		if got := ask(t, "GET", base+path, "", nil); got.status != 303 && got.status != 401 ||
+			strings.Contains(got.body, "booted") {
 			t.Errorf("%s without a session: %d %s", path, got.status, got.body)
 		}
 	}
 	form := []byte("to=%2Fboots&token=" + token)
 	in := ask(t, "POST", base+"/login", "", form)
 	cookie, rest, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
-	if in.status != 303 || in.header.Get("Location") != "/boots" || !strings.Contains(rest, "HttpOnly") || !strings.Contains(rest, "SameSite=Strict") {
+	if in.status != 303 || in.header.Get("Location") != "/boots" || !strings.Contains(rest, "HttpOnly") ||
+		!strings.Contains(rest, "SameSite=Strict") {
 		t.Fatalf("login: %d %v", in.status, in.header)
 	}
-	if got := ask(t, "POST", base+"/login", "", []byte("to=//evil.example/&token="+token)); got.header.Get("Location") != "/" {
+	if got := ask(t, "POST", base+"/login", "", []byte("to=//evil.example/&token="+token)); got.header.Get(
+		"Location",
+	) != "/" {
 		t.Errorf("login sends to %s", got.header.Get("Location"))
 	}
 	if got := ask(t, "GET", base+"/nodes/node001", cookie, nil); got.status != 200 {
@@ -330,7 +349,10 @@ func TestDashboardDoor(t *testing.T) {
 	if got := ask(t, "GET", base+"/login", "", nil, "Host", "evil.example"); got.status != 421 {
 		t.Errorf("under another name: %d", got.status)
 	}
-	if got := ask(t, "GET", base+"/login", "", nil); !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if got := ask(t, "GET", base+"/login", "", nil); !strings.Contains(
+		got.header.Get("Content-Security-Policy"),
+		"default-src 'none'",
+	) {
 		t.Errorf("policy: %s", got.header.Get("Content-Security-Policy"))
 	}
 	s.clock.add(13 * time.Hour)

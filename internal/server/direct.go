@@ -15,8 +15,9 @@ type Direct interface {
 	Sign(ctx context.Context, id chunk.ID) (string, error)
 }
 
-// sendElsewhere redirects a node to an object in a bucket. That is a node's own business, not of what stands between: nobody
-// may remember the answer. Who asks with "no-cache" did not get the object there, and gets it from here.
+// sendElsewhere redirects a node to an object in a bucket. That is a node's own business, not of what stands
+// between: nobody may remember the answer. Who asks with "no-cache" did not get the object there, and gets it from
+// here.
 func (s *Server) sendElsewhere(w http.ResponseWriter, r *http.Request, id chunk.ID) (sent bool, err error) {
 	if s.cfg.Direct == nil || r.Method != http.MethodGet || r.Header.Get("Range") != "" {
 		return false, nil

@@ -63,8 +63,17 @@ func (d *diskDrivers) prepare(version fleet.Digest, m image.Manifest) *diskDrive
 			d.log.Warn("no drivers of disks", "version", version.Short(), "err", err)
 			return
 		}
-		d.log.Info("drivers of disks made", "version", version.Short(), "bytes", len(cpio.Data), "modules", len(cpio.Modules),
-			"took", time.Since(began).Round(time.Millisecond))
+		d.log.Info(
+			"drivers of disks made",
+			"version",
+			version.Short(),
+			"bytes",
+			len(cpio.Data),
+			"modules",
+			len(cpio.Modules),
+			"took",
+			time.Since(began).Round(time.Millisecond),
+		)
 	}()
 	return x
 }

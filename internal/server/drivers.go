@@ -71,7 +71,13 @@ type driverChoice struct {
 // chooseDrivers decides which driver cpios a boot of a version is sent: those for the NICs that the node is known to
 // have, if nothing speaks against them. unattended says that a node that is stuck reboots by itself; one that does not
 // is not sent a list that has never worked for it.
-func chooseDrivers(m image.Manifest, version fleet.Digest, nic image.NIC, past []attempt, unattended bool) driverChoice {
+func chooseDrivers(
+	m image.Manifest,
+	version fleet.Digest,
+	nic image.NIC,
+	past []attempt,
+	unattended bool,
+) driverChoice {
 	hello := slices.IndexFunc(past, func(a attempt) bool { return a.reached })
 	if hello >= 0 {
 		nic.Modules = past[hello].modules
@@ -82,18 +88,40 @@ func chooseDrivers(m image.Manifest, version fleet.Digest, nic image.NIC, past [
 	}
 	list := listOf(drivers)
 	if len(past) > 0 && !past[0].reached && past[0].list != everyNIC {
-		return driverChoice{everyNIC, fmt.Sprintf("boot %s was sent those of %s only, and did not get as far as this server", past[0].boot, past[0].list)}
+		return driverChoice{
+			everyNIC,
+			fmt.Sprintf(
+				"boot %s was sent those of %s only, and did not get as far as this server",
+				past[0].boot,
+				past[0].list,
+			),
+		}
 	}
 	failed, worked := tries(past, version, list)
 	switch {
 	case failed >= listTries:
-		return driverChoice{everyNIC, fmt.Sprintf("%d boots in a row that were sent those of %s only did not get as far as this server", failed, list)}
+		return driverChoice{
+			everyNIC,
+			fmt.Sprintf(
+				"%d boots in a row that were sent those of %s only did not get as far as this server",
+				failed,
+				list,
+			),
+		}
 	case !unattended && !worked:
 		return driverChoice{everyNIC, "this node never reboots by itself, so nothing is tried with it"}
 	}
 	if hello >= 0 {
 		if alias := leftOut(m, past[hello]); alias != "" {
-			return driverChoice{everyNIC, fmt.Sprintf("boot %s was sent those of %s only, and its NIC %s had none", past[hello].boot, past[hello].list, alias)}
+			return driverChoice{
+				everyNIC,
+				fmt.Sprintf(
+					"boot %s was sent those of %s only, and its NIC %s had none",
+					past[hello].boot,
+					past[hello].list,
+					alias,
+				),
+			}
 		}
 	}
 	return driverChoice{list: list}

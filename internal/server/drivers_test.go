@@ -21,8 +21,22 @@ func nicDrivers(put func(string) chunk.ID) []image.Driver {
 	return []image.Driver{
 		{Name: "base", Object: put("DRIVERS-OF-BASE!"), Size: 16, For: []string{"virtio_net"}, PCI: "1af4:1000"},
 		{Name: "net", Object: put("DRIVERS-OF-EVERY"), Size: 16},
-		{Name: "igb", Object: put("DRIVERS-OF-IGB!!"), Size: 16, InsteadOf: "net", For: []string{"igb"}, PCI: "8086:1533"},
-		{Name: "r8169", Object: put("DRIVERS-OF-R8169"), Size: 16, InsteadOf: "net", For: []string{"r8169"}, PCI: "10ec:8168"},
+		{
+			Name:      "igb",
+			Object:    put("DRIVERS-OF-IGB!!"),
+			Size:      16,
+			InsteadOf: "net",
+			For:       []string{"igb"},
+			PCI:       "8086:1533",
+		},
+		{
+			Name:      "r8169",
+			Object:    put("DRIVERS-OF-R8169"),
+			Size:      16,
+			InsteadOf: "net",
+			For:       []string{"r8169"},
+			PCI:       "10ec:8168",
+		},
 	}
 }
 
@@ -85,7 +99,13 @@ func TestAttemptsOf(t *testing.T) {
 	now := time.Now()
 	got := attemptsOf([]registry.Boot{
 		{ID: "4", Drivers: []string{"base"}}, // its script was sent, and nothing else
-		{ID: "3", Drivers: []string{"base", "*"}, TokenMade: now, TokenUsed: now, Hardware: []byte(`{"modules":["igb"],"missing":["pci:x"]}`)},
+		{
+			ID:        "3",
+			Drivers:   []string{"base", "*"},
+			TokenMade: now,
+			TokenUsed: now,
+			Hardware:  []byte(`{"modules":["igb"],"missing":["pci:x"]}`),
+		},
 		{ID: "2", Drivers: []string{"base"}, TokenMade: now},
 		{ID: "1", TokenMade: now, TokenUsed: now}, // of a server that recorded no lists
 	})
@@ -106,7 +126,13 @@ func (n *node) loadAs(busID string) (cfg api.BootConfig, drivers string) {
 	n.t.Helper()
 	n.exchange(netboot.IPXE)
 	n.wait(time.Second)
-	status, script := n.get("/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&busid=" + busID)
+	status, script := n.get(
+		"/boot/script?mac=" + strings.ReplaceAll(
+			n.mac.String(),
+			":",
+			"-",
+		) + "&ip=" + n.addr.String() + "&busid=" + busID,
+	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, script)
 	}
@@ -164,7 +190,8 @@ func TestDriversOfKnownNIC(t *testing.T) {
 			why = append(why, e.Message)
 		}
 	}
-	if err != nil || len(why) != 1 || !strings.Contains(why[0], "every NIC are sent: boot "+string(first)+" was sent those of base igb only") {
+	if err != nil || len(why) != 1 ||
+		!strings.Contains(why[0], "every NIC are sent: boot "+string(first)+" was sent those of base igb only") {
 		t.Errorf("the timeline says %q (%v)", why, err)
 	}
 	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb"}})

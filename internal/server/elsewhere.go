@@ -36,10 +36,18 @@ func (e elsewhere) Begin(ctx context.Context, a dashboard.Attempt) (string, erro
 }
 
 // Finish takes the code of somebody who comes back from there.
-func (e elsewhere) Finish(ctx context.Context, from, code string, a dashboard.Attempt) (digest [sha256.Size]byte, err error) {
+func (e elsewhere) Finish(
+	ctx context.Context,
+	from, code string,
+	a dashboard.Attempt,
+) (digest [sha256.Size]byte, err error) {
 	who := openid.Person{Name: "unknown"}
 	defer func() {
-		e.s.auditEntry(ctx, registry.Audited{Who: "user " + who.Name, From: from, Method: "GET", Path: "/login/oidc"}, err)
+		e.s.auditEntry(
+			ctx,
+			registry.Audited{Who: "user " + who.Name, From: from, Method: "GET", Path: "/login/oidc"},
+			err,
+		)
 	}()
 	by := "openid from " + from
 	if !e.s.logins.may(e.s.now(), by) {
@@ -68,11 +76,15 @@ func (e elsewhere) explained(err error) error {
 			"try again, or log in with a password or a token of this server; its log says what is wrong")
 	}
 	e.s.log.Warn("login by an OpenID provider refused", "issuer", e.s.provider.Issuer(), "err", err)
-	return api.NewError(api.Unauthorized, "the login at "+e.Host()+" is not valid here", "begin it again; the server's log says why")
+	return api.NewError(
+		api.Unauthorized,
+		"the login at "+e.Host()+" is not valid here",
+		"begin it again; the server's log says why",
+	)
 }
 
-// vouchedFor records somebody whom the provider vouches for, with the role that they have there today. Who has none any more is
-// forgotten, and so all their sessions end.
+// vouchedFor records somebody whom the provider vouches for, with the role that they have there today. Who has none
+// any more is forgotten, and so all their sessions end.
 func (s *Server) vouchedFor(ctx context.Context, p openid.Person) (u registry.User, err error) {
 	now := s.now()
 	err = s.registry.Update(ctx, func(tx *registry.Tx) (err error) {
@@ -88,7 +100,14 @@ func (s *Server) vouchedFor(ctx context.Context, p openid.Person) (u registry.Us
 			u.Role, u.Used = p.Role, now
 			return tx.SetUser(u)
 		}
-		u = registry.User{Name: p.Name, Role: p.Role, Issuer: s.provider.Issuer(), Subject: p.Subject, Created: now, Used: now}
+		u = registry.User{
+			Name:    p.Name,
+			Role:    p.Role,
+			Issuer:  s.provider.Issuer(),
+			Subject: p.Subject,
+			Created: now,
+			Used:    now,
+		}
 		return tx.CreateUser(u)
 	})
 	switch {
@@ -96,7 +115,11 @@ func (s *Server) vouchedFor(ctx context.Context, p openid.Person) (u registry.Us
 		return u, api.NewError(api.Conflict, fmt.Sprintf("another user here is called %s already", p.Name),
 			"an admin can make room: `pando user delete "+p.Name+"`")
 	case err == nil && p.Role == "":
-		return u, api.NewError(api.Forbidden, p.Name+" has no role here", "whoever runs this server gives roles to groups of "+s.provider.Host()+", with --oidc-role")
+		return u, api.NewError(
+			api.Forbidden,
+			p.Name+" has no role here",
+			"whoever runs this server gives roles to groups of "+s.provider.Host()+", with --oidc-role",
+		)
 	}
 	return u, err
 }

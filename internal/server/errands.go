@@ -57,7 +57,11 @@ func (e *errands) ask(ctx context.Context, boot fleet.BootID, what api.Errand) (
 	}
 	e.mu.Unlock()
 	if busy {
-		return api.ErrandReport{}, api.NewError(api.Conflict, "the node is doing something for somebody else", "try again in a minute")
+		return api.ErrandReport{}, api.NewError(
+			api.Conflict,
+			"the node is doing something for somebody else",
+			"try again in a minute",
+		)
 	}
 	defer e.forget(boot)
 	if e.wake != nil {
@@ -69,8 +73,11 @@ func (e *errands) ask(ctx context.Context, boot fleet.BootID, what api.Errand) (
 	case r := <-x.done:
 		return r, nil
 	case <-enough.C:
-		return api.ErrandReport{}, api.NewError(api.Conflict, fmt.Sprintf("the node has not answered for %s", errandMost),
-			"does it run? `pando node show` tells when it was seen")
+		return api.ErrandReport{}, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("the node has not answered for %s", errandMost),
+			"does it run? `pando node show` tells when it was seen",
+		)
 	case <-ctx.Done():
 		return api.ErrandReport{}, context.Cause(ctx)
 	}
@@ -170,7 +177,10 @@ func (o *operator) prepareCache(r *http.Request) (any, error) {
 		return nil, refused(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
 			"name the device twice: all that is on it is lost")
 	}
-	return o.errand(r, api.Errand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun, Bootable: req.Bootable})
+	return o.errand(
+		r,
+		api.Errand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun, Bootable: req.Bootable},
+	)
 }
 
 // errand has the node of a request do something.

@@ -10,8 +10,8 @@ import (
 	"pando/internal/api"
 )
 
-// An operator asks a node for something: it comes with the answer to the node's next report, and again until the node has
-// reported it. Nobody else can report it.
+// An operator asks a node for something: it comes with the answer to the node's next report, and again until the
+// node has reported it. Nobody else can report it.
 func TestErrands(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -66,7 +66,8 @@ func TestErrands(t *testing.T) {
 	}
 
 	cache := api.NodeCache{Device: "/dev/sda", Erase: "/dev/sdb"}
-	if _, err := c.PrepareNodeCache(t.Context(), "node001", cache); err == nil || !strings.Contains(err.Error(), "confirmed") {
+	if _, err := c.PrepareNodeCache(t.Context(), "node001", cache); err == nil ||
+		!strings.Contains(err.Error(), "confirmed") {
 		t.Errorf("two different devices: %v", err)
 	}
 	cache.Erase = cache.Device

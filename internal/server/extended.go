@@ -46,7 +46,8 @@ func laidDiffers(tx *registry.Tx, before map[string][]string) ([]string, error) 
 	return out, err
 }
 
-// laidBy lists the nodes that have an extension by its name, with whatever tag: where the one that a tag points at does not fit, the newest that fits is taken.
+// laidBy lists the nodes that have an extension by its name, with whatever tag: where the one that a tag points at
+// does not fit, the newest that fits is taken.
 func laidBy(tx *registry.Tx, image string) ([]string, error) {
 	now, err := laid(tx)
 	var out []string

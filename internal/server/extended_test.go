@@ -37,8 +37,8 @@ func (s *site) nudged(addr string) (waits func(what string, want bool)) {
 	}
 }
 
-// Whatever changes the extensions of nodes that run has them look at once: a setting, a fleet file, a tag that moves, a version that a tag comes to. What does
-// not, or is only tried, does not.
+// Whatever changes the extensions of nodes that run has them look at once: a setting, a fleet file, a tag that
+// moves, a version that a tag comes to. What does not, or is only tried, does not.
 func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	s := startSite(t)
 	base := s.withSystemd("252.1")
@@ -52,13 +52,23 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	nudged("the group is told", true)
-	second, err := s.addExtensionOf(c, "tools", base, image.Root{FileSystem: "erofs", Index: chunk.Sum([]byte("second")), Size: 4096, ChunkSize: 65536})
+	second, err := s.addExtensionOf(
+		c,
+		"tools",
+		base,
+		image.Root{FileSystem: "erofs", Index: chunk.Sum([]byte("second")), Size: 4096, ChunkSize: 65536},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	nudged("a new version", true)
 	for _, dry := range []bool{true, false} {
-		change, err := c.SetTag(ctx, "tools", fleet.LatestTag, api.TagSet{Ref: fleet.Ref("tools@" + string(first)), DryRun: dry})
+		change, err := c.SetTag(
+			ctx,
+			"tools",
+			fleet.LatestTag,
+			api.TagSet{Ref: fleet.Ref("tools@" + string(first)), DryRun: dry},
+		)
 		if err != nil || !slices.Equal(change.Follow, []string{"node001"}) || change.Was != second {
 			t.Errorf("%+v, %v", change, err)
 		}
@@ -106,7 +116,10 @@ func TestExtensionSBOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := image.Provenance{Format: 1, Packages: []image.Package{{Kind: "deb", Name: "jq", Version: "1.6", Architecture: "amd64"}}}
+	p := image.Provenance{
+		Format:   1,
+		Packages: []image.Package{{Kind: "deb", Name: "jq", Version: "1.6", Architecture: "amd64"}},
+	}
 	if kept.Provenance, err = p.Encode(); err == nil {
 		_, err = s.store.PutVersion(kept)
 	}

@@ -12,9 +12,9 @@ import (
 	"pando/internal/registry"
 )
 
-// over are the extensions that are laid over a version, of those that are declared, and why the others cannot be. A digest is that version; a tag is the
-// version that it points at if that was made on base, and else the newest of that name that was: while a rollout goes on, nodes of
-// both versions have theirs.
+// over are the extensions that are laid over a version, of those that are declared, and why the others cannot be. A
+// digest is that version; a tag is the version that it points at if that was made on base, and else the newest of
+// that name that was: while a rollout goes on, nodes of both versions have theirs.
 func (v *versions) over(tx *registry.Tx, refs []string, base fleet.Digest) (out []fleet.Extension, problems []error) {
 	for _, r := range refs {
 		e, err := v.extension(tx, fleet.Ref(r), base)
@@ -35,7 +35,10 @@ func (v *versions) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) 
 	rebuild := fmt.Sprintf("build it for that version: pando image extend IMAGE@%s --name %s", base, name)
 	is, err := tx.Resolve(ref)
 	if err != nil {
-		return fleet.Extension{}, withHint(fmt.Errorf("extension %s: %w", ref, err), "`pando image list` shows what there is; `pando image extend` builds one")
+		return fleet.Extension{}, withHint(
+			fmt.Errorf("extension %s: %w", ref, err),
+			"`pando image list` shows what there is; `pando image extend` builds one",
+		)
 	}
 	m, err := v.manifest(is)
 	if err != nil {
@@ -46,7 +49,11 @@ func (v *versions) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) 
 		return fleet.Extension{Name: m.Extends.Name, Version: is}, nil
 	}
 	if !m.IsExtension() {
-		return fleet.Extension{}, api.NewError(api.Conflict, fmt.Sprintf("%s: %v", ref, fits), "give it as the image (--image), or build an extension: pando image extend "+string(ref)+" --name NAME")
+		return fleet.Extension{}, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s: %v", ref, fits),
+			"give it as the image (--image), or build an extension: pando image extend "+string(ref)+" --name NAME",
+		)
 	}
 	all, err := tx.Versions(name)
 	if err != nil || digest != "" {
@@ -70,7 +77,11 @@ func (v *versions) goTogether(tx *registry.Tx, image fleet.Ref, refs []string) e
 		return nil //nolint:nilerr // that it is there is asked elsewhere
 	}
 	if m, err := v.manifest(base); err == nil && m.IsExtension() {
-		return api.NewError(api.Conflict, fmt.Sprintf("%s is an extension, which boots nothing", image), "give it with --extend, beside the image that it was made on")
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s is an extension, which boots nothing", image),
+			"give it with --extend, beside the image that it was made on",
+		)
 	}
 	_, problems := v.over(tx, refs, base)
 	for _, p := range problems {
@@ -87,7 +98,8 @@ func (o *operator) goTogether(tx *registry.Tx, g fleet.Group, n fleet.Node) erro
 
 // nodeGoesTogether is goTogether for a node whose image or extensions become its own, or others.
 func (o *operator) nodeGoesTogether(tx *registry.Tx, was, is fleet.Node) error {
-	if is.State != fleet.Adopted || was.Version == is.Version && was.Group == is.Group && slices.Equal(was.ExtensionList(), is.ExtensionList()) {
+	if is.State != fleet.Adopted ||
+		was.Version == is.Version && was.Group == is.Group && slices.Equal(was.ExtensionList(), is.ExtensionList()) {
 		return nil
 	}
 	if is.Version == "" && is.Extensions == nil {
@@ -121,7 +133,8 @@ func (o *operator) showExtensions(tx *registry.Tx, n *api.Node) error {
 	return nil
 }
 
-// diffExtensions are the extensions that the next boot of a node gets and it has not, and those that it has and would lose.
+// diffExtensions are the extensions that the next boot of a node gets and it has not, and those that it has and
+// would lose.
 func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []string, err error) {
 	g, err := tx.Group(n.Group)
 	if err != nil || n.Desired == "" || n.Running == "" {
@@ -142,7 +155,11 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 }
 
 // overBoot are the extensions of what a boot runs.
-func (s *Server) overBoot(ctx context.Context, g fleet.Group, base fleet.Digest) (out []fleet.Extension, problems []error, err error) {
+func (s *Server) overBoot(
+	ctx context.Context,
+	g fleet.Group,
+	base fleet.Digest,
+) (out []fleet.Extension, problems []error, err error) {
 	refs := g.ExtensionList()
 	if len(refs) == 0 {
 		return nil, nil, nil
@@ -167,8 +184,8 @@ func (s *Server) otherExtensions(ctx context.Context, b registry.Boot, has strin
 	return err == nil && fleet.ExtensionsKey(want) != has
 }
 
-// nodeExtensions answers POST /v1/node/extensions: a running node is told what should be laid over what it runs. It is an assignment of its boot,
-// signed as any, without files.
+// nodeExtensions answers POST /v1/node/extensions: a running node is told what should be laid over what it runs. It
+// is an assignment of its boot, signed as any, without files.
 func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
 	req, err := decodeReport[api.NodeNext](w, r)
 	if err != nil {
@@ -184,7 +201,14 @@ func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
 	}
 	group.Keeping = fleet.Keeping{Extensions: group.Extensions}
 	var resp api.StageResponse
-	resp.Assignment, resp.Signature, err = s.assign(r.Context(), b, nodeConfig{node: node, group: group, boot: b}, configSet{}, nil, localAddr(r))
+	resp.Assignment, resp.Signature, err = s.assign(
+		r.Context(),
+		b,
+		nodeConfig{node: node, group: group, boot: b},
+		configSet{},
+		nil,
+		localAddr(r),
+	)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,12 @@ import (
 // addExtension makes an extension of a version known.
 func (s *site) addExtension(c *api.Client, name string, base fleet.Digest) (fleet.Digest, error) {
 	s.t.Helper()
-	return s.addExtensionOf(c, name, base, image.Root{FileSystem: "erofs", Index: chunk.Sum([]byte(name)), Size: 4096, ChunkSize: 65536})
+	return s.addExtensionOf(
+		c,
+		name,
+		base,
+		image.Root{FileSystem: "erofs", Index: chunk.Sum([]byte(name)), Size: 4096, ChunkSize: 65536},
+	)
 }
 
 // addExtensionOf is addExtension with a root.
@@ -30,7 +35,9 @@ func (s *site) addExtensionOf(c *api.Client, name string, base fleet.Digest, roo
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	d, err := s.store.PutVersion(store.Version{Manifest: data, Signature: image.JoinSignatures(image.SignAll(data, s.keys.Ring.Signers()), nil)})
+	d, err := s.store.PutVersion(
+		store.Version{Manifest: data, Signature: image.JoinSignatures(image.SignAll(data, s.keys.Ring.Signers()), nil)},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -56,7 +63,8 @@ func refusedWith(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// A node that runs is told of what its group says, once it has not what it should have; what it says that it has is shown, and kept.
+// A node that runs is told of what its group says, once it has not what it should have; what it says that it has is
+// shown, and kept.
 func TestExtensionsOfARunningNode(t *testing.T) {
 	s := startSite(t)
 	base := s.withSystemd("252.1")
@@ -66,8 +74,13 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	tools := s.mustExtend(c, "tools", base)
 	report := func(has ...fleet.Extension) (out api.ReportResponse) {
 		t.Helper()
-		req := api.ReportRequest{Boot: boot, Uptime: time.Hour, Events: []trace.Event{}, Extensions: fleet.ExtensionsKey(has),
-			Status: &api.NodeStatus{Version: base, Extensions: has, Systemd: &api.Systemd{State: "running"}}}
+		req := api.ReportRequest{
+			Boot:       boot,
+			Uptime:     time.Hour,
+			Events:     []trace.Event{},
+			Extensions: fleet.ExtensionsKey(has),
+			Status:     &api.NodeStatus{Version: base, Extensions: has, Systemd: &api.Systemd{State: "running"}},
+		}
 		if e := n.post("/v1/node/events", session, req, &out); e != nil {
 			t.Fatal(e)
 		}
@@ -113,15 +126,20 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	}
 }
 
-// An extension that came without a boot pack gets one of all that it has, which is assigned with it; where peers are off, the pack is told all the same, and
-// no swarm.
+// An extension that came without a boot pack gets one of all that it has, which is assigned with it; where peers
+// are off, the pack is told all the same, and no swarm.
 func TestExtensionsArePacked(t *testing.T) {
 	s := startSite(t)
 	base := s.withSystemd("252.1")
 	c, ctx := operatorOf(t, s), t.Context()
 	n := s.node(1)
 	boot, session := s.running(n)
-	tools, err := s.addExtensionOf(c, "tools", base, s.realRoot(map[string][]byte{"usr/bin/a": program(1, 400_000), "usr/bin/b": program(2, 100_000)}))
+	tools, err := s.addExtensionOf(
+		c,
+		"tools",
+		base,
+		s.realRoot(map[string][]byte{"usr/bin/a": program(1, 400_000), "usr/bin/b": program(2, 100_000)}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +183,8 @@ func TestExtensionsArePacked(t *testing.T) {
 	}
 }
 
-// An image and an extension that was not made on it are refused together, wherever they come together; a tag of which there is one for
-// either version is that.
+// An image and an extension that was not made on it are refused together, wherever they come together; a tag of
+// which there is one for either version is that.
 func TestExtensionsOfOtherVersions(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("252.1")

@@ -17,7 +17,8 @@ import (
 
 // Bounds of the search for boots that have something wrong with them.
 const (
-	faultsMost   = 1000             // that are looked at more closely: a site where more fail has one reason for them all
+	// that are looked at more closely: a site where more fail has one reason for them all
+	faultsMost   = 1000
 	statusFaults = 10               // in the status of the site
 	quietLeast   = 40 * time.Second // a boot that went on this short ago is not looked at
 	habitsEvery  = time.Minute      // how often it is looked up how long boots usually take
@@ -65,7 +66,12 @@ func (f *faults) usual(ctx context.Context, group string) (map[trace.Stage]time.
 }
 
 // of is what is wrong with a boot, nil if nothing is.
-func (f *faults) of(ctx context.Context, b registry.Boot, p registry.Progress, events []trace.Event) (*api.Fault, error) {
+func (f *faults) of(
+	ctx context.Context,
+	b registry.Boot,
+	p registry.Progress,
+	events []trace.Event,
+) (*api.Fault, error) {
 	facts := trace.Facts{}
 	if units, ok := failedUnits(p); ok {
 		facts.FailedUnits = units
@@ -110,7 +116,8 @@ func failedUnits(p registry.Progress) ([]string, bool) {
 	return st.Systemd.Failed, len(st.Systemd.Failed) > 0
 }
 
-// list is the latest boots of nodes, of some or of all (nil), that have something wrong with them: the newest trouble first.
+// list is the latest boots of nodes, of some or of all (nil), that have something wrong with them: the newest
+// trouble first.
 func (f *faults) list(ctx context.Context, wanted map[string]bool) ([]api.Boot, error) {
 	f.listing.Lock()
 	defer f.listing.Unlock()

@@ -35,8 +35,8 @@ func (s *site) faultsOf() map[fleet.MAC]*api.Fault {
 	return out
 }
 
-// TestFailedBoots: machines that vanish where only the server can see it, and nodes that say what is wrong. Each is found
-// by its node's latest boot, with what to do; the ones that do well are not.
+// TestFailedBoots: machines that vanish where only the server can see it, and nodes that say what is wrong. Each is
+// found by its node's latest boot, with what to do; the ones that do well are not.
 func TestFailedBoots(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -59,13 +59,30 @@ func TestFailedBoots(t *testing.T) {
 	kernel.load()
 	odd := s.node(6)
 	odd.sawDHCP(dhcp.Seen{Time: s.now(), MAC: odd.mac, Message: "DISCOVER", Reply: "OFFER",
-		Client: netboot.Client{Kind: netboot.PXE, Arch: 12}, Reason: "no boot file for architecture 12: it is neither BIOS nor UEFI on x86 or ARM64"})
+		Client: netboot.Client{
+			Kind: netboot.PXE,
+			Arch: 12,
+		}, Reason: "no boot file for architecture 12: it is neither BIOS nor UEFI on x86 or ARM64"})
 	lost := s.node(7)
 	lost.exchange(netboot.PXE)
-	s.sentFile(tftp.Transfer{Name: "undionly.kpxe", Peer: netip.AddrPortFrom(local, 2000), Size: 70_000, Bytes: 100, Started: s.now(), Err: net.ErrClosed})
+	s.sentFile(
+		tftp.Transfer{
+			Name:    "undionly.kpxe",
+			Peer:    netip.AddrPortFrom(local, 2000),
+			Size:    70_000,
+			Bytes:   100,
+			Started: s.now(),
+			Err:     net.ErrClosed,
+		},
+	)
 	cable := s.node(8)
 	cfg := cable.load()
-	cable.fail(cfg, trace.Link, "no network link (tried: eth0, 15 s each)", "<6>[    1.5] e1000: link is down\n<4>[    2.5] e1000: link is still down\n")
+	cable.fail(
+		cfg,
+		trace.Link,
+		"no network link (tried: eth0, 15 s each)",
+		"<6>[    1.5] e1000: link is down\n<4>[    2.5] e1000: link is still down\n",
+	)
 	units := s.node(9)
 	p := units.play(r)
 	p.Status.Systemd.Failed = []string{"cups.service"}
@@ -101,12 +118,23 @@ func TestFailedBoots(t *testing.T) {
 	if err != nil || b.Fault == nil || b.Fault.Kind != trace.NoLink {
 		t.Fatalf("%+v, %v", b.Fault, err)
 	}
-	if text := strings.Join(b.ConsoleLines(), "\n"); !strings.Contains(text, "pando: link FAILED, attempt 1: no network link") || !strings.Contains(text, "[    1.5] e1000: link is down") {
+	if text := strings.Join(b.ConsoleLines(), "\n"); !strings.Contains(
+		text,
+		"pando: link FAILED, attempt 1: no network link",
+	) ||
+		!strings.Contains(text, "[    1.5] e1000: link is down") {
 		t.Errorf("console:\n%s", text)
 	}
 	// The next try sends what the kernel said since, and what it said before once more.
-	cable.fail(cfg, trace.Link, "no network link", "<4>[    2.5] e1000: link is still down\n<4>[    9.5] e1000: still\n")
-	if b, err = client.NodeBoot(t.Context(), owner.Name); err != nil || strings.Count(b.Console, "link is still down") != 1 || !strings.Contains(b.Console, "9.5") {
+	cable.fail(
+		cfg,
+		trace.Link,
+		"no network link",
+		"<4>[    2.5] e1000: link is still down\n<4>[    9.5] e1000: still\n",
+	)
+	if b, err = client.NodeBoot(t.Context(), owner.Name); err != nil ||
+		strings.Count(b.Console, "link is still down") != 1 ||
+		!strings.Contains(b.Console, "9.5") {
 		t.Errorf("console: %q, %v", b.Console, err)
 	}
 }
@@ -120,8 +148,8 @@ func (n *node) fail(cfg api.BootConfig, stage trace.Stage, message, console stri
 	}
 }
 
-// TestKernelPanic: what a kernel says by netconsole is its boot's console, and a panic is found also long after the boot and
-// by a server that has been started anew.
+// TestKernelPanic: what a kernel says by netconsole is its boot's console, and a panic is found also long after the
+// boot and by a server that has been started anew.
 func TestKernelPanic(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Netconsole = "127.0.0.1:0" })
 	s.addImage()
@@ -141,7 +169,8 @@ func TestKernelPanic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for _, line := range []string{"[ 7200.1] BUG: unable to handle page fault\n", "[ 7200.2] Kernel panic - not syncing: Fatal exception in interrupt\n", "[ 7200.3] ---[ end Kernel panic ]---\n"} {
+	for _, line := range []string{"[ 7200.1] BUG: unable to handle page fault\n", "[ 7200.2] Kernel panic - not " +
+		"syncing: Fatal exception in interrupt\n", "[ 7200.3] ---[ end Kernel panic ]---\n"} {
 		if _, err := conn.Write([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +186,9 @@ func TestKernelPanic(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if b.Fault == nil || b.Fault.Kind != trace.Panic || !strings.Contains(b.Fault.Text, "Fatal exception in interrupt") || !strings.Contains(b.Console, "page fault") {
+	if b.Fault == nil || b.Fault.Kind != trace.Panic ||
+		!strings.Contains(b.Fault.Text, "Fatal exception in interrupt") ||
+		!strings.Contains(b.Console, "page fault") {
 		t.Fatalf("%+v\n%s", b.Fault, b.Console)
 	}
 	if got := s.faultsOf(); got[n.mac] == nil {
@@ -170,7 +201,8 @@ func TestConsoleIsBounded(t *testing.T) {
 	s := startSite(t)
 	id := fleet.BootID("0123456789abcdef")
 	for range 40 {
-		if err := s.registry.PutConsole(t.Context(), id, []byte(strings.Repeat("a line of a console\n", 300)), s.now()); err != nil {
+		if err := s.registry.PutConsole(t.Context(), id, []byte(strings.Repeat("a line of a "+
+			"console\n", 300)), s.now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,7 +210,8 @@ func TestConsoleIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := s.registry.Console(t.Context(), id)
-	if err != nil || len(text) > 64<<10 || !strings.HasSuffix(text, "\nthe last\n") || !strings.HasPrefix(text, "a line") {
+	if err != nil || len(text) > 64<<10 || !strings.HasSuffix(text, "\nthe last\n") ||
+		!strings.HasPrefix(text, "a line") {
 		t.Errorf("%d bytes, %v, begins %.30q", len(text), err, text)
 	}
 }

@@ -29,7 +29,12 @@ func (s *Server) keepFeeding(ctx context.Context, b registry.Boot, fed map[strin
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	f := registry.Feeding{Boot: b.ID, Node: b.Node, Started: b.Started, Place: cmp.Or(n.Place(), n.Labels["room"], n.Group)}
+	f := registry.Feeding{
+		Boot:    b.ID,
+		Node:    b.Node,
+		Started: b.Started,
+		Place:   cmp.Or(n.Place(), n.Labels["room"], n.Group),
+	}
 	for from, bytes := range fed {
 		if bytes > 0 {
 			sender := s.sender(clip(from, 256))

@@ -16,8 +16,8 @@ import (
 	"pando/internal/trace"
 )
 
-// BenchmarkFleet measures what a server of 10,000 nodes is asked most, over its socket: import, list, a set, a change of one node,
-// and an event of a node as the registry appends it.
+// BenchmarkFleet measures what a server of 10,000 nodes is asked most, over its socket: import, list, a set, a
+// change of one node, and an event of a node as the registry appends it.
 func BenchmarkFleet(b *testing.B) {
 	const nodes = 10_000
 	s, c := startBench(b)
@@ -98,8 +98,17 @@ func startBench(b *testing.B) (*Server, *api.Client) {
 	if err := os.WriteFile(agent, []byte("\x7fELF"), 0o755); err != nil {
 		b.Fatal(err)
 	}
-	s, err := New(b.Context(), Config{Dir: filepath.Join(dir, "data"), Data: "127.0.0.1:0", Control: "127.0.0.1:0", TFTP: "127.0.0.1:0", Agent: agent,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s, err := New(
+		b.Context(),
+		Config{
+			Dir:     filepath.Join(dir, "data"),
+			Data:    "127.0.0.1:0",
+			Control: "127.0.0.1:0",
+			TFTP:    "127.0.0.1:0",
+			Agent:   agent,
+			Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
+		},
+	)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,7 +17,14 @@ type follower struct{ s *Server }
 
 // Follow follows the journal of a node's latest boot, and that of the next one when there is one.
 func (f follower) Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error {
-	query := journal.Query{Unit: clip(q.Unit, maxPattern), Grep: clip(q.Grep, maxPattern), Priority: q.Priority, Since: q.Since, Until: q.Until, Last: q.Last}
+	query := journal.Query{
+		Unit:     clip(q.Unit, maxPattern),
+		Grep:     clip(q.Grep, maxPattern),
+		Priority: q.Priority,
+		Since:    q.Since,
+		Until:    q.Until,
+		Last:     q.Last,
+	}
 	for {
 		of, err := f.s.operator().journalOf(ctx, node, q.Boot)
 		if err != nil {
@@ -31,7 +38,12 @@ func (f follower) Follow(ctx context.Context, node string, q api.JournalQuery, f
 }
 
 // followBoot ends without an error when the node has another boot.
-func (f follower) followBoot(ctx context.Context, of api.Journal, q journal.Query, fn func(api.JournalLine) error) error {
+func (f follower) followBoot(
+	ctx context.Context,
+	of api.Journal,
+	q journal.Query,
+	fn func(api.JournalLine) error,
+) error {
 	defer f.s.journals.watch(of.Node)()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -44,7 +56,13 @@ func (f follower) followBoot(ctx context.Context, of api.Journal, q journal.Quer
 		}
 		stop()
 	}()
-	return f.s.journals.Follow(ctx, of.Node, string(of.Boot), q, func(l journal.Line) error { return fn(api.JournalLine(l)) })
+	return f.s.journals.Follow(
+		ctx,
+		of.Node,
+		string(of.Boot),
+		q,
+		func(l journal.Line) error { return fn(api.JournalLine(l)) },
+	)
 }
 
 func (f follower) latest(ctx context.Context, node string) fleet.BootID {

@@ -39,8 +39,17 @@ func (s *Server) warnOfFullness(ctx context.Context, b registry.Boot, st api.Nod
 	if !s.levels.rise(b, st.Fullness()) {
 		return nil
 	}
-	e := trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: trace.Booted, Kind: trace.Info, Message: fullnessText(st),
-		Hint: "remove what is not needed, or reboot, which empties it unless it is kept; a larger --write-limit counts from the next boot; --persist keeps directories elsewhere"}
+	e := trace.Event{
+		Time:    s.now(),
+		Boot:    b.ID,
+		Node:    b.Node,
+		MAC:     b.MAC,
+		Stage:   trace.Booted,
+		Kind:    trace.Info,
+		Message: fullnessText(st),
+		Hint: "remove what is not needed, or reboot, which empties it unless it is kept; a larger " +
+			"--write-limit counts from the next boot; --persist keeps directories elsewhere",
+	}
 	if st.Fullness() == fleet.Full {
 		e.Message += ": writes fail soon"
 	}
@@ -51,7 +60,12 @@ func (s *Server) warnOfFullness(ctx context.Context, b registry.Boot, st api.Nod
 // fullnessText says how full a write layer is, by what there is less left of.
 func fullnessText(st api.NodeStatus) string {
 	if fleet.FullnessOf(st.UpperUsed, st.UpperTotal) >= fleet.FullnessOf(st.FilesUsed, st.FilesTotal) {
-		return fmt.Sprintf("the write layer is %d %% full, %d of %d MB", st.UpperUsed*100/st.UpperTotal, st.UpperUsed/1e6, st.UpperTotal/1e6)
+		return fmt.Sprintf(
+			"the write layer is %d %% full, %d of %d MB",
+			st.UpperUsed*100/st.UpperTotal,
+			st.UpperUsed/1e6,
+			st.UpperTotal/1e6,
+		)
 	}
 	return fmt.Sprintf("the write layer has %d of the %d files that it can have", st.FilesUsed, st.FilesTotal)
 }

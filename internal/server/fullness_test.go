@@ -24,7 +24,8 @@ func TestFullnessIsToldOnce(t *testing.T) {
 		}
 	}
 	st := api.NodeStatus{UpperUsed: 10, UpperTotal: 100, FilesUsed: 99, FilesTotal: 100}
-	if got := fullnessText(st); st.Fullness() != fleet.Full || got != "the write layer has 99 of the 100 files that it can have" {
+	if got := fullnessText(st); st.Fullness() != fleet.Full ||
+		got != "the write layer has 99 of the 100 files that it can have" {
 		t.Errorf("%v: %s", st.Fullness(), got)
 	}
 }

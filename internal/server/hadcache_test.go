@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Hello says whether the node had a cache on a disk in its last boot that said something of it: only where the group keeps one, and never of the boot itself, or of
-// another node.
+// Hello says whether the node had a cache on a disk in its last boot that said something of it: only where the
+// group keeps one, and never of the boot itself, or of another node.
 func TestHelloKnowsTheCache(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -32,7 +32,13 @@ func TestHelloKnowsTheCache(t *testing.T) {
 		cfg := n.load()
 		resp := n.hello(cfg)
 		if says != "" {
-			e := trace.Event{Stage: trace.Device, Kind: trace.Info, Offset: time.Second, Message: "as it is", Attrs: map[string]string{trace.AttrCache: says}}
+			e := trace.Event{
+				Stage:   trace.Device,
+				Kind:    trace.Info,
+				Offset:  time.Second,
+				Message: "as it is",
+				Attrs:   map[string]string{trace.AttrCache: says},
+			}
 			if e := n.post("/v1/node/events", "Bearer "+resp.Session, api.ReportRequest{Boot: cfg.Boot, Uptime: 2 * time.Second, Events: []trace.Event{e}}, nil); e != nil {
 				t.Fatal(e)
 			}

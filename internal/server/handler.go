@@ -84,7 +84,11 @@ func apiError(err error) *api.Error {
 	case errors.Is(err, registry.ErrExists), errors.Is(err, registry.ErrInUse):
 		e = api.NewError(api.Conflict, err.Error(), "")
 	case errors.Is(err, registry.ErrFull):
-		e = api.NewError(api.Internal, err.Error(), "make room on the disk of the data directory and repeat this; what was recorded is safe")
+		e = api.NewError(
+			api.Internal,
+			err.Error(),
+			"make room on the disk of the data directory and repeat this; what was recorded is safe",
+		)
 	case errors.Is(err, fs.ErrPermission):
 		e = api.NewError(api.Internal, err.Error(), "look at owner and mode of the data directory")
 	default:

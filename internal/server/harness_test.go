@@ -80,9 +80,18 @@ func startSite(t testing.TB, change ...func(*Config)) *site {
 		os.WriteFile(filepath.Join(boot, "secret"), []byte("not a loader"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	s.cfg = Config{Dir: filepath.Join(s.dir, "data"), Release: "test", Data: "127.0.0.1:0", Control: "127.0.0.1:0", TFTP: "127.0.0.1:0",
-		Agent: agent, BootFiles: boot, APIRate: 10_000, // most clocks stand still
-		Now: s.clock.now, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s.cfg = Config{
+		Dir:       filepath.Join(s.dir, "data"),
+		Release:   "test",
+		Data:      "127.0.0.1:0",
+		Control:   "127.0.0.1:0",
+		TFTP:      "127.0.0.1:0",
+		Agent:     agent,
+		BootFiles: boot,
+		APIRate:   10_000, // most clocks stand still
+		Now:       s.clock.now,
+		Log:       slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
 	for _, c := range change {
 		c(&s.cfg)
 	}
@@ -156,8 +165,11 @@ func (s *site) addImage(change ...func(*image.Manifest)) (image.Manifest, fleet.
 	}
 	kernel := strings.Repeat("kernel", 50_000)
 	m := image.Manifest{Format: 1, Architecture: "amd64",
-		Kernel:      image.Kernel{Release: "6.1.0", Object: put(kernel), Size: int64(len(kernel))},
-		Drivers:     []image.Driver{{Name: "base", Object: put("drivers!!!"), Size: 10}, {Name: "net", Object: put("net"), Size: 3}},
+		Kernel: image.Kernel{Release: "6.1.0", Object: put(kernel), Size: int64(len(kernel))},
+		Drivers: []image.Driver{
+			{Name: "base", Object: put("drivers!!!"), Size: 10},
+			{Name: "net", Object: put("net"), Size: 3},
+		},
 		CommandLine: []string{"quiet"},
 		Root:        image.Root{FileSystem: "erofs", Index: put("index"), Size: 4096, ChunkSize: 65536}}
 	for _, c := range change {
@@ -228,7 +240,12 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: addr.AsSlice()}}
 	t := &http.Transport{DialContext: d.DialContext, TLSClientConfig: api.PinnedTLS(s.keys.ServerPublic())}
 	s.t.Cleanup(t.CloseIdleConnections)
-	return &node{site: s, mac: fleet.MAC{0x52, 0x54, 0, 0, 0, n}, addr: addr, http: &http.Client{Transport: t, Timeout: 20 * time.Second}}
+	return &node{
+		site: s,
+		mac:  fleet.MAC{0x52, 0x54, 0, 0, 0, n},
+		addr: addr,
+		http: &http.Client{Transport: t, Timeout: 20 * time.Second},
+	}
 }
 
 // exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
@@ -241,7 +258,12 @@ func (n *node) exchange(kind netboot.Kind) {
 
 func (n *node) get(path string, header ...string) (int, []byte) {
 	n.t.Helper()
-	req, err := http.NewRequestWithContext(n.t.Context(), "GET", fmt.Sprintf("http://127.0.0.1:%d%s", n.dataPort, path), nil)
+	req, err := http.NewRequestWithContext(
+		n.t.Context(),
+		"GET",
+		fmt.Sprintf("http://127.0.0.1:%d%s", n.dataPort, path),
+		nil,
+	)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -263,7 +285,9 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 // script asks for the boot script.
 func (n *node) script() string {
 	n.t.Helper()
-	status, b := n.get("/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial=S1")
+	status, b := n.get(
+		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial=S1",
+	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)
 	}
@@ -360,7 +384,12 @@ func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(n.t.Context(), "POST", fmt.Sprintf("https://127.0.0.1:%d%s", n.controlPort, path), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		n.t.Context(),
+		"POST",
+		fmt.Sprintf("https://127.0.0.1:%d%s", n.controlPort, path),
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -401,7 +430,13 @@ func (n *node) load() api.BootConfig {
 }
 
 func helloOf(cfg api.BootConfig) api.HelloRequest {
-	return api.HelloRequest{Boot: cfg.Boot, Token: cfg.Token, MAC: cfg.MAC, Release: "test", Hardware: fleet.Hardware{Vendor: "QEMU", Serial: "S1"}}
+	return api.HelloRequest{
+		Boot:     cfg.Boot,
+		Token:    cfg.Token,
+		MAC:      cfg.MAC,
+		Release:  "test",
+		Hardware: fleet.Hardware{Vendor: "QEMU", Serial: "S1"},
+	}
 }
 
 func (n *node) hello(cfg api.BootConfig) api.HelloResponse {

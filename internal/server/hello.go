@@ -50,7 +50,11 @@ func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
 }
 
 func refusedHello(why string) error {
-	return api.NewError(api.Unauthorized, "hello refused: "+why, "the node reboots and gets another token; its timeline tells who used this one")
+	return api.NewError(
+		api.Unauthorized,
+		"hello refused: "+why,
+		"the node reboots and gets another token; its timeline tells who used this one",
+	)
 }
 
 // checkHello decides whether the token is good, and in whose hands. The boot's mu is held.
@@ -64,8 +68,13 @@ func (s *Server) checkHello(ctx context.Context, c *current, req api.HelloReques
 		return refusedHello(fmt.Sprintf("the token is older than %s", tokenLife))
 	}
 	if from != b.Addr && !s.proven(c, c.mac, from, exchangeKept) {
-		s.fail(ctx, c, trace.Hello, fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.mac),
-			"somebody may have read the token; or the node has an address that does not come from DHCP")
+		s.fail(
+			ctx,
+			c,
+			trace.Hello,
+			fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.mac),
+			"somebody may have read the token; or the node has an address that does not come from DHCP",
+		)
 		return refusedHello(fmt.Sprintf("address %s is not this node's", from))
 	}
 	if !b.TokenUsed.IsZero() && !again(b, req, now) {
@@ -83,7 +92,12 @@ func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
 }
 
 // redeem makes the session and the assignment. The boot's mu is held.
-func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, at netip.Addr) (api.HelloResponse, error) {
+func (s *Server) redeem(
+	ctx context.Context,
+	c *current,
+	req api.HelloRequest,
+	at netip.Addr,
+) (api.HelloResponse, error) {
 	var resp api.HelloResponse
 	n, err := s.helloConfig(ctx, c, req.Hardware, at)
 	if err != nil {
@@ -133,7 +147,8 @@ func (s *Server) redeem(ctx context.Context, c *current, req api.HelloRequest, a
 	return resp, nil
 }
 
-// cacheBoots is in how many boots before it is looked what a node said of its cache: one that was broken off has said nothing, nor one that began from what ran before.
+// cacheBoots is in how many boots before it is looked what a node said of its cache: one that was broken off has
+// said nothing, nor one that began from what ran before.
 const cacheBoots = 16
 
 // hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
@@ -168,9 +183,19 @@ func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) 
 func (s *Server) takeProof(ctx context.Context, c *current, n *nodeConfig, req api.HelloRequest) error {
 	n.boot.Proof = ""
 	if req.TPM != nil {
-		key, err := identity.VerifyTPM(req.TPM.Key, req.TPM.Signature, api.TPMDigest(req, base64.StdEncoding.EncodeToString(s.keys.ServerPublic())))
+		key, err := identity.VerifyTPM(
+			req.TPM.Key,
+			req.TPM.Signature,
+			api.TPMDigest(req, base64.StdEncoding.EncodeToString(s.keys.ServerPublic())),
+		)
 		if err != nil {
-			s.fail(ctx, c, trace.Hello, err.Error(), "a machine says that it has a key which it has not: look who is on this network")
+			s.fail(
+				ctx,
+				c,
+				trace.Hello,
+				err.Error(),
+				"a machine says that it has a key which it has not: look who is on this network",
+			)
 		}
 		n.boot.Proof = key
 	}
@@ -216,7 +241,11 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 		return err
 	})
 	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {
-		return node, group, api.NewError(api.Unauthorized, "no adopted node has MAC "+mac.String(), "adopt it with `pando node adopt`, then reset the machine")
+		return node, group, api.NewError(
+			api.Unauthorized,
+			"no adopted node has MAC "+mac.String(),
+			"adopt it with `pando node adopt`, then reset the machine",
+		)
 	}
 	return node, group, err
 }

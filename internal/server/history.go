@@ -13,7 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// historian writes the history of boots. It reads the events that everybody reads, some of them later: a boot waits for nothing here.
+// historian writes the history of boots. It reads the events that everybody reads, some of them later: a boot waits
+// for nothing here.
 type historian struct {
 	registry *registry.Registry
 	log      *slog.Logger
@@ -93,7 +94,9 @@ func worthHistory(e trace.Event) bool {
 	if e.Boot == "" || e.Node == "" {
 		return false
 	}
-	return e.Kind == trace.Fail || e.Kind == trace.End && (e.Stage == trace.Script || e.Stage == trace.Hello || e.Stage == trace.Booted || e.Stage == trace.Shutdown)
+	return e.Kind == trace.Fail ||
+		e.Kind == trace.End &&
+			(e.Stage == trace.Script || e.Stage == trace.Hello || e.Stage == trace.Booted || e.Stage == trace.Shutdown)
 }
 
 // past is the line of a boot.
@@ -121,8 +124,22 @@ func (h *historian) past(ctx context.Context, id fleet.BootID) (registry.PastBoo
 		return registry.PastBoot{}, err
 	}
 	p, line := progress[id], trace.NewTimeline(events)
-	out := registry.PastBoot{ID: id, Node: b.Node, Group: n.Group, Class: classOfBoot(b), Firmware: b.Firmware, Image: b.Image, Version: b.Version,
-		Started: line.Started, State: p.State, Failure: p.Failure, Stage: p.Stage, Elapsed: p.Elapsed(), Ends: line.Ends(), Bytes: p.Bytes}
+	out := registry.PastBoot{
+		ID:       id,
+		Node:     b.Node,
+		Group:    n.Group,
+		Class:    classOfBoot(b),
+		Firmware: b.Firmware,
+		Image:    b.Image,
+		Version:  b.Version,
+		Started:  line.Started,
+		State:    p.State,
+		Failure:  p.Failure,
+		Stage:    p.Stage,
+		Elapsed:  p.Elapsed(),
+		Ends:     line.Ends(),
+		Bytes:    p.Bytes,
+	}
 	if line.Started.IsZero() {
 		out.Started = b.Started
 	}
@@ -138,8 +155,22 @@ func pastView(b registry.PastBoot) api.PastBoot {
 	for s, d := range b.Ends {
 		ends[s] = d
 	}
-	return api.PastBoot{ID: b.ID, Node: b.Node, Group: b.Group, Class: b.Class, Firmware: b.Firmware, Image: b.Image, Version: b.Version,
-		Started: b.Started, State: b.State, Stage: b.Stage, Failure: b.Failure, Elapsed: b.Elapsed, Ends: ends, Bytes: b.Bytes}
+	return api.PastBoot{
+		ID:       b.ID,
+		Node:     b.Node,
+		Group:    b.Group,
+		Class:    b.Class,
+		Firmware: b.Firmware,
+		Image:    b.Image,
+		Version:  b.Version,
+		Started:  b.Started,
+		State:    b.State,
+		Stage:    b.Stage,
+		Failure:  b.Failure,
+		Elapsed:  b.Elapsed,
+		Ends:     ends,
+		Bytes:    b.Bytes,
+	}
 }
 
 // historyKey is what a boot counts for in figures by group, version, image, class or node.

@@ -38,9 +38,9 @@ func (s *site) bootMany(from, n byte, r recorded, slow float64) {
 	}
 }
 
-// TestBootHistory: boots stay in the history with group, version and class; two versions are compared, the slower one and its stage
-// are named, and boots of one version are not taken for different. What was recorded survives a restart, and nothing is
-// recorded twice.
+// TestBootHistory: boots stay in the history with group, version and class; two versions are compared, the slower
+// one and its stage are named, and boots of one version are not taken for different. What was recorded survives a
+// restart, and nothing is recorded twice.
 func TestBootHistory(t *testing.T) {
 	s := startSite(t)
 	r := readRecorded(t)
@@ -55,20 +55,26 @@ func TestBootHistory(t *testing.T) {
 		if err != nil || len(past) != 14 {
 			t.Fatalf("%d boots, %v", len(past), err)
 		}
-		if b := past[0]; b.Version != v2 || b.Group != fleet.DefaultGroup || b.Class != "qemu-standard-pc-q35-ich9-2009" || b.State != trace.Up ||
-			b.Ends[trace.Booted] != b.Elapsed || b.Bytes["server"] == 0 {
+		if b := past[0]; b.Version != v2 || b.Group != fleet.DefaultGroup ||
+			b.Class != "qemu-standard-pc-q35-ich9-2009" ||
+			b.State != trace.Up ||
+			b.Ends[trace.Booted] != b.Elapsed ||
+			b.Bytes["server"] == 0 {
 			t.Errorf("newest boot: %+v", b)
 		}
 		s.restart()
 	}
-	if past, err := c.History(t.Context(), api.HistoryQuery{Select: "node001,node002", Version: "lab@" + fleet.Ref(v1)}); err != nil || len(past) != 2 {
+	if past, err := c.History(t.Context(), api.HistoryQuery{Select: "node001,node002", Version: "lab@" + fleet.Ref(v1)}); err != nil ||
+		len(past) != 2 {
 		t.Errorf("of two nodes: %d boots, %v", len(past), err)
 	}
 	x, err := c.CompareHistory(t.Context(), "lab@"+fleet.Ref(v1), "lab@"+fleet.Ref(v2), "")
 	if err != nil || !x.Changes[0].Real || x.Changes[0].Shift < 10*time.Second || x.Culprit != trace.Booted {
 		t.Errorf("compared: %+v, %v", x, err)
 	}
-	if x, err := c.CompareHistory(t.Context(), "lab@"+fleet.Ref(v1), "lab@"+fleet.Ref(v1), ""); err != nil || x.Changes[0].Real || x.Culprit != "" {
+	if x, err := c.CompareHistory(t.Context(), "lab@"+fleet.Ref(v1), "lab@"+fleet.Ref(v1), ""); err != nil ||
+		x.Changes[0].Real ||
+		x.Culprit != "" {
 		t.Errorf("compared with itself: %+v, %v", x.Changes[0], err)
 	}
 	f, err := c.HistoryFigures(t.Context(), "version", api.HistoryQuery{})
@@ -89,8 +95,13 @@ func TestFailedBootInHistory(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	e := n.post("/v1/node/events", "Boot "+cfg.Token, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
-		{Stage: trace.Link, Kind: trace.Fail, Offset: time.Second, Message: "no cable"}}}, nil)
+	e := n.post(
+		"/v1/node/events",
+		"Boot "+cfg.Token,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
+			{Stage: trace.Link, Kind: trace.Fail, Offset: time.Second, Message: "no cable"}}},
+		nil,
+	)
 	if e != nil {
 		t.Fatal(e)
 	}

@@ -23,9 +23,9 @@ func (h holds) add(v fleet.Digest, by string) {
 	}
 }
 
-// holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a rollout; a node that runs it, is on the
-// way there, or went on from it to a boot that has not come far yet; that it is one of the newest keep of its image; or that a tag
-// was on it less than left ago.
+// holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a rollout; a
+// node that runs it, is on the way there, or went on from it to a boot that has not come far yet; that it is one of
+// the newest keep of its image; or that a tag was on it less than left ago.
 func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (holds, error) {
 	h := holds{}
 	for _, collect := range []func(*registry.Tx, holds) error{
@@ -109,8 +109,8 @@ func nameOf(ref string) string {
 	return name
 }
 
-// holdOver holds, of the extensions that are declared somewhere, the newest version for each version that stays: a node that goes there
-// gets it.
+// holdOver holds, of the extensions that are declared somewhere, the newest version for each version that stays: a
+// node that goes there gets it.
 func (k *keeper) holdOver(tx *registry.Tx, h holds, names map[string]bool) error {
 	for name := range names {
 		all, err := tx.Versions(name) // the newest first
@@ -147,8 +147,8 @@ func holdRollouts(tx *registry.Tx, h holds) error {
 	return err
 }
 
-// holdRunning holds what nodes run and what they are booting. A node that was silent for silentKept does not run. What a node
-// reports counts besides what it was told.
+// holdRunning holds what nodes run and what they are booting. A node that was silent for silentKept does not run.
+// What a node reports counts besides what it was told.
 func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) error {
 	boots, err := tx.Boots(registry.BootFilter{})
 	if err != nil {

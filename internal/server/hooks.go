@@ -18,8 +18,8 @@ import (
 	"pando/internal/rollout"
 )
 
-// Hooks are programs in a directory of the server's, named by operators and put there by whoever is root on this machine: an
-// operator's token is no way to run something else here.
+// Hooks are programs in a directory of the server's, named by operators and put there by whoever is root on this
+// machine: an operator's token is no way to run something else here.
 const (
 	hookMost   = 10 * time.Minute // one run; what takes longer says "not yet" and is asked again
 	hookAgain  = 15 * time.Second // after a run that failed
@@ -105,20 +105,30 @@ func (d *rollouts) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) ro
 
 // hookEnv is what a hook is told.
 func (d *rollouts) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook) []string {
-	env := map[string]string{"USE": string(h.Use), "ROLLOUT": r.ID, "GROUP": r.Group, "NODE": h.Node, "BOOT": string(h.Boot),
-		"FROM": string(r.From), "TO": string(r.To)}
+	env := map[string]string{
+		"USE":     string(h.Use),
+		"ROLLOUT": r.ID,
+		"GROUP":   r.Group,
+		"NODE":    h.Node,
+		"BOOT":    string(h.Boot),
+		"FROM":    string(r.From),
+		"TO":      string(r.To),
+	}
 	for _, n := range r.Nodes {
 		if n.Node == h.Node {
 			env["WAVE"], env["TARGET"] = strconv.Itoa(n.Wave), string(n.Target)
 		}
 	}
-	_ = d.registry.View(ctx, func(tx *registry.Tx) error { // a node without an address is one whose hook has to do without
-		boots, err := tx.Boots(registry.BootFilter{Node: h.Node, Limit: 1})
-		if err == nil && len(boots) > 0 && boots[0].Addr.IsValid() {
-			env["ADDRESS"] = boots[0].Addr.String()
-		}
-		return err
-	})
+	_ = d.registry.View(
+		ctx,
+		func(tx *registry.Tx) error { // a node without an address is one whose hook has to do without
+			boots, err := tx.Boots(registry.BootFilter{Node: h.Node, Limit: 1})
+			if err == nil && len(boots) > 0 && boots[0].Addr.IsValid() {
+				env["ADDRESS"] = boots[0].Addr.String()
+			}
+			return err
+		},
+	)
 	var out []string
 	for k, v := range env {
 		out = append(out, "PANDO_"+k+"="+v)

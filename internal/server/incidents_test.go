@@ -19,8 +19,9 @@ import (
 	"pando/internal/trace"
 )
 
-// Each kind of incident that a block daemon has is told by the agent's own code to a real server, and is on the boot's timeline there: once, with
-// its hint, though the agent is started anew, the server is, and what was to be told waits for it.
+// Each kind of incident that a block daemon has is told by the agent's own code to a real server, and is on the
+// boot's timeline there: once, with its hint, though the agent is started anew, the server is, and what was to be
+// told waits for it.
 func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -34,7 +35,12 @@ func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	kinds := boot.IncidentKinds()
 	daemonOf(t, dir, kinds)
-	c := boot.AgentConfig{Boot: cfg.Boot, Session: session, ServerKey: base64.StdEncoding.EncodeToString(s.keys.ServerPublic()), Init: time.Now().Add(-time.Hour)}
+	c := boot.AgentConfig{
+		Boot:      cfg.Boot,
+		Session:   session,
+		ServerKey: base64.StdEncoding.EncodeToString(s.keys.ServerPublic()),
+		Init:      time.Now().Add(-time.Hour),
+	}
 	start := func() *boot.AgentAlone {
 		c.Control = []string{fmt.Sprintf("https://127.0.0.1:%d", s.controlPort)}
 		a, err := boot.StartAgentAlone(dir, c, t.Output())
@@ -62,13 +68,19 @@ func daemonOf(t *testing.T, dir string, kinds []boot.IncidentKind) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		var st boot.BlockStatus
-		for i, k := range kinds {
-			st.Incidents = append(st.Incidents, boot.Incident{Sequence: int64(i + 1), Kind: k, Source: "10.0.0.7:8481", Message: "it did"})
-		}
-		_ = json.NewEncoder(w).Encode(st) // who asked is gone when this fails
-	})}
+	srv := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			var st boot.BlockStatus
+			for i, k := range kinds {
+				st.Incidents = append(
+					st.Incidents,
+					boot.Incident{Sequence: int64(i + 1), Kind: k, Source: "10.0.0.7:8481", Message: "it did"},
+				)
+			}
+			_ = json.NewEncoder(w).Encode(st) // who asked is gone when this fails
+		}),
+	}
 	go func() { _ = srv.Serve(l) }() // it ends with Close
 	t.Cleanup(func() { srv.Close() })
 }
@@ -97,7 +109,8 @@ func (s *site) checkIncidents(t *testing.T, id fleet.BootID, want []boot.Inciden
 	if !slices.Equal(got, want) {
 		t.Errorf("the timeline has %v, want %v", got, want)
 	}
-	if b.Failure != "" || b.State == trace.Failed || slices.ContainsFunc(b.Steps, func(x api.Step) bool { return x.Failure != "" }) {
+	if b.Failure != "" || b.State == trace.Failed ||
+		slices.ContainsFunc(b.Steps, func(x api.Step) bool { return x.Failure != "" }) {
 		t.Errorf("what was dealt with is taken for a failure: %+v", b)
 	}
 }

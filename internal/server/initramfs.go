@@ -96,7 +96,11 @@ func (s *Server) mayHaveToken(r *http.Request, c *current) error {
 	b, from, now := c.boot, asker(r), s.now()
 	switch {
 	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
-		return api.NewError(api.Conflict, fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, kernelTime), "the machine asks for its script first: reset it")
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, kernelTime),
+			"the machine asks for its script first: reset it",
+		)
 	case b.Addr != from:
 		ctx := r.Context()
 		s.fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to %s", from, b.Addr),
@@ -127,8 +131,12 @@ func (s *Server) diskDriversOf(ctx context.Context, c *current, group fleet.Grou
 	}
 	cpio, err := s.disks.get(ctx, c.boot.Version, m)
 	if err != nil {
-		s.record(ctx, c, trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no drivers of disks: " + err.Error(),
-			Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"})
+		s.record(
+			ctx,
+			c,
+			trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no drivers of disks: " + err.Error(),
+				Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"},
+		)
 	}
 	return cpio
 }

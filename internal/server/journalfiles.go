@@ -18,8 +18,8 @@ const (
 	journalPath = "/v1/node/journal"
 )
 
-// journalFiles have a node send its journal to this server, at the address that the node knows it by. The key is secret, and good for
-// one boot.
+// journalFiles have a node send its journal to this server, at the address that the node knows it by. The key is
+// secret, and good for one boot.
 func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret []fleet.File, err error) {
 	if s.journals == nil || !at.IsValid() {
 		return nil, nil, nil
@@ -29,15 +29,32 @@ func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret 
 		return nil, nil, err
 	}
 	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.controlPort))) + journalPath
-	public = append(unit("pando-journal.timer", "sysinit.target", journalTimer),
-		fleet.File{Path: "/etc/systemd/system/pando-journal.service", Mode: 0o644, Data: fmt.Appendf(nil, journalUnit, url)},
-		fleet.File{Path: "/etc/systemd/system/pando-booted.service.d/pando-journal.conf", Mode: 0o644, Data: []byte(journalBooted)},
-		fleet.File{Path: journalCert, Mode: 0o644, Data: u.Certificate}, fleet.File{Path: journalAuthority, Mode: 0o644, Data: u.Authority})
+	public = append(
+		unit("pando-journal.timer", "sysinit.target", journalTimer),
+		fleet.File{
+			Path: "/etc/systemd/system/pando-journal.service",
+			Mode: 0o644,
+			Data: fmt.Appendf(nil, journalUnit, url),
+		},
+		fleet.File{
+			Path: "/etc/systemd/system/pando-booted.service.d/pando-journal.conf",
+			Mode: 0o644,
+			Data: []byte(journalBooted),
+		},
+		fleet.File{
+			Path: journalCert,
+			Mode: 0o644,
+			Data: u.Certificate,
+		},
+		fleet.File{Path: journalAuthority, Mode: 0o644, Data: u.Authority},
+	)
 	return public, []fleet.File{{Path: journalKey, Mode: 0o600, Data: u.Key}}, nil
 }
 
-// journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is remembered in memory: the
-// next boot is another one. Of a journal that is kept on the node, what boots before this one wrote is passed over. It stops after other services. A server that is away is no failure of the unit: what is not sent waits in the journal.
+// journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is
+// remembered in memory: the next boot is another one. Of a journal that is kept on the node, what boots before this
+// one wrote is passed over. It stops after other services. A server that is away is no failure of the unit: what is
+// not sent waits in the journal.
 const journalUnit = `[Unit]
 Description=Pando: the journal is sent to the server
 DefaultDependencies=no
@@ -71,8 +88,9 @@ SystemCallArchitectures=native
 LimitNOFILE=524288
 `
 
-// journalBooted and journalTimer start it when the node has booted, or when its boot takes long. Started with the first services it made each boot later:
-// of a desktop's that took 8.7 s it was 0.14 s of the processor, beside the libraries that it reads.
+// journalBooted and journalTimer start it when the node has booted, or when its boot takes long. Started with the
+// first services it made each boot later: of a desktop's that took 8.7 s it was 0.14 s of the processor, beside the
+// libraries that it reads.
 const (
 	journalBooted = `[Service]
 ExecStartPost=-/bin/systemctl start --no-block pando-journal.service

@@ -32,11 +32,14 @@ func (g hangsUp) Read(b []byte) (int, error) {
 
 func (hangsUp) Close() error { return nil }
 
-// FuzzWhatNodesLog sends streams to the route where journals come in, to the real systemd-journal-remote behind it: they are taken or refused,
-// nothing of it is a failure of the server, what was taken can be read, the node's next good line is taken, and the journal of another
-// node stays as it is.
+// FuzzWhatNodesLog sends streams to the route where journals come in, to the real systemd-journal-remote behind it:
+// they are taken or refused, nothing of it is a failure of the server, what was taken can be read, the node's next
+// good line is taken, and the journal of another node stays as it is.
 func FuzzWhatNodesLog(f *testing.F) {
-	s := journalSite(f, func(c *Config) { c.Log, c.LogsSize, c.LogsNodeSize = slog.New(slog.DiscardHandler), 256<<20, 64<<20 })
+	s := journalSite(
+		f,
+		func(c *Config) { c.Log, c.LogsSize, c.LogsNodeSize = slog.New(slog.DiscardHandler), 256<<20, 64<<20 },
+	)
 	s.addImage()
 	n, other := s.node(1).sends(), s.node(2).sends()
 	pair, err := tls.LoadX509KeyPair(n.cert, n.key)
@@ -45,7 +48,8 @@ func FuzzWhatNodesLog(f *testing.F) {
 	}
 	shown := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}
 	s.journals.watch(s.nameOf(other.mac)) // nobody waits
-	if code, answer := other.upload(strings.NewReader(journalEntry(1, "ssh.service", "of another node"))); code != http.StatusAccepted {
+	if code, answer := other.upload(strings.NewReader(journalEntry(1, "ssh.service", "of another "+
+		"node"))); code != http.StatusAccepted {
 		f.Fatalf("%d %s", code, answer)
 	}
 	for _, seed := range journalSeeds() {
@@ -55,13 +59,23 @@ func FuzzWhatNodesLog(f *testing.F) {
 	send := func(t *testing.T, body []byte) (int, string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		req := httptest.NewRequestWithContext(ctx, "POST", journalPath+"/upload", hangsUp{bytes.NewReader(body), cancel})
+		req := httptest.NewRequestWithContext(
+			ctx,
+			"POST",
+			journalPath+"/upload",
+			hangsUp{bytes.NewReader(body), cancel},
+		)
 		req.TLS = shown
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, req)
 		return w.Code, w.Body.String()
 	}
-	client, names := api.OverHandler(s.socketRoutes()), map[*sending]string{n: s.nameOf(n.mac), other: s.nameOf(other.mac)}
+	client, names := api.OverHandler(
+		s.socketRoutes(),
+	), map[*sending]string{
+		n:     s.nameOf(n.mac),
+		other: s.nameOf(other.mac),
+	}
 	read := func(t *testing.T, n *sending, grep string) []string {
 		j, err := client.NodeLogs(t.Context(), names[n], api.JournalQuery{Grep: grep, Last: 10})
 		if err != nil {
@@ -78,7 +92,8 @@ func FuzzWhatNodesLog(f *testing.F) {
 			t.Errorf("the server failed over %q", body)
 		}
 		good++
-		if code, answer := send(t, []byte(journalEntry(good, "good.service", "a good line"))); code != http.StatusAccepted || s.journals.outcomes()[uploadTaken] == after[uploadTaken] {
+		if code, answer := send(t, []byte(journalEntry(good, "good.service", "a good line"))); code != http.StatusAccepted ||
+			s.journals.outcomes()[uploadTaken] == after[uploadTaken] {
 			t.Errorf("a good line after %q: %d %s", body, code, answer)
 		}
 		if got := read(t, n, "a good line"); len(got) == 0 || got[len(got)-1] != "a good line" {
@@ -99,11 +114,19 @@ func journalSeeds() []string {
 	head := strings.TrimSuffix(one, "\n")
 	return []string{
 		one, one + journalEntry(2, "b.service", "two"), "", "\n\n\n", one[:len(one)/2], head,
-		head + sized("BLOB", 3, "a\nb") + "\n", head + sized("BLOB", 1<<62, "x") + "\n", head + sized("BLOB", 4, "ab") + "\n",
+		head + sized(
+			"BLOB",
+			3,
+			"a\nb",
+		) + "\n", head + sized("BLOB", 1<<62, "x") + "\n", head + sized("BLOB", 4, "ab") + "\n",
 		head + "lower=1\n" + strings.Repeat("A", 65) + "=1\n_=\n=\n__X=1\n\n",
 		"__REALTIME_TIMESTAMP=1763726400000000\n\n", "__REALTIME_TIMESTAMP=0\nMESSAGE=x\n\n", "MESSAGE=no time\n\n",
 		"__REALTIME_TIMESTAMP=1\nMESSAGE=early\n\n", "__REALTIME_TIMESTAMP=36028797018963967\nMESSAGE=late\n\n",
-		strings.ReplaceAll(one, "_BOOT_ID=", "_BOOT_ID=zz"), head + strings.Repeat("F=1\n", 300) + "\n", head + "MESSAGE=" + strings.Repeat("x", 300<<10) + "\n\n",
+		strings.ReplaceAll(
+			one,
+			"_BOOT_ID=",
+			"_BOOT_ID=zz",
+		), head + strings.Repeat("F=1\n", 300) + "\n", head + "MESSAGE=" + strings.Repeat("x", 300<<10) + "\n\n",
 		head + "_MACHINE_ID=xyz\nCOREDUMP=\x00\xff\n\n", strings.ReplaceAll(one, "\n", "\r\n"),
 	}
 }

@@ -25,8 +25,8 @@ const (
 // journalsDir is where the journals of nodes are, in the data directory.
 const journalsDir = "journals"
 
-// A node is not answered before this time is over since it began to send: it sends what came meanwhile at once then, and the server starts
-// one program for it. Less when somebody looks on.
+// A node is not answered before this time is over since it began to send: it sends what came meanwhile at once
+// then, and the server starts one program for it. Less when somebody looks on.
 const (
 	journalPause   = 5 * time.Second
 	journalWatched = 300 * time.Millisecond
@@ -55,15 +55,22 @@ func (s *Server) openJournals() (*journals, error) {
 	default:
 		return nil, errors.New("logs: use on, off or auto")
 	}
-	d, err := journal.Open(journal.Options{Path: filepath.Join(s.cfg.Dir, journalsDir), Total: s.cfg.LogsSize, Node: s.cfg.LogsNodeSize, Log: s.log})
+	d, err := journal.Open(
+		journal.Options{
+			Path:  filepath.Join(s.cfg.Dir, journalsDir),
+			Total: s.cfg.LogsSize,
+			Node:  s.cfg.LogsNodeSize,
+			Log:   s.log,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
 	return &journals{Dir: d, watched: map[string]int{}, uploads: noUploads()}, nil
 }
 
-// takeJournal answers POST /v1/node/journal/upload, where systemd-journal-upload sends what a node's journal says. What is answered
-// with 202 is on disk; all else is sent again.
+// takeJournal answers POST /v1/node/journal/upload, where systemd-journal-upload sends what a node's journal says.
+// What is answered with 202 is on disk; all else is sent again.
 func (s *Server) takeJournal(w http.ResponseWriter, r *http.Request) error {
 	if s.journals == nil {
 		return api.NewError(api.NotFound, "this server keeps no journals", "")
@@ -85,8 +92,8 @@ func (s *Server) takeJournal(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// promptTime is how long a node that sends may be silent. It sends without a pause and ends when it has no more, so one that is silent is
-// gone, and what came from it is kept then.
+// promptTime is how long a node that sends may be silent. It sends without a pause and ends when it has no more, so
+// one that is silent is gone, and what came from it is kept then.
 const promptTime = 20 * time.Second
 
 // prompt is a body that must keep coming.
@@ -105,7 +112,11 @@ func (p *prompt) Read(b []byte) (int, error) {
 
 // uploader is the boot that sends: the latest of a node, by the certificate that was made for it.
 func (s *Server) uploader(r *http.Request) (b registry.Boot, err error) {
-	refused := api.NewError(api.Unauthorized, "no certificate of a node's latest boot", "a newer boot of the node ends the older one's right to send")
+	refused := api.NewError(
+		api.Unauthorized,
+		"no certificate of a node's latest boot",
+		"a newer boot of the node ends the older one's right to send",
+	)
 	id := s.keys.UploadBy(r.TLS)
 	if id == "" {
 		return b, refused
@@ -136,7 +147,17 @@ func (s *Server) refuseJournal(w http.ResponseWriter, r *http.Request, b registr
 		return api.NewError(api.TooMany, err.Error(), "")
 	case errors.Is(err, journal.ErrFull):
 		if !still {
-			s.log.Error("journal not taken", "node", b.Node, "boot", b.ID, "err", err, "hint", "make room; nodes send again what was not taken")
+			s.log.Error(
+				"journal not taken",
+				"node",
+				b.Node,
+				"boot",
+				b.ID,
+				"err",
+				err,
+				"hint",
+				"make room; nodes send again what was not taken",
+			)
 		}
 		http.Error(w, err.Error(), http.StatusInsufficientStorage)
 		return nil

@@ -53,7 +53,12 @@ func (n *node) sends() *sending {
 		n.t.Fatal(err)
 	}
 	dir := n.t.TempDir()
-	s := &sending{node: n, boot: cfg.Boot, state: filepath.Join(dir, "state"), program: "/lib/systemd/systemd-journal-upload"}
+	s := &sending{
+		node:    n,
+		boot:    cfg.Boot,
+		state:   filepath.Join(dir, "state"),
+		program: "/lib/systemd/systemd-journal-upload",
+	}
 	put := func(f fleet.File) string {
 		path := filepath.Join(dir, filepath.Base(f.Path))
 		if err := os.WriteFile(path, f.Data, 0o600); err != nil {
@@ -97,7 +102,13 @@ func (s *sending) upload(body io.Reader) (int, string) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}}
+	tr := &http.Transport{
+		TLSClientConfig: &tls.Config{
+			RootCAs:      roots,
+			Certificates: []tls.Certificate{pair},
+			MinVersion:   tls.VersionTLS13,
+		},
+	}
 	defer tr.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(s.t.Context(), "POST", s.url+"/upload", body)
 	if err != nil {
@@ -115,8 +126,19 @@ func (s *sending) upload(body io.Reader) (int, string) {
 // journalEntry is an entry as systemd-journal-upload sends it.
 func journalEntry(n int, unit, text string) string {
 	at := time.Date(2026, 11, 21, 12, 0, n, 0, time.UTC).UnixMicro()
-	return fmt.Sprintf("__CURSOR=s=%032x;i=%x;b=0\n__REALTIME_TIMESTAMP=%d\n__MONOTONIC_TIMESTAMP=%d\n_BOOT_ID=%032x\n_MACHINE_ID=%032x\nPRIORITY=6\n"+
-		"_SYSTEMD_UNIT=%s\nSYSLOG_IDENTIFIER=%s\n_PID=7\nMESSAGE=%s\n\n", 1, n, at, n*1000000, 2, 3, unit, strings.TrimSuffix(unit, ".service"), text)
+	return fmt.Sprintf(
+		"__CURSOR=s=%032x;i=%x;b=0\n__REALTIME_TIMESTAMP=%d\n__MONOTONIC_TIMESTAMP=%d\n_BOOT_ID=%032x\n_MACHINE_ID=%032x\nPRIORITY=6\n"+
+			"_SYSTEMD_UNIT=%s\nSYSLOG_IDENTIFIER=%s\n_PID=7\nMESSAGE=%s\n\n",
+		1,
+		n,
+		at,
+		n*1000000,
+		2,
+		3,
+		unit,
+		strings.TrimSuffix(unit, ".service"),
+		text,
+	)
 }
 
 // logs asks as an operator does.
@@ -137,8 +159,8 @@ func textsOf(j api.Journal) []string {
 	return out
 }
 
-// TestJournalUpload: the real systemd-journal-upload, with what a node is given, sends a journal, once, goes on where it was, and
-// what it sent is found by node, boot and unit.
+// TestJournalUpload: the real systemd-journal-upload, with what a node is given, sends a journal, once, goes on
+// where it was, and what it sent is found by node, boot and unit.
 func TestJournalUpload(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -167,8 +189,11 @@ func TestJournalUpload(t *testing.T) {
 	send := func(args ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, n.program, append([]string{"--url=" + n.url, "--key=" + n.key, "--cert=" + n.cert, "--trust=" + n.ca,
-			"--save-state=" + n.state, "--directory=" + dir, "--follow=no"}, args...)...)
+		cmd := exec.CommandContext(
+			ctx,
+			n.program,
+			append([]string{"--url=" + n.url, "--key=" + n.key, "--cert=" + n.cert, "--trust=" + n.ca,
+				"--save-state=" + n.state, "--directory=" + dir, "--follow=no"}, args...)...)
 		cmd.Env = append(os.Environ(), "SYSTEMD_LOG_TARGET=console")
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -178,7 +203,8 @@ func TestJournalUpload(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	name := s.nameOf(n.mac)
-	if got := textsOf(s.logs(name, api.JournalQuery{Last: 1000})); len(got) != 300 || got[0] != "line 1" || got[299] != "line 300" {
+	if got := textsOf(s.logs(name, api.JournalQuery{Last: 1000})); len(got) != 300 || got[0] != "line 1" ||
+		got[299] != "line 300" {
 		t.Fatalf("%d lines: %.200q", len(got), got)
 	}
 	write(301, 303)
@@ -188,11 +214,17 @@ func TestJournalUpload(t *testing.T) {
 		}
 	}
 	j := s.logs(name, api.JournalQuery{Unit: "ssh", Last: 2})
-	if got := textsOf(j); !slices.Equal(got, []string{"line 300", "line 302"}) || !slices.Equal(j.Units, []string{"cron.service", "ssh.service"}) ||
-		j.Boot != n.boot || len(j.Boots) != 1 || j.Boots[0].Boot != n.boot {
+	if got := textsOf(j); !slices.Equal(got, []string{"line 300", "line 302"}) ||
+		!slices.Equal(j.Units, []string{"cron.service", "ssh.service"}) ||
+		j.Boot != n.boot ||
+		len(j.Boots) != 1 ||
+		j.Boots[0].Boot != n.boot {
 		t.Errorf("%+v", j)
 	}
-	if got := textsOf(s.logs(name, api.JournalQuery{Boot: string(n.boot), Grep: "line 1$"})); !slices.Equal(got, []string{"line 1"}) {
+	if got := textsOf(s.logs(name, api.JournalQuery{Boot: string(n.boot), Grep: "line 1$"})); !slices.Equal(
+		got,
+		[]string{"line 1"},
+	) {
 		t.Errorf("%q", got)
 	}
 	// A program that would talk to somebody else does not: here the authority is another one.
@@ -226,7 +258,8 @@ func TestJournalRights(t *testing.T) {
 	n := s.node(1).sends()
 	name := s.nameOf(n.mac)
 	s.journals.watch(name)
-	if j := s.logs(name, api.JournalQuery{}); !strings.Contains(j.Missing, "has not come to the image's own start") || j.Boot != n.boot {
+	if j := s.logs(name, api.JournalQuery{}); !strings.Contains(j.Missing, "has not come to the image's own start") ||
+		j.Boot != n.boot {
 		t.Errorf("%+v", j)
 	}
 	if code, text := n.upload(strings.NewReader(journalEntry(1, "a.service", "first boot") + "MESSAGE\nxxxxxxxxxx")); code != http.StatusBadRequest {
@@ -258,7 +291,8 @@ func TestJournalRights(t *testing.T) {
 	// The next boot has the right then, and the one before is still read.
 	s.clock.add(time.Hour)
 	next := s.node(1).sends()
-	if code, _ := n.upload(strings.NewReader(journalEntry(3, "a.service", "from the grave"))); code != http.StatusUnauthorized {
+	if code, _ := n.upload(strings.NewReader(journalEntry(3, "a.service", "from the "+
+		"grave"))); code != http.StatusUnauthorized {
 		t.Errorf("an older boot: %d", code)
 	}
 	if code, text := next.upload(strings.NewReader(journalEntry(1, "a.service", "second boot"))); code != http.StatusAccepted {
@@ -267,7 +301,10 @@ func TestJournalRights(t *testing.T) {
 	if got := textsOf(s.logs(name, api.JournalQuery{})); !slices.Equal(got, []string{"second boot"}) {
 		t.Errorf("%q", got)
 	}
-	if got := textsOf(s.logs(name, api.JournalQuery{Boot: "-1"})); !slices.Equal(got, []string{"first boot", "second line"}) {
+	if got := textsOf(s.logs(name, api.JournalQuery{Boot: "-1"})); !slices.Equal(
+		got,
+		[]string{"first boot", "second line"},
+	) {
 		t.Errorf("%q", got)
 	}
 	c := api.OverHandler(s.socketRoutes())
@@ -372,7 +409,8 @@ func TestJournalsAreOff(t *testing.T) {
 	}
 }
 
-// TestJournalsWaitForTheBoot: what sends a journal does not start with the first services of a boot, but after it, or when it takes long.
+// TestJournalsWaitForTheBoot: what sends a journal does not start with the first services of a boot, but after it,
+// or when it takes long.
 func TestJournalsWaitForTheBoot(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -391,7 +429,8 @@ func TestJournalsWaitForTheBoot(t *testing.T) {
 	if !strings.Contains(starts[boot], "systemctl start --no-block pando-journal.service") {
 		t.Errorf("a boot that is over does not start it: %q", starts[boot])
 	}
-	if starts["sysinit.target.wants/pando-journal.timer"] != "/etc/systemd/system/pando-journal.timer" || starts["pando-journal.timer"] == "" {
+	if starts["sysinit.target.wants/pando-journal.timer"] != "/etc/systemd/system/pando-journal.timer" ||
+		starts["pando-journal.timer"] == "" {
 		t.Errorf("a boot that takes long does not start it: %v", slices.Sorted(maps.Keys(starts)))
 	}
 	delete(starts, boot)
@@ -402,7 +441,8 @@ func TestJournalsWaitForTheBoot(t *testing.T) {
 	}
 }
 
-// TestAnImageCannotSend: a version without the program that sends journals is marked with the package that brings it, where they are kept.
+// TestAnImageCannotSend: a version without the program that sends journals is marked with the package that brings
+// it, where they are kept.
 func TestAnImageCannotSend(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		start := journalSite
@@ -419,7 +459,8 @@ func TestAnImageCannotSend(t *testing.T) {
 			_, err = s.store.PutVersion(v)
 		}
 		i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
-		if err != nil || e != nil || len(i.Versions) != 1 || strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
+		if err != nil || e != nil || len(i.Versions) != 1 ||
+			strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
 			t.Errorf("journals are kept %v: %+v, %v, %v", kept, i.Versions, err, e)
 		}
 	}
@@ -458,7 +499,10 @@ func TestJournalsAreCounted(t *testing.T) {
 	s.series("pando_journal_disk_full", "1")
 	s.series(`pando_journal_uploads_total{outcome="disk_full"}`, "2")
 	status, err := api.OverHandler(s.socketRoutes()).Status(t.Context())
-	if l := status.Logs; err != nil || l.State != api.LogsOn || !l.Full || l.Entries != 3 || l.Held == 0 || l.Bound != journal.DefaultTotal || l.Last.IsZero() || l.Refused() != 3 {
+	if l := status.Logs; err != nil || l.State != api.LogsOn || !l.Full || l.Entries != 3 || l.Held == 0 ||
+		l.Bound != journal.DefaultTotal ||
+		l.Last.IsZero() ||
+		l.Refused() != 3 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	s.journals.Free = 1

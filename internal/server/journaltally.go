@@ -10,7 +10,8 @@ import (
 	"pando/internal/metrics"
 )
 
-// What becomes of an upload of a journal, in metrics and in the status. All but the first is refused, or was not whole, and is sent again.
+// What becomes of an upload of a journal, in metrics and in the status. All but the first is refused, or was not
+// whole, and is sent again.
 const (
 	uploadTaken     = "taken"
 	uploadCut       = "cut_off"   // the node went away while it sent
@@ -73,13 +74,29 @@ func (s *Server) logs() api.Logs {
 		return api.Logs{State: api.LogsOff}
 	}
 	t := s.journals.Tally()
-	return api.Logs{State: api.LogsOn, Held: t.Held, Bound: t.Bound, Entries: t.Entries, Bytes: t.Bytes, Uploads: s.journals.outcomes(),
-		Last: t.Last, Full: t.Full}
+	return api.Logs{
+		State:   api.LogsOn,
+		Held:    t.Held,
+		Bound:   t.Bound,
+		Entries: t.Entries,
+		Bytes:   t.Bytes,
+		Uploads: s.journals.outcomes(),
+		Last:    t.Last,
+		Full:    t.Full,
+	}
 }
 
 // lookJournals is the same for metrics.
 func (s *Server) lookJournals() metrics.Journals {
 	l := s.logs()
-	return metrics.Journals{Up: l.State == api.LogsOn, Size: l.Held, Limit: l.Bound, Entries: l.Entries, Bytes: l.Bytes, Uploads: l.Uploads,
-		Last: l.Last, Full: l.Full}
+	return metrics.Journals{
+		Up:      l.State == api.LogsOn,
+		Size:    l.Held,
+		Limit:   l.Bound,
+		Entries: l.Entries,
+		Bytes:   l.Bytes,
+		Uploads: l.Uploads,
+		Last:    l.Last,
+		Full:    l.Full,
+	}
 }

@@ -16,7 +16,8 @@ import (
 	"pando/internal/store"
 )
 
-// What the server collects by itself: how often, what is too young, and how many versions of an image stay to go back to.
+// What the server collects by itself: how often, what is too young, and how many versions of an image stay to go
+// back to.
 const (
 	keepEvery    = 24 * time.Hour
 	keepGrace    = 24 * time.Hour // an upload, or a build that was interrupted, is gone on with within a day
@@ -37,8 +38,8 @@ type keeper struct {
 	seen     func(fleet.Node) time.Time // when a node was heard of
 	log      *slog.Logger
 
-	// naming is held while a version gets its first name, and while versions lose their last one and their files: one that was
-	// found in the store is there until it has a name.
+	// naming is held while a version gets its first name, and while versions lose their last one and their files:
+	// one that was found in the store is there until it has a name.
 	naming sync.Mutex
 }
 
@@ -59,13 +60,23 @@ func (k *keeper) run(ctx context.Context) error {
 			k.log.Error("what nothing holds was not removed", "err", err)
 		}
 		if len(c.Versions)+c.Objects+len(c.Work) > 0 {
-			k.log.Info("removed what nothing holds", "versions", len(c.Versions), "objects", c.Objects, "bytes", c.Bytes, "work", len(c.Work))
+			k.log.Info(
+				"removed what nothing holds",
+				"versions",
+				len(c.Versions),
+				"objects",
+				c.Objects,
+				"bytes",
+				c.Bytes,
+				"work",
+				len(c.Work),
+			)
 		}
 	}
 }
 
-// collect removes the names of versions that nothing holds, then their files, then objects that nothing names, then the work of
-// builds that nobody went on with.
+// collect removes the names of versions that nothing holds, then their files, then objects that nothing names, then
+// the work of builds that nobody went on with.
 func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
 	keep, grace := keepVersions, time.Duration(keepGrace)
 	if req.Keep != nil {
@@ -74,7 +85,12 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 	if req.Grace != nil {
 		grace = *req.Grace
 	}
-	out = api.StoreCollected{DryRun: req.DryRun, Versions: []api.CollectVersion{}, Work: []api.WorkDir{}, Held: []api.HeldVersion{}}
+	out = api.StoreCollected{
+		DryRun:   req.DryRun,
+		Versions: []api.CollectVersion{},
+		Work:     []api.WorkDir{},
+		Held:     []api.HeldVersion{},
+	}
 	unlock, err := k.store.Lock(ctx, "collect what nothing holds")
 	if err != nil {
 		return out, err
@@ -127,9 +143,15 @@ func (p keepPlan) heldViews() []api.HeldVersion {
 	return out
 }
 
-// unname decides what stays and takes the names from what does not. It returns with naming held, unless there is an error: no
-// version gets a name again before its files are gone.
-func (k *keeper) unname(ctx context.Context, keep int, left time.Duration, before time.Time, dryRun bool) (p keepPlan, err error) {
+// unname decides what stays and takes the names from what does not. It returns with naming held, unless there is an
+// error: no version gets a name again before its files are gone.
+func (k *keeper) unname(
+	ctx context.Context,
+	keep int,
+	left time.Duration,
+	before time.Time,
+	dryRun bool,
+) (p keepPlan, err error) {
 	k.naming.Lock()
 	defer func() {
 		if err != nil {

@@ -42,7 +42,8 @@ func (b *busy) fail(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
 }
 
-// build does what `image build` does with the store and the server: chunks, some of them those of other versions, a manifest, a name.
+// build does what `image build` does with the store and the server: chunks, some of them those of other versions, a
+// manifest, a name.
 func (b *busy) build(ctx context.Context, contents []int) error {
 	version, err := b.write(ctx, contents)
 	if err == nil {
@@ -73,7 +74,10 @@ func (b *busy) write(ctx context.Context, contents []int) (fleet.Digest, error) 
 	for _, c := range contents {
 		raw := program(uint64(c), chunk.BlockSize)
 		stored, codec := enc.Encode(raw)
-		entries = append(entries, chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: put(stored)})
+		entries = append(
+			entries,
+			chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: put(stored)},
+		)
 	}
 	index, err := chunk.NewIndex(entries, chunk.DefaultChunkSize, enc)
 	if err != nil {
@@ -83,8 +87,17 @@ func (b *busy) write(ctx context.Context, contents []int) (fleet.Digest, error) 
 		put(page)
 	}
 	kernel := []byte("kernel")
-	m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: "6.1.0", Object: put(kernel), Size: int64(len(kernel))},
-		Root: image.Root{FileSystem: "erofs", Index: put(index.Root), Size: index.RawSize, ChunkSize: chunk.DefaultChunkSize}}
+	m := image.Manifest{
+		Format:       image.Format,
+		Architecture: "amd64",
+		Kernel:       image.Kernel{Release: "6.1.0", Object: put(kernel), Size: int64(len(kernel))},
+		Root: image.Root{
+			FileSystem: "erofs",
+			Index:      put(index.Root),
+			Size:       index.RawSize,
+			ChunkSize:  chunk.DefaultChunkSize,
+		},
+	}
 	data, err := m.Encode()
 	if err = errors.Join(append(errs, err, w.Sync(ctx))...); err != nil {
 		return "", err
@@ -96,7 +109,11 @@ func (b *busy) write(ctx context.Context, contents []int) (fleet.Digest, error) 
 func (b *busy) boot(ctx context.Context, number byte) error {
 	mac := fleet.MAC{0x52, 0x54, 0, 0, 1, number}
 	n := b.count.Add(1) // no two boots of a machine begin at the same time, which would leave open which is the last
-	boot := registry.Boot{ID: fleet.BootID(fmt.Sprintf("%016x", n)), MAC: mac, Started: b.clock.now().Add(time.Duration(n) * time.Millisecond)}
+	boot := registry.Boot{
+		ID:      fleet.BootID(fmt.Sprintf("%016x", n)),
+		MAC:     mac,
+		Started: b.clock.now().Add(time.Duration(n) * time.Millisecond),
+	}
 	err := b.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		boot.Version, err = tx.Resolve("lab:latest")
 		return err
@@ -199,8 +216,8 @@ func (b *busy) whole(ctx context.Context) {
 	}
 }
 
-// Whatever builds, boots, tags and collections go on at the same time, and however old everything is: what is held is never removed, and
-// what is not held is, in the end.
+// Whatever builds, boots, tags and collections go on at the same time, and however old everything is: what is held
+// is never removed, and what is not held is, in the end.
 func TestCollectNeverRemovesWhatIsHeld(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
 		if err := f.Value.Set("15"); err != nil { // each is a server
@@ -209,7 +226,10 @@ func TestCollectNeverRemovesWhatIsHeld(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		script := rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [2]int {
-			return [2]int{rapid.SampledFrom([]int{0, 0, 1, 1, 2, 2, 3, 4}).Draw(t, "what"), rapid.IntRange(0, 20).Draw(t, "n")}
+			return [2]int{
+				rapid.SampledFrom([]int{0, 0, 1, 1, 2, 2, 3, 4}).Draw(t, "what"),
+				rapid.IntRange(0, 20).Draw(t, "n"),
+			}
 		}), 3, 8), 2, 5).Draw(rt, "people")
 		t.Run("site", func(t *testing.T) {
 			s := startSite(t)
@@ -250,7 +270,8 @@ func (b *busy) settle(t *testing.T) {
 	}
 	b.whole(t.Context())
 	u, err := b.client.StoreUsage(t.Context())
-	if err != nil || u.Unnamed > 0 || slices.ContainsFunc(u.Images, func(i api.ImageUsage) bool { return i.Image == "" }) {
+	if err != nil || u.Unnamed > 0 ||
+		slices.ContainsFunc(u.Images, func(i api.ImageUsage) bool { return i.Image == "" }) {
 		t.Errorf("left: %+v, %v", u, err)
 	}
 }

@@ -95,7 +95,8 @@ func TestCollectLeavesWhatIsHeld(t *testing.T) {
 	wantCode(t, err, api.NotFound, "")
 }
 
-// What a node runs, and what it is booting, stays after every name moved on; until the node boots something else, or is silent for long.
+// What a node runs, and what it is booting, stays after every name moved on; until the node boots something else,
+// or is silent for long.
 func TestCollectLeavesWhatNodesRun(t *testing.T) {
 	s := startSite(t)
 	first := s.addVersions("first")[0]
@@ -115,7 +116,12 @@ func TestCollectLeavesWhatNodesRun(t *testing.T) {
 	n = s.node(2) // it begins to boot the third, and may never come so far
 	n.load()
 	if out := s.gc(t); !slices.Equal(gone(out), []fleet.Digest{second}) {
-		t.Errorf("node 2 still runs %s, nobody boots %s any more; gone are %v", first.Short(), second.Short(), gone(out))
+		t.Errorf(
+			"node 2 still runs %s, nobody boots %s any more; gone are %v",
+			first.Short(),
+			second.Short(),
+			gone(out),
+		)
 	}
 	s.clock.add(silentKept + time.Hour)
 	if out := s.gc(t); !slices.Equal(gone(out), []fleet.Digest{first}) {
@@ -184,10 +190,15 @@ func TestStoreUsage(t *testing.T) {
 	}
 	lab := u.Images[slices.IndexFunc(u.Images, func(i api.ImageUsage) bool { return i.Image == "lab" })]
 	if v := lab.Versions; len(v) != 2 || v[0].Version != second || v[1].Version != first || v[1].New != v[1].Total || v[0].New >= v[0].Total ||
-		v[1].Own == 0 || v[1].Own+v[1].Shared != v[1].Total || !slices.Equal(v[0].Tags, []string{"latest"}) {
+		v[1].Own == 0 || v[1].Own+v[1].Shared != v[1].Total ||
+		!slices.Equal(v[0].Tags, []string{"latest"}) {
 		t.Errorf("lab: %+v", lab)
 	}
 	if lab.Bytes != lab.Versions[1].Own {
-		t.Errorf("no other image has %d bytes of lab, the first version has %d of its own", lab.Bytes, lab.Versions[1].Own)
+		t.Errorf(
+			"no other image has %d bytes of lab, the first version has %d of its own",
+			lab.Bytes,
+			lab.Versions[1].Own,
+		)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"pando/internal/store"
 )
 
-// reserveFile takes room in the data directory that is given up when the disk is full: names of versions are removed before their
-// files, so without room for the registry to say so nothing would ever be freed.
+// reserveFile takes room in the data directory that is given up when the disk is full: names of versions are
+// removed before their files, so without room for the registry to say so nothing would ever be freed.
 const reserveFile = "reserve"
 
 // reserveSize is far more than the registry writes to forget a thousand versions, in bytes.
@@ -39,7 +39,8 @@ func (k *keeper) reserve() {
 	}
 }
 
-// forget runs a change of the registry that takes the names from versions. On a full disk it makes room and runs it again.
+// forget runs a change of the registry that takes the names from versions. On a full disk it makes room and runs it
+// again.
 func (k *keeper) forget(ctx context.Context, before time.Time, change func(*registry.Tx) error) error {
 	err := k.registry.Update(ctx, change)
 	if !errors.Is(err, registry.ErrFull) {
@@ -52,8 +53,9 @@ func (k *keeper) forget(ctx context.Context, before time.Time, change func(*regi
 	return k.registry.Update(ctx, change)
 }
 
-// makeRoom removes what goes without the registry: objects that no version names, however unheld, the work of builds that nobody
-// went on with, and the reserve. Of a store that cannot be read whole nothing is removed, but for the rest.
+// makeRoom removes what goes without the registry: objects that no version names, however unheld, the work of
+// builds that nobody went on with, and the reserve. Of a store that cannot be read whole nothing is removed, but
+// for the rest.
 func (k *keeper) makeRoom(ctx context.Context, before time.Time) error {
 	all := func(fleet.Digest) bool { return true }
 	if _, err := k.store.Sweep(ctx, store.SweepOptions{Hold: all, Before: before}); err != nil {

@@ -47,8 +47,8 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// On a disk that is full to the last byte the registry can forget nothing, but for the room that is kept for it: what nothing
-// holds is removed all the same, and then the registry writes again.
+// On a disk that is full to the last byte the registry can forget nothing, but for the room that is kept for it:
+// what nothing holds is removed all the same, and then the registry writes again.
 func TestCollectOnAFullDisk(t *testing.T) {
 	for name, loose := range map[string]bool{"versions": false, "objects": true} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,13 @@ func TestCollectOnAFullDisk(t *testing.T) {
 			fillDisk(t, s.cfg.Dir)
 			write := func() error {
 				return s.registry.Update(t.Context(), func(tx *registry.Tx) error {
-					return tx.CreateGroup(fleet.Group{Name: "large", Image: "lab", AuthorizedKeys: slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 8000)})
+					return tx.CreateGroup(
+						fleet.Group{
+							Name:           "large",
+							Image:          "lab",
+							AuthorizedKeys: slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 8000),
+						},
+					)
 				})
 			}
 			if err := write(); !errors.Is(err, registry.ErrFull) {

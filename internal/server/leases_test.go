@@ -61,7 +61,8 @@ func TestLeasesIn(t *testing.T) {
 		}
 	}
 	same := func(a, b fleet.Lease) bool { // what a fixed address's record says about NICs is not asked for
-		return a.Addr == b.Addr && a.Static == b.Static && a.Bad == b.Bad && (a.Static || a.MAC == b.MAC && a.Expires.Equal(b.Expires))
+		return a.Addr == b.Addr && a.Static == b.Static && a.Bad == b.Bad &&
+			(a.Static || a.MAC == b.MAC && a.Expires.Equal(b.Expires))
 	}
 	if !slices.EqualFunc(got, want, same) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -80,7 +81,9 @@ func TestBadBeforeFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.update(func(tx *registry.Tx) error {
-		return tx.CreateNode(fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven})
+		return tx.CreateNode(
+			fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven},
+		)
 	})
 	got, found, err := l.LeaseByAddr(t.Context(), seven)
 	if err != nil || !found || got.MAC != a || !got.Expires.IsZero() || got.Bad || !got.Static {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// leisure has work that nobody waits for take no more than a part of a processor, and of the disk: machines that boot meanwhile come first.
+// leisure has work that nobody waits for take no more than a part of a processor, and of the disk: machines that
+// boot meanwhile come first.
 type leisure struct {
 	begun time.Time // when the work began, or the last rest ended
 }
@@ -13,7 +14,8 @@ type leisure struct {
 const (
 	leisureWork = 2 * time.Millisecond // without a rest, at least
 	leisurePart = 20
-	longestRest = 100 * time.Millisecond // after a step that took long because others were waited for: a page of a bucket's list
+	// after a step that took long because others were waited for: a page of a bucket's list
+	longestRest = 100 * time.Millisecond
 )
 
 // rest is to be called after each step, however small: it waits where that is due, and no longer than ctx.

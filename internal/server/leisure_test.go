@@ -27,7 +27,8 @@ func TestLeisure(t *testing.T) {
 				time.Sleep(x.step)
 				l.rest(t.Context())
 			}
-			if part := float64(x.step) * float64(x.steps) / float64(time.Since(begun)); part < 0.99*x.part || part > 1.01*x.part {
+			if part := float64(x.step) * float64(x.steps) / float64(time.Since(begun)); part < 0.99*x.part ||
+				part > 1.01*x.part {
 				t.Errorf("steps of %v worked for %.3f of the time, and are to for %.3f", x.step, part, x.part)
 			}
 		})

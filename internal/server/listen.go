@@ -60,17 +60,20 @@ func listenError(what, addr string, err error) error {
 	return e
 }
 
-// unsentMost is how many bytes of a connection wait in the kernel until they are sent. With more, a transfer would seem over
-// long before it is, and one that is cancelled would go on.
+// unsentMost is how many bytes of a connection wait in the kernel until they are sent. With more, a transfer would
+// seem over long before it is, and one that is cancelled would go on.
 const unsentMost = 32 << 10
 
-// listenTCP opens a TCP port whose connections end when their peer is gone without a word. What they send is added to sent.
+// listenTCP opens a TCP port whose connections end when their peer is gone without a word. What they send is added
+// to sent.
 func listenTCP(ctx context.Context, what, addr string, sent *atomic.Int64) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) {
-			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(goneTime.Milliseconds())),
-				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMost))
+			failed = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(goneTime.Milliseconds())),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMost),
+			)
 		})
 		return errors.Join(err, failed)
 	}}

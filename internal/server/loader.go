@@ -61,7 +61,9 @@ func makeGRUB(ctx context.Context, format, dir, modules, config string) ([]byte,
 	if err := os.WriteFile(early, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("boot loader of a medium: %w", err)
 	}
-	args := append([]string{"-O", format, "-d", dir, "-p", "/pando", "-c", early, "-o", out}, strings.Fields(modules)...)
+	args := append(
+		[]string{"-O", format, "-d", dir, "-p", "/pando", "-c", early, "-o", out},
+		strings.Fields(modules)...)
 	said, err := exec.CommandContext(ctx, "grub-mkimage", args...).CombinedOutput()
 	if err != nil {
 		return nil, &bootError{fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(said))), needsGRUB}

@@ -13,8 +13,8 @@ import (
 	"pando/internal/registry"
 )
 
-// How often a password may be wrong: so many times at once, then once in so long, for each name and for each address that asks. At that rate
-// a guesser tries 300 passwords an hour.
+// How often a password may be wrong: so many times at once, then once in so long, for each name and for each
+// address that asks. At that rate a guesser tries 300 passwords an hour.
 const (
 	loginBurst = 5
 	loginEvery = 12 * time.Second
@@ -57,11 +57,13 @@ func (l *logins) forgive(keys ...string) {
 	}
 }
 
-// sessionDigest stands for a user with this password: with another one, or none such user, the session is over. Who came by a provider
-// has none, and is who they are there.
+// sessionDigest stands for a user with this password: with another one, or none such user, the session is over. Who
+// came by a provider has none, and is who they are there.
 func sessionDigest(u registry.User) [sha256.Size]byte {
 	if u.Issuer != "" {
-		return sha256.Sum256(fmt.Appendf(nil, "pando openid session v1\x00%q%q%d", u.Issuer, u.Subject, u.Created.UnixNano()))
+		return sha256.Sum256(
+			fmt.Appendf(nil, "pando openid session v1\x00%q%q%d", u.Issuer, u.Subject, u.Created.UnixNano()),
+		)
 	}
 	return sha256.Sum256([]byte("pando user session v1\x00" + u.Name + "\x00" + u.Hash))
 }

@@ -15,9 +15,9 @@ import (
 	"pando/internal/trace"
 )
 
-// BenchmarkLook measures what is asked of 10,000 nodes that have booted, a third of them another version than they would now: the
-// fleet for /metrics, the whole of that answer, which boots have something wrong with them, the list, and what a reboot would change
-// of all and of forty.
+// BenchmarkLook measures what is asked of 10,000 nodes that have booted, a third of them another version than they
+// would now: the fleet for /metrics, the whole of that answer, which boots have something wrong with them, the
+// list, and what a reboot would change of all and of forty.
 func BenchmarkLook(b *testing.B) {
 	const nodes = 10_000
 	s := startSite(b)
@@ -27,7 +27,13 @@ func BenchmarkLook(b *testing.B) {
 	c := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
 	b.Cleanup(c.Close)
 	now := s.now()
-	status, err := json.Marshal(api.NodeStatus{Bytes: map[string]int64{"server": 1e7, "peer": 3e7}, Reads: 900, Systemd: &api.Systemd{State: "running"}})
+	status, err := json.Marshal(
+		api.NodeStatus{
+			Bytes:   map[string]int64{"server": 1e7, "peer": 3e7},
+			Reads:   900,
+			Systemd: &api.Systemd{State: "running"},
+		},
+	)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -42,9 +48,27 @@ func BenchmarkLook(b *testing.B) {
 			if err := tx.CreateBoot(registry.Boot{ID: id, MAC: mac, Node: name, Started: now, Image: "lab", Version: versions[i%3]}); err != nil {
 				return err
 			}
-			events = append(events, trace.Event{Time: now, Boot: id, Node: name, MAC: mac, Stage: trace.DHCP, Kind: trace.Begin},
-				trace.Event{Time: now, Boot: id, Node: name, MAC: mac, Stage: trace.Script, Kind: trace.Info, Attrs: map[string]string{attrArgs: "quiet splash"}},
-				trace.Event{Time: now.Add(time.Minute), Boot: id, Node: name, MAC: mac, Stage: trace.Booted, Kind: trace.End})
+			events = append(
+				events,
+				trace.Event{Time: now, Boot: id, Node: name, MAC: mac, Stage: trace.DHCP, Kind: trace.Begin},
+				trace.Event{
+					Time:  now,
+					Boot:  id,
+					Node:  name,
+					MAC:   mac,
+					Stage: trace.Script,
+					Kind:  trace.Info,
+					Attrs: map[string]string{attrArgs: "quiet splash"},
+				},
+				trace.Event{
+					Time:  now.Add(time.Minute),
+					Boot:  id,
+					Node:  name,
+					MAC:   mac,
+					Stage: trace.Booted,
+					Kind:  trace.End,
+				},
+			)
 		}
 		return nil
 	})

@@ -9,8 +9,8 @@ import (
 	"pando/internal/media"
 )
 
-// mediaSent counts the answers that have K in them and are under way: each is K in memory, twice, and all nodes of a storm ask a
-// minute after they have booted.
+// mediaSent counts the answers that have K in them and are under way: each is K in memory, twice, and all nodes of
+// a storm ask a minute after they have booted.
 type mediaSent struct{ now atomic.Int32 }
 
 const (
@@ -24,7 +24,11 @@ func (m *mediaSent) begin() error {
 		return nil
 	}
 	m.end()
-	e := api.NewError(api.Unavailable, "boot media of other nodes are being written", "a node comes back by itself; repeat `pando node cache` in a minute")
+	e := api.NewError(
+		api.Unavailable,
+		"boot media of other nodes are being written",
+		"a node comes back by itself; repeat `pando node cache` in a minute",
+	)
 	e.RetryAfter = mediumLater
 	return e
 }

@@ -44,7 +44,14 @@ func advised(err error) error {
 // medium makes the writes of a boot medium.
 func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
 	if req.Size < media.MinSize || req.Size%media.Sector != 0 {
-		return nil, refused(fmt.Sprintf("a boot medium has at least %d MB, this one has %d", (media.MinSize+999_999)/1_000_000, req.Size/1_000_000), "")
+		return nil, refused(
+			fmt.Sprintf(
+				"a boot medium has at least %d MB, this one has %d",
+				(media.MinSize+999_999)/1_000_000,
+				req.Size/1_000_000,
+			),
+			"",
+		)
 	}
 	p, err := s.planOf(ctx, req.Select)
 	if err != nil {
@@ -90,7 +97,14 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 			first = p
 		}
 		if p.version != first.version || !slices.Equal(p.kernelArgs(), first.kernelArgs()) {
-			return p, refused(fmt.Sprintf("%s and %s boot different versions, or with different kernel arguments", first.node.Name, n.Name), "make a medium for each")
+			return p, refused(
+				fmt.Sprintf(
+					"%s and %s boot different versions, or with different kernel arguments",
+					first.node.Name,
+					n.Name,
+				),
+				"make a medium for each",
+			)
 		}
 	}
 	return first, nil
@@ -100,13 +114,19 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K, error) {
 	var k media.K
 	if a := p.manifest.Architecture; a != "amd64" {
-		return k, refused(fmt.Sprintf("a boot medium starts amd64 machines, and %s is for %s", p.image, a), "machines of "+a+" boot from the network")
+		return k, refused(
+			fmt.Sprintf("a boot medium starts amd64 machines, and %s is for %s", p.image, a),
+			"machines of "+a+" boot from the network",
+		)
 	}
 	if len(control) == 0 {
 		control = s.controlURLs()
 	}
 	if len(control) == 0 {
-		return k, refused("no network interface of this server has an address that nodes could use", "name it with --control https://ADDRESS:8443")
+		return k, refused(
+			"no network interface of this server has an address that nodes could use",
+			"name it with --control https://ADDRESS:8443",
+		)
 	}
 	trust, err := build.TrustCPIO(api.BootConfig{
 		Format: 1, Medium: p.version, Control: control,

@@ -68,7 +68,8 @@ func TestMediumWithAnotherKernel(t *testing.T) {
 	m, version := s.addImage(func(m *image.Manifest) { m.Kernel.Release, m.Kernel.Object = "6.12", m.Root.Index })
 	n := s.node(1)
 	n.exchange(netboot.IPXE)
-	if _, e := n.begun(old); e == nil || !strings.Contains(e.Message, "another") || !strings.Contains(e.Hint, "pando media create") {
+	if _, e := n.begun(old); e == nil || !strings.Contains(e.Message, "another") ||
+		!strings.Contains(e.Hint, "pando media create") {
 		t.Errorf("kernel %s, begin with the medium of before: %v", m.Kernel.Release, e)
 	}
 	if _, e := n.begun(version); e != nil {
@@ -99,7 +100,10 @@ func TestMediumIsMade(t *testing.T) {
 	const size = 300 << 20
 	c := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
 	defer c.Close()
-	stream, err := c.CreateMedium(t.Context(), api.MediumCreate{Select: "@default", Size: size, Control: []string{"https://10.0.0.1:8443"}})
+	stream, err := c.CreateMedium(
+		t.Context(),
+		api.MediumCreate{Select: "@default", Size: size, Control: []string{"https://10.0.0.1:8443"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,10 +120,18 @@ func TestMediumIsMade(t *testing.T) {
 	if _, err := f.ReadAt(loader, 0); err != nil {
 		t.Fatal(err)
 	}
-	// By these a script of this server knows that it was the medium that started iPXE, which shall not ask for ever then.
+	// By these a script of this server knows that it was the medium that started iPXE, which shall not ask for ever
+	// then.
 	for mark, asked := range map[string]string{"set medium 1 '&&' autoboot": "isset ${medium} && exit 1", "LEAVE   IPX": "file:/pando/leave.ipx"} {
-		if !bytes.Contains(loader, []byte(mark)) || !bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)) {
-			t.Errorf("the medium has %q, and scripts ask %q: %v, %v", mark, asked, bytes.Contains(loader, []byte(mark)), bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)))
+		if !bytes.Contains(loader, []byte(mark)) ||
+			!bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)) {
+			t.Errorf(
+				"the medium has %q, and scripts ask %q: %v, %v",
+				mark,
+				asked,
+				bytes.Contains(loader, []byte(mark)),
+				bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)),
+			)
 		}
 	}
 	slot := make([]byte, 1<<20)
@@ -130,7 +142,8 @@ func TestMediumIsMade(t *testing.T) {
 		t.Errorf("slot begins with %q", slot[:400])
 	}
 	rest := slot[4096+(m.Kernel.Size+511)/512*512:]
-	if cfg := trust(t, rest); cfg.Medium != version || cfg.Token != "" || cfg.Boot != "" || cfg.Control[0] != "https://10.0.0.1:8443" {
+	if cfg := trust(t, rest); cfg.Medium != version || cfg.Token != "" || cfg.Boot != "" ||
+		cfg.Control[0] != "https://10.0.0.1:8443" {
 		t.Errorf("boot.json: %+v", cfg)
 	}
 	for _, bad := range []api.MediumCreate{{Select: "@default", Size: 1 << 20}, {Select: "@nobody", Size: size}, {Select: "pc9", Size: size}} {
@@ -189,7 +202,8 @@ func TestMediumOfARunningNode(t *testing.T) {
 		t.Errorf("with other arguments: %+v, %v", headers(), err)
 	}
 	// The server has no iPXE. A node that wants a disk made a medium reads that in place of the first byte.
-	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil || e.Hint != needsGRUB {
+	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil ||
+		e.Hint != needsGRUB {
 		t.Errorf("a whole medium, without what it takes: %+v", e)
 	}
 	for _, bad := range []string{"", "Bearer nobody"} {
@@ -199,8 +213,8 @@ func TestMediumOfARunningNode(t *testing.T) {
 	}
 }
 
-// All nodes of a storm ask in the same minute. A few are sent K at a time, the others are told to come again; who is in step already
-// waits for nobody, nor does a later one find a place that was never given back.
+// All nodes of a storm ask in the same minute. A few are sent K at a time, the others are told to come again; who
+// is in step already waits for nobody, nor does a later one find a place that was never given back.
 func TestMediaAreSentToAFewAtATime(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -226,7 +240,9 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 	if status, body := ask(); status != http.StatusServiceUnavailable {
 		t.Errorf("while %d are sent K: status %d: %.80q", mostMediaSent, status, body)
 	}
-	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil || e.Code != api.Unavailable || e.Hint == "" {
+	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil ||
+		e.Code != api.Unavailable ||
+		e.Hint == "" {
 		t.Errorf("a whole medium, meanwhile: %+v", e)
 	}
 	var refused *api.Error
@@ -257,7 +273,9 @@ func TestBootWithoutAServerIsReported(t *testing.T) {
 	cfg := api.BootConfig{Boot: resp.Boot, Token: resp.Token, MAC: n.mac, ServerKey: api.KeyText(s.keys.ServerPublic())}
 	session := "Bearer " + n.hello(cfg).Session
 	e := n.post("/v1/node/events", session, api.ReportRequest{Boot: resp.Boot, Uptime: 2 * time.Hour,
-		Events: []trace.Event{{Stage: trace.Hello, Kind: trace.End, Offset: time.Minute, Message: "no server answers"}}}, nil)
+		Events: []trace.Event{
+			{Stage: trace.Hello, Kind: trace.End, Offset: time.Minute, Message: "no server answers"},
+		}}, nil)
 	if e != nil {
 		t.Fatal(e)
 	}
@@ -265,7 +283,8 @@ func TestBootWithoutAServerIsReported(t *testing.T) {
 	if len(b) == 0 {
 		t.Fatal("no boot of the node")
 	}
-	if began := s.now().Sub(b[0].Started); b[0].Version != old || began < 2*time.Hour-time.Minute || began > 2*time.Hour+time.Minute {
+	if began := s.now().Sub(b[0].Started); b[0].Version != old || began < 2*time.Hour-time.Minute ||
+		began > 2*time.Hour+time.Minute {
 		t.Errorf("boot %+v, began %s ago; desired is %s", b[0], began, desired.Short())
 	}
 }

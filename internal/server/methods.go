@@ -29,7 +29,12 @@ type methods struct {
 }
 
 // choose is the method for a node that runs boot b, when m was asked for, and why it is this one.
-func (m *methods) choose(ctx context.Context, ask fleet.BootMethod, n fleet.Node, b registry.Boot) (fleet.BootMethod, string, error) {
+func (m *methods) choose(
+	ctx context.Context,
+	ask fleet.BootMethod,
+	n fleet.Node,
+	b registry.Boot,
+) (fleet.BootMethod, string, error) {
 	if ask = ask.Effective(); ask == fleet.MethodReboot || ask == fleet.MethodKexec {
 		is, why := ask.Choose(fleet.Change{})
 		return is, why, nil

@@ -17,7 +17,8 @@ import (
 
 // countDHCP counts a packet before it is looked at any further.
 func (s *Server) countDHCP(seen dhcp.Seen) {
-	refused := seen.Reply == "" && seen.Message == "DISCOVER" && seen.Reason != "" && s.givesAddresses() && seen.Client.Kind != netboot.Other
+	refused := seen.Reply == "" && seen.Message == "DISCOVER" && seen.Reason != "" && s.givesAddresses() &&
+		seen.Client.Kind != netboot.Other
 	s.metrics.DHCP(seen.Message, string(seen.Client.Kind), seen.Reply, refused)
 }
 
@@ -42,8 +43,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// openToThisMachine adds what programs read to the dashboard's pages. Without a token they read it where the configuration says so: the
-// address is a loopback one then.
+// openToThisMachine adds what programs read to the dashboard's pages. Without a token they read it where the
+// configuration says so: the address is a loopback one then.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	m := newMux(s.log)
 	guard := s.operatorOnly
@@ -70,8 +71,8 @@ func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 // journalist follows the events of boots: it counts them, and writes them into the log.
 type journalist struct{ *Server }
 
-// run follows until ctx ends or the registry closes. It begins where the registry stands: what was before has been counted by
-// the process before.
+// run follows until ctx ends or the registry closes. It begins where the registry stands: what was before has been
+// counted by the process before.
 func (j journalist) run(ctx context.Context) error {
 	err := j.registry.Follow(ctx, j.registry.Last(), func(e trace.Event) error {
 		j.write(ctx, e)

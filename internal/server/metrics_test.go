@@ -139,7 +139,12 @@ func TestMetricsWantAToken(t *testing.T) {
 	s := startSite(t)
 	n := s.node(1)
 	ask := func(path, token string) int {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://127.0.0.1:%d%s", s.controlPort, path), nil)
+		req, err := http.NewRequestWithContext(
+			t.Context(),
+			"GET",
+			fmt.Sprintf("https://127.0.0.1:%d%s", s.controlPort, path),
+			nil,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +174,8 @@ func TestMetricsWantAToken(t *testing.T) {
 	}
 }
 
-// TestMetricsAreNotOpen: without a word in the configuration a program on this machine needs a token too, at a loopback address.
+// TestMetricsAreNotOpen: without a word in the configuration a program on this machine needs a token too, at a
+// loopback address.
 func TestMetricsAreNotOpen(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Dashboard = "127.0.0.1:0" })
 	secret, _, err := api.ParseToken(s.token("prometheus"))
@@ -178,7 +184,12 @@ func TestMetricsAreNotOpen(t *testing.T) {
 	}
 	for _, path := range []string{"/metrics", "/v1/sd"} {
 		for token, want := range map[string]int{"": 401, "Bearer pando_AAAA.BBBB": 401, "Bearer " + secret: 200} {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("http://127.0.0.1:%d%s", s.DashboardPort(), path), nil)
+			req, err := http.NewRequestWithContext(
+				t.Context(),
+				"GET",
+				fmt.Sprintf("http://127.0.0.1:%d%s", s.DashboardPort(), path),
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +268,8 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 		t.Errorf("booted: %v", up)
 	}
 	if failed["node"] != "node002" || failed["boot"] != string(cfg.Boot) || failed["stage"] != "modules" || failed["message"] != "no driver" ||
-		failed["hint"] != "another image" || failed["level"] != "WARN" {
+		failed["hint"] != "another image" ||
+		failed["level"] != "WARN" {
 		t.Errorf("boot failed: %v", failed)
 	}
 	if step["node"] == "" || step["boot"] == "" || step["level"] != "DEBUG" {
@@ -274,7 +286,8 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	stranger.script()
 	for range 500 {
 		log.mu.Lock()
-		said := strings.Contains(log.buf.String(), `"stage":"script","message":`) && strings.Contains(log.buf.String(), `"node":"node003"`)
+		said := strings.Contains(log.buf.String(), `"stage":"script","message":`) &&
+			strings.Contains(log.buf.String(), `"node":"node003"`)
 		log.mu.Unlock()
 		if said {
 			return
@@ -284,8 +297,8 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	t.Errorf("a refused script is not in the log with its node and boot:\n%s", log.buf.String())
 }
 
-// TestPrometheus: the real program reads the server over the control channel, as docs/metrics.md says, finds the fleet's targets, and
-// takes the alert rules.
+// TestPrometheus: the real program reads the server over the control channel, as docs/metrics.md says, finds the
+// fleet's targets, and takes the alert rules.
 func TestPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Skip("prometheus is not installed: Debian's package prometheus")
@@ -304,7 +317,8 @@ func TestPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	auth := "authorization: {type: Bearer, credentials_file: pando.token}\n    tls_config: {ca_file: pando.crt, server_name: pando}\n"
+	auth := "authorization: {type: Bearer, credentials_file: pando.token}\n    tls_config: {ca_file: pando.crt, " +
+		"server_name: pando}\n"
 	config := fmt.Sprintf(`global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%s]
 scrape_configs:
@@ -322,8 +336,14 @@ scrape_configs:
 			t.Fatal(err)
 		}
 	}
-	c := exec.CommandContext(t.Context(), "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+at, "--log.level=warn")
+	c := exec.CommandContext(
+		t.Context(),
+		"prometheus",
+		"--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+at,
+		"--log.level=warn",
+	)
 	c.Stdout, c.Stderr = t.Output(), t.Output()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,8 @@ import (
 
 // Bounds of how often the site is looked at for its metrics, whoever asks.
 const (
-	lookEvery  = 5 * time.Second // the fleet, and no more than a part of the time: ten thousand nodes took a busy machine 1.3 s
+	// the fleet, and no more than a part of the time: ten thousand nodes took a busy machine 1.3 s
+	lookEvery  = 5 * time.Second
 	lookPart   = 20
 	sizeEvery  = 5 * time.Minute // the store: a file for each object
 	firstSize  = 30 * time.Second
@@ -63,8 +64,15 @@ func (s *Server) look(ctx context.Context) (metrics.Look, error) {
 
 // lookNow reads the registry.
 func (s *Server) lookNow(ctx context.Context) (metrics.Look, error) {
-	k := metrics.Look{Nodes: map[metrics.Standing]int{}, Stages: map[trace.Stage]int{}, Drift: map[string]int{}, Silent: map[string]int{},
-		Degraded: map[string]int{}, Rollouts: map[string]int{}, Leases: map[string]int{"active": 0, "expired": 0, "bad": 0}}
+	k := metrics.Look{
+		Nodes:    map[metrics.Standing]int{},
+		Stages:   map[trace.Stage]int{},
+		Drift:    map[string]int{},
+		Silent:   map[string]int{},
+		Degraded: map[string]int{},
+		Rollouts: map[string]int{},
+		Leases:   map[string]int{"active": 0, "expired": 0, "bad": 0},
+	}
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		return errors.Join(s.lookNodes(ctx, tx, &k), s.lookLeases(tx, &k), lookRollouts(tx, &k))
 	})
@@ -204,8 +212,8 @@ func fileSize(path string) int64 {
 	return st.Size()
 }
 
-// weigh counts the store now and then, beside everything else and at leisure: forty thousand objects take half a second of a processor. A server
-// that has just begun may be what machines wait for, so it begins later.
+// weigh counts the store now and then, beside everything else and at leisure: forty thousand objects take half a
+// second of a processor. A server that has just begun may be what machines wait for, so it begins later.
 func (s *Server) weigh(ctx context.Context) error {
 	for next := firstSize; ; next = sizeEvery {
 		select {

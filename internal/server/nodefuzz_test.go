@@ -13,17 +13,32 @@ import (
 	"pando/internal/trace"
 )
 
-// sent is an example of what a node sends to each route that it has, but for its journal (FuzzWhatNodesLog); BOOT stands for its boot, and
-// FRESH, MAC and TOKEN for those of one that has just loaded its initramfs.
+// sent is an example of what a node sends to each route that it has, but for its journal (FuzzWhatNodesLog); BOOT
+// stands for its boot, and FRESH, MAC and TOKEN for those of one that has just loaded its initramfs.
 var sent = []struct{ path, body string }{
 	{"begin", `{"mac":"52:54:00:00:00:01","runs":true,"uptime":5000000000}`},
-	{"hello", `{"boot":"BOOT","mac":"52:54:00:00:00:01","token":"x","nonce":"y","hardware":{"vendor":"QEMU","cpus":2,"memory":1,"nics":[]}}`},
-	{"hello", `{"boot":"FRESH","mac":"MAC","token":"TOKEN","nonce":"y","addr":"x","release":"\u0000","hardware":{"vendor":"QEMU","serial":"S","uuid":"U","cpus":-2,"memory":1,"firmware":"bios","nics":[{"mac":"MAC","driver":"e1000","name":"eth0","pci":"0000:00:03.0"}]},"tpm":{"key":"AA==","signature":"AA=="}}`},
-	{"events", `{"boot":"BOOT","uptime":1,"events":[{"stage":"root","kind":"fail","message":"\u001b[2J","hint":"<b>","attempt":-1,"attrs":{"panic":"x"}}],"console":"a\u0000b\nKernel panic","pstore":"Panic#1\n<0>x"}`},
-	{"events", `{"boot":"BOOT","uptime":2000000000,"events":[{"stage":"root","kind":"end","bytes":{"server":-1}}],"status":{"upper_used":9,"upper_total":-1}}`},
+	{
+		"hello",
+		`{"boot":"BOOT","mac":"52:54:00:00:00:01","token":"x","nonce":"y","hardware":{"vendor":"QEMU","cpus":2,"memory":1,"nics":[]}}`,
+	},
+	{
+		"hello",
+		`{"boot":"FRESH","mac":"MAC","token":"TOKEN","nonce":"y","addr":"x","release":"\u0000","hardware":{"vendor":"QEMU","serial":"S","uuid":"U","cpus":-2,"memory":1,"firmware":"bios","nics":[{"mac":"MAC","driver":"e1000","name":"eth0","pci":"0000:00:03.0"}]},"tpm":{"key":"AA==","signature":"AA=="}}`,
+	},
+	{
+		"events",
+		`{"boot":"BOOT","uptime":1,"events":[{"stage":"root","kind":"fail","message":"\u001b[2J","hint":"<b>","attempt":-1,"attrs":{"panic":"x"}}],"console":"a\u0000b\nKernel panic","pstore":"Panic#1\n<0>x"}`,
+	},
+	{
+		"events",
+		`{"boot":"BOOT","uptime":2000000000,"events":[{"stage":"root","kind":"end","bytes":{"server":-1}}],"status":{"upper_used":9,"upper_total":-1}}`,
+	},
 	{"trace", `{"boot":"BOOT","version":"sha256:00","reads":"AAECAw==","reached":{"booted":1}}`},
 	{"medium", `{"boot":"BOOT","slots":[{"version":"x","sequence":18446744073709551615}],"size":1000000000}`},
-	{"errand", `{"boot":"BOOT","id":"1","disks":[{"name":"/dev/vda","size":-5}],"files":[{"path":"/etc/x"}],"error":"\u001b[31m"}`},
+	{
+		"errand",
+		`{"boot":"BOOT","id":"1","disks":[{"name":"/dev/vda","size":-5}],"files":[{"path":"/etc/x"}],"error":"\u001b[31m"}`,
+	},
 	{"volume", `{"boot":"BOOT"}`},
 	{"kexec", `{"boot":"BOOT"}`},
 	{"stage", `{"boot":"BOOT"}`},
@@ -34,17 +49,30 @@ var sent = []struct{ path, body string }{
 	{"state/fetch", `{"boot":"BOOT","order":"x"}`},
 }
 
-// FuzzWhatNodesSend sends bodies to a real server in the name of a node that runs: they are taken or refused, the server does not fail
-// over them, and what is known of another node stays as it is.
+// FuzzWhatNodesSend sends bodies to a real server in the name of a node that runs: they are taken or refused, the
+// server does not fail over them, and what is known of another node stays as it is.
 func FuzzWhatNodesSend(f *testing.F) {
 	s := startSite(f, func(c *Config) { c.Log = slog.New(slog.DiscardHandler) })
 	s.addImage()
 	r := readRecorded(f)
 	p, other, third := s.node(1).play(r), s.node(2).replay(r, trace.Booted), s.node(3)
 	fresh := third.load() // its hello may be said again: the clock stands still
-	named := strings.NewReplacer("BOOT", string(p.boot), "FRESH", string(fresh.Boot), "MAC", third.mac.String(), "TOKEN", fresh.Token)
+	named := strings.NewReplacer(
+		"BOOT",
+		string(p.boot),
+		"FRESH",
+		string(fresh.Boot),
+		"MAC",
+		third.mac.String(),
+		"TOKEN",
+		fresh.Token,
+	)
 	for route := range s.nodeRoutes() {
-		if route != "journal/upload" && !slices.ContainsFunc(sent, func(x struct{ path, body string }) bool { path, _, _ := strings.Cut(x.path, "?"); return path == route }) {
+		if route != "journal/upload" &&
+			!slices.ContainsFunc(
+				sent,
+				func(x struct{ path, body string }) bool { path, _, _ := strings.Cut(x.path, "?"); return path == route },
+			) {
 			f.Errorf("nothing is sent to %s", route)
 		}
 	}
@@ -77,11 +105,13 @@ func FuzzWhatNodesSend(f *testing.F) {
 		req.Header.Set("Authorization", "Bearer "+p.session)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, req)
-		if w.Code == http.StatusInternalServerError && !slices.Contains([]string{"kexec", "next", "stage"}, filepath.Base(path)) { // which need more of a version
+		if w.Code == http.StatusInternalServerError &&
+			!slices.Contains([]string{"kexec", "next", "stage"}, filepath.Base(path)) { // which need more of a version
 			t.Errorf("%s: %s: %s", path, body, w.Body)
 		}
 		b, now, err := known()
-		if err != nil || b.Session != boot.Session || b.Version != boot.Version || now.Updated != before.Updated || now.State != before.State {
+		if err != nil || b.Session != boot.Session || b.Version != boot.Version || now.Updated != before.Updated ||
+			now.State != before.State {
 			t.Errorf("%s: %s: the other node's boot is %+v %+v %v", path, body, b, now, err)
 		}
 	})

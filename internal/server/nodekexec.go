@@ -15,9 +15,9 @@ import (
 	"pando/internal/trace"
 )
 
-// nodeKexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins with this. What script
-// and data path tell other boots in the clear goes through the channel that the node's session protects: a line of JSON, the
-// kernel, the initramfs.
+// nodeKexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins
+// with this. What script and data path tell other boots in the clear goes through the channel that the node's
+// session protects: a line of JSON, the kernel, the initramfs.
 func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	req, err := decodeReport[api.NodeKexec](w, r)
 	if err != nil {
@@ -59,14 +59,22 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 }
 
 // nextBoot begins the boot that follows b, as a script does. c's mu is held.
-func (s *Server) nextBoot(r *http.Request, c *current, b registry.Boot) (next api.NextBoot, kernel *os.File, initramfs *joined, err error) {
+func (s *Server) nextBoot(
+	r *http.Request,
+	c *current,
+	b registry.Boot,
+) (next api.NextBoot, kernel *os.File, initramfs *joined, err error) {
 	ctx := r.Context()
 	node, _, err := s.member(ctx, c.mac)
 	if err != nil {
 		return next, nil, nil, err
 	}
 	if b.Session.IsZero() || c.boot.ID != b.ID {
-		return next, nil, nil, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
+		return next, nil, nil, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("boot %s is not what this machine runs", b.ID),
+			"",
+		)
 	}
 	p, err := s.plan(ctx, node, fleet.Hardware{})
 	if err != nil {

@@ -33,7 +33,8 @@ func TestKexec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if int64(len(rest)) != next.Kernel+next.Initramfs || !bytes.HasPrefix(rest, []byte("kernelkernel")) || next.Boot == cfg.Boot ||
-		!strings.Contains(next.Line, "pando.boot="+string(next.Boot)) || !strings.Contains(next.Line, n.mac.BootIF()) {
+		!strings.Contains(next.Line, "pando.boot="+string(next.Boot)) ||
+		!strings.Contains(next.Line, n.mac.BootIF()) {
 		t.Fatalf("%d bytes for %+v", len(rest), next)
 	}
 	second := trust(t, rest[next.Kernel:])

@@ -13,8 +13,8 @@ import (
 	"pando/internal/registry"
 )
 
-// nodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs, as a list
-// of writes; nothing when it is. With a size it is all that makes a disk a medium.
+// nodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
+// as a list of writes; nothing when it is. With a size it is all that makes a disk a medium.
 func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := decodeReport[api.NodeMedium](w, r)
 	if err != nil {
@@ -66,8 +66,15 @@ func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMediu
 	for i := range min(len(req.Slots), media.Slots) {
 		n.now[i] = media.Header{Sequence: req.Slots[i].Sequence, Digest: req.Slots[i].Digest}
 	}
-	n.key = strings.Join(slices.Concat([]string{string(n.plan.version), fmt.Sprint(s.rebootAfter(n.plan.group))}, n.plan.kernelArgs(), n.control,
-		s.keys.Ring.Trust().Accepted()), "\n")
+	n.key = strings.Join(
+		slices.Concat(
+			[]string{string(n.plan.version), fmt.Sprint(s.rebootAfter(n.plan.group))},
+			n.plan.kernelArgs(),
+			n.control,
+			s.keys.Ring.Trust().Accepted(),
+		),
+		"\n",
+	)
 	newest := media.Newest(n.now).Digest
 	if req.Size != 0 || newest == "" {
 		return n, nil // all of it is sent

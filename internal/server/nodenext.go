@@ -13,8 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// nodeStage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an assignment of the
-// boot that runs, signed as any, without files: these come when the next boot says hello.
+// nodeStage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an
+// assignment of the boot that runs, signed as any, without files: these come when the next boot says hello.
 func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	b, c, p, err := s.nextPlan(w, r, true)
 	if err != nil {
@@ -26,15 +26,22 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	var resp api.StageResponse
 	group := p.group
 	group.Keeping = fleet.Keeping{}
-	resp.Assignment, resp.Signature, err = s.assign(r.Context(), b, nodeConfig{node: p.node, group: group, boot: b}, configSet{}, pack, localAddr(r))
+	resp.Assignment, resp.Signature, err = s.assign(
+		r.Context(),
+		b,
+		nodeConfig{node: p.node, group: group, boot: b},
+		configSet{},
+		pack,
+		localAddr(r),
+	)
 	if err != nil {
 		return err
 	}
 	return reply(w, resp)
 }
 
-// nodeNext answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the token that others
-// find in their initramfs.
+// nodeNext answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the
+// token that others find in their initramfs.
 func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 	_, c, p, err := s.nextPlan(w, r, false)
 	if err != nil {
@@ -45,20 +52,36 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 	token, now := identity.NewToken(), s.now()
 	c.begin(now)
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
-		b.Node, b.Addr, b.Firmware, b.Scripted, b.Image, b.Version = p.node.Name, from, string(fleet.MethodSoftReboot), now, p.image, p.version
+		b.Node, b.Addr, b.Firmware, b.Scripted, b.Image, b.Version = p.node.Name, from, string(
+			fleet.MethodSoftReboot,
+		), now, p.image, p.version
 		b.Token, b.TokenMade = registry.HashSecret(token), now
 	})
 	if err != nil {
 		return err
 	}
 	s.boots.has(c, from)
-	s.record(ctx, c, trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
-		trace.Event{Time: now, Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.image, p.version.Short()),
-			Attrs: map[string]string{"version": string(p.version), "address": from.String(), attrArgs: strings.Join(p.kernelArgs(), " ")}})
+	s.record(
+		ctx,
+		c,
+		trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{
+			Time:    now,
+			Stage:   trace.Script,
+			Kind:    trace.End,
+			Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.image, p.version.Short()),
+			Attrs: map[string]string{
+				"version": string(p.version),
+				"address": from.String(),
+				attrArgs:  strings.Join(p.kernelArgs(), " "),
+			},
+		},
+	)
 	return reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
 }
 
-// bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets the next boot's is the node.
+// bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
+// the next boot's is the node.
 func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
 	if credential(r, "Bearer") == "" {
 		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")
@@ -66,9 +89,13 @@ func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, e
 	return s.reporter(r, api.ReportRequest{Boot: boot})
 }
 
-// nextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot that runs is returned
-// with it, locked. early is for what a rollout will bring the node, before it is taken.
-func (s *Server) nextPlan(w http.ResponseWriter, r *http.Request, early bool) (b registry.Boot, c *current, p plan, err error) {
+// nextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot
+// that runs is returned with it, locked. early is for what a rollout will bring the node, before it is taken.
+func (s *Server) nextPlan(
+	w http.ResponseWriter,
+	r *http.Request,
+	early bool,
+) (b registry.Boot, c *current, p plan, err error) {
 	req, err := decodeReport[api.NodeNext](w, r)
 	if err != nil {
 		return b, nil, p, err

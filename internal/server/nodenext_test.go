@@ -26,7 +26,10 @@ func (s *site) withSystemd(version string, change ...func(*image.Manifest)) flee
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := image.Provenance{Format: 1, Packages: []image.Package{{Name: "adduser", Version: "3"}, {Name: "systemd", Version: version}}}
+	p := image.Provenance{
+		Format:   1,
+		Packages: []image.Package{{Name: "adduser", Version: "3"}, {Name: "systemd", Version: version}},
+	}
 	if kept.Provenance, err = p.Encode(); err == nil {
 		_, err = s.store.PutVersion(kept)
 	}
@@ -54,8 +57,12 @@ func (s *site) running(n *node) (boot fleet.BootID, session string) {
 func (s *site) reportUp(n *node, boot fleet.BootID, session string) {
 	s.t.Helper()
 	b := s.bootOf(boot)
-	req := api.ReportRequest{Boot: boot, Uptime: time.Minute, Status: &api.NodeStatus{Version: b.Version, Release: "test", Systemd: &api.Systemd{State: "running"}},
-		Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End, Offset: time.Minute}}}
+	req := api.ReportRequest{
+		Boot:   boot,
+		Uptime: time.Minute,
+		Status: &api.NodeStatus{Version: b.Version, Release: "test", Systemd: &api.Systemd{State: "running"}},
+		Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End, Offset: time.Minute}},
+	}
 	if e := n.post("/v1/node/events", session, req, nil); e != nil {
 		s.t.Fatal(e)
 	}
@@ -76,7 +83,8 @@ func TestNextBootOfARunningNode(t *testing.T) {
 	token := s.bootOf(boot).TokenMade
 	next := s.withSystemd("257.8-1", otherRoot(2))
 	for _, path := range []string{"/v1/node/stage", "/v1/node/next", "/v1/node/kexec"} {
-		if status, body := n.postRaw(path, "Boot "+strings.Repeat("a", 26), api.NodeNext{Boot: boot}); status != http.StatusUnauthorized || token.IsZero() {
+		if status, body := n.postRaw(path, "Boot "+strings.Repeat("a", 26), api.NodeNext{Boot: boot}); status != http.StatusUnauthorized ||
+			token.IsZero() {
 			t.Errorf("%s without a session: %d %s", path, status, body)
 		}
 	}
@@ -88,10 +96,15 @@ func TestNextBootOfARunningNode(t *testing.T) {
 	if err := json.Unmarshal(staged.Assignment, &a); err != nil {
 		t.Fatal(err)
 	}
-	if !ed25519.Verify(s.keys.ServerPublic(), append([]byte(api.AssignmentContext), staged.Assignment...), staged.Signature) {
+	if !ed25519.Verify(
+		s.keys.ServerPublic(),
+		append([]byte(api.AssignmentContext), staged.Assignment...),
+		staged.Signature,
+	) {
 		t.Error("it is not signed")
 	}
-	if a.Boot != boot || a.Version != next || next == old || slices.ContainsFunc(a.Files, func(f fleet.File) bool { return strings.HasPrefix(f.Path, "/etc/ssh") }) {
+	if a.Boot != boot || a.Version != next || next == old ||
+		slices.ContainsFunc(a.Files, func(f fleet.File) bool { return strings.HasPrefix(f.Path, "/etc/ssh") }) {
 		t.Errorf("%+v", a)
 	}
 	if got := s.bootOf(boot); got.Version != old {
@@ -105,7 +118,8 @@ func TestNextBootOfARunningNode(t *testing.T) {
 		t.Error("a boot is followed by two")
 	}
 	second := n.hello(api.BootConfig{Boot: begun.Boot, Token: begun.Token, MAC: n.mac})
-	if e := n.post("/v1/node/stage", session, api.NodeNext{Boot: boot}, nil); e == nil || e.Status != http.StatusUnauthorized {
+	if e := n.post("/v1/node/stage", session, api.NodeNext{Boot: boot}, nil); e == nil ||
+		e.Status != http.StatusUnauthorized {
 		t.Errorf("the session before lives: %v", e)
 	}
 	s.reportUp(n, begun.Boot, "Bearer "+second.Session)
@@ -118,7 +132,8 @@ func TestNextBootOfARunningNode(t *testing.T) {
 	}
 }
 
-// What a boot's token opens while its kernel loads is not its next boot: whoever heard it on the wire would get that one's.
+// What a boot's token opens while its kernel loads is not its next boot: whoever heard it on the wire would get
+// that one's.
 func TestTokenIsNoNextBoot(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -135,7 +150,8 @@ func TestTokenIsNoNextBoot(t *testing.T) {
 	}
 }
 
-// The method follows from what is on record of both versions, and is told with its reason; asked for by name, what does not fit is refused.
+// The method follows from what is on record of both versions, and is told with its reason; asked for by name, what
+// does not fit is refused.
 func TestMethodFollowsFromVersions(t *testing.T) {
 	s := startSite(t)
 	s.withSystemd("257.8-1")
@@ -165,7 +181,11 @@ func TestMethodFollowsFromVersions(t *testing.T) {
 	s.withSystemd("257.9-1", otherRoot(6), func(m *image.Manifest) { m.Drivers = m.Drivers[:1] })
 	try("other drivers", "kexec: the kernel or its drivers change")
 	var refused *api.Error
-	if _, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerSoftReboot}); !errors.As(err, &refused) || !strings.Contains(refused.Message, "drivers change") {
+	if _, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerSoftReboot}); !errors.As(
+		err,
+		&refused,
+	) ||
+		!strings.Contains(refused.Message, "drivers change") {
 		t.Errorf("a soft reboot that does not fit: %v", err)
 	}
 	s.withSystemd("257.9-1", otherRoot(7))
@@ -184,7 +204,9 @@ func TestUsualTimeIsOfFirmware(t *testing.T) {
 	boot, session := s.running(n)
 	usual := func() (d time.Duration) {
 		t.Helper()
-		s.update(func(tx *registry.Tx) (err error) { d, err = s.operator().usual(t.Context(), tx, "node001"); return err })
+		s.update(
+			func(tx *registry.Tx) (err error) { d, err = s.operator().usual(t.Context(), tx, "node001"); return err },
+		)
 		return d
 	}
 	want := usual()
@@ -196,7 +218,9 @@ func TestUsualTimeIsOfFirmware(t *testing.T) {
 		if e := n.post("/v1/node/next", session, api.NodeNext{Boot: boot}, &begun); e != nil {
 			t.Fatal(e)
 		}
-		boot, session = begun.Boot, "Bearer "+n.hello(api.BootConfig{Boot: begun.Boot, Token: begun.Token, MAC: n.mac}).Session
+		boot, session = begun.Boot, "Bearer "+n.hello(
+			api.BootConfig{Boot: begun.Boot, Token: begun.Token, MAC: n.mac},
+		).Session
 		s.clock.add(20 * time.Minute)
 		s.reportUp(n, boot, session)
 	}

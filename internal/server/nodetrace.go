@@ -17,8 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// maxTraced is how many blocks of a read trace are kept: 1 GiB. A server's boot reads 40 MB, a desktop's some hundred. What a
-// node says beyond that costs the server memory and is not what a boot waits for.
+// maxTraced is how many blocks of a read trace are kept: 1 GiB. A server's boot reads 40 MB, a desktop's some
+// hundred. What a node says beyond that costs the server memory and is not what a boot waits for.
 const maxTraced = 1 << 30 / chunk.BlockSize
 
 // nodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
@@ -57,9 +57,17 @@ func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.
 	})
 	switch {
 	case errors.Is(err, registry.ErrNotFound) || err == nil && (session.IsZero() || b.ID != req.Boot):
-		return b, api.NewError(api.Unauthorized, "not the session of this boot", "a newer boot of the node ends the older one's session")
+		return b, api.NewError(
+			api.Unauthorized,
+			"not the session of this boot",
+			"a newer boot of the node ends the older one's session",
+		)
 	case err == nil && b.Version != req.Version:
-		return b, api.NewError(api.BadRequest, fmt.Sprintf("read trace: boot %s is of version %s", b.ID, b.Version.Short()), "")
+		return b, api.NewError(
+			api.BadRequest,
+			fmt.Sprintf("read trace: boot %s is of version %s", b.ID, b.Version.Short()),
+			"",
+		)
 	}
 	return b, err
 }
@@ -101,10 +109,14 @@ func within(reads []trace.Read, blocks uint64) []trace.Read {
 	return reads
 }
 
-// momentsOf picks what a boot reached after its device was attached: the stages of the node, and the image's own marks. Their times are those of its
-// reads, which began before the stage Device ended: to keep a boot on a cache's disk may take seconds of that stage.
+// momentsOf picks what a boot reached after its device was attached: the stages of the node, and the image's own
+// marks. Their times are those of its reads, which began before the stage Device ended: to keep a boot on a cache's
+// disk may take seconds of that stage.
 func momentsOf(events []trace.Event, began time.Duration) []moment {
-	attached := slices.IndexFunc(events, func(e trace.Event) bool { return e.Stage == trace.Device && e.Kind == trace.End })
+	attached := slices.IndexFunc(
+		events,
+		func(e trace.Event) bool { return e.Stage == trace.Device && e.Kind == trace.End },
+	)
 	if attached < 0 {
 		return nil
 	}
@@ -136,8 +148,8 @@ func classOfBoot(b registry.Boot) string {
 	return classOf(h)
 }
 
-// classOf names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the same drivers
-// and firmware, so they read the same.
+// classOf names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the same
+// drivers and firmware, so they read the same.
 func classOf(h fleet.Hardware) string {
 	var out strings.Builder
 	dash := false

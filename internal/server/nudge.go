@@ -15,7 +15,8 @@ import (
 // nudgesEach is the pause between nudges of several nodes: they do not all speak in one moment.
 const nudgesEach = 5 * time.Millisecond
 
-// nudger has running nodes speak now, and not when they would have, within about a minute. It sends an empty word without a promise.
+// nudger has running nodes speak now, and not when they would have, within about a minute. It sends an empty word
+// without a promise.
 type nudger struct {
 	reg *registry.Registry
 	log *slog.Logger

@@ -112,7 +112,8 @@ func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sendGzip sends a small text in a third of its bytes: in a storm, each node takes the manifest from the server, and all at once.
+// sendGzip sends a small text in a third of its bytes: in a storm, each node takes the manifest from the server,
+// and all at once.
 func sendGzip(w http.ResponseWriter, text []byte) error {
 	w.Header().Set("Content-Encoding", "gzip")
 	z := gzip.NewWriter(w)

@@ -53,11 +53,25 @@ func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
 		return err
 	}
 	if isNew {
-		s.record(ctx, c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: string(seen.Client.Kind) + ", " + seen.Client.Arch.String()})
+		s.record(
+			ctx,
+			c,
+			trace.Event{
+				Stage:   trace.DHCP,
+				Kind:    trace.Begin,
+				Message: string(seen.Client.Kind) + ", " + seen.Client.Arch.String(),
+			},
+		)
 		c.dhcp = trace.Begin
 	}
 	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
-		s.fail(ctx, c, trace.DHCP, "no address for this machine: "+seen.Reason, "look at the range that is given out, and at `pando doctor`")
+		s.fail(
+			ctx,
+			c,
+			trace.DHCP,
+			"no address for this machine: "+seen.Reason,
+			"look at the range that is given out, and at `pando doctor`",
+		)
 	}
 	if strings.HasPrefix(seen.Reason, netboot.NoBootFile) {
 		s.fail(ctx, c, trace.BootFile, seen.Reason, "")
@@ -113,7 +127,11 @@ func (s *Server) knowNode(ctx context.Context, c *current, uuid string, limit *b
 
 func (s *Server) dhcpDone(ctx context.Context, c *current, addr netip.Addr) {
 	c.dhcp = trace.End
-	s.record(ctx, c, trace.Event{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}})
+	s.record(
+		ctx,
+		c,
+		trace.Event{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}},
+	)
 }
 
 // sentFile takes notice of a finished TFTP transfer.
@@ -143,7 +161,8 @@ func (s *Server) bootFileDone(peer netip.Addr, name string, n int64, started tim
 	begin := trace.Event{Time: started, Stage: trace.BootFile, Kind: trace.Begin, Attrs: attrs}
 	if err != nil {
 		s.record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
-			Message: "boot file " + name + " did not arrive: " + err.Error(), Hint: "is UDP open between the node and this server, for port 69 and for ports above 1023?"})
+			Message: "boot file " + name + " did not arrive: " + err.Error(), Hint: "is UDP open between the node " +
+				"and this server, for port 69 and for ports above 1023?"})
 		return
 	}
 	s.record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bytesK(n), Attrs: attrs})

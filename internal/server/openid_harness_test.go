@@ -41,8 +41,8 @@ type canaille struct {
 	paused  time.Time
 }
 
-// What the clients and people of the provider have. A secret with other signs is sent escaped, as RFC 6749 says, which not all providers
-// undo.
+// What the clients and people of the provider have. A secret with other signs is sent escaped, as RFC 6749 says,
+// which not all providers undo.
 const (
 	ourSecret   = "hush-1-the-secret-of-pando"
 	otherSecret = "hush-2-the-secret-of-another"
@@ -64,8 +64,19 @@ func startProvider(t *testing.T, change ...func(*Config)) (*site, string, *canai
 	host := fmt.Sprintf("localhost:%d", l.Addr().(*net.TCPAddr).Port)
 	p.issuer = "http://" + host
 	s, base, _ := startDashboard(t, append([]func(*Config){func(c *Config) {
-		c.OpenID = &openid.Config{Issuer: p.issuer, Client: "pando", Secret: ourSecret, Scopes: []string{"profile", "groups"}, Claim: "groups", Name: "preferred_username",
-			Grants: []openid.Grant{{Role: fleet.Viewer, Value: "staff"}, {Role: fleet.Operator, Value: "lab-staff"}, {Role: fleet.Admin, Value: "root"}}}
+		c.OpenID = &openid.Config{
+			Issuer: p.issuer,
+			Client: "pando",
+			Secret: ourSecret,
+			Scopes: []string{"profile", "groups"},
+			Claim:  "groups",
+			Name:   "preferred_username",
+			Grants: []openid.Grant{
+				{Role: fleet.Viewer, Value: "staff"},
+				{Role: fleet.Operator, Value: "lab-staff"},
+				{Role: fleet.Admin, Value: "root"},
+			},
+		}
 	}}, change...)...)
 	s.clock.add(time.Since(s.clock.now())) // the provider's clock is the real one
 	type user struct {
@@ -79,9 +90,16 @@ func startProvider(t *testing.T, change ...func(*Config)) (*site, string, *canai
 		Redirects []string `json:"redirects"`
 	}
 	port := p.run(python, map[string]any{"name": host, "port": 0, "database": filepath.Join(t.TempDir(), "canaille.db"),
-		"users": []user{{"desk", password, []string{"lab-staff", "staff"}}, {"chief", password, []string{"root", "staff"}}, {"guest", password, []string{"visitors"}},
-			{"alone", password, nil}},
-		"clients": []client{{"pando", ourSecret, []string{base + "/login/oidc/callback"}}, {"other", otherSecret, []string{base + "/login/oidc/callback"}}}})
+		"users": []user{
+			{"desk", password, []string{"lab-staff", "staff"}},
+			{"chief", password, []string{"root", "staff"}},
+			{"guest", password, []string{"visitors"}},
+			{"alone", password, nil},
+		},
+		"clients": []client{
+			{"pando", ourSecret, []string{base + "/login/oidc/callback"}},
+			{"other", otherSecret, []string{base + "/login/oidc/callback"}},
+		}})
 	p.front = &http.Server{Handler: p.proxy(port), ReadHeaderTimeout: time.Minute}
 	go func() { _ = p.front.Serve(l) }()
 	t.Cleanup(func() { p.front.Close() })
@@ -345,7 +363,12 @@ func challenge(verifier string) string {
 // foreignTokens has the provider make tokens for its other client.
 func foreignTokens(t *testing.T, issuer, code, verifier, redirect string) []byte {
 	t.Helper()
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier}, "redirect_uri": {redirect}}
+	form := url.Values{
+		"grant_type":    {"authorization_code"},
+		"code":          {code},
+		"code_verifier": {verifier},
+		"redirect_uri":  {redirect},
+	}
 	req, err := http.NewRequestWithContext(t.Context(), "POST", issuer+"/oauth/token", strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)

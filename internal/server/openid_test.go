@@ -46,7 +46,8 @@ func TestLoginByProvider(t *testing.T) {
 	s.node(1).load()
 	v := newVisitor(t)
 	v.ask("GET", base+"/nodes/node001", nil)
-	if v.at.Path != "/login" || !strings.Contains(v.body, "Log in with localhost") || !strings.Contains(v.body, `name="password"`) {
+	if v.at.Path != "/login" || !strings.Contains(v.body, "Log in with localhost") ||
+		!strings.Contains(v.body, `name="password"`) {
 		t.Fatalf("%s: %s", v.at, v.body)
 	}
 	v.ask("GET", base+"/login/oidc?to=/nodes/node001", nil)
@@ -67,7 +68,9 @@ func TestLoginByProvider(t *testing.T) {
 		t.Errorf("an admin reads the audit log: %d", chief.code)
 	}
 	users, err := here.Users(t.Context())
-	if err != nil || len(users) != 2 || users[1].Name != "desk" || users[1].Role != fleet.Operator || users[1].Issuer != s.cfg.OpenID.Issuer || users[1].Used.IsZero() {
+	if err != nil || len(users) != 2 || users[1].Name != "desk" || users[1].Role != fleet.Operator ||
+		users[1].Issuer != s.cfg.OpenID.Issuer ||
+		users[1].Used.IsZero() {
 		t.Errorf("users: %+v %v", users, err)
 	}
 	role := fleet.Admin
@@ -136,12 +139,16 @@ func TestProviderTakesRolesAway(t *testing.T) {
 	if guest.ask("GET", base+"/boots", nil); guest.at.Path != "/login" || strings.Contains(guest.body, "Log in with") {
 		t.Error("the session outlives the provider")
 	}
-	if _, err := here.CreateUser(t.Context(), api.UserCreate{Name: "guest", Password: "another one"}); !api.IsCode(err, api.Conflict) {
+	if _, err := here.CreateUser(t.Context(), api.UserCreate{Name: "guest", Password: "another one"}); !api.IsCode(
+		err,
+		api.Conflict,
+	) {
 		t.Error("two users of one name:", err)
 	}
 }
 
-// TestProviderRefuses: what comes back is taken only if it is this browser's, this login's, ours, signed, in time, and for once.
+// TestProviderRefuses: what comes back is taken only if it is this browser's, this login's, ours, signed, in time,
+// and for once.
 func TestProviderRefuses(t *testing.T) {
 	s, base, p := startProvider(t)
 	refused := func(what string, v *visitor, status int) {
@@ -190,7 +197,10 @@ func TestProviderRefuses(t *testing.T) {
 		t.Fatal("the login that is right:", v.code)
 	}
 	v = newVisitor(t)
-	v.c.Jar.SetCookies(&url.URL{Scheme: "http", Host: strings.TrimPrefix(base, "http://"), Path: "/login/oidc/x"}, cookies)
+	v.c.Jar.SetCookies(
+		&url.URL{Scheme: "http", Host: strings.TrimPrefix(base, "http://"), Path: "/login/oidc/x"},
+		cookies,
+	)
 	v.ask("GET", back, nil)
 	refused("a code for the second time", v, 401)
 
@@ -223,7 +233,8 @@ func TestProviderForAnotherClient(t *testing.T) {
 	v.ask("GET", base+"/login/oidc?to=/boots", nil)
 	away := v.location(t)
 	nonce := away.Query().Get("nonce")
-	if nonce == "" || away.Query().Get("code_challenge_method") != "S256" || away.Query().Get("response_type") != "code" {
+	if nonce == "" || away.Query().Get("code_challenge_method") != "S256" ||
+		away.Query().Get("response_type") != "code" {
 		t.Fatalf("sent to %s", away)
 	}
 
@@ -265,11 +276,13 @@ func TestProviderIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.ask("GET", back, nil)
-	if v.code != 503 || !strings.Contains(v.body, "localhost cannot be used now") || !strings.Contains(v.body, `name="password"`) {
+	if v.code != 503 || !strings.Contains(v.body, "localhost cannot be used now") ||
+		!strings.Contains(v.body, `name="password"`) {
 		t.Errorf("down when somebody comes back: %d\n%s", v.code, v.body)
 	}
 	s.restart()
-	if v.ask("GET", base+"/login/oidc?to=/boots", nil); v.code != 503 || !strings.Contains(v.body, "localhost cannot be used now") {
+	if v.ask("GET", base+"/login/oidc?to=/boots", nil); v.code != 503 ||
+		!strings.Contains(v.body, "localhost cannot be used now") {
 		t.Errorf("down: %d\n%s", v.code, v.body)
 	}
 	if _, got := logIn(t, base, "local", "first password"); got.status != 303 {
@@ -287,12 +300,18 @@ func TestLoginByProviderInABrowser(t *testing.T) {
 	v.Keep("login-oidc")
 	v.Run(`document.querySelector("a.button.main").click()`)
 	v.arrive(`location.hostname === "localhost" && document.querySelector("input[name=login]")`)
-	v.Run(`document.querySelector("input[name=login]").value = "desk"; document.querySelector("input[name=login]").form.requestSubmit()`)
+	v.Run(
+		`document.querySelector("input[name=login]").value = "desk"; document.querySelector("input[name=login]").form.requestSubmit()`,
+	)
 	v.arrive(`document.querySelector("input[name=password]")`)
-	v.Run(`document.querySelector("input[name=password]").value = "` + password + `"; document.querySelector("input[name=password]").form.requestSubmit()`)
+	v.Run(
+		`document.querySelector("input[name=password]").value = "` + password + `"; document.querySelector("input[name=password]").form.requestSubmit()`,
+	)
 	v.arrive(`document.querySelector("button[value=accept]")`)
 	v.Run(`document.querySelector("button[value=accept]").click()`)
-	v.arrive(`location.hostname === "127.0.0.1" && location.pathname === "/boots" && document.querySelector("form.who span")`)
+	v.arrive(
+		`location.hostname === "127.0.0.1" && location.pathname === "/boots" && document.querySelector("form.who span")`,
+	)
 	if got := v.Run(`document.querySelector("form.who span").textContent`); !strings.Contains(got, "desk") {
 		t.Errorf("logged in as %s", got)
 	}

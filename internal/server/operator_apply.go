@@ -56,8 +56,11 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
 		if n.State == fleet.Adopted {
-			out.Nodes = append(out.Nodes, api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
-				Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Overrides: n.Overrides}})
+			out.Nodes = append(
+				out.Nodes,
+				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
+					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Overrides: n.Overrides}},
+			)
 		}
 	}
 	return out, err
@@ -89,7 +92,11 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 		}
 		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps)}
 		if req.Plan != "" && req.Plan != out.Plan {
-			return api.NewError(api.Conflict, "the fleet has changed since the plan was made: nothing was done", "look at the plan again")
+			return api.NewError(
+				api.Conflict,
+				"the fleet has changed since the plan was made: nothing was done",
+				"look at the plan again",
+			)
 		}
 		return orDryRun(req.DryRun)
 	})
@@ -113,7 +120,8 @@ func planName(steps []api.ApplyStep) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// application makes a fleet what is declared. What is done is done in an order in which no step is in the way of a later one.
+// application makes a fleet what is declared. What is done is done in an order in which no step is in the way of a
+// later one.
 type application struct {
 	o     *operator
 	tx    *registry.Tx
@@ -155,7 +163,10 @@ func (a *application) policy() error {
 	if err != nil {
 		return err
 	}
-	is := registry.Policy{Adoption: cmp.Or(a.req.Policy.Adoption, was.Adoption), Naming: cmp.Or(a.req.Policy.Naming, was.Naming)}
+	is := registry.Policy{
+		Adoption: cmp.Or(a.req.Policy.Adoption, was.Adoption),
+		Naming:   cmp.Or(a.req.Policy.Naming, was.Naming),
+	}
 	if is == was {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 // turn is a node that becomes another one.
 type turn struct{ was, is fleet.Node }
 
-// nodes deletes, changes and makes nodes. Nodes that change give up MACs and addresses before any node takes one, so that two can
-// swap theirs.
+// nodes deletes, changes and makes nodes. Nodes that change give up MACs and addresses before any node takes one,
+// so that two can swap theirs.
 func (a *application) nodes() error {
 	all, err := a.tx.Nodes()
 	if err != nil {
@@ -98,8 +98,8 @@ func (a *application) yield(t turn) error {
 	return a.tx.PutNode(n.Name, n)
 }
 
-// referred checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that nobody adopted,
-// is forgotten: it is this node.
+// referred checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that
+// nobody adopted, is forgotten: it is this node.
 func (a *application) referred(was, is fleet.Node) error {
 	if was.Version != is.Version {
 		if err := resolves(a.tx, is.Version); err != nil {

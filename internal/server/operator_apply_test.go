@@ -15,7 +15,12 @@ import (
 
 func steps(a api.Applied) (out []string) {
 	for _, s := range a.Steps {
-		out = append(out, strings.TrimSpace(strings.Join([]string{string(s.Action), s.Kind, s.Name, strings.Join(s.Fields, "; ")}, " ")))
+		out = append(
+			out,
+			strings.TrimSpace(
+				strings.Join([]string{string(s.Action), s.Kind, s.Name, strings.Join(s.Fields, "; ")}, " "),
+			),
+		)
 	}
 	return out
 }
@@ -45,7 +50,11 @@ func TestApply(t *testing.T) {
 		Classes: []fleet.Class{{Name: "nvidia", Match: fleet.Match{PCI: []string{"10de"}}, KernelArgs: []string{"a"}}},
 		Groups:  []fleet.Group{{Name: "lab", Peers: fleet.PeersRack}},
 		Nodes: []api.NodeDeclare{
-			declare("pc01", 1, func(d *api.NodeDeclare) { d.Group, d.Address, d.Peers = "lab", "10.0.0.1", ptr(fleet.PeersOff) }),
+			declare(
+				"pc01",
+				1,
+				func(d *api.NodeDeclare) { d.Group, d.Address, d.Peers = "lab", "10.0.0.1", ptr(fleet.PeersOff) },
+			),
 			declare("pc02", 2, func(d *api.NodeDeclare) { d.Address = "10.0.0.2" }),
 			{NodeCreate: api.NodeCreate{Name: "pc03", Serial: "S-3"}},
 		},
@@ -55,7 +64,8 @@ func TestApply(t *testing.T) {
 		"change policy  adoption: open -> approve",
 		"create class nvidia PCI: none -> 10de; kernel args: none -> a",
 		"create group lab peers: on -> rack",
-		"create node pc01 group: none -> lab; address: none -> 10.0.0.1; MACs: none -> 02:00:00:00:00:01; peers: the group's -> off",
+		"create node pc01 group: none -> lab; address: none -> 10.0.0.1; MACs: none -> 02:00:00:00:00:01; peers: " +
+			"the group's -> off",
 		"create node pc02 group: none -> default; address: none -> 10.0.0.2; MACs: none -> 02:00:00:00:00:02",
 		"create node pc03 group: none -> default; serial: none -> S-3",
 	}
@@ -76,10 +86,17 @@ func TestApply(t *testing.T) {
 		t.Errorf("a second time: %v", steps(again))
 	}
 	// Two nodes swap MAC and address; what is left out has its default, but MACs and serial numbers stay.
-	d = api.Declaration{Nodes: []api.NodeDeclare{declare("pc01", 2, func(d *api.NodeDeclare) { d.Address = "10.0.0.2" }),
-		declare("pc02", 1, func(d *api.NodeDeclare) { d.Address = "10.0.0.1" }), {NodeCreate: api.NodeCreate{Name: "pc03"}}}}
+	d = api.Declaration{
+		Nodes: []api.NodeDeclare{declare("pc01", 2, func(d *api.NodeDeclare) { d.Address = "10.0.0.2" }),
+			declare(
+				"pc02",
+				1,
+				func(d *api.NodeDeclare) { d.Address = "10.0.0.1" },
+			), {NodeCreate: api.NodeCreate{Name: "pc03"}}},
+	}
 	want = []string{
-		"change node pc01 group: lab -> default; address: 10.0.0.1 -> 10.0.0.2; MACs: 02:00:00:00:00:01 -> 02:00:00:00:00:02; peers: off -> the group's",
+		"change node pc01 group: lab -> default; address: 10.0.0.1 -> 10.0.0.2; MACs: 02:00:00:00:00:01 -> " +
+			"02:00:00:00:00:02; peers: off -> the group's",
 		"change node pc02 address: 10.0.0.2 -> 10.0.0.1; MACs: 02:00:00:00:00:02 -> 02:00:00:00:00:01",
 	}
 	if got := steps(apply(t, c, api.Apply{Declaration: d})); !slices.Equal(got, want) {
@@ -96,10 +113,21 @@ func TestApplyPrunesWhatIsOwned(t *testing.T) {
 	apply(t, c, api.Apply{Declaration: api.Declaration{
 		Groups:  []fleet.Group{{Name: "lab"}, {Name: "old1"}, {Name: "old2"}, {Name: "kept"}},
 		Classes: []fleet.Class{{Name: "x", Match: fleet.Match{CPU: []string{"y"}}}},
-		Nodes: []api.NodeDeclare{declare("pc01", 1, func(d *api.NodeDeclare) { d.Group = "lab" }), declare("pc02", 2, func(d *api.NodeDeclare) { d.Group = "lab" }),
-			declare("pc03", 3), declare("pc04", 4, func(d *api.NodeDeclare) { d.Group = "old1" })}}})
-	d := api.Declaration{Groups: []fleet.Group{{Name: "lab"}, {Name: "old2"}}, Nodes: []api.NodeDeclare{declare("pc01", 1, func(d *api.NodeDeclare) { d.Group = "lab" })},
-		Owns: api.Owns{Nodes: "@lab,@old1,@discovered", Groups: []string{"old*", "default", "lab"}, Classes: []string{"*"}}}
+		Nodes: []api.NodeDeclare{
+			declare("pc01", 1, func(d *api.NodeDeclare) { d.Group = "lab" }),
+			declare("pc02", 2, func(d *api.NodeDeclare) { d.Group = "lab" }),
+			declare("pc03", 3),
+			declare("pc04", 4, func(d *api.NodeDeclare) { d.Group = "old1" }),
+		}}})
+	d := api.Declaration{
+		Groups: []fleet.Group{{Name: "lab"}, {Name: "old2"}},
+		Nodes:  []api.NodeDeclare{declare("pc01", 1, func(d *api.NodeDeclare) { d.Group = "lab" })},
+		Owns: api.Owns{
+			Nodes:   "@lab,@old1,@discovered",
+			Groups:  []string{"old*", "default", "lab"},
+			Classes: []string{"*"},
+		},
+	}
 	if got := apply(t, c, api.Apply{Declaration: d}); len(got.Steps) != 0 {
 		t.Errorf("without prune: %v", steps(got))
 	}
@@ -133,7 +161,15 @@ func TestApplyAllOrNothing(t *testing.T) {
 		"twice":          declare("pc08", 8),
 		"many machines":  {NodeCreate: api.NodeCreate{Name: "pc09", Serial: "None"}},
 	} {
-		_, err := c.ApplyFleet(t.Context(), api.Apply{Declaration: api.Declaration{Groups: []fleet.Group{{Name: "lab"}}, Nodes: []api.NodeDeclare{declare("pc08", 8), bad}}})
+		_, err := c.ApplyFleet(
+			t.Context(),
+			api.Apply{
+				Declaration: api.Declaration{
+					Groups: []fleet.Group{{Name: "lab"}},
+					Nodes:  []api.NodeDeclare{declare("pc08", 8), bad},
+				},
+			},
+		)
 		e, ok := err.(*api.Error)
 		if !ok || e.Item != "node "+bad.Name || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: %+v", want, err)
@@ -148,26 +184,43 @@ func TestApplyAllOrNothing(t *testing.T) {
 func TestApplyOnly(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
-	apply(t, c, api.Apply{Declaration: api.Declaration{Nodes: []api.NodeDeclare{declare("pc01", 1, func(d *api.NodeDeclare) {
-		d.Address, d.Peers, d.Labels = "10.0.0.1", ptr(fleet.PeersOff), map[string]string{"room": "b12", "seat": "1", "old": "x"}
-	})}}})
+	apply(
+		t,
+		c,
+		api.Apply{Declaration: api.Declaration{Nodes: []api.NodeDeclare{declare("pc01", 1, func(d *api.NodeDeclare) {
+			d.Address, d.Peers, d.Labels = "10.0.0.1", ptr(
+				fleet.PeersOff,
+			), map[string]string{
+				"room": "b12",
+				"seat": "1",
+				"old":  "x",
+			}
+		})}}},
+	)
 	d := declare("pc01", 1)
 	d.Labels, d.Only = map[string]string{"seat": "2"}, []string{"name", "macs", "label:seat", "label:old"}
 	want := []string{"change node pc01 label old: x -> none; label seat: 1 -> 2"}
-	if got := steps(apply(t, c, api.Apply{Declaration: api.Declaration{Nodes: []api.NodeDeclare{d}}})); !slices.Equal(got, want) {
+	if got := steps(apply(t, c, api.Apply{Declaration: api.Declaration{Nodes: []api.NodeDeclare{d}}})); !slices.Equal(
+		got,
+		want,
+	) {
 		t.Errorf("steps %q, want %q", got, want)
 	}
 }
 
-// TestExportIsApplied: whatever a fleet went through, applying its export, also with all of it owned, changes nothing; and on a new
-// server it makes the same fleet.
-// TestApplySecrets: a declaration says for whom secrets are, of those whose values the server has.
+// TestExportIsApplied: whatever a fleet went through, applying its export, also with all of it owned, changes
+// nothing; and on a new server it makes the same fleet. TestApplySecrets: a declaration says for whom secrets are,
+// of those whose values the server has.
 func TestApplySecrets(t *testing.T) {
 	c := operatorOf(t, startSite(t))
 	lab, all := fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, fleet.Scope{Kind: fleet.ForAll}
-	d := api.Declaration{Groups: []fleet.Group{{Name: "lab"}}, Secrets: []fleet.Secret{{Name: "munge", For: []fleet.Scope{lab, all}}}}
+	d := api.Declaration{
+		Groups:  []fleet.Group{{Name: "lab"}},
+		Secrets: []fleet.Secret{{Name: "munge", For: []fleet.Scope{lab, all}}},
+	}
 	_, err := c.ApplyFleet(t.Context(), api.Apply{Declaration: d})
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Item != "secret munge" || !strings.Contains(e.Hint, "pando secret set munge") {
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Item != "secret munge" ||
+		!strings.Contains(e.Hint, "pando secret set munge") {
 		t.Fatalf("a secret without a value: %v", err)
 	}
 	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte("hush"), For: &[]fleet.Scope{}}); err != nil {
@@ -206,12 +259,25 @@ func TestExportIsApplied(t *testing.T) {
 				d.Labels = map[string]string{"n": fmt.Sprint(r.IntN(3))}
 				d.Version = []fleet.Ref{"", "lab", "lab:latest"}[r.IntN(3)]
 				if r.IntN(2) == 0 {
-					d.Share, d.Cache, d.CacheSize = ptr(int64(1e6+r.IntN(1e6))), ptr(fleet.CacheDisk), ptr(64_000_000+r.Int64N(1e9))
+					d.Share, d.Cache, d.CacheSize = ptr(
+						int64(1e6+r.IntN(1e6)),
+					), ptr(
+						fleet.CacheDisk,
+					), ptr(
+						64_000_000+r.Int64N(1e9),
+					)
 				}
 			})
-			g := fleet.Group{Name: fmt.Sprint("g", r.IntN(4)), Share: 1e6 + r.Int64N(1e6), KernelArgs: []string{fmt.Sprint("x=", r.IntN(9))}}
+			g := fleet.Group{
+				Name:       fmt.Sprint("g", r.IntN(4)),
+				Share:      1e6 + r.Int64N(1e6),
+				KernelArgs: []string{fmt.Sprint("x=", r.IntN(9))},
+			}
 			d.Group = g.Name
-			_, _ = c.ApplyFleet(t.Context(), api.Apply{Declaration: api.Declaration{Groups: []fleet.Group{g}, Nodes: []api.NodeDeclare{d}}}) // a MAC may be another's
+			_, _ = c.ApplyFleet(
+				t.Context(),
+				api.Apply{Declaration: api.Declaration{Groups: []fleet.Group{g}, Nodes: []api.NodeDeclare{d}}},
+			) // a MAC may be another's
 			if r.IntN(4) == 0 {
 				_, _ = c.DeleteNodes(t.Context(), name(), false) // there may be none
 			}
@@ -239,7 +305,16 @@ func TestExportIsApplied(t *testing.T) {
 func flat(d api.Declaration) []any {
 	out := []any{*d.Policy, d.Classes, d.Groups, d.Owns}
 	for _, n := range d.Nodes {
-		out = append(out, n.Name, n.MACs, n.Group, n.Labels, n.Version, n.Overrides.Set(), n.Overrides.Of(fleet.Group{}))
+		out = append(
+			out,
+			n.Name,
+			n.MACs,
+			n.Group,
+			n.Labels,
+			n.Version,
+			n.Overrides.Set(),
+			n.Overrides.Of(fleet.Group{}),
+		)
 	}
 	return out
 }

@@ -121,7 +121,11 @@ func (o *operator) showNodeBoot(r *http.Request) (any, error) {
 		}
 		boots, err := tx.Boots(registry.BootFilter{Node: n.Name, Limit: 1})
 		if err == nil && len(boots) == 0 {
-			return api.NewError(api.NotFound, "node "+n.Name+" has not booted yet", "switch it on and let it boot from the network")
+			return api.NewError(
+				api.NotFound,
+				"node "+n.Name+" has not booted yet",
+				"switch it on and let it boot from the network",
+			)
 		}
 		if err == nil {
 			b = boots[0]

@@ -36,7 +36,8 @@ func TestBootDetail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.State != trace.Up || b.Stage != trace.Booted || b.Systemd == nil || b.Systemd.State != "running" || b.ID != cfg.Boot {
+	if b.State != trace.Up || b.Stage != trace.Booted || b.Systemd == nil || b.Systemd.State != "running" ||
+		b.ID != cfg.Boot {
 		t.Errorf("boot is %+v", b.Boot)
 	}
 	start := map[trace.Stage]time.Duration{}
@@ -47,7 +48,8 @@ func TestBootDetail(t *testing.T) {
 		t.Errorf("steps start at %v, systemd at %v", start, b.SystemdStart)
 	}
 	view, err := c.Node(t.Context(), "node001")
-	if err != nil || view.Running != version || view.Desired != version || view.Drift || view.Hardware.Vendor != "QEMU" {
+	if err != nil || view.Running != version || view.Desired != version || view.Drift ||
+		view.Hardware.Vendor != "QEMU" {
 		t.Errorf("node is %+v, %v", view, err)
 	}
 	st, err := c.Status(t.Context())

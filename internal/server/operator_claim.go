@@ -9,8 +9,8 @@ import (
 	"pando/internal/registry"
 )
 
-// declareNode records a node that an operator names. A machine with one of its MACs that was seen, but that nobody adopted, becomes
-// this node. It returns the node as it is recorded.
+// declareNode records a node that an operator names. A machine with one of its MACs that was seen, but that nobody
+// adopted, becomes this node. It returns the node as it is recorded.
 func declareNode(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
 	if err := freeSerial(tx, n); err != nil {
 		return n, err
@@ -48,7 +48,10 @@ func freeSerial(tx *registry.Tx, n fleet.Node) error {
 	}
 	unseen := len(n.MACs) == 0
 	if unseen && !fleet.TellingSerial(n.Serial) {
-		return refused(fmt.Sprintf("node %s: serial number %q is what firmware says of many machines", n.Name, n.Serial), "name its NIC with --mac")
+		return refused(
+			fmt.Sprintf("node %s: serial number %q is what firmware says of many machines", n.Name, n.Serial),
+			"name its NIC with --mac",
+		)
 	}
 	others, err := tx.NodesBySerial(n.Serial)
 	if err != nil {
@@ -57,17 +60,24 @@ func freeSerial(tx *registry.Tx, n fleet.Node) error {
 	for _, o := range others {
 		if o.Name != n.Name && o.State == fleet.Adopted && (unseen || len(o.MACs) == 0) {
 			if _, err := tx.Node(o.Name); err != nil {
-				return api.NewError(api.Conflict, fmt.Sprintf("node %s: serial number %s belongs to another node", n.Name, n.Serial), "")
+				return api.NewError(
+					api.Conflict,
+					fmt.Sprintf("node %s: serial number %s belongs to another node", n.Name, n.Serial),
+					"",
+				)
 			}
-			return api.NewError(api.Conflict, fmt.Sprintf("node %s: serial number %s belongs to node %s", n.Name, n.Serial, o.Name),
-				fmt.Sprintf("is it the same machine? then name it: pando node set %s --name %s", o.Name, n.Name))
+			return api.NewError(
+				api.Conflict,
+				fmt.Sprintf("node %s: serial number %s belongs to node %s", n.Name, n.Serial, o.Name),
+				fmt.Sprintf("is it the same machine? then name it: pando node set %s --name %s", o.Name, n.Name),
+			)
 		}
 	}
 	return nil
 }
 
-// claim makes an unknown machine, seen as n, the node that was declared with its serial number and has no MAC yet. found tells
-// whether there is one. Its boots until now are the node's.
+// claim makes an unknown machine, seen as n, the node that was declared with its serial number and has no MAC yet.
+// found tells whether there is one. Its boots until now are the node's.
 func claim(tx *registry.Tx, n fleet.Node, serial string) (node fleet.Node, found bool, err error) {
 	if !fleet.TellingSerial(serial) || n.State != fleet.Discovered {
 		return n, false, nil

@@ -71,16 +71,19 @@ func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
 	}
 	out.Files = []api.FileChange{}
 	for _, f := range d.Files {
-		out.Files = append(out.Files, api.FileChange{Path: f.Path, Change: f.Change, Was: f.Was, Is: f.Is, Fetch: f.Fetch,
-			Package: cmp.Or(owner[f.Path], before[f.Path])})
+		out.Files = append(
+			out.Files,
+			api.FileChange{Path: f.Path, Change: f.Change, Was: f.Was, Is: f.Is, Fetch: f.Fetch,
+				Package: cmp.Or(owner[f.Path], before[f.Path])},
+		)
 	}
 	out.Packages = packageChanges(was.Packages(), is.Packages(), out.Files)
 	out.Pack, err = o.newInPack(ctx, out.FromHas, out.ToHas)
 	return err
 }
 
-// packageChanges lists packages that were added, removed or have another version, the most bytes first, and then those whose
-// files changed all the same.
+// packageChanges lists packages that were added, removed or have another version, the most bytes first, and then
+// those whose files changed all the same.
 func packageChanges(was, is []image.Package, files []api.FileChange) []api.PackageChange {
 	all := map[string]*api.PackageChange{}
 	at := func(name string) *api.PackageChange {
@@ -248,8 +251,8 @@ func (o *operator) historyOf(v api.Version, known registry.ImageVersion) api.His
 	return h
 }
 
-// newBytes adds up the objects of a version that are not in older, and adds them to it. Of a version that cannot be read whole, those
-// that can be told count.
+// newBytes adds up the objects of a version that are not in older, and adds them to it. Of a version that cannot be
+// read whole, those that can be told count.
 func (o *operator) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]bool) (int64, error) {
 	fresh := map[chunk.ID]int64{}
 	err := o.store.Uses(ctx, v, func(u store.Use) {
@@ -283,8 +286,11 @@ func (o *operator) deleteVersion(r *http.Request) (any, error) {
 			return err
 		}
 		if by := holds[v]; len(by) > 0 {
-			return api.NewError(api.Conflict, fmt.Sprintf("version %s of image %s is in use by %s", v.Short(), name, strings.Join(by, ", ")),
-				"move the tag or the group to another version, and boot the nodes that run it")
+			return api.NewError(
+				api.Conflict,
+				fmt.Sprintf("version %s of image %s is in use by %s", v.Short(), name, strings.Join(by, ", ")),
+				"move the tag or the group to another version, and boot the nodes that run it",
+			)
 		}
 		return tx.DeleteVersion(name, v)
 	})

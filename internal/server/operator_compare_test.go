@@ -24,7 +24,11 @@ func debian(versions map[string]string, files map[string][]byte) map[string][]by
 			}
 		}
 	}) {
-		status += fmt.Sprintf("Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n", name, versions[name])
+		status += fmt.Sprintf(
+			"Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n",
+			name,
+			versions[name],
+		)
 		out["var/lib/dpkg/info/"+name+":amd64.list"] = []byte("/.\n/lib\n/lib/" + name + ".so\n")
 		out["usr/lib/"+name+".so"] = files[name]
 	}
@@ -36,11 +40,21 @@ func TestImageDiff(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
 	same, was, is := program(1, 500_000), program(2, 400_000), program(3, 410_000)
-	s.addRoot(debian(map[string]string{"libsame": "1", "libssl": "3.0.1", "libzold": "1"}, map[string][]byte{"libsame": same, "libssl": was, "libzold": same[:70_000]}))
+	s.addRoot(
+		debian(
+			map[string]string{"libsame": "1", "libssl": "3.0.1", "libzold": "1"},
+			map[string][]byte{"libsame": same, "libssl": was, "libzold": same[:70_000]},
+		),
+	)
 	if _, err := c.SetTag(t.Context(), "lab", "before", api.TagSet{Ref: "lab:latest"}); err != nil {
 		t.Fatal(err)
 	}
-	_, second := s.addRoot(debian(map[string]string{"libsame": "1", "libssl": "3.0.2", "libznew": "1"}, map[string][]byte{"libsame": same, "libssl": is, "libznew": program(4, 100_000)}))
+	_, second := s.addRoot(
+		debian(
+			map[string]string{"libsame": "1", "libssl": "3.0.2", "libznew": "1"},
+			map[string][]byte{"libsame": same, "libssl": is, "libznew": program(4, 100_000)},
+		),
+	)
 	d, err := c.ImageDiff(t.Context(), "lab:before", "lab:latest")
 	if err != nil || d.ToHas != second || d.Kernel != 0 || d.Drivers != 0 {
 		t.Fatalf("%+v, %v", d, err)
@@ -59,17 +73,21 @@ func TestImageDiff(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, f.Change, want)
 		}
 	}
-	if f := change["usr/lib/libssl.so"]; f.Package != "libssl" || f.Was != 400_000 || f.Is != 410_000 || f.Fetch < 40_000 || f.Fetch > 410_000 {
+	if f := change["usr/lib/libssl.so"]; f.Package != "libssl" || f.Was != 400_000 || f.Is != 410_000 ||
+		f.Fetch < 40_000 ||
+		f.Fetch > 410_000 {
 		t.Errorf("%+v", f)
 	}
 	packages := map[string]api.PackageChange{}
 	for _, p := range d.Packages {
 		packages[p.Name] = p
 	}
-	if p := packages["libssl"]; p.Was != "3.0.1" || p.Is != "3.0.2" || p.Files != 1 || p.Fetch != change["usr/lib/libssl.so"].Fetch {
+	if p := packages["libssl"]; p.Was != "3.0.1" || p.Is != "3.0.2" || p.Files != 1 ||
+		p.Fetch != change["usr/lib/libssl.so"].Fetch {
 		t.Errorf("%+v", p)
 	}
-	if packages["libzold"].Is != "" || packages["libzold"].Was != "1" || packages["libznew"].Was != "" || packages["gone"].Name != "" {
+	if packages["libzold"].Is != "" || packages["libzold"].Was != "1" || packages["libznew"].Was != "" ||
+		packages["gone"].Name != "" {
 		t.Errorf("%+v", d.Packages)
 	}
 	same2, err := c.ImageDiff(t.Context(), "lab:latest", fleet.Ref("lab@"+string(second)))
@@ -85,7 +103,8 @@ func TestImageDiff(t *testing.T) {
 	var doc struct {
 		Packages []struct{ Name, VersionInfo string }
 	}
-	if err != nil || json.Unmarshal(b, &doc) != nil || len(doc.Packages) != 4 || doc.Packages[2].Name != "libssl" || doc.Packages[2].VersionInfo != "3.0.1" ||
+	if err != nil || json.Unmarshal(b, &doc) != nil || len(doc.Packages) != 4 || doc.Packages[2].Name != "libssl" ||
+		doc.Packages[2].VersionInfo != "3.0.1" ||
 		!strings.Contains(string(b), "pkg:deb/debian/libssl@3.0.1?arch=amd64\\u0026distro=debian-12") {
 		t.Errorf("bill of materials: %s, %v", b, err)
 	}
@@ -110,7 +129,8 @@ func TestImageHistory(t *testing.T) {
 	if err != nil || len(h.Versions) != 2 || h.Versions[0].Digest != second || h.Versions[1].Digest != first {
 		t.Fatalf("%+v, %v", h, err)
 	}
-	if v := h.Versions; v[0].New == 0 || v[0].New >= v[1].New || !v[0].Added.After(v[1].Added) || !slices.Equal(v[0].Tags, []string{"latest"}) {
+	if v := h.Versions; v[0].New == 0 || v[0].New >= v[1].New || !v[0].Added.After(v[1].Added) ||
+		!slices.Equal(v[0].Tags, []string{"latest"}) {
 		t.Errorf("%+v", v)
 	}
 	var moves []string
@@ -119,7 +139,10 @@ func TestImageHistory(t *testing.T) {
 			moves = append(moves, m.Was.Short()+" "+m.Version.Short()+" "+m.Who)
 		}
 	}
-	if want := []string{second.Short() + "  this machine", first.Short() + " " + second.Short() + " this machine", " " + first.Short() + " this machine"}; !slices.Equal(moves, want) {
+	if want := []string{second.Short() + "  this machine", first.Short() + " " + second.Short() + " this machine", " " + first.Short() + " this machine"}; !slices.Equal(
+		moves,
+		want,
+	) {
 		t.Errorf("moves %q, want %q", moves, want)
 	}
 	_, err = c.ImageHistory(t.Context(), "none")

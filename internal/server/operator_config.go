@@ -235,7 +235,15 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 	set := o.configs.render(n, masked)
 	out := api.NodeConfig{Node: n.node.Name, Problems: set.problems, Files: make([]api.RenderedFile, len(set.files))}
 	for i, f := range set.files {
-		v := api.RenderedFile{Path: f.Path, From: set.from[f.Path], Mode: f.Mode, Owner: f.Owner, Run: f.Run, Secrets: f.Secrets, Content: f.Data}
+		v := api.RenderedFile{
+			Path:    f.Path,
+			From:    set.from[f.Path],
+			Mode:    f.Mode,
+			Owner:   f.Owner,
+			Run:     f.Run,
+			Secrets: f.Secrets,
+			Content: f.Data,
+		}
 		if v.From == "" {
 			v.From = "every node"
 			if f.Path == config.HostKeyPath {

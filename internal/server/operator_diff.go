@@ -114,7 +114,8 @@ func (d *diff) overrides(was, is fleet.Overrides) {
 	}
 	for _, name := range fleet.OverrideNames() {
 		before, after := text(was, name), text(is, name)
-		if name == fleet.SettingAuthorizedKeys && before == after && !slices.Equal(was.Of(fleet.Group{}).AuthorizedKeys, is.Of(fleet.Group{}).AuthorizedKeys) {
+		if name == fleet.SettingAuthorizedKeys && before == after &&
+			!slices.Equal(was.Of(fleet.Group{}).AuthorizedKeys, is.Of(fleet.Group{}).AuthorizedKeys) {
 			after = "others"
 		}
 		d.add(strings.ReplaceAll(name, "_", " "), before, after)

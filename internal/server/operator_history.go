@@ -130,8 +130,11 @@ func (o *operator) compareBoots(r *http.Request) (any, error) {
 	}
 	changes := trace.Compare(before, after)
 	for _, c := range changes {
-		out.Changes = append(out.Changes, api.BootChange{Stage: c.Stage, Before: figuresView("", c.Before, 0), After: figuresView("", c.After, 0),
-			Shift: c.Shift, P: c.P, Real: c.Real})
+		out.Changes = append(
+			out.Changes,
+			api.BootChange{Stage: c.Stage, Before: figuresView("", c.Before, 0), After: figuresView("", c.After, 0),
+				Shift: c.Shift, P: c.P, Real: c.Real},
+		)
 	}
 	out.Culprit = trace.Culprit(changes)
 	return out, nil
@@ -144,7 +147,15 @@ func (o *operator) comparedBoots(r *http.Request, parameter string) (api.Compare
 		return api.ComparedBoots{}, nil, err
 	}
 	out := api.ComparedBoots{Ref: ref, Version: v}
-	boots, err := o.reg.History(r.Context(), registry.HistoryFilter{Version: v, Class: r.URL.Query().Get("class"), Group: r.URL.Query().Get("group"), Limit: maxBoots})
+	boots, err := o.reg.History(
+		r.Context(),
+		registry.HistoryFilter{
+			Version: v,
+			Class:   r.URL.Query().Get("class"),
+			Group:   r.URL.Query().Get("group"),
+			Limit:   maxBoots,
+		},
+	)
 	var ends []trace.Ends
 	for _, b := range boots {
 		if _, ok := b.Ends.Total(); ok {

@@ -39,7 +39,11 @@ func (o *operator) imageNamed(ctx context.Context, name string) (any, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, api.NewError(api.NotFound, fmt.Sprintf("image %q: not found", name), "`pando image list` shows what there is")
+		return nil, api.NewError(
+			api.NotFound,
+			fmt.Sprintf("image %q: not found", name),
+			"`pando image list` shows what there is",
+		)
 	}
 	return out[0], o.markSlower(ctx, &out[0])
 }
@@ -100,7 +104,9 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		out.Built, out.Recipe = p.Built, p.Recipe
 		switch {
 		case m.IsExtension():
-			out.Recipe = strings.TrimSpace("over " + m.Extends.Base.Short() + ": " + strings.Join(p.Command, " ") + " " + p.FromDir)
+			out.Recipe = strings.TrimSpace(
+				"over " + m.Extends.Base.Short() + ": " + strings.Join(p.Command, " ") + " " + p.FromDir,
+			)
 		case p.Parent != "" && p.Recipe == "":
 			out.Recipe = "shell of " + p.Parent.Short() + ": " + strings.Join(p.Command, " ")
 		case p.Recipe == "":
@@ -203,8 +209,8 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	return o.imageNamed(r.Context(), name)
 }
 
-// checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would take
-// the image from all nodes that boot it.
+// checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would
+// take the image from all nodes that boot it.
 func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
 	versions, err := tx.Versions(name)
 	if err != nil {
@@ -213,12 +219,20 @@ func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Diges
 	is := o.versionView(registry.ImageVersion{Image: name, Version: d}).Architecture
 	for _, v := range versions {
 		view := o.versionView(v)
-		if (view.Extends == "") != (o.versionView(registry.ImageVersion{Image: name, Version: d}).Extends == "") && view.Architecture != "" {
-			return api.NewError(api.Conflict, fmt.Sprintf("%s is taken: extensions and images that nodes boot have names of their own", name), "give it another name")
+		if (view.Extends == "") != (o.versionView(registry.ImageVersion{Image: name, Version: d}).Extends == "") &&
+			view.Architecture != "" {
+			return api.NewError(
+				api.Conflict,
+				fmt.Sprintf("%s is taken: extensions and images that nodes boot have names of their own", name),
+				"give it another name",
+			)
 		}
 		if was := view.Architecture; was != "" && is != "" && was != is {
-			return api.NewError(api.Conflict, fmt.Sprintf("image %s is for %s, and version %s is for %s", name, was, d.Short(), is),
-				"give it a name of its own, such as "+name+"-"+is)
+			return api.NewError(
+				api.Conflict,
+				fmt.Sprintf("image %s is for %s, and version %s is for %s", name, was, d.Short(), is),
+				"give it a name of its own, such as "+name+"-"+is,
+			)
 		}
 	}
 	return nil
@@ -259,7 +273,10 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		return nil, checked(err)
 	}
 	if name != out.Tag.Image {
-		return nil, refused(fmt.Sprintf("tag %s:%s cannot point at image %s", out.Tag.Image, out.Tag.Tag, name), "a tag names a version of its own image")
+		return nil, refused(
+			fmt.Sprintf("tag %s:%s cannot point at image %s", out.Tag.Image, out.Tag.Tag, name),
+			"a tag names a version of its own image",
+		)
 	}
 	if err := checked(fleet.ValidName("tag", out.Tag.Tag)); err != nil {
 		return nil, err
@@ -278,7 +295,14 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		if out.Was, err = tx.PutTag(out.Tag); err != nil {
 			return err
 		}
-		move := registry.TagMove{Image: name, Tag: out.Tag.Tag, Version: out.Tag.Version, Was: out.Was, At: o.now(), Who: who(r)}
+		move := registry.TagMove{
+			Image:   name,
+			Tag:     out.Tag.Tag,
+			Version: out.Tag.Version,
+			Was:     out.Was,
+			At:      o.now(),
+			Who:     who(r),
+		}
 		if err := tx.AddTagMove(move); err != nil {
 			return err
 		}
@@ -304,7 +328,11 @@ func (o *operator) deleteTag(r *http.Request) (any, error) {
 			return err
 		}
 		if user != "" {
-			return api.NewError(api.Conflict, fmt.Sprintf("tag %s:%s is in use by %s", name, tag, user), "give it another image first")
+			return api.NewError(
+				api.Conflict,
+				fmt.Sprintf("tag %s:%s is in use by %s", name, tag, user),
+				"give it another image first",
+			)
 		}
 		was, err := tx.Tag(name, tag)
 		if err != nil {
@@ -328,13 +356,15 @@ func tagUser(tx *registry.Tx, name, tag string) (string, error) {
 		return "", err
 	}
 	for _, g := range groups {
-		if wants(g.Image) || slices.ContainsFunc(g.ExtensionList(), func(r string) bool { return wants(fleet.Ref(r)) }) {
+		if wants(g.Image) ||
+			slices.ContainsFunc(g.ExtensionList(), func(r string) bool { return wants(fleet.Ref(r)) }) {
 			return "group " + g.Name, nil
 		}
 	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
-		if wants(n.Version) || slices.ContainsFunc(n.ExtensionList(), func(r string) bool { return wants(fleet.Ref(r)) }) {
+		if wants(n.Version) ||
+			slices.ContainsFunc(n.ExtensionList(), func(r string) bool { return wants(fleet.Ref(r)) }) {
 			return "node " + n.Name, nil
 		}
 	}

@@ -31,8 +31,12 @@ func TestTagsMoveNodes(t *testing.T) {
 	if err != nil || img.Tags["latest"] != second || img.Tags["old"] != first || len(img.Versions) != 2 {
 		t.Fatalf("%+v, %v", img, err)
 	}
-	if v := img.Versions[slices.IndexFunc(img.Versions, func(v api.Version) bool { return v.Digest == first })]; !slices.Equal(v.InUse, []string{"node pc02"}) ||
-		v.Kernel != "6.1.0" || v.DriversSize != 13 {
+	if v := img.Versions[slices.IndexFunc(img.Versions, func(v api.Version) bool { return v.Digest == first })]; !slices.Equal(
+		v.InUse,
+		[]string{"node pc02"},
+	) ||
+		v.Kernel != "6.1.0" ||
+		v.DriversSize != 13 {
 		t.Errorf("version is %+v", v)
 	}
 	wantCode(t, c.DeleteTag(t.Context(), "lab", "old"), api.Conflict, "node pc02")
@@ -48,10 +52,15 @@ func TestAddVersionRefusesWhatNodesWould(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
 	_, d := s.addImage()
-	if img, err := c.AddVersion(t.Context(), "other", api.VersionAdd{Version: d, Tags: []string{"latest", "stable"}}); err != nil || len(img.Tags) != 2 {
+	if img, err := c.AddVersion(t.Context(), "other", api.VersionAdd{Version: d, Tags: []string{"latest", "stable"}}); err != nil ||
+		len(img.Tags) != 2 {
 		t.Errorf("%+v, %v", img, err)
 	}
-	_, err := c.AddVersion(t.Context(), "other", api.VersionAdd{Version: fleet.Digest("sha256:" + strings.Repeat("0", 64))})
+	_, err := c.AddVersion(
+		t.Context(),
+		"other",
+		api.VersionAdd{Version: fleet.Digest("sha256:" + strings.Repeat("0", 64))},
+	)
 	wantCode(t, err, api.NotFound, "sha256:0000")
 	_, err = c.AddVersion(t.Context(), "Other", api.VersionAdd{Version: d})
 	wantCode(t, err, api.BadRequest, "image name")
@@ -89,7 +98,9 @@ func TestGroups(t *testing.T) {
 	if err != nil || len(ch.Nodes) != 3 {
 		t.Errorf("%+v, %v", ch, err)
 	}
-	if g, err := c.Group(t.Context(), "default"); err != nil || g.Image != "" || len(g.KernelArgs) != 0 || g.Nodes != 3 || g.Desired != "" {
+	if g, err := c.Group(t.Context(), "default"); err != nil || g.Image != "" || len(g.KernelArgs) != 0 ||
+		g.Nodes != 3 ||
+		g.Desired != "" {
 		t.Errorf("%+v, %v", g, err)
 	}
 	wantCode(t, c.DeleteGroup(t.Context(), "default"), api.Conflict, "default")

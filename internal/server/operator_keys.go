@@ -34,7 +34,14 @@ func (o *operator) showKeys(*http.Request) (any, error) {
 }
 
 func (o *operator) keyView(k identity.SigningKey, first bool) api.Key {
-	view := api.Key{Name: k.Name, Public: k.Public, State: api.KeyTrusted, Here: o.signer.ring.Here(k), Created: k.Created, Revoked: k.Revoked}
+	view := api.Key{
+		Name:    k.Name,
+		Public:  k.Public,
+		State:   api.KeyTrusted,
+		Here:    o.signer.ring.Here(k),
+		Created: k.Created,
+		Revoked: k.Revoked,
+	}
 	var public minisign.PublicKey
 	if public.UnmarshalText([]byte(k.Public)) == nil {
 		view.ID = image.KeyID(public.ID())
@@ -58,7 +65,10 @@ func (o *operator) createKey(r *http.Request) (any, error) {
 	}
 	if req.Public != "" {
 		if req.Public, err = image.ParseKey(req.Public); err != nil {
-			return nil, refused("key "+req.Name+": "+err.Error(), "it is the second line of the file that `minisign -G` calls minisign.pub")
+			return nil, refused(
+				"key "+req.Name+": "+err.Error(),
+				"it is the second line of the file that `minisign -G` calls minisign.pub",
+			)
 		}
 	}
 	o.signer.mu.Lock()
@@ -68,7 +78,8 @@ func (o *operator) createKey(r *http.Request) (any, error) {
 		return nil, keyRefused(err)
 	}
 	o.log.Info("key is trusted from the next boots on", "key", k.Name, "public", k.Public)
-	if req.Public == "" { // what is here signs beside the others, so that it is known to all by the time it is the first
+	// what is here signs beside the others, so that it is known to all by the time it is the first
+	if req.Public == "" {
 		if _, err := o.signer.signAll(r.Context()); err != nil {
 			return nil, signingFailed(err)
 		}
@@ -83,7 +94,9 @@ func keyRefused(err error) error {
 		return api.NewError(api.NotFound, err.Error(), "`pando key list` shows what there is")
 	case errors.Is(err, identity.ErrLastKey):
 		return api.NewError(api.Conflict, err.Error(), "give the site another one first: `pando key rotate NAME`")
-	case errors.Is(err, identity.ErrKeyTaken), errors.Is(err, identity.ErrRevoked), errors.Is(err, identity.ErrManyKeys):
+	case errors.Is(err, identity.ErrKeyTaken),
+		errors.Is(err, identity.ErrRevoked),
+		errors.Is(err, identity.ErrManyKeys):
 		return api.NewError(api.Conflict, err.Error(), "`pando key list` shows what there is")
 	}
 	return err
@@ -93,7 +106,11 @@ func keyRefused(err error) error {
 func signingFailed(err error) error {
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
-		return api.NewError(api.Conflict, "the keys are changed, and versions are not signed yet: "+err.Error(), "when it is done, say the same again")
+		return api.NewError(
+			api.Conflict,
+			"the keys are changed, and versions are not signed yet: "+err.Error(),
+			"when it is done, say the same again",
+		)
 	}
 	return withHint(err, "the keys are changed, and not every version is signed anew; mend that and say the same again")
 }
@@ -177,8 +194,16 @@ func (o *operator) revokeKey(r *http.Request) (any, error) {
 	}
 	for _, v := range out.Without {
 		if len(v.InUse) > 0 && !req.Force && !req.DryRun {
-			return nil, api.NewError(api.Conflict, fmt.Sprintf("version %s, which %s wants, is signed by no other trusted key than %s",
-				v.Version.Short(), strings.Join(v.InUse, ", "), k.Name), "sign all with another one first (`pando key rotate NAME`), or --force")
+			return nil, api.NewError(
+				api.Conflict,
+				fmt.Sprintf(
+					"version %s, which %s wants, is signed by no other trusted key than %s",
+					v.Version.Short(),
+					strings.Join(v.InUse, ", "),
+					k.Name,
+				),
+				"sign all with another one first (`pando key rotate NAME`), or --force",
+			)
 		}
 	}
 	if !req.DryRun {
@@ -218,21 +243,31 @@ func (o *operator) addSignature(r *http.Request) (any, error) {
 	by := image.Signers(v.Manifest, []byte(req.Signature), ring.Trust().Accepted())
 	if len(by) == 0 {
 		_, err := ring.Trust().Verify(v.Manifest, []byte(req.Signature))
-		return nil, refused(err.Error(), "sign it as `pando key export` says, with a key that `pando key list` shows as trusted")
+		return nil, refused(
+			err.Error(),
+			"sign it as `pando key export` says, with a key that `pando key list` shows as trusted",
+		)
 	}
 	k, err := ring.Find(by[0])
 	if err != nil {
 		return nil, keyRefused(err)
 	}
 	return o.keyView(k, ring.Keys()[0].Public == k.Public),
-		o.store.PutSignature(v.Digest, image.JoinSignatures(image.OnlyBy(v.Manifest, []byte(req.Signature), by), v.Signature))
+		o.store.PutSignature(
+			v.Digest,
+			image.JoinSignatures(image.OnlyBy(v.Manifest, []byte(req.Signature), by), v.Signature),
+		)
 }
 
 // unsignedHint says how a version that was built gets its signature.
 func (o *operator) unsignedHint(err error) string {
 	if errors.Is(err, image.ErrUnsigned) && len(o.signer.ring.Signers()) == 0 {
 		k := o.signer.ring.Keys()[0].Name
-		return fmt.Sprintf("no key that signs is kept here: `pando key export %s DIR`, sign there, `pando key import DIR`, and build again", k)
+		return fmt.Sprintf(
+			"no key that signs is kept here: `pando key export %s DIR`, sign there, `pando key import DIR`, and "+
+				"build again",
+			k,
+		)
 	}
 	return "nodes trust only what a key of this data directory signed: `pando key list`"
 }

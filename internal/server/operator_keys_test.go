@@ -40,7 +40,8 @@ func TestKeyRotationWithoutAFlagDay(t *testing.T) {
 	if err != nil || len(before.TrustKeys) != 1 || len(assigned.RevokedKeys) != 0 {
 		t.Fatalf("%+v, %v", before.TrustKeys, err)
 	}
-	if dry, err := c.RotateKey(t.Context(), "next", api.KeyUse{DryRun: true}); err != nil || len(dry.Without) != 1 || !dry.DryRun {
+	if dry, err := c.RotateKey(t.Context(), "next", api.KeyUse{DryRun: true}); err != nil || len(dry.Without) != 1 ||
+		!dry.DryRun {
 		t.Errorf("dry run: %+v, %v", dry, err)
 	}
 	ch, err := c.RotateKey(t.Context(), "next", api.KeyUse{})
@@ -61,7 +62,9 @@ func TestKeyRotationWithoutAFlagDay(t *testing.T) {
 		t.Errorf("a node that does not know the new key yet: %v", err)
 	}
 	k, err := c.Keys(t.Context())
-	if err != nil || len(k.Signing) != 2 || k.Site != ch.Key.Public || k.Signing[1].State != api.KeyTrusted || k.Signing[1].Versions != 1 || k.Signing[1].Only != 0 {
+	if err != nil || len(k.Signing) != 2 || k.Site != ch.Key.Public || k.Signing[1].State != api.KeyTrusted ||
+		k.Signing[1].Versions != 1 ||
+		k.Signing[1].Only != 0 {
 		t.Errorf("%+v, %v", k, err)
 	}
 	gone, err := c.RevokeKey(t.Context(), "site", api.KeyUse{})
@@ -69,7 +72,8 @@ func TestKeyRotationWithoutAFlagDay(t *testing.T) {
 		t.Fatalf("%+v, %v", gone, err)
 	}
 	last, assigned, err := s.node(3).check(version)
-	if err != nil || !slices.Equal(last.TrustKeys, []string{ch.Key.Public}) || !slices.Equal(assigned.RevokedKeys, before.TrustKeys) {
+	if err != nil || !slices.Equal(last.TrustKeys, []string{ch.Key.Public}) ||
+		!slices.Equal(assigned.RevokedKeys, before.TrustKeys) {
 		t.Errorf("%v, revoked %v, %v", last.TrustKeys, assigned.RevokedKeys, err)
 	}
 	if err := n.trusts(before, assigned, version); err == nil {
@@ -92,7 +96,8 @@ func TestRevokedKeyBootsNothing(t *testing.T) {
 	}
 	_, err := c.RevokeKey(t.Context(), "site", api.KeyUse{})
 	wantCode(t, err, api.Conflict, "signed by no other trusted key than site")
-	if dry, err := c.RevokeKey(t.Context(), "site", api.KeyUse{DryRun: true}); err != nil || len(dry.Without) != 1 || len(dry.Without[0].InUse) == 0 {
+	if dry, err := c.RevokeKey(t.Context(), "site", api.KeyUse{DryRun: true}); err != nil || len(dry.Without) != 1 ||
+		len(dry.Without[0].InUse) == 0 {
 		t.Errorf("dry run: %+v, %v", dry, err)
 	}
 	if _, err := c.RevokeKey(t.Context(), "site", api.KeyUse{Force: true}); err != nil {
@@ -107,14 +112,19 @@ func TestRevokedKeyBootsNothing(t *testing.T) {
 		}
 	}
 	b, err := c.NodeBoot(t.Context(), "node001")
-	if err != nil || !slices.ContainsFunc(b.Events, func(e trace.Event) bool { return strings.Contains(e.Message, "revoked") && e.Hint != "" }) {
+	if err != nil ||
+		!slices.ContainsFunc(
+			b.Events,
+			func(e trace.Event) bool { return strings.Contains(e.Message, "revoked") && e.Hint != "" },
+		) {
 		t.Errorf("timeline: %+v, %v", b.Events, err)
 	}
 	_, err = c.AddVersion(t.Context(), "other", api.VersionAdd{Version: version})
 	wantCode(t, err, api.BadRequest, "revoked")
 	_, err = c.AddSignature(t.Context(), api.SignatureAdd{Version: version, Signature: string(old.Signature)})
 	wantCode(t, err, api.BadRequest, "revoked")
-	if k, err := c.AddSignature(t.Context(), api.SignatureAdd{Version: version, Signature: string(both.Signature)}); err != nil || k.Name != "next" {
+	if k, err := c.AddSignature(t.Context(), api.SignatureAdd{Version: version, Signature: string(both.Signature)}); err != nil ||
+		k.Name != "next" {
 		t.Errorf("%+v, %v", k, err)
 	}
 	if _, _, err := s.node(2).check(version); err != nil {
@@ -161,7 +171,8 @@ func TestBootPackOutlivesItsKey(t *testing.T) {
 		t.Fatalf("pack %+v, before %+v", a.Pack, before)
 	}
 	s.verified(a)
-	if report, err := s.store.Check(t.Context(), s.keys.Ring.Trust().Accepted(), nil); err != nil || len(report.Problems) > 0 {
+	if report, err := s.store.Check(t.Context(), s.keys.Ring.Trust().Accepted(), nil); err != nil ||
+		len(report.Problems) > 0 {
 		t.Errorf("%v, %v", report.Problems, err)
 	}
 }

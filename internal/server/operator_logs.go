@@ -96,7 +96,10 @@ func journalQuery(r *http.Request) (journal.Query, error) {
 	q := journal.Query{Unit: v.Get("unit"), Grep: v.Get("grep"), Priority: v.Get("priority")}
 	for _, s := range []string{q.Unit, q.Grep, q.Priority} {
 		if len(s) > maxPattern || strings.ContainsAny(s, "\x00\n") {
-			return q, refused("what is looked for is longer than "+strconv.Itoa(maxPattern)+" bytes, or has a line break in it", "")
+			return q, refused(
+				"what is looked for is longer than "+strconv.Itoa(maxPattern)+" bytes, or has a line break in it",
+				"",
+			)
 		}
 	}
 	last, err := number(r, "last", defaultLines)
@@ -107,7 +110,10 @@ func journalQuery(r *http.Request) (journal.Query, error) {
 	for name, t := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		if text := v.Get(name); text != "" {
 			if *t, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return q, refused("parameter "+name+": "+strconv.Quote(text)+" is no time", "write it like 2026-11-22T08:00:00Z")
+				return q, refused(
+					"parameter "+name+": "+strconv.Quote(text)+" is no time",
+					"write it like 2026-11-22T08:00:00Z",
+				)
 			}
 		}
 	}
@@ -121,12 +127,16 @@ func refusedQuery(err error) error {
 		return api.NewError(api.NotFound, err.Error(), "")
 	}
 	if errors.As(err, &wrong) {
-		return refused(wrong.Error(), "the pattern is a regular expression, a priority a word such as err, a unit a name")
+		return refused(
+			wrong.Error(),
+			"the pattern is a regular expression, a priority a word such as err, a unit a name",
+		)
 	}
 	return err
 }
 
-// journalOf finds the journal of a boot of a node: which is "" for the latest, a boot id, or a number from -1 downwards.
+// journalOf finds the journal of a boot of a node: which is "" for the latest, a boot id, or a number from -1
+// downwards.
 func (o *operator) journalOf(ctx context.Context, name, which string) (api.Journal, error) {
 	out := api.Journal{Lines: []api.JournalLine{}}
 	var boots []registry.Boot
@@ -163,12 +173,20 @@ func pickBoot(j api.Journal, boots []registry.Boot, which string) (fleet.BootID,
 		if -back < len(boots) {
 			return boots[-back].ID, nil
 		}
-		return "", api.NewError(api.NotFound, fmt.Sprintf("node %s has %d boots on record", j.Node, len(boots)), "`pando boot list "+j.Node+"` lists them")
+		return "", api.NewError(
+			api.NotFound,
+			fmt.Sprintf("node %s has %d boots on record", j.Node, len(boots)),
+			"`pando boot list "+j.Node+"` lists them",
+		)
 	}
 	known := slices.ContainsFunc(boots, func(b registry.Boot) bool { return string(b.ID) == which }) ||
 		slices.ContainsFunc(j.Boots, func(b api.JournalBoot) bool { return string(b.Boot) == which })
 	if !known {
-		return "", api.NewError(api.NotFound, "node "+j.Node+" has no boot "+strconv.Quote(which), "`pando boot list "+j.Node+"` lists them; -1 is the one before the latest")
+		return "", api.NewError(
+			api.NotFound,
+			"node "+j.Node+" has no boot "+strconv.Quote(which),
+			"`pando boot list "+j.Node+"` lists them; -1 is the one before the latest",
+		)
 	}
 	return fleet.BootID(which), nil
 }
@@ -176,7 +194,8 @@ func pickBoot(j api.Journal, boots []registry.Boot, which string) (fleet.BootID,
 // whyNoJournal tells why there is nothing of a boot, and what to do.
 func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []registry.Boot) string {
 	if o.journals == nil {
-		return "this server keeps no journals: install systemd-journal-remote on it, or start it with --logs on, and reboot the nodes"
+		return "this server keeps no journals: install systemd-journal-remote on it, or start it with --logs on, " +
+			"and reboot the nodes"
 	}
 	i := slices.IndexFunc(boots, func(b registry.Boot) bool { return b.ID == j.Boot })
 	if i < 0 {
@@ -184,13 +203,19 @@ func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []regi
 	}
 	if kept, err := o.store.GetVersion(boots[i].Version); err == nil {
 		if p, err := image.DecodeProvenance(kept.Provenance); err == nil && p.NoUploader() {
-			return fmt.Sprintf("its image %s has no program that sends the journal: add the package %s to its recipe", boots[i].Image, image.UploaderPackage)
+			return fmt.Sprintf(
+				"its image %s has no program that sends the journal: add the package %s to its recipe",
+				boots[i].Image,
+				image.UploaderPackage,
+			)
 		}
 	}
 	progress, err := o.reg.Progress(ctx, j.Boot)
 	if p := progress[j.Boot]; err == nil && trace.Rank(p.Stage) < trace.Rank(trace.SwitchRoot) {
 		return "the boot has not come to the image's own start, which is where a journal begins"
 	}
-	return "nothing has come from this boot: it began before this server kept journals, its journal was deleted for newer ones, or its image has no " +
-		"/lib/systemd/systemd-journal-upload (Debian, Fedora: package " + image.UploaderPackage + "); `systemctl status pando-journal` on the node says more"
+	return "nothing has come from this boot: it began before this server kept journals, its journal was deleted " +
+		"for newer ones, or its image has no " +
+		"/lib/systemd/systemd-journal-upload (Debian, Fedora: package " + image.UploaderPackage + "); `systemctl " +
+		"status pando-journal` on the node says more"
 }

@@ -77,9 +77,22 @@ func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	return p.kernelArgs(), err
 }
 
-// nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were made.
-func (o *operator) nodeDiff(ctx context.Context, n api.Node, b registry.Boot, own []string, known map[[2]fleet.Digest]*api.ImageDiff) (api.NodeDiff, error) {
-	d := api.NodeDiff{Node: n.Name, Running: n.Running, Desired: n.Desired, ConfigOld: n.ConfigOld, ConfigGone: n.ConfigGone}
+// nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were
+// made.
+func (o *operator) nodeDiff(
+	ctx context.Context,
+	n api.Node,
+	b registry.Boot,
+	own []string,
+	known map[[2]fleet.Digest]*api.ImageDiff,
+) (api.NodeDiff, error) {
+	d := api.NodeDiff{
+		Node:       n.Name,
+		Running:    n.Running,
+		Desired:    n.Desired,
+		ConfigOld:  n.ConfigOld,
+		ConfigGone: n.ConfigGone,
+	}
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}

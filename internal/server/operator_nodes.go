@@ -106,7 +106,12 @@ func selectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.No
 	}
 	set, err := fleet.ParseSet(selection)
 	if err != nil {
-		return nil, api.NewError(api.BadRequest, err.Error(), "write it like pc[001-120]!pc007, @group or label=value&@group; , adds, & keeps what both have, ! takes away")
+		return nil, api.NewError(
+			api.BadRequest,
+			err.Error(),
+			"write it like pc[001-120]!pc007, @group or label=value&@group; , adds, & keeps what both have, ! "+
+				"takes away",
+		)
 	}
 	for _, name := range set.Groups() {
 		if _, err := tx.Group(name); err != nil {
@@ -141,8 +146,10 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(n.MACs) == 0 && n.Serial == "" {
-		return nil, refused("node "+n.Name+": no MAC address and no serial number: nothing would ever be recognised as it",
-			"name its NIC with --mac, or the machine with --serial")
+		return nil, refused(
+			"node "+n.Name+": no MAC address and no serial number: nothing would ever be recognised as it",
+			"name its NIC with --mac, or the machine with --serial",
+		)
 	}
 	if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
 		return nil, err
@@ -196,30 +203,42 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var was string
-	out, err := o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
-		if len(nodes) == 1 {
-			was = nodes[0].Name
-		}
-		if len(nodes) > 1 && (req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 || req.Serial != nil) {
-			return nil, refused(fmt.Sprintf("%d nodes are named: a name, an address, a MAC or a serial number is for one", len(nodes)), "")
-		}
-		if req.Version != nil {
-			if err := resolves(tx, *req.Version); err != nil {
-				return nil, err
+	out, err := o.changeNodes(
+		r,
+		req.Select,
+		req.DryRun,
+		func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+			if len(nodes) == 1 {
+				was = nodes[0].Name
 			}
-		}
-		for i := range nodes {
-			if req.Name != nil { // what it keeps does not depend on its name
-				if err := knowState(tx, nodes[i]); err != nil {
+			if len(nodes) > 1 &&
+				(req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 || req.Serial != nil) {
+				return nil, refused(
+					fmt.Sprintf(
+						"%d nodes are named: a name, an address, a MAC or a serial number is for one",
+						len(nodes),
+					),
+					"",
+				)
+			}
+			if req.Version != nil {
+				if err := resolves(tx, *req.Version); err != nil {
 					return nil, err
 				}
 			}
-			if err := applyNodeSet(&nodes[i], req); err != nil {
-				return nil, err
+			for i := range nodes {
+				if req.Name != nil { // what it keeps does not depend on its name
+					if err := knowState(tx, nodes[i]); err != nil {
+						return nil, err
+					}
+				}
+				if err := applyNodeSet(&nodes[i], req); err != nil {
+					return nil, err
+				}
 			}
-		}
-		return nodes, nil
-	})
+			return nodes, nil
+		},
+	)
 	if err == nil && req.Name != nil && !req.DryRun && was != *req.Name {
 		o.renamed(r.Context(), was, *req.Name)
 	}
@@ -256,7 +275,8 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if err := tx.PutNode(before[i].Name, n); err != nil {
 				return err
 			}
-			if n.Group != before[i].Group || !slices.Equal(n.ExtensionList(), before[i].ExtensionList()) || (n.Extensions == nil) != (before[i].Extensions == nil) {
+			if n.Group != before[i].Group || !slices.Equal(n.ExtensionList(), before[i].ExtensionList()) ||
+				(n.Extensions == nil) != (before[i].Extensions == nil) {
 				follow[n.Name] = true
 			}
 		}
@@ -303,7 +323,8 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	return out, err
 }
 
-// retire forgets a node: its name, MACs and addresses are free then. What it keeps is not inherited by the next node of that name.
+// retire forgets a node: its name, MACs and addresses are free then. What it keeps is not inherited by the next
+// node of that name.
 func retire(tx *registry.Tx, n fleet.Node, at time.Time) error {
 	if err := cmp.Or(knowState(tx, n), tx.RetireState(n.Name, at)); err != nil {
 		return err
@@ -346,7 +367,10 @@ func (o *operator) adoptNodes(r *http.Request) (any, error) {
 func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error), error) {
 	if name != "" && !strings.Contains(name, "[") {
 		if n > 1 {
-			return nil, refused(fmt.Sprintf("%d nodes are named: one name is for one", n), "give a naming rule such as 'pc[001-]'")
+			return nil, refused(
+				fmt.Sprintf("%d nodes are named: one name is for one", n),
+				"give a naming rule such as 'pc[001-]'",
+			)
 		}
 		return func() (string, error) { return name, nil }, nil
 	}

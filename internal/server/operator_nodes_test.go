@@ -56,7 +56,12 @@ func TestSetNodesAllOrNone(t *testing.T) {
 	_, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc0[1-", Group: ptr("lab")})
 	wantCode(t, err, api.BadRequest, "brackets")
 
-	req := api.NodeSet{Select: "pc0[1-2]", Group: ptr("lab"), Labels: map[string]*string{"room": ptr("b12")}, DryRun: true}
+	req := api.NodeSet{
+		Select: "pc0[1-2]",
+		Group:  ptr("lab"),
+		Labels: map[string]*string{"room": ptr("b12")},
+		DryRun: true,
+	}
 	tried, err := c.SetNodes(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +74,8 @@ func TestSetNodesAllOrNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"group: default -> lab", "label room: none -> b12"}; len(done.Nodes) != 2 || !slices.Equal(done.Nodes[0].Fields, want) ||
+	if want := []string{"group: default -> lab", "label room: none -> b12"}; len(done.Nodes) != 2 ||
+		!slices.Equal(done.Nodes[0].Fields, want) ||
 		!slices.Equal(tried.Nodes[0].Fields, want) {
 		t.Errorf("tried %+v, did %+v", tried, done)
 	}
@@ -106,7 +112,8 @@ func TestNodeRefusals(t *testing.T) {
 		says string
 	}{
 		{api.NodeCreate{Name: "pc01", MACs: []fleet.MAC{mac}}, api.Conflict, "pc01"},
-		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, 1}}}, api.Conflict, "belongs to node pc01"},
+		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, 1}}}, api.Conflict, "belongs to " +
+			"node pc01"},
 		{api.NodeCreate{Name: "PC 9", MACs: []fleet.MAC{mac}}, api.BadRequest, "host name"},
 		{api.NodeCreate{Name: "pc09"}, api.BadRequest, "no MAC"},
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Group: "nowhere"}, api.NotFound, "nowhere"},
@@ -177,7 +184,10 @@ func TestNodeOverrides(t *testing.T) {
 	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{m.mac}}); err != nil {
 		t.Fatal(err)
 	}
-	set := api.NodeSet{Select: "pc001", Overrides: fleet.Overrides{Peers: ptr(fleet.PeersOff), WriteLimit: ptr("2g"), AuthorizedKeys: &[]string{}}}
+	set := api.NodeSet{
+		Select:    "pc001",
+		Overrides: fleet.Overrides{Peers: ptr(fleet.PeersOff), WriteLimit: ptr("2g"), AuthorizedKeys: &[]string{}},
+	}
 	ch, err := c.SetNodes(t.Context(), set)
 	want := []string{"authorized keys: the group's -> 0", "write limit: the group's -> 2g", "peers: the group's -> off"}
 	if err != nil || !slices.Equal(ch.Nodes[0].Fields, want) {
@@ -204,7 +214,10 @@ func TestNodeOverrides(t *testing.T) {
 	}
 	_, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Inherit: []string{"colour"}})
 	wantCode(t, err, api.BadRequest, "colour")
-	_, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Overrides: fleet.Overrides{CacheSize: ptr(int64(8e9))}})
+	_, err = c.SetNodes(
+		t.Context(),
+		api.NodeSet{Select: "pc001", Overrides: fleet.Overrides{CacheSize: ptr(int64(8e9))}},
+	)
 	wantCode(t, err, api.BadRequest, "set them with cache")
 	if _, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Inherit: []string{"peers", "write_limit", "authorized_keys"}}); err != nil {
 		t.Fatal(err)
@@ -220,7 +233,10 @@ func TestDeleteNodeFreesItsAddress(t *testing.T) {
 	c := operatorOf(t, s)
 	addr := netip.MustParseAddr("10.0.0.11")
 	create := func() error {
-		_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}}, Address: addr.String()})
+		_, err := c.CreateNode(
+			t.Context(),
+			api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}}, Address: addr.String()},
+		)
 		return err
 	}
 	if err := create(); err != nil {

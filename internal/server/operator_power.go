@@ -30,7 +30,13 @@ func (o *operator) listPower(r *http.Request) (any, error) {
 
 // view is how a node is switched, for people.
 func (p *powers) view(x powered) api.PowerView {
-	v := api.PowerView{Node: x.node.Name, Method: x.to.Method, Address: x.to.Host, User: x.to.User, Password: x.password != ""}
+	v := api.PowerView{
+		Node:     x.node.Name,
+		Method:   x.to.Method,
+		Address:  x.to.Host,
+		User:     x.to.User,
+		Password: x.password != "",
+	}
 	if x.to.Method == fleet.PowerCommand {
 		v.Address = x.to.Command
 	}
@@ -55,7 +61,8 @@ func (p *powers) view(x powered) api.PowerView {
 	} else {
 		quiet = power.GivenUp
 	}
-	v.GivenUp = x.to.Method != fleet.PowerNone && power.Sweep(power.Seen{Wanted: on || !known, Quiet: quiet, State: power.Unknown}) != ""
+	v.GivenUp = x.to.Method != fleet.PowerNone &&
+		power.Sweep(power.Seen{Wanted: on || !known, Quiet: quiet, State: power.Unknown}) != ""
 	return v
 }
 
@@ -66,9 +73,24 @@ func (o *operator) switchNode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	switch req.Action {
-	case api.PowerOn, api.PowerOff, api.PowerCycle, api.PowerStatus, api.PowerWake, api.PowerReboot, api.PowerKexec, api.PowerSoftReboot, api.PowerStage, api.PowerAnew:
+	case api.PowerOn,
+		api.PowerOff,
+		api.PowerCycle,
+		api.PowerStatus,
+		api.PowerWake,
+		api.PowerReboot,
+		api.PowerKexec,
+		api.PowerSoftReboot,
+		api.PowerStage,
+		api.PowerAnew:
 	default:
-		return nil, refused(fmt.Sprintf("action %q: want on, off, cycle, status, wake, reboot, kexec, soft-reboot, auto or stage", req.Action), "")
+		return nil, refused(
+			fmt.Sprintf(
+				"action %q: want on, off, cycle, status, wake, reboot, kexec, soft-reboot, auto or stage",
+				req.Action,
+			),
+			"",
+		)
 	}
 	var x []powered
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -129,7 +151,10 @@ func knownZone(h fleet.Hours) error {
 		return nil // the validation says what is wrong
 	}
 	if _, err := time.LoadLocation(t.Zone); err != nil {
-		return refused(fmt.Sprintf("hours: there is no time zone %q here", t.Zone), "name it like Europe/Berlin, or UTC")
+		return refused(
+			fmt.Sprintf("hours: there is no time zone %q here", t.Zone),
+			"name it like Europe/Berlin, or UTC",
+		)
 	}
 	return nil
 }

@@ -23,7 +23,10 @@ func (o *operator) listRecordings(r *http.Request) (any, error) {
 	out := api.RecordingList{Recordings: []api.Recording{}}
 	wishes := o.recordings.all()
 	for _, node := range slices.Sorted(maps.Keys(wishes)) {
-		out.Recordings = append(out.Recordings, api.Recording{Node: node, Until: wishes[node].Until, Asked: wishes[node].Asked})
+		out.Recordings = append(
+			out.Recordings,
+			api.Recording{Node: node, Until: wishes[node].Until, Asked: wishes[node].Asked},
+		)
 	}
 	versions, err := o.packs.traces.versions()
 	if err != nil {
@@ -99,7 +102,10 @@ func recordable(mark string) error {
 		return refused(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
 	}
 	if trace.Rank(trace.Stage(mark)) >= 0 {
-		return refused(fmt.Sprintf("mark %q is a stage of every boot", mark), "every boot is recorded until it has booted; name a mark that the image makes later")
+		return refused(
+			fmt.Sprintf("mark %q is a stage of every boot", mark),
+			"every boot is recorded until it has booted; name a mark that the image makes later",
+		)
 	}
 	return nil
 }

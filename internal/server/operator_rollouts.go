@@ -117,7 +117,10 @@ func (o *operator) checkPlan(p fleet.RolloutPlan) error {
 			continue
 		}
 		if _, err := findHook(o.rollouts.hooks, name); err != nil {
-			return refused(err.Error(), "put an executable file of root's with this name into "+o.rollouts.hooks+" on the server")
+			return refused(
+				err.Error(),
+				"put an executable file of root's with this name into "+o.rollouts.hooks+" on the server",
+			)
 		}
 	}
 	return nil
@@ -131,7 +134,10 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		return out, err
 	}
 	if g.Image == "" {
-		return out, refused("group "+g.Name+" has no image to return to", "give it its first one with `pando group set "+g.Name+" --image NAME`")
+		return out, refused(
+			"group "+g.Name+" has no image to return to",
+			"give it its first one with `pando group set "+g.Name+" --image NAME`",
+		)
 	}
 	for _, v := range []struct {
 		ref fleet.Ref
@@ -163,8 +169,11 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 	}
 	_, _, from, _ := out.From.Split()
 	if _, _, to, _ := out.To.Split(); from == to {
-		return out, api.NewError(api.Conflict, fmt.Sprintf("group %s desires %s already, which is %s", g.Name, to.Short(), g.Image),
-			"`pando node list @"+g.Name+"` shows nodes that do not run it yet: they do after a reboot")
+		return out, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("group %s desires %s already, which is %s", g.Name, to.Short(), g.Image),
+			"`pando node list @"+g.Name+"` shows nodes that do not run it yet: they do after a reboot",
+		)
 	}
 	return out, nil
 }

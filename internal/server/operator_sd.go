@@ -50,9 +50,17 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 // scrapeTarget is a node to be scraped. Labels that begin with two underscores are gone after relabelling.
 func scrapeTarget(n api.Node, b registry.Boot, target string) api.ScrapeTarget {
 	run := runOf(b)
-	labels := map[string]string{"node": n.Name, "group": n.Group, "version": run.Version, "rack": n.Labels[fleet.LabelRack],
-		"__meta_pando_image": run.Image, "__meta_pando_version": string(n.Running), "__meta_pando_mac": b.MAC.String(),
-		"__meta_pando_boot": string(b.ID), "__meta_pando_classes": "," + strings.Join(n.Classes, ",") + ","}
+	labels := map[string]string{
+		"node":                 n.Name,
+		"group":                n.Group,
+		"version":              run.Version,
+		"rack":                 n.Labels[fleet.LabelRack],
+		"__meta_pando_image":   run.Image,
+		"__meta_pando_version": string(n.Running),
+		"__meta_pando_mac":     b.MAC.String(),
+		"__meta_pando_boot":    string(b.ID),
+		"__meta_pando_classes": "," + strings.Join(n.Classes, ",") + ",",
+	}
 	for name, value := range n.Labels {
 		labels["__meta_pando_label_"+labelName(name)] = value
 	}

@@ -41,7 +41,10 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(req.Value) > fleet.MaxSecret {
-		return nil, refused(fmt.Sprintf("secret %s has %d bytes: at most %d are kept", req.Name, len(req.Value), fleet.MaxSecret), "")
+		return nil, refused(
+			fmt.Sprintf("secret %s has %d bytes: at most %d are kept", req.Name, len(req.Value), fleet.MaxSecret),
+			"",
+		)
 	}
 	var out fleet.Secret
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -107,7 +110,11 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 		return []string{}, err
 	}
 	if b.ID == "" {
-		return nil, api.NewError(api.Conflict, "it has not booted yet: there is nothing to approve", "switch it on first")
+		return nil, api.NewError(
+			api.Conflict,
+			"it has not booted yet: there is nothing to approve",
+			"switch it on first",
+		)
 	}
 	if c.group.Secrets.Kind() == fleet.SecretsApprove {
 		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, o.now())
@@ -117,8 +124,11 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 		return nil, api.NewError(api.Conflict, "its latest boot has proved no key of a TPM",
 			"it needs a TPM 2.0 that is switched on in its firmware; reboot it, and look at its console")
 	case n.TPMKey != "":
-		return nil, api.NewError(api.Conflict, "another key was approved: this is another machine, or its TPM was cleared",
-			"when it is the right machine: pando node identity reset "+n.Name)
+		return nil, api.NewError(
+			api.Conflict,
+			"another key was approved: this is another machine, or its TPM was cleared",
+			"when it is the right machine: pando node identity reset "+n.Name,
+		)
 	}
 	n.TPMKey = b.Proof
 	return []string{"TPM key: none -> " + api.KeyPrint(b.Proof)}, tx.PutNode(n.Name, n)

@@ -54,7 +54,10 @@ func (o *operator) missingObjects(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(req.Objects) > api.MaxObjectList {
-		return nil, refused(fmt.Sprintf("%d objects in one request, at most %d", len(req.Objects), api.MaxObjectList), "")
+		return nil, refused(
+			fmt.Sprintf("%d objects in one request, at most %d", len(req.Objects), api.MaxObjectList),
+			"",
+		)
 	}
 	out := api.ObjectList{Objects: []api.ObjectSize{}}
 	err = o.writing(r.Context(), func(w *store.Writer) error {
@@ -87,7 +90,8 @@ func (o *operator) writing(ctx context.Context, write func(*store.Writer) error)
 	return w.Sync(ctx)
 }
 
-// addObjects answers POST /v1/store/objects. All of the body is read before the store is locked: whoever sends it may be slow.
+// addObjects answers POST /v1/store/objects. All of the body is read before the store is locked: whoever sends it
+// may be slow.
 func (o *operator) addObjects(w http.ResponseWriter, r *http.Request) error {
 	in := http.MaxBytesReader(w, r.Body, api.MaxObject+api.MaxObjects)
 	var objects [][]byte
@@ -139,7 +143,8 @@ func (o *operator) putVersion(w http.ResponseWriter, r *http.Request) error {
 	m, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature)
 	if err != nil {
 		return api.NewError(api.BadRequest, err.Error(), "nodes boot only what a key signed that this site trusts: "+
-			"build the image here from its recipe, or trust the other site's key: pando key create NAME --public ITS-site.pub")
+			"build the image here from its recipe, or trust the other site's key: pando key create NAME --public "+
+			"ITS-site.pub")
 	}
 	if !v.DryRun {
 		if err := o.storeVersion(r.Context(), m, v.StoredVersion); err != nil {
@@ -165,7 +170,9 @@ func (o *operator) storeVersion(ctx context.Context, m image.Manifest, v api.Sto
 			v.Signature = old.Signature // it may have more of them
 		}
 	}
-	digest, err := o.store.PutVersion(store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance})
+	digest, err := o.store.PutVersion(
+		store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance},
+	)
 	if err != nil {
 		return err
 	}
@@ -190,13 +197,17 @@ func (o *operator) allThere(ctx context.Context, m image.Manifest) error {
 		err = nil
 	}
 	if err == nil && missing > 0 {
-		err = api.NewError(api.Conflict, fmt.Sprintf("%d objects of the version are not in the store (any more)", missing), "run the same command again: it sends them")
+		err = api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%d objects of the version are not in the store (any more)", missing),
+			"run the same command again: it sends them",
+		)
 	}
 	return err
 }
 
-// putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well, so one that
-// is not is left out. One that this server made itself of later boots stays.
+// putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well,
+// so one that is not is left out. One that this server made itself of later boots stays.
 func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r image.PackRecord) error {
 	keys := o.signer.ring.Trust().Accepted()
 	if m.PackKey != "" {

@@ -30,13 +30,16 @@ func TestPutVersionWantsItsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove(t, s.store.ObjectPath(m.Kernel.Object))
-	need := api.ObjectList{Objects: []api.ObjectSize{{ID: m.Kernel.Object, Size: m.Kernel.Size}, {ID: m.Root.Index, Size: 1}}}
+	need := api.ObjectList{
+		Objects: []api.ObjectSize{{ID: m.Kernel.Object, Size: m.Kernel.Size}, {ID: m.Root.Index, Size: 1}},
+	}
 	missing, err := c.MissingObjects(t.Context(), need)
 	if err != nil || len(missing.Objects) != 2 { // the other has another size
 		t.Errorf("missing: %v, %v", missing, err)
 	}
 	var refusal *api.Error
-	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); !errors.As(err, &refusal) || refusal.Code != api.Conflict {
+	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); !errors.As(err, &refusal) ||
+		refusal.Code != api.Conflict {
 		t.Errorf("without its kernel: %v", err)
 	}
 	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept, DryRun: true}); err != nil {
@@ -52,7 +55,9 @@ func TestPutVersionWantsItsObjects(t *testing.T) {
 		t.Error("an object that was added is not there")
 	}
 	kept.Signature = []byte("untrusted comment: x\n")
-	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); !errors.As(err, &refusal) || refusal.Code != api.BadRequest || refusal.Hint == "" {
+	if err := c.PutVersion(t.Context(), api.VersionPut{StoredVersion: kept}); !errors.As(err, &refusal) ||
+		refusal.Code != api.BadRequest ||
+		refusal.Hint == "" {
 		t.Errorf("another signature: %v", err)
 	}
 }

@@ -82,7 +82,17 @@ func (o *operator) listTokens(r *http.Request) (any, error) {
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		tokens, err := tx.Tokens()
 		for _, t := range tokens {
-			out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Role: t.Role, Groups: t.Groups, Created: t.Created, Used: t.Used, Expires: t.Expires})
+			out.Tokens = append(
+				out.Tokens,
+				api.Token{
+					Name:    t.Name,
+					Role:    t.Role,
+					Groups:  t.Groups,
+					Created: t.Created,
+					Used:    t.Used,
+					Expires: t.Expires,
+				},
+			)
 		}
 		return err
 	})
@@ -101,7 +111,13 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 		return nil, refused("token "+req.Name+": its time to live is negative", "")
 	}
 	secret := identity.NewToken()
-	t := registry.Token{Name: req.Name, Hash: registry.HashSecret(secret), Role: fleet.Operator, Groups: req.Groups, Created: o.now()}
+	t := registry.Token{
+		Name:    req.Name,
+		Hash:    registry.HashSecret(secret),
+		Role:    fleet.Operator,
+		Groups:  req.Groups,
+		Created: o.now(),
+	}
 	if req.Role != "" {
 		if t.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
 			return nil, checked(err)

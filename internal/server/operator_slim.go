@@ -57,7 +57,8 @@ func (o *operator) imageSlim(r *http.Request) (any, error) {
 	return out, err
 }
 
-// unread adds up what no boot read, by package, and by directory where no package is known. A package counts if nothing of it was read.
+// unread adds up what no boot read, by package, and by directory where no package is known. A package counts if
+// nothing of it was read.
 func unread(out *api.ImageSlim, files []build.RootFile, owners map[string]string, read map[uint32]bool) {
 	packages, places, used := map[string]api.SlimPackage{}, map[string]api.SlimPackage{}, map[string]bool{}
 	add := func(to map[string]api.SlimPackage, name string, size int64) {
@@ -165,7 +166,11 @@ func slimUnits(tree *build.Tree, took map[string]time.Duration) []api.SlimUnit {
 		out = append(out, u)
 	}
 	slices.SortFunc(out, func(a, b api.SlimUnit) int {
-		return cmp.Or(cmp.Compare(min(1, len(b.Advice)), min(1, len(a.Advice))), cmp.Compare(b.Took, a.Took), strings.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(min(1, len(b.Advice)), min(1, len(a.Advice))),
+			cmp.Compare(b.Took, a.Took),
+			strings.Compare(a.Name, b.Name),
+		)
 	})
 	return out
 }
@@ -175,15 +180,36 @@ var slow = []struct {
 	name   *regexp.Regexp
 	advice string
 }{
-	{regexp.MustCompile(`wait-online`), "holds up what wants network-online.target; the node's network is up before systemd starts: mask it"},
-	{regexp.MustCompile(`^(apt-daily|apt-daily-upgrade|dpkg-db-backup|unattended-upgrades|packagekit|man-db|apt-news|esm-cache)`),
-		"looks after packages on a machine that keeps none: mask it, update the image instead"},
-	{regexp.MustCompile(`^(e2scrub|fstrim|lvm2|mdadm|mdmonitor|multipath|blk-availability|dm-event|smartmontools|smartd|udisks2)|^systemd-(cryptsetup|veritysetup|integritysetup|gpt-auto|growfs)`),
-		"is for local disks, which nodes leave alone: mask or remove it"},
-	{regexp.MustCompile(`^(snapd|cloud-|cloud\.|ua-|ubuntu-advantage|pollinate)`), "sets a machine up at its first boot, which here is every boot: remove it"},
+	{
+		regexp.MustCompile(`wait-online`),
+		"holds up what wants network-online.target; the node's network is up before systemd starts: mask it",
+	},
+	{
+		regexp.MustCompile(
+			`^(apt-daily|apt-daily-upgrade|dpkg-db-backup|unattended-upgrades|packagekit|man-db|apt-news|esm-cache)`,
+		),
+		"looks after packages on a machine that keeps none: mask it, update the image instead",
+	},
+	{
+		regexp.MustCompile(
+			`^(e2scrub|fstrim|lvm2|mdadm|mdmonitor|multipath|blk-availability|dm-event|smartmontools|smartd|udisks2)|^systemd-(cryptsetup|veritysetup|integritysetup|gpt-auto|growfs)`,
+		),
+		"is for local disks, which nodes leave alone: mask or remove it",
+	},
+	{
+		regexp.MustCompile(`^(snapd|cloud-|cloud\.|ua-|ubuntu-advantage|pollinate)`),
+		"sets a machine up at its first boot, which here is every boot: remove it",
+	},
 	{regexp.MustCompile(`plymouth`), "a boot splash: nodes boot faster than it is worth; remove it"},
-	{regexp.MustCompile(`^(ModemManager|bluetooth|cups|avahi-daemon|exim4|postfix)`), "starts in every boot: mask it where nobody uses it"},
-	{regexp.MustCompile(`^systemd-sysv-generator$|^rc-local|^netplan$`), "reads old or foreign configuration at every boot: remove its package or the configuration that it reads, if it has none to read"},
+	{
+		regexp.MustCompile(`^(ModemManager|bluetooth|cups|avahi-daemon|exim4|postfix)`),
+		"starts in every boot: mask it where nobody uses it",
+	},
+	{
+		regexp.MustCompile(`^systemd-sysv-generator$|^rc-local|^netplan$`),
+		"reads old or foreign configuration at every boot: remove its package or the configuration that it reads, " +
+			"if it has none to read",
+	},
 }
 
 func slowAdvice(u api.SlimUnit) string {

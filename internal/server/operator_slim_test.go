@@ -12,7 +12,10 @@ import (
 func TestImageSlim(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
-	files := debian(map[string]string{"libread": "1", "libnever": "1"}, map[string][]byte{"libread": program(1, 100_000), "libnever": program(2, 300_000)})
+	files := debian(
+		map[string]string{"libread": "1", "libnever": "1"},
+		map[string][]byte{"libread": program(1, 100_000), "libnever": program(2, 300_000)},
+	)
 	files["opt/game/data/level"] = program(3, 200_000)
 	const wants = "etc/systemd/system/multi-user.target.wants/"
 	for _, name := range []string{wants + "ssh.service", wants + "NetworkManager-wait-online.service", "usr/lib/systemd/system-generators/lvm2-activation-generator"} {
@@ -20,7 +23,8 @@ func TestImageSlim(t *testing.T) {
 	}
 	m, version := s.addRoot(files)
 	none, err := c.ImageSlim(t.Context(), "lab")
-	if err != nil || none.Boots != 0 || none.Version != version || len(none.Packages)+len(none.Places) > 0 || len(none.Units) != 3 {
+	if err != nil || none.Boots != 0 || none.Version != version || len(none.Packages)+len(none.Places) > 0 ||
+		len(none.Units) != 3 {
 		t.Fatalf("%+v, %v", none, err)
 	}
 	_, send := s.boot(1, "")
@@ -41,7 +45,9 @@ func TestImageSlim(t *testing.T) {
 	for _, u := range got.Units {
 		advice[u.Name] = u.Advice
 	}
-	if !strings.Contains(advice["NetworkManager-wait-online.service"], "network") || !strings.Contains(advice["lvm2-activation-generator"], "disks") || advice["ssh.service"] != "" {
+	if !strings.Contains(advice["NetworkManager-wait-online.service"], "network") ||
+		!strings.Contains(advice["lvm2-activation-generator"], "disks") ||
+		advice["ssh.service"] != "" {
 		t.Errorf("advice %+v", advice)
 	}
 	_, err = c.ImageSlim(t.Context(), "lab:none")

@@ -51,7 +51,8 @@ func (o *operator) listState(r *http.Request) (any, error) {
 			if err = errors.Join(err, e); err != nil {
 				return err
 			}
-			if s := o.stateOf(n.Overrides.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil || len(s.Places) > 0 {
+			if s := o.stateOf(n.Overrides.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil ||
+				len(s.Places) > 0 {
 				out.Nodes = append(out.Nodes, s)
 			}
 		}
@@ -84,7 +85,12 @@ func goneStates(known map[string]bool, volumes []volume.Info, records map[string
 	return out
 }
 
-func (o *operator) stateOf(g fleet.Group, node string, volumes []volume.Info, records map[string]fleet.StateRecord) api.StateOf {
+func (o *operator) stateOf(
+	g fleet.Group,
+	node string,
+	volumes []volume.Info,
+	records map[string]fleet.StateRecord,
+) api.StateOf {
 	r := records[node]
 	s := api.StateOf{Node: node, Kept: g.StateText(), Persist: g.PersistList(), Place: nodestate.Place(g.Keeping),
 		Dir: r.Dir, Deleted: r.Deleted, Places: r.Places, Orders: r.Orders, Last: r.Last}
@@ -194,7 +200,11 @@ func (o *operator) withdrawState(r *http.Request) (any, error) {
 		}
 		rec, err := tx.StateRecord(node)
 		if err == nil && len(rec.Orders) == 0 {
-			err = api.NewError(api.NotFound, "nothing is to be done to the state of "+node, "`pando node state list` shows what is")
+			err = api.NewError(
+				api.NotFound,
+				"nothing is to be done to the state of "+node,
+				"`pando node state list` shows what is",
+			)
 		}
 		if err != nil {
 			return err
@@ -238,7 +248,11 @@ func (o *operator) changeState(r *http.Request, do func(context.Context, string,
 	}
 	switch {
 	case errors.Is(err, volume.ErrAttached):
-		return nil, api.NewError(api.Conflict, fmt.Sprintf("%v: the node is on", err), "switch it off first: what it has in memory belongs to the state that it has now")
+		return nil, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%v: the node is on", err),
+			"switch it off first: what it has in memory belongs to the state that it has now",
+		)
 	case errors.Is(err, volume.ErrNone):
 		return nil, api.NewError(api.NotFound, err.Error(), "`pando node state list` shows what there is")
 	case err != nil:
@@ -259,7 +273,8 @@ func (o *operator) renamed(ctx context.Context, was, is string) {
 	}
 }
 
-// retireVolume puts the volume of a node that was deleted out of the way of the next node of that name, and ends copies that it was to send or to get.
+// retireVolume puts the volume of a node that was deleted out of the way of the next node of that name, and ends
+// copies that it was to send or to get.
 func (o *operator) retireVolume(ctx context.Context, node string, at time.Time) {
 	err := o.volumes.Rename(ctx, node, registry.DeletedName(node, at))
 	if err != nil && !errors.Is(err, volume.ErrNone) {

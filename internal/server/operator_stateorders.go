@@ -25,7 +25,8 @@ type keeps struct {
 	on    bool   // it runs
 }
 
-// statesOf looks up where a node keeps its state. One that nobody knows keeps nothing: there may be a volume of its name.
+// statesOf looks up where a node keeps its state. One that nobody knows keeps nothing: there may be a volume of its
+// name.
 func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err error) {
 	out.node = node
 	err = o.reg.View(ctx, func(tx *registry.Tx) error {
@@ -89,7 +90,11 @@ func sendsOf(r fleet.StateRecord) []fleet.StateOrder {
 // addOrder puts an order on record, if there are not too many.
 func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
 	if len(r.Orders) >= maxOrders {
-		return api.NewError(api.Conflict, fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), r.Node), "reboot it, or withdraw them: pando node state cancel "+r.Node)
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), r.Node),
+			"reboot it, or withdraw them: pando node state cancel "+r.Node,
+		)
 	}
 	r.Orders = append(r.Orders, x)
 	return tx.PutStateRecord(r)
@@ -116,8 +121,13 @@ const maxOrders = 16
 // orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.
 func (o *operator) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
 	for _, p := range req.Paths {
-		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) && !o.keptBefore(ctx, of, p) {
-			return refused(fmt.Sprintf("node %s does not keep %s", of.node, p), "`pando node state list "+of.node+"` shows what it keeps; below a kept directory remove files on the node")
+		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) &&
+			!o.keptBefore(ctx, of, p) {
+			return refused(
+				fmt.Sprintf("node %s does not keep %s", of.node, p),
+				"`pando node state list "+of.node+"` shows what it keeps; below a kept directory remove files on "+
+					"the node",
+			)
 		}
 	}
 	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
@@ -135,7 +145,8 @@ func (o *operator) keptBefore(ctx context.Context, of keeps, path string) (is bo
 	return err == nil && is
 }
 
-// orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state, where it is, else through the server.
+// orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state,
+// where it is, else through the server.
 func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
 	if req.From == of.node {
 		return refused("node "+of.node+" has its own state already", "")
@@ -156,11 +167,18 @@ func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange)
 		return o.orderThrough(ctx, of, from, r, req.Force)
 	}
 	if p := r.In(of.place); !of.st.Shared() || p == nil || p.Told.IsZero() {
-		return api.NewError(api.Conflict, fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()), keepsNothingHint(of, from))
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()),
+			keepsNothingHint(of, from),
+		)
 	}
 	if from.on && !req.Force {
-		return api.NewError(api.Conflict, fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
-			"switch it off until "+of.node+" has booted; --force copies it as it is")
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
+			"switch it off until "+of.node+" has booted; --force copies it as it is",
+		)
 	}
 	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
 }
@@ -169,14 +187,16 @@ func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange)
 func keepsNothingHint(of, from keeps) string {
 	switch {
 	case from.gone && !of.st.Shared():
-		return "a deleted node sends nothing: what it kept on a disk is with its machine, and what it kept elsewhere is copied by nodes that keep their state there"
+		return "a deleted node sends nothing: what it kept on a disk is with its machine, and what it kept " +
+			"elsewhere is copied by nodes that keep their state there"
 	case !of.st.Shared():
 		return "it needs --state-on and --persist, and a boot with them; `pando node state list` shows what there is"
 	}
 	return "a node copies what it finds beside its own state: both need the same --state-on, and " + from.node + " a boot with it"
 }
 
-// removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots next.
+// removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots
+// next.
 func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChange) error {
 	if len(req.Paths) > 0 {
 		return refused("the state of a deleted node is removed as a whole", "leave out --path")
@@ -192,7 +212,18 @@ func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChang
 		r.Orders = nil
 		for _, p := range r.Places {
 			if p.Shared() && r.Dir != "" && !req.Forget {
-				r.Orders = append(r.Orders, fleet.StateOrder{ID: rand.Text(), Kind: fleet.RemoveState, Place: p.Place, From: of.node, FromDir: r.Dir, Asked: o.now(), Who: asking(ctx).String()})
+				r.Orders = append(
+					r.Orders,
+					fleet.StateOrder{
+						ID:      rand.Text(),
+						Kind:    fleet.RemoveState,
+						Place:   p.Place,
+						From:    of.node,
+						FromDir: r.Dir,
+						Asked:   o.now(),
+						Who:     asking(ctx).String(),
+					},
+				)
 			}
 		}
 		if len(r.Orders) == 0 { // disks are with their machines, and volumes are gone

@@ -11,13 +11,26 @@ import (
 	"pando/internal/trace"
 )
 
-// orderThrough has one node send its state to the server, at its next boot, before anything writes to it, and another one take that over by its next boot
-// from then on. With force a node that is on sends it at once, as it is.
+// orderThrough has one node send its state to the server, at its next boot, before anything writes to it, and
+// another one take that over by its next boot from then on. With force a node that is on sends it at once, as it
+// is.
 func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
 	if p := has.In(from.place); p == nil || p.Told.IsZero() {
-		return api.NewError(api.Conflict, fmt.Sprintf("%s has not said yet that it keeps anything on its %s", from.node, from.st.Kind), "it needs a boot with its settings; `pando node state list` shows what there is")
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s has not said yet that it keeps anything on its %s", from.node, from.st.Kind),
+			"it needs a boot with its settings; `pando node state list` shows what there is",
+		)
 	}
-	send := fleet.StateOrder{ID: rand.Text(), Kind: fleet.SendState, Place: from.place, To: of.node, Force: force, Asked: o.now(), Who: asking(ctx).String()}
+	send := fleet.StateOrder{
+		ID:    rand.Text(),
+		Kind:  fleet.SendState,
+		Place: from.place,
+		To:    of.node,
+		Force: force,
+		Asked: o.now(),
+		Who:   asking(ctx).String(),
+	}
 	take := send
 	take.Kind, take.Place, take.To, take.From, take.Through = fleet.CopyState, of.place, "", from.node, true
 	err := o.reg.Update(ctx, func(tx *registry.Tx) error {
@@ -40,7 +53,8 @@ func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.S
 	return err
 }
 
-// sendNow has a running node send its state. What keeps it from that is told on its timeline; its next boot sends it then.
+// sendNow has a running node send its state. What keeps it from that is told on its timeline; its next boot sends
+// it then.
 func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
 	var b registry.Boot
 	err := o.reg.View(ctx, func(tx *registry.Tx) error {
@@ -62,7 +76,11 @@ func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrd
 		why = err.Error()
 	}
 	e := trace.Event{Time: o.now(), Boot: b.ID, Node: node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
-		Message: fmt.Sprintf("its state is not sent at once, for %s: %s", send.To, why), Hint: "its next boot sends it: pando node reboot " + node}
+		Message: fmt.Sprintf(
+			"its state is not sent at once, for %s: %s",
+			send.To,
+			why,
+		), Hint: "its next boot sends it: pando node reboot " + node}
 	if _, err := o.reg.Append(ctx, e); err != nil {
 		o.log.Error("send node state at once", "node", node, "why", why, "err", err)
 	}

@@ -73,7 +73,8 @@ func newUsage() *usage {
 		out: api.StoreUsage{Images: []api.ImageUsage{}, Broken: []string{}}}
 }
 
-// add looks at the whole store. Versions of the registry come by image, newest first; those that no image has come last.
+// add looks at the whole store. Versions of the registry come by image, newest first; those that no image has come
+// last.
 func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageVersion, tags []fleet.Tag) error {
 	err := o.store.EachObject(ctx, func(id chunk.ID, size int64) { u.sizes[id] = size })
 	if err != nil {

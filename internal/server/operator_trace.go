@@ -91,8 +91,14 @@ func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrac
 func bootViews(traces []measured) []api.TraceBoot {
 	out := []api.TraceBoot{}
 	for _, t := range traces {
-		out = append(out, api.TraceBoot{Boot: t.Boot, Node: t.Node, Class: t.Class, Received: t.Received, Requests: len(t.rec.Reads),
-			Read: merge([]measured{t}).Blocks() * chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted, Late: t.Late})
+		out = append(
+			out,
+			api.TraceBoot{Boot: t.Boot, Node: t.Node, Class: t.Class, Received: t.Received, Requests: len(t.rec.Reads),
+				Read: merge(
+					[]measured{t},
+				).Blocks() *
+					chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted, Late: t.Late},
+		)
 	}
 	return out
 }
@@ -100,8 +106,22 @@ func bootViews(traces []measured) []api.TraceBoot {
 func packViews(records []image.PackRecord) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
-		out = append(out, api.Pack{Class: r.Class, Sequence: r.Sequence, Object: r.Object.String(), Made: r.Made, Boots: r.Boots, From: r.From,
-			Pieces: r.Pieces, Raw: r.Raw, Stored: r.Stored, BootSet: cmp.Or(r.BootSet, r.Stored), BootPieces: cmp.Or(r.BootPieces, r.Pieces)})
+		out = append(
+			out,
+			api.Pack{
+				Class:      r.Class,
+				Sequence:   r.Sequence,
+				Object:     r.Object.String(),
+				Made:       r.Made,
+				Boots:      r.Boots,
+				From:       r.From,
+				Pieces:     r.Pieces,
+				Raw:        r.Raw,
+				Stored:     r.Stored,
+				BootSet:    cmp.Or(r.BootSet, r.Stored),
+				BootPieces: cmp.Or(r.BootPieces, r.Pieces),
+			},
+		)
 	}
 	return out
 }

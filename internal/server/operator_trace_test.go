@@ -17,15 +17,24 @@ import (
 func TestImageTrace(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addRoot(map[string][]byte{
-		"usr/bin/init": program(1, 150_000), "usr/lib/python3/site.py": program(2, 300_000), "usr/lib/late": program(3, 100_000), "never": program(4, 900_000),
+		"usr/bin/init": program(
+			1,
+			150_000,
+		), "usr/lib/python3/site.py": program(2, 300_000), "usr/lib/late": program(3, 100_000), "never": program(4, 900_000),
 	})
 	ctx, c := t.Context(), api.OverSocket(s.cfg.Dir+"/"+SocketFile)
 	defer c.Close()
 	got, err := c.ImageTrace(ctx, "lab")
-	if err != nil || got.Version != version || got.Read != 0 || got.Files == nil || got.Boots == nil || got.Packs == nil {
+	if err != nil || got.Version != version || got.Read != 0 || got.Files == nil || got.Boots == nil ||
+		got.Packs == nil {
 		t.Errorf("before the first boot: %+v, %v", got, err)
 	}
-	reads := s.readsOf(m, "usr/bin/init", "usr/lib/python3/site.py", "usr/lib/late") // the last one 2 s after the device
+	reads := s.readsOf(
+		m,
+		"usr/bin/init",
+		"usr/lib/python3/site.py",
+		"usr/lib/late",
+	) // the last one 2 s after the device
 	reads[3].At = 9 * time.Second
 	for i := range byte(2) {
 		a, send := s.boot(i+1, "")
@@ -54,16 +63,24 @@ func TestImageTrace(t *testing.T) {
 	for _, v := range got.Stages {
 		stages = append(stages, fmt.Sprintf("%s %d %d", v.Stage, v.Read/4096, v.Requests))
 	}
-	if want := []string{"usr/lib/python3/site.py 74 booted", "usr/bin/init 37 booted", "usr/lib/late 25 later", " 1 booted"}; !slices.Equal(files, want) {
+	if want := []string{"usr/lib/python3/site.py 74 booted", "usr/bin/init 37 booted", "usr/lib/late 25 " +
+		"later", " 1 booted"}; !slices.Equal(
+		files,
+		want,
+	) {
 		t.Errorf("files %q, want %q", files, want)
 	}
 	if want := []string{"booted 112 3", "later 25 1"}; !slices.Equal(stages, want) {
 		t.Errorf("stages %q, want %q", stages, want)
 	}
-	if len(got.Boots) != 3 || got.Boots[0].Pack != a.Pack.Object || got.Boots[0].Hits != 500 || got.Boots[2].Requests != 4 || got.Read != 137*4096 {
+	if len(got.Boots) != 3 || got.Boots[0].Pack != a.Pack.Object || got.Boots[0].Hits != 500 ||
+		got.Boots[2].Requests != 4 ||
+		got.Read != 137*4096 {
 		t.Errorf("boots %+v, %d bytes", got.Boots, got.Read)
 	}
-	if p := got.Packs; len(p) != 1 || p[0].Object != a.Pack.Object || p[0].Raw != got.Read || p[0].Stored >= got.Chunks || p[0].Stored == 0 {
+	if p := got.Packs; len(p) != 1 || p[0].Object != a.Pack.Object || p[0].Raw != got.Read ||
+		p[0].Stored >= got.Chunks ||
+		p[0].Stored == 0 {
 		t.Errorf("packs %+v, %d bytes as chunks", p, got.Chunks)
 	}
 	if len(got.Advice) != 1 || !strings.Contains(got.Advice[0].Text, "Python") || got.Advice[0].Read != 74*4096 {
@@ -95,7 +112,9 @@ func TestImageTraceOfAPack(t *testing.T) {
 	c := api.OverSocket(s.cfg.Dir + "/" + SocketFile)
 	defer c.Close()
 	got, err := c.ImageTrace(t.Context(), "lab")
-	if err != nil || len(got.Boots) != 0 || len(got.Stages) != 0 || len(got.Packs) != 1 || got.Packs[0].From != old || len(got.Files) != 2 || got.Files[0].Path != "file" {
+	if err != nil || len(got.Boots) != 0 || len(got.Stages) != 0 || len(got.Packs) != 1 || got.Packs[0].From != old ||
+		len(got.Files) != 2 ||
+		got.Files[0].Path != "file" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"pando/internal/registry"
 )
 
-// carry gives a version that nobody has booted the packs of its predecessor, those of hardware classes too, by file path and offset. That for all is
-// the first: the others wait for it.
+// carry gives a version that nobody has booted the packs of its predecessor, those of hardware classes too, by file
+// path and offset. That for all is the first: the others wait for it.
 func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	before, err := p.predecessors(ctx, v)
 	if err != nil {
@@ -36,7 +36,13 @@ func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) err
 	return nil
 }
 
-func (p *packs) carryFrom(ctx context.Context, v fleet.Digest, m image.Manifest, from fleet.Digest, r image.PackRecord) error {
+func (p *packs) carryFrom(
+	ctx context.Context,
+	v fleet.Digest,
+	m image.Manifest,
+	from fleet.Digest,
+	r image.PackRecord,
+) error {
 	pack, err := p.load(ctx, from, r)
 	if err != nil {
 		return err
@@ -57,12 +63,39 @@ func (p *packs) carryFrom(ctx context.Context, v fleet.Digest, m image.Manifest,
 	if len(order.Extents) == 0 {
 		return nil // two images of one name that have nothing in common
 	}
-	made, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: r.Class, Order: order, From: from,
-		Before: &pack, Log: p.log, Now: p.now})
+	made, err := build.Pack(
+		ctx,
+		build.PackOptions{
+			Store:    p.store,
+			Keys:     p.ring.Signers(),
+			Version:  v,
+			Manifest: m,
+			Class:    r.Class,
+			Order:    order,
+			From:     from,
+			Before:   &pack,
+			Log:      p.log,
+			Now:      p.now,
+		},
+	)
 	if err != nil {
 		return err
 	}
-	p.log.Info("boot pack carried over", "version", v.Short(), "class", r.Class, "from", from.Short(), "raw", made.Raw, "of", r.Raw, "stored", made.Stored)
+	p.log.Info(
+		"boot pack carried over",
+		"version",
+		v.Short(),
+		"class",
+		r.Class,
+		"from",
+		from.Short(),
+		"raw",
+		made.Raw,
+		"of",
+		r.Raw,
+		"stored",
+		made.Stored,
+	)
 	return nil
 }
 

@@ -10,12 +10,14 @@ import (
 	"pando/internal/registry"
 )
 
-// How long pieces of a replaced pack are kept: for a boot that may be anywhere, and for a node that runs with them. A boot takes
-// minutes. A node reads a piece that it let go of days later, and gives its pieces to others; without them it reads chunks.
+// How long pieces of a replaced pack are kept: for a boot that may be anywhere, and for a node that runs with them.
+// A boot takes minutes. A node reads a piece that it let go of days later, and gives its pieces to others; without
+// them it reads chunks.
 const (
 	replacedKept = 24 * time.Hour
 	silentKept   = 7 * 24 * time.Hour // a node that was not heard of for so long does not run
-	helloTakes   = 10 * time.Minute   // between the choice of a pack and the record of the boot; a hello may be said again
+	// between the choice of a pack and the record of the boot; a hello may be said again
+	helloTakes = 10 * time.Minute
 )
 
 // collectEvery is how often replaced packs are looked at.
@@ -43,8 +45,8 @@ func (p *packs) collect(ctx context.Context) error {
 	return err
 }
 
-// running tells of each version when the first of the boots began, of the nodes that run it or are on the way there. Only a node's
-// last boot counts.
+// running tells of each version when the first of the boots began, of the nodes that run it or are on the way
+// there. Only a node's last boot counts.
 func (p *packs) running(ctx context.Context, now time.Time) (map[fleet.Digest]time.Time, error) {
 	first, seen := map[fleet.Digest]time.Time{}, map[fleet.MAC]bool{}
 	err := p.registry.View(ctx, func(tx *registry.Tx) error {

@@ -11,11 +11,13 @@ import (
 	"pando/internal/trace"
 )
 
-// A pack that was replaced stays for boots under way, and as long as a node runs with it; then it goes, and what the new one
-// shares with it stays.
+// A pack that was replaced stays for boots under way, and as long as a node runs with it; then it goes, and what
+// the new one shares with it stays.
 func TestReplacedPackIsCollected(t *testing.T) {
 	s := startSite(t)
-	m, version := s.addRoot(map[string][]byte{"then": program(1, 200_000), "always": program(2, 400_000), "now": program(3, 200_000)})
+	m, version := s.addRoot(
+		map[string][]byte{"then": program(1, 200_000), "always": program(2, 400_000), "now": program(3, 200_000)},
+	)
 	boots := func(nodes []byte, files ...string) (a fleet.Assignment) {
 		t.Helper()
 		for _, n := range nodes {
@@ -74,7 +76,8 @@ func TestReplacedPackOfASilentNode(t *testing.T) {
 	_, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
 	s.boot(1, "")
 	for after, want := range map[time.Duration]bool{0: true, silentKept - time.Hour: true, silentKept + time.Hour: false} {
-		if running, err := s.packs.running(t.Context(), s.clock.now().Add(after)); err != nil || running[version].IsZero() == want {
+		if running, err := s.packs.running(t.Context(), s.clock.now().Add(after)); err != nil ||
+			running[version].IsZero() == want {
 			t.Errorf("after %s it runs %v, %v; want %v", after, running, err, want)
 		}
 	}

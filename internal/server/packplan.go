@@ -11,22 +11,22 @@ import (
 
 // When a pack is made, and when it is made again.
 const (
-	// mergeBoots is of how many boots a pack is made at least. One boot alone may have been odd: somebody logged in early, or a
-	// file system was checked.
+	// mergeBoots is of how many boots a pack is made at least. One boot alone may have been odd: somebody logged in
+	// early, or a file system was checked.
 	mergeBoots = 2
 
-	// settledBoots is of how many boots a pack is made that is to stay. Of two boots it has what either read; of three, not what one
-	// of them did alone, so it is made once more if that is worth it.
+	// settledBoots is of how many boots a pack is made that is to stay. Of two boots it has what either read; of
+	// three, not what one of them did alone, so it is made once more if that is worth it.
 	settledBoots = 3
 
-	// judgeBoots is how many of the boots since a pack was made must be known to judge it, and judgeLast of how many the
-	// median counts: one odd boot makes no new pack.
+	// judgeBoots is how many of the boots since a pack was made must be known to judge it, and judgeLast of how
+	// many the median counts: one odd boot makes no new pack.
 	judgeBoots, judgeLast = 2, 3
 
-	// A pack fits while it has at least minHits of what boots read, and at most maxWaste of it is not read. Two boots of the
-	// same machine read the same but for a few blocks, so beyond these something has changed: what the group's config files
-	// start, or the hardware. A miss costs a round trip and a whole chunk, so few are allowed; waste costs bandwidth, and some
-	// of it comes by itself where hardware is mixed.
+	// A pack fits while it has at least minHits of what boots read, and at most maxWaste of it is not read. Two
+	// boots of the same machine read the same but for a few blocks, so beyond these something has changed: what the
+	// group's config files start, or the hardware. A miss costs a round trip and a whole chunk, so few are allowed;
+	// waste costs bandwidth, and some of it comes by itself where hardware is mixed.
 	minHits  = 0.92
 	maxWaste = 0.20
 
@@ -34,8 +34,8 @@ const (
 	// Otherwise boots are not alike, and another recording is as good as this one.
 	minGain = 0.02
 
-	// A hardware class gets a pack of its own when the one for all fits it worse than this. Drivers and firmware are a few
-	// MB; below that another pack only keeps machines from sharing pieces.
+	// A hardware class gets a pack of its own when the one for all fits it worse than this. Drivers and firmware
+	// are a few MB; below that another pack only keeps machines from sharing pieces.
 	classHits  = 0.95
 	classWaste = 0.15
 )
@@ -62,7 +62,8 @@ type packNow struct {
 	order build.Order
 }
 
-// planPacks decides which packs of a version to make of its traces, newest first. has are the packs that it has, by class.
+// planPacks decides which packs of a version to make of its traces, newest first. has are the packs that it has, by
+// class.
 func planPacks(traces []measured, has map[string]packNow) []packJob {
 	var jobs []packJob
 	if j, ok := planPack("", traces, has); ok {
@@ -167,8 +168,9 @@ func apart(pack build.Order, traces []measured) bool {
 	return hits < classHits || waste > classWaste
 }
 
-// medians returns the median share of what boots read that is in the pack, and of the pack until booted that they did not read. What
-// the pack has for later is nobody's waste: it comes last, and one node was recorded for longer than others.
+// medians returns the median share of what boots read that is in the pack, and of the pack until booted that they
+// did not read. What the pack has for later is nobody's waste: it comes last, and one node was recorded for longer
+// than others.
 func medians(pack build.Order, traces []measured) (hits, waste float64) {
 	var h, w []float64
 	for _, t := range traces {

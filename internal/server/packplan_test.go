@@ -12,7 +12,9 @@ import (
 
 // seenBy is a trace of some blocks, received so many minutes after noon.
 func seenBy(class string, minute int, extents ...image.Extent) measured {
-	m := measured{keptTrace: keptTrace{Class: class, Received: newClock().now().Add(time.Duration(minute) * time.Minute)}}
+	m := measured{
+		keptTrace: keptTrace{Class: class, Received: newClock().now().Add(time.Duration(minute) * time.Minute)},
+	}
 	for _, e := range extents {
 		m.rec.Reads = append(m.rec.Reads, trace.Read{Start: e.Start, Blocks: e.Blocks})
 	}
@@ -41,10 +43,29 @@ func TestPlanPacks(t *testing.T) {
 		return a
 	}
 	same := []measured{seenBy("", 9, span(0, 100)), seenBy("", 8, span(0, 100)), seenBy("", 1, span(0, 100))}
-	moved := []measured{seenBy("", 9, span(200, 100)), seenBy("", 8, span(200, 100)), seenBy("", 7, span(200, 100)), seenBy("", 1, span(0, 100))}
-	unlike := []measured{seenBy("", 9, span(0, 50), span(900, 50)), seenBy("", 8, span(0, 50), span(800, 50)), seenBy("", 7, span(0, 50), span(700, 50))}
-	classes := []measured{seenBy("a", 9, span(0, 100)), seenBy("a", 8, span(0, 100)), seenBy("b", 7, span(50, 100)), seenBy("b", 6, span(50, 100))}
-	alike := []measured{seenBy("a", 9, span(0, 100)), seenBy("a", 8, span(0, 100)), seenBy("b", 7, span(2, 100)), seenBy("b", 6, span(2, 100))}
+	moved := []measured{
+		seenBy("", 9, span(200, 100)),
+		seenBy("", 8, span(200, 100)),
+		seenBy("", 7, span(200, 100)),
+		seenBy("", 1, span(0, 100)),
+	}
+	unlike := []measured{
+		seenBy("", 9, span(0, 50), span(900, 50)),
+		seenBy("", 8, span(0, 50), span(800, 50)),
+		seenBy("", 7, span(0, 50), span(700, 50)),
+	}
+	classes := []measured{
+		seenBy("a", 9, span(0, 100)),
+		seenBy("a", 8, span(0, 100)),
+		seenBy("b", 7, span(50, 100)),
+		seenBy("b", 6, span(50, 100)),
+	}
+	alike := []measured{
+		seenBy("a", 9, span(0, 100)),
+		seenBy("a", 8, span(0, 100)),
+		seenBy("b", 7, span(2, 100)),
+		seenBy("b", 6, span(2, 100)),
+	}
 	for name, c := range map[string]struct {
 		traces []measured
 		has    map[string]packNow
@@ -102,7 +123,12 @@ func quoted(all []any) []any {
 // A pack that was made of the traces it is judged by is never made again.
 func TestPlanPacksRests(t *testing.T) {
 	traces := []measured{
-		seenBy("", 9, image.Extent{Start: 0, Blocks: 50}, image.Extent{Start: 300, Blocks: 70}), seenBy("", 8, image.Extent{Start: 0, Blocks: 50}),
+		seenBy(
+			"",
+			9,
+			image.Extent{Start: 0, Blocks: 50},
+			image.Extent{Start: 300, Blocks: 70},
+		), seenBy("", 8, image.Extent{Start: 0, Blocks: 50}),
 		seenBy("", 7, image.Extent{Start: 20, Blocks: 50}), seenBy("", 6, image.Extent{Start: 90, Blocks: 50}),
 	}
 	jobs := planPacks(traces, nil)
@@ -152,17 +178,28 @@ func TestMomentsOf(t *testing.T) {
 		return trace.Event{Stage: stage, Kind: kind, Offset: time.Duration(second) * time.Second}
 	}
 	events := []trace.Event{
-		at("early", trace.End, 1), at(trace.Device, trace.Begin, 2), at(trace.Device, trace.End, 3), at(trace.Root, trace.Begin, 3),
-		at(trace.Root, trace.Fail, 3), at(trace.Root, trace.End, 4), at(trace.Booted, trace.End, 30), at("desktop", trace.End, 20), at(trace.Shutdown, trace.End, 99),
+		at(
+			"early",
+			trace.End,
+			1,
+		), at(trace.Device, trace.Begin, 2), at(trace.Device, trace.End, 3), at(trace.Root, trace.Begin, 3),
+		at(
+			trace.Root,
+			trace.Fail,
+			3,
+		), at(trace.Root, trace.End, 4), at(trace.Booted, trace.End, 30), at("desktop", trace.End, 20), at(trace.Shutdown, trace.End, 99),
 	}
 	got := momentsOf(events, 0)
-	if want := fmt.Sprint([]moment{{trace.Root, time.Second}, {"desktop", 17 * time.Second}, {trace.Booted, 27 * time.Second}}); fmt.Sprint(got) != want {
+	if want := fmt.Sprint([]moment{{trace.Root, time.Second}, {"desktop", 17 * time.Second}, {trace.Booted, 27 * time.Second}}); fmt.Sprint(
+		got,
+	) != want {
 		t.Errorf("moments %v, want %s", got, want)
 	}
 	if got := momentsOf([]trace.Event{at(trace.Booted, trace.End, 30)}, 0); got != nil {
 		t.Errorf("without a device: %v", got)
 	}
-	// Reads count from before the stage Device ended, where its end has waited for a disk; and from no later moment, whatever a node says.
+	// Reads count from before the stage Device ended, where its end has waited for a disk; and from no later
+	// moment, whatever a node says.
 	if early := momentsOf(events, 2500*time.Millisecond); early[len(early)-1].At != 27500*time.Millisecond {
 		t.Errorf("booted %s after the first read could come, not 27.5 s", early[len(early)-1].At)
 	}
@@ -171,7 +208,8 @@ func TestMomentsOf(t *testing.T) {
 			t.Errorf("a node that says it began at %s: %v", odd, m)
 		}
 	}
-	if r, err := (keptTrace{Moments: got, Reads: trace.EncodeReads(nil)}).recording(); err != nil || r.Booted != 27*time.Second {
+	if r, err := (keptTrace{Moments: got, Reads: trace.EncodeReads(nil)}).recording(); err != nil ||
+		r.Booted != 27*time.Second {
 		t.Errorf("recording %+v, %v", r, err)
 	}
 }

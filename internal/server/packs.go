@@ -14,8 +14,8 @@ import (
 	"pando/internal/store"
 )
 
-// packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is when it
-// says hello, and keeps it.
+// packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is
+// when it says hello, and keeps it.
 type packs struct {
 	store    *store.Dir
 	versions *versions
@@ -91,8 +91,8 @@ func (p *packs) run(ctx context.Context) error {
 	}
 }
 
-// retryAfter is how long a version is left alone for which no pack could be made: packing one and failing to write it, on a
-// full disk, takes a minute of a processor, and every boot would ask for it.
+// retryAfter is how long a version is left alone for which no pack could be made: packing one and failing to write
+// it, on a full disk, takes a minute of a processor, and every boot would ask for it.
 const retryAfter = 10 * time.Minute
 
 func (p *packs) try(ctx context.Context, v fleet.Digest) {
@@ -102,7 +102,15 @@ func (p *packs) try(ctx context.Context, v fleet.Digest) {
 	delete(p.failed, v)
 	if err := p.version(ctx, v); err != nil && ctx.Err() == nil {
 		p.failed[v] = p.now()
-		p.log.Error("boot pack", "version", v, "err", err, "hint", "boots go on with what there is; a boot later than "+retryAfter.String()+" tries again")
+		p.log.Error(
+			"boot pack",
+			"version",
+			v,
+			"err",
+			err,
+			"hint",
+			"boots go on with what there is; a boot later than "+retryAfter.String()+" tries again",
+		)
 	}
 }
 
@@ -161,22 +169,44 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 	if _, ok := has[""]; ok || len(keys) == 0 {
 		return nil
 	}
-	r, err := build.WholePack(ctx, build.PackOptions{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now})
+	r, err := build.WholePack(
+		ctx,
+		build.PackOptions{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
+	)
 	if err == nil {
 		p.log.Info("extension packed", "version", v.Short(), "raw", r.Raw, "stored", r.Stored)
 	}
 	return err
 }
 
-// record makes a pack of the traces that were known at some moment. Packing a desktop takes minutes, in which others come.
+// record makes a pack of the traces that were known at some moment. Packing a desktop takes minutes, in which
+// others come.
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
-	r, err := build.Pack(ctx, build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
-		Order: j.order, Boots: j.boots, Traced: known, Before: j.before, Log: p.log, Now: p.now})
+	r, err := build.Pack(
+		ctx,
+		build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
+			Order: j.order, Boots: j.boots, Traced: known, Before: j.before, Log: p.log, Now: p.now},
+	)
 	if err != nil {
 		return err
 	}
-	p.log.Info("boot pack recorded", "version", v.Short(), "class", j.class, "why", j.why, "boots", j.boots, "raw", r.Raw, "stored", r.Stored,
-		"seconds", time.Since(begin).Seconds())
+	p.log.Info(
+		"boot pack recorded",
+		"version",
+		v.Short(),
+		"class",
+		j.class,
+		"why",
+		j.why,
+		"boots",
+		j.boots,
+		"raw",
+		r.Raw,
+		"stored",
+		r.Stored,
+		"seconds",
+		time.Since(begin).Seconds(),
+	)
 	return nil
 }

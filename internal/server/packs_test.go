@@ -110,7 +110,8 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	}
 	r = s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
 	b, _ := s.boot(5, "")
-	if fit := build.FitOf(build.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 || r.From != "" {
+	if fit := build.FitOf(build.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 ||
+		r.From != "" {
 		t.Errorf("recorded: %+v, %+v", r, fit)
 	}
 	s.verified(a) // a boot under way still has the one that it began with
@@ -145,7 +146,8 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
 		t.Errorf("classes %q and %q", p.Class, q.Class)
 	}
-	if fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 || fit.Wasted != 0 {
+	if fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
+		fit.Wasted != 0 {
 		t.Errorf("the pack of a class: %+v", fit)
 	}
 
@@ -204,7 +206,8 @@ func TestTraceIsRefused(t *testing.T) {
 	if kept, err := s.traces.list(version); err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
-	if e := s.node(7).post("/v1/node/trace", "", api.TraceRequest{Reads: reads}, nil); e == nil || e.Code != api.Unauthorized {
+	if e := s.node(7).post("/v1/node/trace", "", api.TraceRequest{Reads: reads}, nil); e == nil ||
+		e.Code != api.Unauthorized {
 		t.Errorf("without a session: error %v", e)
 	}
 	if e := send(api.TraceRequest{Reads: trace.EncodeReads([]trace.Read{{Start: 1, Blocks: 1}, {Start: blocks, Blocks: 1}})}); e != nil {
@@ -214,7 +217,9 @@ func TestTraceIsRefused(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("kept %v, %v", kept, err)
 	}
-	if r, err := kept[0].recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond || kept[0].Class != "qemu" || kept[0].Node == "" {
+	if r, err := kept[0].recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond ||
+		kept[0].Class != "qemu" ||
+		kept[0].Node == "" {
 		t.Errorf("kept %+v, %+v, %v", kept[0], r, err)
 	}
 }
@@ -253,8 +258,12 @@ func TestClassOf(t *testing.T) {
 		if got != want {
 			t.Errorf("%+v is %q, want %q", h, got, want)
 		}
-		p := image.Pack{Version: image.Version(nil), Class: got, Pieces: []chunk.Entry{{RawSize: 4096, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(nil)}},
-			Extents: []image.Extent{{Blocks: 1}}}
+		p := image.Pack{
+			Version: image.Version(nil),
+			Class:   got,
+			Pieces:  []chunk.Entry{{RawSize: 4096, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(nil)}},
+			Extents: []image.Extent{{Blocks: 1}},
+		}
 		if _, err := p.Encode(); err != nil {
 			t.Error(err)
 		}
@@ -304,8 +313,18 @@ func TestPackIsTriedAgain(t *testing.T) {
 	if err := os.Rename(index, index+".away"); err != nil {
 		t.Fatal(err)
 	}
-	p := &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring, now: s.now, log: slog.New(slog.DiscardHandler),
-		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	p := &packs{
+		store:    s.store,
+		versions: s.versions,
+		registry: s.registry,
+		traces:   s.traces,
+		ring:     s.keys.Ring,
+		now:      s.now,
+		log:      slog.New(slog.DiscardHandler),
+		dirty:    map[fleet.Digest]bool{},
+		failed:   map[fleet.Digest]time.Time{},
+		wake:     make(chan struct{}, 1),
+	}
 	made := func() int {
 		t.Helper()
 		p.try(t.Context(), version)
@@ -367,7 +386,9 @@ func TestBootsDoNotWaitForPacks(t *testing.T) {
 // When boots read something else by now, the pack is made again; a boot that began with the old one still finds it.
 func TestPackIsRecordedAgain(t *testing.T) {
 	s := startSite(t)
-	m, version := s.addRoot(map[string][]byte{"then": program(1, 200_000), "always": program(2, 100_000), "now": program(3, 200_000)})
+	m, version := s.addRoot(
+		map[string][]byte{"then": program(1, 200_000), "always": program(2, 100_000), "now": program(3, 200_000)},
+	)
 	node := byte(0)
 	boots := func(n int, files ...string) (a fleet.Assignment) {
 		t.Helper()

@@ -22,14 +22,15 @@ import (
 // parcelsDir is where state is that one node has sent and another has not fetched yet, in the data directory.
 const parcelsDir = "parcels"
 
-// parcelsFree is what stays free on the disk of the data directory, in bytes: the registry must be able to write, whatever nodes send.
+// parcelsFree is what stays free on the disk of the data directory, in bytes: the registry must be able to write,
+// whatever nodes send.
 const parcelsFree = 1 << 30
 
 // roomEvery is after how many bytes it is looked how much is free.
 const roomEvery = 16 << 20
 
-// parcels are files with the state of nodes, each called as the order by which it was sent. They are for nobody else on this machine: kept files have
-// keys in them.
+// parcels are files with the state of nodes, each called as the order by which it was sent. They are for nobody
+// else on this machine: kept files have keys in them.
 type parcels struct {
 	dir  string
 	free int64 // bytes that stay free
@@ -142,14 +143,22 @@ func (p *parcels) explain(err error) error {
 	}
 	var st unix.Statfs_t
 	_ = unix.Statfs(p.dir, &st) // 0 free is as good as any
-	return api.NewError(api.Conflict, fmt.Sprintf("the server has no room for it: %d MB are free where its data directory is, and %d MB have to stay free",
-		int64(st.Bavail)*st.Bsize/1e6, p.free/1e6), "make room there, then order the copy again")
+	return api.NewError(
+		api.Conflict,
+		fmt.Sprintf(
+			"the server has no room for it: %d MB are free where its data directory is, and %d MB have to stay free",
+			int64(st.Bavail)*st.Bsize/1e6,
+			p.free/1e6,
+		),
+		"make room there, then order the copy again",
+	)
 }
 
 // open opens a parcel that is whole.
 func (p *parcels) open(id string) (*os.File, error) { return os.Open(p.path(id)) }
 
-// sweep removes what is for nobody. wanted tells for which orders there may be something; it is asked after it was looked what is there.
+// sweep removes what is for nobody. wanted tells for which orders there may be something; it is asked after it was
+// looked what is there.
 func (p *parcels) sweep(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
 	found, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {

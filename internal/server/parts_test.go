@@ -41,7 +41,8 @@ func TestTFTP(t *testing.T) {
 	if got, err := fetchTFTP(t, s, "undionly.kpxe"); err != nil || got != "loader" {
 		t.Errorf("loader: %q, %v", got, err)
 	}
-	if got, err := fetchTFTP(t, s, "autoexec.ipxe"); err != nil || !strings.Contains(got, s.dataURL(local)+"/boot/script") {
+	if got, err := fetchTFTP(t, s, "autoexec.ipxe"); err != nil ||
+		!strings.Contains(got, s.dataURL(local)+"/boot/script") {
 		t.Errorf("autoexec.ipxe: %q, %v", got, err)
 	}
 	for _, name := range []string{"secret", "../data/keys/secret", "ipxe/undionly.kpxe", "none"} {
@@ -119,7 +120,9 @@ func TestLeases(t *testing.T) {
 	}
 	// A fixed address goes to whichever NIC of the node took it last, and to no one else.
 	s.update(func(tx *registry.Tx) error {
-		return tx.CreateNode(fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven})
+		return tx.CreateNode(
+			fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven},
+		)
 	})
 	for _, m := range []fleet.MAC{a, b} {
 		if got, found := byMAC(m); !found || got.Addr != seven || !got.Static || got.Host != "pc1" {
@@ -152,7 +155,10 @@ func TestLeases(t *testing.T) {
 
 func TestDHCPStatus(t *testing.T) {
 	s := startSite(t, func(c *Config) {
-		c.DHCP = dhcp.Config{Mode: dhcp.Own, Subnets: []dhcp.Subnet{{First: netip.MustParseAddr("10.0.0.100"), Last: netip.MustParseAddr("10.0.0.200")}}}
+		c.DHCP = dhcp.Config{
+			Mode:    dhcp.Own,
+			Subnets: []dhcp.Subnet{{First: netip.MustParseAddr("10.0.0.100"), Last: netip.MustParseAddr("10.0.0.200")}},
+		}
 	})
 	if got := s.dhcpStatus(); got.Mode != "own" || got.Range != "10.0.0.100-10.0.0.200" {
 		t.Errorf("%+v", got)

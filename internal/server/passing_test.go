@@ -40,8 +40,9 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 		"/m/" + strings.TrimPrefix(string(version), "sha256:"): band.First,
 		"/o/" + m.Root.Index.Name():                            band.First, // it is small
 		"/boot/file/undionly.kpxe":                             band.First,
-		kernel:                                                 band.Bulk,    // it shares the link with pieces, for as long as it takes
-		"/o/" + strings.Repeat("0", 64):                        band.Message, // there is none
+		// it shares the link with pieces, for as long as it takes
+		kernel:                          band.Bulk,
+		"/o/" + strings.Repeat("0", 64): band.Message, // there is none
 	} {
 		// A connection of its own, which says what the answer to its only request had.
 		client := &http.Client{Transport: &http.Transport{}}

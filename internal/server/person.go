@@ -72,8 +72,15 @@ func takes(need fleet.Role) func(handler) handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			p := asking(r.Context())
 			if !p.role.May(need) {
-				return api.NewError(api.Forbidden, p.String()+" is "+article(p.role)+", and this takes "+article(need),
-					"an admin gives roles: `pando user set NAME --role "+string(need)+"`, `pando token create NAME --role "+string(need)+"`")
+				return api.NewError(
+					api.Forbidden,
+					p.String()+" is "+article(p.role)+", and this takes "+article(need),
+					"an admin gives roles: `pando user set NAME --role "+string(
+						need,
+					)+"`, `pando token create NAME --role "+string(
+						need,
+					)+"`",
+				)
 			}
 			return h(w, r)
 		}

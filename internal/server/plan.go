@@ -22,8 +22,8 @@ type plan struct {
 	manifest image.Manifest
 }
 
-// plan decides what a node boots: its own version if it has one, else the one of a rollout, else its group's. told is what its boot loader says of
-// the machine, which for one that never booted is all that is known.
+// plan decides what a node boots: its own version if it has one, else the one of a rollout, else its group's. told
+// is what its boot loader says of the machine, which for one that never booted is all that is known.
 func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware) (plan, error) {
 	p := plan{node: node}
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -48,7 +48,10 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 		p.version, err = tx.Resolve(p.image)
 		if errors.Is(err, registry.ErrNotFound) {
 			return &bootError{fmt.Errorf("image %s: %w", p.image, err),
-				fmt.Sprintf("`pando image list` shows what there is; set another with `pando group set %s --image NAME`", node.Group)}
+				fmt.Sprintf(
+					"`pando image list` shows what there is; set another with `pando group set %s --image NAME`",
+					node.Group,
+				)}
 		}
 		return err
 	})
@@ -72,7 +75,12 @@ func sameArchitecture(p plan, told fleet.Hardware) error {
 	}
 	name, _, _, _ := p.image.Split() // it resolved
 	return &bootError{fmt.Errorf("%s %s is for %s, and this machine is %s", p.image, p.version.Short(), want, is),
-		fmt.Sprintf("build one for it, `pando image build %s-%s --architecture %[2]s`, and put its nodes into a group that boots that", name, is)}
+		fmt.Sprintf(
+			"build one for it, `pando image build %s-%s --architecture %[2]s`, and put its nodes into a group "+
+				"that boots that",
+			name,
+			is,
+		)}
 }
 
 // kernelArgs are all kernel arguments of the plan, in the order in which the kernel reads them.

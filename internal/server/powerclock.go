@@ -17,11 +17,12 @@ const (
 	powerEvery = 20 * time.Second // timetables are looked at
 	aliveEvery = time.Minute      // the server notes that it runs
 
-	// sweepAfter is how long after its own start the server looks for nodes that have not come back: what was on its way is then heard.
+	// sweepAfter is how long after its own start the server looks for nodes that have not come back: what was on
+	// its way is then heard.
 	sweepAfter = power.GivenUp
 
-	// ranBefore: a node ran when the power went if its last sign was so shortly before the server's own. What the registry has of
-	// signs is some minutes old.
+	// ranBefore: a node ran when the power went if its last sign was so shortly before the server's own. What the
+	// registry has of signs is some minutes old.
 	ranBefore = 20 * time.Minute
 )
 
@@ -43,7 +44,8 @@ func (p *powers) run(ctx context.Context) error {
 		}
 		if p.now().Sub(noted) >= aliveEvery {
 			noted = p.now()
-			if err := p.registry.Update(ctx, func(tx *registry.Tx) error { return tx.PutAlive(noted) }); err != nil && ctx.Err() == nil {
+			if err := p.registry.Update(ctx, func(tx *registry.Tx) error { return tx.PutAlive(noted) }); err != nil &&
+				ctx.Err() == nil {
 				p.log.Error("that the server runs was not noted", "err", err)
 			}
 		}
@@ -67,8 +69,8 @@ func (p *powers) alive(ctx context.Context) (at time.Time) {
 	return at
 }
 
-// hours switches what timetables say since they were looked at last. What a server that was away has missed is made up for, if it is
-// the last thing that the timetable said; a timetable that is new begins with its next time.
+// hours switches what timetables say since they were looked at last. What a server that was away has missed is made
+// up for, if it is the last thing that the timetable said; a timetable that is new begins with its next time.
 func (p *powers) hours(ctx context.Context) error {
 	now := p.now()
 	var due []powered
@@ -139,8 +141,8 @@ func onOrOff(on bool) api.PowerAction {
 	return api.PowerOff
 }
 
-// each does something to nodes one after another, at the pace at which machines may start. Those that are asked to shut down take
-// until they speak, so they are asked side by side.
+// each does something to nodes one after another, at the pace at which machines may start. Those that are asked to
+// shut down take until they speak, so they are asked side by side.
 func (p *powers) each(ctx context.Context, nodes []powered, do func(int) api.PowerDo, who string) {
 	for i, x := range nodes {
 		if ctx.Err() != nil {
@@ -149,7 +151,17 @@ func (p *powers) each(ctx context.Context, nodes []powered, do func(int) api.Pow
 		what := do(i)
 		p.doing.Go(func() {
 			if _, err := p.do(ctx, x, what, who); err != nil && ctx.Err() == nil {
-				p.log.Warn("a node was not switched", "node", x.node.Name, "action", what.Action, "for", who, "err", err)
+				p.log.Warn(
+					"a node was not switched",
+					"node",
+					x.node.Name,
+					"action",
+					what.Action,
+					"for",
+					who,
+					"err",
+					err,
+				)
 			}
 		})
 		if what.Action != api.PowerOff {
@@ -158,7 +170,8 @@ func (p *powers) each(ctx context.Context, nodes []powered, do func(int) api.Pow
 	}
 }
 
-// sweep wakes the nodes of groups that want it, which ran when the server before this one was last alive, and have given no sign since.
+// sweep wakes the nodes of groups that want it, which ran when the server before this one was last alive, and have
+// given no sign since.
 func (p *powers) sweep(ctx context.Context, before time.Time) {
 	var lost []powered
 	err := p.registry.View(ctx, func(tx *registry.Tx) error {
@@ -185,7 +198,13 @@ func (p *powers) sweep(ctx context.Context, before time.Time) {
 		return
 	}
 	if len(lost) > 0 {
-		p.log.Info("nodes have not come back since the server was away: they are woken", "nodes", len(lost), "away_since", before)
+		p.log.Info(
+			"nodes have not come back since the server was away: they are woken",
+			"nodes",
+			len(lost),
+			"away_since",
+			before,
+		)
 		p.each(ctx, lost, func(int) api.PowerDo { return api.PowerDo{Action: api.PowerWake} }, "the server's start")
 	}
 }

@@ -34,20 +34,32 @@ type powers struct {
 	doing sync.WaitGroup
 }
 
-// sweepPace is how long the server waits between two nodes that it wakes by itself: machines that start together draw the most
-// current together, and ask for everything at once.
+// sweepPace is how long the server waits between two nodes that it wakes by itself: machines that start together
+// draw the most current together, and ask for everything at once.
 const sweepPace = 2 * time.Second
 
 func newPowers(s *Server) *powers {
-	return &powers{registry: s.registry, keys: s.keys, errands: s.errands, methods: s.methods, heard: s.heard, started: s.started, now: s.now, log: s.log,
-		zone: func() *time.Location { return time.Local },
-		sw:   power.Switch{Links: power.Links, Find: func(name string) (string, error) { return findHook(filepath.Join(s.cfg.Dir, hooksDir), name) }},
+	return &powers{
+		registry: s.registry,
+		keys:     s.keys,
+		errands:  s.errands,
+		methods:  s.methods,
+		heard:    s.heard,
+		started:  s.started,
+		now:      s.now,
+		log:      s.log,
+		zone:     func() *time.Location { return time.Local },
+		sw: power.Switch{
+			Links: power.Links,
+			Find:  func(name string) (string, error) { return findHook(filepath.Join(s.cfg.Dir, hooksDir), name) },
+		},
 		pace: func(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(sweepPace):
 			}
-		}}
+		},
+	}
 }
 
 // powered is what has to be known of a node to switch it.
@@ -95,7 +107,11 @@ func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 			x.password, x.problem = p.password(tx, n)
 		}
 		if x.problem == nil && x.to.Secret() && x.password == "" {
-			x.problem = fmt.Errorf("no password of its controller is kept: pando node password %s, or pando group password %s", n.Name, n.Group)
+			x.problem = fmt.Errorf(
+				"no password of its controller is kept: pando node password %s, or pando group password %s",
+				n.Name,
+				n.Group,
+			)
 		}
 		if x.hours, x.zone, err = p.timetable(x.group.Hours); err != nil {
 			x.hours, x.zone, x.problem = nil, p.zone(), errors.Join(x.problem, err)
@@ -157,7 +173,8 @@ func (p *powers) speaks(x powered) bool {
 	return ever && quiet <= heardWithin && !x.boot.Session.IsZero()
 }
 
-// do does an action of a node, and tells of it. What was wanted is kept first: what is cut short is done by the next sweep.
+// do does an action of a node, and tells of it. What was wanted is kept first: what is cut short is done by the
+// next sweep.
 func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
 	if method, anew := do.Action.BootMethod(); anew {
@@ -189,8 +206,11 @@ func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) 
 
 // act switches, by the node's agent where its switch cannot.
 func (p *powers) act(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
-	state, err := p.sw.Do(ctx, power.Request{Action: power.Action(do.Action), To: x.to, Node: x.node.Name, MACs: x.node.MACs,
-		Password: x.password, Force: do.Force, Network: do.Network})
+	state, err := p.sw.Do(
+		ctx,
+		power.Request{Action: power.Action(do.Action), To: x.to, Node: x.node.Name, MACs: x.node.MACs,
+			Password: x.password, Force: do.Force, Network: do.Network},
+	)
 	if state == power.Unknown && p.speaks(x) {
 		state = power.IsOn
 	}
@@ -207,7 +227,9 @@ func (p *powers) act(ctx context.Context, x powered, do api.PowerDo) (power.Stat
 // did is what an action came to.
 func did(do api.PowerDo, state power.State) string {
 	switch {
-	case do.Action == api.PowerStatus, do.Action == api.PowerOn && state == power.IsOn, do.Action == api.PowerOff && state == power.IsOff:
+	case do.Action == api.PowerStatus,
+		do.Action == api.PowerOn && state == power.IsOn,
+		do.Action == api.PowerOff && state == power.IsOff:
 		return ""
 	case do.Action == api.PowerOn, state == power.IsOff:
 		return "switched on"
@@ -223,12 +245,18 @@ func did(do api.PowerDo, state power.State) string {
 func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
 	if !p.speaks(x) {
 		if do.Action == api.PowerCycle {
-			return power.Unknown, "", errors.New("it does not run, or does not answer, and Wake-on-LAN can only switch on: pando node power on")
+			return power.Unknown, "", errors.New(
+				"it does not run, or does not answer, and Wake-on-LAN can only switch on: pando node power on",
+			)
 		}
-		return power.Unknown, "", errors.New("it does not run, or does not answer, and Wake-on-LAN cannot switch it off")
+		return power.Unknown, "", errors.New(
+			"it does not run, or does not answer, and Wake-on-LAN cannot switch it off",
+		)
 	}
 	if do.Force {
-		return power.IsOn, "", errors.New("Wake-on-LAN cannot cut its current: without --force it is asked to shut down")
+		return power.IsOn, "", errors.New(
+			"Wake-on-LAN cannot cut its current: without --force it is asked to shut down",
+		)
 	}
 	e := api.Errand{ID: "power-" + string(do.Action) + "-" + string(x.boot.ID), Kind: api.PowerOffNode}
 	what := "asked to shut down"
@@ -246,10 +274,23 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 }
 
 // anew has a node that runs boot once more, with its firmware or without.
-func (p *powers) anew(ctx context.Context, x powered, do api.PowerDo, ask fleet.BootMethod, who string) (api.PowerDone, error) {
+func (p *powers) anew(
+	ctx context.Context,
+	x powered,
+	do api.PowerDo,
+	ask fleet.BootMethod,
+	who string,
+) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
 	if !p.speaks(x) {
-		return out, p.tell(ctx, x, do, "", who, errors.New("it does not run, or does not answer: pando node power cycle"))
+		return out, p.tell(
+			ctx,
+			x,
+			do,
+			"",
+			who,
+			errors.New("it does not run, or does not answer: pando node power cycle"),
+		)
 	}
 	method, why, err := p.methods.choose(ctx, ask, x.node, x.boot)
 	if err == nil && ask == fleet.MethodSoftReboot && method != ask {
@@ -305,8 +346,14 @@ func (p *powers) tell(ctx context.Context, x powered, do api.PowerDo, did, who s
 	if do.Action == api.PowerStatus || do.DryRun || err == nil && did == "" {
 		return refusedPower(x, err)
 	}
-	e := trace.Event{Time: p.now(), Node: x.node.Name, Stage: trace.Power, Kind: trace.Info, Message: did + " by " + string(x.to.Method) + " for " + who,
-		Attrs: map[string]string{"action": string(do.Action), "method": string(x.to.Method), "who": who}}
+	e := trace.Event{
+		Time:    p.now(),
+		Node:    x.node.Name,
+		Stage:   trace.Power,
+		Kind:    trace.Info,
+		Message: did + " by " + string(x.to.Method) + " for " + who,
+		Attrs:   map[string]string{"action": string(do.Action), "method": string(x.to.Method), "who": who},
+	}
 	if err != nil {
 		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+clip(err.Error(), maxMessage)
 	}

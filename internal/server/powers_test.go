@@ -67,8 +67,8 @@ func switchedBy(t *testing.T, on *site, group fleet.Group) *switched {
 	return s
 }
 
-// again is the part that switches, as after a start, and without waiting between nodes. The server's own has had its first look then, and
-// the next one is later than the test.
+// again is the part that switches, as after a start, and without waiting between nodes. The server's own has had
+// its first look then, and the next one is later than the test.
 func (s *switched) again() {
 	s.p = newPowers(s.Server)
 	s.p.pace = func(context.Context) {}
@@ -112,26 +112,34 @@ func TestPowerByAProgram(t *testing.T) {
 	if got, err := s.do("pc001", api.PowerStatus); err != nil || got.State != "off" || got.Did != "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if got, err := s.do("pc001", api.PowerOn); err != nil || got.Did != "switched on" || got.Method != fleet.PowerCommand {
+	if got, err := s.do("pc001", api.PowerOn); err != nil || got.Did != "switched on" ||
+		got.Method != fleet.PowerCommand {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := s.c.SwitchNode(t.Context(), "pc002", api.PowerDo{Action: api.PowerOn, DryRun: true}); err != nil || got.Did != "on" {
+	if got, err := s.c.SwitchNode(t.Context(), "pc002", api.PowerDo{Action: api.PowerOn, DryRun: true}); err != nil ||
+		got.Did != "on" {
 		t.Errorf("dry: %+v, %v", got, err)
 	}
 	if got := s.log(); got != "pc001 on" {
 		t.Errorf("it was asked for %q", got)
 	}
 	list, err := s.c.Power(t.Context(), "pc[001-002]")
-	if err != nil || list[0].Wanted != "on" || list[0].WantedBy != "this machine" || !list[0].Password || list[0].Address != "relay" || list[1].Wanted != "" {
+	if err != nil || list[0].Wanted != "on" || list[0].WantedBy != "this machine" || !list[0].Password ||
+		list[0].Address != "relay" ||
+		list[1].Wanted != "" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "relay", "pc001.cycle.fails"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.do("pc001", api.PowerCycle); !api.IsCode(err, api.Conflict) || !strings.Contains(err.Error(), "the relay is stuck") {
+	if _, err := s.do("pc001", api.PowerCycle); !api.IsCode(err, api.Conflict) ||
+		!strings.Contains(err.Error(), "the relay is stuck") {
 		t.Error(err)
 	}
-	if _, err := s.c.SwitchNode(t.Context(), "pc001", api.PowerDo{Action: "explode"}); !api.IsCode(err, api.BadRequest) {
+	if _, err := s.c.SwitchNode(t.Context(), "pc001", api.PowerDo{Action: "explode"}); !api.IsCode(
+		err,
+		api.BadRequest,
+	) {
 		t.Error(err)
 	}
 	events, err := s.c.Events(t.Context(), -20, 0)
@@ -144,7 +152,8 @@ func TestPowerByAProgram(t *testing.T) {
 			told = append(told, e.Node+" "+string(e.Kind)+" "+e.Message)
 		}
 	}
-	want := "pc001 info switched on by command for this machine|pc001 fail power cycle for this machine: cycle by command: relay: exit status 1: the relay is stuck"
+	want := "pc001 info switched on by command for this machine|pc001 fail power cycle for this machine: cycle by " +
+		"command: relay: exit status 1: the relay is stuck"
 	if got := strings.Join(told, "|"); got != want {
 		t.Errorf("told is\n%s\nwant\n%s", got, want)
 	}
@@ -223,12 +232,14 @@ func TestPowerOffByTheAgent(t *testing.T) {
 		}
 	}
 	s.clock.add(time.Hour)
-	if _, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerOff}); err == nil || !strings.Contains(err.Error(), "cannot switch it off") {
+	if _, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerOff}); err == nil ||
+		!strings.Contains(err.Error(), "cannot switch it off") {
 		t.Errorf("one that is quiet: %v", err)
 	}
 }
 
-// TestHoursSwitchNodes: at their times and once, with what an operator did since left alone; also when the server was away.
+// TestHoursSwitchNodes: at their times and once, with what an operator did since left alone; also when the server
+// was away.
 func TestHoursSwitchNodes(t *testing.T) {
 	s := startSwitched(t, fleet.Group{Hours: "Mon-Fri 07:45-22:00; UTC"}) // the clock begins on a Saturday, at noon
 	s.node("pc001", 1)
@@ -243,11 +254,18 @@ func TestHoursSwitchNodes(t *testing.T) {
 	}
 	off := "none"
 	hours := fleet.Hours(off)
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Hours: &hours}); !api.IsCode(err, api.BadRequest) {
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Hours: &hours}); !api.IsCode(
+		err,
+		api.BadRequest,
+	) {
 		t.Error(err)
 	}
 	hours = "08:00-09:00; Nowhere/Here"
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Hours: &hours}); !api.IsCode(err, api.BadRequest) || !strings.Contains(err.Error(), "Nowhere/Here") {
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Hours: &hours}); !api.IsCode(
+		err,
+		api.BadRequest,
+	) ||
+		!strings.Contains(err.Error(), "Nowhere/Here") {
 		t.Error(err)
 	}
 	if got := look(0); got != "" {

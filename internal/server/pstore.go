@@ -9,11 +9,13 @@ import (
 	"pando/internal/trace"
 )
 
-// maxPstore is how much is kept of what a kernel left: it shares the console of its boot with what was heard while it lived.
+// maxPstore is how much is kept of what a kernel left: it shares the console of its boot with what was heard while
+// it lived.
 const maxPstore = registry.MaxConsole / 2
 
-// keepPstore puts what the next boot of a machine found in pstore where it belongs: on the console of the boot that died, and, if that
-// was a panic, on its timeline. Which boot left it is not written in it; it is taken for the one before, among those whose kernel ran.
+// keepPstore puts what the next boot of a machine found in pstore where it belongs: on the console of the boot that
+// died, and, if that was a panic, on its timeline. Which boot left it is not written in it; it is taken for the one
+// before, among those whose kernel ran.
 func (s *Server) keepPstore(ctx context.Context, told registry.Boot, text string) error {
 	text = strings.TrimSpace(levelMark.ReplaceAllString(text, ""))
 	text = text[max(len(text)-maxPstore, 0):]
@@ -43,7 +45,18 @@ func (s *Server) keepPstore(ctx context.Context, told registry.Boot, text string
 	if err != nil || says == "" || p[died.ID].Panic {
 		return err
 	}
-	_, err = s.registry.Append(ctx, trace.Event{Time: s.now(), Boot: died.ID, Node: died.Node, MAC: died.MAC, Stage: p[died.ID].Stage, Kind: trace.Info,
-		Message: says, Attrs: map[string]string{trace.AttrPanic: "true"}})
+	_, err = s.registry.Append(
+		ctx,
+		trace.Event{
+			Time:    s.now(),
+			Boot:    died.ID,
+			Node:    died.Node,
+			MAC:     died.MAC,
+			Stage:   p[died.ID].Stage,
+			Kind:    trace.Info,
+			Message: says,
+			Attrs:   map[string]string{trace.AttrPanic: "true"},
+		},
+	)
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestPstore: what a boot finds in pstore belongs to the one before it whose kernel ran: its console has it, once, and its panic is a
-// fault. The boot that tells it is well.
+// TestPstore: what a boot finds in pstore belongs to the one before it whose kernel ran: its console has it, once,
+// and its panic is a fault. The boot that tells it is well.
 func TestPstore(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -21,7 +21,8 @@ func TestPstore(t *testing.T) {
 	s.clock.add(time.Hour)
 	p := n.play(readRecorded(t))
 	p.report(trace.Booted, time.Minute)
-	text := "Panic#1 Part2\n<4>[ 7200.1] sysrq: Trigger a crash\nPanic#1 Part1\n<0>[ 7200.2] Kernel panic - not syncing: sysrq triggered crash\n"
+	text := "Panic#1 Part2\n<4>[ 7200.1] sysrq: Trigger a crash\nPanic#1 Part1\n<0>[ 7200.2] Kernel panic - not " +
+		"syncing: sysrq triggered crash\n"
 	for range 2 { // an answer was lost
 		if e := p.post("/v1/node/events", "Bearer "+p.session, api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: text}, nil); e != nil {
 			t.Fatal(e)
@@ -32,7 +33,9 @@ func TestPstore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(b.Console, "sysrq triggered crash") != 1 || !strings.Contains(b.Console, "found by the next boot, "+string(p.boot)) || strings.Contains(b.Console, "<4>") {
+	if strings.Count(b.Console, "sysrq triggered crash") != 1 ||
+		!strings.Contains(b.Console, "found by the next boot, "+string(p.boot)) ||
+		strings.Contains(b.Console, "<4>") {
 		t.Errorf("console:\n%s", b.Console)
 	}
 	if got := len(panics(b)); got != 1 {
@@ -45,7 +48,8 @@ func TestPstore(t *testing.T) {
 	if e := p.post("/v1/node/events", "Bearer "+p.session, api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: strings.Repeat("x\n", 100_000) + "the end"}, nil); e != nil {
 		t.Fatal(e)
 	}
-	if b, err = client.Boot(t.Context(), died); err != nil || !strings.Contains(b.Console, "sysrq triggered") || !strings.HasSuffix(b.Console, "the end\n") {
+	if b, err = client.Boot(t.Context(), died); err != nil || !strings.Contains(b.Console, "sysrq triggered") ||
+		!strings.HasSuffix(b.Console, "the end\n") {
 		t.Errorf("console of %d bytes, %v", len(b.Console), err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"pando/internal/api"
 )
 
-// DefaultAPIRate is how many requests a second each token, each user, and each address where nobody logs in may make for long.
+// DefaultAPIRate is how many requests a second each token, each user, and each address where nobody logs in may
+// make for long.
 const DefaultAPIRate = 100
 
 const (
@@ -27,8 +28,8 @@ const (
 	ratedAddress = "address"
 )
 
-// rates bound how often people and their programs may ask, each for itself. Nodes are not asked to wait here, and neither is who may open the
-// operator's socket.
+// rates bound how often people and their programs may ask, each for itself. Nodes are not asked to wait here, and
+// neither is who may open the operator's socket.
 type rates struct {
 	rate    float64           // requests a second; 0: as many as they like
 	refused func(kind string) // counts
@@ -77,7 +78,8 @@ func (l *rates) bucket(now time.Time, key string) *bucket {
 	return b
 }
 
-// forget lets go of those who have not asked lately. Where most have, all are forgotten: looking at each for each new one would be slow.
+// forget lets go of those who have not asked lately. Where most have, all are forgotten: looking at each for each
+// new one would be slow.
 func (l *rates) forget(now time.Time) {
 	for key, b := range l.known {
 		if b.rested(now) {

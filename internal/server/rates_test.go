@@ -38,7 +38,9 @@ func TestRates(t *testing.T) {
 		t.Errorf("%d of another one", n)
 	}
 	var e *api.Error
-	if err := l.may(now, ratedToken, "ci"); !errors.As(err, &e) || e.Code != api.TooMany || e.RetryAfter != time.Second || e.Hint == "" {
+	if err := l.may(now, ratedToken, "ci"); !errors.As(err, &e) || e.Code != api.TooMany ||
+		e.RetryAfter != time.Second ||
+		e.Hint == "" {
 		t.Errorf("%+v", err)
 	}
 	if err := l.may(now.Add(e.RetryAfter), ratedToken, "ci"); err != nil {
@@ -51,7 +53,8 @@ func TestRates(t *testing.T) {
 	for range rateBurst {
 		_ = slow.may(now, ratedToken, "a")
 	}
-	if err := slow.may(now.Add(200*time.Millisecond), ratedToken, "a"); !errors.As(err, &e) || e.RetryAfter != time.Second {
+	if err := slow.may(now.Add(200*time.Millisecond), ratedToken, "a"); !errors.As(err, &e) ||
+		e.RetryAfter != time.Second {
 		t.Errorf("a part of a second is told as %v", e.RetryAfter)
 	}
 	if l = newRates(-1, nil); may0(l, now, 5000) != 5000 {
@@ -69,7 +72,8 @@ func may0(l *rates, now time.Time, most int) (n int) {
 	return n
 }
 
-// TestRatesAreForgotten: ever more addresses take no more memory, and who has just asked too often is not let in for it while others rest.
+// TestRatesAreForgotten: ever more addresses take no more memory, and who has just asked too often is not let in
+// for it while others rest.
 func TestRatesAreForgotten(t *testing.T) {
 	l := newRates(1, func(string) {})
 	now := newClock().now()
@@ -80,7 +84,8 @@ func TestRatesAreForgotten(t *testing.T) {
 		}
 		now = now.Add(time.Millisecond) // the first of them rest again after a second
 		if i%10 == 0 {
-			if err := l.may(now, ratedToken, "greedy"); i > 100*rateBurst && i%1000 != 0 && err == nil && l.known["token greedy"].full > 1 {
+			if err := l.may(now, ratedToken, "greedy"); i > 100*rateBurst && i%1000 != 0 && err == nil &&
+				l.known["token greedy"].full > 1 {
 				t.Fatalf("after %d addresses the greedy one has %g left", i, l.known["token greedy"].full)
 			}
 		}
@@ -93,8 +98,8 @@ func TestRatesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestFloodOfRequests: a token, a user and an address that ask without end are told to wait, each for itself; others are answered meanwhile, and nodes, and
-// who is on the server, at any rate.
+// TestFloodOfRequests: a token, a user and an address that ask without end are told to wait, each for itself;
+// others are answered meanwhile, and nodes, and who is on the server, at any rate.
 func TestFloodOfRequests(t *testing.T) {
 	s, base, desk := startDashboard(t, func(c *Config) { c.APIRate, c.MetricsOpen = 2, true })
 	const most = 2 * rateBurst
@@ -106,7 +111,8 @@ func TestFloodOfRequests(t *testing.T) {
 			n++
 		}
 		var e *api.Error
-		if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests || e.RetryAfter != time.Second || !strings.Contains(e.Hint, "wait 1s") {
+		if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests || e.RetryAfter != time.Second ||
+			!strings.Contains(e.Hint, "wait 1s") {
 			t.Errorf("after %d: %+v", n, err)
 		}
 		return n
@@ -160,7 +166,8 @@ func (s *site) floodPages(base, token string, most int) {
 		for ; got.status == http.StatusOK && n < 1000; n++ {
 			got = ask(s.t, "GET", base+path, cookie, nil)
 		}
-		if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "wait 1s") {
+		if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" ||
+			!strings.Contains(got.body, "wait 1s") {
 			s.t.Errorf("%s after %d: %d, %v\n%s", path, n, got.status, got.header, got.body)
 		}
 		return n

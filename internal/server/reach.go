@@ -83,7 +83,11 @@ func confined(of reach) func(handler) handler {
 			}
 			groups := "it is for " + groupsText(p.groups) + " only"
 			if of == reachSite {
-				return api.NewError(api.Forbidden, p.String()+" may not do this: it is about the whole site", groups+"; another token may")
+				return api.NewError(
+					api.Forbidden,
+					p.String()+" may not do this: it is about the whole site",
+					groups+"; another token may",
+				)
 			}
 			err := h(w, r.WithContext(registry.Within(r.Context(), p.groups)))
 			if err == nil {
@@ -120,7 +124,10 @@ func (o *operator) owned(r *http.Request) (map[string]bool, error) {
 // ownGroups checks the groups of a token that is to be made.
 func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
 	if len(groups) > 0 && role == fleet.Admin {
-		return refused("an admin's token is for the whole site: it could give itself everything", "make an operator's: --role operator")
+		return refused(
+			"an admin's token is for the whole site: it could give itself everything",
+			"make an operator's: --role operator",
+		)
 	}
 	for _, g := range groups {
 		if _, err := tx.Group(g); err != nil {

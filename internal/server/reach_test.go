@@ -38,7 +38,8 @@ func TestEachRouteHasAReach(t *testing.T) {
 	}
 }
 
-// rooms is a site with two groups, each with a node that is up and a rollout that was aborted, and an operator's token for the first.
+// rooms is a site with two groups, each with a node that is up and a rollout that was aborted, and an operator's
+// token for the first.
 type rooms struct {
 	*site
 	secret     string
@@ -47,8 +48,8 @@ type rooms struct {
 	everything string // a token for the whole site
 }
 
-// hidden begins the names of the group, node and more that the token is not for. Nothing that it is answered may have it; it is so long
-// that no random key spells it.
+// hidden begins the names of the group, node and more that the token is not for. Nothing that it is answered may
+// have it; it is so long that no random key spells it.
 const hidden = "unseen"
 
 func startRooms(t *testing.T) *rooms {
@@ -142,20 +143,35 @@ func (s *rooms) filled(path string, its bool) string {
 	if strings.HasPrefix(path, "/v1/boots/") {
 		id = pick(string(s.mine), string(s.its))
 	}
-	return strings.NewReplacer("{name}", name, "{id}", id, "{digest}", string(s.v1), "{version}", string(s.v1), "{tag}", "latest").Replace(path)
+	return strings.NewReplacer("{name}", name, "{id}", id, "{digest}", string(s.v1), "{version}", string(s.v1), "{tag}", "latest").
+		Replace(path)
 }
 
 // attempts are what is asked of the other group, by route: further addresses and bodies.
 var attempts = map[string][]string{
 	"GET /v1/nodes": {"?select=unseennode", "?select=@unseenroom", "?select=52:54:00:00:00:02", "?select=*"},
-	"POST /v1/nodes": {`{"name":"new","group":"unseenroom","macs":["52:54:00:00:00:77"]}`, `{"name":"new","group":"default","macs":["52:54:00:00:00:77"]}`,
-		`{"name":"new","group":"mine","macs":["52:54:00:00:00:02"]}`, `{"name":"new","group":"mine","macs":["52:54:00:00:00:03"]}`,
-		`{"name":"new","macs":["52:54:00:00:00:77"]}`},
-	"PATCH /v1/nodes": {`{"select":"unseennode","labels":{"a":"b"}}`, `{"select":"@unseenroom","labels":{"a":"b"}}`, `{"select":"own","group":"unseenroom"}`,
-		`{"select":"own","group":"default"}`, `{"select":"own","add_macs":["52:54:00:00:00:02"]}`, `{"select":"own,unseennode","kernel_args":["x"]}`,
-		`{"select":"52:54:00:00:00:02","group":"mine"}`, `{"select":"unseennode","group":"mine"}`},
-	"DELETE /v1/nodes":               {"?select=unseennode", "?select=@unseenroom", "?select=own,unseennode"},
-	"POST /v1/nodes/adopt":           {`{"select":"unseennode","group":"mine"}`, `{"select":"52:54:00:00:00:03","group":"mine"}`},
+	"POST /v1/nodes": {
+		`{"name":"new","group":"unseenroom","macs":["52:54:00:00:00:77"]}`,
+		`{"name":"new","group":"default","macs":["52:54:00:00:00:77"]}`,
+		`{"name":"new","group":"mine","macs":["52:54:00:00:00:02"]}`,
+		`{"name":"new","group":"mine","macs":["52:54:00:00:00:03"]}`,
+		`{"name":"new","macs":["52:54:00:00:00:77"]}`,
+	},
+	"PATCH /v1/nodes": {
+		`{"select":"unseennode","labels":{"a":"b"}}`,
+		`{"select":"@unseenroom","labels":{"a":"b"}}`,
+		`{"select":"own","group":"unseenroom"}`,
+		`{"select":"own","group":"default"}`,
+		`{"select":"own","add_macs":["52:54:00:00:00:02"]}`,
+		`{"select":"own,unseennode","kernel_args":["x"]}`,
+		`{"select":"52:54:00:00:00:02","group":"mine"}`,
+		`{"select":"unseennode","group":"mine"}`,
+	},
+	"DELETE /v1/nodes": {"?select=unseennode", "?select=@unseenroom", "?select=own,unseennode"},
+	"POST /v1/nodes/adopt": {
+		`{"select":"unseennode","group":"mine"}`,
+		`{"select":"52:54:00:00:00:03","group":"mine"}`,
+	},
 	"POST /v1/nodes/sync":            {`{"select":"unseennode"}`, `{"select":"@unseenroom"}`},
 	"POST /v1/nodes/approve":         {`{"select":"unseennode"}`},
 	"POST /v1/nodes/reset":           {`{"select":"unseennode"}`},
@@ -181,8 +197,11 @@ var attempts = map[string][]string{
 	"GET /v1/events":                 {"?after=0&limit=10000", "?after=-1&limit=10000"},
 	"GET /v1/events/stream":          {"?after=0"},
 	"GET /v1/config/file":            {"?for=group:unseenroom&path=/etc/unseenroom"},
-	"PUT /v1/config": {`{"for":"group:unseenroom","path":"/etc/x","content":"eA=="}`, `{"for":"node:unseennode","path":"/etc/x","content":"eA=="}`,
-		`{"for":"all","path":"/etc/x","content":"eA=="}`},
+	"PUT /v1/config": {
+		`{"for":"group:unseenroom","path":"/etc/x","content":"eA=="}`,
+		`{"for":"node:unseennode","path":"/etc/x","content":"eA=="}`,
+		`{"for":"all","path":"/etc/x","content":"eA=="}`,
+	},
 	"DELETE /v1/config":              {`{"for":"group:unseenroom","path":"/etc/unseenroom"}`},
 	"GET /v1/state":                  {"?select=unseennode"},
 	"POST /v1/state/{name}/snapshot": {`{"snapshot":"a"}`},
@@ -191,8 +210,8 @@ var attempts = map[string][]string{
 	"DELETE /v1/state/{name}/orders": {""},
 }
 
-// TestTokenOfOneGroup tries to get out of its group by every route: whatever it is answered, the other group is not in it, and is afterwards
-// as it was.
+// TestTokenOfOneGroup tries to get out of its group by every route: whatever it is answered, the other group is not
+// in it, and is afterwards as it was.
 func TestTokenOfOneGroup(t *testing.T) {
 	s := startRooms(t)
 	before := s.other()
@@ -214,7 +233,8 @@ func TestTokenOfOneGroup(t *testing.T) {
 			}
 			status, answer := s.do(s.secret, r.method, path, body)
 			changed := r.method != http.MethodGet && status < 300 && route != "POST /v1/store/missing"
-			one := strings.Contains(r.path, "{name}") && !strings.HasPrefix(r.path, "/v1/images/") || strings.Contains(r.path, "{id}")
+			one := strings.Contains(r.path, "{name}") && !strings.HasPrefix(r.path, "/v1/images/") ||
+				strings.Contains(r.path, "{id}")
 			switch {
 			case site && status != http.StatusForbidden:
 				t.Errorf("%s %s %s: %d, and it is about the whole site: %s", r.method, path, body, status, answer)
@@ -327,13 +347,16 @@ func TestTokenOfOneGroupWorks(t *testing.T) {
 		{"POST", "/v1/rollouts/mine-2/abort", `{}`, "aborted"},
 		{"DELETE", "/v1/nodes?select=next", "", "deleted"},
 	} {
-		if status, answer := s.do(s.secret, x.method, x.path, x.body); status > 299 || !strings.Contains(answer, x.want) || strings.Contains(answer, hidden) {
+		if status, answer := s.do(s.secret, x.method, x.path, x.body); status > 299 ||
+			!strings.Contains(answer, x.want) ||
+			strings.Contains(answer, hidden) {
 			t.Errorf("%s %s %s: %d, without %s: %s", x.method, x.path, x.body, status, x.want, answer)
 		}
 	}
 }
 
-// TestTokensForGroupsAreChecked: the groups are there, an admin's token is for all, and the pages for browsers take none that is not.
+// TestTokensForGroupsAreChecked: the groups are there, an admin's token is for all, and the pages for browsers take
+// none that is not.
 func TestTokensForGroupsAreChecked(t *testing.T) {
 	s := startRooms(t)
 	here := api.OverHandler(s.socketRoutes())
@@ -346,7 +369,8 @@ func TestTokensForGroupsAreChecked(t *testing.T) {
 		}
 	}
 	all, err := here.Tokens(t.Context())
-	if i := slices.IndexFunc(all, func(k api.Token) bool { return slices.Equal(k.Groups, []string{"mine"}) }); err != nil || i < 0 {
+	if i := slices.IndexFunc(all, func(k api.Token) bool { return slices.Equal(k.Groups, []string{"mine"}) }); err != nil ||
+		i < 0 {
 		t.Errorf("tokens: %+v %v", all, err)
 	}
 	base := fmt.Sprintf("http://127.0.0.1:%d", s.dashboardPort)

@@ -21,8 +21,8 @@ const recordingsFile = "recordings.json"
 // damagedSuffix is added to the name of a file that cannot be read.
 const damagedSuffix = ".damaged"
 
-// recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the node has
-// sent such a trace, so a boot that fails does not use it up.
+// recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the
+// node has sent such a trace, so a boot that fails does not use it up.
 type recordings struct {
 	path string
 	mu   sync.Mutex
@@ -53,12 +53,19 @@ func openRecordings(dir string, log *slog.Logger) (*recordings, error) {
 	return r, nil
 }
 
-// setAside keeps a file that makes no sense for who wants to look at it, and goes on without: boots matter more than what is
-// recorded of some.
+// setAside keeps a file that makes no sense for who wants to look at it, and goes on without: boots matter more
+// than what is recorded of some.
 func (r *recordings) setAside(damage error, log *slog.Logger) {
 	err := os.Rename(r.path, r.path+damagedSuffix) // the next wish is written in its place, if this fails
-	log.Warn("no boot is to be recorded any more: the file that says which cannot be read", "file", r.path, "err", errors.Join(damage, err),
-		"hint", "ask again with `pando boot record NODE --until MARK`; the file is kept as "+r.path+damagedSuffix)
+	log.Warn(
+		"no boot is to be recorded any more: the file that says which cannot be read",
+		"file",
+		r.path,
+		"err",
+		errors.Join(damage, err),
+		"hint",
+		"ask again with `pando boot record NODE --until MARK`; the file is kept as "+r.path+damagedSuffix,
+	)
 }
 
 // until names the mark that a node's next boot records until, "" for none.

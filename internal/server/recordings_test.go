@@ -17,8 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// An operator has one boot recorded until a mark. The pack of its version gets what it read on the way there, and keeps it,
-// though boots before and after were not recorded as long.
+// An operator has one boot recorded until a mark. The pack of its version gets what it read on the way there, and
+// keeps it, though boots before and after were not recorded as long.
 func TestRecordUntilAMark(t *testing.T) {
 	s := startSite(t)
 	files := map[string][]byte{}
@@ -26,7 +26,17 @@ func TestRecordUntilAMark(t *testing.T) {
 		files[fmt.Sprint("usr/bin/p", i)] = program(uint64(i), 150_000)
 	}
 	m, version := s.addRoot(files)
-	usual, long := s.readsOf(m, "usr/bin/p0", "usr/bin/p1"), s.readsOf(m, "usr/bin/p0", "usr/bin/p1", "usr/bin/p2", "usr/bin/p3")
+	usual, long := s.readsOf(
+		m,
+		"usr/bin/p0",
+		"usr/bin/p1",
+	), s.readsOf(
+		m,
+		"usr/bin/p0",
+		"usr/bin/p1",
+		"usr/bin/p2",
+		"usr/bin/p3",
+	)
 	for i := range long {
 		if i >= len(usual) {
 			long[i].At = time.Hour // after booted
@@ -79,7 +89,8 @@ func TestRecordUntilAMark(t *testing.T) {
 	}
 }
 
-// What a power cut left of the wishes, nothing or a part, keeps no server from starting: the file is set aside, and wishes are kept again.
+// What a power cut left of the wishes, nothing or a part, keeps no server from starting: the file is set aside, and
+// wishes are kept again.
 func TestDamagedRecordingsAreSetAside(t *testing.T) {
 	s := startSite(t)
 	s.stop()
@@ -90,7 +101,8 @@ func TestDamagedRecordingsAreSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"empty": "", "a part": `{"pc001":{"until":"fire`, "of another kind": `{"pc001":{"until":"x"},"pc002":7}`} {
+	for name, text := range map[string]string{"empty": "", "a part": `{"pc001":{"until":"fire`, "of another " +
+		"kind": `{"pc001":{"until":"x"},"pc002":7}`} {
 		damage(text)
 		var log bytes.Buffer
 		r, err := openRecordings(s.cfg.Dir, slog.New(slog.NewTextHandler(&log, nil)))
@@ -106,7 +118,8 @@ func TestDamagedRecordingsAreSetAside(t *testing.T) {
 		if err := r.set("pc003", recordingWish{Until: "ready"}); err != nil {
 			t.Fatal(err)
 		}
-		if r, err = openRecordings(s.cfg.Dir, slog.New(slog.NewTextHandler(&log, nil))); err != nil || r.until("pc003") != "ready" {
+		if r, err = openRecordings(s.cfg.Dir, slog.New(slog.NewTextHandler(&log, nil))); err != nil ||
+			r.until("pc003") != "ready" {
 			t.Errorf("%s: a wish after that is %+v, %v", name, r, err)
 		}
 	}
@@ -114,8 +127,8 @@ func TestDamagedRecordingsAreSetAside(t *testing.T) {
 	s.start()
 }
 
-// A pack takes minutes to make. What an operator had recorded meanwhile is not in it, so it is made once more, and then no
-// more.
+// A pack takes minutes to make. What an operator had recorded meanwhile is not in it, so it is made once more, and
+// then no more.
 func TestRecordingComesWhilePacking(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addRoot(map[string][]byte{"usual": program(1, 150_000), "browser": program(2, 150_000)})
@@ -125,7 +138,13 @@ func TestRecordingComesWhilePacking(t *testing.T) {
 	}
 	keep := func(boot fleet.BootID, reads []trace.Read, reached bool) {
 		t.Helper()
-		k := keptTrace{Boot: boot, Node: "pc00" + string(boot), Moments: []moment{{trace.Booted, time.Minute}}, Reads: trace.EncodeReads(reads), Reached: reached}
+		k := keptTrace{
+			Boot:    boot,
+			Node:    "pc00" + string(boot),
+			Moments: []moment{{trace.Booted, time.Minute}},
+			Reads:   trace.EncodeReads(reads),
+			Reached: reached,
+		}
 		if err := s.traces.receive(version, k, s.now); err != nil {
 			t.Fatal(err)
 		}
@@ -134,8 +153,17 @@ func TestRecordingComesWhilePacking(t *testing.T) {
 	for _, boot := range []fleet.BootID{"1", "2", "3"} {
 		keep(boot, usual, false)
 	}
-	p := &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring, now: s.now, log: slog.New(slog.DiscardHandler),
-		dirty: map[fleet.Digest]bool{}, wake: make(chan struct{}, 1)}
+	p := &packs{
+		store:    s.store,
+		versions: s.versions,
+		registry: s.registry,
+		traces:   s.traces,
+		ring:     s.keys.Ring,
+		now:      s.now,
+		log:      slog.New(slog.DiscardHandler),
+		dirty:    map[fleet.Digest]bool{},
+		wake:     make(chan struct{}, 1),
+	}
 	known := s.traces.settled(s.now)
 	traces, err := p.measured(t.Context(), version, m)
 	if err != nil {

@@ -68,7 +68,10 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.alive(r.Context(), b)
 	// A boot's init does no errands, and does not know of answers that have a body.
-	answer := api.ReportResponse{Errand: s.errands.give(b.ID), Extend: s.otherExtensions(r.Context(), b, req.Extensions)}
+	answer := api.ReportResponse{
+		Errand: s.errands.give(b.ID),
+		Extend: s.otherExtensions(r.Context(), b, req.Extensions),
+	}
 	if (answer.Errand != nil || answer.Extend) && !b.Session.IsZero() {
 		return reply(w, answer)
 	}
@@ -105,7 +108,11 @@ func (s *Server) reporter(r *http.Request, req api.ReportRequest) (b registry.Bo
 	case !token.IsZero() && subtle.ConstantTimeCompare(token[:], b.Token[:]) == 1 && s.now().Sub(b.TokenMade) < tokenLife:
 		return b, nil
 	}
-	return b, api.NewError(api.Unauthorized, "neither session nor token of this boot", "a newer boot of the node ends the older one's session")
+	return b, api.NewError(
+		api.Unauthorized,
+		"neither session nor token of this boot",
+		"a newer boot of the node ends the older one's session",
+	)
 }
 
 // reached notes, at a boot's first report, when its Init was on our clock. The node's clock may be wrong or
@@ -139,7 +146,9 @@ func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error)
 	events := make([]trace.Event, 0, len(req.Events))
 	for _, e := range req.Events {
 		rank := trace.Rank(e.Stage)
-		if rank >= 0 && rank < trace.Rank(trace.Init) || rank < 0 && !markName.MatchString(string(e.Stage)) || e.Stage == trace.Rollout || e.Stage == trace.Power {
+		if rank >= 0 && rank < trace.Rank(trace.Init) || rank < 0 && !markName.MatchString(string(e.Stage)) ||
+			e.Stage == trace.Rollout ||
+			e.Stage == trace.Power {
 			return nil, api.NewError(api.BadRequest, fmt.Sprintf("report: %.80q is not a stage of a node", e.Stage), "")
 		}
 		switch e.Kind {

@@ -17,7 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// How often rollouts are looked after: soon when something happened, and now and then when nothing did, for time passes too.
+// How often rollouts are looked after: soon when something happened, and now and then when nothing did, for time
+// passes too.
 const (
 	rolloutLook  = time.Second
 	rolloutEvery = 10 * time.Second // less than the rollout's clock takes as one step
@@ -55,9 +56,21 @@ type rollouts struct {
 }
 
 func newRollouts(s *Server) *rollouts {
-	return &rollouts{registry: s.registry, errands: s.errands, heard: s.heard, methods: s.methods, hooks: filepath.Join(s.cfg.Dir, hooksDir),
-		zone: func() *time.Location { return time.Local }, now: s.now, log: s.log, wake: make(chan struct{}, 1),
-		asked: map[fleet.BootID]bool{}, refused: map[fleet.BootID]string{}, staged: map[fleet.BootID]bool{}, runs: map[string]*hookRuns{}}
+	return &rollouts{
+		registry: s.registry,
+		errands:  s.errands,
+		heard:    s.heard,
+		methods:  s.methods,
+		hooks:    filepath.Join(s.cfg.Dir, hooksDir),
+		zone:     func() *time.Location { return time.Local },
+		now:      s.now,
+		log:      s.log,
+		wake:     make(chan struct{}, 1),
+		asked:    map[fleet.BootID]bool{},
+		refused:  map[fleet.BootID]string{},
+		staged:   map[fleet.BootID]bool{},
+		runs:     map[string]*hookRuns{},
+	}
 }
 
 // run looks after rollouts until ctx ends.
@@ -107,8 +120,8 @@ func (d *rollouts) look(ctx context.Context) error {
 	return err
 }
 
-// step takes one rollout a step on. What it comes to is kept first, then acted upon: whatever is lost in between, the next step
-// says again.
+// step takes one rollout a step on. What it comes to is kept first, then acted upon: whatever is lost in between,
+// the next step says again.
 func (d *rollouts) step(ctx context.Context, id string) error {
 	var o rollout.Observed
 	err := d.registry.View(ctx, func(tx *registry.Tx) error {
@@ -142,8 +155,8 @@ func (d *rollouts) step(ctx context.Context, id string) error {
 	return nil
 }
 
-// endRollout gives the group the image that the rollout came to. A group that is back at the version before keeps the name by
-// which it desired it, as long as that name means this version still.
+// endRollout gives the group the image that the rollout came to. A group that is back at the version before keeps
+// the name by which it desired it, as long as that name means this version still.
 func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref) error {
 	g, err := tx.Group(r.Group)
 	if absent(err) {
@@ -171,8 +184,11 @@ func (d *rollouts) tell(ctx context.Context, r fleet.Rollout, notes []rollout.No
 		if n.Bad {
 			kind = trace.Fail
 		}
-		events = append(events, trace.Event{Time: d.now(), Node: n.Node, Stage: trace.Rollout, Kind: kind, Message: n.Message,
-			Attrs: map[string]string{"rollout": r.ID, "group": r.Group}})
+		events = append(
+			events,
+			trace.Event{Time: d.now(), Node: n.Node, Stage: trace.Rollout, Kind: kind, Message: n.Message,
+				Attrs: map[string]string{"rollout": r.ID, "group": r.Group}},
+		)
 		if n.Node == "" {
 			d.log.Info("rollout "+r.ID, "state", r.State, "what", n.Message)
 		}
@@ -315,8 +331,8 @@ func (d *rollouts) reboot(ctx context.Context, ask rollout.Ask) {
 	})
 }
 
-// method is the way to the next boot that a rollout means, where it leaves the choice. Of a node of which nothing can be found out it is the
-// one that needs nothing.
+// method is the way to the next boot that a rollout means, where it leaves the choice. Of a node of which nothing
+// can be found out it is the one that needs nothing.
 func (d *rollouts) method(ctx context.Context, ask rollout.Ask) (fleet.BootMethod, error) {
 	n, b, err := d.asks(ctx, ask)
 	if err != nil {

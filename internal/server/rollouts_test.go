@@ -64,7 +64,10 @@ func (p *played) up(r *rolling) {
 	p.boot, p.session = cfg.Boot, "Bearer "+p.hello(cfg).Session
 	p.uptime, p.version = time.Minute, r.nodeOf(p.name).Desired
 	p.wait(time.Minute)
-	status := &api.NodeStatus{Version: p.version, Systemd: &api.Systemd{State: "running", Failed: []string{"old.service"}}}
+	status := &api.NodeStatus{
+		Version: p.version,
+		Systemd: &api.Systemd{State: "running", Failed: []string{"old.service"}},
+	}
 	if p.version == r.new {
 		status.Systemd.Failed = append(status.Systemd.Failed, p.broken...)
 	}
@@ -152,15 +155,23 @@ func (r *rolling) hook(name, script string) {
 	}
 }
 
-// A sound version reaches every node: hooks drain and judge it, the group desires it, and the stream of events tells of it. In the middle
-// the server is started again.
+// A sound version reaches every node: hooks drain and judge it, the group desires it, and the stream of events
+// tells of it. In the middle the server is started again.
 func TestRolloutToASoundVersion(t *testing.T) {
 	r := startRolling(t, 3)
 	log := filepath.Join(r.dir, "log")
 	for _, h := range []string{"drain", "undrain", "check"} {
 		r.hook(h, fmt.Sprintf("echo $PANDO_USE $PANDO_NODE $PANDO_ADDRESS ${PANDO_TARGET#*:} >> %s\n", log))
 	}
-	x := r.begin(fleet.RolloutPlan{Wave: "1", MaxUnavailable: "1", Gates: []fleet.Gate{"booted", "units", "script:check"}, Drain: "drain", Undrain: "undrain"})
+	x := r.begin(
+		fleet.RolloutPlan{
+			Wave:           "1",
+			MaxUnavailable: "1",
+			Gates:          []fleet.Gate{"booted", "units", "script:check"},
+			Drain:          "drain",
+			Undrain:        "undrain",
+		},
+	)
 	if x.ID != "default-1" || x.Waves != 3 || x.Usual == 0 || !slices.Equal(x.Broken, []string{"old.service"}) {
 		t.Fatalf("%+v", x)
 	}
@@ -177,7 +188,8 @@ func TestRolloutToASoundVersion(t *testing.T) {
 	r.c = operatorOf(t, r.site)
 	x = r.ends(x.ID)
 	g, err := r.c.Group(t.Context(), "default")
-	if err != nil || x.State != fleet.RolloutDone || g.Desired != r.new || g.Image != fleet.Ref("lab@"+r.new) || x.Phases[fleet.PhasePassed] != 3 {
+	if err != nil || x.State != fleet.RolloutDone || g.Desired != r.new || g.Image != fleet.Ref("lab@"+r.new) ||
+		x.Phases[fleet.PhasePassed] != 3 {
 		t.Errorf("%+v, %v, group %+v", x, err, g)
 	}
 	text, err := os.ReadFile(log)
@@ -204,8 +216,8 @@ func TestRolloutToASoundVersion(t *testing.T) {
 	}
 }
 
-// A version on which a unit fails reaches the canary only, which goes back; the group is as it was. What would decide about the
-// group beside the rollout is refused, and its versions stay.
+// A version on which a unit fails reaches the canary only, which goes back; the group is as it was. What would
+// decide about the group beside the rollout is refused, and its versions stay.
 func TestRolloutOfABadVersion(t *testing.T) {
 	r := startRolling(t, 3)
 	for _, p := range r.nodes {
@@ -220,10 +232,14 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	if _, err := r.c.SetGroup(t.Context(), "default", api.GroupSet{Image: &image}); !api.IsCode(err, api.Conflict) {
 		t.Errorf("the group's image is set: %v", err)
 	}
-	if _, err := r.c.StartRollout(t.Context(), api.RolloutStart{Group: "default", Image: "lab"}); !api.IsCode(err, api.Conflict) {
+	if _, err := r.c.StartRollout(t.Context(), api.RolloutStart{Group: "default", Image: "lab"}); !api.IsCode(
+		err,
+		api.Conflict,
+	) {
 		t.Errorf("a second rollout: %v", err)
 	}
-	if err := r.c.DeleteVersion(t.Context(), "lab", r.old); !api.IsCode(err, api.Conflict) || !strings.Contains(err.Error(), x.ID) {
+	if err := r.c.DeleteVersion(t.Context(), "lab", r.old); !api.IsCode(err, api.Conflict) ||
+		!strings.Contains(err.Error(), x.ID) {
 		t.Errorf("the version to go back to is deleted: %v", err)
 	}
 	x = r.ends(x.ID)
@@ -244,7 +260,8 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	}
 }
 
-// Operators pause, resume and abort; a plan that cannot be carried out is refused; a dry run tells the waves and begins nothing.
+// Operators pause, resume and abort; a plan that cannot be carried out is refused; a dry run tells the waves and
+// begins nothing.
 func TestRolloutVerbs(t *testing.T) {
 	r := startRolling(t, 2)
 	ctx := t.Context()
@@ -273,7 +290,8 @@ func TestRolloutVerbs(t *testing.T) {
 	}
 	x = r.begin(fleet.RolloutPlan{Windows: []fleet.Window{"Mon 03:00-03:01"}, Zone: "UTC"}) // it is Saturday
 	r.round()
-	if x, err = r.c.PauseRollout(ctx, x.ID); err != nil || x.State != fleet.RolloutPaused || r.nodes[0].version != r.old {
+	if x, err = r.c.PauseRollout(ctx, x.ID); err != nil || x.State != fleet.RolloutPaused ||
+		r.nodes[0].version != r.old {
 		t.Errorf("%+v, %v", x, err)
 	}
 	if _, err := r.c.PauseRollout(ctx, x.ID); !api.IsCode(err, api.Conflict) {
@@ -308,7 +326,8 @@ func TestNodeDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err = r.c.DiffNodes(t.Context(), "")
-	if err != nil || len(d) != 1 || !d[0].Changes || d[0].Desired != r.new || d[0].Root || !slices.Equal(d[0].ArgsNew, []string{"new", "console=ttyS0"}) {
+	if err != nil || len(d) != 1 || !d[0].Changes || d[0].Desired != r.new || d[0].Root ||
+		!slices.Equal(d[0].ArgsNew, []string{"new", "console=ttyS0"}) {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -60,7 +60,12 @@ func (s *site) realRoot(files map[string][]byte) image.Root {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return image.Root{FileSystem: "erofs", Index: s.storeRoot(root), Size: int64(len(root)), ChunkSize: chunk.DefaultChunkSize}
+	return image.Root{
+		FileSystem: "erofs",
+		Index:      s.storeRoot(root),
+		Size:       int64(len(root)),
+		ChunkSize:  chunk.DefaultChunkSize,
+	}
 }
 
 // storeRoot cuts a file system into chunks and returns the index.
@@ -142,7 +147,11 @@ func (s *site) boot(number byte, product string) (fleet.Assignment, func(api.Tra
 		s.t.Fatal(err)
 	}
 	report := api.ReportRequest{Boot: cfg.Boot, Uptime: 40 * time.Second, Events: []trace.Event{
-		{Stage: trace.Device, Kind: trace.End, Offset: 5 * time.Second}, {Stage: trace.Booted, Kind: trace.End, Offset: 7500 * time.Millisecond},
+		{
+			Stage:  trace.Device,
+			Kind:   trace.End,
+			Offset: 5 * time.Second,
+		}, {Stage: trace.Booted, Kind: trace.End, Offset: 7500 * time.Millisecond},
 	}}
 	if e := n.post("/v1/node/events", "Bearer "+resp.Session, report, nil); e != nil {
 		s.t.Fatal(e, e.Hint)

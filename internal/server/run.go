@@ -163,7 +163,17 @@ func (s *Server) Run(ctx context.Context) error {
 	start("journal", journalist{s}.run)
 	start("metrics", s.weigh)
 	start("store", s.keeper.run)
-	s.log.Info("serving", "data", l.data.Addr(), "control", l.control.Addr(), "dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.names())
+	s.log.Info(
+		"serving",
+		"data",
+		l.data.Addr(),
+		"control",
+		l.control.Addr(),
+		"dhcp",
+		s.cfg.DHCP.Mode,
+		"boot_files",
+		s.files.names(),
+	)
 	<-ctx.Done()
 	wg.Wait()
 	s.volumes.Wait()
@@ -200,7 +210,8 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 	return nil
 }
 
-// prepareAgent makes the agent cpio for nodes that are as this machine. That for others is made when the first one boots.
+// prepareAgent makes the agent cpio for nodes that are as this machine. That for others is made when the first one
+// boots.
 func (s *Server) prepareAgent(ctx context.Context) {
 	a := s.agents[runtime.GOARCH]
 	if a == nil {

@@ -76,7 +76,8 @@ func TestStaleFiles(t *testing.T) {
 	if err != nil || fi.Mode()&os.ModeSocket == 0 || fi.Mode().Perm() != 0o600 {
 		t.Errorf("socket: %v, %v", fi, err)
 	}
-	if st, err := api.OverSocket(filepath.Join(dir, SocketFile)).Status(t.Context()); err != nil || st.Release != s.cfg.Release {
+	if st, err := api.OverSocket(filepath.Join(dir, SocketFile)).Status(t.Context()); err != nil ||
+		st.Release != s.cfg.Release {
 		t.Errorf("status over the socket: %+v, %v", st, err)
 	}
 }
@@ -94,7 +95,8 @@ func TestNoAgent(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	n.exchange("ipxe")
-	if script := n.script(); strings.Contains(script, "initrd") || !strings.Contains(script, "node's program pando-init") {
+	if script := n.script(); strings.Contains(script, "initrd") ||
+		!strings.Contains(script, "node's program pando-init") {
 		t.Errorf("script:\n%s", script)
 	}
 }
@@ -245,11 +247,24 @@ func TestHostileReports(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", maxBody)}, nil); e == nil || e.Code != api.BadRequest {
+	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", maxBody)}, nil); e == nil ||
+		e.Code != api.BadRequest {
 		t.Errorf("a body of more than %d bytes: %v", maxBody, e)
 	}
-	lie := trace.Event{Seq: 1, Boot: "ffffffffffffffff", Node: "other", Time: time.Unix(0, 0), Offset: time.Hour, Stage: trace.Root, Kind: trace.End,
-		Message: "\x1b[31m" + strings.Repeat("é", maxMessage), Bytes: map[string]int64{trace.SourceK: 1 << 60, "server": -5, "peer": 3}}
+	lie := trace.Event{
+		Seq:    1,
+		Boot:   "ffffffffffffffff",
+		Node:   "other",
+		Time:   time.Unix(0, 0),
+		Offset: time.Hour,
+		Stage:  trace.Root,
+		Kind:   trace.End,
+		Message: "\x1b[31m" + strings.Repeat(
+			"é",
+			maxMessage,
+		),
+		Bytes: map[string]int64{trace.SourceK: 1 << 60, "server": -5, "peer": 3},
+	}
 	if e := n.post("/v1/node/events", auth, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{lie}}, nil); e != nil {
 		t.Fatal(e)
 	}
@@ -259,7 +274,8 @@ func TestHostileReports(t *testing.T) {
 	}
 	got := events[len(events)-1]
 	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > maxMessage || strings.Contains(got.Message, "\x1b") ||
-		len(got.Bytes) != 1 || got.Bytes["peer"] != 3 {
+		len(got.Bytes) != 1 ||
+		got.Bytes["peer"] != 3 {
 		t.Errorf("recorded %+v", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"pando/internal/registry"
 )
 
-// How samples are taken: each second, but only while nodes are sent something, that is more than their signs of life need, and
-// for a while after; and how many are recorded together.
+// How samples are taken: each second, but only while nodes are sent something, that is more than their signs of
+// life need, and for a while after; and how many are recorded together.
 const (
 	sampleEvery = time.Second
 	sampleLeast = 64 << 10 // bytes in a second
@@ -69,7 +69,17 @@ func (s *sampler) step(now time.Time, m moved) (full []registry.Sample) {
 	}
 	active := !s.busy.IsZero() && now.Sub(s.busy) < sampleAfter
 	if active {
-		s.batch = append(s.batch, registry.Sample{Server: s.name, At: now.Truncate(sampleEvery), Width: sampleEvery, Sent: d.sent, Read: d.read, Written: d.written})
+		s.batch = append(
+			s.batch,
+			registry.Sample{
+				Server:  s.name,
+				At:      now.Truncate(sampleEvery),
+				Width:   sampleEvery,
+				Sent:    d.sent,
+				Read:    d.read,
+				Written: d.written,
+			},
+		)
 	}
 	if len(s.batch) >= sampleBatch || !active {
 		full, s.batch = s.batch, nil
@@ -87,8 +97,8 @@ func (s *sampler) put(ctx context.Context, batch []registry.Sample) {
 	}
 }
 
-// moved reads the counters. Disk reads and writes are those that this program caused, as the kernel accounts them: what the page
-// cache had is none. Where that is not told they are zero.
+// moved reads the counters. Disk reads and writes are those that this program caused, as the kernel accounts them:
+// what the page cache had is none. Where that is not told they are zero.
 func (s *sampler) moved() moved {
 	m := moved{sent: s.sent.Load()}
 	text, err := os.ReadFile("/proc/self/io")

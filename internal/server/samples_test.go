@@ -16,7 +16,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestSampler: samples begin with the first second in which much is sent, go on for a while after, and cost nothing otherwise.
+// TestSampler: samples begin with the first second in which much is sent, go on for a while after, and cost nothing
+// otherwise.
 func TestSampler(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 300, time.UTC)
 	s := &sampler{name: "a", least: sampleLeast}
@@ -35,7 +36,13 @@ func TestSampler(t *testing.T) {
 	if len(got) != 17 || s.batch != nil {
 		t.Fatalf("%d samples, and %d wait", len(got), len(s.batch))
 	}
-	first := registry.Sample{Server: "a", At: at.Add(10 * time.Second).Truncate(time.Second), Width: time.Second, Sent: 1e6, Read: 4096}
+	first := registry.Sample{
+		Server: "a",
+		At:     at.Add(10 * time.Second).Truncate(time.Second),
+		Width:  time.Second,
+		Sent:   1e6,
+		Read:   4096,
+	}
 	if got[0] != first || got[1].Sent != 1000 || got[2].Sent != 1e6 {
 		t.Errorf("samples %+v", got[:3])
 	}
@@ -92,7 +99,8 @@ func TestGuestCounts(t *testing.T) {
 	}
 }
 
-// TestWhoFedWhom: what a node says of its senders is kept under their names, once for a boot, and what the server moved is told.
+// TestWhoFedWhom: what a node says of its senders is kept under their names, once for a boot, and what the server
+// moved is told.
 func TestWhoFedWhom(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

@@ -40,8 +40,10 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
 	}
 	text, err := netboot.Script(in)
 	if err != nil {
-		text, err = netboot.Script(netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: err.Error(),
-			Hint: "mend the kernel arguments of the node, its group or its image"})
+		text, err = netboot.Script(
+			netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: err.Error(),
+				Hint: "mend the kernel arguments of the node, its group or its image"},
+		)
 	}
 	if err != nil {
 		return err
@@ -58,9 +60,15 @@ func sendScript(w http.ResponseWriter, text []byte) error {
 	return nil
 }
 
-// script decides what a machine does now, and records it. A machine whose turn is near may be kept on the line first; one that
-// was, and whose turn has not come, sees its place and asks again at once.
-func (s *Server) script(ctx context.Context, q netboot.Query, from netip.Addr, base string, hold bool) (netboot.ScriptInput, error) {
+// script decides what a machine does now, and records it. A machine whose turn is near may be kept on the line
+// first; one that was, and whose turn has not come, sees its place and asks again at once.
+func (s *Server) script(
+	ctx context.Context,
+	q netboot.Query,
+	from netip.Addr,
+	base string,
+	hold bool,
+) (netboot.ScriptInput, error) {
 	in := netboot.ScriptInput{Base: base, MAC: q.MAC}
 	if ctx.Err() != nil {
 		return in, ctx.Err()
@@ -122,7 +130,14 @@ func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.
 const attrArgs = "args"
 
 // start lets the machine boot what is planned.
-func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, p plan, q netboot.Query, from netip.Addr) (netboot.ScriptInput, error) {
+func (s *Server) start(
+	ctx context.Context,
+	c *current,
+	in netboot.ScriptInput,
+	p plan,
+	q netboot.Query,
+	from netip.Addr,
+) (netboot.ScriptInput, error) {
 	drivers, err := s.driversFor(ctx, c, p, q)
 	if err != nil {
 		return in, err
@@ -148,15 +163,34 @@ func (s *Server) start(ctx context.Context, c *current, in netboot.ScriptInput, 
 	}
 	s.record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
 		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
-			Attrs: map[string]string{"version": string(p.version), "address": from.String(), "drivers": drivers.list, attrArgs: strings.Join(in.Args, " ")}})
+			Attrs: map[string]string{
+				"version": string(p.version),
+				"address": from.String(),
+				"drivers": drivers.list,
+				attrArgs:  strings.Join(in.Args, " "),
+			}})
 	if drivers.why != "" {
-		s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Info, Message: "the drivers of every NIC are sent: " + drivers.why})
+		s.record(
+			ctx,
+			c,
+			trace.Event{
+				Stage:   trace.Script,
+				Kind:    trace.Info,
+				Message: "the drivers of every NIC are sent: " + drivers.why,
+			},
+		)
 	}
 	return in, nil
 }
 
 // waits tells a machine that nobody adopted to ask again.
-func (s *Server) waits(ctx context.Context, c *current, in netboot.ScriptInput, node fleet.Node, from netip.Addr) (netboot.ScriptInput, error) {
+func (s *Server) waits(
+	ctx context.Context,
+	c *current,
+	in netboot.ScriptInput,
+	node fleet.Node,
+	from netip.Addr,
+) (netboot.ScriptInput, error) {
 	in.Action = netboot.Wait
 	in.Message = "this machine is new here and waits until an operator adopts it"
 	in.Hint = fmt.Sprintf("pando node adopt %s", node.Name)
@@ -174,7 +208,12 @@ func (s *Server) waits(ctx context.Context, c *current, in netboot.ScriptInput, 
 
 // cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
 // own is one for the log and, in short, for the screen.
-func (s *Server) cannot(ctx context.Context, c *current, in netboot.ScriptInput, err error) (netboot.ScriptInput, error) {
+func (s *Server) cannot(
+	ctx context.Context,
+	c *current,
+	in netboot.ScriptInput,
+	err error,
+) (netboot.ScriptInput, error) {
 	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint(err)
 	if errors.Is(err, errCrowd) {
 		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"

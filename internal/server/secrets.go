@@ -12,7 +12,12 @@ import (
 
 // claim is what is known of a boot when it is decided whether it gets secrets.
 func (n nodeConfig) claim() fleet.Claim {
-	return fleet.Claim{Policy: n.group.Secrets, Approved: !n.boot.Approved.IsZero(), Proof: n.boot.Proof, Trusted: n.node.TPMKey}
+	return fleet.Claim{
+		Policy:   n.group.Secrets,
+		Approved: !n.boot.Approved.IsZero(),
+		Proof:    n.boot.Proof,
+		Trusted:  n.node.TPMKey,
+	}
 }
 
 // approveHint is what an operator can do for a boot whose secrets are withheld.

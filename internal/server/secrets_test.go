@@ -66,7 +66,8 @@ func has(t *testing.T, resp api.HelloResponse) (secret, hostKey bool) {
 	return content(files, mungeKey) == theSecret, content(files, config.HostKeyPath) != ""
 }
 
-// With the policy mac a boot has its secrets, in the part of the answer that is never kept; only nodes that the secret is for have it.
+// With the policy mac a boot has its secrets, in the part of the answer that is never kept; only nodes that the
+// secret is for have it.
 func TestSecretsByMAC(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsMAC, fleet.Scope{Kind: fleet.ForGroup, Name: "lab"})
 	none := []fleet.Scope{{Kind: fleet.ForGroup, Name: "none"}}
@@ -90,7 +91,8 @@ func TestSecretsByMAC(t *testing.T) {
 	if content(resp.Secrets, mungeKey) != theSecret || content(assigned(t, resp).Files, mungeKey) != "" {
 		t.Errorf("secret part %+v", resp.Secrets)
 	}
-	if i := slices.IndexFunc(resp.Secrets, func(f fleet.File) bool { return f.Path == mungeKey }); i < 0 || resp.Secrets[i].Mode != 0o600 {
+	if i := slices.IndexFunc(resp.Secrets, func(f fleet.File) bool { return f.Path == mungeKey }); i < 0 ||
+		resp.Secrets[i].Mode != 0o600 {
 		t.Error("what has a secret in it can be read by all users")
 	}
 }
@@ -104,7 +106,8 @@ func TestSecretsByApproval(t *testing.T) {
 	if secret, key := has(t, resp); secret || key {
 		t.Error("secrets without approval")
 	}
-	if p := strings.Join(assigned(t, resp).Problems, "\n"); !strings.Contains(p, "its ssh host key: withheld") || !strings.Contains(p, "pando node approve node001") {
+	if p := strings.Join(assigned(t, resp).Problems, "\n"); !strings.Contains(p, "its ssh host key: withheld") ||
+		!strings.Contains(p, "pando node approve node001") {
 		t.Errorf("problems %s", p)
 	}
 	if v, err := c.Node(t.Context(), "node001"); err != nil || !strings.Contains(v.Withheld, "waits for an operator") {
@@ -156,7 +159,8 @@ func TestSecretsAreWaitedFor(t *testing.T) {
 	n := s.node(1)
 	cfg := n.load()
 	_, e := n.tryHello(cfg)
-	if e == nil || e.Code != api.NotFound || !strings.Contains(e.Message, "waits for its secrets") || e.Hint != "pando node approve node001" {
+	if e == nil || e.Code != api.NotFound || !strings.Contains(e.Message, "waits for its secrets") ||
+		e.Hint != "pando node approve node001" {
 		t.Fatalf("before approval: %v", e)
 	}
 	if _, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "node001"}); err != nil {
@@ -198,7 +202,10 @@ func (k tpm) prove(t *testing.T, req api.HelloRequest, serverKey ed25519.PublicK
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &api.TPMProof{Key: public[1:], Signature: append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)}
+	return &api.TPMProof{
+		Key:       public[1:],
+		Signature: append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...),
+	}
 }
 
 // With the policy tpm an approval is for a machine: it has its secrets at every boot, and another with its MAC never.
@@ -264,7 +271,8 @@ func TestSecretsByTPM(t *testing.T) {
 			t.Errorf("%s: secrets", name)
 		}
 		var files api.NodeConfigResponse
-		if e := n.post("/v1/node/config", "Bearer "+resp.Session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e == nil && content(files.Files, mungeKey) != "" {
+		if e := n.post("/v1/node/config", "Bearer "+resp.Session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e == nil &&
+			content(files.Files, mungeKey) != "" {
 			t.Errorf("%s: secrets, asked for later", name)
 		}
 	}

@@ -92,9 +92,20 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, turns: newTurns(c.links(), c.Now), log: c.Log, now: c.Now, started: c.Now(), exchanges: &exchanges{},
-		heard: &heard{}, errands: &errands{}, logins: newLogins(), neighbour: neighbour,
-		discoveries: newBucket(discoverBurst, discoverRate), adoptions: newBucket(adoptBurst, adoptRate)}
+	s := &Server{
+		cfg:         c,
+		turns:       newTurns(c.links(), c.Now),
+		log:         c.Log,
+		now:         c.Now,
+		started:     c.Now(),
+		exchanges:   &exchanges{},
+		heard:       &heard{},
+		errands:     &errands{},
+		logins:      newLogins(),
+		neighbour:   neighbour,
+		discoveries: newBucket(discoverBurst, discoverRate),
+		adoptions:   newBucket(adoptBurst, adoptRate),
+	}
 	if c.OpenID != nil {
 		s.provider = openid.New(*c.OpenID, c.Now)
 	}
@@ -135,9 +146,23 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
 		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
-	s.keeper = &keeper{store: s.store, registry: s.registry, traces: s.traces, work: filepath.Join(s.cfg.Dir, workDir), now: s.now,
-		written: time.Now, seen: s.heard.seen, log: s.log}
-	s.methods = &methods{registry: s.registry, store: s.store, versions: s.versions, release: s.cfg.Release, plan: s.plan}
+	s.keeper = &keeper{
+		store:    s.store,
+		registry: s.registry,
+		traces:   s.traces,
+		work:     filepath.Join(s.cfg.Dir, workDir),
+		now:      s.now,
+		written:  time.Now,
+		seen:     s.heard.seen,
+		log:      s.log,
+	}
+	s.methods = &methods{
+		registry: s.registry,
+		store:    s.store,
+		versions: s.versions,
+		release:  s.cfg.Release,
+		plan:     s.plan,
+	}
 	s.rollouts = newRollouts(s)
 	s.powers = newPowers(s)
 	s.faults = &faults{registry: s.registry, now: s.now}

@@ -17,8 +17,8 @@ import (
 	"pando/internal/store"
 )
 
-// serveSeveral answers POST /o, which has a line of 64 hex digits for each object, with the first ones of them, end to end: as many as are at hand. See
-// store.HTTP.GetSeveral.
+// serveSeveral answers POST /o, which has a line of 64 hex digits for each object, with the first ones of them, end
+// to end: as many as are at hand. See store.HTTP.GetSeveral.
 func (s *Server) serveSeveral(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Direct != nil { // nodes are to ask a bucket, which sends objects singly
 		return fs.ErrNotExist
@@ -60,8 +60,9 @@ func closeSeveral(all []sized) {
 	}
 }
 
-// openSeveral opens the first ones of some objects: those that are on the disk of this server, and that may be sent now. The first of all is waited for, and brought
-// from where the store is kept, as if it had been asked for singly.
+// openSeveral opens the first ones of some objects: those that are on the disk of this server, and that may be sent
+// now. The first of all is waited for, and brought from where the store is kept, as if it had been asked for
+// singly.
 func (s *Server) openSeveral(r *http.Request, ids []chunk.ID) (all []sized, length int64, err error) {
 	open, admit := s.store.Open, s.swarm.Admit
 	for _, id := range ids {
@@ -90,7 +91,11 @@ func objectIDs(w http.ResponseWriter, r *http.Request) (ids []chunk.ID, err erro
 	for lines.Scan() {
 		id, err := objectID(lines.Text())
 		if err != nil {
-			return nil, api.NewError(api.BadRequest, fmt.Sprintf("line %d of the body is not the name of an object", len(ids)+1), "send 64 hex digits a line")
+			return nil, api.NewError(
+				api.BadRequest,
+				fmt.Sprintf("line %d of the body is not the name of an object", len(ids)+1),
+				"send 64 hex digits a line",
+			)
 		}
 		ids = append(ids, id)
 	}

@@ -97,7 +97,8 @@ func TestSeveralObjectsOfAServer(t *testing.T) {
 	}
 }
 
-// What stands in line, because nobody granted it and the uplink has no room, keeps nothing waiting that was asked for with it; as the first it is waited for.
+// What stands in line, because nobody granted it and the uplink has no room, keeps nothing waiting that was asked
+// for with it; as the first it is waited for.
 func TestSeveralObjectsThatAreNotGranted(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Uplink = 40_000 }) // a piece takes a tenth of a second
 	pack, ids := s.putPack(12)
@@ -105,7 +106,9 @@ func TestSeveralObjectsThatAreNotGranted(t *testing.T) {
 	if code, _ := n.swarm("join", map[string]any{"pack": pack.String(), "pieces": 12, "port": 80}); code != http.StatusOK {
 		t.Fatalf("join: status %d", code)
 	}
-	if _, a := n.swarm("ask", map[string]any{"pack": pack.String(), "port": 80, "size": chunk.BlockSize, "want": "0", "max": 1}); fmt.Sprint(a["grant"]) != "0" {
+	if _, a := n.swarm("ask", map[string]any{"pack": pack.String(), "port": 80, "size": chunk.BlockSize, "want": "0", "max": 1}); fmt.Sprint(
+		a["grant"],
+	) != "0" {
 		t.Fatalf("granted %v", a)
 	}
 	if _, b := n.several(listed(ids[0], ids[9], ids[1])); !bytes.Equal(b, pieceOf(0)) {

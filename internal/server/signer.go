@@ -67,8 +67,8 @@ func (s *signer) renew(ctx context.Context, v store.Version) error {
 	return err
 }
 
-// signatureOf is the signature that a version should have: by every key that signs now, if one that is trusted vouches for
-// it. Signatures of revoked keys go, unless there is no other: then they say why it does not boot.
+// signatureOf is the signature that a version should have: by every key that signs now, if one that is trusted
+// vouches for it. Signatures of revoked keys go, unless there is no other: then they say why it does not boot.
 func (s *signer) signatureOf(v store.Version) (signature []byte, changed bool) {
 	accepted := s.ring.Trust().Accepted()
 	kept := image.OnlyBy(v.Manifest, v.Signature, accepted)

@@ -18,8 +18,8 @@ const (
 	slowerVersions = 6   // of an image, the newest
 )
 
-// slower says that boots of a version take longer than those of the one before, and why; "" if they do not, or if it is not more
-// than noise. Only hardware that has booted both counts, of one group or of all ("").
+// slower says that boots of a version take longer than those of the one before, and why; "" if they do not, or if
+// it is not more than noise. Only hardware that has booted both counts, of one group or of all ("").
 func slower(ctx context.Context, reg *registry.Registry, group string, before, after fleet.Digest) (string, error) {
 	if before == "" || before == after {
 		return "", nil
@@ -37,8 +37,13 @@ func slower(ctx context.Context, reg *registry.Registry, group string, before, a
 	if min(all.Before.Count, all.After.Count) < slowerLeast || !all.Real || all.Shift <= 0 {
 		return "", nil
 	}
-	text := fmt.Sprintf("boots take %s longer than with %s (median of %d: %s)", all.Shift.Round(100*time.Millisecond), before.Short(),
-		all.After.Count, all.After.P50.Round(100*time.Millisecond))
+	text := fmt.Sprintf(
+		"boots take %s longer than with %s (median of %d: %s)",
+		all.Shift.Round(100*time.Millisecond),
+		before.Short(),
+		all.After.Count,
+		all.After.P50.Round(100*time.Millisecond),
+	)
 	if s := trace.Culprit(changes); s != "" {
 		text += fmt.Sprintf(", most of it in %s", s)
 	}

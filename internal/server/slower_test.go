@@ -20,15 +20,32 @@ func (s *site) pastBoots(v fleet.Digest, class string, n int, root time.Duration
 	var boots []registry.PastBoot
 	for i := range n {
 		at := root + time.Duration(i)*50*time.Millisecond
-		boots = append(boots, registry.PastBoot{ID: fleet.BootID(fmt.Sprintf("%.4s%s%d", strings.TrimPrefix(string(v), "sha256:"), class, i)), Node: "pc001", Group: "default", Class: class, Version: v, Image: "lab",
-			Started: s.now(), State: trace.Up, Ends: trace.Ends{trace.Kernel: 5 * time.Second, trace.Root: 5*time.Second + at, trace.Booted: 20*time.Second + at}})
+		boots = append(
+			boots,
+			registry.PastBoot{
+				ID:      fleet.BootID(fmt.Sprintf("%.4s%s%d", strings.TrimPrefix(string(v), "sha256:"), class, i)),
+				Node:    "pc001",
+				Group:   "default",
+				Class:   class,
+				Version: v,
+				Image:   "lab",
+				Started: s.now(),
+				State:   trace.Up,
+				Ends: trace.Ends{
+					trace.Kernel: 5 * time.Second,
+					trace.Root:   5*time.Second + at,
+					trace.Booted: 20*time.Second + at,
+				},
+			},
+		)
 	}
 	if err := s.registry.PutHistory(s.t.Context(), 0, boots...); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// TestASlowerVersionIsMarked, with the stage that it is slower in; and not for being booted on slower hardware, nor by few boots.
+// TestASlowerVersionIsMarked, with the stage that it is slower in; and not for being booted on slower hardware, nor
+// by few boots.
 func TestASlowerVersionIsMarked(t *testing.T) {
 	s := startSite(t)
 	_, before := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"before"} })
@@ -56,7 +73,8 @@ func TestASlowerVersionIsMarked(t *testing.T) {
 		t.Errorf("by three boots, and others on other hardware: %q", got)
 	}
 	s.pastBoots(after, "fast", 20, 6*time.Second)
-	if got := mark(); !strings.Contains(got, "boots take 4s longer than with "+before.Short()) || !strings.Contains(got, "most of it in root") {
+	if got := mark(); !strings.Contains(got, "boots take 4s longer than with "+before.Short()) ||
+		!strings.Contains(got, "most of it in root") {
 		t.Errorf("slower: %q", got)
 	}
 	s.speedGate(before, after)
@@ -68,8 +86,12 @@ func (s *site) speedGate(before, after fleet.Digest) {
 	for gate, want := range map[fleet.Gate]bool{fleet.GateSpeed: true, fleet.GateBooted: false} {
 		var o rollout.Observed
 		err := s.registry.View(s.t.Context(), func(tx *registry.Tx) (err error) {
-			o, err = s.rollouts.observe(s.t.Context(), tx, fleet.Rollout{ID: "default-1", Group: "default", From: fleet.Ref("lab@" + string(before)),
-				To: fleet.Ref("lab@" + string(after)), Plan: fleet.RolloutPlan{Gates: []fleet.Gate{gate}}})
+			o, err = s.rollouts.observe(
+				s.t.Context(),
+				tx,
+				fleet.Rollout{ID: "default-1", Group: "default", From: fleet.Ref("lab@" + string(before)),
+					To: fleet.Ref("lab@" + string(after)), Plan: fleet.RolloutPlan{Gates: []fleet.Gate{gate}}},
+			)
 			return err
 		})
 		if err != nil || (o.Slower != "") != want {

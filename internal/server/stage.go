@@ -45,7 +45,8 @@ func (m *methods) stages(ctx context.Context, ask fleet.BootMethod, n fleet.Node
 	return err
 }
 
-// ahead is a node as it will be when the rollout that it waits in takes it: with the rollout's version. What cannot be read counts as none.
+// ahead is a node as it will be when the rollout that it waits in takes it: with the rollout's version. What cannot
+// be read counts as none.
 func ahead(ctx context.Context, reg *registry.Registry, n fleet.Node) fleet.Node {
 	_ = reg.View(ctx, func(tx *registry.Tx) error {
 		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})

@@ -40,12 +40,14 @@ func TestStageNode(t *testing.T) {
 	if err := n.post("/v1/node/events", session, api.ReportRequest{Boot: boot, Uptime: time.Hour, Status: status}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := c.Node(t.Context(), "node001"); err != nil || v.Status.Staged != next || v.Running == next || v.Desired != next {
+	if v, err := c.Node(t.Context(), "node001"); err != nil || v.Status.Staged != next || v.Running == next ||
+		v.Desired != next {
 		t.Errorf("%+v, %v", v, err)
 	}
 	s.withSystemd("252.39-1", otherRoot(3))
 	var refused *api.Error
-	if _, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerStage}); !errors.As(err, &refused) || !strings.Contains(refused.Message, "systemd 252") {
+	if _, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerStage}); !errors.As(err, &refused) ||
+		!strings.Contains(refused.Message, "systemd 252") {
 		t.Errorf("%v", err)
 	}
 }
@@ -69,7 +71,8 @@ func (s *site) errandFor(n *node, boot fleet.BootID, session string, each func()
 	return api.Errand{}
 }
 
-// A rollout whose window is not open has its nodes fetch its version ahead; what a boot in between gets is the version before.
+// A rollout whose window is not open has its nodes fetch its version ahead; what a boot in between gets is the
+// version before.
 func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("257.8-1")

@@ -18,9 +18,15 @@ import (
 // parcelLife is how long what a node sent waits for the node that it is for.
 const parcelLife = 14 * 24 * time.Hour
 
-// courier is the node whose latest boot asks, with what is known of its state and the order that it names, which is of this kind. What a boot gets
-// no secrets for is not the node's for certain: it neither sends its state nor gets another's.
-func (s *Server) courier(r *http.Request, boot fleet.BootID, id string, kind fleet.StateOrderKind) (b registry.Boot, o fleet.StateOrder, err error) {
+// courier is the node whose latest boot asks, with what is known of its state and the order that it names, which is
+// of this kind. What a boot gets no secrets for is not the node's for certain: it neither sends its state nor gets
+// another's.
+func (s *Server) courier(
+	r *http.Request,
+	boot fleet.BootID,
+	id string,
+	kind fleet.StateOrderKind,
+) (b registry.Boot, o fleet.StateOrder, err error) {
 	if credential(r, "Bearer") == "" {
 		return b, o, api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
@@ -32,7 +38,11 @@ func (s *Server) courier(r *http.Request, boot fleet.BootID, id string, kind fle
 		return b, o, err
 	}
 	if why := withheldState(b, n, g); why != "" {
-		return b, o, api.NewError(api.Forbidden, "node state is kept from this boot: "+why, "pando node approve "+n.Name)
+		return b, o, api.NewError(
+			api.Forbidden,
+			"node state is kept from this boot: "+why,
+			"pando node approve "+n.Name,
+		)
 	}
 	b.Node = n.Name // by its name of today
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
@@ -55,19 +65,27 @@ func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fle
 	}
 	i := slices.IndexFunc(r.Orders, func(o fleet.StateOrder) bool { return o.ID == id && o.Kind == kind })
 	if i < 0 {
-		return o, api.NewError(api.NotFound, "nothing of the kind is to be done by node "+node, "it was taken back, or done")
+		return o, api.NewError(
+			api.NotFound,
+			"nothing of the kind is to be done by node "+node,
+			"it was taken back, or done",
+		)
 	}
 	return r.Orders[i], nil
 }
 
-// takeState answers POST /v1/node/state/send: a node sends all that it keeps, as a tar archive, for the node of its order.
+// takeState answers POST /v1/node/state/send: a node sends all that it keeps, as a tar archive, for the node of its
+// order.
 func (s *Server) takeState(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("order")
 	b, o, err := s.courier(r, fleet.BootID(r.URL.Query().Get("boot")), id, fleet.SendState)
 	if err != nil {
 		return err
 	}
-	bytes, digest, err := s.parcels.take(id, r.Body) // a node that is gone is noticed by TCP; one may read for long before it sends more
+	bytes, digest, err := s.parcels.take(
+		id,
+		r.Body,
+	) // a node that is gone is noticed by TCP; one may read for long before it sends more
 	if err != nil {
 		s.log.Warn("node state not taken", "node", b.Node, "for", o.To, "err", err)
 		return err
@@ -126,7 +144,11 @@ func (s *Server) giveState(w http.ResponseWriter, r *http.Request) error {
 	}
 	f, err := s.parcels.open(o.ID)
 	if err != nil {
-		return api.NewError(api.NotFound, "the server has lost what "+o.From+" sent: "+err.Error(), "order the copy again")
+		return api.NewError(
+			api.NotFound,
+			"the server has lost what "+o.From+" sent: "+err.Error(),
+			"order the copy again",
+		)
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/x-tar")
@@ -135,7 +157,8 @@ func (s *Server) giveState(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// settleCopies ends copies through the server that will not be made, and removes what was sent and is for nobody. It may be called at any time.
+// settleCopies ends copies through the server that will not be made, and removes what was sent and is for nobody.
+// It may be called at any time.
 func (s *Server) settleCopies(ctx context.Context) error { return s.operator().settleCopies(ctx) }
 
 func (o *operator) settleCopies(ctx context.Context) error {

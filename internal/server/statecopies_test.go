@@ -44,7 +44,12 @@ func (s *stateful) booted(n byte) *booted {
 // says has a node say something of its state, and returns what the server wants of it.
 func (b *booted) says(text string) (answer api.ReportResponse) {
 	b.t.Helper()
-	r := api.ReportRequest{Boot: b.boot, Uptime: time.Second, Status: &api.NodeStatus{State: text}, Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}}}
+	r := api.ReportRequest{
+		Boot:   b.boot,
+		Uptime: time.Second,
+		Status: &api.NodeStatus{State: text},
+		Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}},
+	}
 	if e := b.post("/v1/node/events", "Bearer "+b.session, r, &answer); e != nil {
 		b.t.Fatal(e)
 	}
@@ -54,7 +59,12 @@ func (b *booted) says(text string) (answer api.ReportResponse) {
 // sends is what the node's program does with an archive.
 func (b *booted) sends(order, right string, archive io.Reader) *api.Error {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.t.Context(), "POST", fmt.Sprintf("https://127.0.0.1:%d/v1/node/state/send?boot=%s&order=%s", b.controlPort, b.boot, order), archive)
+	req, err := http.NewRequestWithContext(
+		b.t.Context(),
+		"POST",
+		fmt.Sprintf("https://127.0.0.1:%d/v1/node/state/send?boot=%s&order=%s", b.controlPort, b.boot, order),
+		archive,
+	)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -119,7 +129,8 @@ func (s *stateful) copies() (order string) {
 	return got.Orders[0].ID
 }
 
-// What a node keeps on its disk goes through the server to one other node: it is sent by its next boot, and fetched by the first boot of the other one after that, and nobody else takes part.
+// What a node keeps on its disk goes through the server to one other node: it is sent by its next boot, and fetched
+// by the first boot of the other one after that, and nobody else takes part.
 func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	stranger := s.booted(3)
@@ -139,7 +150,8 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 		right string
 	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that gets it": {b, "Bearer " + b.session}, "an older boot": {old, "Bearer " + old.session},
 		"a token": {a, "Boot " + a.token}, "nobody": {a, ""}, "another's session": {a, "Bearer " + stranger.session}} {
-		if e := x.sends(order, x.right, strings.NewReader("forged")); e == nil || e.Code != api.Unauthorized && e.Code != api.NotFound {
+		if e := x.sends(order, x.right, strings.NewReader("forged")); e == nil ||
+			e.Code != api.Unauthorized && e.Code != api.NotFound {
 			t.Errorf("%s sends: %v", who, e)
 		}
 	}
@@ -155,7 +167,8 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	s.told1("node001", "the node's state was sent to the server, for node002")
 	sum := sha256.Sum256([]byte(archive))
 	digest := hex.EncodeToString(sum[:])
-	if x := s.of("node002").Orders; len(x) != 1 || x[0].Bytes != int64(len(archive)) || x[0].Digest != digest || s.of("node001").Orders != nil {
+	if x := s.of("node002").Orders; len(x) != 1 || x[0].Bytes != int64(len(archive)) || x[0].Digest != digest ||
+		s.of("node001").Orders != nil {
 		t.Errorf("sent: %+v, %+v", x, s.of("node001").Orders)
 	}
 	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("again")); e == nil || e.Code != api.NotFound {
@@ -176,7 +189,8 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 		right string
 	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that sent it": {a, "Bearer " + a.session}, "an older boot": {&booted{b.node, before.boot, "", "", ""}, "Bearer " + before.session},
 		"a token": {b, "Boot " + b.token}, "nobody": {b, ""}, "another's session": {b, "Bearer " + a.session}} {
-		if status, body := x.fetches(order, x.right); status != 401 && status != 404 || strings.Contains(body, "state of node001 state") {
+		if status, body := x.fetches(order, x.right); status != 401 && status != 404 ||
+			strings.Contains(body, "state of node001 state") {
 			t.Errorf("%s fetches: status %d: %.200s", who, status, body)
 		}
 	}
@@ -207,7 +221,8 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What does not arrive whole is not kept, and is sent again; what has no room is refused with what to do, and both nodes say why there is no copy.
+// What does not arrive whole is not kept, and is sent again; what has no room is refused with what to do, and both
+// nodes say why there is no copy.
 func TestStateIsSentInPart(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	right := "Bearer " + a.session
@@ -253,17 +268,21 @@ func TestStateIsSentInPart(t *testing.T) {
 	}
 	s.parcels.free = math.MaxInt64
 	e := a.sends(order, right, strings.NewReader("whole"))
-	if e == nil || e.Code != api.Conflict || !strings.Contains(e.Message, "no room") || !strings.Contains(e.Hint, "make room") || s.kept() != nil {
+	if e == nil || e.Code != api.Conflict || !strings.Contains(e.Message, "no room") ||
+		!strings.Contains(e.Hint, "make room") ||
+		s.kept() != nil {
 		t.Errorf("a full disk: %v, %v", e, s.kept())
 	}
 	a.says(onDisk + "failed\t" + order + "\tno room\n")
-	if x := s.of("node002"); x.Orders != nil || x.Last == nil || x.Last.Error != "node001 could not send it: no room" || s.of("node001").Last.Error != "no room" {
+	if x := s.of("node002"); x.Orders != nil || x.Last == nil || x.Last.Error != "node001 could not send it: no room" ||
+		s.of("node001").Last.Error != "no room" {
 		t.Errorf("not sent: %+v, %+v", x, s.of("node001"))
 	}
 	s.told1("node001", "not done, the sending to node002 of node state: no room")
 }
 
-// A copy ends on both sides: taken back on either, replaced, with a node that is deleted before it has sent, and when nobody fetches it. What was sent is removed.
+// A copy ends on both sides: taken back on either, replaced, with a node that is deleted before it has sent, and
+// when nobody fetches it. What was sent is removed.
 func TestCopyThroughTheServerEnds(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	ctx := t.Context()
@@ -276,7 +295,8 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 	ended := func(what, why string) {
 		t.Helper()
 		x, y := s.of("node001"), s.of("node002")
-		if x.Orders != nil || y.Orders != nil || s.kept() != nil || why != "" && (y.Last == nil || !strings.Contains(y.Last.Error, why)) {
+		if x.Orders != nil || y.Orders != nil || s.kept() != nil ||
+			why != "" && (y.Last == nil || !strings.Contains(y.Last.Error, why)) {
 			t.Errorf("%s: %+v, %+v %+v, %v", what, x, y, y.Last, s.kept())
 		}
 	}
@@ -398,7 +418,8 @@ func TestStateIsWithheld(t *testing.T) {
 	if _, err := s.c.SetGroup(t.Context(), "default", api.GroupSet{Secrets: &policy}); err != nil {
 		t.Fatal(err)
 	}
-	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("state")); e == nil || e.Code != api.Forbidden || s.kept() != nil {
+	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("state")); e == nil || e.Code != api.Forbidden ||
+		s.kept() != nil {
 		t.Errorf("it sends: %v", e)
 	}
 	if a = s.booted(1); strings.Contains(a.calls, order) {
@@ -419,13 +440,18 @@ func TestStateIsWithheld(t *testing.T) {
 	}
 }
 
-// Any two places do, where a node does not find the other's state beside its own; what nobody can send is refused, with what to do.
+// Any two places do, where a node does not find the other's state beside its own; what nobody can send is refused,
+// with what to do.
 func TestStateIsCopiedBetweenPlaces(t *testing.T) {
 	s := startStateful(t, "disk")
 	ctx := t.Context()
 	const other = "nfs 10.0.0.2:/other"
-	says := map[string]string{"disk": onDisk, "nfs 10.0.0.1:/state": onNFS, other: strings.ReplaceAll(onNFS, "10.0.0.1:/state", "10.0.0.2:/other"),
-		"volume 20GB": "on\tvolume\tvolume 20GB\n"}
+	says := map[string]string{
+		"disk":                onDisk,
+		"nfs 10.0.0.1:/state": onNFS,
+		other:                 strings.ReplaceAll(onNFS, "10.0.0.1:/state", "10.0.0.2:/other"),
+		"volume 20GB":         "on\tvolume\tvolume 20GB\n",
+	}
 	on := func(n byte, state string) {
 		t.Helper()
 		if _, err := s.c.SetNodes(ctx, api.NodeSet{Select: s.name(n), Overrides: fleet.Overrides{Keeping: fleet.Keeping{StateOn: &state}}}); err != nil {

@@ -43,8 +43,14 @@ func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, 
 	return nodestate.Files(in), nil
 }
 
-// stateRecord returns what is known of a node's state, and of that of deleted nodes. Where a node keeps its state is on record before it does.
-func (s *Server) stateRecord(ctx context.Context, node string, k fleet.Keeping, place string) (r fleet.StateRecord, gone []fleet.StateRecord, err error) {
+// stateRecord returns what is known of a node's state, and of that of deleted nodes. Where a node keeps its state
+// is on record before it does.
+func (s *Server) stateRecord(
+	ctx context.Context,
+	node string,
+	k fleet.Keeping,
+	place string,
+) (r fleet.StateRecord, gone []fleet.StateRecord, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		var e error
 		r, err = tx.StateRecord(node)
@@ -84,7 +90,8 @@ func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, e
 	return r, tx.PutStateRecord(r)
 }
 
-// knowState puts on record where a node keeps its state that booted with an earlier release, which kept no record of it.
+// knowState puts on record where a node keeps its state that booted with an earlier release, which kept no record
+// of it.
 func knowState(tx *registry.Tx, n fleet.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
@@ -102,12 +109,14 @@ func knowState(tx *registry.Tx, n fleet.Node) error {
 	return err
 }
 
-// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is copied, or has not sent it.
+// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is
+// copied, or has not sent it.
 func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
 	switch withheld := withheldState(b, n, g); {
 	case (o.Through || o.Kind == fleet.SendState) && withheld != "":
-		message, hint = withheld, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy a boot waits until it is approved"
+		message, hint = withheld, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
+			"a boot waits until it is approved"
 	case o.Waits():
 		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"
 	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.isOn(ctx, o.From):
@@ -115,8 +124,11 @@ func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g 
 	default:
 		return false
 	}
-	_, err := s.registry.Append(ctx, trace.Event{Time: s.now(), Boot: b.ID, Node: n.Name, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
-		Message: fmt.Sprintf("the %s waits: %s", o, message), Hint: hint})
+	_, err := s.registry.Append(
+		ctx,
+		trace.Event{Time: s.now(), Boot: b.ID, Node: n.Name, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
+			Message: fmt.Sprintf("the %s waits: %s", o, message), Hint: hint},
+	)
 	if err != nil {
 		s.log.Error("copy of node state", "node", n.Name, "from", o.From, "err", err)
 	}
@@ -235,7 +247,15 @@ func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended
 
 func (s *Server) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
 	for _, x := range ended {
-		e := trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info, Message: x.Done()}
+		e := trace.Event{
+			Time:    s.now(),
+			Boot:    b.ID,
+			Node:    b.Node,
+			MAC:     b.MAC,
+			Stage:   stateStage,
+			Kind:    trace.Info,
+			Message: x.Done(),
+		}
 		if x.Error != "" {
 			e.Hint = "the state is what it was before; `pando node state list` shows what there is"
 		}
@@ -257,7 +277,10 @@ type statePlace struct{ fleet.StatePlace }
 // over is p, with sizes and times of what was told before where it has none of its own.
 func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
 	for i, x := range p.Paths {
-		j := slices.IndexFunc(was.Paths, func(o fleet.KeptPath) bool { return o.Path == x.Path && o.Since.Equal(x.Since) })
+		j := slices.IndexFunc(
+			was.Paths,
+			func(o fleet.KeptPath) bool { return o.Path == x.Path && o.Since.Equal(x.Since) },
+		)
 		if x.Bytes < 0 && j >= 0 {
 			p.Paths[i].Bytes = was.Paths[j].Bytes
 		}

@@ -15,7 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// stateful is a site with a group that keeps /srv in a place that all nodes share, and nodes that say what a node's script would.
+// stateful is a site with a group that keeps /srv in a place that all nodes share, and nodes that say what a node's
+// script would.
 type stateful struct {
 	*site
 	c *api.Client
@@ -50,7 +51,12 @@ func (s *stateful) boot(n byte) (calls, report string, say func(string)) {
 	}
 	return script, content(files, "/run/pando/state-report.sh"), func(text string) {
 		s.t.Helper()
-		r := api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Status: &api.NodeStatus{State: text}, Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}}}
+		r := api.ReportRequest{
+			Boot:   cfg.Boot,
+			Uptime: time.Second,
+			Status: &api.NodeStatus{State: text},
+			Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}},
+		}
 		if e := x.post("/v1/node/events", "Bearer "+resp.Session, r, nil); e != nil {
 			s.t.Fatal(e)
 		}
@@ -82,7 +88,8 @@ func (s *stateful) wants(what, text string, parts ...string) {
 
 const onNFS = "on\tnfs 10.0.0.1:/state\tnfs 10.0.0.1:/state\n"
 
-// A reset is done by the next boot, which says so; until then it can be taken back. What the node keeps is shown as it says itself.
+// A reset is done by the next boot, which says so; until then it can be taken back. What the node keeps is shown as
+// it says itself.
 func TestStateIsReset(t *testing.T) {
 	s := startStateful(t, "nfs 10.0.0.1:/state")
 	ctx := t.Context()
@@ -96,7 +103,8 @@ func TestStateIsReset(t *testing.T) {
 	say(onNFS + "kept\t/srv\t1795600000\t-\n")
 	say(onNFS + "kept\t/srv\t1795600000\t4096\n")
 	say(onNFS + "kept\t/srv\t1795600000\t-\n") // its agent began anew
-	if p := s.of("node001").Places; len(p) != 1 || len(p[0].Paths) != 1 || p[0].Paths[0] != (fleet.KeptPath{Path: "/srv", Since: time.Unix(1795600000, 0).UTC(), Bytes: 4096}) {
+	if p := s.of("node001").Places; len(p) != 1 || len(p[0].Paths) != 1 ||
+		p[0].Paths[0] != (fleet.KeptPath{Path: "/srv", Since: time.Unix(1795600000, 0).UTC(), Bytes: 4096}) {
 		t.Errorf("it keeps %+v", p)
 	}
 	_, err := s.c.ResetState(ctx, "node001", api.StateChange{Paths: []string{"/etc"}})
@@ -123,7 +131,8 @@ func TestStateIsReset(t *testing.T) {
 			s.wants("boot", calls, "reset '"+id+c.call)
 		}
 		say(onNFS + "done\t" + id + "\nkept\t/srv\t1795600001\t-\n")
-		if got := s.of("node001"); got.Orders != nil || got.Last == nil || got.Last.ID != id || got.Places[0].Paths[0].Bytes != -1 && c.paths == nil {
+		if got := s.of("node001"); got.Orders != nil || got.Last == nil || got.Last.ID != id ||
+			got.Places[0].Paths[0].Bytes != -1 && c.paths == nil {
 			t.Errorf("done: %+v", got)
 		}
 	}
@@ -141,7 +150,10 @@ func (s *stateful) told1(node string, messages ...string) {
 		s.t.Fatal(err)
 	}
 	for _, m := range messages {
-		if !slices.ContainsFunc(events, func(e trace.Event) bool { return e.Node == node && strings.Contains(e.Message, m) }) {
+		if !slices.ContainsFunc(
+			events,
+			func(e trace.Event) bool { return e.Node == node && strings.Contains(e.Message, m) },
+		) {
 			s.t.Errorf("no timeline of %s says %q", node, m)
 		}
 	}
@@ -190,7 +202,8 @@ func TestStateIsCopied(t *testing.T) {
 	refusedWith(t, "a disk that it never had", err, "node001 has not said yet that it keeps anything on its disk")
 }
 
-// The next node of a name inherits nothing. What a deleted node left is copied and removed by nodes that keep theirs beside it; a node that is renamed has what it had.
+// The next node of a name inherits nothing. What a deleted node left is copied and removed by nodes that keep
+// theirs beside it; a node that is renamed has what it had.
 func TestStateOfDeletedNodes(t *testing.T) {
 	s := startStateful(t, "nfs 10.0.0.1:/state")
 	ctx := t.Context()

@@ -71,8 +71,8 @@ func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit
 	return n, err
 }
 
-// adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the policy is open, one
-// with a name of the policy's rule.
+// adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
+// policy is open, one with a name of the policy's rule.
 func (s *Server) adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
 	if !s.adoptions.take(s.now()) {
 		return fleet.Node{}, errCrowd
@@ -115,8 +115,11 @@ func nextName(tx *registry.Tx, rule string) (string, error) {
 		return "", err
 	}
 	if len(taken) >= maxAutoAdopted {
-		return "", api.NewError(api.Conflict, fmt.Sprintf("the site has %d nodes; no more are adopted by themselves", len(taken)),
-			"adopt this one with `pando node adopt`")
+		return "", api.NewError(
+			api.Conflict,
+			fmt.Sprintf("the site has %d nodes; no more are adopted by themselves", len(taken)),
+			"adopt this one with `pando node adopt`",
+		)
 	}
 	return naming.Next(func(name string) bool { return taken[name] })
 }

@@ -14,16 +14,23 @@ import (
 // swapsDir is where swap space of nodes is, in the data directory.
 const swapsDir = "swap"
 
-// wantedSwap is the swap space that the settings of a node ask for. A boot that has something in its swap space gets that, whatever they say by
-// now, and hears it at once when it is not here: it must not wait for what never comes back.
+// wantedSwap is the swap space that the settings of a node ask for. A boot that has something in its swap space
+// gets that, whatever they say by now, and hears it at once when it is not here: it must not wait for what never
+// comes back.
 func (s *Server) wantedSwap(ctx context.Context, x *ticket) error {
 	node := x.boot.Node
 	if x.used {
 		if s.swaps.Has(node, string(x.boot.ID)) {
 			return nil
 		}
-		s.tellOf(ctx, x.boot, "what the node has swapped out is not here any more: the server's machine was restarted, or the file removed",
-			"programs that it belonged to get a bus error instead of wrong memory, and fresh swap space is attached; start them again, or reboot the node")
+		s.tellOf(
+			ctx,
+			x.boot,
+			"what the node has swapped out is not here any more: the server's machine was restarted, or the file "+
+				"removed",
+			"programs that it belonged to get a bus error instead of wrong memory, and fresh swap space is "+
+				"attached; start them again, or reboot the node",
+		)
 		return api.NewError(api.NotFound, "node "+node+": "+volume.ErrLost.Error(), "it gets fresh swap space")
 	}
 	g, err := s.settingsOf(ctx, node)
@@ -32,7 +39,11 @@ func (s *Server) wantedSwap(ctx context.Context, x *ticket) error {
 	}
 	w := g.SwapSpace()
 	if w.Kind != fleet.SwapVolume {
-		return api.NewError(api.Conflict, "node "+node+" has no swap space on a volume", "reboot it: its settings changed since it booted")
+		return api.NewError(
+			api.Conflict,
+			"node "+node+" has no swap space on a volume",
+			"reboot it: its settings changed since it booted",
+		)
 	}
 	x.want.Size = w.Size
 	return nil
@@ -46,7 +57,12 @@ func (s *Server) attachSwap(ctx context.Context, x ticket, c net.Conn) {
 	if err == nil || errors.Is(err, volume.ErrTaken) || errors.Is(err, volume.ErrLost) || ctx.Err() != nil {
 		return
 	}
-	s.tellOf(ctx, x.boot, "the node's swap space: "+err.Error(), "is qemu-system-common installed on the server, and is there room?")
+	s.tellOf(
+		ctx,
+		x.boot,
+		"the node's swap space: "+err.Error(),
+		"is qemu-system-common installed on the server, and is there room?",
+	)
 }
 
 // pruneSwap removes swap space of boots that were followed by others, and of nodes that are gone.

@@ -42,8 +42,19 @@ func (n *swapping) attach(used bool) (net.Conn, int64) {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { c.Close() })
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: pando\r\nConnection: Upgrade\r\nUpgrade: nbd\r\nAuthorization: Ticket %s\r\n\r\n", t.Path, t.Ticket)
-	r := bufio.NewReaderSize(io.LimitReader(c, int64(len("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: nbd\r\n\r\n"))), 16)
+	fmt.Fprintf(
+		c,
+		"GET %s HTTP/1.1\r\nHost: pando\r\nConnection: Upgrade\r\nUpgrade: nbd\r\nAuthorization: Ticket %s\r\n\r\n",
+		t.Path,
+		t.Ticket,
+	)
+	r := bufio.NewReaderSize(
+		io.LimitReader(
+			c,
+			int64(len("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: nbd\r\n\r\n")),
+		),
+		16,
+	)
 	if head, err := io.ReadAll(r); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 101 ") {
 		n.t.Fatalf("%q, %v", head, err)
 	}
@@ -90,8 +101,8 @@ func startSwapping(t *testing.T) (*swapping, *api.Client) {
 	return n, c
 }
 
-// A node has the swap space that its group says, and keeps what it has put there while servers come and go, whatever its group says by then. It is told when
-// that is lost, and the timeline says so. It goes with the node.
+// A node has the swap space that its group says, and keeps what it has put there while servers come and go,
+// whatever its group says by then. It is told when that is lost, and the timeline says so. It goes with the node.
 func TestSwapSpace(t *testing.T) {
 	n, c := startSwapping(t)
 	name := n.bootOf(n.boot).Node
@@ -157,7 +168,8 @@ func TestSwapSpaceOfABootBefore(t *testing.T) {
 	n.gone(conn)
 	session, boot := n.session, n.boot
 	n.boot, n.session = n.running(n.node)
-	if e := n.post("/v1/node/volume", session, api.VolumeRequest{Boot: boot, Swap: true, Used: true}, nil); e == nil || e.Code != api.Unauthorized {
+	if e := n.post("/v1/node/volume", session, api.VolumeRequest{Boot: boot, Swap: true, Used: true}, nil); e == nil ||
+		e.Code != api.Unauthorized {
 		t.Errorf("a boot that is over gets its swap space: %v", e)
 	}
 	if err := n.pruneSwap(t.Context()); err != nil || len(n.files()) != 0 {

@@ -13,19 +13,23 @@ import (
 	"pando/internal/store"
 )
 
-// goodput is the part of a link that carries objects: of a frame of 1,538 bytes on the wire TCP has 1,448, or 1,460 without time stamps.
+// goodput is the part of a link that carries objects: of a frame of 1,538 bytes on the wire TCP has 1,448, or 1,460
+// without time stamps.
 const goodput = 0.94
 
-// newSwarm makes the tracker of the site's swarms. A link whose rate nobody knows is not taken for a fast one here: then the
-// tracker counts the transfers that are under way.
+// newSwarm makes the tracker of the site's swarms. A link whose rate nobody knows is not taken for a fast one here:
+// then the tracker counts the transfers that are under way.
 func newSwarm(c Config, dir *store.Dir, log *slog.Logger) *peer.TrackerServer {
 	uplink := c.Uplink
 	if uplink == 0 {
 		uplink = interfaceRate(sysNet, c.DHCP.Interfaces)
 	}
 	packs := &packPieces{store: dir}
-	return peer.NewTrackerServer(peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
-		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log}, packs.of)
+	return peer.NewTrackerServer(
+		peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
+			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log},
+		packs.of,
+	)
 }
 
 // packPieces remembers which objects the pieces of boot packs are.

@@ -30,11 +30,19 @@ func (s *site) putPack(pieces int) (id chunk.ID, ids []chunk.ID) {
 		}
 		return id
 	}
-	m := image.Pack{Version: image.Version([]byte("v")), Sequence: 1, Booted: pieces, Extents: []image.Extent{{Start: 0, Blocks: uint32(pieces)}}}
+	m := image.Pack{
+		Version:  image.Version([]byte("v")),
+		Sequence: 1,
+		Booted:   pieces,
+		Extents:  []image.Extent{{Start: 0, Blocks: uint32(pieces)}},
+	}
 	for i := range pieces {
 		raw := bytes.Repeat([]byte{byte(i + 1)}, chunk.BlockSize)
 		ids = append(ids, put(raw))
-		m.Pieces = append(m.Pieces, chunk.Entry{RawSize: len(raw), StoredSize: len(raw), Codec: chunk.Stored, ID: ids[i]})
+		m.Pieces = append(
+			m.Pieces,
+			chunk.Entry{RawSize: len(raw), StoredSize: len(raw), Codec: chunk.Stored, ID: ids[i]},
+		)
 	}
 	b, err := m.Encode()
 	if err != nil {
@@ -54,7 +62,11 @@ func (n *node) swarm(path string, message map[string]any) (int, map[string]any) 
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	resp, err := n.http.Post(fmt.Sprintf("http://127.0.0.1:%d/swarm/%s", n.dataPort, path), "application/json", bytes.NewReader(body))
+	resp, err := n.http.Post(
+		fmt.Sprintf("http://127.0.0.1:%d/swarm/%s", n.dataPort, path),
+		"application/json",
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -68,8 +80,8 @@ func (n *node) swarm(path string, message map[string]any) (int, map[string]any) 
 	return resp.StatusCode, answer
 }
 
-// The tracker is part of the data path: it knows the packs of the store and nothing else, and what it granted is over when
-// it was sent.
+// The tracker is part of the data path: it knows the packs of the store and nothing else, and what it granted is
+// over when it was sent.
 func TestTrackerOfTheDataPath(t *testing.T) {
 	s := startSite(t)
 	pack, ids := s.putPack(12)
@@ -97,7 +109,10 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 	ask := func() <-chan map[string]any {
 		answered := make(chan map[string]any, 1)
 		go func() {
-			_, a := n.swarm("ask", map[string]any{"pack": pack.String(), "port": 81, "size": 4096, "want": want, "max": 1})
+			_, a := n.swarm(
+				"ask",
+				map[string]any{"pack": pack.String(), "port": 81, "size": 4096, "want": want, "max": 1},
+			)
 			answered <- a
 		}()
 		return answered

@@ -19,7 +19,8 @@ import (
 // syncAtOnce is how many nodes are waited for at a time.
 const syncAtOnce = 256
 
-// digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at secrets.
+// digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at
+// secrets.
 func (c *configs) digests(files []fleet.File) map[string]string {
 	out := make(map[string]string, len(files))
 	key := c.keys.ConfigKey()
@@ -32,8 +33,8 @@ func (c *configs) digests(files []fleet.File) map[string]string {
 	return out
 }
 
-// configChanges tells which files of a boot are not what the node would be given now: those that are new or other, and those that
-// are declared no more.
+// configChanges tells which files of a boot are not what the node would be given now: those that are new or other,
+// and those that are declared no more.
 func configChanges(has, gets map[string]string) (old, gone []string) {
 	for _, path := range slices.Sorted(maps.Keys(gets)) {
 		if has[path] != gets[path] {
@@ -48,7 +49,8 @@ func configChanges(has, gets map[string]string) (old, gone []string) {
 	return old, gone
 }
 
-// giveConfig answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it says that it is in place.
+// giveConfig answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it
+// says that it is in place.
 func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	req, err := decodeReport[api.NodeConfigRequest](w, r)
 	if err != nil {
@@ -85,7 +87,8 @@ func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeConf
 	return n, err
 }
 
-// synced notes what a node has of its config files after an errand: all that it was handed, but for what it could not put in place.
+// synced notes what a node has of its config files after an errand: all that it was handed, but for what it could
+// not put in place.
 func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
 	handed, dryRun := s.errands.wasHanded(rep)
 	if handed == nil {

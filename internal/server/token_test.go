@@ -115,7 +115,14 @@ func TestHelloFromInitsOwnAddress(t *testing.T) {
 	s.addImage()
 	cfg := s.node(1).load()
 	moved := s.nodeAt(1, netip.MustParseAddr("127.0.0.3"))
-	s.sawDHCP(dhcp.Seen{MAC: moved.mac, Message: "REQUEST", Requested: moved.addr, Client: netboot.Client{Kind: netboot.Init}})
+	s.sawDHCP(
+		dhcp.Seen{
+			MAC:       moved.mac,
+			Message:   "REQUEST",
+			Requested: moved.addr,
+			Client:    netboot.Client{Kind: netboot.Init},
+		},
+	)
 	moved.hello(cfg)
 }
 
@@ -149,7 +156,8 @@ func TestForgedRequest(t *testing.T) {
 	}
 }
 
-// TestInitramfsAgain: a transfer that broke is asked for again, in whole or in part, and is the same file; HEAD makes no token.
+// TestInitramfsAgain: a transfer that broke is asked for again, in whole or in part, and is the same file; HEAD
+// makes no token.
 func TestInitramfsAgain(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -223,7 +231,8 @@ func TestMACOfNobody(t *testing.T) {
 	for _, mac := range []fleet.MAC{{}, {1, 0, 0x5e, 0, 0, 1}} {
 		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
 		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local})
-		if code, b := n.get("/boot/script?mac=" + mac.String() + "&ip=127.0.0.1"); code != http.StatusBadRequest || !strings.Contains(string(b), "not the MAC address of one machine") {
+		if code, b := n.get("/boot/script?mac=" + mac.String() + "&ip=127.0.0.1"); code != http.StatusBadRequest ||
+			!strings.Contains(string(b), "not the MAC address of one machine") {
 			t.Errorf("script for %s: %d %s", mac, code, b)
 		}
 		if e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: mac}, nil); e == nil || e.Code != api.BadRequest {

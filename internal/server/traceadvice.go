@@ -17,19 +17,23 @@ var advices = []struct {
 	text string
 }{
 	{regexp.MustCompile(`^(usr/)?lib/udev/hwdb\.bin$|^etc/udev/hwdb\.bin$`),
-		"udev's hardware database: remove what your machines do not have from /usr/lib/udev/hwdb.d, then run `systemd-hwdb update --usr` in the recipe"},
+		"udev's hardware database: remove what your machines do not have from /usr/lib/udev/hwdb.d, then run " +
+			"`systemd-hwdb update --usr` in the recipe"},
 	{regexp.MustCompile(`^usr/lib/locale/locale-archive$`),
 		"all locales in one file: generate only the one that is used, or use C.UTF-8, which needs none"},
 	{regexp.MustCompile(`^usr/lib/python3|^usr/bin/python3`),
-		"something runs Python while it boots: `pando boot show NODE` lists the slowest units; mask the unit or replace it"},
+		"something runs Python while it boots: `pando boot show NODE` lists the slowest units; mask the unit or " +
+			"replace it"},
 	{regexp.MustCompile(`^usr/(share|lib/[^/]+)/perl|^usr/bin/perl$`),
 		"something runs Perl while it boots: mask the unit or replace it"},
 	{regexp.MustCompile(`^(usr/)?lib/modules/`),
-		"kernel modules: what /etc/modprobe.d of the image blacklists is not read, for hardware that nobody uses (sound, Bluetooth, graphics of servers)"},
+		"kernel modules: what /etc/modprobe.d of the image blacklists is not read, for hardware that nobody uses " +
+			"(sound, Bluetooth, graphics of servers)"},
 	{regexp.MustCompile(`^(usr/)?lib/firmware/`),
 		"firmware: the device needs it, unless its module is blacklisted"},
 	{regexp.MustCompile(`^var/(lib|cache)/(apt|dpkg|man)|^var/cache/debconf|^usr/bin/(apt|dpkg)|^usr/lib/apt/`),
-		"packages are looked after on a machine that keeps none: mask apt-daily.timer, apt-daily-upgrade.timer, dpkg-db-backup.timer and man-db.timer"},
+		"packages are looked after on a machine that keeps none: mask apt-daily.timer, apt-daily-upgrade.timer, " +
+			"dpkg-db-backup.timer and man-db.timer"},
 	{regexp.MustCompile(`^usr/share/icons/|^usr/share/pixmaps/`),
 		"icons: install one theme, and run gtk-update-icon-cache in the recipe"},
 	{regexp.MustCompile(`^usr/(share|local/share)/fonts/|^var/cache/fontconfig/`),
@@ -41,7 +45,8 @@ var advices = []struct {
 	{regexp.MustCompile(`^var/log/`),
 		"logs of the machine that the tree came from: remove them from the tree"},
 	{regexp.MustCompile(`^$`),
-		"inodes and directories: each file of the tree adds to them; leave out documentation, locales and headers (dpkg's path-exclude)"},
+		"inodes and directories: each file of the tree adds to them; leave out documentation, locales and headers " +
+			"(dpkg's path-exclude)"},
 }
 
 // adviceOn says what would shrink a boot, the largest first. The files are what boots read, read is all of it.

@@ -19,11 +19,12 @@ import (
 	"pando/internal/trace"
 )
 
-// tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version. They are durable:
-// what an operator asked for is recorded once, and the wish is forgotten when its trace is kept.
+// tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version.
+// They are durable: what an operator asked for is recorded once, and the wish is forgotten when its trace is kept.
 const tracesDir = "traces"
 
-// Bounds of what is kept. A boot pack needs two traces; of four, one odd boot is outvoted and two of another day are left.
+// Bounds of what is kept. A boot pack needs two traces; of four, one odd boot is outvoted and two of another day
+// are left.
 const (
 	tracesPerClass   = 4  // of one version and hardware class
 	tracesPerVersion = 24 // of one version
@@ -153,8 +154,8 @@ func (t *traces) list(v fleet.Digest) ([]keptTrace, error) {
 	return out, nil
 }
 
-// tooMany picks the traces to forget, of all of a version, newest first. A node that boots again and again pushes out its
-// own traces before those of others: what a pack is made of is not for one node to say.
+// tooMany picks the traces to forget, of all of a version, newest first. A node that boots again and again pushes
+// out its own traces before those of others: what a pack is made of is not for one node to say.
 func tooMany(kept []keptTrace) []keptTrace {
 	keep, out := slices.Clone(kept), []keptTrace(nil)
 	asked := askedFor(kept)
@@ -185,8 +186,8 @@ func tooMany(kept []keptTrace) []keptTrace {
 	return out
 }
 
-// askedFor are the traces that are kept longer: the newest of each class that an operator asked for and that is complete. Boots
-// that follow are not recorded as long.
+// askedFor are the traces that are kept longer: the newest of each class that an operator asked for and that is
+// complete. Boots that follow are not recorded as long.
 func askedFor(kept []keptTrace) map[fleet.BootID]bool {
 	out, seen := map[fleet.BootID]bool{}, map[string]bool{}
 	for _, k := range kept {

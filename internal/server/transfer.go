@@ -65,7 +65,13 @@ func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // sendK sends a part of K and records it as a stage of the boot.
-func (s *Server) sendK(w http.ResponseWriter, r *http.Request, c *current, stage trace.Stage, content io.ReadSeeker) error {
+func (s *Server) sendK(
+	w http.ResponseWriter,
+	r *http.Request,
+	c *current,
+	stage trace.Stage,
+	content io.ReadSeeker,
+) error {
 	size, err := content.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err

@@ -37,8 +37,8 @@ func (s *site) held(n *node) <-chan string {
 	}
 }
 
-// TestTurnIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot is free.
-// It has waited for nothing that its timeline need tell.
+// TestTurnIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot
+// is free. It has waited for nothing that its timeline need tell.
 func TestTurnIsHeld(t *testing.T) {
 	s := startSite(t, fastLink)
 	s.addImage()
@@ -55,7 +55,10 @@ func TestTurnIsHeld(t *testing.T) {
 	s.nodeAt(2, loopback(2)).get(initramfs)
 	script := <-answer
 	urls(t, script)
-	if script = <-behind; !strings.Contains(script, " waits for its turn to load: place 1, about 1 s\nset tries:int32 0 ||\n:ask\n") {
+	if script = <-behind; !strings.Contains(
+		script,
+		" waits for its turn to load: place 1, about 1 s\nset tries:int32 0 ||\n:ask\n",
+	) {
 		t.Errorf("whose turn has not come sees its place and asks again:\n%s", script)
 	}
 	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.at(third.addr).boot.ID})
@@ -75,7 +78,8 @@ func TestTurnIsHeld(t *testing.T) {
 	}
 }
 
-// TestTurnsWithSlowFirmware: machines that take less than half of their links leave room for more, also for those on the line.
+// TestTurnsWithSlowFirmware: machines that take less than half of their links leave room for more, also for those
+// on the line.
 func TestTurnsWithSlowFirmware(t *testing.T) {
 	s := startSite(t, fastLink)
 	var loads []transfer

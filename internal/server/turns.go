@@ -53,7 +53,8 @@ func (t *turns) wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	}
 }
 
-// await returns when it is the turn of a node that runs: its channel is no way past those whose firmware waits. An error says that it hung up.
+// await returns when it is the turn of a node that runs: its channel is no way past those whose firmware waits. An
+// error says that it hung up.
 func (t *turns) await(ctx context.Context, mac fleet.MAC) error {
 	for {
 		turn := t.ask(mac)
@@ -169,12 +170,25 @@ func (t *turns) status() api.Loads {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.queue.State(t.now())
-	return api.Loads{Slots: s.Slots, Loading: s.Loading, Waiting: s.Waiting, Expect: s.Expect, Uplink: t.links.Server, NodeLink: t.links.Node}
+	return api.Loads{
+		Slots:    s.Slots,
+		Loading:  s.Loading,
+		Waiting:  s.Waiting,
+		Expect:   s.Expect,
+		Uplink:   t.links.Server,
+		NodeLink: t.links.Node,
+	}
 }
 
-// queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is told first,
-// however often the machine asks.
-func (s *Server) queued(ctx context.Context, c *current, in netboot.ScriptInput, turn netboot.Turn, from netip.Addr) (netboot.ScriptInput, error) {
+// queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is
+// told first, however often the machine asks.
+func (s *Server) queued(
+	ctx context.Context,
+	c *current,
+	in netboot.ScriptInput,
+	turn netboot.Turn,
+	from netip.Addr,
+) (netboot.ScriptInput, error) {
 	in.Action, in.Node, in.Turn = netboot.Queued, c.boot.Node, turn
 	in.Renew = !s.proven(c, c.mac, from, exchangeFresh/2)
 	waits := c.queued.After(c.boot.Scripted) // for this turn, and not for one before
@@ -191,8 +205,17 @@ func (s *Server) queued(ctx context.Context, c *current, in netboot.ScriptInput,
 		s.dhcpDone(ctx, c, from)
 	}
 	if !waits && turn.Hold == 0 {
-		s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin}, trace.Event{Stage: trace.Script, Kind: trace.Info,
-			Message: fmt.Sprintf("waits for its turn: place %d, about %s", turn.Place, turn.Expect.Round(time.Second))})
+		s.record(
+			ctx,
+			c,
+			trace.Event{Stage: trace.Script, Kind: trace.Begin},
+			trace.Event{Stage: trace.Script, Kind: trace.Info,
+				Message: fmt.Sprintf(
+					"waits for its turn: place %d, about %s",
+					turn.Place,
+					turn.Expect.Round(time.Second),
+				)},
+		)
 	}
 	return in, nil
 }

@@ -81,7 +81,8 @@ func TestBusyEndsInSilence(t *testing.T) {
 	})
 }
 
-// A node that loads its next boot through its own channel has a turn like those whose firmware waits, and gives its place up when it hangs up.
+// A node that loads its next boot through its own channel has a turn like those whose firmware waits, and gives its
+// place up when it hangs up.
 func TestRunningNodesStandInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := testTurns()
@@ -115,8 +116,8 @@ func TestRunningNodesStandInLine(t *testing.T) {
 	})
 }
 
-// TestTurns is a storm of forty machines at a server with four slots: four load at the same time and never more, and all
-// of them boot.
+// TestTurns is a storm of forty machines at a server with four slots: four load at the same time and never more,
+// and all of them boot.
 func TestTurns(t *testing.T) {
 	const nodes, most = 40, 4
 	s := startSite(t, slots(most))
@@ -177,7 +178,8 @@ func (s *site) checkTurn(boot fleet.BootID) int {
 	}
 	n := 0
 	for _, e := range events {
-		if e.Stage == trace.Script && e.Kind == trace.Info && strings.HasPrefix(e.Message, "waits for its turn: place ") {
+		if e.Stage == trace.Script && e.Kind == trace.Info &&
+			strings.HasPrefix(e.Message, "waits for its turn: place ") {
 			n++
 		}
 	}
@@ -296,7 +298,10 @@ func TestTurnsTakeLong(t *testing.T) {
 		if !strings.Contains(script, " waits for its turn to load: ") {
 			break
 		}
-		if strings.Contains(script, "\nifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\nset tries") {
+		if strings.Contains(
+			script,
+			"\nifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\nset tries",
+		) {
 			renewed++
 			n.exchange(netboot.IPXE)
 		}

@@ -62,9 +62,11 @@ func (v *versions) manifest(d fleet.Digest) (image.Manifest, error) {
 // signatureHint is what can be done about a version that is not signed by a key that is trusted.
 func signatureHint(err error) string {
 	if errors.Is(err, image.ErrRevoked) {
-		return "boot another version (`pando group set GROUP --image IMAGE`), or build this one again, which signs it with a key that is trusted"
+		return "boot another version (`pando group set GROUP --image IMAGE`), or build this one again, which " +
+			"signs it with a key that is trusted"
 	}
-	return "nodes boot only what a key of this site has signed: build the image here, or trust its key (`pando key create NAME --public KEY`)"
+	return "nodes boot only what a key of this site has signed: build the image here, or trust its key (`pando " +
+		"key create NAME --public KEY`)"
 }
 
 // forget makes every manifest be verified again: a key was revoked.
@@ -90,7 +92,10 @@ func (v *versions) bootable(d fleet.Digest) (image.Manifest, error) {
 		return m, err
 	}
 	if m.Kernel.Object.IsZero() {
-		return m, &bootError{fmt.Errorf("version %s has no kernel", d.Short()), "put a kernel package into the image's recipe and build it again"}
+		return m, &bootError{
+			fmt.Errorf("version %s has no kernel", d.Short()),
+			"put a kernel package into the image's recipe and build it again",
+		}
 	}
 	parts := []chunk.ID{m.Kernel.Object}
 	for _, p := range m.Drivers {
@@ -101,12 +106,22 @@ func (v *versions) bootable(d fleet.Digest) (image.Manifest, error) {
 		size, ok := v.store.Stat(id)
 		sum += size
 		if !ok {
-			return m, &bootError{fmt.Errorf("version %s: object %s is not in the store", d.Short(), id), "build or copy the version again"}
+			return m, &bootError{
+				fmt.Errorf("version %s: object %s is not in the store", d.Short(), id),
+				"build or copy the version again",
+			}
 		}
 	}
 	if sum > maxK {
-		return m, &bootError{fmt.Errorf("version %s: kernel and drivers have %s, more than %s", d.Short(), bytesText(sum), bytesText(maxK)),
-			"firmware would fail to load them: look what is in the image's kernel package"}
+		return m, &bootError{
+			fmt.Errorf(
+				"version %s: kernel and drivers have %s, more than %s",
+				d.Short(),
+				bytesText(sum),
+				bytesText(maxK),
+			),
+			"firmware would fail to load them: look what is in the image's kernel package",
+		}
 	}
 	return m, nil
 }

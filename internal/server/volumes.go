@@ -23,8 +23,8 @@ import (
 // volumesDir is where volumes are, in the data directory.
 const volumesDir = "volumes"
 
-// volumePath is where a connection of the data path becomes one to a volume. The data path is plain, so that the kernel can speak; who may
-// have it is settled on the control channel, which gives a ticket.
+// volumePath is where a connection of the data path becomes one to a volume. The data path is plain, so that the
+// kernel can speak; who may have it is settled on the control channel, which gives a ticket.
 const (
 	volumePath   = "/v1/volume"
 	volumeExport = "volume" // NBD's name of what is in it
@@ -92,11 +92,19 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, api.VolumeTicket{Address: netip.AddrPortFrom(localAddr(r), s.dataPort).String(), Path: volumePath, Export: volumeExport,
-		Ticket: s.tickets.give(x, s.now())})
+	return reply(
+		w,
+		api.VolumeTicket{
+			Address: netip.AddrPortFrom(localAddr(r), s.dataPort).String(),
+			Path:    volumePath,
+			Export:  volumeExport,
+			Ticket:  s.tickets.give(x, s.now()),
+		},
+	)
 }
 
-// wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs, and is when it connects again.
+// wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs,
+// and is when it connects again.
 func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
 	g, err := s.settingsOf(ctx, x.boot.Node)
 	if err != nil {
@@ -104,7 +112,11 @@ func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
 	}
 	st, err := fleet.ParseState(g.StateText())
 	if err == nil && st.Kind != fleet.StateVolume {
-		err = api.NewError(api.Conflict, "node "+x.boot.Node+" keeps its state on no volume", "reboot it: its settings changed since it booted")
+		err = api.NewError(
+			api.Conflict,
+			"node "+x.boot.Node+" keeps its state on no volume",
+			"reboot it: its settings changed since it booted",
+		)
 	}
 	x.want = volume.Want{Size: st.Size, FileSystem: st.FileSystem}
 	return err
@@ -142,14 +154,16 @@ func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
 		return nil // it spoke before it was asked
 	}
 	_ = c.SetDeadline(time.Time{}) // a connection without deadlines is a slow one at worst
-	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: nbd\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
+		"nbd\r\n\r\n"); err != nil {
 		return nil // it is gone
 	}
 	s.attachVolume(r.Context(), x, c)
 	return nil
 }
 
-// attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the timeline, once for a boot.
+// attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the
+// timeline, once for a boot.
 func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	if x.swap {
 		s.attachSwap(ctx, x, c)
@@ -161,12 +175,27 @@ func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	if err == nil || errors.Is(err, volume.ErrTaken) || ctx.Err() != nil {
 		return
 	}
-	s.tellOf(ctx, x.boot, "the node's volume: "+err.Error(), "its state waits until the server can give it: is there room, and are qemu-utils and e2fsprogs installed there?")
+	s.tellOf(
+		ctx,
+		x.boot,
+		"the node's volume: "+err.Error(),
+		"its state waits until the server can give it: is there room, and are qemu-utils and e2fsprogs installed "+
+			"there?",
+	)
 }
 
 // tellOf puts a line on the timeline of a boot that is up, once for a boot.
 func (s *Server) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
-	e := trace.Event{Time: s.now(), Boot: b.ID, Node: b.Node, MAC: b.MAC, Stage: trace.SwitchRoot, Kind: trace.Info, Message: message, Hint: hint}
+	e := trace.Event{
+		Time:    s.now(),
+		Boot:    b.ID,
+		Node:    b.Node,
+		MAC:     b.MAC,
+		Stage:   trace.SwitchRoot,
+		Kind:    trace.Info,
+		Message: message,
+		Hint:    hint,
+	}
 	if _, err := s.registry.Append(ctx, e); err != nil {
 		s.log.Error("record what is wrong with a volume", "node", b.Node, "err", err)
 	}

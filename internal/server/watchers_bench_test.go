@@ -19,8 +19,9 @@ import (
 	"pando/internal/trace"
 )
 
-// What BenchmarkWatchers has: nodes on the map, browsers that watch it (of which some are Chromium, each with a process group of its
-// own), boots that are watched, and events of which it is measured when the last browser has them.
+// What BenchmarkWatchers has: nodes on the map, browsers that watch it (of which some are Chromium, each with a
+// process group of its own), boots that are watched, and events of which it is measured when the last browser has
+// them.
 const (
 	watchNodes  = 1000
 	watchAlike  = 48
@@ -35,8 +36,8 @@ type watchTask struct {
 	Clients     int
 }
 
-// watchDone is what it answers when it is asked: when a tile was painted in the last of the clients, which of them saw it, and the bytes that
-// came to all of them.
+// watchDone is what it answers when it is asked: when a tile was painted in the last of the clients, which of them
+// saw it, and the bytes that came to all of them.
 type watchDone struct {
 	Seen  map[string]watchSeen
 	Bytes int64
@@ -47,8 +48,9 @@ type watchSeen struct {
 	Clients int
 }
 
-// BenchmarkWatchers measures what fifty browsers that watch the map cost while two hundred nodes boot: processor time of the server beside the
-// same boots with nobody watching, bytes and memory for each browser, and how long an event takes to the last of them.
+// BenchmarkWatchers measures what fifty browsers that watch the map cost while two hundred nodes boot: processor
+// time of the server beside the same boots with nobody watching, bytes and memory for each browser, and how long an
+// event takes to the last of them.
 func BenchmarkWatchers(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
@@ -90,7 +92,10 @@ func BenchmarkWatchers(b *testing.B) {
 		slices.Sort(late)
 		b.ReportMetric(float64(alone.Milliseconds())/watchBoots, "ms-CPU-per-boot-unwatched")
 		b.ReportMetric(float64(watched.Milliseconds())/watchBoots, "ms-CPU-per-boot-watched")
-		b.ReportMetric(float64((watched-alone).Microseconds())/watchBoots/(watchAlike+watchReal), "us-CPU-per-boot-and-browser")
+		b.ReportMetric(
+			float64((watched-alone).Microseconds())/watchBoots/(watchAlike+watchReal),
+			"us-CPU-per-boot-and-browser",
+		)
 		b.ReportMetric(float64(done.Bytes)/watchAlike/watchBoots, "bytes-per-boot-and-browser")
 		b.ReportMetric(max(float64(with)-float64(before), 0)/(watchAlike+watchReal)/1e3, "kB-memory-per-browser")
 		b.ReportMetric(late[len(late)/2], "ms-to-the-last-p50")

@@ -13,7 +13,9 @@ func (s *Server) watchFiles(at netip.Addr) []fleet.File {
 	out := unit("pando-pstore.service", "sysinit.target", pstoreUnit)
 	if l := s.listeners; l != nil && l.netconsole != nil && at.Is4() {
 		to := l.netconsole.LocalAddr().(*net.UDPAddr).Port
-		out = append(out, unit("pando-netconsole.service", "sysinit.target", fmt.Sprintf(netconsoleUnit, at, to, at))...)
+		out = append(
+			out,
+			unit("pando-netconsole.service", "sysinit.target", fmt.Sprintf(netconsoleUnit, at, to, at))...)
 	}
 	return out
 }
@@ -21,11 +23,15 @@ func (s *Server) watchFiles(at netip.Addr) []fleet.File {
 // unit is a unit that a target wants, in the writable memory of the node.
 func unit(name, target, text string) []fleet.File {
 	const dir = "/etc/systemd/system/"
-	return []fleet.File{{Path: dir + name, Mode: 0o644, Data: []byte(text)}, {Path: dir + target + ".wants/" + name, Target: dir + name}}
+	return []fleet.File{
+		{Path: dir + name, Mode: 0o644, Data: []byte(text)},
+		{Path: dir + target + ".wants/" + name, Target: dir + name},
+	}
 }
 
-// pstoreUnit puts what a dying kernel left in the firmware's variables, or in memory that outlives a reset, where the agent finds it:
-// its end, the oldest part first. systemd's own unit then moves it to /var/lib/systemd/pstore, so that there is room for the next.
+// pstoreUnit puts what a dying kernel left in the firmware's variables, or in memory that outlives a reset, where
+// the agent finds it: its end, the oldest part first. systemd's own unit then moves it to /var/lib/systemd/pstore,
+// so that there is room for the next.
 const pstoreUnit = `[Unit]
 Description=Pando: what the kernel of the last boot left
 DefaultDependencies=no
@@ -41,7 +47,8 @@ RemainAfterExit=yes
 ExecStart=/bin/sh -c 'cat $$(ls -r /sys/fs/pstore/dmesg-*) | tail -c 32768 >/run/pando/pstore.new && mv /run/pando/pstore.new /run/pando/pstore'
 `
 
-// netconsole wants the name that the adapter has by now, and sends to everybody on the segment where no hardware address is named.
+// netconsole wants the name that the adapter has by now, and sends to everybody on the segment where no hardware
+// address is named.
 const netconsoleUnit = `[Unit]
 Description=Pando: the kernel tells the server what it says
 DefaultDependencies=no

@@ -11,7 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What takes a node's writes is what the node says, with what its settings say where that is something else: in the API and on its page.
+// What takes a node's writes is what the node says, with what its settings say where that is something else: in the
+// API and on its page.
 func TestWriteLayerOfANode(t *testing.T) {
 	s, base, token := startDashboard(t)
 	version := s.withSystemd("252.1")
@@ -24,10 +25,16 @@ func TestWriteLayerOfANode(t *testing.T) {
 	boot, session := s.running(n)
 	d := loggedIn(t, base, token)
 	for _, x := range []struct{ says, want string }{
-		{"", ""}, {"tmpfs", "tmpfs, and its settings say zram"}, {"zram", "zram"}, {"disk", "disk wipe, and its settings say zram"},
+		{"", ""}, {"tmpfs", "tmpfs, and its settings say zram"}, {"zram", "zram"}, {"disk", "disk wipe, and its " +
+			"settings say zram"},
 		{strings.Repeat("x", 100), ""}, {"<b>", ""},
 	} {
-		req := api.ReportRequest{Boot: boot, Uptime: time.Hour, Events: []trace.Event{}, Status: &api.NodeStatus{Version: version, WriteLayer: x.says}}
+		req := api.ReportRequest{
+			Boot:   boot,
+			Uptime: time.Hour,
+			Events: []trace.Event{},
+			Status: &api.NodeStatus{Version: version, WriteLayer: x.says},
+		}
 		if e := n.post("/v1/node/events", session, req, nil); e != nil {
 			t.Fatal(e)
 		}

@@ -13,10 +13,13 @@ import (
 )
 
 // xcatprobesStages are the descriptions of the stages of a deployment, in xCAT-probe/lib/perl/probe_global_constant.pm.
-var xcatprobesStages = strings.Fields(`rpower_to_install powering_on got_ip_from_dhcp download_bootloder download_kernel download_initrd download_kickstart
-	installing start_to_install_os_package running_postscripts booting running_postbootscripts complete`)
+var xcatprobesStages = strings.Fields(
+	`rpower_to_install powering_on got_ip_from_dhcp download_bootloder download_kernel download_initrd download_kickstart
+	installing start_to_install_os_package running_postscripts booting running_postbootscripts complete`,
+)
 
-// TestXcatprobesStages: docs/boot-walk.md names a stage for each of xcatprobe's, and the timeline of a boot has all of those, ended.
+// TestXcatprobesStages: docs/boot-walk.md names a stage for each of xcatprobe's, and the timeline of a boot has all
+// of those, ended.
 func TestXcatprobesStages(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("../..", "docs/boot-walk.md"))
 	if err != nil {
@@ -42,7 +45,8 @@ func TestXcatprobesStages(t *testing.T) {
 		}
 	}
 	var told []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]+) "+
+		"\\|").FindAllStringSubmatch(string(page), -1) {
 		if !slices.Contains(xcatprobesStages, row[1]) {
 			continue // of another table
 		}

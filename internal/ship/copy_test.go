@@ -31,7 +31,8 @@ func pair(t *testing.T) (from, to *Directory, v fleet.Digest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err = testkit.SmallVersion(t.Context(), dirs[0].store, key, "kernel", 300); err != nil { // 20 MB: some batches
+	// 20 MB: some batches
+	if v, err = testkit.SmallVersion(t.Context(), dirs[0].store, key, "kernel", 300); err != nil {
 		t.Fatal(err)
 	}
 	if err := dirs[0].rename(v, "lab", []string{"latest"}); err != nil {
@@ -77,16 +78,18 @@ func TestCopy(t *testing.T) {
 		t.Errorf("its name: %s, %v", got, err)
 	}
 	var missing *api.Error
-	if _, err := Copy(t.Context(), Options{From: from, To: to, Ref: "lab:none"}); !errors.As(err, &missing) || missing.Code != api.NotFound {
+	if _, err := Copy(t.Context(), Options{From: from, To: to, Ref: "lab:none"}); !errors.As(err, &missing) ||
+		missing.Code != api.NotFound {
 		t.Errorf("a tag that is not there: %v", err)
 	}
-	if r, err := Copy(t.Context(), Options{From: from, To: to, Ref: fleet.Ref("other@" + string(v))}); err != nil || len(r.Tags) != 0 {
+	if r, err := Copy(t.Context(), Options{From: from, To: to, Ref: fleet.Ref("other@" + string(v))}); err != nil ||
+		len(r.Tags) != 0 {
 		t.Errorf("by digest: %+v, %v", r, err)
 	}
 }
 
-// TestCopyBrokenOff: at any moment there is no half of a version, what arrived is not sent again, and a collection in between
-// takes nothing of it.
+// TestCopyBrokenOff: at any moment there is no half of a version, what arrived is not sent again, and a collection
+// in between takes nothing of it.
 func TestCopyBrokenOff(t *testing.T) {
 	from, to, v := pair(t)
 	sent := 0
@@ -108,7 +111,10 @@ func TestCopyBrokenOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = to.store.Sweep(t.Context(), store.SweepOptions{Hold: func(fleet.Digest) bool { return false }, Before: time.Now().Add(-time.Hour)})
+		_, err = to.store.Sweep(
+			t.Context(),
+			store.SweepOptions{Hold: func(fleet.Digest) bool { return false }, Before: time.Now().Add(-time.Hour)},
+		)
 		unlock()
 		if err != nil {
 			t.Fatal(err)

@@ -123,7 +123,9 @@ func (d *Directory) Publish(ctx context.Context, v api.StoredVersion, name strin
 		return err
 	}
 	defer unlock()
-	digest, err := d.store.PutVersion(store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance})
+	digest, err := d.store.PutVersion(
+		store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance},
+	)
 	if err != nil {
 		return err
 	}

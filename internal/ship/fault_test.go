@@ -39,9 +39,9 @@ func stickWith(t *testing.T) (stick string, from *Directory, first, second fleet
 	return dirs[0].Name(), dirs[1], first, second
 }
 
-// A push to a stick that moves a tag there: a write that is refused, a full stick, a killed process and a stick that is pulled out
-// before all is on it, at every operation. The tag is where it was or where it was to go, and what it names is whole; what was
-// confirmed is on the stick, however it is pulled out; the next push goes on.
+// A push to a stick that moves a tag there: a write that is refused, a full stick, a killed process and a stick
+// that is pulled out before all is on it, at every operation. The tag is where it was or where it was to go, and
+// what it names is whole; what was confirmed is on the stick, however it is pulled out; the next push goes on.
 func TestPushWithAFaultAnywhere(t *testing.T) {
 	stick, from, first, second := stickWith(t)
 	push := func(dir string, disk store.Disk) error {

@@ -9,7 +9,8 @@ import (
 	"pando/internal/image"
 )
 
-// objects lists what a version and its boot packs name, each once. What leads to them is read from where the version is.
+// objects lists what a version and its boot packs name, each once. What leads to them is read from where the
+// version is.
 func objects(ctx context.Context, from Place, v api.StoredVersion) ([]api.ObjectSize, error) {
 	m, err := image.Decode(v.Manifest)
 	if err != nil {

@@ -29,7 +29,10 @@ func (s Server) Find(ctx context.Context, name, tag string) (fleet.Digest, error
 
 // Accepts asks for the signature only.
 func (s Server) Accepts(ctx context.Context, v api.StoredVersion) error {
-	return s.PutVersion(ctx, api.VersionPut{StoredVersion: api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature}, DryRun: true})
+	return s.PutVersion(
+		ctx,
+		api.VersionPut{StoredVersion: api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature}, DryRun: true},
+	)
 }
 
 // Missing asks for some thousand at a time.

@@ -18,8 +18,8 @@ type event struct {
 
 func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// clock is virtual time: it jumps from one event to the next. What comes after a delay that is always the same waits in a
-// line instead of the queue, since it comes in the order in which it was made.
+// clock is virtual time: it jumps from one event to the next. What comes after a delay that is always the same
+// waits in a line instead of the queue, since it comes in the order in which it was made.
 type clock struct {
 	now   time.Duration
 	seq   uint64
@@ -59,9 +59,9 @@ func (c *clock) next() (e event, ok bool) {
 	return e, true
 }
 
-// queue is a radix heap: events by the highest bit in which their moments differ from that of the last one that was taken,
-// and none is ever put before that. An event moves a few times, with its neighbours, instead of being compared with others
-// all over a heap. Events of one moment stay in the order in which they were put.
+// queue is a radix heap: events by the highest bit in which their moments differ from that of the last one that was
+// taken, and none is ever put before that. An event moves a few times, with its neighbours, instead of being
+// compared with others all over a heap. Events of one moment stay in the order in which they were put.
 type queue struct {
 	last   time.Duration
 	by     [64][]event

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Events come by their moments, and of one moment in the order in which they were made, whether they wait in the line or in
-// the queue, and whatever is put in between.
+// Events come by their moments, and of one moment in the order in which they were made, whether they wait in the
+// line or in the queue, and whatever is put in between.
 func TestClockKeepsOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var c clock

@@ -50,12 +50,19 @@ func (f *storm) startAsked(n *node, x peer.StartTry) {
 		f.deliver(func() { n.asks.Failed(); f.started(n) })
 		return
 	}
-	start := peer.Start{Swarm: swarmKey, Size: f.Files, Subnet: f.subnet(int(n.id)), Place: f.place(n), Near: f.Places > 0}
+	start := peer.Start{
+		Swarm:  swarmKey,
+		Size:   f.Files,
+		Subnet: f.subnet(int(n.id)),
+		Place:  f.place(n),
+		Near:   f.Places > 0,
+	}
 	s.starts[s.tracker.StandStart(f.now, n.addr.Addr(), start, x.Patience)] = standing{n, start, x}
 	f.step(s)
 }
 
-// loseTracker takes away what a tracker knows. Who stands in line there is told, or turns to others: the connection is gone. What the server sends goes on.
+// loseTracker takes away what a tracker knows. Who stands in line there is told, or turns to others: the connection
+// is gone. What the server sends goes on.
 func (f *storm) loseTracker(s *server) {
 	s.lost = true
 	for _, x := range slices.Sorted(maps.Keys(s.starts)) {
@@ -115,13 +122,24 @@ func (f *storm) started(n *node) {
 	f.nextFiles(n)
 }
 
-// nextFiles gets the files from the first that is left of those who have them, or from the server. They are one transfer here.
+// nextFiles gets the files from the first that is left of those who have them, or from the server. They are one
+// transfer here.
 func (f *storm) nextFiles(n *node) {
 	from := int32(-1) - n.home.id
 	if len(n.sources) > 0 {
 		from = index(n.sources[0])
 	}
-	id := f.newFlow(flow{what: files, to: n.id, from: from, unsent: int(f.Files), size: int(f.Files), quantum: f.quantum, live: true})
+	id := f.newFlow(
+		flow{
+			what:    files,
+			to:      n.id,
+			from:    from,
+			unsent:  int(f.Files),
+			size:    int(f.Files),
+			quantum: f.quantum,
+			live:    true,
+		},
+	)
 	n.flows = append(n.flows, id)
 	f.after(f.Delay, request, id, 0)
 }

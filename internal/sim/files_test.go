@@ -12,8 +12,8 @@ func whole(nodes int) Config {
 	return c
 }
 
-// What a boot starts with, and what it reads beside the pack, goes round as the pack does: the server sends a few copies of each and not one to every node. What
-// is said for it is little.
+// What a boot starts with, and what it reads beside the pack, goes round as the pack does: the server sends a few
+// copies of each and not one to every node. What is said for it is little.
 func TestFilesAndLooseObjectsGoRound(t *testing.T) {
 	for _, x := range []struct {
 		nodes         int
@@ -23,12 +23,36 @@ func TestFilesAndLooseObjectsGoRound(t *testing.T) {
 	}{{1, 1.1, 1.1, 1, 1, 0}, {40, 1.35, 1.25, 8, 1.5, 9}, {200, 1.5, 1.3, 16, 1.5, 9}, {1000, 1.65, 1.4, 32, 1.5, 9}} {
 		c := whole(x.nodes)
 		r := run(t, c)
-		copies, starts, finds := float64(r.FileBytes)/float64(c.Files), float64(r.Starts)/float64(x.nodes), float64(r.Finds)/float64(x.nodes)
-		t.Logf("%.1f copies of the files; a node asks %.1f times who has them, and %.1f times for loose objects, of %d", copies, starts, finds, c.Loose)
+		copies, starts, finds := float64(
+			r.FileBytes,
+		)/float64(
+			c.Files,
+		), float64(
+			r.Starts,
+		)/float64(
+			x.nodes,
+		), float64(
+			r.Finds,
+		)/float64(
+			x.nodes,
+		)
+		t.Logf(
+			"%.1f copies of the files; a node asks %.1f times who has them, and %.1f times for loose objects, of %d",
+			copies,
+			starts,
+			finds,
+			c.Loose,
+		)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, x.server)
 		if copies > x.files || starts > x.starts || finds > x.finds {
-			t.Errorf("%d nodes: want no more than %.1f copies, %.1f and %.1f questions", x.nodes, x.files, x.starts, x.finds)
+			t.Errorf(
+				"%d nodes: want no more than %.1f copies, %.1f and %.1f questions",
+				x.nodes,
+				x.files,
+				x.starts,
+				x.finds,
+			)
 		}
 		if control := r.Control / int64(c.Nodes); control > 20_000 {
 			t.Errorf("%d nodes: %d bytes of control for each", c.Nodes, control)
@@ -36,8 +60,9 @@ func TestFilesAndLooseObjectsGoRound(t *testing.T) {
 	}
 }
 
-// A crowd that reads the same object at the same moment, and knows nobody yet, has it from the server, each for himself. The tracker knows what that takes of the uplink:
-// when it did not, what it granted stood behind it, was taken for lost and granted again, and 200 nodes took 6.8 W/B.
+// A crowd that reads the same object at the same moment, and knows nobody yet, has it from the server, each for
+// himself. The tracker knows what that takes of the uplink: when it did not, what it granted stood behind it, was
+// taken for lost and granted again, and 200 nodes took 6.8 W/B.
 func TestCrowdThatKnowsNobody(t *testing.T) {
 	c := whole(200)
 	c.Files = 0
@@ -47,8 +72,9 @@ func TestCrowdThatKnowsNobody(t *testing.T) {
 	amplification(t, c, r, 1.5+extra)
 }
 
-// What goes wrong with peers goes wrong with files and loose objects as well, and every node boots. Those that are banned, as they sent wrong bytes, have all from the
-// server, and the others hardly notice: before they stood in line, ten of them had all others take 9 W/B.
+// What goes wrong with peers goes wrong with files and loose objects as well, and every node boots. Those that are
+// banned, as they sent wrong bytes, have all from the server, and the others hardly notice: before they stood in
+// line, ten of them had all others take 9 W/B.
 func TestWholeBootsWithFaults(t *testing.T) {
 	unit := whole(1).Unit()
 	for name, x := range map[string]struct {

@@ -51,7 +51,9 @@ func (f *storm) fetch(n *node, x peer.Fetch) {
 	if !x.Origin() {
 		from = index(x.Peer)
 	}
-	id := f.newFlow(flow{fetch: x, to: n.id, from: from, unsent: f.size(), size: f.size(), quantum: f.quantum, live: true})
+	id := f.newFlow(
+		flow{fetch: x, to: n.id, from: from, unsent: f.size(), size: f.size(), quantum: f.quantum, live: true},
+	)
 	n.flows = append(n.flows, id)
 	if from >= 0 {
 		n.coming++

@@ -29,8 +29,8 @@ func (n *node) mac() fleet.MAC {
 	return m
 }
 
-// Firmware is how long a node takes from its script to the first byte of its kernel, and on to its initramfs: it connects
-// and asks. It has its slot meanwhile.
+// Firmware is how long a node takes from its script to the first byte of its kernel, and on to its initramfs: it
+// connects and asks. It has its slot meanwhile.
 const Firmware = 50 * time.Millisecond
 
 // wantK is firmware that asks for its script: it may load K, is kept on the line, or sleeps and asks again.
@@ -73,7 +73,18 @@ func (f *storm) loadK(n *node) {
 	}
 	s := n.home
 	n.load, n.left = s.queue.Begin(f.moment(), n.mac()), f.K
-	id := f.newFlow(flow{to: n.id, from: -1 - s.id, unsent: int(f.K), size: int(f.K), quantum: kQuantum, what: kernelSet, live: true, admitted: true})
+	id := f.newFlow(
+		flow{
+			to:       n.id,
+			from:     -1 - s.id,
+			unsent:   int(f.K),
+			size:     int(f.K),
+			quantum:  kQuantum,
+			what:     kernelSet,
+			live:     true,
+			admitted: true,
+		},
+	)
 	n.flows = append(n.flows, id)
 	f.kSent += f.K
 	s.sending++

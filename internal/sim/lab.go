@@ -37,13 +37,24 @@ const (
 // Config is the same storm for the simulator: boots that read what comes, piece by piece, and think. In the lab a root
 // begins when K is there.
 func (l LabStorm) Config() Config {
-	c := Config{Nodes: l.Nodes, NodeLink: l.NodeLink, ServerLink: l.ServerLink, W: l.W, K: l.K, Pieces: l.Pieces, Unicast: l.Unicast, Reads: true,
-		Think: l.Think, Seed: 1}
+	c := Config{
+		Nodes:      l.Nodes,
+		NodeLink:   l.NodeLink,
+		ServerLink: l.ServerLink,
+		W:          l.W,
+		K:          l.K,
+		Pieces:     l.Pieces,
+		Unicast:    l.Unicast,
+		Reads:      true,
+		Think:      l.Think,
+		Seed:       1,
+	}
 	return c.Whole()
 }
 
-// What storms of 1 to 200 real nodes, and of 1 to 40 that load K first, take in the lab, of what is simulated: at least and at most. The simulator leaves out
-// what a processor does, TCP's start, and that messages wait behind bytes. A test compares them.
+// What storms of 1 to 200 real nodes, and of 1 to 40 that load K first, take in the lab, of what is simulated: at
+// least and at most. The simulator leaves out what a processor does, TCP's start, and that messages wait behind
+// bytes. A test compares them.
 const (
 	LabLeast = 0.95
 	LabMost  = 1.20

@@ -10,12 +10,13 @@ import (
 // What the server sends in the lab, of what is simulated: what was broken off and asked for again is more.
 const (
 	labServerLeast = 0.95
-	labServerWithK = 0.85 // at least, where nodes come one by one from loading K: a tenth of W is simulated that real servers do not send
+	// at least, where nodes come one by one from loading K: a tenth of W is simulated that real servers do not send
+	labServerWithK = 0.85
 	labServerMost  = 1.40
 )
 
-// The storms of the lab, simulated: `pando-lab storm --sim internal/sim/testdata/lab.json` writes them anew after a measurement.
-// What `pando plan` says of its error are the bounds.
+// The storms of the lab, simulated: `pando-lab storm --sim internal/sim/testdata/lab.json` writes them anew after a
+// measurement. What `pando plan` says of its error are the bounds.
 func TestSimulatorAgainstTheLab(t *testing.T) {
 	b, err := os.ReadFile("testdata/lab.json")
 	if err != nil {
@@ -38,17 +39,42 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 		}
 		unit, w := c.Unit().Seconds(), float64(x.W)
 		off := x.Last.Seconds() / r.Last.Seconds()
-		t.Logf("%2d nodes, %2.0f Mb/s, unicast %v: lab %5.2f W/B, simulated %5.2f, %.2f times; the server sent %5.2f W, simulated %5.2f", x.Nodes,
-			float64(x.NodeLink)/1e6, x.Unicast, x.Last.Seconds()/unit, r.Last.Seconds()/unit, off, float64(x.Server)/w, float64(r.ServerBytes)/w)
+		t.Logf(
+			"%2d nodes, %2.0f Mb/s, unicast %v: lab %5.2f W/B, simulated %5.2f, %.2f times; the server sent %5.2f "+
+				"W, simulated %5.2f",
+			x.Nodes,
+			float64(
+				x.NodeLink,
+			)/1e6,
+			x.Unicast,
+			x.Last.Seconds()/unit,
+			r.Last.Seconds()/unit,
+			off,
+			float64(x.Server)/w,
+			float64(r.ServerBytes)/w,
+		)
 		if most := time.Duration(LabMost*float64(r.Last)) + LabStart; off < LabLeast || x.Last > most {
-			t.Errorf("%d nodes: %.2f times what is simulated; the bounds are %.2f, and %.2f and %v", x.Nodes, off, LabLeast, LabMost, LabStart)
+			t.Errorf(
+				"%d nodes: %.2f times what is simulated; the bounds are %.2f, and %.2f and %v",
+				x.Nodes,
+				off,
+				LabLeast,
+				LabMost,
+				LabStart,
+			)
 		}
 		least := labServerLeast
 		if x.K > 0 {
 			least = labServerWithK
 		}
 		if sent := float64(x.Server) / float64(r.ServerBytes); sent < least || sent > labServerMost {
-			t.Errorf("%d nodes: the server sent %.2f times what is simulated; the bounds are %.2f and %.2f", x.Nodes, sent, least, labServerMost)
+			t.Errorf(
+				"%d nodes: the server sent %.2f times what is simulated; the bounds are %.2f and %.2f",
+				x.Nodes,
+				sent,
+				least,
+				labServerMost,
+			)
 		}
 		measured[kind{x.Nodes, x.K > 0}] = true
 		if x.K > 0 {
@@ -64,14 +90,25 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 	}
 }
 
-// logK says how K is there in the lab, and how half of the nodes have booted, beside what is simulated. Nothing is promised of those.
+// logK says how K is there in the lab, and how half of the nodes have booted, beside what is simulated. Nothing is
+// promised of those.
 func logK(t *testing.T, x LabStorm, r Result) {
 	t.Helper()
-	t.Logf("   with K of %.1f MB: all have it after %.1f s, simulated %.1f s, %.2f times; half have booted after %.1f s, simulated %.1f s, %.2f times", float64(x.K)/1e6,
-		x.LastK.Seconds(), r.LastK.Seconds(), x.LastK.Seconds()/r.LastK.Seconds(), x.Median.Seconds(), r.Median.Seconds(), x.Median.Seconds()/r.Median.Seconds())
+	t.Logf(
+		"   with K of %.1f MB: all have it after %.1f s, simulated %.1f s, %.2f times; half have booted after "+
+			"%.1f s, simulated %.1f s, %.2f times",
+		float64(x.K)/1e6,
+		x.LastK.Seconds(),
+		r.LastK.Seconds(),
+		x.LastK.Seconds()/r.LastK.Seconds(),
+		x.Median.Seconds(),
+		r.Median.Seconds(),
+		x.Median.Seconds()/r.Median.Seconds(),
+	)
 }
 
-// A boot that thinks longer than its link takes, is done when it has thought; one that thinks little waits for the link.
+// A boot that thinks longer than its link takes, is done when it has thought; one that thinks little waits for the
+// link.
 func TestThinking(t *testing.T) {
 	for _, x := range []struct{ think, least, most float64 }{{0.5, 1, 1.02}, {3, 2.95, 3.02}} {
 		c := set(1, 100)

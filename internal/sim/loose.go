@@ -32,7 +32,8 @@ func names(from, n int) (ids []chunk.ID) {
 	return ids
 }
 
-// readLoose reads the next loose object if the boot has come so far: the first one before all else, the others between pieces.
+// readLoose reads the next loose object if the boot has come so far: the first one before all else, the others
+// between pieces.
 func (f *storm) readLoose(n *node) {
 	at := n.reads
 	if !f.Reads {
@@ -64,7 +65,18 @@ func (f *storm) nextLoose(n *node) {
 			from = index(a.Peer)
 		}
 		size := int(f.LooseSize)
-		id := f.newFlow(flow{what: loose, of: &looseFlow{read: r, ask: a, since: f.now}, to: n.id, from: from, unsent: size, size: size, quantum: f.quantum, live: true})
+		id := f.newFlow(
+			flow{
+				what:    loose,
+				of:      &looseFlow{read: r, ask: a, since: f.now},
+				to:      n.id,
+				from:    from,
+				unsent:  size,
+				size:    size,
+				quantum: f.quantum,
+				live:    true,
+			},
+		)
 		n.flows = append(n.flows, id)
 		f.after(f.Delay, request, id, 0)
 		if a.From == peer.FromHelper {
@@ -80,7 +92,8 @@ func (f *storm) nextLoose(n *node) {
 func (f *storm) helperLate(id, node int32) {
 	x := f.flows[id]
 	n := f.nodes[node]
-	if !x.live || x.of == nil || x.to != node || x.of.ask.From != peer.FromHelper || f.now < x.of.since+x.of.ask.Patience {
+	if !x.live || x.of == nil || x.to != node || x.of.ask.From != peer.FromHelper ||
+		f.now < x.of.since+x.of.ask.Patience {
 		return
 	}
 	f.drop(id)

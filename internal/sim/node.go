@@ -121,7 +121,8 @@ func (f *storm) read(n *node) {
 
 // finish notes that a node has what it booted for.
 func (f *storm) finish(n *node) {
-	if n.done > 0 || n.swarm.Missing() > 0 || n.reading != nil || n.looked < f.Loose || f.Think > 0 && n.reads < f.Pieces {
+	if n.done > 0 || n.swarm.Missing() > 0 || n.reading != nil || n.looked < f.Loose ||
+		f.Think > 0 && n.reads < f.Pieces {
 		return
 	}
 	n.done = f.now
@@ -171,8 +172,8 @@ func (f *storm) got(n *node, piece int) {
 // news is that a node has a piece.
 type news struct{ node, piece int32 }
 
-// tellAll passes on what a node has and has not told. Who has as many transfers as it may have looks at it before it decides something again:
-// what many were told is then looked at together, which is quicker by far.
+// tellAll passes on what a node has and has not told. Who has as many transfers as it may have looks at it before
+// it decides something again: what many were told is then looked at together, which is quicker by far.
 func (f *storm) tellAll(n *node) {
 	if n.word > f.now {
 		return // it was told meanwhile, and this is not the moment of what waits now

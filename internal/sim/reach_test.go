@@ -22,8 +22,8 @@ func TestPlacesThatKeepToThemselves(t *testing.T) {
 	}
 }
 
-// A node that nobody reaches costs others its help, and one that reaches nobody costs the server a copy: nobody waits for what does
-// not come.
+// A node that nobody reaches costs others its help, and one that reaches nobody costs the server a copy: nobody
+// waits for what does not come.
 func TestNodesThatPeersDoNotReach(t *testing.T) {
 	for name, x := range map[string]struct {
 		nodes        int

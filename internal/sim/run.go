@@ -26,18 +26,20 @@ type Config struct {
 	KRate  int64         // bits a second of them that firmware takes; 0: as many as a node's link
 	Start  time.Duration // from K being there to asking for the boot pack
 
-	Files     int64 // bytes of manifest, signature and map, which a boot starts with; 0: it has them
-	Loose     int   // objects outside of the pack that a boot reads, the first of them before all else, such as the index
+	Files int64 // bytes of manifest, signature and map, which a boot starts with; 0: it has them
+	// objects outside of the pack that a boot reads, the first of them before all else, such as the index
+	Loose     int
 	LooseSize int64 // bytes of each
 
-	Unicast bool          // no peers: everything from the servers
-	Reads   bool          // each node always waits for the first piece that it misses, as a boot does that the network holds up
-	Think   time.Duration // that each boot spends between its reads, in all; a node is done when it has read the last piece. For Reads
-	Subnet  int           // nodes in a subnet; 0: all in one
-	Places  int           // racks, which nodes are in by turns and keep to; 0: nodes share with all
-	Delay   time.Duration // one way; default 0.1 ms
-	Seed    uint64
-	Spread  time.Duration // nodes begin by chance within so long; 0: all at once
+	Unicast bool // no peers: everything from the servers
+	Reads   bool // each node always waits for the first piece that it misses, as a boot does that the network holds up
+	// that each boot spends between its reads, in all; a node is done when it has read the last piece. For Reads
+	Think  time.Duration
+	Subnet int           // nodes in a subnet; 0: all in one
+	Places int           // racks, which nodes are in by turns and keep to; 0: nodes share with all
+	Delay  time.Duration // one way; default 0.1 ms
+	Seed   uint64
+	Spread time.Duration // nodes begin by chance within so long; 0: all at once
 
 	Faults Faults
 

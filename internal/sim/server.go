@@ -27,9 +27,17 @@ type server struct {
 }
 
 func newServer(f *storm, i int) *server {
-	s := &server{id: int32(i), queue: netboot.NewQueue(f.links()), starts: map[peer.Ticket]standing{}, bodies: map[peer.Ticket]int32{}, lines: map[int32]peer.Ticket{}}
+	s := &server{
+		id:     int32(i),
+		queue:  netboot.NewQueue(f.links()),
+		starts: map[peer.Ticket]standing{},
+		bodies: map[peer.Ticket]int32{},
+		lines:  map[int32]peer.Ticket{},
+	}
 	s.up.rate = bytesPerSecond(f.ServerLink)
-	s.tracker = peer.NewTracker(peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))})
+	s.tracker = peer.NewTracker(
+		peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))},
+	)
 	return s
 }
 
@@ -41,7 +49,10 @@ func (f *storm) stand(id int32) {
 		f.admit(id)
 		return
 	}
-	ticket, wait := s.tracker.Admit(f.now, peer.Body{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)})
+	ticket, wait := s.tracker.Admit(
+		f.now,
+		peer.Body{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)},
+	)
 	if !wait {
 		f.admit(id)
 		return
@@ -106,7 +117,15 @@ func (f *storm) joined(n *node) {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	j := peer.Join{Swarm: swarmKey, Pieces: f.Pieces, Node: n.addr, Subnet: f.subnet(int(n.id)), Place: f.place(n), Near: f.Places > 0, Have: n.swarm.Have()}
+	j := peer.Join{
+		Swarm:  swarmKey,
+		Pieces: f.Pieces,
+		Node:   n.addr,
+		Subnet: f.subnet(int(n.id)),
+		Place:  f.place(n),
+		Near:   f.Places > 0,
+		Have:   n.swarm.Have(),
+	}
 	out, ok := s.tracker.Join(f.now, j)
 	f.count(peer.JoinBytes(j, out))
 	if !ok {

@@ -23,9 +23,22 @@ func run(t *testing.T, c Config) Result {
 		t.Fatal(err)
 	}
 	unit := c.Unit().Seconds()
-	t.Logf("%d nodes, %d pieces: last %.3f, median %.3f W/B; server %.2f W; %.1f requests, %.0f bytes of control a node; %.2f refusals a piece",
-		c.Nodes, c.Pieces, r.Last.Seconds()/unit, r.Median.Seconds()/unit, float64(r.ServerBytes)/float64(c.W),
-		float64(r.Requests)/float64(c.Nodes), float64(r.Control)/float64(c.Nodes), float64(r.Busy)/float64(c.Nodes*c.Pieces))
+	t.Logf(
+		"%d nodes, %d pieces: last %.3f, median %.3f W/B; server %.2f W; %.1f requests, %.0f bytes of control a "+
+			"node; %.2f refusals a piece",
+		c.Nodes,
+		c.Pieces,
+		r.Last.Seconds()/unit,
+		r.Median.Seconds()/unit,
+		float64(r.ServerBytes)/float64(c.W),
+		float64(
+			r.Requests,
+		)/float64(
+			c.Nodes,
+		),
+		float64(r.Control)/float64(c.Nodes),
+		float64(r.Busy)/float64(c.Nodes*c.Pieces),
+	)
 	if r.Unfinished > 0 {
 		t.Errorf("%d nodes never had all", r.Unfinished)
 	}
@@ -61,7 +74,11 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 		r := run(t, c)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, 1.3)
-		t.Logf("%.0f questions a second at the tracker, %.0f for pieces at the server", float64(r.Requests)/r.Last.Seconds(), float64(r.Pieces)/r.Last.Seconds())
+		t.Logf(
+			"%.0f questions a second at the tracker, %.0f for pieces at the server",
+			float64(r.Requests)/r.Last.Seconds(),
+			float64(r.Pieces)/r.Last.Seconds(),
+		)
 		if r.Pieces < int64(c.Pieces) || float64(r.Pieces) > 1.3*float64(c.Pieces) {
 			t.Errorf("%d nodes: the server was asked for %d pieces, of %d", c.Nodes, r.Pieces, c.Pieces)
 		}
@@ -71,8 +88,9 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 	}
 }
 
-// The links of the lab are slow, those of a cluster are fast; nothing may depend on it. At 1 Gb/s, where a storm takes a tenth of a second and a busy peer is
-// left for a millisecond and more, the last piece of the last node comes late: half of the nodes are done after 1.13.
+// The links of the lab are slow, those of a cluster are fast; nothing may depend on it. At 1 Gb/s, where a storm
+// takes a tenth of a second and a busy peer is left for a millisecond and more, the last piece of the last node
+// comes late: half of the nodes are done after 1.13.
 func TestStormIsTheSameOnAnyLink(t *testing.T) {
 	for _, x := range []struct {
 		rate int64
@@ -100,8 +118,9 @@ func median(t *testing.T, c Config) Result {
 	return all[len(all)/2]
 }
 
-// Machines are not switched on at the same moment. Who is ahead of all others has what they want next, and when it alone asked the server it was sent each piece, and the others had
-// them from its uplink: ten desktops were done after 1.57 W/(eta B) where one began 0.15 before the others, and 1.33 where all began within 0.2.
+// Machines are not switched on at the same moment. Who is ahead of all others has what they want next, and when it
+// alone asked the server it was sent each piece, and the others had them from its uplink: ten desktops were done
+// after 1.57 W/(eta B) where one began 0.15 before the others, and 1.33 where all began within 0.2.
 func TestNodesThatBeginAtOtherTimes(t *testing.T) {
 	c := set(10, 758)
 	c.W, c.NodeLink, c.ServerLink = 95_365_176, 14e6, 14e6
@@ -115,9 +134,10 @@ func TestNodesThatBeginAtOtherTimes(t *testing.T) {
 	}
 }
 
-// On links so slow that word takes seconds, because it waits behind pieces, a storm costs about one boot as well: nodes do not take for lost what is
-// late. With time-outs that are made for usual links these storms took 8 and 29 W/B, and the server sent as much. That it sends more than elsewhere is room
-// that it has while all wait for word of each other.
+// On links so slow that word takes seconds, because it waits behind pieces, a storm costs about one boot as well:
+// nodes do not take for lost what is late. With time-outs that are made for usual links these storms took 8 and 29
+// W/B, and the server sent as much. That it sends more than elsewhere is room that it has while all wait for word
+// of each other.
 func TestStormWhereWordIsLate(t *testing.T) {
 	for _, x := range []struct {
 		nodes int
@@ -136,8 +156,9 @@ func TestStormWhereWordIsLate(t *testing.T) {
 	}
 }
 
-// A boot that the network holds up waits for one piece after the other, as all others do for the same ones. When each of them
-// asked the server for what did not come at once, 200 nodes took 4 times one boot, and 40 in the slow links of a lab 3.2 times.
+// A boot that the network holds up waits for one piece after the other, as all others do for the same ones. When
+// each of them asked the server for what did not come at once, 200 nodes took 4 times one boot, and 40 in the slow
+// links of a lab 3.2 times.
 func TestReadsThatWaitDoNotStorm(t *testing.T) {
 	for _, x := range []struct {
 		nodes int
@@ -191,7 +212,9 @@ func TestSameSeedSameStorm(t *testing.T) {
 func TestImpossibleStorms(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no nodes": {NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1}, "no link": {Nodes: 1, ServerLink: 1, Pieces: 1, W: 1},
-		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "firmware that sends": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, KRate: -1}, "more faults than nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
+		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "firmware that " +
+			"sends": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, KRate: -1}, "more faults than " +
+			"nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
 	} {
 		if _, err := Run(c); err == nil {
 			t.Error(name)
@@ -199,9 +222,9 @@ func TestImpossibleStorms(t *testing.T) {
 	}
 }
 
-// K comes before the boot set and is the same for all; nodes that have it begin while others wait. Few load at a time, and
-// yet all have it about when the server's link has sent it: with 9 slots and nodes that sleep in whole seconds until it is
-// their turn, a thousand of them took 1.45 times as long at 1 Gb/s.
+// K comes before the boot set and is the same for all; nodes that have it begin while others wait. Few load at a
+// time, and yet all have it about when the server's link has sent it: with 9 slots and nodes that sleep in whole
+// seconds until it is their turn, a thousand of them took 1.45 times as long at 1 Gb/s.
 func TestKIsAdmitted(t *testing.T) {
 	for _, x := range []struct {
 		nodes, servers int
@@ -215,14 +238,32 @@ func TestKIsAdmitted(t *testing.T) {
 			c := set(x.nodes, 80)
 			c.K, c.Servers, c.NodeLink, c.ServerLink = k, x.servers, x.node, x.server
 			r := run(t, c)
-			whole := time.Duration(float64(k) * float64(x.nodes) / bytesPerSecond(x.server) / float64(x.servers) * float64(time.Second))
-			t.Logf("%d nodes of %d Mb/s, %d servers of %d Mb/s, K of %d bytes: the last node has it after %v, %.2f of what the link takes; sent to %d at once, admitted %d",
-				x.nodes, x.node/1e6, x.servers, x.server/1e6, k, r.LastK, r.LastK.Seconds()/whole.Seconds(), r.KAtOnce, c.Admitted())
+			whole := time.Duration(
+				float64(k) * float64(x.nodes) / bytesPerSecond(x.server) / float64(x.servers) * float64(time.Second),
+			)
+			t.Logf(
+				"%d nodes of %d Mb/s, %d servers of %d Mb/s, K of %d bytes: the last node has it after %v, %.2f "+
+					"of what the link takes; sent to %d at once, admitted %d",
+				x.nodes,
+				x.node/1e6,
+				x.servers,
+				x.server/1e6,
+				k,
+				r.LastK,
+				r.LastK.Seconds()/whole.Seconds(),
+				r.KAtOnce,
+				c.Admitted(),
+			)
 			if off := r.LastK.Seconds() / whole.Seconds(); off < 1 || off > x.most {
 				t.Errorf("the last node had K after %v, %.2f times what the link alone takes", r.LastK, off)
 			}
 			if need := max(2, int(2*x.server/x.node)); c.Admitted() != need || r.KAtOnce > 2*need {
-				t.Errorf("%d nodes are admitted at a time, and K was sent to %d; 2 S/B is %d", c.Admitted(), r.KAtOnce, need)
+				t.Errorf(
+					"%d nodes are admitted at a time, and K was sent to %d; 2 S/B is %d",
+					c.Admitted(),
+					r.KAtOnce,
+					need,
+				)
 			}
 			if r.KBytes != k*int64(x.nodes) || r.Last < r.LastK || r.Last > r.LastK+2*c.Unit() {
 				t.Errorf("K of %d bytes, all done %v after it", r.KBytes, r.Last-r.LastK)
@@ -231,8 +272,8 @@ func TestKIsAdmitted(t *testing.T) {
 	}
 }
 
-// Firmware that takes a part of its link does not leave the server's idle: more nodes are admitted until it is full. With two
-// of them, 200 nodes whose firmware takes 150 Mb/s took 2.8 times as long as the link does.
+// Firmware that takes a part of its link does not leave the server's idle: more nodes are admitted until it is
+// full. With two of them, 200 nodes whose firmware takes 150 Mb/s took 2.8 times as long as the link does.
 func TestKWithSlowFirmware(t *testing.T) {
 	for _, x := range []struct{ server, firmware int64 }{{1e9, 150e6}, {1e9, 300e6}, {1e9, 100e6}, {100e6, 30e6}, {10e9, 150e6}} {
 		for _, k := range []int64{12_000_000, 18_000_000} {
@@ -244,7 +285,15 @@ func TestKWithSlowFirmware(t *testing.T) {
 			r := run(t, c)
 			whole := time.Duration(float64(k) * float64(c.Nodes) / bytesPerSecond(x.server) * float64(time.Second))
 			off := r.LastK.Seconds() / whole.Seconds()
-			t.Logf("a server of %d Mb/s, firmware that takes %d, K of %d bytes: %.2f of what the link takes; sent to %d at once", x.server/1e6, x.firmware/1e6, k, off, r.KAtOnce)
+			t.Logf(
+				"a server of %d Mb/s, firmware that takes %d, K of %d bytes: %.2f of what the link takes; sent to "+
+					"%d at once",
+				x.server/1e6,
+				x.firmware/1e6,
+				k,
+				off,
+				r.KAtOnce,
+			)
 			if off < 1 || off > 1.2 {
 				t.Errorf("the last node had K after %v, %.2f times what the link alone takes", r.LastK, off)
 			}
@@ -279,7 +328,9 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 // The simulator knows how many transfers from peers a node has at a time, to leave out what changes nothing.
 func TestPeerFetches(t *testing.T) {
 	const pieces = 100
-	s := peer.NewSwarm(peer.Options{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))})
+	s := peer.NewSwarm(
+		peer.Options{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))},
+	)
 	s.Tracking(0, true)
 	all := peer.NewBitmap(pieces)
 	for p := range pieces {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxRatio bounds how many bytes come of one that was read, where nobody said how large a tree may be. Root file systems
-	// make 2 to 5 of one; gzip cannot make more than 1032, other packers make millions.
+	// maxRatio bounds how many bytes come of one that was read, where nobody said how large a tree may be. Root
+	// file systems make 2 to 5 of one; gzip cannot make more than 1032, other packers make millions.
 	maxRatio = 1000
 
 	// ratioFrom is how many bytes may come before the ratio counts: a tree with an empty swap file is no attack.
@@ -59,7 +59,10 @@ func (e *LimitError) Error() string { return e.What + "; " + e.Hint }
 // file counts a file of so many bytes before it is made.
 func (b *budget) file(size int64) error {
 	if b.files--; b.files < 0 {
-		return &LimitError{"more files than the disk has room for", "a tree needs one inode for each: choose another disk with --data"}
+		return &LimitError{
+			"more files than the disk has room for",
+			"a tree needs one inode for each: choose another disk with --data",
+		}
 	}
 	if b.bytes += size; b.bytes > b.free || b.bytes < 0 {
 		return b.tooLarge()
@@ -69,7 +72,10 @@ func (b *budget) file(size int64) error {
 
 func (b *budget) tooLarge() error {
 	if b.asked {
-		return &LimitError{fmt.Sprintf("its files have more than the %d MB that --max-size allows", b.free/1e6), "if that is meant, raise it"}
+		return &LimitError{
+			fmt.Sprintf("its files have more than the %d MB that --max-size allows", b.free/1e6),
+			"if that is meant, raise it",
+		}
 	}
 	return &LimitError{fmt.Sprintf("its files have more than the %d MB that are free", b.free/1e6),
 		"holes count, since the raw image has them too: make room, or choose another disk with --data"}
@@ -78,8 +84,10 @@ func (b *budget) tooLarge() error {
 // check is asked after each piece of an archive that was read.
 func (b *budget) check() error {
 	if b.out > b.from && !b.asked && b.out/maxRatio > b.in.Load() {
-		return &LimitError{fmt.Sprintf("%d MB of it unpack to %d MB so far, which is no root file system", b.in.Load()/1e6, b.out/1e6),
-			"if it is one, say how large it may be with --max-size"}
+		return &LimitError{
+			fmt.Sprintf("%d MB of it unpack to %d MB so far, which is no root file system", b.in.Load()/1e6, b.out/1e6),
+			"if it is one, say how large it may be with --max-size",
+		}
 	}
 	// An archive has its files and a few blocks for each; more is only there to be read.
 	if b.out > b.from && b.out/2 > b.free {

@@ -60,11 +60,14 @@ type program struct {
 	ended  bool
 }
 
-// xz runs the program: the standard library has no decoder. Its memory is bounded, for an archive says how much it wants.
+// xz runs the program: the standard library has no decoder. Its memory is bounded, for an archive says how much it
+// wants.
 func xz(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 	path, err := exec.LookPath("xz")
 	if err != nil {
-		return nil, errors.New("it is packed with xz, which is not installed (Debian, Ubuntu: package xz-utils; Fedora: xz)")
+		return nil, errors.New(
+			"it is packed with xz, which is not installed (Debian, Ubuntu: package xz-utils; Fedora: xz)",
+		)
 	}
 	p := &program{cmd: exec.CommandContext(ctx, path, "-dc", "-M", "512MiB"), stderr: &bytes.Buffer{}}
 	p.cmd.Env = []string{"LC_ALL=C.UTF-8"}

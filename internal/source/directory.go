@@ -53,7 +53,11 @@ func (u *unpacker) open(name string) (directory, error) {
 	if name == "" {
 		name = "."
 	}
-	fd, err := unix.Openat2(u.root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: inRoot})
+	fd, err := unix.Openat2(
+		u.root,
+		name,
+		&unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: inRoot},
+	)
 	if err != nil {
 		return directory{}, err
 	}

@@ -16,8 +16,8 @@ import (
 	"pando/internal/mount"
 )
 
-// Disk is the disk of a virtual machine in a file, raw or qcow2. The root file system on it is found, and those that its
-// fstab mounts below; they are mounted read-only and copied, without what must not travel (see omissions).
+// Disk is the disk of a virtual machine in a file, raw or qcow2. The root file system on it is found, and those
+// that its fstab mounts below; they are mounted read-only and copied, without what must not travel (see omissions).
 type Disk struct {
 	File   string
 	Choice Choice
@@ -38,7 +38,10 @@ func (d Disk) State(context.Context) (string, error) {
 		return "", fmt.Errorf("disk: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("disk %s: not a regular file; of a disk that is in use, copy the machine with `pando image capture`", d.File)
+		return "", fmt.Errorf(
+			"disk %s: not a regular file; of a disk that is in use, copy the machine with `pando image capture`",
+			d.File,
+		)
 	}
 	return fmt.Sprintf("%d bytes of %d, %q", info.Size(), info.ModTime().UnixNano(), d.Choice.rules()), nil
 }
@@ -80,7 +83,11 @@ var kinds = []struct {
 	name, magic string
 	offset      int
 }{
-	{"qcow2", "QFI\xfb", 0}, {"vmdk", "KDMV", 0}, {"vmdk", "COWD", 0}, {"vmdk", "# Disk Descript", 0}, {"vhdx", "vhdxfile", 0}, {"vpc", "conectix", 0},
+	{
+		"qcow2",
+		"QFI\xfb",
+		0,
+	}, {"vmdk", "KDMV", 0}, {"vmdk", "COWD", 0}, {"vmdk", "# Disk Descript", 0}, {"vhdx", "vhdxfile", 0}, {"vpc", "conectix", 0},
 	{"vdi", "\x7f\x10\xda\xbe", 64}, {"qed", "QED\x00", 0},
 }
 
@@ -103,7 +110,8 @@ func diskKind(file string) (string, error) {
 	return "raw", nil
 }
 
-// raw is the disk as a raw file: itself, or what qemu-img makes of it. A converted disk is kept until the tree is whole.
+// raw is the disk as a raw file: itself, or what qemu-img makes of it. A converted disk is kept until the tree is
+// whole.
 func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string, error) {
 	kind, err := diskKind(d.File)
 	if err != nil {
@@ -114,7 +122,12 @@ func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string
 		return d.File, nil
 	case "qcow2":
 	default:
-		return "", fmt.Errorf("it is a disk of the kind %s, and raw and qcow2 can be read: convert it with `qemu-img convert -O qcow2 %s disk.qcow2`", kind, d.File)
+		return "", fmt.Errorf(
+			"it is a disk of the kind %s, and raw and qcow2 can be read: convert it with `qemu-img convert -O "+
+				"qcow2 %s disk.qcow2`",
+			kind,
+			d.File,
+		)
 	}
 	if err := alone(ctx, d.File); err != nil {
 		return "", err
@@ -154,7 +167,11 @@ func alone(ctx context.Context, file string) error {
 	}
 	other := info.Backing + info.Special.Data.File
 	if other != "" {
-		return fmt.Errorf("it is a part only, of %s: make it whole with `qemu-img convert -O qcow2 %s whole.qcow2`", other, file)
+		return fmt.Errorf(
+			"it is a part only, of %s: make it whole with `qemu-img convert -O qcow2 %s whole.qcow2`",
+			other,
+			file,
+		)
 	}
 	if info.Special.Data.Encrypted != nil {
 		return errors.New("it is encrypted: decrypt it with `qemu-img convert`")
@@ -166,7 +183,9 @@ func alone(ctx context.Context, file string) error {
 func qemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := exec.LookPath("qemu-img")
 	if err != nil {
-		return nil, errors.New("qemu-img is not installed: install it (Debian, Ubuntu: package qemu-utils; Fedora: qemu-img)")
+		return nil, errors.New(
+			"qemu-img is not installed: install it (Debian, Ubuntu: package qemu-utils; Fedora: qemu-img)",
+		)
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -203,7 +222,12 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 			}
 			*s = try
 			where, err := mountMore(s, raw, parts, at)
-			return fmt.Sprintf("the root file system is on partition %d (%s)%s", p.number, p.kind, where+unclean(p, data)), err
+			return fmt.Sprintf(
+				"the root file system is on partition %d (%s)%s",
+				p.number,
+				p.kind,
+				where+unclean(p, data),
+			), err
 		}
 	}
 	for _, p := range parts {
@@ -211,7 +235,10 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 			return "", errors.New(hint)
 		}
 	}
-	return "", fmt.Errorf("no root file system was found on it: none with /etc/os-release among %s", strings.Join(seen, ", "))
+	return "", fmt.Errorf(
+		"no root file system was found on it: none with /etc/os-release among %s",
+		strings.Join(seen, ", "),
+	)
 }
 
 // isRoot tells whether a tree is the root of a system.
@@ -244,7 +271,12 @@ func mountMore(s *mount.Stack, raw string, parts []partition, at string) (string
 			}
 			p, ok := named(parts, f[0])
 			if !ok {
-				return where, fmt.Errorf("its fstab mounts %s at %s, and that is not on this disk; copy the running machine with `pando image capture`", f[0], part)
+				return where, fmt.Errorf(
+					"its fstab mounts %s at %s, and that is not on this disk; copy the running machine with "+
+						"`pando image capture`",
+					f[0],
+					part,
+				)
 			}
 			if info, err := root.Lstat(strings.TrimPrefix(part, "/")); err != nil || !info.IsDir() {
 				return where, fmt.Errorf("its fstab mounts %s at %s, where it has no directory", f[0], part)

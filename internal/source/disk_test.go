@@ -18,7 +18,8 @@ func needPrograms(t *testing.T, programs ...string) {
 	}
 }
 
-// vmDisk makes the disk of a virtual machine: a partition that is not the root, /boot, and the root. label is "gpt" or "dos".
+// vmDisk makes the disk of a virtual machine: a partition that is not the root, /boot, and the root. label is "gpt"
+// or "dos".
 func vmDisk(t *testing.T, label, fstab string) string {
 	t.Helper()
 	needPrograms(t, "sfdisk", "mkfs.ext4", "dd")
@@ -65,7 +66,10 @@ func checkDisk(t *testing.T, disk string) {
 			t.Errorf("%s: there %t, want %t", name, err == nil, want)
 		}
 	}
-	if all := strings.Join(made.Notes, "\n"); !strings.Contains(all, "root file system is on partition 3 (ext4), /boot on partition 2") {
+	if all := strings.Join(made.Notes, "\n"); !strings.Contains(
+		all,
+		"root file system is on partition 3 (ext4), /boot on partition 2",
+	) {
 		t.Errorf("notes: %s", all)
 	}
 	if after, err := os.Stat(disk); err != nil || !after.ModTime().Equal(before.ModTime()) {
@@ -85,7 +89,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// The roots of other distributions: XFS, also with the journal of a machine that was switched off, Btrfs with its root in a subvolume.
+// The roots of other distributions: XFS, also with the journal of a machine that was switched off, Btrfs with its
+// root in a subvolume.
 func TestDiskXFSAndBtrfs(t *testing.T) {
 	for kind, make := range map[string]string{
 		"xfs":   `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
@@ -93,7 +98,8 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			needPrograms(t, "sfdisk", "mkfs."+kind)
-			if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\t"+kind+"\n") {
+			if known, err := os.ReadFile("/proc/filesystems"); err != nil ||
+				!strings.Contains(string(known), "\t"+kind+"\n") {
 				t.Skipf("this kernel has no %s", kind)
 			}
 			disk := filepath.Join(t.TempDir(), "disk.raw")
@@ -108,7 +114,8 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkCopy(t, p.Root, made)
-			if said := strings.Join(made.Notes, " "); !strings.Contains(said, "partition 1 ("+kind+")") || strings.Contains(said, "shut down") {
+			if said := strings.Join(made.Notes, " "); !strings.Contains(said, "partition 1 ("+kind+")") ||
+				strings.Contains(said, "shut down") {
 				t.Errorf("notes: %q", made.Notes)
 			}
 			if kind != "xfs" {
@@ -143,8 +150,10 @@ func TestDiskQcow2(t *testing.T) {
 
 	run("create", "-q", "-f", "qcow2", "-b", "disk.raw", "-F", "raw", "part.qcow2")
 	run("convert", "-O", "vmdk", "disk.raw", "disk.vmdk")
-	for name, want := range map[string]string{"part.qcow2": "a part only, of disk.raw", "disk.vmdk": "qemu-img convert -O qcow2"} {
-		if _, err := (Disk{File: filepath.Join(dir, name)}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), want) {
+	for name, want := range map[string]string{"part.qcow2": "a part only, of disk.raw", "disk.vmdk": "qemu-img " +
+		"convert -O qcow2"} {
+		if _, err := (Disk{File: filepath.Join(dir, name)}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
 	}
@@ -164,7 +173,8 @@ func TestDiskErrors(t *testing.T) {
 		"empty": {1 << 20, "", "no root file system was found"},
 	} {
 		disk := filepath.Join(t.TempDir(), "disk")
-		out, err := exec.Command("sh", "-euc", `truncate -s 16M "$1"; echo 'start=2048' | sfdisk -q --label gpt "$1"`, "sh", disk).CombinedOutput()
+		out, err := exec.Command("sh", "-euc", `truncate -s 16M "$1"; echo 'start=2048' | sfdisk -q --label gpt "$1"`, "sh", disk).
+			CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -176,13 +186,15 @@ func TestDiskErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		if _, err := (Disk{File: disk}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (Disk{File: disk}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 		if err := os.Truncate(disk, 4<<20); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (Disk{File: disk}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "outside of the disk") {
+		if _, err := (Disk{File: disk}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+			!strings.Contains(err.Error(), "outside of the disk") {
 			t.Errorf("%s, cut off: error %v", name, err)
 		}
 	}
@@ -190,7 +202,8 @@ func TestDiskErrors(t *testing.T) {
 	if err := os.WriteFile(short, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Disk{File: short}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "shorter than a disk") {
+	if _, err := (Disk{File: short}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+		!strings.Contains(err.Error(), "shorter than a disk") {
 		t.Errorf("one byte: %v", err)
 	}
 }

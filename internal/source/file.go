@@ -47,7 +47,8 @@ func (u *unpacker) fill(f *os.File, content io.Reader) (off int64, err error) {
 			}
 		}
 		off += int64(n)
-		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buf) { //nolint:errorlint // ReadFull's own
+		if err == io.EOF ||
+			errors.Is(err, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buf) { //nolint:errorlint // ReadFull's own
 			return off, nil
 		}
 		if err != nil {
@@ -105,14 +106,23 @@ func (u *unpacker) node(d directory, leaf string, h *tar.Header) error {
 	}
 	if h.Typeflag != tar.TypeFifo {
 		if h.Devmajor < 0 || h.Devmajor >= 1<<12 || h.Devminor < 0 || h.Devminor >= 1<<20 {
-			return fmt.Errorf("device %d:%d: Linux has 12 bits for the first number and 20 for the second", h.Devmajor, h.Devminor)
+			return fmt.Errorf(
+				"device %d:%d: Linux has 12 bits for the first number and 20 for the second",
+				h.Devmajor,
+				h.Devminor,
+			)
 		}
 		device = unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))
 		u.tally.devices.add(h.Name)
 	}
 	err := unix.Mknodat(d.fd, leaf, mode|0o600, int(device))
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("make device node %d:%d: %w; it needs root, and a container that may (CAP_MKNOD)", h.Devmajor, h.Devminor, err)
+		return fmt.Errorf(
+			"make device node %d:%d: %w; it needs root, and a container that may (CAP_MKNOD)",
+			h.Devmajor,
+			h.Devminor,
+			err,
+		)
 	}
 	return err
 }

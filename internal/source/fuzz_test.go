@@ -17,8 +17,14 @@ func FuzzUnpack(f *testing.F) {
 	needRoot(f)
 	f.Add(archiveOf(f, dir("a"), file("a/b", "content"), hard("c", "a/b"), link("l", "../../.."), file("l/x", "y")))
 	f.Add(archiveOf(f, link("a", "/"), file("a/b", "x"), file(".wh.a", ""), file("d/.wh..wh..opq", ""), dir(".")))
-	f.Add(archiveOf(f, entry{h: tar.Header{Typeflag: tar.TypeChar, Name: "dev/null", Devmajor: 1, Devminor: 3}},
-		file("x", "1").with(func(h *tar.Header) { h.PAXRecords = map[string]string{xattrPrefix + "user.a": "b", "comment": "c"} })))
+	f.Add(archiveOf(
+		f,
+		entry{h: tar.Header{Typeflag: tar.TypeChar, Name: "dev/null", Devmajor: 1, Devminor: 3}},
+		file(
+			"x",
+			"1",
+		).with(func(h *tar.Header) { h.PAXRecords = map[string]string{xattrPrefix + "user.a": "b", "comment": "c"} }),
+	))
 	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0})
 	f.Add([]byte{0x1f, 0x8b, 8})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -46,7 +52,10 @@ func FuzzUnpack(f *testing.F) {
 			for _, e := range entries {
 				got = append(got, e.Name())
 			}
-			if want := map[string][]string{above: {"outside"}, filepath.Dir(tree): {"secret", "tree"}}[dir]; !slices.Equal(got, want) {
+			if want := map[string][]string{above: {"outside"}, filepath.Dir(tree): {"secret", "tree"}}[dir]; !slices.Equal(
+				got,
+				want,
+			) {
 				t.Errorf("%s has %v", dir, got)
 			}
 		}
@@ -91,7 +100,15 @@ func FuzzSavedImage(f *testing.F) {
 	check(f, err)
 	f.Add(seed)
 	f.Add(archiveOf(f, link("a", "b"), link("b", "a"), file("manifest.json", `[{"Config":"a","Layers":["b","../x"]}]`)))
-	f.Add(archiveOf(f, file("index.json", `{"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:00"}]}`)))
+	f.Add(
+		archiveOf(
+			f,
+			file(
+				"index.json",
+				`{"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:00"}]}`,
+			),
+		),
+	)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1 && data[0] == 0xfd {
 			return // the program xz is not to be tested here

@@ -31,8 +31,8 @@ func (u *unpacker) entry(dir uint64, leaf string) uint64 {
 	return h.Sum64()
 }
 
-// whiteout does what an entry says if it is one of those names. A whiteout hides what the layers below have, never what its
-// own layer has, whichever comes first.
+// whiteout does what an entry says if it is one of those names. A whiteout hides what the layers below have, never
+// what its own layer has, whichever comes first.
 func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 	above, leaf := split(name)
 	for _, part := range strings.Split(above, "/") {
@@ -67,7 +67,8 @@ func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 	return true, u.remove(d, hidden, false)
 }
 
-// remove takes an entry of a directory away with all that is below it: everything, or what the present archive has not made.
+// remove takes an entry of a directory away with all that is below it: everything, or what the present archive has
+// not made.
 func (u *unpacker) remove(d directory, leaf string, all bool) error {
 	u.stale = true
 	var st unix.Stat_t

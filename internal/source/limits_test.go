@@ -57,12 +57,17 @@ func TestTarballsPacked(t *testing.T) {
 	check(t, errors.Join(err, s.Close()))
 	for name, archive := range map[string][]byte{"plain": plain, "gzip": gz.Bytes(), "zstd": zst.Bytes(), "bzip2": piped(t, "bzip2", plain), "xz": piped(t, "xz", plain)} {
 		tree, m, err := fillTar(t, archive, Limits{})
-		if err != nil || strings.Join(names(t, tree), " ") != "etc etc/issue z" || !strings.HasPrefix(m.Digest, "sha256:") {
+		if err != nil || strings.Join(names(t, tree), " ") != "etc etc/issue z" ||
+			!strings.HasPrefix(m.Digest, "sha256:") {
 			t.Errorf("%s: %v %+v %v", name, names(t, tree), m, err)
 		}
 		bad := map[string][]byte{"cut off": archive[:len(archive)/2], "without its end": archive[:len(archive)-1]}
 		if name == "plain" { // nothing in it says more than where it ends
-			bad = map[string][]byte{"cut off": archive[:len(archive)/2], "cut off between two files": archive[:len(archive)-1024], "empty": nil}
+			bad = map[string][]byte{
+				"cut off":                   archive[:len(archive)/2],
+				"cut off between two files": archive[:len(archive)-1024],
+				"empty":                     nil,
+			}
 		} else {
 			bad["changed"] = flipped(archive)
 		}
@@ -82,7 +87,9 @@ func TestBombs(t *testing.T) {
 	check(t, err)
 	_, err = s.Write(big)
 	check(t, errors.Join(err, s.Close()))
-	if tree, _, err := fillTar(t, b.Bytes(), Limits{MaxSize: 49_000_000}); err == nil || !strings.Contains(err.Error(), "49 MB that --max-size allows") || len(names(t, tree)) > 0 {
+	if tree, _, err := fillTar(t, b.Bytes(), Limits{MaxSize: 49_000_000}); err == nil ||
+		!strings.Contains(err.Error(), "49 MB that --max-size allows") ||
+		len(names(t, tree)) > 0 {
 		t.Errorf("error %v, the tree has %v", err, names(t, tree))
 	}
 	if _, _, err := fillTar(t, b.Bytes(), Limits{MaxSize: 60_000_000}); err != nil {
@@ -98,13 +105,15 @@ func TestBombs(t *testing.T) {
 		defer u.close()
 		return u.packedArchive(t.Context(), bytes.NewReader(b.Bytes()))
 	}
-	if err := unpack(func(l *budget) { l.from = 1_000_000 }); err == nil || !strings.Contains(err.Error(), "no root file system") {
+	if err := unpack(func(l *budget) { l.from = 1_000_000 }); err == nil ||
+		!strings.Contains(err.Error(), "no root file system") {
 		t.Errorf("by the ratio: %v", err)
 	}
 	if err := unpack(func(l *budget) { l.from, l.asked = 1_000_000, true }); err != nil {
 		t.Errorf("by the ratio, where the size was given: %v", err)
 	}
-	if err := unpack(func(l *budget) { l.free = 40_000_000 }); err == nil || !strings.Contains(err.Error(), "40 MB that are free") {
+	if err := unpack(func(l *budget) { l.free = 40_000_000 }); err == nil ||
+		!strings.Contains(err.Error(), "40 MB that are free") {
 		t.Errorf("by the free space: %v", err)
 	}
 	if err := unpack(func(l *budget) { l.files = 0 }); err == nil || !strings.Contains(err.Error(), "inode") {
@@ -162,7 +171,8 @@ func TestSparseFile(t *testing.T) {
 		if string(got) != "in the middle" {
 			t.Errorf("%s: it has %q", format, got)
 		}
-		if _, _, err := fillTarFile(t, name, Limits{MaxSize: 2 << 30}); err == nil || !strings.Contains(err.Error(), `"disk"`) {
+		if _, _, err := fillTarFile(t, name, Limits{MaxSize: 2 << 30}); err == nil ||
+			!strings.Contains(err.Error(), `"disk"`) {
 			t.Errorf("%s: too large: %v", format, err)
 		}
 	}
@@ -180,7 +190,9 @@ func TestManyFiles(t *testing.T) {
 		out := tar.NewWriter(w)
 		var err error
 		for i := 0; i < files && err == nil; i++ {
-			err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("d%d/f%d", i/500, i), Mode: 0o644, ModTime: day})
+			err = out.WriteHeader(
+				&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("d%d/f%d", i/500, i), Mode: 0o644, ModTime: day},
+			)
 		}
 		w.CloseWithError(errors.Join(err, out.Close()))
 	}()

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is a machine that runs: this one, or another that ssh leads to. Its root is copied, with the file systems that
-// belong to it, without what must not travel (see omissions). An interrupted copy goes on where it was.
+// Machine is a machine that runs: this one, or another that ssh leads to. Its root is copied, with the file systems
+// that belong to it, without what must not travel (see omissions). An interrupted copy goes on where it was.
 type Machine struct {
 	Remote string   // "root@pilot", "root@pilot:/srv/tree" for a tree below /; "": this machine
 	SSH    []string // the program that leads there, and its arguments; none: ssh
@@ -77,7 +77,10 @@ func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Ma
 	made.Notes, err = settleIn(p.Root)
 	made.Notes = append(notes(hidden), made.Notes...)
 	if r.tar {
-		made.Notes = append(made.Notes, made.Name+" has no rsync: it was copied with tar; with rsync on it an interrupted copy goes on")
+		made.Notes = append(
+			made.Notes,
+			made.Name+" has no rsync: it was copied with tar; with rsync on it an interrupted copy goes on",
+		)
 	}
 	return made, err
 }
@@ -92,15 +95,17 @@ func ownFileSystems(root string) []string {
 	for _, part := range ownParts {
 		var st, above unix.Stat_t
 		dir := filepath.Join(root, part)
-		if unix.Lstat(dir, &st) == nil && unix.Stat(filepath.Dir(dir), &above) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Dev != above.Dev {
+		if unix.Lstat(dir, &st) == nil && unix.Stat(filepath.Dir(dir), &above) == nil &&
+			st.Mode&unix.S_IFMT == unix.S_IFDIR &&
+			st.Dev != above.Dev {
 			out = append(out, part)
 		}
 	}
 	return out
 }
 
-// question is asked of a machine before anything is copied: who we are there, whether it has rsync, or else tar and find as GNU has
-// them, and what is a file system of its own.
+// question is asked of a machine before anything is copied: who we are there, whether it has rsync, or else tar and
+// find as GNU has them, and what is a file system of its own.
 const question = `id -u; if command -v rsync >/dev/null; then echo rsync; elif tar --version 2>/dev/null | grep -q GNU && find --version 2>/dev/null | grep -q GNU
 then echo tar; else echo none; fi; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
 
@@ -139,7 +144,9 @@ func (m Machine) ask(ctx context.Context, r *rsync) error {
 	case lines[0] != "0":
 		return errors.New("only root can read all of a machine: log in as root there (root@...)")
 	case lines[1] == "none":
-		return errors.New("it has neither rsync nor tar and find of GNU: install rsync there (Debian, Ubuntu, Fedora: package rsync)")
+		return errors.New(
+			"it has neither rsync nor tar and find of GNU: install rsync there (Debian, Ubuntu, Fedora: package rsync)",
+		)
 	}
 	r.tar = lines[1] == "tar"
 	r.from, r.shell, r.root = host, shell, root

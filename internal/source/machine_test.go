@@ -23,7 +23,8 @@ func pilot(t *testing.T) string {
 	for name, text := range map[string]string{
 		"etc/os-release": "ID=test\n", "etc/hostname": "pilot\n", "etc/machine-id": "0123\n", "etc/ssh/ssh_host_ed25519_key": "key", "etc/ssh/sshd_config": "x",
 		"etc/krb5.keytab": "secret", "etc/passwd": "root:x:0:0::/root:/bin/sh\n", "etc/shadow": "root:$y$x:1::::::\n", "etc/wireguard/wg0.conf": "PrivateKey",
-		"etc/fstab":      "# mine\nUUID=1-2 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\nserver:/home /home nfs defaults 0 0\n",
+		"etc/fstab": "# mine\nUUID=1-2 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\nserver:/home /home " +
+			"nfs defaults 0 0\n",
 		"var/log/syslog": "lines", "var/log/nginx/access.log": "lines", "var/cache/apt/archives/x.deb": "deb", "var/cache/man/index.db": "kept",
 		"home/desk/letter": "dear", "home/lab/.profile": "PATH", "tmp/x": "x", "proc/1/environ": "x", "root/.ssh/id_ed25519": "key", "root/.ssh/authorized_keys": "ssh-ed25519 A",
 		"usr/bin/tool": "#!/bin/sh\n", "boot/vmlinuz-6.1.0-test": "kernel", "boot/initrd.img-6.1.0-test": "initrd", "srv/data/big": "big", "srv/site": "kept", "var/lib/pando/keys/site": "key",
@@ -71,7 +72,8 @@ func checkCopy(t *testing.T, tree string, made Made) {
 		}
 	}
 	got, err := exec.Command("sh", "-euc", `cd "$1"; stat -c '%a %Y %h' usr/bin/tool; stat -c '%u:%g %a' var/cache/man/index.db; readlink usr/bin/link
-		test usr/bin/tool -ef usr/bin/same; test $(stat -c %b usr/sparse) -lt 100; wc -c < etc/machine-id; cat etc/fstab`, "sh", tree).CombinedOutput()
+		test usr/bin/tool -ef usr/bin/same; test $(stat -c %b usr/sparse) -lt 100; wc -c < etc/machine-id; cat etc/fstab`, "sh", tree).
+		CombinedOutput()
 	const disk = "# a disk of the machine that this image is a copy of: "
 	want := "4755 12345 2\n8:9 640\ntool\n0\n# mine\n" + disk + "UUID=1-2 / ext4 defaults 0 1\n" + disk + "/dev/sda2 none swap sw 0 0\nserver:/home /home nfs defaults 0 0\n"
 	if err != nil || string(got) != want {
@@ -132,8 +134,21 @@ printf '%s\n' 'ListenAddress 127.0.0.1' "Port $2" "HostKey $1/host" "AuthorizedK
 	}
 	t.Cleanup(func() { stop(); _ = cmd.Wait() }) // killed
 	waitPort(t, port)
-	return []string{"ssh", "-p", port, "-i", filepath.Join(dir, "user"), "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes",
-		"-o", "UserKnownHostsFile=" + filepath.Join(dir, "known")}
+	return []string{
+		"ssh",
+		"-p",
+		port,
+		"-i",
+		filepath.Join(dir, "user"),
+		"-o",
+		"IdentitiesOnly=yes",
+		"-o",
+		"StrictHostKeyChecking=no",
+		"-o",
+		"BatchMode=yes",
+		"-o",
+		"UserKnownHostsFile=" + filepath.Join(dir, "known"),
+	}
 }
 
 // Another machine's way: over a real sshd; interrupted, it goes on with what it has.
@@ -155,16 +170,19 @@ func TestMachineOverSSH(t *testing.T) {
 	}
 	checkCopy(t, p.Root, made)
 	m.Remote = "root@127.0.0.1:/no/such/tree"
-	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "No such file") {
+	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+		!strings.Contains(err.Error(), "No such file") {
 		t.Errorf("a tree that is not there: %v", err)
 	}
 	m.Remote = "root@127.0.0.1; reboot"
-	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "as ssh knows it") {
+	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+		!strings.Contains(err.Error(), "as ssh knows it") {
 		t.Errorf("a name with a command: %v", err)
 	}
 }
 
-// A machine without rsync sends a tarball: the same is copied, and the same is left out. Without GNU's tar it says what to install.
+// A machine without rsync sends a tarball: the same is copied, and the same is left out. Without GNU's tar it says
+// what to install.
 func TestMachineWithoutRsync(t *testing.T) {
 	tree, bin := pilot(t), t.TempDir()
 	for _, p := range []string{"id", "find", "grep", "tar", "sh", "mountpoint"} {
@@ -185,14 +203,16 @@ func TestMachineWithoutRsync(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkCopy(t, p.Root, made)
-		if !strings.Contains(strings.Join(said, "\n"), "no rsync: copying with tar") || !strings.Contains(strings.Join(made.Notes, "\n"), "has no rsync") {
+		if !strings.Contains(strings.Join(said, "\n"), "no rsync: copying with tar") ||
+			!strings.Contains(strings.Join(made.Notes, "\n"), "has no rsync") {
 			t.Errorf("it does not say how it copies: %q, %q", said, made.Notes)
 		}
 	}
 	if err := os.Remove(filepath.Join(bin, "tar")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil || !strings.Contains(err.Error(), "install rsync there") {
+	if _, err := m.Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+		!strings.Contains(err.Error(), "install rsync there") {
 		t.Errorf("neither: error %v", err)
 	}
 }

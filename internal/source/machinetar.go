@@ -14,9 +14,14 @@ import (
 	"time"
 )
 
-// fillTar copies a machine that has no rsync: find there lists what may travel, tar sends it, and it is unpacked here as any
-// archive is. An interrupted copy begins again.
-func (m Machine) fillTar(ctx context.Context, p Place, r rsync, progress func(Progress)) (hidden map[string]int, err error) {
+// fillTar copies a machine that has no rsync: find there lists what may travel, tar sends it, and it is unpacked
+// here as any archive is. An interrupted copy begins again.
+func (m Machine) fillTar(
+	ctx context.Context,
+	p Place,
+	r rsync,
+	progress func(Progress),
+) (hidden map[string]int, err error) {
 	if err := p.clear(); err != nil {
 		return nil, err
 	}
@@ -74,7 +79,8 @@ func (r rsync) over(ctx context.Context, script string) *exec.Cmd {
 	return cmd
 }
 
-// sendTree is the script that sends the tree. The rules are those of Choice.rules, in the same order: the first that fits decides.
+// sendTree is the script that sends the tree. The rules are those of Choice.rules, in the same order: the first
+// that fits decides.
 func sendTree(r rsync) string {
 	starts := "."
 	for _, part := range r.parts {
@@ -93,8 +99,14 @@ func sendTree(r rsync) string {
 		}
 		rules = append(rules, test+" "+do)
 	}
-	return "export LC_ALL=C; cd " + quoted(r.root) + " || exit 2; find " + starts + " -xdev -regextype posix-extended \\( " + strings.Join(rules, " -o ") +
-		" -o -print0 \\) 2>/dev/null | tar --null --no-recursion -T - --numeric-owner --xattrs --xattrs-include='*' --format=posix -S --ignore-failed-read " +
+	return "export LC_ALL=C; cd " + quoted(
+		r.root,
+	) + " || exit 2; find " + starts + " -xdev -regextype posix-extended \\( " + strings.Join(
+		rules,
+		" -o ",
+	) +
+		" -o -print0 \\) 2>/dev/null | tar --null --no-recursion -T - --numeric-owner --xattrs " +
+		"--xattrs-include='*' --format=posix -S --ignore-failed-read " +
 		"--warning=no-file-changed --warning=no-file-removed --warning=no-file-ignored -cf -"
 }
 
@@ -113,7 +125,12 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 // hidden asks which of the patterns hide something there.
 func (m Machine) hidden(ctx context.Context, r rsync) (map[string]int, error) {
 	var script strings.Builder
-	fmt.Fprintf(&script, "cd %s || exit 2\nlook() { p=$1; shift; for f; do if test -e \"$f\" || test -L \"$f\"; then echo \"$p\"; return; fi; done; }\n", quoted(r.root))
+	fmt.Fprintf(
+		&script,
+		"cd %s || exit 2\nlook() { p=$1; shift; for f; do if test -e \"$f\" || test -L \"$f\"; then echo \"$p\"; "+
+			"return; fi; done; }\n",
+		quoted(r.root),
+	)
 	for _, o := range omissions()[1:] {
 		for _, p := range o.patterns {
 			fmt.Fprintf(&script, "look %s .%s\n", quoted(p), strings.ReplaceAll(p, "**", "*"))

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// OCI is a container image: in a registry, in a layout directory, or in an archive of `docker save`, `podman save` or skopeo.
+// OCI is a container image: in a registry, in a layout directory, or in an archive of `docker save`, `podman save`
+// or skopeo.
 type OCI struct {
 	Ref          string // as given; see ParseOCI
 	Architecture string // "amd64", "arm64"
@@ -23,9 +24,10 @@ type OCI struct {
 	resolved *ociImage // by State, for Fill
 }
 
-// ParseOCI reads what people write: a reference ("debian:bookworm", "registry.lab/image@sha256:..."; http:// before one
-// without TLS), or the path of a layout or archive, with ":NAME" behind it where it has several images. What is there as a
-// file is a path. The prefixes of skopeo (docker://, oci:, oci-archive:, docker-archive:) say which of them is meant.
+// ParseOCI reads what people write: a reference ("debian:bookworm", "registry.lab/image@sha256:..."; http:// before
+// one without TLS), or the path of a layout or archive, with ":NAME" behind it where it has several images. What is
+// there as a file is a path. The prefixes of skopeo (docker://, oci:, oci-archive:, docker-archive:) say which of
+// them is meant.
 func ParseOCI(ref, architecture string, l Limits) (*OCI, error) {
 	o := &OCI{Ref: ref, Architecture: architecture, Limits: l}
 	if o.Architecture == "" {
@@ -92,7 +94,8 @@ func (o *OCI) State(ctx context.Context) (string, error) {
 	return o.resolved.digest, nil
 }
 
-// Fill puts the layers on top of each other. Layers that were fetched are kept if it is interrupted, and so is the part of one.
+// Fill puts the layers on top of each other. Layers that were fetched are kept if it is interrupted, and so is the
+// part of one.
 func (o *OCI) Fill(ctx context.Context, p Place, progress func(Progress)) (Made, error) {
 	m := Made{Kind: "oci", Name: o.Ref}
 	if err := p.clear(); err != nil {

@@ -27,14 +27,23 @@ import (
 // testImage is an image of two layers, one packed with gzip, the other with zstd.
 func testImage(t testing.TB, architecture string) v1.Image {
 	t.Helper()
-	lower := archiveOf(t, dir("etc"), file("etc/arch", architecture), file("etc/gone", "x"), file("bin/a", "old"), hard("bin/b", "bin/a"))
+	lower := archiveOf(
+		t,
+		dir("etc"),
+		file("etc/arch", architecture),
+		file("etc/gone", "x"),
+		file("bin/a", "old"),
+		hard("bin/b", "bin/a"),
+	)
 	upper := archiveOf(t, file("etc/.wh.gone", ""), file("bin/a", "new"), link("sbin", "bin"))
 	return imageOf(t, architecture, layerOf(t, lower), layerOf(t, upper, tarball.WithCompression(compression.ZStd)))
 }
 
 func layerOf(t testing.TB, archive []byte, options ...tarball.LayerOption) v1.Layer {
 	t.Helper()
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }, options...)
+	l, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil },
+		options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +72,10 @@ func imageOf(t testing.TB, architecture string, layers ...v1.Layer) v1.Image {
 func index(t testing.TB) v1.ImageIndex {
 	t.Helper()
 	add := func(architecture, system string) mutate.IndexAddendum {
-		return mutate.IndexAddendum{Add: testImage(t, architecture), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: system, Architecture: architecture}}}
+		return mutate.IndexAddendum{
+			Add:        testImage(t, architecture),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: system, Architecture: architecture}},
+		}
 	}
 	return mutate.AppendManifests(empty.Index, add("arm64", "linux"), add("unknown", "unknown"), add("amd64", "linux"))
 }
@@ -139,7 +151,10 @@ func places(t testing.TB) map[string]string {
 		"archive of a layout": dir + ".tar", "packed archive of a layout": dir + ".tar.zst",
 		"docker save": saved, "docker save by name": saved + ":registry.lab/lab:1", "docker save by tag": "docker-archive:" + saved + ":1",
 		"packed docker save": saved + ".gz", "registry": host + "/lab:1", "registry without TLS": "http://" + host + "/lab:1",
-		"registry by digest": "docker://" + host + "/lab@" + digestOf(t, img), "index in a registry": host + "/sub/multi",
+		"registry by digest": "docker://" + host + "/lab@" + digestOf(
+			t,
+			img,
+		), "index in a registry": host + "/sub/multi",
 	}
 }
 
@@ -151,7 +166,8 @@ func TestOCIFromEverywhere(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			tree, m, err := fillOCI(t, ref, "amd64")
 			check(t, err)
-			if m.Kind != "oci" || m.Name != ref || !strings.HasPrefix(m.Digest, "sha256:") || !strings.Contains(strings.Join(m.Notes, " "), "linux/amd64, 2 layers") {
+			if m.Kind != "oci" || m.Name != ref || !strings.HasPrefix(m.Digest, "sha256:") ||
+				!strings.Contains(strings.Join(m.Notes, " "), "linux/amd64, 2 layers") {
 				t.Errorf("made %+v", m)
 			}
 			if want == nil {
@@ -162,8 +178,11 @@ func TestOCIFromEverywhere(t *testing.T) {
 			}
 		})
 	}
-	if got := strings.Join(want, "\n"); !strings.Contains(got, `bin/a 100644 0:0 1714979289.123456789 "new"`) || !strings.Contains(got, `"old"`) ||
-		!strings.Contains(got, `"amd64"`) || strings.Contains(got, "gone") || !strings.Contains(got, "sbin 120777 0:0 1714979289.123456789 -> bin") {
+	if got := strings.Join(want, "\n"); !strings.Contains(got, `bin/a 100644 0:0 1714979289.123456789 "new"`) ||
+		!strings.Contains(got, `"old"`) ||
+		!strings.Contains(got, `"amd64"`) ||
+		strings.Contains(got, "gone") ||
+		!strings.Contains(got, "sbin 120777 0:0 1714979289.123456789 -> bin") {
 		t.Errorf("the tree has\n%s", got)
 	}
 }
@@ -194,15 +213,27 @@ func TestOCIRefused(t *testing.T) {
 	named := func(name string, img v1.Image) mutate.IndexAddendum {
 		return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Annotations: map[string]string{refName: name}}}
 	}
-	two := write("two", mutate.AppendManifests(empty.Index, named("a", testImage(t, "amd64")), named("b", testImage(t, "arm64"))))
-	chart := write("chart", mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: mutate.ConfigMediaType(testImage(t, "amd64"), "application/vnd.cncf.helm.config.v1+json")}))
+	two := write(
+		"two",
+		mutate.AppendManifests(empty.Index, named("a", testImage(t, "amd64")), named("b", testImage(t, "arm64"))),
+	)
+	chart := write(
+		"chart",
+		mutate.AppendManifests(
+			empty.Index,
+			mutate.IndexAddendum{
+				Add: mutate.ConfigMediaType(testImage(t, "amd64"), "application/vnd.cncf.helm.config.v1+json"),
+			},
+		),
+	)
 	bare := write("bare", mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: testImage(t, "arm64")}))
 	none := write("none", mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: imageOf(t, "amd64")}))
 	host := newRegistry(t)
 	rootfs := filepath.Join(at, "rootfs.tar")
 	check(t, os.WriteFile(rootfs, archiveOf(t, file("etc/hostname", "x")), 0o644))
 	for ref, want := range map[string]string{
-		two: "several images; name one of a, b", two + ":c": "no image c, but a, b", chart: "not the image of a root file system", bare: "--architecture arm64",
+		two: "several images; name one of a, b", two + ":c": "no image c, but a, b", chart: "not the image of a " +
+			"root file system", bare: "--architecture arm64",
 		none: "no layers", at: "no index.json", rootfs: "--from-tar", host + "/lab:2": "no such image", host + "/nosuch": "no such image",
 		"Debian:Bookworm": "no file has this name", "/nosuch": "no such file", "oci:/nosuch": "no such file", "./nosuch.tar": "no such file",
 		write("multi", index(t)): "", // the last: everything about it is right
@@ -221,7 +252,8 @@ func TestOCIRefused(t *testing.T) {
 	if _, m, err := fillOCI(t, two+":b", "arm64"); err != nil || m.Digest == "" {
 		t.Errorf("by name: %v", err)
 	}
-	if _, _, err := fillOCI(t, filepath.Join(at, "multi"), "riscv64"); err == nil || !strings.Contains(err.Error(), "linux/riscv64, but for linux/arm64, linux/amd64") {
+	if _, _, err := fillOCI(t, filepath.Join(at, "multi"), "riscv64"); err == nil ||
+		!strings.Contains(err.Error(), "linux/riscv64, but for linux/arm64, linux/amd64") {
 		t.Errorf("riscv64: %v", err)
 	}
 }
@@ -293,7 +325,8 @@ func TestSavedImageDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, os.WriteFile(saved, bytes.Replace(plain.Bytes(), []byte("aaaaaaaa"), []byte("aaaabaaa"), 1), 0o644))
-	if tree, _, err := fillOCI(t, saved, "amd64"); err == nil || !strings.Contains(err.Error(), "changed or damaged") || len(names(t, tree)) > 0 {
+	if tree, _, err := fillOCI(t, saved, "amd64"); err == nil || !strings.Contains(err.Error(), "changed or damaged") ||
+		len(names(t, tree)) > 0 {
 		t.Errorf("error %v, the tree has %v", err, names(t, tree))
 	}
 }

@@ -45,7 +45,8 @@ type tarFiles struct {
 	members map[string]member
 }
 
-// openArchive lists an archive. One that is packed is unpacked first: its files are read in another order than they stand.
+// openArchive lists an archive. One that is packed is unpacked first: its files are read in another order than they
+// stand.
 func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	f, err := o.plainArchive(ctx, keep)
 	if err != nil {
@@ -66,7 +67,10 @@ func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("the archive has neither an OCI layout nor a saved image: %w; for a root file system there is --from-tar", err)
+		return nil, fmt.Errorf(
+			"the archive has neither an OCI layout nor a saved image: %w; for a root file system there is --from-tar",
+			err,
+		)
 	}
 	return a, nil
 }
@@ -172,12 +176,21 @@ func (a *ociArchive) savedImage(want string) (*ociImage, error) {
 	var found []savedImage
 	for _, s := range a.docker {
 		names = append(names, s.RepoTags...)
-		if want == "" || slices.ContainsFunc(s.RepoTags, func(tag string) bool { return tag == want || strings.HasSuffix(tag, ":"+want) }) {
+		if want == "" ||
+			slices.ContainsFunc(
+				s.RepoTags,
+				func(tag string) bool { return tag == want || strings.HasSuffix(tag, ":"+want) },
+			) {
 			found = append(found, s)
 		}
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("it has %d images %s; name one of %s behind the path", len(found), want, strings.Join(names, ", "))
+		return nil, fmt.Errorf(
+			"it has %d images %s; name one of %s behind the path",
+			len(found),
+			want,
+			strings.Join(names, ", "),
+		)
 	}
 	s := found[0]
 	config, err := readFile(a.files, path.Clean("/" + s.Config)[1:])

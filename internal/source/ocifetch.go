@@ -60,8 +60,8 @@ func (i *ociImage) distinct() []*ociLayer {
 	return out
 }
 
-// fetchLayer fetches a layer, or what is missing of it, and verifies it. Nobody has verified the part that an earlier call left:
-// where that was wrong, all is fetched again.
+// fetchLayer fetches a layer, or what is missing of it, and verifies it. Nobody has verified the part that an
+// earlier call left: where that was wrong, all is fetched again.
 func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar *bar) error {
 	file := filepath.Join(keep, l.desc.Digest.Algorithm+"-"+l.desc.Digest.Hex)
 	if info, err := os.Stat(file); err == nil && info.Size() == l.desc.Size {
@@ -117,7 +117,8 @@ func (i *ociImage) retried(ctx context.Context, l *ociLayer, f *os.File, sum *ha
 		before := sum.n
 		err := i.fetchRest(ctx, l, f, sum, bar)
 		var refused *transport.Error
-		if errors.As(err, &refused) && refused.StatusCode < http.StatusInternalServerError && refused.StatusCode != http.StatusTooManyRequests {
+		if errors.As(err, &refused) && refused.StatusCode < http.StatusInternalServerError &&
+			refused.StatusCode != http.StatusTooManyRequests {
 			return err
 		}
 		if ctx.Err() != nil {

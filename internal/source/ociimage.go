@@ -125,7 +125,10 @@ func readImage(ctx context.Context, d depot, architecture string) (*ociImage, er
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	if !m.Config.MediaType.IsConfig() {
-		return nil, fmt.Errorf("it is not the image of a root file system: its config is of type %q", m.Config.MediaType)
+		return nil, fmt.Errorf(
+			"it is not the image of a root file system: its config is of type %q",
+			m.Config.MediaType,
+		)
 	}
 	raw, err = verified(ctx, d, m.Config)
 	if err != nil {
@@ -151,7 +154,8 @@ func (i *ociImage) describe(config []byte, layers []v1.Descriptor) error {
 	for n, desc := range layers {
 		l := &ociLayer{desc: desc, diffID: c.RootFS.DiffIDs[n]}
 		l.open = func(ctx context.Context) (io.ReadCloser, error) { return i.blob(ctx, l.desc, 0) }
-		if desc.Size < 0 || !desc.MediaType.IsDistributable() || strings.HasSuffix(string(desc.MediaType), "+encrypted") {
+		if desc.Size < 0 || !desc.MediaType.IsDistributable() ||
+			strings.HasSuffix(string(desc.MediaType), "+encrypted") {
 			return fmt.Errorf("layer %s of type %q is not to be had here", l, desc.MediaType)
 		}
 		i.layers = append(i.layers, l)
@@ -166,7 +170,12 @@ func (i *ociImage) check(architecture string) error {
 		return fmt.Errorf("it is for %s; nodes run Linux", system)
 	}
 	if is != "" && is != architecture {
-		return fmt.Errorf("it is for %s, not for %s; say so with --architecture %s if that is meant", is, architecture, is)
+		return fmt.Errorf(
+			"it is for %s, not for %s; say so with --architecture %s if that is meant",
+			is,
+			architecture,
+			is,
+		)
 	}
 	if len(i.layers) == 0 {
 		return errors.New("it has no layers")
@@ -174,8 +183,8 @@ func (i *ociImage) check(architecture string) error {
 	return nil
 }
 
-// choose picks one of an index: of Linux and the architecture. Entries without a platform are taken where nothing else is there;
-// what builders add besides images says "unknown".
+// choose picks one of an index: of Linux and the architecture. Entries without a platform are taken where nothing
+// else is there; what builders add besides images says "unknown".
 func choose(index []byte, architecture string) (v1.Descriptor, error) {
 	var none v1.Descriptor
 	m, err := v1.ParseIndexManifest(bytes.NewReader(index))

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1"
 )
 
-// layer puts a layer on top of the tree. Both its digests are checked: of its bytes as stored, and of what they unpack to.
+// layer puts a layer on top of the tree. Both its digests are checked: of its bytes as stored, and of what they
+// unpack to.
 func (u *unpacker) layer(ctx context.Context, l *ociLayer, bar *bar) error {
 	f, err := l.open(ctx)
 	if err != nil {

@@ -44,7 +44,9 @@ func (o *OCI) depot(ctx context.Context, keep string) (depot, error) {
 	}
 	if _, err := root.Stat("index.json"); err != nil {
 		root.Close()
-		return nil, errors.New("the directory is no OCI layout: it has no index.json; for a root file system there is --from-dir")
+		return nil, errors.New(
+			"the directory is no OCI layout: it has no index.json; for a root file system there is --from-dir",
+		)
 	}
 	return &ociLayout{files: rootFiles{root}, want: o.want}, nil
 }
@@ -73,7 +75,10 @@ func (l *ociLayout) top(ctx context.Context) (v1.Descriptor, []byte, error) {
 	if l.want == "" {
 		for _, d := range index.Manifests {
 			if d.Annotations[refName] != index.Manifests[0].Annotations[refName] {
-				return none, nil, fmt.Errorf("it has several images; name one of %s behind the path", strings.Join(names, ", "))
+				return none, nil, fmt.Errorf(
+					"it has several images; name one of %s behind the path",
+					strings.Join(names, ", "),
+				)
 			}
 		}
 		return v1.Descriptor{MediaType: types.OCIImageIndex}, raw, nil
@@ -87,10 +92,12 @@ func (l *ociLayout) top(ctx context.Context) (v1.Descriptor, []byte, error) {
 	return none, nil, fmt.Errorf("it has no image %s, but %s", l.want, strings.Join(names, ", "))
 }
 
-// named tells whether an entry is the one that was asked for. Docker writes the tag alone, and the whole name elsewhere.
+// named tells whether an entry is the one that was asked for. Docker writes the tag alone, and the whole name
+// elsewhere.
 func (l *ociLayout) named(d v1.Descriptor) bool {
 	name, full := d.Annotations[refName], d.Annotations["io.containerd.image.name"]
-	return l.want == "@"+d.Digest.String() || l.want == name || strings.HasSuffix(name, ":"+l.want) || strings.HasSuffix("/"+full, "/"+l.want)
+	return l.want == "@"+d.Digest.String() || l.want == name || strings.HasSuffix(name, ":"+l.want) ||
+		strings.HasSuffix("/"+full, "/"+l.want)
 }
 
 func (l *ociLayout) document(_ context.Context, d v1.Descriptor) ([]byte, error) {

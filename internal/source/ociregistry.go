@@ -66,7 +66,9 @@ func (r *ociRegistry) get(ctx context.Context, ref name.Reference) (v1.Descripto
 		return v1.Descriptor{}, nil, registryHint(err, ref.Context().RegistryStr())
 	}
 	if d.MediaType.IsSchema1() {
-		return d.Descriptor, nil, errors.New("its manifest is of the first format, which has no digests; push it again with a Docker of 2017 or later")
+		return d.Descriptor, nil, errors.New(
+			"its manifest is of the first format, which has no digests; push it again with a Docker of 2017 or later",
+		)
 	}
 	return d.Descriptor, d.Manifest, nil
 }
@@ -87,7 +89,11 @@ func (r *ociRegistry) document(ctx context.Context, d v1.Descriptor) ([]byte, er
 // blob asks for a blob from an offset on; a registry that cannot do that sends all, and the beginning is dropped.
 func (r *ociRegistry) blob(ctx context.Context, d v1.Descriptor, from int64) (io.ReadCloser, error) {
 	repo := r.ref.Context()
-	u := url.URL{Scheme: repo.Scheme(), Host: repo.RegistryStr(), Path: "/v2/" + repo.RepositoryStr() + "/blobs/" + d.Digest.String()}
+	u := url.URL{
+		Scheme: repo.Scheme(),
+		Host:   repo.RegistryStr(),
+		Path:   "/v2/" + repo.RepositoryStr() + "/blobs/" + d.Digest.String(),
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
@@ -120,8 +126,14 @@ func registryHint(err error, registry string) error {
 	}
 	switch refused.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("registry %s lets nobody in without a password, or does not take the one of ~/.docker/config.json "+
-			"(run `docker login %s` or `podman login %s` as root): %w", registry, registry, registry, err)
+		return fmt.Errorf(
+			"registry %s lets nobody in without a password, or does not take the one of ~/.docker/config.json "+
+				"(run `docker login %s` or `podman login %s` as root): %w",
+			registry,
+			registry,
+			registry,
+			err,
+		)
 	case http.StatusNotFound:
 		return fmt.Errorf("registry %s has no such image: %w", registry, err)
 	}

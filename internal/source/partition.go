@@ -107,7 +107,16 @@ func (d *rawDisk) gpt() (out []partition) {
 		if first < 0 || last < first || last > d.size/sector {
 			first, last = 0, 0
 		}
-		out = append(out, partition{number: i + 1, offset: first * sector, size: (last - first + 1) * sector, id: guid(e[16:32]), name: utf16Text(e[56:128])})
+		out = append(
+			out,
+			partition{
+				number: i + 1,
+				offset: first * sector,
+				size:   (last - first + 1) * sector,
+				id:     guid(e[16:32]),
+				name:   utf16Text(e[56:128]),
+			},
+		)
 	}
 	return out
 }
@@ -117,8 +126,15 @@ func (d *rawDisk) mbr(b []byte) (out []partition) {
 	le := binary.LittleEndian
 	disk := le.Uint32(b[440:])
 	add := func(number int, e []byte, base int64) {
-		out = append(out, partition{number: number, offset: (base + int64(le.Uint32(e[8:]))) * sector, size: int64(le.Uint32(e[12:])) * sector,
-			id: fmt.Sprintf("%08x-%02x", disk, number)})
+		out = append(
+			out,
+			partition{
+				number: number,
+				offset: (base + int64(le.Uint32(e[8:]))) * sector,
+				size:   int64(le.Uint32(e[12:])) * sector,
+				id:     fmt.Sprintf("%08x-%02x", disk, number),
+			},
+		)
 	}
 	for i := range 4 {
 		e := b[446+16*i : 462+16*i]
@@ -151,9 +167,21 @@ var signatures = []struct {
 	kind, magic string
 	at          int64
 }{
-	{"LUKS", "LUKS\xba\xbe", 0}, {"LVM", "LABELONE", 512}, {"xfs", "XFSB", 0}, {"btrfs", "_BHRfS_M", 0x10040}, {"ext4", "\x53\xef", 0x438},
-	{"swap", "SWAPSPACE2", 4086}, {"ntfs", "NTFS    ", 3}, {"vfat", "FAT32", 82}, {"vfat", "FAT1", 54}, {"squashfs", "hsqs", 0}, {"erofs", "\xe2\xe1\xf5\xe0", 1024},
-	{"RAID", "\xfc\x4e\x2b\xa9", 4096}, {"ZFS", "\x0c\xb1\xba\x00\x00\x00\x00\x00", 128 << 10}, {"BitLocker", "-FVE-FS-", 3},
+	{
+		"LUKS",
+		"LUKS\xba\xbe",
+		0,
+	}, {"LVM", "LABELONE", 512}, {"xfs", "XFSB", 0}, {"btrfs", "_BHRfS_M", 0x10040}, {"ext4", "\x53\xef", 0x438},
+	{
+		"swap",
+		"SWAPSPACE2",
+		4086,
+	}, {"ntfs", "NTFS    ", 3}, {"vfat", "FAT32", 82}, {"vfat", "FAT1", 54}, {"squashfs", "hsqs", 0}, {"erofs", "\xe2\xe1\xf5\xe0", 1024},
+	{
+		"RAID",
+		"\xfc\x4e\x2b\xa9",
+		4096,
+	}, {"ZFS", "\x0c\xb1\xba\x00\x00\x00\x00\x00", 128 << 10}, {"BitLocker", "-FVE-FS-", 3},
 }
 
 // look finds out what is in a partition.
@@ -177,8 +205,8 @@ func (d *rawDisk) look(p *partition) {
 	}
 }
 
-// options are the ways to mount it, none of which writes to it: no journal is played back. The kernel refuses the first way of ext4 and
-// XFS where there is something in the journal.
+// options are the ways to mount it, none of which writes to it: no journal is played back. The kernel refuses the
+// first way of ext4 and XFS where there is something in the journal.
 func (p partition) options() []string {
 	switch p.kind {
 	case "ext4":
@@ -186,7 +214,12 @@ func (p partition) options() []string {
 	case "xfs":
 		return []string{"nouuid", noRecovery}
 	case "btrfs":
-		return []string{"rescue=nologreplay", "rescue=nologreplay,subvol=@", "rescue=nologreplay,subvol=root", "rescue=nologreplay,subvol=@rootfs"}
+		return []string{
+			"rescue=nologreplay",
+			"rescue=nologreplay,subvol=@",
+			"rescue=nologreplay,subvol=root",
+			"rescue=nologreplay,subvol=@rootfs",
+		}
 	case "squashfs", "erofs":
 		return []string{""}
 	}
@@ -201,7 +234,11 @@ func unclean(p partition, data string) string {
 	if data != noLoad && data != noRecovery {
 		return ""
 	}
-	return fmt.Sprintf("; the machine was not shut down properly: what it wrote last to partition %d may be missing or half there, so start and stop it once and build again", p.number)
+	return fmt.Sprintf(
+		"; the machine was not shut down properly: what it wrote last to partition %d may be missing or half "+
+			"there, so start and stop it once and build again",
+		p.number,
+	)
 }
 
 func (p partition) file(raw, data string) mount.File {
@@ -213,11 +250,27 @@ func (p partition) hint() string {
 	const way = ", or copy the running machine with `pando image capture NAME root@MACHINE`"
 	switch p.kind {
 	case "LVM":
-		return fmt.Sprintf("partition %d is an LVM physical volume: open it (`losetup -P --find --show DISK`, `vgchange -ay`), mount its root and use --from-dir%s", p.number, way)
+		return fmt.Sprintf(
+			"partition %d is an LVM physical volume: open it (`losetup -P --find --show DISK`, `vgchange -ay`), "+
+				"mount its root and use --from-dir%s",
+			p.number,
+			way,
+		)
 	case "LUKS", "BitLocker":
-		return fmt.Sprintf("partition %d is encrypted (%s): open it (`losetup -P --find --show DISK`, `cryptsetup open`), mount it and use --from-dir%s", p.number, p.kind, way)
+		return fmt.Sprintf(
+			"partition %d is encrypted (%s): open it (`losetup -P --find --show DISK`, `cryptsetup open`), mount "+
+				"it and use --from-dir%s",
+			p.number,
+			p.kind,
+			way,
+		)
 	case "RAID", "ZFS":
-		return fmt.Sprintf("partition %d is a part of a %s: put it together, mount it and use --from-dir%s", p.number, p.kind, way)
+		return fmt.Sprintf(
+			"partition %d is a part of a %s: put it together, mount it and use --from-dir%s",
+			p.number,
+			p.kind,
+			way,
+		)
 	}
 	return ""
 }

@@ -40,7 +40,8 @@ func TestRegistryWithPassword(t *testing.T) {
 				case way == "basic" && right, way == "bearer" && r.Header.Get("Authorization") == "Bearer "+token:
 					inner.ServeHTTP(w, r)
 				default:
-					w.Header().Set("WWW-Authenticate", map[string]string{"basic": `Basic realm="lab"`, "bearer": `Bearer realm="` + s.URL + `/token",service="lab"`}[way])
+					w.Header().
+						Set("WWW-Authenticate", map[string]string{"basic": `Basic realm="lab"`, "bearer": `Bearer realm="` + s.URL + `/token",service="lab"`}[way])
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			}))
@@ -49,11 +50,19 @@ func TestRegistryWithPassword(t *testing.T) {
 			config := t.TempDir()
 			t.Setenv("DOCKER_CONFIG", config)
 			t.Setenv("HOME", config)
-			if _, _, err := fillOCI(t, host+"/lab:1", "amd64"); err == nil || !strings.Contains(err.Error(), "docker login "+host) {
+			if _, _, err := fillOCI(t, host+"/lab:1", "amd64"); err == nil ||
+				!strings.Contains(err.Error(), "docker login "+host) {
 				t.Errorf("without a password: %v", err)
 			}
 			auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-			check(t, os.WriteFile(filepath.Join(config, "config.json"), []byte(fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, auth)), 0o600))
+			check(
+				t,
+				os.WriteFile(
+					filepath.Join(config, "config.json"),
+					[]byte(fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, auth)),
+					0o600,
+				),
+			)
 			ref, err := name.ParseReference(host + "/lab:1")
 			check(t, err)
 			check(t, remote.Write(ref, testImage(t, "amd64"), remote.WithAuthFromKeychain(authn.DefaultKeychain)))
@@ -181,7 +190,8 @@ func TestFetchedWrongBytes(t *testing.T) {
 	o, err := ParseOCI(ref, "amd64", Limits{})
 	check(t, err)
 	p := Place{Root: t.TempDir(), Keep: t.TempDir()}
-	if _, err := o.Fill(t.Context(), p, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "changed or damaged") {
+	if _, err := o.Fill(t.Context(), p, func(Progress) {}); err == nil ||
+		!strings.Contains(err.Error(), "changed or damaged") {
 		t.Errorf("error %v", err)
 	}
 	u.spoil = false

@@ -67,8 +67,16 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 
 // args is the command line. Files appear under their names when they are whole; the rest of a long one is kept.
 func (r rsync) args(p Place) []string {
-	args := []string{"-aHAXSR", "--numeric-ids", "--no-inc-recursive", "--partial-dir=" + p.Keep + "/partial", "--temp-dir=" + p.Keep,
-		"--info=progress2,name0,flist0", "--debug=FILTER", "--outbuf=L"}
+	args := []string{
+		"-aHAXSR",
+		"--numeric-ids",
+		"--no-inc-recursive",
+		"--partial-dir=" + p.Keep + "/partial",
+		"--temp-dir=" + p.Keep,
+		"--info=progress2,name0,flist0",
+		"--debug=FILTER",
+		"--outbuf=L",
+	}
 	if r.single {
 		args = append(args, "--one-file-system")
 	}

@@ -40,8 +40,8 @@ func settleIn(tree string) ([]string, error) {
 	return settleFstab(root)
 }
 
-// settleFstab comments the lines of fstab(5) out that are about local disks: a node would wait for each of them, and then
-// not come up.
+// settleFstab comments the lines of fstab(5) out that are about local disks: a node would wait for each of them,
+// and then not come up.
 func settleFstab(root *os.Root) ([]string, error) {
 	text, err := root.ReadFile("etc/fstab")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,9 @@ func settleFstab(root *os.Root) ([]string, error) {
 	if err := root.WriteFile("etc/fstab", []byte(out.String()), 0o644); err != nil {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("in /etc/fstab, lines of local disks are comments now: %s", strings.Join(places, " "))}, nil
+	return []string{
+		fmt.Sprintf("in /etc/fstab, lines of local disks are comments now: %s", strings.Join(places, " ")),
+	}, nil
 }
 
 // localDisk tells whether a first field of fstab(5) is a device of the machine.

@@ -24,16 +24,17 @@ type Progress struct {
 
 // Made is what is known of a tree when it is whole.
 type Made struct {
-	Kind   string   `json:"kind"`             // "oci", "tar"
-	Name   string   `json:"name"`             // of the source, as people write it: a reference, a path
-	Digest string   `json:"digest,omitempty"` // "sha256:..." of the image's manifest or of the file; "" if there is none
-	Notes  []string `json:"notes,omitempty"`  // what is worth knowing, such as programs that are set-uid
+	Kind string `json:"kind"` // "oci", "tar"
+	Name string `json:"name"` // of the source, as people write it: a reference, a path
+	// "sha256:..." of the image's manifest or of the file; "" if there is none
+	Digest string   `json:"digest,omitempty"`
+	Notes  []string `json:"notes,omitempty"` // what is worth knowing, such as programs that are set-uid
 }
 
 // Limits bound what a source may make of a few bytes.
 type Limits struct {
-	// MaxSize is the most bytes that the files of a tree may have, holes counted; 0: what the disk of the tree has free,
-	// and no more than maxRatio times what was read.
+	// MaxSize is the most bytes that the files of a tree may have, holes counted; 0: what the disk of the tree has
+	// free, and no more than maxRatio times what was read.
 	MaxSize int64
 }
 
@@ -56,5 +57,9 @@ func roomHint(err error, dir string) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
 	}
-	return fmt.Errorf("%w at %s; make room or choose another disk with --data, then run the same command again: it continues", err, dir)
+	return fmt.Errorf(
+		"%w at %s; make room or choose another disk with --data, then run the same command again: it continues",
+		err,
+		dir,
+	)
 }

@@ -12,16 +12,23 @@ import (
 // Everything that an archive says of a file arrives.
 func TestUnpackKeepsAll(t *testing.T) {
 	capability := "\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-	tree, notes, err := unpackLayers(t, archiveOf(t,
+	tree, notes, err := unpackLayers(t, archiveOf(
+		t,
 		dir(".").with(func(h *tar.Header) { h.Mode = 0o750 }),
 		dir("usr").with(func(h *tar.Header) { h.Uid, h.Gid, h.Mode = 3, 4, 0o2775 }),
-		file("usr/ping", "x").with(func(h *tar.Header) { h.PAXRecords = map[string]string{xattrPrefix + "security.capability": capability} }),
+		file(
+			"usr/ping",
+			"x",
+		).with(func(h *tar.Header) { h.PAXRecords = map[string]string{xattrPrefix + "security.capability": capability} }),
 		file("usr/su", "su").with(func(h *tar.Header) { h.Mode, h.Uid, h.Gid = 0o4755, 0, 7 }),
 		hard("usr/su2", "/usr/su"),
 		link("usr/abs", "/etc/passwd").with(func(h *tar.Header) { h.Uid = 5 }),
 		hard("usr/abs2", "usr/abs"),
 		file("usr/attr", "").with(func(h *tar.Header) {
-			h.PAXRecords = map[string]string{xattrPrefix + "user.a": "1\x002", xattrPrefix + "trusted.overlay.redirect": "/root"}
+			h.PAXRecords = map[string]string{
+				xattrPrefix + "user.a":                   "1\x002",
+				xattrPrefix + "trusted.overlay.redirect": "/root",
+			}
 		}),
 		entry{h: tar.Header{Typeflag: tar.TypeChar, Name: "dev/console", Mode: 0o600, Devmajor: 5, Devminor: 1}},
 		entry{h: tar.Header{Typeflag: tar.TypeBlock, Name: "dev/sda", Mode: 0o660, Gid: 6, Devmajor: 8}},
@@ -65,11 +72,17 @@ func TestUnpackKeepsAll(t *testing.T) {
 
 // The umask of the builder and the order of the files make no difference to the tree.
 func TestUnpackIsRepeatable(t *testing.T) {
-	a, _, err := unpackLayers(t, archiveOf(t, dir("a"), file("a/x", "1"), dir("b"), file("b/y", "2"), file("c/d/z", "3")))
+	a, _, err := unpackLayers(
+		t,
+		archiveOf(t, dir("a"), file("a/x", "1"), dir("b"), file("b/y", "2"), file("c/d/z", "3")),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := unpackLayers(t, archiveOf(t, file("c/d/z", "3"), file("b/y", "2"), dir("b"), file("a/x", "0"), dir("a"), file("a/x", "1")))
+	b, _, err := unpackLayers(
+		t,
+		archiveOf(t, file("c/d/z", "3"), file("b/y", "2"), dir("b"), file("a/x", "0"), dir("a"), file("a/x", "1")),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,25 +107,26 @@ func TestNothingLeavesTheTree(t *testing.T) {
 		layers [][]entry
 		err    string // "" the file lands in the tree
 	}{
-		"name with ..":              {[][]entry{{file(up+outside[1:]+"/new", "x")}}, `leads out of the tree`},
-		"name with .. in it":        {[][]entry{{dir("a"), file("a/../../b", "x")}}, `leads out of the tree`},
-		"absolute name":             {[][]entry{{file(outside+"/new", "x")}}, ""},
-		"through an absolute link":  {[][]entry{{link("a", outside), file("a/new", "x")}}, ""},
-		"through a link with ..":    {[][]entry{{link("a", up+outside[1:]), file("a/new", "x")}}, ""},
-		"a link of a lower layer":   {[][]entry{{link("a", outside)}, {file("a/new", "x"), file("a/secret", "x")}}, ""},
-		"over a link":               {[][]entry{{link("a", secret)}, {file("a", "x")}}, ""},
-		"directory over a link":     {[][]entry{{link("a", outside)}, {dir("a"), file("a/secret", "x")}}, ""},
-		"hard link out of it":       {[][]entry{{hard("a", secret)}}, "not there"},
-		"hard link with ..":         {[][]entry{{hard("a", up+secret[1:])}}, `leads out of the tree`},
-		"hard link through a link":  {[][]entry{{link("l", outside), hard("a", "l/secret")}}, "not there"},
-		"hard link to a link":       {[][]entry{{link("l", secret), hard("a", "l"), file("a", "x")}}, ""},
-		"whiteout through a link":   {[][]entry{{link("l", outside)}, {file("l/.wh.secret", "")}}, ""},
-		"opaque through a link":     {[][]entry{{link("l", outside)}, {file("l/.wh..wh..opq", "")}}, ""},
-		"whiteout of ..":            {[][]entry{{dir("a")}, {file("a/.wh...", "")}}, "whiteout of no file"},
-		"whiteout of .":             {[][]entry{{dir("a")}, {file("a/.wh..", "")}}, "whiteout of no file"},
-		"whiteout of nothing":       {[][]entry{{file(".wh.", "")}}, "whiteout of no file"},
-		"whiteout with a file":      {[][]entry{{file(".wh.a/b", "")}}, "prefix .wh."},
-		"the tree as a link":        {[][]entry{{link(".", outside), file("new", "x")}}, "something else than a directory"},
+		"name with ..":             {[][]entry{{file(up+outside[1:]+"/new", "x")}}, `leads out of the tree`},
+		"name with .. in it":       {[][]entry{{dir("a"), file("a/../../b", "x")}}, `leads out of the tree`},
+		"absolute name":            {[][]entry{{file(outside+"/new", "x")}}, ""},
+		"through an absolute link": {[][]entry{{link("a", outside), file("a/new", "x")}}, ""},
+		"through a link with ..":   {[][]entry{{link("a", up+outside[1:]), file("a/new", "x")}}, ""},
+		"a link of a lower layer":  {[][]entry{{link("a", outside)}, {file("a/new", "x"), file("a/secret", "x")}}, ""},
+		"over a link":              {[][]entry{{link("a", secret)}, {file("a", "x")}}, ""},
+		"directory over a link":    {[][]entry{{link("a", outside)}, {dir("a"), file("a/secret", "x")}}, ""},
+		"hard link out of it":      {[][]entry{{hard("a", secret)}}, "not there"},
+		"hard link with ..":        {[][]entry{{hard("a", up+secret[1:])}}, `leads out of the tree`},
+		"hard link through a link": {[][]entry{{link("l", outside), hard("a", "l/secret")}}, "not there"},
+		"hard link to a link":      {[][]entry{{link("l", secret), hard("a", "l"), file("a", "x")}}, ""},
+		"whiteout through a link":  {[][]entry{{link("l", outside)}, {file("l/.wh.secret", "")}}, ""},
+		"opaque through a link":    {[][]entry{{link("l", outside)}, {file("l/.wh..wh..opq", "")}}, ""},
+		"whiteout of ..":           {[][]entry{{dir("a")}, {file("a/.wh...", "")}}, "whiteout of no file"},
+		"whiteout of .":            {[][]entry{{dir("a")}, {file("a/.wh..", "")}}, "whiteout of no file"},
+		"whiteout of nothing":      {[][]entry{{file(".wh.", "")}}, "whiteout of no file"},
+		"whiteout with a file":     {[][]entry{{file(".wh.a/b", "")}}, "prefix .wh."},
+		"the tree as a link": {[][]entry{{link(".", outside), file("new", "x")}}, "something else than a " +
+			"directory"},
 		"link in place of a parent": {[][]entry{{dir("a"), file("a/x", "1"), link("a", outside), file("a/new", "x")}}, ""},
 		"a magic link":              {[][]entry{{link("a", "/proc/self/root"), file("a"+outside+"/new", "x")}}, ""},
 		"a loop of links":           {[][]entry{{link("a", "b"), link("b", "a"), file("a/x", "x")}}, "too many levels"},

@@ -55,8 +55,9 @@ type Inspection struct {
 	Versions []fleet.Digest // also these, if their manifests are not there
 	Only     bool           // nothing but Versions
 
-	// From is where what is broken or missing is fetched again, one after the other; the store's lock is held. A file that is
-	// broken and that nobody has is removed, so that a build writes it again. None: nothing is changed.
+	// From is where what is broken or missing is fetched again, one after the other; the store's lock is held. A
+	// file that is broken and that nobody has is removed, so that a build writes it again. None: nothing is
+	// changed.
 	From   []Second
 	Repair bool
 }
@@ -70,7 +71,13 @@ func (d *Dir) Check(ctx context.Context, keys []string, each func(bytes int64)) 
 
 // Inspect is Check for some versions only, or with mending.
 func (d *Dir) Inspect(ctx context.Context, i Inspection) (Report, error) {
-	c := &checker{dir: d, Inspection: i, sizes: map[chunk.ID]int64{}, used: map[chunk.ID]bool{}, bad: map[chunk.ID]string{}}
+	c := &checker{
+		dir:        d,
+		Inspection: i,
+		sizes:      map[chunk.ID]int64{},
+		used:       map[chunk.ID]bool{},
+		bad:        map[chunk.ID]string{},
+	}
 	versions := i.Versions
 	if !i.Only {
 		if err := c.objects(ctx); err != nil {
@@ -163,7 +170,12 @@ func (c *checker) rest(ctx context.Context) error {
 		_, named := c.used[id]
 		switch {
 		case !c.Repair && !named:
-			c.problem("", id, "%s; nothing names it: remove the file, or let `pando store check --repair` do it", c.bad[id])
+			c.problem(
+				"",
+				id,
+				"%s; nothing names it: remove the file, or let `pando store check --repair` do it",
+				c.bad[id],
+			)
 			continue
 		case !c.Repair:
 			continue

@@ -10,8 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// beside compares signature and provenance of a version with their sums. A version of which one is damaged is whole: its
-// manifest is signed, and nothing is decided by the rest.
+// beside compares signature and provenance of a version with their sums. A version of which one is damaged is
+// whole: its manifest is signed, and nothing is decided by the rest.
 func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
 	s, err := c.dir.sumsOf(v)
 	if errors.Is(err, errSums) {
@@ -61,7 +61,14 @@ func (c *checker) wrongBeside(ctx context.Context, v fleet.Digest, suffix string
 		c.mended(v, chunk.ID{}, "%s (%s); it stays as it is, and counts as written", what, file)
 		return c.dir.putSidecar(v, suffix, data)
 	}
-	c.problem(v, chunk.ID{}, "%s (%s); the version boots all the same, and `pando image pull` from a server or directory that has it, or building it again, writes it anew", what, file)
+	c.problem(
+		v,
+		chunk.ID{},
+		"%s (%s); the version boots all the same, and `pando image pull` from a server or directory that has it, "+
+			"or building it again, writes it anew",
+		what,
+		file,
+	)
 	return nil
 }
 
@@ -86,8 +93,8 @@ func (c *checker) sumAnew(v fleet.Digest, why string) error {
 	return c.dir.putFile(c.dir.sidecar(v, sumsSuffix), s.encode())
 }
 
-// damaged reads a sidecar that is not what was written; nil: it is, or there is none. Somebody may be replacing it, sum first, so
-// the sidecar is read before the sums, and both once more.
+// damaged reads a sidecar that is not what was written; nil: it is, or there is none. Somebody may be replacing it,
+// sum first, so the sidecar is read before the sums, and both once more.
 func (d *Dir) damaged(v fleet.Digest, suffix string) (data []byte, s sums, err error) {
 	for range 2 {
 		if data, err = d.readFile(d.sidecar(v, suffix)); errors.Is(err, fs.ErrNotExist) {

@@ -48,7 +48,12 @@ func (c *checker) pack(ctx context.Context, v fleet.Digest, m image.Manifest, r 
 		return c.dropPacks(v, r.Object, err.Error(), &r)
 	}
 	for i, e := range p.Pieces {
-		ok, err := c.needQuietly(ctx, v, Use{Part: PartPack, ID: e.ID, Size: int64(e.StoredSize)}, "a piece of a boot pack")
+		ok, err := c.needQuietly(
+			ctx,
+			v,
+			Use{Part: PartPack, ID: e.ID, Size: int64(e.StoredSize)},
+			"a piece of a boot pack",
+		)
 		if err != nil {
 			return err
 		}
@@ -67,8 +72,8 @@ func (c *checker) needQuietly(ctx context.Context, v fleet.Digest, u Use, what s
 	return ok, err
 }
 
-// dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when mending takes it out: the server
-// makes it again.
+// dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when mending takes it
+// out: the server makes it again.
 func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken *image.PackRecord) error {
 	file := c.dir.sidecar(v, packsSuffix)
 	if !c.Repair {
@@ -83,7 +88,10 @@ func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken
 	if err != nil {
 		return err
 	}
-	p.Packs = slices.DeleteFunc(p.Packs, func(r image.PackRecord) bool { return r.Object == broken.Object && r.Class == broken.Class })
+	p.Packs = slices.DeleteFunc(
+		p.Packs,
+		func(r image.PackRecord) bool { return r.Object == broken.Object && r.Class == broken.Class },
+	)
 	return c.dir.putPacks(v, p)
 }
 

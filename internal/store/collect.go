@@ -19,10 +19,14 @@ type Collected struct {
 	Bytes   int64
 }
 
-// CollectPacks removes the maps and pieces of packs that were replaced and are over, as far as no version and no other pack
-// needs them. The lock is held. Objects go first, a map after its pieces, and the note of the pack last: interrupted at any
-// moment, it has removed nothing that is needed, and the next one goes on. A store that cannot be read whole keeps everything.
-func (d *Dir) CollectPacks(ctx context.Context, over func(fleet.Digest, image.ReplacedPack) bool) (c Collected, err error) {
+// CollectPacks removes the maps and pieces of packs that were replaced and are over, as far as no version and no
+// other pack needs them. The lock is held. Objects go first, a map after its pieces, and the note of the pack last:
+// interrupted at any moment, it has removed nothing that is needed, and the next one goes on. A store that cannot
+// be read whole keeps everything.
+func (d *Dir) CollectPacks(
+	ctx context.Context,
+	over func(fleet.Digest, image.ReplacedPack) bool,
+) (c Collected, err error) {
 	versions, err := d.Versions()
 	if err != nil {
 		return c, err
@@ -66,7 +70,12 @@ type collector struct {
 }
 
 // mark notes what a version and its packs need, and returns the maps of those packs that are over.
-func (k *collector) mark(ctx context.Context, v fleet.Digest, p image.Packs, over func(fleet.Digest, image.ReplacedPack) bool) (gone []chunk.ID) {
+func (k *collector) mark(
+	ctx context.Context,
+	v fleet.Digest,
+	p image.Packs,
+	over func(fleet.Digest, image.ReplacedPack) bool,
+) (gone []chunk.ID) {
 	if k.err == nil {
 		k.err = k.version(ctx, v)
 	}
@@ -147,7 +156,10 @@ func (k *collector) unlink(ctx context.Context, id chunk.ID) {
 
 // forget takes packs out of the sidecar of a version.
 func (k *collector) forget(v fleet.Digest, p image.Packs, gone []chunk.ID) {
-	left := slices.DeleteFunc(slices.Clone(p.Replaced), func(r image.ReplacedPack) bool { return slices.Contains(gone, r.Object) })
+	left := slices.DeleteFunc(
+		slices.Clone(p.Replaced),
+		func(r image.ReplacedPack) bool { return slices.Contains(gone, r.Object) },
+	)
 	if k.err != nil || len(left) == len(p.Replaced) {
 		return
 	}

@@ -19,9 +19,10 @@ type replaced struct {
 	*Dir
 	version fleet.Digest
 	public  minisign.PublicKey
-	shared  []chunk.ID // pieces of the old pack that others need: the new pack, another class' pack, and the version as a chunk
-	alone   []chunk.ID // its map, and pieces that nobody needs
-	stays   []chunk.ID // the new pack's own
+	// pieces of the old pack that others need: the new pack, another class' pack, and the version as a chunk
+	shared []chunk.ID
+	alone  []chunk.ID // its map, and pieces that nobody needs
+	stays  []chunk.ID // the new pack's own
 }
 
 func newReplaced(t *testing.T) replaced {
@@ -43,15 +44,26 @@ func newReplaced(t *testing.T) replaced {
 			t.Fatal(err)
 		}
 		made = made.Add(time.Hour)
-		record := image.PackRecord{Class: class, Sequence: sequence, Object: putObject(t, d, data), Size: int64(len(data)),
-			Signature: string(image.SignPack(key, data)), Made: made}
+		record := image.PackRecord{
+			Class:     class,
+			Sequence:  sequence,
+			Object:    putObject(t, d, data),
+			Size:      int64(len(data)),
+			Signature: string(image.SignPack(key, data)),
+			Made:      made,
+		}
 		if err := d.PutPack(v.Digest, record); err != nil {
 			t.Fatal(err)
 		}
 		return record.Object
 	}
 	piece := func(b byte) chunk.Entry {
-		return chunk.Entry{RawSize: chunk.BlockSize, StoredSize: chunk.BlockSize, Codec: chunk.Stored, ID: putObject(t, d, raw(b))}
+		return chunk.Entry{
+			RawSize:    chunk.BlockSize,
+			StoredSize: chunk.BlockSize,
+			Codec:      chunk.Stored,
+			ID:         putObject(t, d, raw(b)),
+		}
 	}
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {

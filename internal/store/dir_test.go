@@ -143,7 +143,10 @@ func putVersion(t *testing.T, d *Dir, key minisign.PrivateKey) (Version, map[str
 	for _, text := range []string{"a", "b"} {
 		stored, codec := enc.Encode(bytes.Repeat([]byte(text), chunk.BlockSize))
 		ids[text] = putObject(t, d, stored)
-		entries = append(entries, chunk.Entry{RawSize: chunk.BlockSize, StoredSize: len(stored), Codec: codec, ID: ids[text]})
+		entries = append(
+			entries,
+			chunk.Entry{RawSize: chunk.BlockSize, StoredSize: len(stored), Codec: codec, ID: ids[text]},
+		)
 	}
 	entries = append(entries, chunk.Entry{RawSize: 5 * chunk.BlockSize, Codec: chunk.Zero})
 	idx, err := chunk.NewIndex(entries, chunk.DefaultChunkSize, enc)
@@ -155,7 +158,12 @@ func putVersion(t *testing.T, d *Dir, key minisign.PrivateKey) (Version, map[str
 	m := image.Manifest{
 		Format: 1, Architecture: "amd64",
 		Kernel: image.Kernel{Release: "6.1.0", Object: ids["kernel"], Size: 6},
-		Root:   image.Root{FileSystem: "erofs", Index: ids["root"], Size: idx.RawSize, ChunkSize: chunk.DefaultChunkSize},
+		Root: image.Root{
+			FileSystem: "erofs",
+			Index:      ids["root"],
+			Size:       idx.RawSize,
+			ChunkSize:  chunk.DefaultChunkSize,
+		},
 	}
 	v := Version{Provenance: []byte("{}")}
 	if v.Manifest, err = m.Encode(); err != nil {
@@ -176,7 +184,8 @@ func TestVersions(t *testing.T) {
 	}
 	v, _ := putVersion(t, d, key)
 	got, err := d.GetVersion(v.Digest)
-	if err != nil || !bytes.Equal(got.Manifest, v.Manifest) || !bytes.Equal(got.Signature, v.Signature) || string(got.Provenance) != "{}" {
+	if err != nil || !bytes.Equal(got.Manifest, v.Manifest) || !bytes.Equal(got.Signature, v.Signature) ||
+		string(got.Provenance) != "{}" {
 		t.Errorf("GetVersion: %+v, %v", got, err)
 	}
 	all, err := d.Versions()

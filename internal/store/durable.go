@@ -29,7 +29,8 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	return Replace(f, path, perm)
 }
 
-// Replace puts a file that was written in the same directory at path, durably, and closes it. When it fails the file is where it was.
+// Replace puts a file that was written in the same directory at path, durably, and closes it. When it fails the
+// file is where it was.
 func Replace(f *os.File, path string, perm os.FileMode) error {
 	dir := filepath.Dir(path)
 	err := f.Chmod(perm)

@@ -84,8 +84,8 @@ func (f *far) fetch(ctx context.Context, id chunk.ID) error {
 	}
 }
 
-// Attempts at an object that broke off in the middle, and the pause between them. The beginning of each is repeated by the
-// Remote itself.
+// Attempts at an object that broke off in the middle, and the pause between them. The beginning of each is repeated
+// by the Remote itself.
 const (
 	bringTries = 4
 	bringPause = 250 * time.Millisecond
@@ -109,8 +109,8 @@ func (f *far) bring(ctx context.Context, id chunk.ID) (err error) {
 	return fmt.Errorf("object %s from %s: %w", id, f.remote.Name(), err)
 }
 
-// bringOnce writes an object beside the others and renames it when it is what its name says, and durable: it is sent from
-// there without being looked at.
+// bringOnce writes an object beside the others and renames it when it is what its name says, and durable: it is
+// sent from there without being looked at.
 func (f *far) bringOnce(ctx context.Context, id chunk.ID) (n int64, err error) {
 	in, err := f.remote.Get(ctx, ObjectName(id))
 	if err != nil {

@@ -23,7 +23,8 @@ type cacheBound struct {
 	have int64 // bytes of objects, about: what two processes do at a time is counted at the next sweep
 }
 
-// touchAfter is how old the time of a file is before a reader renews it: a storm shall not write the same inode all the time.
+// touchAfter is how old the time of a file is before a reader renews it: a storm shall not write the same inode all
+// the time.
 const touchAfter = 5 * time.Minute
 
 func (b *cacheBound) touch(f *os.File, info fs.FileInfo) {

@@ -13,8 +13,8 @@ import (
 
 // What a Dir does to files where they are kept: in its directory, or in the Remote that it is a cache of.
 
-// Refresh drops the copy of an object that is not what its name says, if this directory is a cache: somebody has got wrong
-// bytes.
+// Refresh drops the copy of an object that is not what its name says, if this directory is a cache: somebody has
+// got wrong bytes.
 func (d *Dir) Refresh(id chunk.ID) {
 	if d.far == nil {
 		return
@@ -74,7 +74,10 @@ func (d *Dir) eachFile(ctx context.Context, each func(objectFile) error) error {
 			return ignoreMissing(err)
 		}
 		id, err := chunk.ParseID(f.Name())
-		return errors.Join(each(objectFile{id, err == nil && path == d.ObjectPath(id), path, info.Size(), info.ModTime()}), ctx.Err())
+		return errors.Join(
+			each(objectFile{id, err == nil && path == d.ObjectPath(id), path, info.Size(), info.ModTime()}),
+			ctx.Err(),
+		)
 	})
 }
 

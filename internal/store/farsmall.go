@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// smallFiles reads the manifests and sidecars of a Remote. Another server may change a sidecar, so each is asked for again
-// now and then; when the Remote does not answer, what was read last is still true enough to boot with.
+// smallFiles reads the manifests and sidecars of a Remote. Another server may change a sidecar, so each is asked
+// for again now and then; when the Remote does not answer, what was read last is still true enough to boot with.
 type smallFiles struct {
 	far *far
 
@@ -124,8 +124,8 @@ func (s *smallFiles) remove(path string) error {
 	return ignoreMissing(os.Remove(path))
 }
 
-// modified is when a file was put last, by the clock of the service; zero when there is none. One that cannot be asked for may
-// have been put just now.
+// modified is when a file was put last, by the clock of the service; zero when there is none. One that cannot be
+// asked for may have been put just now.
 func (s *smallFiles) modified(path string) time.Time {
 	ctx, cancel := remoteContext()
 	defer cancel()

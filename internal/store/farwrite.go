@@ -49,8 +49,8 @@ func (f *far) lock(purpose string) (release func(), err error) {
 	}, nil
 }
 
-// owner names this directory as no other that is in use: what it left in the Remote when it was killed is its own to take
-// up, as the lock of the directory is held.
+// owner names this directory as no other that is in use: what it left in the Remote when it was killed is its own
+// to take up, as the lock of the directory is held.
 func (f *far) owner() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -72,8 +72,8 @@ func (f *far) held() error {
 	return l.Held()
 }
 
-// find looks for an object in the Remote, whatever the cache has. A writer asks for thousands: it lists them, a 256th of
-// the store at a time.
+// find looks for an object in the Remote, whatever the cache has. A writer asks for thousands: it lists them, a
+// 256th of the store at a time.
 func (f *far) find(ctx context.Context, id chunk.ID) (o farObject, ok bool, err error) {
 	l := f.lease.Load()
 	if l == nil {
@@ -105,8 +105,8 @@ func (f *far) find(ctx context.Context, id chunk.ID) (o farObject, ok bool, err 
 	return o, ok, nil
 }
 
-// remoteFresh is how old an object in a Remote may be that is used again; renewing it takes a request. It is less than what is
-// spared when the store is collected.
+// remoteFresh is how old an object in a Remote may be that is used again; renewing it takes a request. It is less
+// than what is spared when the store is collected.
 const remoteFresh = 6 * time.Hour
 
 // uses tells whether the Remote has an object, and renews its time.

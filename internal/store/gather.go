@@ -9,16 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How many bytes of a body shall be there before its reader is woken. Without it a node is woken for each frame, and on a link of
-// 100 Mb/s or less that costs it more than what it does with the bytes.
+// How many bytes of a body shall be there before its reader is woken. Without it a node is woken for each frame,
+// and on a link of 100 Mb/s or less that costs it more than what it does with the bytes.
 const (
 	mostGathered  = 32 << 10
 	leastGathered = 16 << 10        // however slow a sender is
 	longGather    = 2 * time.Second // a reader that waited for so long gets what is there
-	smallRead     = 4 << 10         // net/http reads headers, and the ends of bodies, with a buffer of no more than so many bytes
+	// net/http reads headers, and the ends of bodies, with a buffer of no more than so many bytes
+	smallRead = 4 << 10
 )
 
-// gathering is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT (socket(7)).
+// gathering is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT
+// (socket(7)).
 type gathering struct {
 	net.Conn
 	raw   syscall.RawConn
@@ -29,8 +31,8 @@ type gathering struct {
 	most  int
 }
 
-// Gather returns c with reads that wake seldom. Nobody may ask for more than what is still to come: net/http does not. A
-// connection of another kind is left as it is.
+// Gather returns c with reads that wake seldom. Nobody may ask for more than what is still to come: net/http does
+// not. A connection of another kind is left as it is.
 func Gather(c net.Conn) net.Conn {
 	x, ok := c.(syscall.Conn)
 	if !ok {
@@ -61,9 +63,9 @@ func (g *gathering) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// calm has every second frame acknowledged. By itself, Linux acknowledges each of the first sixteen after a pause, which is half of a piece: in a storm
-// of two hundred that was one byte in thirty that a node received. The kernel goes back to it whenever it had to acknowledge a frame because no
-// other followed soon.
+// calm has every second frame acknowledged. By itself, Linux acknowledges each of the first sixteen after a pause,
+// which is half of a piece: in a storm of two hundred that was one byte in thirty that a node received. The kernel
+// goes back to it whenever it had to acknowledge a frame because no other followed soon.
 func (g *gathering) calm() {
 	_ = g.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
 }
@@ -79,8 +81,9 @@ func (g *gathering) ask(n int) int {
 	return g.level
 }
 
-// relax wakes the reader with whatever is there: a slow sender is not a dead one, and from now on less is waited for. It is still more than a
-// frame: one who is as slow as that is looked at once in longGather, and wakes his reader no more often.
+// relax wakes the reader with whatever is there: a slow sender is not a dead one, and from now on less is waited
+// for. It is still more than a frame: one who is as slow as that is looked at once in longGather, and wakes his
+// reader no more often.
 func (g *gathering) relax() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -36,9 +36,9 @@ var ErrMissing = errors.New("the source has no such object")
 // ErrBusy says that a source has the object and cannot send it now.
 var ErrBusy = errors.New("the source is busy")
 
-// HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>; if URL ends with /objects, of
-// URL/ab/<64 hex digits>, as the files of a store are named. Anything can be that server: Pando, any web server over a copy of
-// its store, a bucket.
+// HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>; if URL ends with
+// /objects, of URL/ab/<64 hex digits>, as the files of a store are named. Anything can be that server: Pando, any
+// web server over a copy of its store, a bucket.
 type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
@@ -46,24 +46,24 @@ type HTTP struct {
 	Brief  bool         // objects are asked for by the beginnings of their names (chunk.Brief): it knows which it has
 	Query  string       // of each question; "": none
 
-	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the server sent
-	// whoever asked on to it. nil: nobody wants to know.
+	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the
+	// server sent whoever asked on to it. nil: nobody wants to know.
 	Elsewhere func(bytes int)
 }
 
 // dialTime is how long a connection may take to come about on usual links.
 const dialTime = 3 * time.Second
 
-// connIdle is how long a connection is kept that nothing is asked of. On a slow link a new one takes seconds, and many peers are asked in turn; a
-// node's server keeps it for as long.
+// connIdle is how long a connection is kept that nothing is asked of. On a slow link a new one takes seconds, and
+// many peers are asked in turn; a node's server keeps it for as long.
 const connIdle = time.Minute
 
-// keepAlive is after how long of silence a connection is asked whether it is still there. A storm of two hundred whose questions are held that asked each 10 s cost a server as
-// many bytes as 3 % of a boot.
+// keepAlive is after how long of silence a connection is asked whether it is still there. A storm of two hundred
+// whose questions are held that asked each 10 s cost a server as many bytes as 3 % of a boot.
 const keepAlive = 30 * time.Second
 
-// connBuffer is what a connection has for headers, in bytes, both ways. Bodies are read past it. A node in a storm has a hundred connections, and 4 KiB for each way would be
-// 0.6 MB more.
+// connBuffer is what a connection has for headers, in bytes, both ways. Bodies are read past it. A node in a storm
+// has a hundred connections, and 4 KiB for each way would be 0.6 MB more.
 const connBuffer = 1 << 10
 
 // NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
@@ -101,7 +101,8 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	if x, ok := c.(syscall.Conn); ok { // what is asked, and that something has come, passes what this machine sends to others meanwhile
+	// what is asked, and that something has come, passes what this machine sends to others meanwhile
+	if x, ok := c.(syscall.Conn); ok {
 		band.Set(x, band.Message)
 	}
 	return Gather(c), nil
@@ -159,7 +160,8 @@ func (h *HTTP) fetch(ctx context.Context, r Request) (b []byte, elsewhere bool, 
 	return b, h.isBucket() || resp.Request.URL.Host != req.URL.Host, because(ctx, err)
 }
 
-// patiently returns a context that ends after patience without a call of wind, 0: 10 s. Every byte that arrives winds it up again: a slow server is not a dead one.
+// patiently returns a context that ends after patience without a call of wind, 0: 10 s. Every byte that arrives
+// winds it up again: a slow server is not a dead one.
 func patiently(ctx context.Context, patience time.Duration) (_ context.Context, wind, end func()) {
 	if patience <= 0 {
 		patience = 10 * time.Second

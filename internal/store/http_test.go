@@ -122,13 +122,21 @@ func TestHTTPBadAnswers(t *testing.T) {
 			v, err := h.Get(t.Context(), Request{ID: id, Size: size})
 			var wrong *chunk.WrongBytesError
 			if err == nil || len(v.Stored()) != 0 || errors.As(err, &wrong) != c.wrong {
-				t.Errorf("%s (size given as %d): %d bytes, %v; want wrong bytes: %v", name, size, len(v.Stored()), err, c.wrong)
+				t.Errorf(
+					"%s (size given as %d): %d bytes, %v; want wrong bytes: %v",
+					name,
+					size,
+					len(v.Stored()),
+					err,
+					c.wrong,
+				)
 			}
 		}
 	}
 }
 
-// A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose answer is short.
+// A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose
+// answer is short.
 func TestGather(t *testing.T) {
 	large, small := make([]byte, 200_000), []byte("an object")
 	rand.NewChaCha8([32]byte{4}).Read(large)
@@ -229,7 +237,12 @@ func TestGatherWakesSeldom(t *testing.T) {
 	before := look(100)
 	g.relax()
 	if before || !look(100) || g.ask(1<<20) != mostGathered/2 {
-		t.Errorf("a slow sender: woken for its bytes %v, after a while %v, then for %d", before, look(100), g.ask(1<<20))
+		t.Errorf(
+			"a slow sender: woken for its bytes %v, after a while %v, then for %d",
+			before,
+			look(100),
+			g.ask(1<<20),
+		)
 	}
 	for range 5 {
 		g.relax()
@@ -248,11 +261,13 @@ func TestHTTPPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := []byte("slowly, but it comes")
 		silent := false
-		c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			go dribble(theirs, slow, silent)
-			return ours, nil
-		}, DisableKeepAlives: true}}
+		c := &http.Client{
+			Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go dribble(theirs, slow, silent)
+				return ours, nil
+			}, DisableKeepAlives: true},
+		}
 		h := &HTTP{URL: "http://192.0.2.1", Client: c}
 		start := time.Now()
 		if _, err := h.Get(t.Context(), Request{ID: chunk.Sum(slow), Patience: 3 * time.Second}); err != nil {
@@ -316,7 +331,8 @@ func (o *observed) Failed(source string, id chunk.ID, err error) {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// A peer is asked by the beginning of a name, and with a query, if that is wished for; what comes has to be the whole object all the same.
+// A peer is asked by the beginning of a name, and with a query, if that is wished for; what comes has to be the
+// whole object all the same.
 func TestHTTPBrief(t *testing.T) {
 	id, asked := chunk.Sum([]byte("object")), ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

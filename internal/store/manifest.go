@@ -36,8 +36,8 @@ func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
 	return filepath.Join(d.manifests(), strings.TrimPrefix(string(v), "sha256:")+suffix)
 }
 
-// ManifestBytes returns the exact bytes of a manifest, for a sender that does not look inside; SignatureBytes those of its
-// signature. The error is fs.ErrNotExist when the store does not have it.
+// ManifestBytes returns the exact bytes of a manifest, for a sender that does not look inside; SignatureBytes those
+// of its signature. The error is fs.ErrNotExist when the store does not have it.
 func (d *Dir) ManifestBytes(v fleet.Digest) ([]byte, error) { return d.readFile(d.ManifestPath(v)) }
 
 // SignatureBytes returns the signature of a manifest.

@@ -15,8 +15,8 @@ import (
 	"pando/internal/image"
 )
 
-// Second is another store, which has what this one lost. Nothing it sends is believed: objects are checked against their names,
-// manifests against theirs and their signatures against the site's key.
+// Second is another store, which has what this one lost. Nothing it sends is believed: objects are checked against
+// their names, manifests against theirs and their signatures against the site's key.
 type Second interface {
 	Source
 	// Version returns a manifest and its signature, unverified.
@@ -131,7 +131,10 @@ func (a Away) Version(ctx context.Context, digest fleet.Digest) (v Version, err 
 		v.Signature, err = readRemote(ctx, a.In, name+signatureSuffix, maxManifest)
 	}
 	if err == nil {
-		if v.Provenance, err = readRemote(ctx, a.In, name+provenanceSuffix, maxManifest); errors.Is(err, fs.ErrNotExist) {
+		if v.Provenance, err = readRemote(ctx, a.In, name+provenanceSuffix, maxManifest); errors.Is(
+			err,
+			fs.ErrNotExist,
+		) {
 			err = nil
 		}
 	}

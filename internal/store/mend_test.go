@@ -57,10 +57,12 @@ func files(t *testing.T, d *Dir) (out []string) {
 
 // elsewhere are the files that another test looks at: TestFlippedBitBesideAManifest.
 func elsewhere(path string) bool {
-	return strings.HasSuffix(path, provenanceSuffix) || strings.HasSuffix(path, packsSuffix) || strings.HasSuffix(path, sumsSuffix)
+	return strings.HasSuffix(path, provenanceSuffix) || strings.HasSuffix(path, packsSuffix) ||
+		strings.HasSuffix(path, sumsSuffix)
 }
 
-// A bit that flips anywhere is found, named by version, and mended from another store; what nobody else has is taken out.
+// A bit that flips anywhere is found, named by version, and mended from another store; what nobody else has is
+// taken out.
 func TestFlippedBitIsFoundAndMended(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	server := serveStore(t, copied)
@@ -104,7 +106,10 @@ func TestFlippedBitIsFoundAndMended(t *testing.T) {
 // mend repairs a store and checks that nothing is left to repair.
 func mend(t *testing.T, d *Dir, v fleet.Digest, public string, from []Second) {
 	t.Helper()
-	r, err := d.Inspect(t.Context(), Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: from, Repair: true})
+	r, err := d.Inspect(
+		t.Context(),
+		Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: from, Repair: true},
+	)
 	if err != nil || len(r.Problems) > 0 || len(r.Mended) == 0 {
 		t.Errorf("repair: %+v, %v", r, err)
 	}
@@ -162,8 +167,13 @@ func TestRepairBelievesNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := d.Inspect(t.Context(), Inspection{Keys: []string{public}, From: []Second{Beside{copied}, serveStore(t, copied)}, Repair: true})
-	if err != nil || len(r.Problems) != 1 || r.Problems[0].Object != last.ID || r.Problems[0].Start != chunk.BlockSize || r.Problems[0].Raw != chunk.BlockSize {
+	r, err := d.Inspect(
+		t.Context(),
+		Inspection{Keys: []string{public}, From: []Second{Beside{copied}, serveStore(t, copied)}, Repair: true},
+	)
+	if err != nil || len(r.Problems) != 1 || r.Problems[0].Object != last.ID ||
+		r.Problems[0].Start != chunk.BlockSize ||
+		r.Problems[0].Raw != chunk.BlockSize {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, ok := d.Stat(last.ID); ok {

@@ -13,8 +13,8 @@ import (
 
 const packsSuffix = ".packs.json"
 
-// Packs returns the boot packs of a version, one for each hardware class that has one. A version without packs has none,
-// which is no error.
+// Packs returns the boot packs of a version, one for each hardware class that has one. A version without packs has
+// none, which is no error.
 func (d *Dir) Packs(v fleet.Digest) ([]image.PackRecord, error) {
 	p, err := d.packs(v)
 	return p.Packs, err
@@ -38,11 +38,12 @@ func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
 	return p, nil
 }
 
-// PutPack makes a boot pack the one of its version and class. Its pieces and its map must be durable and the lock held. What
-// a node was told before stays readable: the pack that was there is noted as replaced, see CollectPacks.
+// PutPack makes a boot pack the one of its version and class. Its pieces and its map must be durable and the lock
+// held. What a node was told before stays readable: the pack that was there is noted as replaced, see CollectPacks.
 func (d *Dir) PutPack(v fleet.Digest, r image.PackRecord) error { return d.ReplacePack(v, r, r.Made) }
 
-// ReplacePack is PutPack at a moment later than that which the record tells: boots were given the pack before until now.
+// ReplacePack is PutPack at a moment later than that which the record tells: boots were given the pack before until
+// now.
 func (d *Dir) ReplacePack(v fleet.Digest, r image.PackRecord, now time.Time) error {
 	p, err := d.packs(v)
 	if err != nil {

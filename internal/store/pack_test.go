@@ -15,7 +15,13 @@ import (
 )
 
 // putPack gives a version a boot pack of one piece.
-func putPack(t *testing.T, d *Dir, key minisign.PrivateKey, v fleet.Digest, class string) (image.PackRecord, image.Pack) {
+func putPack(
+	t *testing.T,
+	d *Dir,
+	key minisign.PrivateKey,
+	v fleet.Digest,
+	class string,
+) (image.PackRecord, image.Pack) {
 	t.Helper()
 	raw := bytes.Repeat([]byte(class+"!"), 1<<20)[:chunk.BlockSize]
 	p := image.Pack{
@@ -26,7 +32,13 @@ func putPack(t *testing.T, d *Dir, key minisign.PrivateKey, v fleet.Digest, clas
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := image.PackRecord{Class: class, Sequence: 1, Object: putObject(t, d, data), Size: int64(len(data)), Signature: string(image.SignPack(key, data))}
+	r := image.PackRecord{
+		Class:     class,
+		Sequence:  1,
+		Object:    putObject(t, d, data),
+		Size:      int64(len(data)),
+		Signature: string(image.SignPack(key, data)),
+	}
 	if err := d.PutPack(v, r); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Remote is where a store is kept when a directory of this machine is only a cache of it: a bucket. Its names are those of
-// the files of a Dir, with slashes. What was put is read by everybody from then on, and listed.
+// Remote is where a store is kept when a directory of this machine is only a cache of it: a bucket. Its names are
+// those of the files of a Dir, with slashes. What was put is read by everybody from then on, and listed.
 type Remote interface {
 	// Name is for errors: "s3://bucket/prefix".
 	Name() string
@@ -28,7 +28,8 @@ type Remote interface {
 	List(ctx context.Context, prefix string, each func(RemoteFile) error) error
 	// Remove removes names. That one does not exist is no error.
 	Remove(ctx context.Context, names ...string) error
-	// Lock makes this process the only writer, or returns a *LockedError. Whoever has the same owner is this process, or dead.
+	// Lock makes this process the only writer, or returns a *LockedError. Whoever has the same owner is this
+	// process, or dead.
 	Lock(ctx context.Context, owner, purpose string) (Lease, error)
 }
 
@@ -45,8 +46,8 @@ type Lease interface {
 	Release()
 }
 
-// OpenCache opens a store that is kept in a Remote. The directory at path holds copies of what was read and written, at most
-// size bytes of objects; it may be removed at any time, and nothing else may be in it.
+// OpenCache opens a store that is kept in a Remote. The directory at path holds copies of what was read and
+// written, at most size bytes of objects; it may be removed at any time, and nothing else may be in it.
 func OpenCache(path string, remote Remote, size int64) (*Dir, error) {
 	d, err := OpenDir(path)
 	if err != nil {

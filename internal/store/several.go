@@ -22,9 +22,10 @@ type several interface {
 	GetSeveral(ctx context.Context, rs []Request, came func(i int, v chunk.Verified)) error
 }
 
-// GetSeveral makes one attempt at objects whose sizes are known, with one question: POST URL/o, with a line of 64 hex digits for each. The answer is the first
-// ones of them, end to end, and its length says how many. came is called for each, in order. The error says why the next one did not come; nil: no more are
-// sent this time. The patience is that of the first request.
+// GetSeveral makes one attempt at objects whose sizes are known, with one question: POST URL/o, with a line of 64
+// hex digits for each. The answer is the first ones of them, end to end, and its length says how many. came is
+// called for each, in order. The error says why the next one did not come; nil: no more are sent this time. The
+// patience is that of the first request.
 func (h *HTTP) GetSeveral(ctx context.Context, rs []Request, came func(i int, v chunk.Verified)) error {
 	if h.isBucket() || h.Brief {
 		return errSingly
@@ -60,7 +61,12 @@ func (h *HTTP) postNames(ctx context.Context, rs []Request) (*http.Response, err
 	for _, r := range rs {
 		names.WriteString(r.ID.Name() + "\n")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(h.URL, "/")+"/o", strings.NewReader(names.String()))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		strings.TrimSuffix(h.URL, "/")+"/o",
+		strings.NewReader(names.String()),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +114,9 @@ func (w winding) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// GetSeveral asks the source that answered last for objects whose sizes are known, and calls came for each that it sends, in order. What does not come is to be
-// asked for by Get: nobody else is asked here, and of a source that sends objects singly it is not expected again.
+// GetSeveral asks the source that answered last for objects whose sizes are known, and calls came for each that it
+// sends, in order. What does not come is to be asked for by Get: nobody else is asked here, and of a source that
+// sends objects singly it is not expected again.
 func (f *Failover) GetSeveral(ctx context.Context, rs []Request, came func(i int, v chunk.Verified)) {
 	n := f.last.Load()
 	s, ok := f.sources[n].(several)

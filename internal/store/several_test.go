@@ -42,7 +42,8 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "one", code) }
 }
 
-// Whatever a server answers, what comes is what was asked for, in order, and of a failure it is told which object did not come.
+// Whatever a server answers, what comes is what was asked for, in order, and of a failure it is told which object
+// did not come.
 func TestGetSeveral(t *testing.T) {
 	for name, x := range map[string]struct {
 		answer http.HandlerFunc
@@ -71,7 +72,13 @@ func TestGetSeveral(t *testing.T) {
 		o, asked := &observed{}, 0
 		h := answers(t, func(w http.ResponseWriter, r *http.Request) {
 			asked++
-			if b, _ := io.ReadAll(r.Body); r.Method != "POST" || r.URL.Path != "/o" || string(b) != strings.Join([]string{namesOf(three)[0].ID.Name(), namesOf(three)[1].ID.Name(), namesOf(three)[2].ID.Name(), ""}, "\n") {
+			if b, _ := io.ReadAll(r.Body); r.Method != "POST" || r.URL.Path != "/o" ||
+				string(
+					b,
+				) != strings.Join(
+					[]string{namesOf(three)[0].ID.Name(), namesOf(three)[1].ID.Name(), namesOf(three)[2].ID.Name(), ""},
+					"\n",
+				) {
 				t.Errorf("%s: asked with %s %s: %q", name, r.Method, r.URL, b)
 			}
 			x.answer(w, r)
@@ -83,7 +90,11 @@ func TestGetSeveral(t *testing.T) {
 		r := NewRetry(f, quiet())
 		var came []string
 		get := func() {
-			r.GetSeveral(t.Context(), namesOf(three), func(i int, v chunk.Verified) { came = append(came, fmt.Sprint(i, string(v.Stored()))) })
+			r.GetSeveral(
+				t.Context(),
+				namesOf(three),
+				func(i int, v chunk.Verified) { came = append(came, fmt.Sprint(i, string(v.Stored()))) },
+			)
 		}
 		get()
 		var want []string
@@ -93,7 +104,8 @@ func TestGetSeveral(t *testing.T) {
 		if !slices.Equal(came, want) {
 			t.Errorf("%s: %q came, want %q", name, came, want)
 		}
-		if told := strings.Join(o.failed, ","); told != strings.TrimSpace(h.URL+" "+x.failed) && (told != "" || x.failed != "") {
+		if told := strings.Join(o.failed, ","); told != strings.TrimSpace(h.URL+" "+x.failed) &&
+			(told != "" || x.failed != "") {
 			t.Errorf("%s: told %q, want %q", name, told, x.failed)
 		}
 		if get(); asked == 1 != x.singly {
@@ -139,7 +151,8 @@ func TestGetSeveralTurnsToTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.GetSeveral(t.Context(), namesOf(three), func(int, chunk.Verified) {})
-	if _, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)}); err != nil || len(a.seen) > 0 || len(b.seen) != 1 {
+	if _, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)}); err != nil || len(a.seen) > 0 ||
+		len(b.seen) != 1 {
 		t.Errorf("%v, a was asked %d times, b %d", err, len(a.seen), len(b.seen))
 	}
 	if !slices.Equal(o.failed, []string{"a failed"}) {
@@ -147,13 +160,15 @@ func TestGetSeveralTurnsToTheNext(t *testing.T) {
 	}
 }
 
-// A server that says nothing any more is given up after its patience, and who stops to wait is not told of as a failure.
+// A server that says nothing any more is given up after its patience, and who stops to wait is not told of as a
+// failure.
 func TestGetSeveralPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &HTTP{URL: "http://10.0.0.1", Client: &http.Client{Transport: silent{}}}
 		begin := time.Now()
 		err := h.GetSeveral(t.Context(), namesOf(three), nil)
-		if took := time.Since(begin); err == nil || !strings.Contains(err.Error(), "no byte for 1s") || took != time.Second {
+		if took := time.Since(begin); err == nil || !strings.Contains(err.Error(), "no byte for 1s") ||
+			took != time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
 		o := &observed{}

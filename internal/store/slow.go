@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Slow is how long word may be on its way in this network, as far as somebody who knows has told. Time-outs that are made for usual
-// links are never shorter than that: on a link that is full, a server that is silent for long is not gone. The zero value, and nil, is
-// a network of usual links.
+// Slow is how long word may be on its way in this network, as far as somebody who knows has told. Time-outs that
+// are made for usual links are never shorter than that: on a link that is full, a server that is silent for long is
+// not gone. The zero value, and nil, is a network of usual links.
 type Slow struct{ d atomic.Int64 }
 
 // Tell takes the newest word.

@@ -25,7 +25,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// On links that are known to be slow a server that is silent for long is not given up, with another one to turn to and without.
+// On links that are known to be slow a server that is silent for long is not given up, with another one to turn to
+// and without.
 func TestFailoverOnSlowLinks(t *testing.T) {
 	for _, c := range []struct {
 		sources    int
@@ -40,12 +41,20 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 		f.Slow = &Slow{}
 		f.Slow.Tell(c.told)
 		if _, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)}); err != nil || a.seen[0].Patience != c.want {
-			t.Errorf("%d sources, told %s: patience %s, want %s (%v)", c.sources, c.told, a.seen[0].Patience, c.want, err)
+			t.Errorf(
+				"%d sources, told %s: patience %s, want %s (%v)",
+				c.sources,
+				c.told,
+				a.seen[0].Patience,
+				c.want,
+				err,
+			)
 		}
 	}
 }
 
-// A connection that takes long to come about, as one does when its packets wait behind others, is waited for where that was told.
+// A connection that takes long to come about, as one does when its packets wait behind others, is waited for where
+// that was told.
 func TestDialOnSlowLinks(t *testing.T) {
 	for told, want := range map[time.Duration]time.Duration{0: dialTime, 20 * time.Second: 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

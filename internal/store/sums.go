@@ -12,12 +12,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// sumsSuffix is the file that proves what stands beside a manifest. A manifest and an object are proved by their names, these by
-// nothing else: a provenance may have any text, and of a signature only some of the bytes count.
+// sumsSuffix is the file that proves what stands beside a manifest. A manifest and an object are proved by their
+// names, these by nothing else: a provenance may have any text, and of a signature only some of the bytes count.
 const sumsSuffix = ".sums"
 
-// sums are the SHA-256 in hex that a sidecar may have, by its suffix: that of what it has and that of what is about to replace
-// it, for its writer may die in between.
+// sums are the SHA-256 in hex that a sidecar may have, by its suffix: that of what it has and that of what is about
+// to replace it, for its writer may die in between.
 type sums map[string][]string
 
 var errSums = errors.New("the sums of its sidecars were changed")

@@ -24,8 +24,8 @@ func flipped(t *testing.T, path string, good []byte, at int, then func()) {
 	}
 }
 
-// A bit that flips in any byte of what stands beside a manifest is found, and told with the version and the file; the other store
-// brings provenance and signature back as they were, and the server makes boot packs again.
+// A bit that flips in any byte of what stands beside a manifest is found, and told with the version and the file;
+// the other store brings provenance and signature back as they were, and the server makes boot packs again.
 func TestFlippedBitBesideAManifest(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	for _, suffix := range []string{signatureSuffix, provenanceSuffix, packsSuffix, sumsSuffix} {

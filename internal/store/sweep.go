@@ -31,8 +31,9 @@ type Swept struct {
 
 // Sweep removes the versions that are not held, and then the objects that nothing names. The lock is held.
 //
-// A manifest goes before anything it names, and is gone for good before the first object goes; so at any moment a manifest that
-// can be read is a version that is whole. A store in which a version that stays cannot be read whole keeps all its objects.
+// A manifest goes before anything it names, and is gone for good before the first object goes; so at any moment a
+// manifest that can be read is a version that is whole. A store in which a version that stays cannot be read whole
+// keeps all its objects.
 func (d *Dir) Sweep(ctx context.Context, opt SweepOptions) (s Swept, err error) {
 	defer func() {
 		if err != nil {
@@ -50,7 +51,11 @@ func (d *Dir) Sweep(ctx context.Context, opt SweepOptions) (s Swept, err error) 
 			continue
 		}
 		if err := d.need(ctx, v, needed); err != nil {
-			return Swept{}, fmt.Errorf("version %s stays and cannot be read, so everything is kept: %w; `pando store check --repair` mends it", v, err)
+			return Swept{}, fmt.Errorf(
+				"version %s stays and cannot be read, so everything is kept: %w; `pando store check --repair` mends it",
+				v,
+				err,
+			)
 		}
 	}
 	gone, err := d.unnamed(ctx, needed, opt.Before, &s)
@@ -77,7 +82,12 @@ func (d *Dir) need(ctx context.Context, v fleet.Digest, needed map[chunk.ID]bool
 }
 
 // unnamed lists the objects that are not needed and old enough.
-func (d *Dir) unnamed(ctx context.Context, needed map[chunk.ID]bool, before time.Time, s *Swept) (gone []chunk.ID, err error) {
+func (d *Dir) unnamed(
+	ctx context.Context,
+	needed map[chunk.ID]bool,
+	before time.Time,
+	s *Swept,
+) (gone []chunk.ID, err error) {
 	err = d.eachFile(ctx, func(f objectFile) error {
 		switch {
 		case !f.ok, needed[f.id]: // Check tells of what is no object

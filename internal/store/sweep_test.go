@@ -64,7 +64,8 @@ func TestSweepSparesWhatIsUsedAgain(t *testing.T) {
 	if _, isNew, err := w.Put(t.Context(), []byte("used again")); err != nil || isNew {
 		t.Fatalf("new %v, %v", isNew, err)
 	}
-	if s, err := d.Sweep(t.Context(), SweepOptions{Hold: none, Before: time.Now().Add(-time.Hour)}); err != nil || s.Objects > 0 {
+	if s, err := d.Sweep(t.Context(), SweepOptions{Hold: none, Before: time.Now().Add(-time.Hour)}); err != nil ||
+		s.Objects > 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, ok := d.Stat(id); !ok {

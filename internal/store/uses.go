@@ -30,8 +30,8 @@ type Use struct {
 	Raw   int64 // of a chunk: how many raw bytes
 }
 
-// Uses tells every object that a version names, one that is named twice twice. Its boot packs are not part of it, see PackUses.
-// The error is fs.ErrNotExist when the manifest or what leads to the chunks is not there.
+// Uses tells every object that a version names, one that is named twice twice. Its boot packs are not part of it,
+// see PackUses. The error is fs.ErrNotExist when the manifest or what leads to the chunks is not there.
 func (d *Dir) Uses(ctx context.Context, digest fleet.Digest, each func(Use)) error {
 	v, err := d.GetVersion(digest)
 	if err != nil && v.Manifest == nil {
@@ -81,8 +81,8 @@ func (d *Dir) UsesOf(ctx context.Context, m image.Manifest, each func(Use)) erro
 	return nil
 }
 
-// PackUses tells the maps and pieces of a version's boot packs, also of those that were replaced. A map that is gone or damaged
-// has no pieces: nobody can use them.
+// PackUses tells the maps and pieces of a version's boot packs, also of those that were replaced. A map that is
+// gone or damaged has no pieces: nobody can use them.
 func (d *Dir) PackUses(ctx context.Context, v fleet.Digest, each func(id chunk.ID)) error {
 	p, err := d.packs(v)
 	if err != nil {

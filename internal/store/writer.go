@@ -111,7 +111,8 @@ func (d *Dir) rename(from, to string) error {
 	return d.disk.Rename(from, to)
 }
 
-// Uses tells whether the store has an object of so many bytes. It counts as written now: whoever asks is about to name it.
+// Uses tells whether the store has an object of so many bytes. It counts as written now: whoever asks is about to
+// name it.
 func (w *Writer) Uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 	if w.dir.far != nil {
 		return w.dir.far.uses(ctx, id, size)
@@ -126,7 +127,8 @@ func (w *Writer) Uses(ctx context.Context, id chunk.ID, size int64) (bool, error
 // fresh is how old the time of an object may be that is used again. It is far less than what Collect spares.
 const fresh = time.Hour
 
-// freshen gives an object that is used again the time of now, so that Collect spares it until there is a manifest that names it.
+// freshen gives an object that is used again the time of now, so that Collect spares it until there is a manifest
+// that names it.
 func (w *Writer) freshen(id chunk.ID, was time.Time) error {
 	now := time.Now()
 	if now.Sub(was) < fresh {

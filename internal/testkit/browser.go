@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Browser is a headless Chromium (Debian's package chromium), driven by its DevTools protocol over a pair of pipes: JSON
-// messages with a zero byte after each. It has one page, and notes what the page asks for and complains of.
+// Browser is a headless Chromium (Debian's package chromium), driven by its DevTools protocol over a pair of pipes:
+// JSON messages with a zero byte after each. It has one page, and notes what the page asks for and complains of.
 type Browser struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -60,9 +60,23 @@ func StartBrowser(ctx context.Context) (*Browser, error) {
 		return nil, err
 	}
 	b := &Browser{dir: dir, waiting: map[int]chan browserAnswer{}, loaded: make(chan struct{}, 1)}
-	b.cmd = exec.Command(program, "--headless=new", "--no-sandbox", "--remote-debugging-pipe", "--user-data-dir="+dir, "--no-first-run",
-		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1", "--force-color-profile=srgb", "--hide-scrollbars", "about:blank")
+	b.cmd = exec.Command(
+		program,
+		"--headless=new",
+		"--no-sandbox",
+		"--remote-debugging-pipe",
+		"--user-data-dir="+dir,
+		"--no-first-run",
+		"--disable-gpu",
+		"--disable-dev-shm-usage",
+		"--disable-background-networking",
+		"--disable-component-update",
+		"--disable-sync",
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+		"--force-color-profile=srgb",
+		"--hide-scrollbars",
+		"about:blank",
+	)
 	theirs, ours, err1 := os.Pipe()
 	answers, out, err2 := os.Pipe()
 	if err := errors.Join(err1, err2); err != nil {
@@ -272,7 +286,12 @@ func (b *Browser) Eval(ctx context.Context, script string, out any) error {
 			Exception struct{ Description string }
 		}
 	}
-	err := b.Call(ctx, "Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true}, &r)
+	err := b.Call(
+		ctx,
+		"Runtime.evaluate",
+		map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true},
+		&r,
+	)
 	if err != nil {
 		return err
 	}
@@ -292,9 +311,18 @@ func (b *Browser) Look(ctx context.Context, width, height int, dark bool) error 
 		scheme = "dark"
 	}
 	return errors.Join(
-		b.Call(ctx, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil),
+		b.Call(
+			ctx,
+			"Emulation.setDeviceMetricsOverride",
+			map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+			nil,
+		),
 		b.Call(ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
-			{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil))
+			{
+				"name":  "prefers-color-scheme",
+				"value": scheme,
+			}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil),
+	)
 }
 
 // Picture is what the window shows, as PNG.
@@ -313,8 +341,8 @@ func (b *Browser) Requests() []string {
 	return slices.Clone(b.requests)
 }
 
-// Problems are the errors and warnings that pages caused since they were asked for last: of the console, of the network, of
-// the content security policy.
+// Problems are the errors and warnings that pages caused since they were asked for last: of the console, of the
+// network, of the content security policy.
 func (b *Browser) Problems() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -69,7 +69,12 @@ func StartCeph(ctx context.Context, dir string) (*S3, error) {
 			return nil, err
 		}
 	}
-	s := &S3{Endpoint: "http://" + net.JoinHostPort("127.0.0.1", ports[2]), Access: "pando", Secret: "pando-secret", log: filepath.Join(dir, "out")}
+	s := &S3{
+		Endpoint: "http://" + net.JoinHostPort("127.0.0.1", ports[2]),
+		Access:   "pando",
+		Secret:   "pando-secret",
+		log:      filepath.Join(dir, "out"),
+	}
 	c := cephCluster{s, ctx, dir, conf}
 	if err := c.start(ports); err != nil {
 		log, _ := os.ReadFile(s.log)

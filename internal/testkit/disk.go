@@ -28,9 +28,10 @@ const (
 // ErrKilled is what a process would see that is gone.
 var ErrKilled = errors.New("killed")
 
-// Disk is a file system that fails at a chosen operation: a store.Disk. It keeps a model beside the real files: which names and
-// bytes would survive a power cut. Of names that were not synced the first ones survive, in each directory as many as it happens; bytes
-// that were not synced may be there in part or not at all, whatever the order.
+// Disk is a file system that fails at a chosen operation: a store.Disk. It keeps a model beside the real files:
+// which names and bytes would survive a power cut. Of names that were not synced the first ones survive, in each
+// directory as many as it happens; bytes that were not synced may be there in part or not at all, whatever the
+// order.
 type Disk struct {
 	mu    sync.Mutex
 	count int
@@ -232,8 +233,8 @@ func (d *Disk) survive(random *rand.Rand) {
 	d.pending = nil
 }
 
-// PowerCut makes the real files what is found when the power is back: some of the first changes of names that were not synced,
-// and of bytes that were not, anything. What is chosen follows from random.
+// PowerCut makes the real files what is found when the power is back: some of the first changes of names that were
+// not synced, and of bytes that were not, anything. What is chosen follows from random.
 func (d *Disk) PowerCut(random *rand.Rand) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -55,8 +55,20 @@ func StartLDAP(ctx context.Context, n *Net, dir, base, ldif string) (*LDAP, erro
 	if l.CA, err = selfSigned(dir, n.Addr.Addr().AsSlice()); err != nil {
 		return nil, err
 	}
-	conf, entries, log := filepath.Join(dir, "slapd.conf"), filepath.Join(dir, "entries.ldif"), filepath.Join(dir, "log")
-	err = errors.Join(os.WriteFile(conf, fmt.Appendf(nil, slapdConf, dir, base), 0o600), os.WriteFile(entries, []byte(ldif), 0o600))
+	conf, entries, log := filepath.Join(
+		dir,
+		"slapd.conf",
+	), filepath.Join(
+		dir,
+		"entries.ldif",
+	), filepath.Join(
+		dir,
+		"log",
+	)
+	err = errors.Join(
+		os.WriteFile(conf, fmt.Appendf(nil, slapdConf, dir, base), 0o600),
+		os.WriteFile(entries, []byte(ldif), 0o600),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +122,18 @@ func selfSigned(dir string, address net.IP) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	about := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "directory"}, IPAddresses: []net.IP{address},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	about := x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "directory"},
+		IPAddresses:  []net.IP{address},
+		NotBefore: time.Now().
+			Add(-time.Hour),
+		NotAfter:              time.Now().Add(24 * time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
 	cert, err := x509.CreateCertificate(rand.Reader, &about, &about, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -123,7 +144,10 @@ func selfSigned(dir string, address net.IP) ([]byte, error) {
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
 	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-	return public, errors.Join(os.WriteFile(filepath.Join(dir, "cert.pem"), public, 0o600), os.WriteFile(filepath.Join(dir, "key.pem"), private, 0o600))
+	return public, errors.Join(
+		os.WriteFile(filepath.Join(dir, "cert.pem"), public, 0o600),
+		os.WriteFile(filepath.Join(dir, "key.pem"), private, 0o600),
+	)
 }
 
 // Close ends it.

@@ -19,8 +19,9 @@ import (
 	"pando/internal/netboot"
 )
 
-// Loader is what iPXE does of a boot, without a machine: it asks for its script, does what that says, its sleeps included, and fetches
-// kernel and initramfs by connections of their own. It does not say which NIC it has, so that it is always sent the drivers of all.
+// Loader is what iPXE does of a boot, without a machine: it asks for its script, does what that says, its sleeps
+// included, and fetches kernel and initramfs by connections of their own. It does not say which NIC it has, so that
+// it is always sent the drivers of all.
 type Loader struct {
 	MAC    fleet.MAC
 	Addr   netip.Addr
@@ -48,11 +49,13 @@ type Script struct {
 var (
 	kernelLine    = regexp.MustCompile(`(?m)^kernel .* (http://\S+/o/[0-9a-f]{64}) `)
 	initramfsLine = regexp.MustCompile(`(?m)^initrd .* (http://\S+/initramfs) `)
-	turnLine      = regexp.MustCompile(`(?m)^echo Pando: \S+ waits for its turn to load: place [0-9]+, about [0-9]+ s\n(?:sleep ([0-9]+)\n)?`)
+	turnLine      = regexp.MustCompile(
+		`(?m)^echo Pando: \S+ waits for its turn to load: place [0-9]+, about [0-9]+ s\n(?:sleep ([0-9]+)\n)?`,
+	)
 )
 
-// ReadScript reads one of a machine that boots, or that waits for its turn. Those who were kept on the line do not sleep; that a script says
-// how long to sleep where nobody answers is no matter.
+// ReadScript reads one of a machine that boots, or that waits for its turn. Those who were kept on the line do not
+// sleep; that a script says how long to sleep where nobody answers is no matter.
 func ReadScript(text string) (Script, error) {
 	if wait := turnLine.FindStringSubmatch(text); wait != nil {
 		seconds, _ := strconv.ParseInt(wait[1], 10, 32) // 0 where it does not sleep
@@ -93,8 +96,13 @@ func (l *Loader) query() string {
 	if arch == "" {
 		arch = l.Arch
 	}
-	return url.Values{"mac": {mac}, "ip": {l.Addr.String()}, "uuid": {"70616e64-6f00-4000-8000-" + strings.ReplaceAll(mac, "-", "")}, "arch": {arch},
-		"platform": {"efi"}}.Encode()
+	return url.Values{
+		"mac":      {mac},
+		"ip":       {l.Addr.String()},
+		"uuid":     {"70616e64-6f00-4000-8000-" + strings.ReplaceAll(mac, "-", "")},
+		"arch":     {arch},
+		"platform": {"efi"},
+	}.Encode()
 }
 
 // Fetch writes what a URL has. Of an object it says when that is another one.

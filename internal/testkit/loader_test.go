@@ -10,12 +10,20 @@ import (
 	"pando/internal/netboot"
 )
 
-// A loader reads the scripts that there are: it loads, sleeps as long as it is told, or asks again at once, though each of these scripts ends with a
-// sleep for when nobody answers.
+// A loader reads the scripts that there are: it loads, sleeps as long as it is told, or asks again at once, though
+// each of these scripts ends with a sleep for when nobody answers.
 func TestReadScript(t *testing.T) {
 	const base, kernel = "http://10.0.0.1:8480", "/o/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	in := netboot.ScriptInput{Base: base, MAC: fleet.MAC{2, 0, 0, 0, 0, 1}, Node: "pc001", Image: "lab:latest", Boot: "0123456789abcdef", Kernel: strings.TrimPrefix(kernel, "/o/"),
-		Args: []string{"quiet"}, Message: "nobody adopted it"}
+	in := netboot.ScriptInput{
+		Base:    base,
+		MAC:     fleet.MAC{2, 0, 0, 0, 0, 1},
+		Node:    "pc001",
+		Image:   "lab:latest",
+		Boot:    "0123456789abcdef",
+		Kernel:  strings.TrimPrefix(kernel, "/o/"),
+		Args:    []string{"quiet"},
+		Message: "nobody adopted it",
+	}
 	for _, x := range []struct {
 		action netboot.Action
 		turn   netboot.Turn
@@ -50,7 +58,8 @@ func TestReadScript(t *testing.T) {
 func TestLoaderQuery(t *testing.T) {
 	l := NewLoader(&Net{Addr: netip.MustParsePrefix("10.79.0.2/16")}, fleet.MAC{2, 0x70, 10, 79, 0, 2}, "", "amd64")
 	q, err := netboot.ParseQuery(l.query())
-	if err != nil || q.MAC != l.MAC || q.IP != l.Addr || q.UUID != "70616e64-6f00-4000-8000-02700a4f0002" || q.Hardware().Architecture != "amd64" {
+	if err != nil || q.MAC != l.MAC || q.IP != l.Addr || q.UUID != "70616e64-6f00-4000-8000-02700a4f0002" ||
+		q.Hardware().Architecture != "amd64" {
 		t.Errorf("got %+v, %v", q, err)
 	}
 }

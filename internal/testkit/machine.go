@@ -30,16 +30,18 @@ type MachineConfig struct {
 	Name     string
 	Firmware Firmware
 	MAC      fleet.MAC
-	NIC      string        // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
-	Second   fleet.MAC     // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
-	Memory   int           // MiB; 0: 768
-	Stick    string        // image of a USB stick that it boots from; "": it boots from the network
-	CPUs     int           // 0: 1
-	Counted  bool          // emulated, its clock goes on by 1 ns with each instruction, and with real time while it waits; see CountedKernelArgs
-	Clock    time.Duration // how far its clock is ahead when it is switched on; below zero: behind
-	Screen   bool          // it has a graphics card, for Screenshot
-	Direct   Direct        // a kernel that starts without firmware's help; zero: it boots by its firmware
-	Net      *Net
+	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
+	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
+	Memory   int       // MiB; 0: 768
+	Stick    string    // image of a USB stick that it boots from; "": it boots from the network
+	CPUs     int       // 0: 1
+	// emulated, its clock goes on by 1 ns with each instruction, and with real time while it waits; see
+	// CountedKernelArgs
+	Counted bool
+	Clock   time.Duration // how far its clock is ahead when it is switched on; below zero: behind
+	Screen  bool          // it has a graphics card, for Screenshot
+	Direct  Direct        // a kernel that starts without firmware's help; zero: it boots by its firmware
+	Net     *Net
 
 	Cache         string // image of a disk that it does not boot from; "": none
 	CacheReadOnly bool

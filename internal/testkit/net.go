@@ -61,8 +61,9 @@ func (n *Net) setUp() error {
 	return nil
 }
 
-// bridgeMAC is the bridge's, made of its address. One without takes the lowest of its ports': with another tap it has another,
-// and machines that know the one before talk to nobody for a minute or two; firmware gives up in that time.
+// bridgeMAC is the bridge's, made of its address. One without takes the lowest of its ports': with another tap it
+// has another, and machines that know the one before talk to nobody for a minute or two; firmware gives up in that
+// time.
 func (n *Net) bridgeMAC() string { return madeMAC(n.Addr.Addr()) }
 
 // madeMAC is a MAC that is made of an address.

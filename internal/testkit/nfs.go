@@ -50,7 +50,17 @@ func StartNFS(ctx context.Context, n *Net, export, dir string) (*NFS, error) {
 // Start starts it, again after Kill, and waits until it listens.
 func (s *NFS) Start(ctx context.Context) error {
 	log := filepath.Join(s.dir, "log")
-	s.cmd = s.net.Command(context.Background(), "ganesha.nfsd", "-F", "-f", s.conf, "-L", log, "-p", filepath.Join(s.dir, "pid"))
+	s.cmd = s.net.Command(
+		context.Background(),
+		"ganesha.nfsd",
+		"-F",
+		"-f",
+		s.conf,
+		"-L",
+		log,
+		"-p",
+		filepath.Join(s.dir, "pid"),
+	)
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start nfs-ganesha: %w", err)
 	}

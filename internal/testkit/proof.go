@@ -47,7 +47,14 @@ func (p *Proof) mount(got string) {
 // Prove looks inside a node: that it is the node, that its root is the overlay over the version's read-only root,
 // that systemd is content, and that files read through it have the sums that they have in the image. A guest whose
 // boot has just ended may still be "starting"; Prove waits for systemd.
-func Prove(ctx context.Context, g *Guest, node string, version fleet.Digest, c *Content, files []string) (Proof, error) {
+func Prove(
+	ctx context.Context,
+	g *Guest,
+	node string,
+	version fleet.Digest,
+	c *Content,
+	files []string,
+) (Proof, error) {
 	var p Proof
 	for _, look := range []struct{ what, command, want string }{
 		{"host name", "hostname", node},

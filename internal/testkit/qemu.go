@@ -18,8 +18,8 @@ const (
 	aavmfVars = "/usr/share/AAVMF/AAVMF_VARS.fd"
 )
 
-// qemuArgs is QEMU's command line. One CPU, unless more are wanted: a server's boot is mostly one thread, and two machines
-// at a time then fill two cores under emulation.
+// qemuArgs is QEMU's command line. One CPU, unless more are wanted: a server's boot is mostly one thread, and two
+// machines at a time then fill two cores under emulation.
 func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	c := m.Config
 	memory := c.Memory
@@ -43,7 +43,13 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 		args = append(args, "-rtc", "base="+time.Now().Add(c.Clock).UTC().Format("2006-01-02T15:04:05"))
 	}
 	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
-		args = append(args, "-netdev", tapArg("second", taps[1]), "-device", "e1000,netdev=second,romfile=,mac="+c.Second.String())
+		args = append(
+			args,
+			"-netdev",
+			tapArg("second", taps[1]),
+			"-device",
+			"e1000,netdev=second,romfile=,mac="+c.Second.String(),
+		)
 	}
 	if c.Screen {
 		args = append(args, "-device", "VGA,edid=on,xres=1280,yres=800")
@@ -75,8 +81,14 @@ func stickArgs(c MachineConfig) []string {
 	if c.Stick == "" {
 		return nil
 	}
-	return []string{"-drive", "file=" + c.Stick + ",format=raw,if=none,id=stick,cache=writeback", "-device", "qemu-xhci",
-		"-device", "usb-storage,drive=stick,bootindex=1"}
+	return []string{
+		"-drive",
+		"file=" + c.Stick + ",format=raw,if=none,id=stick,cache=writeback",
+		"-device",
+		"qemu-xhci",
+		"-device",
+		"usb-storage,drive=stick,bootindex=1",
+	}
 }
 
 // cacheArgs are a SATA disk, a stick or a card, that no firmware boots from, unless it is told to.
@@ -89,7 +101,14 @@ func cacheArgs(c MachineConfig) []string {
 		return []string{"-drive", drive + ",readonly=on", "-device", "virtio-blk-pci,drive=cache"}
 	}
 	if c.CacheUSB {
-		return []string{"-drive", drive, "-device", "qemu-xhci,id=cacheport", "-device", "usb-storage,drive=cache,id=cache,bus=cacheport.0"}
+		return []string{
+			"-drive",
+			drive,
+			"-device",
+			"qemu-xhci,id=cacheport",
+			"-device",
+			"usb-storage,drive=cache,id=cache,bus=cacheport.0",
+		}
 	}
 	if c.CacheCard {
 		return []string{"-drive", drive, "-device", "sdhci-pci", "-device", "sd-card,drive=cache"}
@@ -107,7 +126,13 @@ func directArgs(d Direct) (args []string) {
 	}
 	args = []string{"-kernel", d.Kernel, "-initrd", d.Initrd, "-append", strings.Join(d.Args, " ")}
 	if d.Disk != "" {
-		args = append(args, "-drive", "file="+d.Disk+",format=raw,if=none,id=root,readonly=on", "-device", "virtio-blk-pci,drive=root")
+		args = append(
+			args,
+			"-drive",
+			"file="+d.Disk+",format=raw,if=none,id=root,readonly=on",
+			"-device",
+			"virtio-blk-pci,drive=root",
+		)
 	}
 	return args
 }
@@ -158,18 +183,20 @@ func accelArgs(c MachineConfig) []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", emulated}
 }
 
-// emulated is the processor. cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without erms a kernel does not clear
-// pages byte by byte, which the emulator does one by one: that was half of what the kernel took of a boot.
+// emulated is the processor. cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without
+// erms a kernel does not clear pages byte by byte, which the emulator does one by one: that was half of what the
+// kernel took of a boot.
 const emulated = "max,-cx16,-erms"
 
-// counted is the processor where the clock counts instructions: of 2017, with as much of it as the emulator has. QEMU 10 has its instructions for SHA-256, QEMU 7.2
-// has not. With "max" a kernel hangs there when instructions are counted.
+// counted is the processor where the clock counts instructions: of 2017, with as much of it as the emulator has.
+// QEMU 10 has its instructions for SHA-256, QEMU 7.2 has not. With "max" a kernel hangs there when instructions are
+// counted.
 const counted = "EPYC-v1,-cx16,-erms"
 
-// KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied upon. On
-// a busy host the calibration of the emulated time stamp counter is now and then wrong by a factor of fifty, and time-outs
-// of minutes then pass in seconds. So the kernel is told how fast it goes. Where that is not known it takes the HPET, of
-// which each look takes the emulator 3 µs instead of 0.3.
+// KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied
+// upon. On a busy host the calibration of the emulated time stamp counter is now and then wrong by a factor of
+// fifty, and time-outs of minutes then pass in seconds. So the kernel is told how fast it goes. Where that is not
+// known it takes the HPET, of which each look takes the emulator 3 µs instead of 0.3.
 func KernelArgs() []string {
 	args := []string{"console=ttyS0"}
 	if HasKVM() {

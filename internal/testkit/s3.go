@@ -50,7 +50,13 @@ func startVersityGW(ctx context.Context, top, dir string, n *Net, addr string) (
 	if err := errors.Join(os.MkdirAll(data, 0o755), os.MkdirAll(meta, 0o755)); err != nil {
 		return nil, err
 	}
-	s := &S3{Endpoint: "http://" + addr, Access: "pando", Secret: "pando-secret", log: filepath.Join(dir, "log"), net: n}
+	s := &S3{
+		Endpoint: "http://" + addr,
+		Access:   "pando",
+		Secret:   "pando-secret",
+		log:      filepath.Join(dir, "log"),
+		net:      n,
+	}
 	args := []string{"--quiet", "--port", addr, "posix", "--sidecar", meta, data}
 	c := exec.Command(program, args...)
 	if n != nil {

@@ -92,9 +92,18 @@ func (s *Site) wait(ctx context.Context) error {
 		}
 		select {
 		case <-s.done:
-			return fmt.Errorf("the server ended at once; its log is %s:\n%s", s.Config.Log, Console{s.Config.Log}.Tail(10))
+			return fmt.Errorf(
+				"the server ended at once; its log is %s:\n%s",
+				s.Config.Log,
+				Console{s.Config.Log}.Tail(10),
+			)
 		case <-ctx.Done():
-			return fmt.Errorf("the server does not answer: %w; its log is %s:\n%s", err, s.Config.Log, Console{s.Config.Log}.Tail(10))
+			return fmt.Errorf(
+				"the server does not answer: %w; its log is %s:\n%s",
+				err,
+				s.Config.Log,
+				Console{s.Config.Log}.Tail(10),
+			)
 		case <-tick.C:
 		}
 	}

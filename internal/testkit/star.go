@@ -50,11 +50,11 @@ func (r Rate) String() string {
 	return strconv.FormatInt(int64(r), 10) + "bit"
 }
 
-// Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited rate.
-// A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has its
-// rate, of which a frame takes what it takes on Ethernet (FrameOverhead). Packets are of at most one MTU: a bucket that is
-// fed with packets of 64 KiB would send them in one piece. TCP's congestion control is cubic, as it is on the machines that
-// this stands for, or reno, whatever this one uses.
+// Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited
+// rate. A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has
+// its rate, of which a frame takes what it takes on Ethernet (FrameOverhead). Packets are of at most one MTU: a
+// bucket that is fed with packets of 64 KiB would send them in one piece. TCP's congestion control is cubic, as it
+// is on the machines that this stands for, or reno, whatever this one uses.
 type Star struct {
 	Server *Net   // its bridge has Config.Server as its address
 	Nodes  []*Net // without a bridge; the interface is LinkName
@@ -73,7 +73,9 @@ type StarConfig struct {
 	Prefix string       // of the names of the namespaces
 	Server netip.Prefix // address of the server, and the subnet that the nodes get theirs from
 	Nodes  int
-	Joined bool // frames of a connection travel together, as cards and their drivers join them (TSO, GRO); else each goes by itself, so that queues are exact
+	// frames of a connection travel together, as cards and their drivers join them (TSO, GRO); else each goes by
+	// itself, so that queues are exact
+	Joined bool
 	Wired  bool // Delay can be called: each link is carried by this program, which takes processor time for each packet
 }
 
@@ -121,14 +123,16 @@ func (s *Star) build(ctx context.Context) (err error) {
 		if err := s.join(n, nodePort(i)); err != nil {
 			return err
 		}
-		if err := errors.Join(n.batch("ip", fmt.Sprintf("link set lo up\nlink set %[1]s address %[2]s\naddr add %[3]s dev %[1]s", LinkName, madeMAC(n.Addr.Addr()), n.Addr)), n.cubic()); err != nil {
+		if err := errors.Join(n.batch("ip", fmt.Sprintf("link set lo up\nlink set %[1]s address %[2]s\naddr add "+
+			"%[3]s dev %[1]s", LinkName, madeMAC(n.Addr.Addr()), n.Addr)), n.cubic()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// plain turns IPv6 off in a namespace, before it has a link that is up: nothing here uses it, and hundreds of hosts would tell all others of it.
+// plain turns IPv6 off in a namespace, before it has a link that is up: nothing here uses it, and hundreds of hosts
+// would tell all others of it.
 func (n *Net) plain() error { return n.set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") }
 
 // set writes a setting of the kernel for a namespace. That there is none is no error: nor is what it would change.
@@ -141,8 +145,8 @@ func (n *Net) set(setting, value string) error {
 	})
 }
 
-// cubic sets the congestion control of a namespace. Where the kernel lets only its own namespace use that, it is reno, which all may: on links
-// like these the two differ little, and bbr, which such machines have, differs much.
+// cubic sets the congestion control of a namespace. Where the kernel lets only its own namespace use that, it is
+// reno, which all may: on links like these the two differ little, and bbr, which such machines have, differs much.
 func (n *Net) cubic() error {
 	return n.Do(func() error {
 		err := os.WriteFile(congestion, []byte("cubic"), 0o644)
@@ -211,7 +215,8 @@ link set %[1]s master %[2]s
 link set %[2]s up`, LinkName, BridgeName))
 }
 
-// unfiltered keeps the packets of bridges from the firewall of a namespace: a switch has none, and it would take a twentieth of the processor.
+// unfiltered keeps the packets of bridges from the firewall of a namespace: a switch has none, and it would take a
+// twentieth of the processor.
 func (n *Net) unfiltered() error {
 	var err error
 	for _, kind := range []string{"iptables", "ip6tables", "arptables"} {
@@ -220,9 +225,10 @@ func (n *Net) unfiltered() error {
 	return err
 }
 
-// Acquaint tells the server and all nodes each other's MACs, for good. Machines have a table of neighbours each, and need not be told; here all share
-// the one of this kernel, which has room for 1,024: with fifty nodes, each of which speaks to thirty, it is full, and from then on packets are dropped
-// before they are sent. What is in it for good takes no room that counts.
+// Acquaint tells the server and all nodes each other's MACs, for good. Machines have a table of neighbours each,
+// and need not be told; here all share the one of this kernel, which has room for 1,024: with fifty nodes, each of
+// which speaks to thirty, it is full, and from then on packets are dropped before they are sent. What is in it for
+// good takes no room that counts.
 func (s *Star) Acquaint() error {
 	all := append([]*Net{s.Server}, s.Nodes...)
 	for _, n := range all {
@@ -233,7 +239,13 @@ func (s *Star) Acquaint() error {
 		var lines strings.Builder
 		for _, o := range all {
 			if o != n {
-				fmt.Fprintf(&lines, "neigh replace %s lladdr %s nud permanent dev %s\n", o.Addr.Addr(), madeMAC(o.Addr.Addr()), device)
+				fmt.Fprintf(
+					&lines,
+					"neigh replace %s lladdr %s nud permanent dev %s\n",
+					o.Addr.Addr(),
+					madeMAC(o.Addr.Addr()),
+					device,
+				)
 			}
 		}
 		if err := n.batch("ip", lines.String()); err != nil {
@@ -243,7 +255,8 @@ func (s *Star) Acquaint() error {
 	return nil
 }
 
-// Unplug has the cable of node i out of the switch, and Plug in it again: nobody hears of it, as of a machine without power.
+// Unplug has the cable of node i out of the switch, and Plug in it again: nobody hears of it, as of a machine
+// without power.
 func (s *Star) Unplug(i int) error { return s.hub.IP("link", "set", nodePort(i), "down") }
 
 // Plug ends what Unplug began.
@@ -277,8 +290,9 @@ func (s *Star) Limit(server, node Rate) error {
 // usualRetransmit is how soon TCP sends again what was not acknowledged, at the earliest.
 const usualRetransmit = 200 * time.Millisecond
 
-// retransmitAfter is that where links are so slow that a full queue takes longer. On the links that these stand for it is many times as long as a
-// queue; here, TCP would take what waits for lost and send it again and again, until half of what a link carries is that.
+// retransmitAfter is that where links are so slow that a full queue takes longer. On the links that these stand for
+// it is many times as long as a queue; here, TCP would take what waits for lost and send it again and again, until
+// half of what a link carries is that.
 func retransmitAfter(slowest Rate) time.Duration {
 	full := time.Duration(float64(queue(slowest)*8) / float64(slowest) * float64(time.Second))
 	return max(usualRetransmit, 2*full)
@@ -296,17 +310,25 @@ const (
 	shortQueue = 128 << 10
 )
 
-// FrameOverhead is what Ethernet has around a frame, in bytes of a link's time: preamble 8, checksum 4, gap 12. The kernel counts none of it by itself.
+// FrameOverhead is what Ethernet has around a frame, in bytes of a link's time: preamble 8, checksum 4, gap 12. The
+// kernel counts none of it by itself.
 const FrameOverhead = 24
 
-// limit is the line of `tc -batch` that limits what the port of a switch sends. counted: the kernel counts what is around a frame; else the rate is as
-// much lower as that is of the longest frame, which most are.
+// limit is the line of `tc -batch` that limits what the port of a switch sends. counted: the kernel counts what is
+// around a frame; else the rate is as much lower as that is of the longest frame, which most are.
 func limit(device string, r Rate, counted bool) string {
 	around, rate := fmt.Sprintf("stab overhead %d linklayer ethernet ", FrameOverhead), int64(r)
 	if !counted {
 		around, rate = "", rate*frame/(frame+FrameOverhead)
 	}
-	return fmt.Sprintf("qdisc replace dev %s root handle 1: %stbf rate %dbit burst %d limit %d", device, around, rate, burst, queue(r))
+	return fmt.Sprintf(
+		"qdisc replace dev %s root handle 1: %stbf rate %dbit burst %d limit %d",
+		device,
+		around,
+		rate,
+		burst,
+		queue(r),
+	)
 }
 
 // limit runs what sets rates, and once more without size tables where the kernel refuses those.
@@ -322,12 +344,17 @@ func queue(r Rate) int64 { return max(shortQueue, int64(r)/8/20) }
 // frame is the longest packet with its header.
 const frame = 1514
 
-// limitHost limits what a host sends. Its queue has as much room as that of a port, and is of the kind that Linux gives an
-// interface by itself: pfifo_fast, which lets short messages pass those who say that what they send is bulk.
+// limitHost limits what a host sends. Its queue has as much room as that of a port, and is of the kind that Linux
+// gives an interface by itself: pfifo_fast, which lets short messages pass those who say that what they send is
+// bulk.
 func (n *Net) limitHost(r Rate) error {
 	return errors.Join(n.batch("ip", fmt.Sprintf("link set dev %s txqueuelen %d", LinkName, queue(r)/frame)),
 		n.limit(func(counted bool) string {
-			return fmt.Sprintf("qdisc replace dev %[1]s root pfifo\n%[2]s\nqdisc add dev %[1]s parent 1:1 handle 2: pfifo_fast", LinkName, limit(LinkName, r, counted))
+			return fmt.Sprintf(
+				"qdisc replace dev %[1]s root pfifo\n%[2]s\nqdisc add dev %[1]s parent 1:1 handle 2: pfifo_fast",
+				LinkName,
+				limit(LinkName, r, counted),
+			)
 		}))
 }
 

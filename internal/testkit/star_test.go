@@ -28,8 +28,11 @@ func TestParseRate(t *testing.T) {
 }
 
 func TestDeviceCounter(t *testing.T) {
-	table := []byte("Inter-|   Receive\n face |bytes    packets\n    lo:       0       0    0    0    0     0          0         0\n" +
-		" node1: 1001 12 0 0 0 0 0 0 2002 24 0 0 0 0 0 0\nnode11:7 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0\n")
+	table := []byte(
+		"Inter-|   Receive\n face |bytes    packets\n    lo:       0       0    0    0    0     0          0      " +
+			"   0\n" +
+			" node1: 1001 12 0 0 0 0 0 0 2002 24 0 0 0 0 0 0\nnode11:7 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0\n",
+	)
 	for name, want := range map[string]int64{"rx_bytes": 1001, "rx_packets": 12, "tx_bytes": 2002, "tx_packets": 24} {
 		if got, err := deviceCounter(table, "node1", name); err != nil || got != want {
 			t.Errorf("%s: got %d, %v, want %d", name, got, err, want)
@@ -197,8 +200,8 @@ func TestStarLimitsBothEnds(t *testing.T) {
 	}
 }
 
-// A link carries what Ethernet of its rate does: of 1,538 bytes that a frame takes, TCP has 1,448 for data, 0.94 of the rate. Nothing makes it faster; a
-// machine that is busy may make it slower, so the best of a few counts.
+// A link carries what Ethernet of its rate does: of 1,538 bytes that a frame takes, TCP has 1,448 for data, 0.94 of
+// the rate. Nothing makes it faster; a machine that is busy may make it slower, so the best of a few counts.
 func TestStarCountsFramesAsEthernetDoes(t *testing.T) {
 	s := newTestStar(t, 2)
 	const rate = 60 * Mbit
@@ -221,7 +224,8 @@ func TestStarCountsFramesAsEthernetDoes(t *testing.T) {
 	}
 }
 
-// goodput is how many bits of data a transfer of n bytes brings in a second, once the bucket is empty that it began with.
+// goodput is how many bits of data a transfer of n bytes brings in a second, once the bucket is empty that it began
+// with.
 func goodput(t *testing.T, from *Net, addr netip.Addr, to *Net, n int64) float64 {
 	t.Helper()
 	const first = 1 << 20
@@ -241,10 +245,15 @@ func goodput(t *testing.T, from *Net, addr netip.Addr, to *Net, n int64) float64
 
 // Where the kernel cannot count what is around a frame, the rate of long frames is the same.
 func TestLimitWithoutSizeTables(t *testing.T) {
-	if got, want := limit("lan0", 1538*Kbit, false), "qdisc replace dev lan0 root handle 1: tbf rate 1514000bit burst 65536 limit 131072"; got != want {
+	if got, want := limit("lan0", 1538*Kbit, false), "qdisc replace dev lan0 root handle 1: tbf rate 1514000bit "+
+		"burst 65536 limit 131072"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := limit("lan0", 1538*Kbit, true), "qdisc replace dev lan0 root handle 1: stab overhead 24 linklayer ethernet tbf rate 1538000bit "; !strings.HasPrefix(got, want) {
+	if got, want := limit("lan0", 1538*Kbit, true), "qdisc replace dev lan0 root handle 1: stab overhead 24 "+
+		"linklayer ethernet tbf rate 1538000bit "; !strings.HasPrefix(
+		got,
+		want,
+	) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	s := newTestStar(t, 0)
@@ -266,7 +275,10 @@ func TestStarThatIsNotMadeLeavesNothing(t *testing.T) {
 	s := newTestStar(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewStar(ctx, StarConfig{Prefix: "kitgone", Server: s.config.Server, Nodes: 3}); !errors.Is(err, context.Canceled) {
+	if _, err := NewStar(ctx, StarConfig{Prefix: "kitgone", Server: s.config.Server, Nodes: 3}); !errors.Is(
+		err,
+		context.Canceled,
+	) {
 		t.Errorf("interrupted: got %v", err)
 	}
 	if _, err := NewStar(t.Context(), StarConfig{Prefix: "kitgone", Server: s.config.Server, Nodes: 254}); err == nil {
@@ -321,7 +333,8 @@ func TestStarHost(t *testing.T) {
 	}
 }
 
-// All know each other for good, and still talk: no packet waits for an answer of ARP, and the kernel's table, which all share, has room.
+// All know each other for good, and still talk: no packet waits for an answer of ARP, and the kernel's table, which
+// all share, has room.
 func TestStarAcquainted(t *testing.T) {
 	s := newTestStar(t, 3)
 	if err := s.Acquaint(); err != nil {
@@ -337,7 +350,8 @@ func TestStarAcquainted(t *testing.T) {
 	transfer(t, s.Nodes[2], s.NodeAddr(2), s.Nodes[1], 100_000)
 }
 
-// On a wired star a round trip takes as much longer as it is told, from the server as from another node, and what is carried is not harmed.
+// On a wired star a round trip takes as much longer as it is told, from the server as from another node, and what
+// is carried is not harmed.
 func TestStarDelays(t *testing.T) {
 	s := newTestStarOf(t, StarConfig{Nodes: 2, Wired: true})
 	if err := s.Limit(100*Mbit, 100*Mbit); err != nil {

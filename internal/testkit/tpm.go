@@ -19,7 +19,16 @@ func (m *Machine) startTPM() error {
 		return err
 	}
 	_ = os.Remove(m.tpmSocket()) // of an earlier machine of this name
-	c := exec.Command("swtpm", "socket", "--tpm2", "--terminate", "--tpmstate", "dir="+m.Config.TPM, "--ctrl", "type=unixio,path="+m.tpmSocket())
+	c := exec.Command(
+		"swtpm",
+		"socket",
+		"--tpm2",
+		"--terminate",
+		"--tpmstate",
+		"dir="+m.Config.TPM,
+		"--ctrl",
+		"type=unixio,path="+m.tpmSocket(),
+	)
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("start a TPM: %w", err)
 	}
@@ -36,5 +45,12 @@ func (m *Machine) tpmArgs() []string {
 	if m.Config.TPM == "" {
 		return nil
 	}
-	return []string{"-chardev", "socket,id=tpm,path=" + m.tpmSocket(), "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-crb,tpmdev=tpm0"}
+	return []string{
+		"-chardev",
+		"socket,id=tpm,path=" + m.tpmSocket(),
+		"-tpmdev",
+		"emulator,id=tpm0,chardev=tpm",
+		"-device",
+		"tpm-crb,tpmdev=tpm0",
+	}
 }

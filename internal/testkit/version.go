@@ -13,8 +13,15 @@ import (
 	"pando/internal/store"
 )
 
-// SmallVersion puts a version into a store whose kernel is the given text and whose root has so many chunks of random bytes.
-func SmallVersion(ctx context.Context, d *store.Dir, key minisign.PrivateKey, kernel string, chunks int) (fleet.Digest, error) {
+// SmallVersion puts a version into a store whose kernel is the given text and whose root has so many chunks of
+// random bytes.
+func SmallVersion(
+	ctx context.Context,
+	d *store.Dir,
+	key minisign.PrivateKey,
+	kernel string,
+	chunks int,
+) (fleet.Digest, error) {
 	unlock, err := d.Lock(ctx, "test")
 	if err != nil {
 		return "", err
@@ -22,7 +29,11 @@ func SmallVersion(ctx context.Context, d *store.Dir, key minisign.PrivateKey, ke
 	defer unlock()
 	w := d.NewWriter()
 	defer w.Close()
-	m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: "6.1.0", Size: int64(len(kernel))}}
+	m := image.Manifest{
+		Format:       image.Format,
+		Architecture: "amd64",
+		Kernel:       image.Kernel{Release: "6.1.0", Size: int64(len(kernel))},
+	}
 	if m.Kernel.Object, _, err = w.Put(ctx, []byte(kernel)); err != nil {
 		return "", err
 	}
@@ -63,7 +74,11 @@ func smallRoot(ctx context.Context, w *store.Writer, chunks int) (image.Root, er
 	if err != nil {
 		return image.Root{}, err
 	}
-	root := image.Root{FileSystem: "erofs", Size: int64(chunks) * chunk.DefaultChunkSize, ChunkSize: chunk.DefaultChunkSize}
+	root := image.Root{
+		FileSystem: "erofs",
+		Size:       int64(chunks) * chunk.DefaultChunkSize,
+		ChunkSize:  chunk.DefaultChunkSize,
+	}
 	for _, page := range append(index.Pages, index.Root) {
 		if root.Index, _, err = w.Put(ctx, page); err != nil { // the root is the last one
 			return root, fmt.Errorf("index: %w", err)

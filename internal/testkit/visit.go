@@ -37,8 +37,8 @@ type Visit struct {
 	ctx context.Context
 }
 
-// NewVisit opens a browser, inside a Net (nil: where the test is), for a page at base. It skips the test where there is no
-// browser. A visit ends with its test, and after a minute and a half; longer, where more says so.
+// NewVisit opens a browser, inside a Net (nil: where the test is), for a page at base. It skips the test where
+// there is no browser. A visit ends with its test, and after a minute and a half; longer, where more says so.
 func NewVisit(t TB, inside *Net, base string, more ...time.Duration) *Visit {
 	t.Helper()
 	long := visitTime
@@ -109,7 +109,11 @@ func (v *Visit) Run(script string) string {
 // Until waits for an expression to be true in the page.
 func (v *Visit) Until(condition string) {
 	v.t.Helper()
-	err := v.Eval(v.ctx, `new Promise(done => { const look = () => (`+condition+`) ? done(true) : setTimeout(look, 20); look(); })`, nil)
+	err := v.Eval(
+		v.ctx,
+		`new Promise(done => { const look = () => (`+condition+`) ? done(true) : setTimeout(look, 20); look(); })`,
+		nil,
+	)
 	if err != nil {
 		var page any
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the visit's may be over
@@ -123,7 +127,12 @@ func (v *Visit) Until(condition string) {
 func (v *Visit) Login(token string) {
 	v.t.Helper()
 	v.Open("/")
-	v.Run(fmt.Sprintf(`document.getElementById("token").value = %q; document.querySelector("button.main").click()`, token))
+	v.Run(
+		fmt.Sprintf(
+			`document.getElementById("token").value = %q; document.querySelector("button.main").click()`,
+			token,
+		),
+	)
 	v.Arrived()
 }
 
@@ -142,8 +151,10 @@ func (v *Visit) Accessible(what string) {
 		v.t.Fatal(err)
 	}
 	v.Run(string(axe) + `; 0`)
-	got := v.Run(`axe.run(document, {resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
-		r.violations.map(x => x.id + ": " + x.nodes.slice(0, 3).map(n => n.target + " (" + n.failureSummary.replace(/\s+/g, " ") + ")").join("; ")).join("\n"))`)
+	got := v.Run(
+		`axe.run(document, {resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
+		r.violations.map(x => x.id + ": " + x.nodes.slice(0, 3).map(n => n.target + " (" + n.failureSummary.replace(/\s+/g, " ") + ")").join("; ")).join("\n"))`,
+	)
 	if got != "" {
 		v.t.Errorf("%s: axe-core finds\n%s", what, got)
 	}
@@ -154,7 +165,12 @@ func (v *Visit) Fits(what string) {
 	v.t.Helper()
 	// Not innerWidth: a phone zooms out until all is in it.
 	if v.Run(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) != "true" {
-		v.t.Errorf("%s is wider than the window: %s pixels of %s", what, v.Run(`document.documentElement.scrollWidth`), v.Run(`document.documentElement.clientWidth`))
+		v.t.Errorf(
+			"%s is wider than the window: %s pixels of %s",
+			what,
+			v.Run(`document.documentElement.scrollWidth`),
+			v.Run(`document.documentElement.clientWidth`),
+		)
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire carries the frames of a host to the switch and back, from one interface to another, and keeps what the host sends for a while on the way: a
-// kernel without netem cannot. Headers of virtio_net (PACKET_VNET_HDR) go along, by which a checksum that nobody has made yet stays one.
+// wire carries the frames of a host to the switch and back, from one interface to another, and keeps what the host
+// sends for a while on the way: a kernel without netem cannot. Headers of virtio_net (PACKET_VNET_HDR) go along, by
+// which a checksum that nobody has made yet stays one.
 type wire struct {
 	host, hub *os.File      // packet sockets
 	delay     *atomic.Int64 // nanoseconds, of what the host sends
@@ -105,7 +106,8 @@ func (w *wire) take(queue chan<- sentFrame) {
 	}
 }
 
-// give passes frames on when they are due. The runtime's own clock wakes to the millisecond; this thread's does to some microseconds.
+// give passes frames on when they are due. The runtime's own clock wakes to the millisecond; this thread's does to
+// some microseconds.
 func (w *wire) give(queue <-chan sentFrame) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -53,7 +53,12 @@ func FS(fsys fs.FS) Files {
 		case !info.Mode().IsRegular():
 			return nil, fmt.Errorf("open %s: not a regular file: %w", r.Name, fs.ErrNotExist)
 		case info.Size() > maxFile:
-			return nil, fmt.Errorf("open %s: %d bytes is more than TFTP should carry (%d)", r.Name, info.Size(), maxFile)
+			return nil, fmt.Errorf(
+				"open %s: %d bytes is more than TFTP should carry (%d)",
+				r.Name,
+				info.Size(),
+				maxFile,
+			)
 		}
 		b, err := fs.ReadFile(fsys, r.Name)
 		if err != nil {

@@ -27,13 +27,47 @@ func TestForeignPrograms(t *testing.T) {
 			return []string{"tftp", "-4", "-m", "octet", "127.0.0.1", port, "-c", "get", "/boot/loader.efi", f}
 		}},
 		{"atftp", func(f string) []string {
-			return []string{"atftp", "--option", "blksize 1400", "--option", "tsize 1", "-g", "-r", "boot/loader.efi", "-l", f, "127.0.0.1", port}
+			return []string{
+				"atftp",
+				"--option",
+				"blksize 1400",
+				"--option",
+				"tsize 1",
+				"-g",
+				"-r",
+				"boot/loader.efi",
+				"-l",
+				f,
+				"127.0.0.1",
+				port,
+			}
 		}},
 		{"atftp", func(f string) []string {
-			return []string{"atftp", "--option", "windowsize 16", "--option", "blksize 1428", "-g", "-r", "boot/loader.efi", "-l", f, "127.0.0.1", port}
+			return []string{
+				"atftp",
+				"--option",
+				"windowsize 16",
+				"--option",
+				"blksize 1428",
+				"-g",
+				"-r",
+				"boot/loader.efi",
+				"-l",
+				f,
+				"127.0.0.1",
+				port,
+			}
 		}},
 		{"curl", func(f string) []string {
-			return []string{"curl", "-sS", "--tftp-blksize", "1024", "-o", f, "tftp://127.0.0.1:" + port + "/boot/loader.efi"}
+			return []string{
+				"curl",
+				"-sS",
+				"--tftp-blksize",
+				"1024",
+				"-o",
+				f,
+				"tftp://127.0.0.1:" + port + "/boot/loader.efi",
+			}
 		}},
 		{"busybox", func(f string) []string {
 			return []string{"busybox", "tftp", "-b", "1468", "-g", "-r", "boot/loader.efi", "-l", f, "127.0.0.1", port}

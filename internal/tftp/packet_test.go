@@ -12,10 +12,28 @@ func TestParseRequestOfRealFirmware(t *testing.T) {
 		file string
 		want readRequest
 	}{
-		{"ovmf-size.bin", readRequest{name: "snponly.efi", block: 1468, window: 4, size: true, options: []string{"tsize", "blksize", "windowsize"}}},
-		{"ovmf-read.bin", readRequest{name: "snponly.efi", block: 1468, window: 4, options: []string{"blksize", "windowsize"}}},
-		{"ipxe-1.21-autoexec.bin", readRequest{name: "autoexec.ipxe", block: 1432, size: true, options: []string{"blksize", "tsize"}}},
-		{"ipxe-read.bin", readRequest{name: "undionly.kpxe", block: 1432, size: true, options: []string{"blksize", "tsize"}}},
+		{
+			"ovmf-size.bin",
+			readRequest{
+				name:    "snponly.efi",
+				block:   1468,
+				window:  4,
+				size:    true,
+				options: []string{"tsize", "blksize", "windowsize"},
+			},
+		},
+		{
+			"ovmf-read.bin",
+			readRequest{name: "snponly.efi", block: 1468, window: 4, options: []string{"blksize", "windowsize"}},
+		},
+		{
+			"ipxe-1.21-autoexec.bin",
+			readRequest{name: "autoexec.ipxe", block: 1432, size: true, options: []string{"blksize", "tsize"}},
+		},
+		{
+			"ipxe-read.bin",
+			readRequest{name: "undionly.kpxe", block: 1432, size: true, options: []string{"blksize", "tsize"}},
+		},
 	}
 	for _, tt := range tests {
 		b, err := os.ReadFile("testdata/packets/" + tt.file)
@@ -67,7 +85,8 @@ func FuzzParseRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.block != 0 && (r.block < minBlock || r.block > maxBlock) || r.timeout > 255 || r.window < 0 || len(r.options) > 4 {
+		if r.block != 0 && (r.block < minBlock || r.block > maxBlock) || r.timeout > 255 || r.window < 0 ||
+			len(r.options) > 4 {
 			t.Errorf("parseRequest(%q) = %+v", b, r)
 		}
 		parseError(b)

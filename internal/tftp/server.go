@@ -144,7 +144,8 @@ func (s *Server) begin(peer netip.AddrPort) bool {
 	if _, again := s.busy[peer]; again {
 		return false
 	}
-	if len(s.busy) >= or(s.MaxTransfers, DefaultMaxTransfers) || s.peers[peer.Addr()] >= or(s.MaxPerPeer, DefaultMaxPerPeer) {
+	if len(s.busy) >= or(s.MaxTransfers, DefaultMaxTransfers) ||
+		s.peers[peer.Addr()] >= or(s.MaxPerPeer, DefaultMaxPerPeer) {
 		s.log().Warn("tftp: too many transfers, request dropped", "peer", peer, "transfers", len(s.busy))
 		return false
 	}

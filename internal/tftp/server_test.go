@@ -96,7 +96,8 @@ func TestForeignClient(t *testing.T) {
 			if _, err := w.WriteTo(&got); err != nil || !bytes.Equal(got.Bytes(), m[fmt.Sprint(n)]) {
 				t.Errorf("block %d, size %d: %d bytes, %v", block, n, got.Len(), err)
 			}
-			if x := finished(t, done); x.Err != nil || x.Bytes != int64(n) || x.Size != int64(n) || x.Local.String() != "127.0.0.1" {
+			if x := finished(t, done); x.Err != nil || x.Bytes != int64(n) || x.Size != int64(n) ||
+				x.Local.String() != "127.0.0.1" {
 				t.Errorf("block %d, size %d: %+v", block, n, x)
 			}
 		}
@@ -196,7 +197,10 @@ func TestLimits(t *testing.T) {
 }
 
 func TestNetascii(t *testing.T) {
-	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": []byte("a\nb\rc\r\n"), "big": content(maxText + 1)})})
+	addr, done := running(
+		t,
+		&Server{Files: files(map[string][]byte{"f": []byte("a\nb\rc\r\n"), "big": content(maxText + 1)})},
+	)
 	p := newPeer(t, addr)
 	p.send([]byte("\x00\x01f\x00netascii\x00"))
 	if got, want := p.read(), "\x00\x03\x00\x01a\r\nb\r\x00c\r\x00\r\n"; string(got) != want {

@@ -32,11 +32,13 @@ func (s *Server) transfer(ctx context.Context, req readRequest, peer netip.AddrP
 	}
 	switch {
 	case t.Err == nil:
-		s.log().Debug("tftp: sent", "name", t.Name, "peer", peer, "bytes", t.Bytes, "took", t.Duration, "retries", t.Retries)
+		s.log().
+			Debug("tftp: sent", "name", t.Name, "peer", peer, "bytes", t.Bytes, "took", t.Duration, "retries", t.Retries)
 	case t.Probe():
 		s.log().Debug("tftp: size asked", "name", t.Name, "peer", peer, "size", t.Size)
 	default:
-		s.log().Warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err", t.Err)
+		s.log().
+			Warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err", t.Err)
 	}
 }
 
@@ -45,7 +47,11 @@ func (s *Server) answer(ctx context.Context, req readRequest, t *Transfer) error
 	if t.Local.IsValid() {
 		la.IP = t.Local.AsSlice()
 	}
-	conn, err := net.DialUDP("udp4", la, net.UDPAddrFromAddrPort(t.Peer)) // connected: other peers' packets do not arrive
+	conn, err := net.DialUDP(
+		"udp4",
+		la,
+		net.UDPAddrFromAddrPort(t.Peer),
+	) // connected: other peers' packets do not arrive
 	if err != nil {
 		return fmt.Errorf("open a port: %w", err)
 	}

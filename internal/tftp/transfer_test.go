@@ -133,7 +133,10 @@ func TestRepeatedAckIsNotAnswered(t *testing.T) {
 }
 
 func TestRetransmission(t *testing.T) {
-	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": content(10)}), Timeout: 20 * time.Millisecond, Retries: 3})
+	addr, done := running(
+		t,
+		&Server{Files: files(map[string][]byte{"f": content(10)}), Timeout: 20 * time.Millisecond, Retries: 3},
+	)
 	p := newPeer(t, addr)
 	p.send([]byte("\x00\x01f\x00octet\x00tsize\x000\x00"))
 	for range 4 {
@@ -159,7 +162,10 @@ func TestRetransmission(t *testing.T) {
 }
 
 func TestPeerBreaksOffAndGoesAway(t *testing.T) {
-	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": content(5000)}), Timeout: 20 * time.Millisecond})
+	addr, done := running(
+		t,
+		&Server{Files: files(map[string][]byte{"f": content(5000)}), Timeout: 20 * time.Millisecond},
+	)
 	p := newPeer(t, addr)
 	p.send([]byte("\x00\x01f\x00octet\x00"))
 	p.data(1)

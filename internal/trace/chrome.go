@@ -22,8 +22,8 @@ type Process struct {
 	Spans []Span
 }
 
-// chromeEvent is one entry of the JSON trace event format that Chrome began with and Perfetto, Speedscope and others read:
-// "M" names something, "X" is a span and "i" a moment. Times are microseconds.
+// chromeEvent is one entry of the JSON trace event format that Chrome began with and Perfetto, Speedscope and
+// others read: "M" names something, "X" is a span and "i" a moment. Times are microseconds.
 type chromeEvent struct {
 	Name  string            `json:"name"`
 	Phase string            `json:"ph"`
@@ -54,9 +54,25 @@ func EncodeChrome(all []Process) ([]byte, error) {
 func chromeProcess(pid int, p Process) []chromeEvent {
 	out := []chromeEvent{{Name: "process_name", Phase: "M", PID: pid, Args: map[string]string{"name": p.Name}}}
 	for tid, l := range lanes(p.Spans) {
-		out = append(out, chromeEvent{Name: "thread_name", Phase: "M", PID: pid, TID: tid + 1, Args: map[string]string{"name": l.name}})
+		out = append(
+			out,
+			chromeEvent{
+				Name:  "thread_name",
+				Phase: "M",
+				PID:   pid,
+				TID:   tid + 1,
+				Args:  map[string]string{"name": l.name},
+			},
+		)
 		for _, s := range l.spans {
-			e := chromeEvent{Name: s.Name, Phase: "X", Time: microseconds(s.Start), PID: pid, TID: tid + 1, Args: s.Detail}
+			e := chromeEvent{
+				Name:  s.Name,
+				Phase: "X",
+				Time:  microseconds(s.Start),
+				PID:   pid,
+				TID:   tid + 1,
+				Args:  s.Detail,
+			}
 			if took := microseconds(s.Took); s.Took > 0 {
 				e.Took = &took
 			} else {
@@ -78,7 +94,8 @@ type lane struct {
 	spans []Span
 }
 
-// lanes distributes spans: a viewer takes spans of one line that overlap for calls within one another, which these are not.
+// lanes distributes spans: a viewer takes spans of one line that overlap for calls within one another, which these
+// are not.
 func lanes(spans []Span) []lane {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b Span) int { return int(a.Start - b.Start) })

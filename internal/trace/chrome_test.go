@@ -6,11 +6,22 @@ import (
 	"time"
 )
 
-// TestChrome: what a viewer must be able to rely on. Every event has its fields, names come before use, and no two spans of one line overlap.
+// TestChrome: what a viewer must be able to rely on. Every event has its fields, names come before use, and no two
+// spans of one line overlap.
 func TestChrome(t *testing.T) {
 	spans := []Span{
-		{Track: "stages", Name: "dhcp", Took: 2 * time.Second}, {Track: "stages", Name: "booted", Start: 9 * time.Second},
-		{Track: "units", Name: "ssh.service", Start: 5 * time.Second, Took: 2 * time.Second, Detail: map[string]string{"a": "b"}},
+		{
+			Track: "stages",
+			Name:  "dhcp",
+			Took:  2 * time.Second,
+		}, {Track: "stages", Name: "booted", Start: 9 * time.Second},
+		{
+			Track:  "units",
+			Name:   "ssh.service",
+			Start:  5 * time.Second,
+			Took:   2 * time.Second,
+			Detail: map[string]string{"a": "b"},
+		},
 		{Track: "units", Name: "dbus.service", Start: 6 * time.Second, Took: 2 * time.Second},
 		{Track: "units", Name: "late.service", Start: 7 * time.Second, Took: time.Second},
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Sure is below which probability a change counts as more than noise: that boots which do not differ would look as different
-// as these. It holds for all stages of one comparison together (Holm's correction), so a lucky stage among fifteen is no
-// finding of its own.
+// Sure is below which probability a change counts as more than noise: that boots which do not differ would look as
+// different as these. It holds for all stages of one comparison together (Holm's correction), so a lucky stage
+// among fifteen is no finding of its own.
 const Sure = 0.01
 
 // Least is the smallest change that is called one, whatever the test says: with many boots it sees milliseconds.
@@ -27,8 +27,8 @@ type Change struct {
 	Real   bool          // more than noise, and more than a trifle
 }
 
-// Compare tells how boots differ from those before: first the whole boot, then each stage's part, in the order of a boot. Boots
-// that did not reach booted are left out, since what they were cut off from cannot be compared.
+// Compare tells how boots differ from those before: first the whole boot, then each stage's part, in the order of a
+// boot. Boots that did not reach booted are left out, since what they were cut off from cannot be compared.
 func Compare(before, after []Ends) []Change {
 	was, is := partsOf(before), partsOf(after)
 	out := []Change{newChange("", was[""], is[""])}
@@ -58,11 +58,17 @@ func partsOf(boots []Ends) map[Stage][]time.Duration {
 }
 
 func newChange(s Stage, before, after []time.Duration) Change {
-	return Change{Stage: s, Before: NewFigures(s, before), After: NewFigures(s, after), Shift: shift(before, after), P: rankSum(before, after)}
+	return Change{
+		Stage:  s,
+		Before: NewFigures(s, before),
+		After:  NewFigures(s, after),
+		Shift:  shift(before, after),
+		P:      rankSum(before, after),
+	}
 }
 
-// judgeChanges says which changes are real. The whole boot is judged by itself, as the one thing that is asked; the stages share
-// the risk of being taken in by chance.
+// judgeChanges says which changes are real. The whole boot is judged by itself, as the one thing that is asked; the
+// stages share the risk of being taken in by chance.
 func judgeChanges(all []Change) {
 	decide := func(c *Change, level float64) bool {
 		c.Real = c.P < level && abs(c.Shift) >= max(LeastTime, time.Duration(LeastShare*float64(c.Before.P50)))
@@ -89,9 +95,9 @@ func judgeChanges(all []Change) {
 	}
 }
 
-// Culprit is the stage that makes most of a real change of the whole boot: of those that changed with it, each by its own test,
-// the one with the largest shift; "" when none stands out. That something changed is certain then, so the stages need not
-// share the risk of being taken in.
+// Culprit is the stage that makes most of a real change of the whole boot: of those that changed with it, each by
+// its own test, the one with the largest shift; "" when none stands out. That something changed is certain then, so
+// the stages need not share the risk of being taken in.
 func Culprit(all []Change) Stage {
 	if len(all) == 0 || !all[0].Real {
 		return ""

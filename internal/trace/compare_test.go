@@ -15,8 +15,9 @@ func ms(values ...int) []time.Duration {
 	return out
 }
 
-// TestRankSum: without ties, p is the part of all orders that are as extreme (2 of 20, 2 of 70, 174 of 252, 60 of 1716); with them
-// it is what the normal distribution says, worked out by hand: z = (5.5-0.5)/sqrt(16/12*(9-30/56)).
+// TestRankSum: without ties, p is the part of all orders that are as extreme (2 of 20, 2 of 70, 174 of 252, 60 of
+// 1716); with them it is what the normal distribution says, worked out by hand: z =
+// (5.5-0.5)/sqrt(16/12*(9-30/56)).
 func TestRankSum(t *testing.T) {
 	for _, c := range []struct {
 		a, b []time.Duration
@@ -94,8 +95,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareIsNotTakenIn: of two hundred comparisons of equal boots, some whole boots look changed, about as many as Sure says,
-// and all stages together not much more often.
+// TestCompareIsNotTakenIn: of two hundred comparisons of equal boots, some whole boots look changed, about as many
+// as Sure says, and all stages together not much more often.
 func TestCompareIsNotTakenIn(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	whole, stages := 0, 0
@@ -119,7 +120,13 @@ func TestCompareIsNotTakenIn(t *testing.T) {
 
 // TestParts: the parts of a boot add up to the whole, whatever the clocks did.
 func TestParts(t *testing.T) {
-	e := Ends{DHCP: 2 * time.Second, Kernel: 3 * time.Second, Init: 2900 * time.Millisecond, Booted: 9 * time.Second, Shutdown: time.Hour}
+	e := Ends{
+		DHCP:     2 * time.Second,
+		Kernel:   3 * time.Second,
+		Init:     2900 * time.Millisecond,
+		Booted:   9 * time.Second,
+		Shutdown: time.Hour,
+	}
 	var sum time.Duration
 	for _, p := range e.Parts() {
 		if p.Took < 0 || p.Start != sum {

@@ -31,7 +31,8 @@ const (
 	Shutdown   Stage = "shutdown"   // the node said that it goes down
 )
 
-// Rollout is what is said of a rollout, which is no stage of a boot: it stands in the stream of events and in no timeline.
+// Rollout is what is said of a rollout, which is no stage of a boot: it stands in the stream of events and in no
+// timeline.
 const Rollout Stage = "rollout"
 
 // Power is what is said of a node's power, likewise.
@@ -67,17 +68,18 @@ const (
 
 // Event is one record of a boot. The timeline, the dashboard, the gate and the metrics read nothing else.
 type Event struct {
-	Seq     int64             `json:"seq,omitempty"`  // given by the registry, grows by one
-	Time    time.Time         `json:"time"`           // server clock; for node events, Init's time plus Offset
-	Boot    fleet.BootID      `json:"boot,omitempty"` // "" before the boot has an id
-	Node    string            `json:"node,omitempty"`
-	MAC     fleet.MAC         `json:"mac,omitzero"`
-	Stage   Stage             `json:"stage"`
-	Kind    Kind              `json:"kind"`
-	Offset  time.Duration     `json:"offset,omitempty"`  // node's monotonic time since Init
-	Attempt int               `json:"attempt,omitempty"` // 1 for the first try
-	Message string            `json:"message,omitempty"`
-	Hint    string            `json:"hint,omitempty"`
-	Bytes   map[string]int64  `json:"bytes,omitempty"` // received so far, by source: "server", "bucket", "peer", "cache", "zero"
-	Attrs   map[string]string `json:"attrs,omitempty"`
+	Seq     int64         `json:"seq,omitempty"`  // given by the registry, grows by one
+	Time    time.Time     `json:"time"`           // server clock; for node events, Init's time plus Offset
+	Boot    fleet.BootID  `json:"boot,omitempty"` // "" before the boot has an id
+	Node    string        `json:"node,omitempty"`
+	MAC     fleet.MAC     `json:"mac,omitzero"`
+	Stage   Stage         `json:"stage"`
+	Kind    Kind          `json:"kind"`
+	Offset  time.Duration `json:"offset,omitempty"`  // node's monotonic time since Init
+	Attempt int           `json:"attempt,omitempty"` // 1 for the first try
+	Message string        `json:"message,omitempty"`
+	Hint    string        `json:"hint,omitempty"`
+	// received so far, by source: "server", "bucket", "peer", "cache", "zero"
+	Bytes map[string]int64  `json:"bytes,omitempty"`
+	Attrs map[string]string `json:"attrs,omitempty"`
 }

@@ -38,7 +38,8 @@ const AttrPanic = "panic"
 // AttrCache is the attribute of an event that tells of a node's cache on a disk: its device, or "none".
 const AttrCache = "cache"
 
-// AttrIncident is the attribute of an event that tells of something that went wrong below a node's root and was dealt with: its kind.
+// AttrIncident is the attribute of an event that tells of something that went wrong below a node's root and was
+// dealt with: its kind.
 const AttrIncident = "incident"
 
 // Diagnosis is what is wrong with a boot: what happened, and what to do.
@@ -53,8 +54,8 @@ type Diagnosis struct {
 // Facts are what Diagnose is told besides a boot's events.
 type Facts struct {
 	FailedUnits []string
-	// Usual is how long stages take as a rule, each from the end of what comes before to its own end. What is not in it is
-	// given the time that suits most machines.
+	// Usual is how long stages take as a rule, each from the end of what comes before to its own end. What is not
+	// in it is given the time that suits most machines.
 	Usual map[Stage]time.Duration
 }
 
@@ -65,7 +66,8 @@ func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	switch {
 	case c.panicked != nil:
 		return Diagnosis{Panic, c.panicked.Stage, c.panicked.Time, "the kernel panicked: " + c.panicked.Message,
-			"look at the console output below; if it began with a version, give the node the one before: pando node set NODE --version"}, true
+			"look at the console output below; if it began with a version, give the node the one before: pando " +
+				"node set NODE --version"}, true
 	case c.State == Up && len(facts.FailedUnits) > 0:
 		return unitsFailed(c, facts.FailedUnits), true
 	case c.State == Failed:
@@ -130,7 +132,29 @@ func later(a, b time.Time) time.Time {
 
 // Faults are all that there are, for who explains them.
 func Faults() []Fault {
-	return []Fault{NoLease, NoBootFile, BootFileLost, NothingToBoot, WrongArchitecture, TransferBroken, NoDriver, NoLink, Refused, SignatureRefused,
-		Unreachable, DeviceFailed, MountFailed, NotPrepared, NoInit, Panic, UnitsFailed, GoneInFirmware, GoneInLoader, GoneAfterScript, GoneInKernel,
-		Hangs, NotStarted}
+	return []Fault{
+		NoLease,
+		NoBootFile,
+		BootFileLost,
+		NothingToBoot,
+		WrongArchitecture,
+		TransferBroken,
+		NoDriver,
+		NoLink,
+		Refused,
+		SignatureRefused,
+		Unreachable,
+		DeviceFailed,
+		MountFailed,
+		NotPrepared,
+		NoInit,
+		Panic,
+		UnitsFailed,
+		GoneInFirmware,
+		GoneInLoader,
+		GoneAfterScript,
+		GoneInKernel,
+		Hangs,
+		NotStarted,
+	}
 }

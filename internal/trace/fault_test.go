@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// eventsOf makes a boot of it in short: "dhcp+" began, "dhcp-" ended, "dhcp! text" failed, "dhcp? text" told a fact; "@30s" lets time pass.
+// eventsOf makes a boot of it in short: "dhcp+" began, "dhcp-" ended, "dhcp! text" failed, "dhcp? text" told a
+// fact; "@30s" lets time pass.
 func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
@@ -36,7 +37,18 @@ var (
 	toLoader  = append(toAddress, "bootfile+", "bootfile-")
 	toScript  = append(toLoader, "script+", "script- lab:latest 0123")
 	toKernel  = append(toScript, "kernel+", "kernel-", "initramfs+", "initramfs-")
-	toHello   = append(toKernel, "init-", "modules+", "modules-", "link+", "link-", "address+", "address-", "hello+", "hello-")
+	toHello   = append(
+		toKernel,
+		"init-",
+		"modules+",
+		"modules-",
+		"link+",
+		"link-",
+		"address+",
+		"address-",
+		"hello+",
+		"hello-",
+	)
 	toRoot    = append(toHello, "manifest+", "manifest-", "device+", "device-", "root+", "root-", "config+", "config-")
 	toSystemd = append(toRoot, "switchroot+", "switchroot-")
 	toUp      = append(toSystemd, "booted-")
@@ -48,8 +60,17 @@ func with(before []string, more ...string) []string {
 
 // TestDiagnose: every fault, from the events that it shows itself by.
 func TestDiagnose(t *testing.T) {
-	usual := map[Stage]time.Duration{BootFile: 4 * time.Second, Script: 6 * time.Second, Kernel: 2 * time.Second, Initramfs: 2 * time.Second,
-		Init: 5 * time.Second, Hello: 5 * time.Second, Root: 2 * time.Second, SwitchRoot: time.Second, Booted: 30 * time.Second}
+	usual := map[Stage]time.Duration{
+		BootFile:   4 * time.Second,
+		Script:     6 * time.Second,
+		Kernel:     2 * time.Second,
+		Initramfs:  2 * time.Second,
+		Init:       5 * time.Second,
+		Hello:      5 * time.Second,
+		Root:       2 * time.Second,
+		SwitchRoot: time.Second,
+		Booted:     30 * time.Second,
+	}
 	seen := map[Fault]bool{}
 	for _, tt := range []struct {
 		name   string
@@ -60,35 +81,61 @@ func TestDiagnose(t *testing.T) {
 		says   string
 		advice string
 	}{
-		{"no lease from us", with(nil, "dhcp+ pxe", "dhcp! no address for this machine: the range is given out"), nil, nil, NoLease, "the range is given out", "pando doctor"},
-		{"no lease from the site", with(nil, "dhcp+ pxe", "@90s"), nil, nil, NoLease, "was seen to get none", "site's DHCP server"},
+		{"no lease from us", with(nil, "dhcp+ pxe", "dhcp! no address for this machine: the range is given "+
+			"out"), nil, nil, NoLease, "the range is given out", "pando doctor"},
+		{"no lease from the site", with(nil, "dhcp+ pxe", "@90s"), nil, nil, NoLease, "was seen to get " +
+			"none", "site's DHCP server"},
 		{"asks for its address just now", with(nil, "dhcp+ pxe", "@20s"), nil, nil, "", "", ""},
-		{"no boot file for its firmware", with(nil, "dhcp+ pxe", "bootfile! no boot file for architecture 12: it is neither BIOS nor UEFI on x86 or ARM64"), nil, nil, NoBootFile, "architecture 12", "ipxe"},
-		{"boot file lost", with(toAddress, "bootfile+", "bootfile! boot file undionly.kpxe did not arrive: time-out"), nil, nil, BootFileLost, "undionly.kpxe", "UDP"},
+		{"no boot file for its firmware", with(nil, "dhcp+ pxe", "bootfile! no boot file for architecture 12: it "+
+			"is neither BIOS nor UEFI on x86 or ARM64"), nil, nil, NoBootFile, "architecture 12", "ipxe"},
+		{"boot file lost", with(toAddress, "bootfile+", "bootfile! boot file undionly.kpxe did not arrive: "+
+			"time-out"), nil, nil, BootFileLost, "undionly.kpxe", "UDP"},
 		{"no image", with(toLoader, "script! group lab has no image"), nil, nil, NothingToBoot, "has no image", "pando image list"},
-		{"wrong architecture", with(toLoader, "script! lab 0123 is for arm64, and this machine is amd64"), nil, nil, WrongArchitecture, "arm64", "group"},
-		{"wrong architecture, seen by the node", with(toHello, "manifest+", "manifest! the version is for arm64, this machine is amd64"), nil, nil, WrongArchitecture, "arm64", "architecture"},
-		{"kernel broken off", with(toScript, "kernel+", "kernel! kernel was broken off after 1.0 MB of 8.2 MB"), nil, nil, TransferBroken, "1.0 MB", "cable"},
-		{"initramfs broken off", with(toScript, "kernel+", "kernel-", "initramfs+", "initramfs! initramfs was broken off"), nil, nil, TransferBroken, "initramfs", "cable"},
-		{"initramfs asked for by another", with(toScript, "kernel+", "kernel-", "initramfs! initramfs refused to 10.0.0.9: the script went to 10.0.0.8"), nil, nil, Refused, "10.0.0.9", "address"},
-		{"no driver", with(toKernel, "init-", "modules+", "modules-", "link+", "link! no wired network adapter appeared (tried: none)"), nil, nil, NoDriver, "no wired network adapter", "firmware-"},
-		{"no drivers at all", with(toKernel, "init-", "modules+", "modules! read /lib/modules: no such file"), nil, nil, NoDriver, "no such file", "build it anew"},
-		{"no link", with(toKernel, "init-", "link+", "link! no network link (tried: eth0, 15 s each)"), nil, nil, NoLink, "eth0", "switch port"},
-		{"no lease in the initramfs", with(toKernel, "init-", "link-", "address+", "address! no DHCP answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
-		{"hello refused", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: hello refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
-		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
-		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: dial tcp 10.0.0.1:8443: i/o timeout"), nil, nil, Unreachable, "8443", "firewall"},
-		{"signature refused", with(toHello, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted key made it"), nil, nil, SignatureRefused, "no trusted key", "pando key"},
-		{"another manifest", with(toHello, "manifest+", "manifest! manifest has digest 12, assigned is 34"), nil, nil, SignatureRefused, "has digest", "pando store check"},
-		{"source unreachable", with(toHello, "manifest+", "manifest! http://10.0.0.1:8480: connection refused"), nil, nil, Unreachable, "connection refused", "8480"},
-		{"device failed", with(toHello, "manifest-", "device+", "device! attach the root device: no such device"), nil, nil, DeviceFailed, "no such device", "pando store check"},
-		{"mount failed", with(toHello, "manifest-", "device-", "root+", "root! mount erofs on /dev/nbd0: invalid argument"), nil, nil, MountFailed, "invalid argument", "erofs"},
-		{"config failed", with(toHello, "manifest-", "device-", "root-", "config+", "config! write /etc/hosts: no space left"), nil, nil, NotPrepared, "no space left", "write limit"},
+		{"wrong architecture", with(toLoader, "script! lab 0123 is for arm64, and this machine is "+
+			"amd64"), nil, nil, WrongArchitecture, "arm64", "group"},
+		{"wrong architecture, seen by the node", with(toHello, "manifest+", "manifest! the version is for arm64, "+
+			"this machine is amd64"), nil, nil, WrongArchitecture, "arm64", "architecture"},
+		{"kernel broken off", with(toScript, "kernel+", "kernel! kernel was broken off after 1.0 MB of 8.2 "+
+			"MB"), nil, nil, TransferBroken, "1.0 MB", "cable"},
+		{"initramfs broken off", with(toScript, "kernel+", "kernel-", "initramfs+", "initramfs! initramfs was "+
+			"broken off"), nil, nil, TransferBroken, "initramfs", "cable"},
+		{"initramfs asked for by another", with(toScript, "kernel+", "kernel-", "initramfs! initramfs refused to "+
+			"10.0.0.9: the script went to 10.0.0.8"), nil, nil, Refused, "10.0.0.9", "address"},
+		{"no driver", with(toKernel, "init-", "modules+", "modules-", "link+", "link! no wired network adapter "+
+			"appeared (tried: none)"), nil, nil, NoDriver, "no wired network adapter", "firmware-"},
+		{"no drivers at all", with(toKernel, "init-", "modules+", "modules! read /lib/modules: no such "+
+			"file"), nil, nil, NoDriver, "no such file", "build it anew"},
+		{"no link", with(toKernel, "init-", "link+", "link! no network link (tried: eth0, 15 s "+
+			"each)"), nil, nil, NoLink, "eth0", "switch port"},
+		{"no lease in the initramfs", with(toKernel, "init-", "link-", "address+", "address! no DHCP "+
+			"answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
+		{"hello refused", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: hello "+
+			"refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
+		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong "+
+			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
+		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: "+
+			"dial tcp 10.0.0.1:8443: i/o timeout"), nil, nil, Unreachable, "8443", "firewall"},
+		{"signature refused", with(toHello, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted "+
+			"key made it"), nil, nil, SignatureRefused, "no trusted key", "pando key"},
+		{"another manifest", with(toHello, "manifest+", "manifest! manifest has digest 12, assigned is "+
+			"34"), nil, nil, SignatureRefused, "has digest", "pando store check"},
+		{"source unreachable", with(toHello, "manifest+", "manifest! http://10.0.0.1:8480: connection "+
+			"refused"), nil, nil, Unreachable, "connection refused", "8480"},
+		{"device failed", with(toHello, "manifest-", "device+", "device! attach the root device: no such "+
+			"device"), nil, nil, DeviceFailed, "no such device", "pando store check"},
+		{"mount failed", with(toHello, "manifest-", "device-", "root+", "root! mount erofs on /dev/nbd0: invalid "+
+			"argument"), nil, nil, MountFailed, "invalid argument", "erofs"},
+		{"config failed", with(toHello, "manifest-", "device-", "root-", "config+", "config! write /etc/hosts: no "+
+			"space left"), nil, nil, NotPrepared, "no space left", "write limit"},
 		{"no init", with(toRoot, "switchroot+", "switchroot! the image has no init"), nil, nil, NoInit, "no init", "systemd-sysv"},
-		{"panic", with(toSystemd, "booted? Kernel panic - not syncing: Attempted to kill init!"), nil, usual, Panic, "not syncing", "console"},
-		{"panic of a node that was up", with(toUp, "@1h", "booted? Kernel panic - not syncing: Fatal exception"), nil, usual, Panic, "Fatal exception", "--version"},
-		{"up, a unit failed", toUp, []string{"nginx.service"}, nil, UnitsFailed, "1 unit failed: nginx.service", "systemctl status nginx.service"},
-		{"up, units failed", toUp, []string{"a.service", "b.mount"}, nil, UnitsFailed, "2 units failed: a.service, b.mount", "a.service"},
+		{"panic", with(toSystemd, "booted? Kernel panic - not syncing: Attempted to kill "+
+			"init!"), nil, usual, Panic, "not syncing", "console"},
+		{"panic of a node that was up", with(toUp, "@1h", "booted? Kernel panic - not syncing: Fatal "+
+			"exception"), nil, usual, Panic, "Fatal exception", "--version"},
+		{"up, a unit failed", toUp, []string{"nginx.service"}, nil, UnitsFailed, "1 unit failed: " +
+			"nginx.service", "systemctl status nginx.service"},
+		{"up, units failed", toUp, []string{"a.service", "b.mount"}, nil, UnitsFailed, "2 units failed: " +
+			"a.service, b.mount", "a.service"},
 		{"gone in firmware", with(toAddress, "@60s"), nil, usual, GoneInFirmware, "no boot file", "Secure Boot"},
 		{"gone in firmware, nothing known", with(toAddress, "@3m"), nil, nil, GoneInFirmware, "no boot file", "Secure Boot"},
 		{"in firmware, not for long", with(toAddress, "@60s"), nil, nil, "", "", ""},
@@ -97,12 +144,16 @@ func TestDiagnose(t *testing.T) {
 		{"gone after the kernel", with(toScript, "kernel+", "kernel-", "@60s"), nil, usual, GoneAfterScript, "no initramfs", "memory"},
 		{"gone in the kernel", with(toKernel, "@60s"), nil, usual, GoneInKernel, "usually 10s", "driver"},
 		{"in the kernel, not for long", with(toKernel, "@30s"), nil, usual, "", "", ""},
-		{"hangs at its root", with(toHello, "manifest-", "device-", "root+", "@30s", "root? no server answers", "@30s"), nil, usual, Hangs, "hangs at root for 1m2s (usually 2s); it said last: no server answers", "screen"},
+		{"hangs at its root", with(toHello, "manifest-", "device-", "root+", "@30s", "root? no server "+
+			"answers", "@30s"), nil, usual, Hangs, "hangs at root for 1m2s (usually 2s); it said last: no server " +
+			"answers", "screen"},
 		{"does not reach its target", with(toSystemd, "@3m"), nil, usual, NotStarted, "default target", "systemctl list-jobs"},
 		{"systemd takes its time", with(toSystemd, "@80s"), nil, usual, "", "", ""},
 		{"waits for its turn", with(toLoader, "script+", "script? waits for its turn: place 9, about 40s", "@5m"), nil, usual, "", "", ""},
-		{"had its turn, and is gone", with(toLoader, "script+", "script? waits for its turn: place 9, about 40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
-		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator adopts it", "@1h"), nil, usual, "", "", ""},
+		{"had its turn, and is gone", with(toLoader, "script+", "script? waits for its turn: place 9, about "+
+			"40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
+		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator "+
+			"adopts it", "@1h"), nil, usual, "", "", ""},
 		{"mended", with(toHello, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
 		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
@@ -117,7 +168,9 @@ func TestDiagnose(t *testing.T) {
 			continue
 		}
 		seen[d.Fault] = true
-		if !strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" || strings.Contains(d.Text, "\n") || d.Since.IsZero() {
+		if !strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" ||
+			strings.Contains(d.Text, "\n") ||
+			d.Since.IsZero() {
 			t.Errorf("%s: says %q\n to do: %q\n since %v", tt.name, d.Text, d.Do, d.Since)
 		}
 	}

@@ -21,34 +21,143 @@ var knowns = []known{
 	{DHCP, "", NoLease, "got no address", "look at the range that is given out, and at `pando doctor`"},
 	{BootFile, "no boot file for", NoBootFile, "its firmware can be given nothing to start",
 		"install the boot loaders for it (Debian's package ipxe), or switch its firmware to UEFI or BIOS on x86"},
-	{BootFile, "", BootFileLost, "its boot file did not arrive", "is UDP open between the node and this server, for port 69 and for ports above 1023?"},
-	{Script, "this machine is", WrongArchitecture, "its version is for another processor", "put it into a group that boots an image of its architecture"},
-	{Script, "", NothingToBoot, "cannot be told what to boot", "`pando image list` shows what there is, `pando group show` what its group wants"},
+	{
+		BootFile,
+		"",
+		BootFileLost,
+		"its boot file did not arrive",
+		"is UDP open between the node and this server, for port 69 and for ports above 1023?",
+	},
+	{
+		Script,
+		"this machine is",
+		WrongArchitecture,
+		"its version is for another processor",
+		"put it into a group that boots an image of its architecture",
+	},
+	{
+		Script,
+		"",
+		NothingToBoot,
+		"cannot be told what to boot",
+		"`pando image list` shows what there is, `pando group show` what its group wants",
+	},
 	{Kernel, "", TransferBroken, "its kernel was not sent whole", "look at its cable, its switch port and its memory"},
-	{Initramfs, "refused to", Refused, "its initramfs was refused", "somebody else may use its address: look at who has it"},
-	{Initramfs, "", TransferBroken, "its initramfs was not sent whole", "look at its cable, its switch port and its memory"},
-	{Modules, "", NoDriver, "its drivers were not loaded", "is the kernel's modules package in the image? build it anew"},
+	{
+		Initramfs,
+		"refused to",
+		Refused,
+		"its initramfs was refused",
+		"somebody else may use its address: look at who has it",
+	},
+	{
+		Initramfs,
+		"",
+		TransferBroken,
+		"its initramfs was not sent whole",
+		"look at its cable, its switch port and its memory",
+	},
+	{
+		Modules,
+		"",
+		NoDriver,
+		"its drivers were not loaded",
+		"is the kernel's modules package in the image? build it anew",
+	},
 	{Link, "no wired network adapter", NoDriver, "no network adapter has a driver",
-		"add the driver's package (firmware-*) to the recipe and build the image anew; `pando node show` names adapters without one"},
-	{Link, "no driver", NoDriver, "its network adapter has no driver", "`pando node show` names it; add the driver's package (firmware-*) to the recipe"},
+		"add the driver's package (firmware-*) to the recipe and build the image anew; `pando node show` names " +
+			"adapters without one"},
+	{
+		Link,
+		"no driver",
+		NoDriver,
+		"its network adapter has no driver",
+		"`pando node show` names it; add the driver's package (firmware-*) to the recipe",
+	},
 	{Link, "", NoLink, "its adapters see no link", "check cable, switch port and VLAN"},
-	{Address, "", NoLease, "got no address after its kernel had started", "is a DHCP server on this network, for this port's VLAN?"},
-	{Hello, "refused", Refused, "the server did not take it for the node it says it is", "reboot it; if that goes on, look who else has its address"},
-	{Hello, "check assignment", SignatureRefused, "what the server told it is not signed by this site", "does another Pando answer at this address?"},
+	{
+		Address,
+		"",
+		NoLease,
+		"got no address after its kernel had started",
+		"is a DHCP server on this network, for this port's VLAN?",
+	},
+	{
+		Hello,
+		"refused",
+		Refused,
+		"the server did not take it for the node it says it is",
+		"reboot it; if that goes on, look who else has its address",
+	},
+	{
+		Hello,
+		"check assignment",
+		SignatureRefused,
+		"what the server told it is not signed by this site",
+		"does another Pando answer at this address?",
+	},
 	{Hello, "", Unreachable, "it does not reach the server", "is port 8443 of the server open in its firewall?"},
-	{Manifest, "signature", SignatureRefused, "the version is not signed by a key that this site trusts", "`pando key list` shows them; one of them has to sign it"},
-	{Manifest, "the version is for", WrongArchitecture, "its version is for another processor", "put it into a group that boots an image of its architecture"},
-	{Manifest, "has digest", SignatureRefused, "the manifest is not the one that it was told to boot", "`pando store check`, then build or copy the version again"},
-	{Manifest, "", Unreachable, "no source gives it its version's manifest", "is port 8480 of the server open in its firewall?"},
-	{Device, "", DeviceFailed, "its root device was not attached", "`pando image list` shows whether the version is whole, `pando store check` whether its objects are"},
-	{Root, "", MountFailed, "its root was not mounted", "does the image's kernel have erofs and overlay? `pando store check` looks for damage"},
-	{Config, "", NotPrepared, "its config files were not put in place", "is the writable memory of the node large enough (write limit of its group)?"},
+	{
+		Manifest,
+		"signature",
+		SignatureRefused,
+		"the version is not signed by a key that this site trusts",
+		"`pando key list` shows them; one of them has to sign it",
+	},
+	{
+		Manifest,
+		"the version is for",
+		WrongArchitecture,
+		"its version is for another processor",
+		"put it into a group that boots an image of its architecture",
+	},
+	{
+		Manifest,
+		"has digest",
+		SignatureRefused,
+		"the manifest is not the one that it was told to boot",
+		"`pando store check`, then build or copy the version again",
+	},
+	{
+		Manifest,
+		"",
+		Unreachable,
+		"no source gives it its version's manifest",
+		"is port 8480 of the server open in its firewall?",
+	},
+	{
+		Device,
+		"",
+		DeviceFailed,
+		"its root device was not attached",
+		"`pando image list` shows whether the version is whole, `pando store check` whether its objects are",
+	},
+	{
+		Root,
+		"",
+		MountFailed,
+		"its root was not mounted",
+		"does the image's kernel have erofs and overlay? `pando store check` looks for damage",
+	},
+	{
+		Config,
+		"",
+		NotPrepared,
+		"its config files were not put in place",
+		"is the writable memory of the node large enough (write limit of its group)?",
+	},
 	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it anew"},
 }
 
 // broken names a boot's failure.
 func broken(c course) Diagnosis {
-	d := Diagnosis{Fault: Hangs, Stage: c.Broken, Since: c.failure.Time, Text: "failed at " + string(c.Broken) + ": " + c.Failure, Do: c.Hint}
+	d := Diagnosis{
+		Fault: Hangs,
+		Stage: c.Broken,
+		Since: c.failure.Time,
+		Text:  "failed at " + string(c.Broken) + ": " + c.Failure,
+		Do:    c.Hint,
+	}
 	for _, k := range knowns {
 		if k.stage == c.Broken && strings.Contains(c.Failure, k.says) {
 			d.Fault, d.Text, d.Do = k.fault, k.text+": "+c.Failure, cmp.Or(c.Hint, k.do)
@@ -77,13 +186,24 @@ type silence struct {
 // silences are the stages of firmware and boot loader, after which a machine may simply be gone.
 var silences = map[Stage]silence{
 	DHCP: {GoneInFirmware, "got an address and then asked for no boot file",
-		"is network boot first in its firmware's order, and Secure Boot off? did another boot server answer? `pando doctor` looks for one"},
+		"is network boot first in its firmware's order, and Secure Boot off? did another boot server answer? " +
+			"`pando doctor` looks for one"},
 	BootFile: {GoneInLoader, "got its boot file and then asked for no script",
-		"the boot loader did not start or finds no network: is Secure Boot off, is port 8480 open, does the switch let traffic through at once (portfast)?"},
-	Script: {GoneAfterScript, "got its script and then asked for no kernel", "look at its screen: the boot loader says there what it cannot fetch"},
-	Kernel: {GoneAfterScript, "got its kernel and then asked for no initramfs", "look at its screen; is there memory enough for kernel and initramfs?"},
+		"the boot loader did not start or finds no network: is Secure Boot off, is port 8480 open, does the " +
+			"switch let traffic through at once (portfast)?"},
+	Script: {
+		GoneAfterScript,
+		"got its script and then asked for no kernel",
+		"look at its screen: the boot loader says there what it cannot fetch",
+	},
+	Kernel: {
+		GoneAfterScript,
+		"got its kernel and then asked for no initramfs",
+		"look at its screen; is there memory enough for kernel and initramfs?",
+	},
 	Initramfs: {GoneInKernel, "got kernel and initramfs and was not heard of since",
-		"look at its screen: a panic, no driver for its adapter (its next boot is sent all of them), or no way to port 8443 of the server"},
+		"look at its screen: a panic, no driver for its adapter (its next boot is sent all of them), or no way to " +
+			"port 8443 of the server"},
 }
 
 // patience is how long a stage may take where nothing is known of the usual.
@@ -121,7 +241,8 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 	d := Diagnosis{Stage: at, Since: c.moved}
 	if at == DHCP && open {
 		d.Fault, d.Text = NoLease, "asked for an address and was seen to get none"
-		d.Do = "does the site's DHCP server have one for it? Where Pando gives addresses, look at the range: `pando doctor`"
+		d.Do = "does the site's DHCP server have one for it? Where Pando gives addresses, look at the range: " +
+			"`pando doctor`"
 		return d, quiet > addressInVain
 	}
 	next := at
@@ -144,10 +265,19 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 	case firmware && !open:
 		d.Fault, d.Text, d.Do = s.fault, fmt.Sprintf("%s, for %s%s", s.text, for_, usual), s.do
 	case at == SwitchRoot:
-		d.Fault, d.Text = NotStarted, fmt.Sprintf("the image's init runs for %s%s and its default target is not reached", for_, usual)
+		d.Fault, d.Text = NotStarted, fmt.Sprintf(
+			"the image's init runs for %s%s and its default target is not reached",
+			for_,
+			usual,
+		)
 		d.Do = "a unit waits or fails: look at its screen, or `systemctl list-jobs` on the node"
 	default:
-		d.Fault, d.Text, d.Do = Hangs, fmt.Sprintf("hangs at %s for %s%s", next, for_, usual), "its screen says what it waits for"
+		d.Fault, d.Text, d.Do = Hangs, fmt.Sprintf(
+			"hangs at %s for %s%s",
+			next,
+			for_,
+			usual,
+		), "its screen says what it waits for"
 	}
 	if c.said != "" {
 		d.Text += "; it said last: " + c.said

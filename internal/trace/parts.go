@@ -49,9 +49,9 @@ func Usual(boots []Ends) map[Stage]time.Duration {
 	return out
 }
 
-// Parts cuts a boot into the parts that its stages had, in their order, without gaps: a part lasts from the end of what came
-// before to the end of its stage. So the kernel's own start counts for init, and the image's for booted; and the parts of
-// a boot add up to the whole of it.
+// Parts cuts a boot into the parts that its stages had, in their order, without gaps: a part lasts from the end of
+// what came before to the end of its stage. So the kernel's own start counts for init, and the image's for booted;
+// and the parts of a boot add up to the whole of it.
 func (e Ends) Parts() []Part {
 	var out []Part
 	var at time.Duration

@@ -25,7 +25,8 @@ type Figures struct {
 	Max                time.Duration
 }
 
-// Summarize tells how long the stages took in many boots, in the order of a boot. Stages that no boot ended are left out.
+// Summarize tells how long the stages took in many boots, in the order of a boot. Stages that no boot ended are
+// left out.
 func Summarize(boots []Timeline) []Figures {
 	took := make(map[Stage][]time.Duration)
 	for _, b := range boots {
@@ -46,5 +47,13 @@ func Summarize(boots []Timeline) []Figures {
 
 // NewFigures condenses durations.
 func NewFigures(s Stage, d []time.Duration) Figures {
-	return Figures{Stage: s, Count: len(d), P50: Percentile(d, 0.5), P90: Percentile(d, 0.9), P95: Percentile(d, 0.95), P99: Percentile(d, 0.99), Max: Percentile(d, 1)}
+	return Figures{
+		Stage: s,
+		Count: len(d),
+		P50:   Percentile(d, 0.5),
+		P90:   Percentile(d, 0.9),
+		P95:   Percentile(d, 0.95),
+		P99:   Percentile(d, 0.99),
+		Max:   Percentile(d, 1),
+	}
 }

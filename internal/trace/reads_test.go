@@ -64,8 +64,8 @@ func TestEncodeReadsIsBounded(t *testing.T) {
 	}
 }
 
-// The trace of a usual boot is small, whatever it reads: an agent sends it while others boot. Files lie anywhere in a root of 2 GiB, and each is read in
-// order, 8 to 32 blocks at a time.
+// The trace of a usual boot is small, whatever it reads: an agent sends it while others boot. Files lie anywhere in
+// a root of 2 GiB, and each is read in order, 8 to 32 blocks at a time.
 func TestUsualReadsAreFewBytes(t *testing.T) {
 	for name, x := range map[string]struct{ each, most int }{ // reads of a file, bytes
 		"files in three reads": {3, 6_000},
@@ -85,7 +85,15 @@ func TestUsualReadsAreFewBytes(t *testing.T) {
 		data := EncodeReads(reads)
 		got, err := DecodeReads(data)
 		if err != nil || !reflect.DeepEqual(got, reads) || len(data) >= x.most {
-			t.Errorf("%s: %d reads in %d bytes, %v; want %d in less than %d", name, len(got), len(data), err, len(reads), x.most)
+			t.Errorf(
+				"%s: %d reads in %d bytes, %v; want %d in less than %d",
+				name,
+				len(got),
+				len(data),
+				err,
+				len(reads),
+				x.most,
+			)
 		}
 		t.Logf("%s: %d bytes", name, len(data))
 	}

@@ -37,22 +37,64 @@ func sent(source string, n int64) func(*Event) {
 // boots are the events of some boots, good and bad.
 func boots() map[string][]Event {
 	good := []Event{
-		at(0, DHCP, Begin), at(900, DHCP, End), at(1000, BootFile, Begin), at(1400, BootFile, End, sent(SourceK, 70_000)),
-		at(2000, Script, Begin), at(2001, Script, End), at(2100, Kernel, Begin), at(3100, Kernel, End, sent(SourceK, 8_000_000)),
+		at(
+			0,
+			DHCP,
+			Begin,
+		), at(900, DHCP, End), at(1000, BootFile, Begin), at(1400, BootFile, End, sent(SourceK, 70_000)),
+		at(
+			2000,
+			Script,
+			Begin,
+		), at(2001, Script, End), at(2100, Kernel, Begin), at(3100, Kernel, End, sent(SourceK, 8_000_000)),
 		at(3110, Initramfs, Begin), at(4200, Initramfs, End, sent(SourceK, 9_000_000)),
 		at(7000, Init, End, func(e *Event) { e.Attrs = map[string]string{AttrKernel: "2.5s"} }),
-		at(7010, Modules, Begin, try(1)), at(7400, Modules, End, try(1)), at(7400, Link, Begin, try(1)), at(9000, Link, End, try(1)),
+		at(
+			7010,
+			Modules,
+			Begin,
+			try(1),
+		), at(7400, Modules, End, try(1)), at(7400, Link, Begin, try(1)), at(9000, Link, End, try(1)),
 	}
-	slow := append(append([]Event{}, good...),
-		at(9000, Address, Begin, try(1)), at(12000, Address, Fail, try(1), failed("no answer", "is a DHCP server there?")),
-		at(12500, Address, Begin, try(2)), at(12600, Address, End, try(2)))
+	slow := append(
+		append([]Event{}, good...),
+		at(
+			9000,
+			Address,
+			Begin,
+			try(1),
+		),
+		at(12000, Address, Fail, try(1), failed("no answer", "is a DHCP server there?")),
+		at(12500, Address, Begin, try(2)),
+		at(12600, Address, End, try(2)),
+	)
 	return map[string][]Event{
-		"good":   append(append([]Event{}, good...), at(12000, Booted, End, sent("server", 30_000_000)), at(12500, "desktop", End)),
+		"good": append(
+			append([]Event{}, good...),
+			at(12000, Booted, End, sent("server", 30_000_000)),
+			at(12500, "desktop", End),
+		),
 		"mended": append(append([]Event{}, slow...), at(13000, Hello, Begin)),
 		"failed": slow[:len(slow)-2],
-		"retry":  {at(0, Script, Begin), at(1, Script, End), at(5, Kernel, Begin), at(50, Kernel, Fail, failed("broken off", "")), at(60, Kernel, Begin), at(99, Kernel, End, sent(SourceK, 5))},
-		"down":   append(append([]Event{}, good...), at(20000, Booted, End), at(90000, Shutdown, Begin), at(90001, Config, Fail, failed("late", ""))),
-		"facts":  {at(0, Script, Begin), at(10, Device, Info, failed("wrong bytes", "")), at(20, Script, Info, failed("waits", ""))},
+		"retry": {
+			at(0, Script, Begin),
+			at(1, Script, End),
+			at(5, Kernel, Begin),
+			at(50, Kernel, Fail, failed("broken off", "")),
+			at(60, Kernel, Begin),
+			at(99, Kernel, End, sent(SourceK, 5)),
+		},
+		"down": append(
+			append([]Event{}, good...),
+			at(20000, Booted, End),
+			at(90000, Shutdown, Begin),
+			at(90001, Config, Fail, failed("late", "")),
+		),
+		"facts": {
+			at(0, Script, Begin),
+			at(10, Device, Info, failed("wrong bytes", "")),
+			at(20, Script, Info, failed("waits", "")),
+		},
 	}
 }
 

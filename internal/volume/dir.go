@@ -93,7 +93,23 @@ func (d *Dir) ensure(ctx context.Context, name string, want Want) error {
 	steps := [][]string{{"truncate", "-s", fmt.Sprint(want.Size), raw}}
 	switch want.FileSystem {
 	case "ext4":
-		steps = append(steps, []string{"mke2fs", "-q", "-F", "-t", "ext4", "-m", "1", "-L", "pando-state", "-E", "lazy_itable_init=1,lazy_journal_init=1", raw})
+		steps = append(
+			steps,
+			[]string{
+				"mke2fs",
+				"-q",
+				"-F",
+				"-t",
+				"ext4",
+				"-m",
+				"1",
+				"-L",
+				"pando-state",
+				"-E",
+				"lazy_itable_init=1,lazy_journal_init=1",
+				raw,
+			},
+		)
 	case "xfs":
 		steps = append(steps, []string{"mkfs.xfs", "-q", "-f", "-L", "pando-state", raw})
 	}
@@ -152,7 +168,8 @@ func (d *Dir) read(ctx context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	out, err := exec.CommandContext(ctx, "qemu-img", "info", "--output=json", "-U", "-f", "qcow2", d.file(name)).Output()
+	out, err := exec.CommandContext(ctx, "qemu-img", "info", "--output=json", "-U", "-f", "qcow2", d.file(name)).
+		Output()
 	if err != nil {
 		return Info{}, fmt.Errorf("read volume %s: qemu-img: %w", name, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// alone does something to a volume that nobody has meanwhile. One that is attached is refused, unless it may be paused: its node
-// waits then, and connects again.
+// alone does something to a volume that nobody has meanwhile. One that is attached is refused, unless it may be
+// paused: its node waits then, and connects again.
 func (d *Dir) alone(ctx context.Context, name string, pause bool, do func(ctx context.Context) error) error {
 	v := d.of(name)
 	if v.attached() && !pause {
@@ -38,7 +38,8 @@ func (d *Dir) has(name string) error {
 	return nil
 }
 
-// Snapshot keeps a volume as it is now, under a name. A node that has it waits for a moment. It is what a power cut would leave.
+// Snapshot keeps a volume as it is now, under a name. A node that has it waits for a moment. It is what a power cut
+// would leave.
 func (d *Dir) Snapshot(ctx context.Context, name, snapshot string) error {
 	return d.alone(ctx, name, true, func(ctx context.Context) error {
 		if err := d.has(name); err != nil {
@@ -68,7 +69,8 @@ func (d *Dir) Reset(ctx context.Context, name string) error {
 	})
 }
 
-// Copy makes a volume a copy of another, as it is now, without its snapshots. A node that has the other one waits meanwhile.
+// Copy makes a volume a copy of another, as it is now, without its snapshots. A node that has the other one waits
+// meanwhile.
 func (d *Dir) Copy(ctx context.Context, from, to string) error {
 	return d.alone(ctx, to, false, func(ctx context.Context) error {
 		return d.alone(ctx, from, true, func(ctx context.Context) error {

@@ -59,8 +59,8 @@ func (v *volume) take(ctx context.Context) (turn context.Context, give func(), e
 	}, nil
 }
 
-// Serve gives a connection to a volume until either side ends it, or somebody else takes it. The volume is made if it is not there. The
-// other end speaks NBD from its first byte, and has the export called volume.
+// Serve gives a connection to a volume until either side ends it, or somebody else takes it. The volume is made if
+// it is not there. The other end speaks NBD from its first byte, and has the export called volume.
 func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) error {
 	d.serving.Add(1)
 	defer d.serving.Done()
@@ -122,8 +122,8 @@ type process struct {
 
 // start starts the daemon of a volume. One that an earlier server left is ended first.
 //
-// Every write is on the disk before it is answered (writethrough): a node does not write again what was answered, so what a killed daemon or
-// a power cut here took away would be missing in the middle of its file system.
+// Every write is on the disk before it is answered (writethrough): a node does not write again what was answered,
+// so what a killed daemon or a power cut here took away would be missing in the middle of its file system.
 func (d *Dir) start(name string) (*process, error) {
 	return startDaemon(d.path, name, d.log,
 		"--blockdev", "driver=file,node-name=file,discard=unmap,filename="+strings.ReplaceAll(name, ",", ",,")+suffix,
@@ -140,12 +140,24 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 	p.cmd = exec.Command("qemu-storage-daemon", args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.said, &p.said
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("serve volume %s (the package qemu-system-common has qemu-storage-daemon): %w", name, err)
+		return nil, fmt.Errorf(
+			"serve volume %s (the package qemu-system-common has qemu-storage-daemon): %w",
+			name,
+			err,
+		)
 	}
 	go func() {
 		defer close(p.ended)
 		if err := p.cmd.Wait(); err != nil {
-			log.Warn("qemu-storage-daemon ended", "volume", name, "err", err, "said", strings.TrimSpace(p.said.String()))
+			log.Warn(
+				"qemu-storage-daemon ended",
+				"volume",
+				name,
+				"err",
+				err,
+				"said",
+				strings.TrimSpace(p.said.String()),
+			)
 		}
 	}()
 	return p, nil
@@ -168,8 +180,9 @@ func endStale(pidFile, socket string) {
 	}
 }
 
-// stop ends the daemon when all that it holds is written. It is asked until it is gone: qemu-storage-daemon only notes a signal, so one that comes between
-// its look at the note and its wait for something to do is not acted on before something else happens.
+// stop ends the daemon when all that it holds is written. It is asked until it is gone: qemu-storage-daemon only
+// notes a signal, so one that comes between its look at the note and its wait for something to do is not acted on
+// before something else happens.
 func (p *process) stop() {
 	for {
 		_ = p.cmd.Process.Signal(unix.SIGTERM) // or it is gone already
@@ -181,7 +194,8 @@ func (p *process) stop() {
 	}
 }
 
-// dial connects to the daemon as soon as it listens. Names of sockets are short, so the way to it leads over an open directory.
+// dial connects to the daemon as soon as it listens. Names of sockets are short, so the way to it leads over an
+// open directory.
 func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	dir, err := os.Open(p.dir)
 	if err != nil {

@@ -7,9 +7,13 @@ import (
 	"time"
 )
 
-// qemu-storage-daemon now and then does nothing about a signal (2 of 8,173 measured with 7.2). Who ends a volume does not wait for ever.
+// qemu-storage-daemon now and then does nothing about a signal (2 of 8,173 measured with 7.2). Who ends a volume
+// does not wait for ever.
 func TestStopAsksUntilItIsGone(t *testing.T) {
-	p := &process{cmd: exec.Command("sh", "-c", `trap 'trap - TERM; echo deaf' TERM; echo ready; while :; do sleep 0.01; done`), ended: make(chan struct{})}
+	p := &process{
+		cmd:   exec.Command("sh", "-c", `trap 'trap - TERM; echo deaf' TERM; echo ready; while :; do sleep 0.01; done`),
+		ended: make(chan struct{}),
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,10 @@ import (
 
 // Swaps is a directory of swap space: a sparse file for each boot of a node that wants one. Make it with OpenSwaps.
 //
-// What is in it is worth something to one boot only, and only as long as the kernel of this machine runs: writes are answered when they are in its page
-// cache, which outlives the daemon and the server, and not a power cut. So a file bears in its name which boot of the node it is of, and under which
-// boot of this machine it was written. Under another it is not given again: pages that never came to the disk would be zeros, or older ones.
+// What is in it is worth something to one boot only, and only as long as the kernel of this machine runs: writes
+// are answered when they are in its page cache, which outlives the daemon and the server, and not a power cut. So a
+// file bears in its name which boot of the node it is of, and under which boot of this machine it was written.
+// Under another it is not given again: pages that never came to the disk would be zeros, or older ones.
 type Swaps struct {
 	dir  *Dir   // who has which, by node
 	host string // boot of this machine
@@ -65,9 +66,9 @@ func (s *Swaps) Has(node, boot string) bool {
 	return err == nil
 }
 
-// Serve gives a connection to the swap space of a boot until either side ends it, or somebody else of that node takes it. The other end speaks NBD from its
-// first byte, and has the export called volume. One that has nothing in it yet gets a fresh one of size bytes; one that has (used) gets what it
-// has, or ErrLost.
+// Serve gives a connection to the swap space of a boot until either side ends it, or somebody else of that node
+// takes it. The other end speaks NBD from its first byte, and has the export called volume. One that has nothing in
+// it yet gets a fresh one of size bytes; one that has (used) gets what it has, or ErrLost.
 func (s *Swaps) Serve(ctx context.Context, node, boot string, size int64, used bool, c net.Conn) error {
 	s.dir.serving.Add(1)
 	defer s.dir.serving.Done()

@@ -72,7 +72,8 @@ func (s *swapSite) detached() {
 	s.wait("detached", func() bool { return !s.dir.of("pc001").attached() })
 }
 
-// What a boot has swapped out is there after the daemon was killed, without a flush. Another boot finds nothing of it, and the first one nothing any more.
+// What a boot has swapped out is there after the daemon was killed, without a flush. Another boot finds nothing of
+// it, and the first one nothing any more.
 func TestSwapIsOfOneBoot(t *testing.T) {
 	s := newSwapSite(t)
 	url, ends := s.at("b1", false)
@@ -83,7 +84,8 @@ func TestSwapIsOfOneBoot(t *testing.T) {
 	again, _ := s.at("b1", true)
 	s.client(again, "read -P 7 0 1M", "read -P 0 1M 63M")
 	s.detached()
-	if st, err := os.Stat(filepath.Join(s.dir.path, s.files())); err != nil || st.Mode().Perm() != 0o600 || st.Size() != 64*mib {
+	if st, err := os.Stat(filepath.Join(s.dir.path, s.files())); err != nil || st.Mode().Perm() != 0o600 ||
+		st.Size() != 64*mib {
 		t.Errorf("%v, %v: want one file of 64 MiB that only root reads", st, err)
 	}
 
@@ -110,7 +112,8 @@ func (s *swapSite) isLost(boot string) {
 	}
 }
 
-// What was written under another boot of the server's machine may never have come to its disk: nobody gets it, and the next server removes it.
+// What was written under another boot of the server's machine may never have come to its disk: nobody gets it, and
+// the next server removes it.
 func TestSwapIsLostWithTheMachine(t *testing.T) {
 	s := newSwapSite(t)
 	url, _ := s.at("b1", false)
@@ -135,7 +138,8 @@ func TestSwapIsLostWithTheMachine(t *testing.T) {
 func TestSwapIsBounded(t *testing.T) {
 	s := newSwapSite(t)
 	url, ends := s.at("b1", false)
-	if out, err := exec.Command("qemu-io", "-f", "raw", "-c", "write -P 1 64M 4k", url).CombinedOutput(); err == nil && !strings.Contains(string(out), "error") {
+	if out, err := exec.Command("qemu-io", "-f", "raw", "-c", "write -P 1 64M 4k", url).CombinedOutput(); err == nil &&
+		!strings.Contains(string(out), "error") {
 		t.Errorf("a write behind its end: %s", out)
 	}
 	s.detached()

@@ -192,7 +192,8 @@ func TestSnapshotCopyReset(t *testing.T) {
 	other, _ := s.url(t.Context(), "pc002")
 	s.client(other, "read -P 2 0 1M")
 	all, err := s.List(t.Context())
-	if err != nil || len(all) != 2 || len(all[0].Snapshots) != 1 || all[0].Snapshots[0].Name != "before" || len(all[1].Snapshots) != 0 {
+	if err != nil || len(all) != 2 || len(all[0].Snapshots) != 1 || all[0].Snapshots[0].Name != "before" ||
+		len(all[1].Snapshots) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	s.wait("detached", func() bool { return !s.of("pc001").attached() })
@@ -210,7 +211,14 @@ func TestSnapshotCopyReset(t *testing.T) {
 func TestVolumesAreMadeAndGrow(t *testing.T) {
 	s := newSite(t)
 	for _, want := range []Want{{Size: 512 * mib, FileSystem: "ext4"}, {Size: 600 * mib}, {Size: 512 * mib}} {
-		s.must(s.alone(t.Context(), "pc001", false, func(ctx context.Context) error { return s.ensure(ctx, "pc001", want) }))
+		s.must(
+			s.alone(
+				t.Context(),
+				"pc001",
+				false,
+				func(ctx context.Context) error { return s.ensure(ctx, "pc001", want) },
+			),
+		)
 	}
 	i, err := s.read(t.Context(), "pc001")
 	if err != nil || i.Size != 600*mib || i.Used > 64*mib {

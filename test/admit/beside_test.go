@@ -14,12 +14,13 @@ const (
 	objects    = 3
 	objectSize = 150_000 // a piece
 
-	// besideWithin is how long objects may take while K fills the link for two minutes. They have at least a third of it.
+	// besideWithin is how long objects may take while K fills the link for two minutes. They have at least a third
+	// of it.
 	besideWithin = 40 * time.Second
 )
 
-// A machine that has K gets the objects of its root while others load: K passes none of them. The second and third one once began behind the first, and
-// stood still until all of K was sent.
+// A machine that has K gets the objects of its root while others load: K passes none of them. The second and third
+// one once began behind the first, and stood still until all of K was sent.
 func TestKAndObjectsShareTheLink(t *testing.T) {
 	const loading = 6
 	l := newLoaders(t, loading+1, 12<<20, 5*testkit.Mbit, 1250*testkit.Kbit)
@@ -27,7 +28,12 @@ func TestKAndObjectsShareTheLink(t *testing.T) {
 	defer cancel()
 	var y tally
 	ended := l.begin(ctx, loading, &y)
-	f := testkit.NewLoader(l.star.Nodes[loading], l.macs[loading], fmt.Sprintf("http://%s:8480", subnet.Addr()), "amd64")
+	f := testkit.NewLoader(
+		l.star.Nodes[loading],
+		l.macs[loading],
+		fmt.Sprintf("http://%s:8480", subnet.Addr()),
+		"amd64",
+	)
 	began, came := time.Now(), make(chan error, objects)
 	enough, done := context.WithTimeout(ctx, besideWithin)
 	defer done()

@@ -8,12 +8,13 @@ import (
 	"pando/internal/testkit"
 )
 
-// fillWithin is how long a storm of machines may take to load K, in units of what the server's link takes for it. It is 1.0, and was
-// 1.5 to 1.6 when all who waited slept.
+// fillWithin is how long a storm of machines may take to load K, in units of what the server's link takes for it.
+// It is 1.0, and was 1.5 to 1.6 when all who waited slept.
 const fillWithin = 1.3
 
-// Sixteen machines are switched on at once and take turns, two at a time, at the link of a server that is no faster than theirs: the
-// link is hardly ever idle, though all of them do what iPXE does with their scripts, which sleep for whole seconds.
+// Sixteen machines are switched on at once and take turns, two at a time, at the link of a server that is no faster
+// than theirs: the link is hardly ever idle, though all of them do what iPXE does with their scripts, which sleep
+// for whole seconds.
 func TestTurnsFillTheLink(t *testing.T) {
 	const machines, rate = 16, 100 * testkit.Mbit
 	l := newLoaders(t, machines+1, 4<<20, rate, rate)
@@ -33,8 +34,17 @@ func TestTurnsFillTheLink(t *testing.T) {
 	}
 	took := time.Since(began)
 	whole := float64(y.bytes.Load()) * 8 / (float64(rate) * sim.Goodput)
-	t.Logf("%d bytes of K for %d machines: %v, %.2f times what the link takes; %d at the same time at most, %d scripts, %d s of sleep",
-		y.bytes.Load()/machines, machines, took, took.Seconds()/whole, y.together.Load(), y.asked.Load(), y.slept.Load())
+	t.Logf(
+		"%d bytes of K for %d machines: %v, %.2f times what the link takes; %d at the same time at most, %d "+
+			"scripts, %d s of sleep",
+		y.bytes.Load()/machines,
+		machines,
+		took,
+		took.Seconds()/whole,
+		y.together.Load(),
+		y.asked.Load(),
+		y.slept.Load(),
+	)
 	if took.Seconds() > fillWithin*whole {
 		t.Errorf("it took %.2f times what the link takes", took.Seconds()/whole)
 	}

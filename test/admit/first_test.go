@@ -20,9 +20,9 @@ import (
 // firstWithin is how long DHCP and TFTP may take while K, which takes two minutes, fills the link.
 const firstWithin = time.Second
 
-// DHCP and TFTP answer first: six machines load K over a server's link that takes two minutes for it, and another one has an
-// offer, and the first block of a boot file, as soon as on an idle link. Without priorities it waits for what lies in the
-// link's queue.
+// DHCP and TFTP answer first: six machines load K over a server's link that takes two minutes for it, and another
+// one has an offer, and the first block of a boot file, as soon as on an idle link. Without priorities it waits for
+// what lies in the link's queue.
 func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 	const loading = 6
 	l := newLoaders(t, loading+1, 12<<20, 5*testkit.Mbit, 1250*testkit.Kbit)
@@ -40,7 +40,12 @@ func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 	before := y.bytes.Load()
 	l.queue("pfifo")
 	plain := l.first(other, nil)
-	t.Logf("an answer takes %v on an idle link, %v beside K, %v where the queue has no priorities (medians)", median(idle), median(busy), median(plain))
+	t.Logf(
+		"an answer takes %v on an idle link, %v beside K, %v where the queue has no priorities (medians)",
+		median(idle),
+		median(busy),
+		median(plain),
+	)
 	if slowest := slices.Max(busy); slowest > firstWithin {
 		t.Errorf("beside K an answer took %v", slowest)
 	}
@@ -80,7 +85,19 @@ func (l *loaders) until(ended <-chan error, what func() bool) {
 // queue gives the server's link another queue.
 func (l *loaders) queue(kind string) {
 	l.t.Helper()
-	c := l.star.Server.Command(l.t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "parent", "1:1", "handle", "3:", kind)
+	c := l.star.Server.Command(
+		l.t.Context(),
+		"tc",
+		"qdisc",
+		"replace",
+		"dev",
+		testkit.LinkName,
+		"parent",
+		"1:1",
+		"handle",
+		"3:",
+		kind,
+	)
 	if out, err := c.CombinedOutput(); err != nil {
 		l.t.Fatalf("queue %s: %v\n%s", kind, err, out)
 	}
@@ -118,10 +135,16 @@ func offer(n *testkit.Net, number byte) error {
 func discover(n *testkit.Net, number byte, class, user string) error {
 	a := n.Addr.Addr().As4()
 	mac := net.HardwareAddr{0x02, 0x70, a[0], a[1], a[2], a[3]} // as the star made it
-	mods := []dhcpv4.Modifier{dhcpv4.WithTransactionID(dhcpv4.TransactionID{1, a[3], 0, number}), dhcpv4.WithBroadcast(true),
-		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)), dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientSystemArchitectureType, []byte{0, 0})),
+	mods := []dhcpv4.Modifier{
+		dhcpv4.WithTransactionID(dhcpv4.TransactionID{1, a[3], 0, number}),
+		dhcpv4.WithBroadcast(true),
+		dhcpv4.WithOption(
+			dhcpv4.OptClassIdentifier(class),
+		),
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientSystemArchitectureType, []byte{0, 0})),
 		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientNetworkInterfaceIdentifier, []byte{1, 2, 1})),
-		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientMachineIdentifier, append(make([]byte, 16), number)))}
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientMachineIdentifier, append(make([]byte, 16), number))),
+	}
 	if user != "" {
 		mods = append(mods, dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionUserClassInformation, []byte(user))))
 	}
@@ -141,15 +164,23 @@ func discover(n *testkit.Net, number byte, class, user string) error {
 		}
 		var failed error
 		err = raw.Control(func(fd uintptr) {
-			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1), unix.BindToDevice(int(fd), testkit.LinkName))
+			failed = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1),
+				unix.BindToDevice(int(fd), testkit.LinkName),
+			)
 		})
 		if err := errors.Join(err, failed); err != nil {
 			return err
 		}
-		return exchange(c, p.ToBytes(), netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 67), func(b []byte, _ netip.AddrPort) bool {
-			got, err := dhcpv4.FromBytes(b)
-			return err == nil && got.TransactionID == p.TransactionID && got.BootFileName != ""
-		})
+		return exchange(
+			c,
+			p.ToBytes(),
+			netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 67),
+			func(b []byte, _ netip.AddrPort) bool {
+				got, err := dhcpv4.FromBytes(b)
+				return err == nil && got.TransactionID == p.TransactionID && got.BootFileName != ""
+			},
+		)
 	})
 }
 
@@ -161,10 +192,18 @@ func block(n *testkit.Net, _ byte) error {
 			return err
 		}
 		defer c.Close()
-		return exchange(c, []byte("\x00\x01autoexec.ipxe\x00octet\x00"), netip.AddrPortFrom(subnet.Addr(), 69), func(b []byte, from netip.AddrPort) bool {
-			_, err = c.WriteToUDPAddrPort([]byte("\x00\x05\x00\x00enough\x00"), from) // one address has eight transfers at most
-			return err == nil && len(b) > 4 && binary.BigEndian.Uint32(b) == 3<<16|1
-		})
+		return exchange(
+			c,
+			[]byte("\x00\x01autoexec.ipxe\x00octet\x00"),
+			netip.AddrPortFrom(subnet.Addr(), 69),
+			func(b []byte, from netip.AddrPort) bool {
+				_, err = c.WriteToUDPAddrPort(
+					[]byte("\x00\x05\x00\x00enough\x00"),
+					from,
+				) // one address has eight transfers at most
+				return err == nil && len(b) > 4 && binary.BigEndian.Uint32(b) == 3<<16|1
+			},
+		)
 	})
 }
 

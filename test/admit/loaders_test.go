@@ -31,8 +31,8 @@ type loaders struct {
 	objects []chunk.ID // that are in no image
 }
 
-// newLoaders starts a server for so many machines that load a kernel of so many bytes. rate is that of every link; the server
-// takes those of the machines for links of another one.
+// newLoaders starts a server for so many machines that load a kernel of so many bytes. rate is that of every link;
+// the server takes those of the machines for links of another one.
 func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loaders {
 	t.Helper()
 	bin := programs(t)
@@ -57,8 +57,11 @@ func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loade
 	if err := l.star.Limit(rate, rate); err != nil {
 		t.Fatal(err)
 	}
-	site, err := testkit.StartSite(t.Context(), testkit.SiteConfig{Net: l.star.Server, Bin: bin, Data: data, Log: filepath.Join(dir, "server.log"),
-		DHCP: "proxy", Args: []string{"--uplink", rate.String(), "--node-link", nodeLink.String()}})
+	site, err := testkit.StartSite(
+		t.Context(),
+		testkit.SiteConfig{Net: l.star.Server, Bin: bin, Data: data, Log: filepath.Join(dir, "server.log"),
+			DHCP: "proxy", Args: []string{"--uplink", rate.String(), "--node-link", nodeLink.String()}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +119,18 @@ func (l *loaders) fill(data string, kernel int) error {
 		_, err := tx.PutTag(fleet.Tag{Image: "lab", Tag: "latest", Version: version})
 		errs = append(errs, err, tx.PutGroup(fleet.Group{Name: fleet.DefaultGroup, Image: "lab"}))
 		for i, mac := range l.macs {
-			errs = append(errs, tx.CreateNode(fleet.Node{Name: fmt.Sprintf("pc%03d", i+1), MACs: []fleet.MAC{mac}, State: fleet.Adopted,
-				Group: fleet.DefaultGroup, Created: time.Now()}))
+			errs = append(
+				errs,
+				tx.CreateNode(fleet.Node{Name: fmt.Sprintf("pc%03d", i+1), MACs: []fleet.MAC{mac}, State: fleet.Adopted,
+					Group: fleet.DefaultGroup, Created: time.Now()}),
+			)
 		}
 		return errors.Join(errs...)
 	})
 }
 
-// kernelOf is an image that has no more than a kernel of so many bytes, and next to no drivers. Objects are put beside it.
+// kernelOf is an image that has no more than a kernel of so many bytes, and next to no drivers. Objects are put
+// beside it.
 func (l *loaders) kernelOf(ctx context.Context, data string, size int) (fleet.Digest, error) {
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {
@@ -152,9 +159,20 @@ func (l *loaders) kernelOf(ctx context.Context, data string, size int) (fleet.Di
 	if err := errors.Join(err, failed, w.Sync(ctx)); err != nil {
 		return "", err
 	}
-	m := image.Manifest{Format: image.Format, Architecture: "amd64", Kernel: image.Kernel{Release: "6.1.0", Object: id, Size: int64(size)},
-		Drivers: []image.Driver{{Name: "base", Object: drivers, Size: 1000}}, CommandLine: []string{"quiet"},
-		Root: image.Root{FileSystem: "erofs", Index: id, Size: 1 << 20, ChunkSize: chunk.DefaultChunkSize}, Sizes: image.Sizes{Stored: 1 << 20, Files: 1}}
+	m := image.Manifest{
+		Format:       image.Format,
+		Architecture: "amd64",
+		Kernel:       image.Kernel{Release: "6.1.0", Object: id, Size: int64(size)},
+		Drivers:      []image.Driver{{Name: "base", Object: drivers, Size: 1000}},
+		CommandLine:  []string{"quiet"},
+		Root: image.Root{
+			FileSystem: "erofs",
+			Index:      id,
+			Size:       1 << 20,
+			ChunkSize:  chunk.DefaultChunkSize,
+		},
+		Sizes: image.Sizes{Stored: 1 << 20, Files: 1},
+	}
 	raw, err := m.Encode()
 	if err != nil {
 		return "", err

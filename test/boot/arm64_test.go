@@ -29,8 +29,9 @@ func arm64Loader(t *testing.T) string {
 	return ""
 }
 
-// The recipe that makes images for this machine makes one for arm64, with an emulator, and an arm64 machine with UEFI boots it from
-// a server that is none. Its class gives it a kernel argument at its first boot, by what its boot loader tells.
+// The recipe that makes images for this machine makes one for arm64, with an emulator, and an arm64 machine with
+// UEFI boots it from a server that is none. Its class gives it a kernel argument at its first boot, by what its
+// boot loader tells.
 func TestRealBootArm64(t *testing.T) {
 	needFull(t)
 	loader := arm64Loader(t)
@@ -43,7 +44,12 @@ func TestRealBootArm64(t *testing.T) {
 	if out, err := exec.Command("cp", loader, files).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	data, err := withImages(t.Context(), "arm64", base, map[string]string{"arm": "debian:bookworm --architecture arm64"})
+	data, err := withImages(
+		t.Context(),
+		"arm64",
+		base,
+		map[string]string{"arm": "debian:bookworm --architecture arm64"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +67,14 @@ func TestRealBootArm64(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	n := node{name: "arm001", mac: fleet.MAC{0x52, 0x54, 0, 0x64, 0, 1}, firmware: testkit.UEFIARM64, group: "arm", memory: 1024, cpus: 2}
+	n := node{
+		name:     "arm001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 0x64, 0, 1},
+		firmware: testkit.UEFIARM64,
+		group:    "arm",
+		memory:   1024,
+		cpus:     2,
+	}
 	s.announce(n)
 	m, booted := s.powerOn(n)
 	up := s.wait(n.name, arm64Timeout, m, func(n api.Node) bool {

@@ -29,9 +29,9 @@ customize:
 - rm -rf /usr/share/locale /usr/share/i18n
 `
 
-// A machine runs a version while the next one is built beside it; its version loses its tags, and what nothing holds is
-// removed. All that it reads from then on, nearly all of it for the first time, is what its version has. A reboot gives it the
-// new version, and then the old one goes.
+// A machine runs a version while the next one is built beside it; its version loses its tags, and what nothing
+// holds is removed. All that it reads from then on, nearly all of it for the first time, is what its version has. A
+// reboot gives it the new version, and then the old one goes.
 func TestRealBuildBesideGuest(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -62,7 +62,8 @@ func TestRealBuildBesideGuest(t *testing.T) {
 		t.Logf("reboot: %v (the connection may end before the command does)", err)
 	}
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != first.ID && n.Boot.State == trace.Up && n.Running == n.Desired && n.Running != old
+		return n.Boot != nil && n.Boot.ID != first.ID && n.Boot.State == trace.Up && n.Running == n.Desired &&
+			n.Running != old
 	})
 	g = s.shell(n)
 	if got := s.run(g, "cat /etc/second"); got != "the second version" {
@@ -70,7 +71,8 @@ func TestRealBuildBesideGuest(t *testing.T) {
 	}
 	s.prove(n, g)
 	out = s.collect()
-	if !slices.ContainsFunc(out.Versions, func(v api.CollectVersion) bool { return v.Version == old }) || out.Objects < 100 {
+	if !slices.ContainsFunc(out.Versions, func(v api.CollectVersion) bool { return v.Version == old }) ||
+		out.Objects < 100 {
 		t.Errorf("the first version did not go: %+v", out)
 	}
 	t.Logf("removed %d objects, %.1f MB", out.Objects, float64(out.Bytes)/1e6)
@@ -91,7 +93,10 @@ func (s *site) readAll(g *testkit.Guest, dir string) (wait func() (string, error
 	s.run(g, "echo 3 > /proc/sys/vm/drop_caches")
 	ctx, cancel := context.WithTimeout(s.t.Context(), readTimeout)
 	s.t.Cleanup(cancel)
-	return g.Start(ctx, fmt.Sprintf("cd / && find %s -xdev -type f -print0 | xargs -0 sha256sum --zero", strings.TrimPrefix(dir, "/")))
+	return g.Start(
+		ctx,
+		fmt.Sprintf("cd / && find %s -xdev -type f -print0 | xargs -0 sha256sum --zero", strings.TrimPrefix(dir, "/")),
+	)
 }
 
 // compareAll holds what a guest read against those of the files that begin with a prefix.

@@ -12,12 +12,13 @@ import (
 	"pando/internal/testkit"
 )
 
-// mostFromServer is how many bytes of objects a server may send to a machine that reads the bucket: none, but for what the
-// bucket did not give in time.
+// mostFromServer is how many bytes of objects a server may send to a machine that reads the bucket: none, but for
+// what the bucket did not give in time.
 const mostFromServer = 200_000
 
-// The images are in a bucket, on an S3 server that is somebody else's program. Machines read their roots straight from it:
-// because anybody may, or by URLs that the server signs. The server sends them kernel, initramfs and manifest, no objects.
+// The images are in a bucket, on an S3 server that is somebody else's program. Machines read their roots straight
+// from it: because anybody may, or by URLs that the server signs. The server sends them kernel, initramfs and
+// manifest, no objects.
 func TestRealBootFromBucket(t *testing.T) {
 	needFull(t)
 	if _, err := testkit.FindVersityGW("../.."); err != nil {
@@ -27,15 +28,26 @@ func TestRealBootFromBucket(t *testing.T) {
 		t.Run(direct, func(t *testing.T) {
 			t.Parallel()
 			s, service := newBucketSite(t, direct)
-			n := node{name: "pc-" + direct, mac: fleet.MAC{0x52, 0x54, 0, 23, 0, byte(i + 1)}, firmware: testkit.BIOS, group: bookworm}
+			n := node{
+				name:     "pc-" + direct,
+				mac:      fleet.MAC{0x52, 0x54, 0, 23, 0, byte(i + 1)},
+				firmware: testkit.BIOS,
+				group:    bookworm,
+			}
 			m := s.boot(n)
 			g := s.shell(n)
 			s.run(g, "cat /usr/bin/* /usr/lib/x86_64-linux-gnu/lib*.so.* > /dev/null") // cold reads
 			s.prove(n, g)
-			got := s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["bucket"] > 40e6 })
+			got := s.wait(
+				n.name,
+				stepTimeout,
+				m,
+				func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["bucket"] > 40e6 },
+			)
 			booted := s.latest(n).Bytes
 			t.Logf("on the timeline: %v; since then: %v", booted, got.Status.Bytes)
-			if booted["bucket"] < 10e6 || booted["server"] > mostFromServer || got.Status.Bytes["server"] > mostFromServer {
+			if booted["bucket"] < 10e6 || booted["server"] > mostFromServer ||
+				got.Status.Bytes["server"] > mostFromServer {
 				t.Errorf("%v when it was booted, then %v: the root came from the server", booted, got.Status.Bytes)
 			}
 			s.withoutBucket(n, m, g, service)
@@ -43,13 +55,19 @@ func TestRealBootFromBucket(t *testing.T) {
 	}
 }
 
-// withoutBucket ends the S3 server while a machine runs: what it reads then comes from the server, of what that has beside itself.
+// withoutBucket ends the S3 server while a machine runs: what it reads then comes from the server, of what that has
+// beside itself.
 func (s *site) withoutBucket(n node, m *testkit.Machine, g *testkit.Guest, service *testkit.S3) {
 	s.t.Helper()
 	logError(s.t, service.Close())
 	s.run(g, "echo 3 > /proc/sys/vm/drop_caches && cat /usr/bin/* /usr/lib/x86_64-linux-gnu/lib*.so.* > /dev/null")
 	s.noErrors(n, g)
-	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["server"] > mostFromServer })
+	s.wait(
+		n.name,
+		stepTimeout,
+		m,
+		func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["server"] > mostFromServer },
+	)
 }
 
 // newBucketSite starts a server whose store is a bucket, with the image that machines boot in it.
@@ -73,7 +91,12 @@ func newBucketSite(t *testing.T, direct string) (*site, *testkit.S3) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	out := s.command("image", "pull", filepath.Join(base, "store"), fmt.Sprintf("%s@%s", bookworm, img.Tags[fleet.LatestTag]))
+	out := s.command(
+		"image",
+		"pull",
+		filepath.Join(base, "store"),
+		fmt.Sprintf("%s@%s", bookworm, img.Tags[fleet.LatestTag]),
+	)
 	t.Logf("%s in %v", out, time.Since(begin).Round(time.Second))
 	return s, service
 }

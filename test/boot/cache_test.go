@@ -20,10 +20,10 @@ import (
 // mostWarm is how many bytes of the root may come over the wire when the node's cache has them.
 const mostWarm = 1_000_000
 
-// A node with an empty disk boots as one without. Prepared by the command, the disk is filled by the next boot, and the
-// one after that takes next to nothing from the network, though the power was cut. Pulled out in the middle of a boot, damaged,
-// read-only or gone, the disk makes no boot fail, and the timeline says what was wrong. A new disk, or memory card, with a partition that is called
-// as a cache becomes one.
+// A node with an empty disk boots as one without. Prepared by the command, the disk is filled by the next boot, and
+// the one after that takes next to nothing from the network, though the power was cut. Pulled out in the middle of
+// a boot, damaged, read-only or gone, the disk makes no boot fail, and the timeline says what was wrong. A new
+// disk, or memory card, with a partition that is called as a cache becomes one.
 func TestRealBootWithACacheDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -88,8 +88,8 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.onlyNamed(n, "/dev/mmcblk0p1")
 }
 
-// pulledOut boots a node whose warm cache is on a stick, which is pulled out as soon as the root is there: the boot goes on, and
-// reads from the network what the stick had.
+// pulledOut boots a node whose warm cache is on a stick, which is pulled out as soon as the root is there: the boot
+// goes on, and reads from the network what the stick had.
 func (s *site) pulledOut(n node) {
 	s.t.Helper()
 	n.cacheUSB = true
@@ -108,10 +108,16 @@ func (s *site) pulledOut(n node) {
 	s.hasEvent(n, "cache on /dev/sda1")
 	g := s.shell(n)
 	s.proveReads(n, g)
-	if kernel := s.run(g, "dmesg"); strings.Contains(kernel, "dev nbd0") || strings.Contains(kernel, "erofs: (device nbd0): failed") {
+	if kernel := s.run(g, "dmesg"); strings.Contains(kernel, "dev nbd0") ||
+		strings.Contains(kernel, "erofs: (device nbd0): failed") {
 		s.t.Errorf("the root could not be read:\n%s", grep(kernel, "nbd0"))
 	}
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return strings.Contains(e.Message, "cache-failed") })
+	s.waitEventFor(
+		n.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return strings.Contains(e.Message, "cache-failed") },
+	)
 	s.cut(m)
 }
 
@@ -144,7 +150,8 @@ func (s *site) onlyNamed(n node, device string) {
 		}
 	}
 	s.cut(m)
-	if kept, err := cache.Open(cache.Section{Area: disk, Start: named.Start}, named.Size, cache.Options{ReadOnly: true}); err != nil || kept.Stats().Objects == 0 {
+	if kept, err := cache.Open(cache.Section{Area: disk, Start: named.Start}, named.Size, cache.Options{ReadOnly: true}); err != nil ||
+		kept.Stats().Objects == 0 {
 		s.t.Errorf("after its first boot the new cache has nothing: %v", err)
 	}
 }
@@ -203,8 +210,19 @@ func (s *site) cut(m *testkit.Machine) {
 // prepareCache makes a disk of a running node its cache, as an operator does.
 func (s *site) prepareCache(n node, device string, args ...string) {
 	s.t.Helper()
-	c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "node", "cache", n.name,
-		"--device", device, "--erase", device)
+	c := exec.CommandContext(
+		s.t.Context(),
+		filepath.Join(binDir, "pando"),
+		"--data",
+		s.Config.Data,
+		"node",
+		"cache",
+		n.name,
+		"--device",
+		device,
+		"--erase",
+		device,
+	)
 	c.Args = append(c.Args, args...)
 	out, err := c.CombinedOutput()
 	if err != nil {

@@ -14,15 +14,19 @@ import (
 	"pando/internal/testkit"
 )
 
-// A machine that runs, and was changed by hand, is copied over ssh, without rsync; a disk with a boot partition is made of an image's root. A
-// machine boots from each, as itself and not as the machine that was copied.
+// A machine that runs, and was changed by hand, is copied over ssh, without rsync; a disk with a boot partition is
+// made of an image's root. A machine boots from each, as itself and not as the machine that was copied.
 func TestRealBootCaptured(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	pilot := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x4b, 1, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.boot(pilot)
 	g := s.shell(pilot)
-	s.run(g, "echo tuned by hand > /etc/motd; useradd --create-home --shell /bin/sh pupil; echo secret > /root/.ssh/id_mine; command -v rsync || true")
+	s.run(
+		g,
+		"echo tuned by hand > /etc/motd; useradd --create-home --shell /bin/sh pupil; echo secret > "+
+			"/root/.ssh/id_mine; command -v rsync || true",
+	)
 	said := s.capture(pilot, "tuned")
 	for _, want := range []string{"has no rsync", "/etc/ssh/ssh_host_*", "/root/.ssh/id_*"} {
 		if !strings.Contains(said, want) {
@@ -32,14 +36,21 @@ func TestRealBootCaptured(t *testing.T) {
 	s.command("image", "build", "vm", "--from-disk", s.vmDisk(bookworm))
 	for i, name := range []string{"tuned", "vm"} {
 		s.group(name)
-		n := node{name: "pc00" + string(rune('2'+i)), mac: fleet.MAC{0x52, 0x54, 0, 0x4b, 1, byte(2 + i)}, firmware: testkit.BIOS, group: name}
+		n := node{
+			name:     "pc00" + string(rune('2'+i)),
+			mac:      fleet.MAC{0x52, 0x54, 0, 0x4b, 1, byte(2 + i)},
+			firmware: testkit.BIOS,
+			group:    name,
+		}
 		s.boot(n)
 		g := s.shell(n) // by the host key that it was given
 		want := n.name
 		if name == "tuned" {
 			want += "\ntuned by hand\nuid"
 		}
-		if got := s.run(g, "hostname; cat /etc/motd; id pupil | cut -c1-3; test ! -e /root/.ssh/id_mine"); name == "tuned" && got != want {
+		if got := s.run(g, "hostname; cat /etc/motd; id pupil | cut -c1-3; test ! -e "+
+			"/root/.ssh/id_mine"); name == "tuned" &&
+			got != want {
 			t.Errorf("%s: %q, want %q", n.name, got, want)
 		}
 		s.noErrors(n, g)
@@ -68,8 +79,20 @@ func (s *site) capture(n node, name string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "image", "capture", name, "root@"+addr.String(),
-		"--kernel-from", bookworm, "--ssh", "ssh -i "+key+" -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile="+known)
+	c := s.net.Command(
+		s.t.Context(),
+		filepath.Join(binDir, "pando"),
+		"--data",
+		s.Config.Data,
+		"image",
+		"capture",
+		name,
+		"root@"+addr.String(),
+		"--kernel-from",
+		bookworm,
+		"--ssh",
+		"ssh -i "+key+" -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile="+known,
+	)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("capture: %v\n%s", err, out)

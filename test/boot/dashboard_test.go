@@ -17,12 +17,19 @@ const dashboardAt = "http://127.0.0.1:8484"
 // lookTime is how long browsers look at a machine that boots twice.
 const lookTime = 2*bootTimeout + 2*stepTimeout
 
-// TestRealDashboard: a browser watches the map and another one the boot of a real machine, from power-on until it is up, without a
-// reload; the boot's page has all that there is to see of it; and the machine boots anew because a button says so.
+// TestRealDashboard: a browser watches the map and another one the boot of a real machine, from power-on until it
+// is up, without a reload; the boot's page has all that there is to see of it; and the machine boots anew because a
+// button says so.
 func TestRealDashboard(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x3d, 0, 1}, firmware: testkit.UEFI, group: bookworm, memory: 1024}
+	n := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 0x3d, 0, 1},
+		firmware: testkit.UEFI,
+		group:    bookworm,
+		memory:   1024,
+	}
 	s.announce(n)
 	token, err := s.API.CreateToken(t.Context(), api.TokenCreate{Name: "desk"})
 	if err != nil {
@@ -47,8 +54,10 @@ func TestRealDashboard(t *testing.T) {
 	bootPage.Open("/nodes/" + n.name)
 	bootPage.Accessible("a node that is up")
 	bootPage.Keep("guest-node")
-	bootPage.Run(`document.getElementById("power").value = "reboot"; document.querySelector("input[name=sure]").checked = true; ` +
-		`document.getElementById("power").form.querySelector("button").click()`)
+	bootPage.Run(
+		`document.getElementById("power").value = "reboot"; document.querySelector("input[name=sure]").checked = true; ` +
+			`document.getElementById("power").form.querySelector("button").click()`,
+	)
 	bootPage.Arrived()
 	bootPage.Until(`/reboot for .*desk/.test(document.querySelector(".outcome").innerText)`)
 	watchTile(fleetPage, n.name)
@@ -82,7 +91,8 @@ func watchTile(v *testkit.Visit, node string) {
 		if (seen_[seen_.length - 1] !== now) seen_.push(now); }, 100), 0`, node))
 }
 
-// seenBooting fails the test unless the map showed how a node came up, stage by stage, in the document that was opened first.
+// seenBooting fails the test unless the map showed how a node came up, stage by stage, in the document that was
+// opened first.
 func (s *site) seenBooting(v *testkit.Visit, node string) {
 	s.t.Helper()
 	v.Until(fmt.Sprintf(`document.getElementById("n-%s").className.includes("booted")`, node))
@@ -101,7 +111,9 @@ func (s *site) wholeBoot(v *testkit.Visit) {
 	s.t.Helper()
 	v.Until(`document.querySelector("h1").innerText.includes("booted")`)
 	v.Until(`document.querySelectorAll(".units .chain").length > 2`)
-	stages := v.Run(`[...document.querySelectorAll("[aria-labelledby=stages] th[scope] .name")].map(n => n.textContent).join(" ")`)
+	stages := v.Run(
+		`[...document.querySelectorAll("[aria-labelledby=stages] th[scope] .name")].map(n => n.textContent).join(" ")`,
+	)
 	for _, stage := range trace.Stages() {
 		if stage != trace.Shutdown && !strings.Contains(" "+stages+" ", " "+string(stage)+" ") {
 			s.t.Errorf("the waterfall has no %s: %s", stage, stages)
@@ -119,7 +131,10 @@ func (s *site) wholeBoot(v *testkit.Visit) {
 			s.t.Errorf("the page of the boot does not have %s:\n%s", what, v.Run(`document.body.innerText`))
 		}
 	}
-	s.t.Logf("critical chain: %s", v.Run(`[...document.querySelectorAll(".units .chain .name")].map(n => n.textContent).join(" ")`))
+	s.t.Logf(
+		"critical chain: %s",
+		v.Run(`[...document.querySelectorAll(".units .chain .name")].map(n => n.textContent).join(" ")`),
+	)
 	v.Accessible("a boot")
 	for _, look := range []struct {
 		name  string

@@ -95,7 +95,8 @@ func TestRealDemoFromEndToEnd(t *testing.T) {
 		t.Fatalf("exit status %d:\n%s", code, second.said())
 	}
 	second.proven()
-	if said := second.said(); !regexp.MustCompile(`(?m)^Image: +demo:latest, .* built .* from debian:bookworm`).MatchString(said) ||
+	if said := second.said(); !regexp.MustCompile(`(?m)^Image: +demo:latest, .* built .* from debian:bookworm`).
+		MatchString(said) ||
 		strings.Contains(said, "pando image build") {
 		t.Errorf("the second demo does not use the image again:\n%s", said)
 	}
@@ -136,7 +137,10 @@ func giveDemoImage(t *testing.T, data string) {
 		t.Fatal(err)
 	}
 	defer func() { logError(t, network.Close()) }()
-	s, err := testkit.StartSite(t.Context(), testkit.SiteConfig{Net: network, Bin: binDir, Data: data, Log: data + ".log", DHCP: "off"})
+	s, err := testkit.StartSite(
+		t.Context(),
+		testkit.SiteConfig{Net: network, Bin: binDir, Data: data, Log: data + ".log", DHCP: "off"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +170,10 @@ func startDemo(t *testing.T, dir string, args ...string) *demo {
 	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	t.Cleanup(cancel)
 	d := &demo{t: t, dir: dir}
-	d.cmd = exec.CommandContext(ctx, filepath.Join(binDir, "pando-lab"), append([]string{"demo", "--dir", dir}, args...)...)
+	d.cmd = exec.CommandContext(
+		ctx,
+		filepath.Join(binDir, "pando-lab"),
+		append([]string{"demo", "--dir", dir}, args...)...)
 	d.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	d.cmd.Cancel = func() error { return d.cmd.Process.Signal(unix.SIGTERM) }
 	r, w, err := os.Pipe()

@@ -25,7 +25,8 @@ const (
 	// browser is the mark that the recipe's image makes when a page is on the screen.
 	browser = trace.Stage("browser")
 
-	// browserTimeout is from power-on to there. Under emulation a desktop takes five minutes with two processors for itself.
+	// browserTimeout is from power-on to there. Under emulation a desktop takes five minutes with two processors
+	// for itself.
 	browserTimeout = 20 * time.Minute
 
 	// fewColours is more than text on black has, and less than a desktop.
@@ -36,9 +37,9 @@ const (
 	findWindow = inSession + `xdotool search --onlyvisible --name '^Welcome to the lab.* Mozilla Firefox$' getwindowname %@`
 )
 
-// The recipe debian-desktop boots to a desktop that somebody is logged in to, with a page in the browser on the screen, and
-// says so on the timeline. Two boots record what is read until there, as they were asked to; the third has it in its boot
-// pack.
+// The recipe debian-desktop boots to a desktop that somebody is logged in to, with a page in the browser on the
+// screen, and says so on the timeline. Two boots record what is read until there, as they were asked to; the third
+// has it in its boot pack.
 func TestRealBootDesktop(t *testing.T) {
 	needFull(t)
 	dir, err := withImages(t.Context(), desktop, base, map[string]string{desktop: "debian-desktop"})
@@ -49,12 +50,25 @@ func TestRealBootDesktop(t *testing.T) {
 	s.group(desktop)
 	var last desktopBytes
 	for i := range 3 {
-		n := node{name: fmt.Sprintf("seat%d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 17, 0, byte(i + 1)}, firmware: testkit.BIOS,
-			group: desktop, memory: 3072, cpus: 2, screen: true}
+		n := node{
+			name:     fmt.Sprintf("seat%d", i+1),
+			mac:      fleet.MAC{0x52, 0x54, 0, 17, 0, byte(i + 1)},
+			firmware: testkit.BIOS,
+			group:    desktop,
+			memory:   3072,
+			cpus:     2,
+			screen:   true,
+		}
 		s.announce(n)
 		if i == 2 {
 			pack := s.waitPack(n)
-			t.Logf("boot pack of %d boots: %d pieces, %.1f MB, %.1f MB sent", pack.Boots, pack.Pieces, float64(pack.Raw)/1e6, float64(pack.Stored)/1e6)
+			t.Logf(
+				"boot pack of %d boots: %d pieces, %.1f MB, %.1f MB sent",
+				pack.Boots,
+				pack.Pieces,
+				float64(pack.Raw)/1e6,
+				float64(pack.Stored)/1e6,
+			)
 		} else if _, err := s.API.SetRecording(t.Context(), n.name, api.RecordingSet{Until: string(browser)}); err != nil {
 			t.Fatal(err)
 		}
@@ -72,8 +86,8 @@ type desktopBytes struct {
 	Reads int64            `json:"reads"`
 }
 
-// bootDesktop boots a node until its browser shows a page, looks at it from inside and from outside, and cuts its power.
-// recorded tells whether it was asked to record so far.
+// bootDesktop boots a node until its browser shows a page, looks at it from inside and from outside, and cuts its
+// power. recorded tells whether it was asked to record so far.
 func (s *site) bootDesktop(n node, recorded bool) desktopBytes {
 	s.t.Helper()
 	m, booted := s.powerOn(n)
@@ -92,7 +106,8 @@ func (s *site) bootDesktop(n node, recorded bool) desktopBytes {
 		{"time until the screen blanks", inSession + `xset q | awk '$1 == "timeout:" {print $2}'`, "0"},
 		{"language", "systemctl show-environment | grep ^LANG=", "LANG=en_US.UTF-8"},
 		{"failed units", "systemctl --failed --no-legend --plain | cut -d' ' -f1", ""},
-		{"disks that the desktop offers", "udevadm info --query=property --property=UDISKS_IGNORE --value /dev/nbd0", "1"},
+		{"disks that the desktop offers", "udevadm info --query=property --property=UDISKS_IGNORE --value " +
+			"/dev/nbd0", "1"},
 	} {
 		if got := s.run(g, look.command); got != look.want {
 			s.t.Errorf("%s: %s: %q, expected %q", n.name, look.what, got, look.want)
@@ -172,7 +187,8 @@ func (s *site) showBoot(n node) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "boot", "show", n.name).CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "boot", "show", n.name).
+		CombinedOutput()
 	if err != nil {
 		s.t.Error(err)
 	}

@@ -12,8 +12,9 @@ import (
 	"pando/internal/trace"
 )
 
-// Files such as a copy easily forgets something of: owners that the image does not know, a set-uid bit, an attribute, a capability, an ACL, links of both kinds, a
-// hole, a time. Debian's smallest image has no program for attributes; perl's syscall does it.
+// Files such as a copy easily forgets something of: owners that the image does not know, a set-uid bit, an
+// attribute, a capability, an ACL, links of both kinds, a hole, a time. Debian's smallest image has no program for
+// attributes; perl's syscall does it.
 const (
 	oddFiles = `cd /srv/data && echo text > plain && chown 1234:2345 plain && chmod 4751 plain && touch -d @1700000000 plain && ln plain hard && ln -s ../nowhere soft &&
 truncate -s 200M hole && echo end >> hole && mkdir -m 1777 "a dir" && echo -n x > "a dir/.hidden" && mkfifo pipe &&
@@ -26,8 +27,9 @@ perl -e 'for (["plain", "user.pando"], ["a dir/.hidden", "security.capability"],
   my ($path, $name) = @$_; my $v = "\0" x 100; my $n = syscall(191, $path, $name, $v, 100); print "$name ", unpack("H*", substr $v, 0, $n < 0 ? 0 : $n), "\n" }'`
 )
 
-// What one node keeps on its disk is copied to the disk of another, with all that files have: at once from one that runs, and by its next boot otherwise. What is on its way is on
-// the server for nobody else, and is gone when it has arrived.
+// What one node keeps on its disk is copied to the disk of another, with all that files have: at once from one that
+// runs, and by its next boot otherwise. What is on its way is on the server for nobody else, and is gone when it
+// has arrived.
 func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -35,18 +37,38 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
 		t.Fatal(err)
 	}
-	a := node{name: "pc007", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 7}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("a.img", fleet.StatePartition)}
-	b := node{name: "pc008", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 8}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("b.img", fleet.StatePartition)}
+	a := node{
+		name:     "pc007",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 7},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		cache:    s.namedDisk("a.img", fleet.StatePartition),
+	}
+	b := node{
+		name:     "pc008",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 8},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		cache:    s.namedDisk("b.img", fleet.StatePartition),
+	}
 	s.announce(a)
 	s.announce(b)
 	ma, ga := s.stateBoot(a)
-	s.run(ga, oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done")
+	s.run(
+		ga,
+		oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done",
+	)
 	want := s.run(ga, showOdd)
 	t.Logf("%s", want)
 	if _, err := s.API.CopyState(t.Context(), b.name, api.StateChange{From: a.name, Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	s.waitEventFor(a.name, stepTimeout, ma, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+b.name })
+	s.waitEventFor(
+		a.name,
+		stepTimeout,
+		ma,
+		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+b.name },
+	)
 	parcels := filepath.Join(s.Config.Data, "parcels")
 	left, _ := os.ReadDir(parcels)
 	if len(left) != 1 {
@@ -70,7 +92,12 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	}
 	s.cut(mb)
 	mb, gb := s.stateBoot(b)
-	s.waitEventFor(b.name, stepTimeout, mb, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+a.name })
+	s.waitEventFor(
+		b.name,
+		stepTimeout,
+		mb,
+		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+a.name },
+	)
 	want = s.run(gb, showSmall)
 	s.cut(mb)
 	ma, ga = s.arrives(a, b)
@@ -95,8 +122,9 @@ func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
 	return m
 }
 
-// From a disk to a volume, from there to an NFS server, and back to the disk: each is fetched by a boot of a node that keeps its state elsewhere. Volumes have all that disks have; NFS has neither
-// attributes nor capabilities, and that keeps nothing else from arriving.
+// From a disk to a volume, from there to an NFS server, and back to the disk: each is fetched by a boot of a node
+// that keeps its state elsewhere. Volumes have all that disks have; NFS has neither attributes nor capabilities,
+// and that keeps nothing else from arriving.
 func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -109,7 +137,13 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
 		t.Fatal(err)
 	}
-	disk := node{name: "pc017", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 17}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("a.img", fleet.StatePartition)}
+	disk := node{
+		name:     "pc017",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 17},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		cache:    s.namedDisk("a.img", fleet.StatePartition),
+	}
 	volume := node{name: "pc018", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 18}, firmware: testkit.BIOS, group: trixie}
 	onNFS := node{name: "pc019", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 19}, firmware: testkit.BIOS, group: trixie}
 	for _, n := range []node{disk, volume, onNFS} {
@@ -121,7 +155,10 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 		}
 	}
 	m, g := s.stateBoot(disk)
-	s.run(g, oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done")
+	s.run(
+		g,
+		oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done",
+	)
 	want, small := s.run(g, showOdd), s.run(g, showUsual)
 	s.sentNow(disk, volume, m)
 	m = s.hasCopy(volume, disk, want)
@@ -151,7 +188,12 @@ func (s *site) sentNow(from, to node, m *testkit.Machine) {
 	if _, err := s.API.CopyState(s.t.Context(), to.name, api.StateChange{From: from.name, Force: true}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.waitEventFor(from.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+to.name })
+	s.waitEventFor(
+		from.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+to.name },
+	)
 	s.cut(m)
 }
 
@@ -159,7 +201,12 @@ func (s *site) sentNow(from, to node, m *testkit.Machine) {
 func (s *site) arrives(n, from node) (*testkit.Machine, *testkit.Guest) {
 	s.t.Helper()
 	m, g := s.stateBoot(n)
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+from.name })
+	s.waitEventFor(
+		n.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return e.Message == "the node's state was made a copy of that of "+from.name },
+	)
 	s.healthy(g)
 	return m, g
 }

@@ -9,8 +9,9 @@ import (
 	"pando/internal/testkit"
 )
 
-// What a node keeps on a disk of its own is there after a power cut in the middle of writing, in another image too. A single file is kept as soon as it
-// has changed, however a program replaces it, and once more when the node is switched off. It is reset in part, and as a whole.
+// What a node keeps on a disk of its own is there after a power cut in the middle of writing, in another image too.
+// A single file is kept as soon as it has changed, however a program replaces it, and once more when the node is
+// switched off. It is reset in part, and as a whole.
 func TestRealBootKeepsStateOnADisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -20,13 +21,24 @@ func TestRealBootKeepsStateOnADisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := node{name: "pc005", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 5}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("state.img", fleet.StatePartition)}
+	n := node{
+		name:     "pc005",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 5},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		cache:    s.namedDisk("state.img", fleet.StatePartition),
+	}
 	s.announce(n)
 	m, g := s.stateBoot(n)
 	s.run(g, "cd /etc; echo first > app.lic; until grep first /run/pando/state/etc+app.lic; do sleep 0.2; done; "+
-		"echo second > app.new; chmod 600 app.new; mv app.new app.lic; until grep second /run/pando/state/etc+app.lic; do sleep 0.2; done; "+
+		"echo second > app.new; chmod 600 app.new; mv app.new app.lic; until grep second "+
+		"/run/pando/state/etc+app.lic; do sleep 0.2; done; "+
 		"echo mine > issue; until grep mine /run/pando/state/etc+issue; do sleep 0.2; done")
-	s.run(g, "echo synced > /srv/data/synced; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom of=/srv/data/$i bs=64k count=4; done' > /dev/null 2>&1 &")
+	s.run(
+		g,
+		"echo synced > /srv/data/synced; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom "+
+			"of=/srv/data/$i bs=64k count=4; done' > /dev/null 2>&1 &",
+	)
 	s.run(g, "until test -e /srv/data/9; do sleep 0.2; done")
 	s.cut(m)
 
@@ -35,11 +47,16 @@ func TestRealBootKeepsStateOnADisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, g = s.stateBoot(n)
-	const look = "cat /srv/data/synced /etc/app.lic /etc/issue; stat -c %a /etc/app.lic; dmesg | grep 'EXT4-fs error' || true"
+	const look = "cat /srv/data/synced /etc/app.lic /etc/issue; stat -c %a /etc/app.lic; dmesg | grep 'EXT4-fs " +
+		"error' || true"
 	if got := strings.TrimSpace(s.run(g, look)); got != "synced\nsecond\nmine\n600" {
 		t.Errorf("after a power cut, with another image:\n%s", got)
 	}
-	s.run(g, "systemctl stop 'pando-kept@*.path'; echo last > /etc/app.lic; sleep 3; ! grep last /run/pando/state/etc+app.lic")
+	s.run(
+		g,
+		"systemctl stop 'pando-kept@*.path'; echo last > /etc/app.lic; sleep 3; ! grep last "+
+			"/run/pando/state/etc+app.lic",
+	)
 	s.powerOff(m)
 
 	s.reset(n, api.StateChange{Paths: []string{"/srv/data"}}, false)
@@ -52,7 +69,11 @@ func TestRealBootKeepsStateOnADisk(t *testing.T) {
 	s.cut(m)
 
 	m, g = s.stateBoot(n)
-	if got := strings.TrimSpace(s.run(g, "ls -A /srv/data; test ! -e /etc/app.lic && cat /etc/issue")); !strings.HasPrefix(got, "Debian") {
+	if got := strings.TrimSpace(s.run(g, "ls -A /srv/data; test ! -e /etc/app.lic && cat "+
+		"/etc/issue")); !strings.HasPrefix(
+		got,
+		"Debian",
+	) {
 		t.Errorf("after a reset of everything:\n%s", got)
 	}
 	s.healthy(g)

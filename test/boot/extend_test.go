@@ -14,14 +14,21 @@ import (
 	"pando/internal/trace"
 )
 
-// TestRealExtension: a program that was not there is there seconds after a command, on a node that goes on running, with a service and in a session that
-// was open before; it goes again while somebody runs it, and is there at the next boot before services start.
+// TestRealExtension: a program that was not there is there seconds after a command, on a node that goes on running,
+// with a service and in a session that was open before; it goes again while somebody runs it, and is there at the
+// next boot before services start.
 func TestRealExtension(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
 	s.pin(bookworm)
 	s.command("image", "extend", bookworm, "--name", "tools", "--tree", toolsTree(t))
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 34, 0, 1}, firmware: testkit.BIOS, group: bookworm, memory: 1024}
+	n := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 34, 0, 1},
+		firmware: testkit.BIOS,
+		group:    bookworm,
+		memory:   1024,
+	}
 	m := s.boot(n)
 	open := s.shell(n) // and stays so
 	s.told([]node{n}, []*testkit.Machine{m})
@@ -66,8 +73,8 @@ func TestRealExtension(t *testing.T) {
 	s.powerOff(m)
 }
 
-// extendByPackages: a package of the distribution's archive, with what it depends on, becomes a program of a node that runs. A node that attaches it later has
-// it from the first.
+// extendByPackages: a package of the distribution's archive, with what it depends on, becomes a program of a node
+// that runs. A node that attaches it later has it from the first.
 func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest) {
 	s.t.Helper()
 	const try, answer = `echo '{"n": 41}' | jq '.n + 1'`, "42"
@@ -79,7 +86,13 @@ func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest)
 			s.t.Errorf("package %s is not told of:\n%s", name, bill)
 		}
 	}
-	later := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 34, 0, 2}, firmware: testkit.BIOS, group: bookworm, memory: 1024}
+	later := node{
+		name:     "pc002",
+		mac:      fleet.MAC{0x52, 0x54, 0, 34, 0, 2},
+		firmware: testkit.BIOS,
+		group:    bookworm,
+		memory:   1024,
+	}
 	other := s.boot(later)
 	g := s.shell(later)
 	s.command("node", "set", later.name, "--no-extend")
@@ -102,8 +115,8 @@ func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest)
 	s.waitExtensions(n, m)
 }
 
-// refusesOthers: another version of the image is refused beside an extension that was not made on it. A node that gets both all the same
-// boots, and says what it lacks.
+// refusesOthers: another version of the image is refused beside an extension that was not made on it. A node that
+// gets both all the same boots, and says what it lacks.
 func (s *site) refusesOthers(n node, m *testkit.Machine) {
 	s.t.Helper()
 	s.command("image", "shell", bookworm, "--tag", "next", "--", "sh", "-euc", "echo next > /etc/motd")
@@ -165,7 +178,11 @@ func (s *site) waitRun(g *testkit.Guest, command, want string) {
 		}
 		select {
 		case <-ctx.Done():
-			log, _ := g.Run(s.t.Context(), "journalctl --no-pager -u pando-agent -u systemd-sysext | tail -30; dmesg | tail -20; cat /run/pando/extensions.json; ls -l /run/pando /run/extensions; ps axww | grep '[@]pando'")
+			log, _ := g.Run(
+				s.t.Context(),
+				"journalctl --no-pager -u pando-agent -u systemd-sysext | tail -30; dmesg | tail -20; cat "+
+					"/run/pando/extensions.json; ls -l /run/pando /run/extensions; ps axww | grep '[@]pando'",
+			)
 			s.t.Fatalf("%s gives %q (%v), want %q\n%s", command, out, err, want, log)
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -176,7 +193,8 @@ func (s *site) waitRun(g *testkit.Guest, command, want string) {
 func (s *site) waitExtensions(n node, m *testkit.Machine, names ...string) {
 	s.t.Helper()
 	s.wait(n.name, stepTimeout, m, func(now api.Node) bool {
-		if now.Status == nil || now.Boot == nil || now.Boot.State != trace.Up || len(now.Status.Extensions) != len(names) {
+		if now.Status == nil || now.Boot == nil || now.Boot.State != trace.Up ||
+			len(now.Status.Extensions) != len(names) {
 			return false
 		}
 		for i, e := range now.Status.Extensions {

@@ -21,8 +21,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What is wrong in the store goes no further: a signature of a strange key, a manifest that is gone, a flipped byte. The
-// console and the timeline say so, and the same boot goes on by itself when the store is mended.
+// What is wrong in the store goes no further: a signature of a strange key, a manifest that is gone, a flipped
+// byte. The console and the timeline say so, and the same boot goes on by itself when the store is mended.
 func TestRealBootOutlivesADamagedStore(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--netconsole", ":6666")
@@ -59,7 +59,11 @@ func TestRealBootOutlivesADamagedStore(t *testing.T) {
 // panics has a node's kernel give up. The server hears its last words, and says what happened.
 func (s *site) panics(n node, m *testkit.Machine, g *testkit.Guest) {
 	s.t.Helper()
-	s.run(g, "systemctl is-active pando-netconsole.service && sysctl -w kernel.sysrq=1 && (sleep 1; echo c > /proc/sysrq-trigger) >/dev/null 2>&1 </dev/null &")
+	s.run(
+		g,
+		"systemctl is-active pando-netconsole.service && sysctl -w kernel.sysrq=1 && (sleep 1; echo c > "+
+			"/proc/sysrq-trigger) >/dev/null 2>&1 </dev/null &",
+	)
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrPanic] != "" })
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)
 	if err != nil || b.Fault == nil || b.Fault.Kind != trace.Panic || !strings.Contains(b.Console, "sysrq") {
@@ -75,7 +79,9 @@ func (s *site) refused(n node) {
 		s.t.Errorf("failed boots: %+v, %v", failed, err)
 	}
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)
-	if text := strings.Join(b.ConsoleLines(), "\n"); err != nil || !strings.Contains(text, "manifest FAILED, attempt 1") || !strings.Contains(text, "Linux version") && !strings.Contains(text, "] pando: ") {
+	if text := strings.Join(b.ConsoleLines(), "\n"); err != nil ||
+		!strings.Contains(text, "manifest FAILED, attempt 1") ||
+		!strings.Contains(text, "Linux version") && !strings.Contains(text, "] pando: ") {
 		s.t.Errorf("console: %v\n%s", err, text)
 	}
 }
@@ -94,7 +100,8 @@ func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 	}
 	s.write(signature, image.Sign(stranger, data))
 	first := s.failedAt(n, m, "signature", "not signed by a key that the site trusts")
-	for _, said := range []string{"manifest FAILED, attempt 1", "what: .*signature.*tried: http://10.77.0.1:", "to do: .*not signed by a key", "now: .*trying again in"} {
+	for _, said := range []string{"manifest FAILED, attempt 1", "what: .*signature.*tried: " +
+		"http://10.77.0.1:", "to do: .*not signed by a key", "now: .*trying again in"} {
 		ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 		if _, err := m.Console.Wait(ctx, said); err != nil {
 			s.t.Error(err)
@@ -108,7 +115,11 @@ func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 	gone := s.failedAt(n, m, "404", "has lost this version")
 	s.write(manifest, data)
 	s.write(signature, good)
-	mended := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Manifest && e.Kind == trace.End })
+	mended := s.waitEvent(
+		n.name,
+		m,
+		func(e trace.Event) bool { return e.Stage == trace.Manifest && e.Kind == trace.End },
+	)
 	if gone.Boot != first.Boot || mended.Boot != first.Boot || mended.Attempt <= gone.Attempt {
 		s.t.Errorf("%s: first %+v, then %+v, mended %+v", n.name, first, gone, mended)
 	}
@@ -156,8 +167,8 @@ func (s *site) flip(object string) (mend func()) {
 // outage is how long the server is away; nodes must not mind.
 const outage = 120 * time.Second
 
-// The server is away for two minutes while cold files are read, and the block daemon is killed while others are: no read
-// fails, and every byte is right. The timeline says of both, and of the tracker that was away with the server.
+// The server is away for two minutes while cold files are read, and the block daemon is killed while others are: no
+// read fails, and every byte is right. The timeline says of both, and of the tracker that was away with the server.
 func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
@@ -168,7 +179,12 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	s.waitUp(n, m)
 	booted()
 	g := s.shell(n)
-	files := strings.Fields(s.run(g, "find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 400"))
+	files := strings.Fields(
+		s.run(
+			g,
+			"find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 400",
+		),
+	)
 	if len(files) < 200 {
 		t.Fatalf("only %d cold files", len(files))
 	}
@@ -189,7 +205,8 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	}
 }
 
-// incident waits until a boot's timeline on the server has an incident, told with the time when it happened. What is good news may come later.
+// incident waits until a boot's timeline on the server has an incident, told with the time when it happened. What
+// is good news may come later.
 func (s *site) incident(n node, m *testkit.Machine, kind boot.IncidentKind, after, before time.Time) {
 	s.t.Helper()
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(kind) })

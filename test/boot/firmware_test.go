@@ -12,8 +12,9 @@ import (
 	"pando/internal/trace"
 )
 
-// Each firmware with each Debian, proven from inside. The BIOS machines have different cards: the guest's driver is found
-// by what the card is. One has a second card on the same wire, before the other on the bus, which stays without an address.
+// Each firmware with each Debian, proven from inside. The BIOS machines have different cards: the guest's driver is
+// found by what the card is. One has a second card on the same wire, before the other on the bus, which stays
+// without an address.
 func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--dns", "10.77.0.53,10.77.0.54")
@@ -32,7 +33,8 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 			g := s.shell(n)
 			s.prove(n, g)
 			s.resolvers(n, g, "nameserver 10.77.0.53\nnameserver 10.77.0.54")
-			if cards := s.run(g, "cat /sys/class/net/e*/address"); !n.second.IsZero() && !strings.Contains(cards, n.second.String()) {
+			if cards := s.run(g, "cat /sys/class/net/e*/address"); !n.second.IsZero() &&
+				!strings.Contains(cards, n.second.String()) {
 				t.Errorf("the second card is not there: %s", cards)
 			}
 		})
@@ -58,18 +60,34 @@ func (s *site) knownNIC(n node) {
 	}
 	s.t.Logf("K of %s on %s: %d bytes with drivers of %s", n.name, n.group, sent, got)
 	if got != want || sent == 0 || sent > knownBounds[n.group] {
-		s.t.Errorf("it was sent %d bytes with drivers of %q, want %q and at most %d bytes", sent, got, want, knownBounds[n.group])
+		s.t.Errorf(
+			"it was sent %d bytes with drivers of %q, want %q and at most %d bytes",
+			sent,
+			got,
+			want,
+			knownBounds[n.group],
+		)
 	}
 }
 
-// A node reboots and powers off as any other machine does, says so, and is the same machine afterwards. Its config files are there
-// before its init starts, those of its class of hardware too, and become others while it runs.
+// A node reboots and powers off as any other machine does, says so, and is the same machine afterwards. Its config
+// files are there before its init starts, those of its class of hardware too, and become others while it runs.
 func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 2, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	s.declare("@"+bookworm, "/etc/lab/place", "{{.Name}} {{.IP}} {{label .Labels \"rack\" \"none\"}}\n", api.ConfigSet{ConfigFile: fleet.ConfigFile{Owner: "daemon:adm", Mode: 0o640}})
-	s.declare("@"+bookworm, "/etc/systemd/system/ssh.service.d/lab.conf", "[Service]\nEnvironment=LAB={{.Group}}\n", api.ConfigSet{})
+	s.declare(
+		"@"+bookworm,
+		"/etc/lab/place",
+		"{{.Name}} {{.IP}} {{label .Labels \"rack\" \"none\"}}\n",
+		api.ConfigSet{ConfigFile: fleet.ConfigFile{Owner: "daemon:adm", Mode: 0o640}},
+	)
+	s.declare(
+		"@"+bookworm,
+		"/etc/systemd/system/ssh.service.d/lab.conf",
+		"[Service]\nEnvironment=LAB={{.Group}}\n",
+		api.ConfigSet{},
+	)
 	s.declare("all", "/etc/motd", "line\n{{.Labels.row}}\n", api.ConfigSet{})
 	s.classes()
 	m := s.boot(n)
@@ -78,7 +96,8 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 	s.haveClass(n, g)
 	s.syncs(n, g)
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Writes().String() == "tmpfs" })
-	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o 'inet [^ ]*'"
+	identity := "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ip -4 -o addr show scope global | grep -o " +
+		"'inet [^ ]*'"
 	before := s.run(g, identity)
 	s.run(g, "touch /root/written")
 	first := s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Boot != nil }).Boot.ID
@@ -120,8 +139,8 @@ func (s *site) declare(of, path, content string, set api.ConfigSet) {
 	}
 }
 
-// haveConfig checks the files that were declared: one with another owner, one that systemd has read, and one that could not be
-// made, which the timeline tells.
+// haveConfig checks the files that were declared: one with another owner, one that systemd has read, and one that
+// could not be made, which the timeline tells.
 func (s *site) haveConfig(n node, g *testkit.Guest) {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)
@@ -140,7 +159,10 @@ func (s *site) haveConfig(n node, g *testkit.Guest) {
 		s.t.Fatal(err)
 	}
 	want = "without config file /etc/motd of all:2: {{.Labels.row}}: the node has no row"
-	if !slices.ContainsFunc(b.Events, func(e trace.Event) bool { return e.Stage == trace.Config && e.Message == want }) {
+	if !slices.ContainsFunc(
+		b.Events,
+		func(e trace.Event) bool { return e.Stage == trace.Config && e.Message == want },
+	) {
 		s.t.Errorf("the timeline does not tell %q", want)
 	}
 }

@@ -21,8 +21,19 @@ func bootFrom(t *testing.T, kind string) {
 	t.Helper()
 	needFull(t)
 	s := newSite(t, "own")
-	c := exec.CommandContext(t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "image", "build", kind,
-		"--recipe", "debian:bookworm", "--format", kind)
+	c := exec.CommandContext(
+		t.Context(),
+		filepath.Join(binDir, "pando"),
+		"--data",
+		s.Config.Data,
+		"image",
+		"build",
+		kind,
+		"--recipe",
+		"debian:bookworm",
+		"--format",
+		kind,
+	)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), " stored, "+kind) {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -35,7 +46,10 @@ func bootFrom(t *testing.T, kind string) {
 	s.boot(n)
 	g := s.shell(n)
 	s.run(g, "test \"$(systemctl is-system-running --wait)\" = running")
-	if loaded := s.run(g, "lsmod | grep -c '^"+kind+" '; lsmod | grep -c '^erofs' || true"); strings.Join(strings.Fields(loaded), " ") != "1 0" {
+	if loaded := s.run(g, "lsmod | grep -c '^"+kind+" '; lsmod | grep -c '^erofs' || true"); strings.Join(
+		strings.Fields(loaded),
+		" ",
+	) != "1 0" {
 		t.Errorf("%s is not in use: %q", kind, loaded)
 	}
 	s.run(g, "cat /usr/bin/* /usr/lib/x86_64-linux-gnu/lib*.so.* > /dev/null") // cold reads

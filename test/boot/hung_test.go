@@ -17,8 +17,8 @@ const (
 	hungBefore = 8 * time.Second  // for the shells to begin
 )
 
-// A kernel that finds programs which wait too long for a server that is away says so, and they go on when it is back. Told to panic it does that, so nodes are not:
-// docs/node-state.md.
+// A kernel that finds programs which wait too long for a server that is away says so, and they go on when it is
+// back. Told to panic it does that, so nodes are not: docs/node-state.md.
 func TestRealHungTasks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -39,7 +39,11 @@ func TestRealHungTasks(t *testing.T) {
 		}
 	}
 	for _, n := range nodes {
-		got := s.run(n.g, "systemctl is-system-running || true; dmesg | grep 'blocked for more than' || true; sysctl -qw kernel.hung_task_panic=1")
+		got := s.run(
+			n.g,
+			"systemctl is-system-running || true; dmesg | grep 'blocked for more than' || true; sysctl -qw "+
+				"kernel.hung_task_panic=1",
+		)
 		t.Logf("%s after the outage: %s", n.group, got)
 		if !strings.HasPrefix(got, "running\n") || !strings.Contains(got, "blocked for more than") {
 			t.Errorf("%s: not well, or nobody had to wait for long", n.group)
@@ -53,7 +57,11 @@ func TestRealHungTasks(t *testing.T) {
 			t.Errorf("%s, told to panic: %v", n.group, err)
 		}
 		cancel()
-		t.Logf("%s: told to, it panics %v after the server went away", n.group, time.Since(begun).Round(100*time.Millisecond))
+		t.Logf(
+			"%s: told to, it panics %v after the server went away",
+			n.group,
+			time.Since(begun).Round(100*time.Millisecond),
+		)
 	}
 }
 
@@ -86,22 +94,36 @@ func (s *site) both(test byte, memory int) []node {
 	s.t.Helper()
 	var nodes []node
 	for i, group := range []string{bookworm, trixie} {
-		n := node{name: fmt.Sprintf("pc%03d", i+1), group: group, mac: fleet.MAC{0x52, 0x54, 0, test, 0, byte(i + 1)}, firmware: testkit.BIOS, memory: memory}
+		n := node{
+			name:     fmt.Sprintf("pc%03d", i+1),
+			group:    group,
+			mac:      fleet.MAC{0x52, 0x54, 0, test, 0, byte(i + 1)},
+			firmware: testkit.BIOS,
+			memory:   memory,
+		}
 		s.announce(n)
 		nodes = append(nodes, n)
 	}
 	return nodes
 }
 
-// hang ends the server and has each node look into a directory of its root by two shells that are in each other's way: who waits for the server alone can be killed, and so
-// does not count as hung; who waits for another program's look does. The shells run before the server ends, and do the rest without another program.
+// hang ends the server and has each node look into a directory of its root by two shells that are in each other's
+// way: who waits for the server alone can be killed, and so does not count as hung; who waits for another program's
+// look does. The shells run before the server ends, and do the rest without another program.
 func (s *site) hang(nodes []booted) (wait []func() (string, error)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), hungOutage+bootTimeout)
 	s.t.Cleanup(cancel)
 	for _, n := range nodes {
-		wait = append(wait, n.g.Start(ctx, "echo 3 >/proc/sys/vm/drop_caches; while ((SECONDS < 20)); do :; done; echo /usr/share/doc/* >/dev/null"),
-			n.g.Start(ctx, "while ((SECONDS < 23)); do :; done; : >/usr/share/doc/here.$RANDOM"))
+		wait = append(
+			wait,
+			n.g.Start(
+				ctx,
+				"echo 3 >/proc/sys/vm/drop_caches; while ((SECONDS < 20)); do :; done; echo /usr/share/doc/* "+
+					">/dev/null",
+			),
+			n.g.Start(ctx, "while ((SECONDS < 23)); do :; done; : >/usr/share/doc/here.$RANDOM"),
+		)
 	}
 	time.Sleep(hungBefore)
 	if err := s.Kill(); err != nil {

@@ -14,8 +14,9 @@ import (
 	"pando/internal/testkit"
 )
 
-// What K may have, in decimal megabytes, with the drivers of every usual NIC, and with those of one that is known. Mellanox's
-// newest and the part with every USB adapter are up to 320 KB above it, and are listed only: docs/formats/initramfs.md.
+// What K may have, in decimal megabytes, with the drivers of every usual NIC, and with those of one that is known.
+// Mellanox's newest and the part with every USB adapter are up to 320 KB above it, and are listed only:
+// docs/formats/initramfs.md.
 var (
 	allBounds   = map[string]int64{bookworm: 18e6, trixie: 22e6}
 	knownBounds = map[string]int64{bookworm: 12e6, trixie: 16e6}
@@ -23,8 +24,8 @@ var (
 	mostDiskDrivers = 1_750_000
 )
 
-// TestRealK bounds what every boot loads before it has a root: kernel, drivers of every usual NIC, agent. The bounds are
-// decimal megabytes; Debian 13's kernel alone is 4 MB larger than Debian 12's.
+// TestRealK bounds what every boot loads before it has a root: kernel, drivers of every usual NIC, agent. The
+// bounds are decimal megabytes; Debian 13's kernel alone is 4 MB larger than Debian 12's.
 func TestRealK(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "off")
@@ -44,7 +45,15 @@ func TestRealK(t *testing.T) {
 	for _, i := range images {
 		for _, v := range i.Versions {
 			k := v.KernelSize + v.DriversSize + int64(len(agent))
-			t.Logf("K of %s: %d bytes: kernel %s %d, drivers %d, agent %d", i.Name, k, v.Kernel, v.KernelSize, v.DriversSize, len(agent))
+			t.Logf(
+				"K of %s: %d bytes: kernel %s %d, drivers %d, agent %d",
+				i.Name,
+				k,
+				v.Kernel,
+				v.KernelSize,
+				v.DriversSize,
+				len(agent),
+			)
 			if k > bounds[i.Name] {
 				t.Errorf("K of %s has %d bytes, the bound is %d", i.Name, k, bounds[i.Name])
 			}

@@ -11,7 +11,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// What settings of the kernel cost and bring on a node, side by side in one boot. docs/node-state.md has figures and what follows from them.
+// What settings of the kernel cost and bring on a node, side by side in one boot. docs/node-state.md has figures
+// and what follows from them.
 func TestRealKernelSettings(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -19,7 +20,13 @@ func TestRealKernelSettings(t *testing.T) {
 	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
 		t.Fatal(err)
 	}
-	n := node{name: "pc006", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 6}, firmware: testkit.BIOS, group: trixie, memory: 3072}
+	n := node{
+		name:     "pc006",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 6},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		memory:   3072,
+	}
 	s.announce(n)
 	m, g := s.stateBoot(n)
 	s.run(g, "cat > /run/measure <<'EOF'\n"+measureScript+"EOF\n")
@@ -46,12 +53,21 @@ func TestRealKernelSettings(t *testing.T) {
 		base := measure(what+" 128", 2)
 		for _, kb := range []int{0, 16, 32, 64, 256, 1024} {
 			got := measure(fmt.Sprintf("%s %d", what, kb), 2)
-			t.Logf("  read-ahead of %d kB, to the kernel's 128: %.2f of the bytes, %.2f of the requests, %.2f of the time", kb,
-				ratio(got[0], base[0]), ratio(got[1], base[1]), ratio(got[2], base[2]))
+			t.Logf(
+				"  read-ahead of %d kB, to the kernel's 128: %.2f of the bytes, %.2f of the requests, %.2f of the time",
+				kb,
+				ratio(got[0], base[0]),
+				ratio(got[1], base[1]),
+				ratio(got[2], base[2]),
+			)
 		}
 	}
 	ratios, bytes := measure("dirty 0", 1), measure("dirty 1", 1)
-	t.Logf("  bounds in bytes: %.2f of what is not on the server yet, %.2f of the time until it is", ratio(bytes[0], ratios[0]), ratio(bytes[1], ratios[1]))
+	t.Logf(
+		"  bounds in bytes: %.2f of what is not on the server yet, %.2f of the time until it is",
+		ratio(bytes[0], ratios[0]),
+		ratio(bytes[1], ratios[1]),
+	)
 	if bytes[0] > 300<<10 {
 		t.Errorf("%d kB wait to be written", bytes[0])
 	}
@@ -60,8 +76,8 @@ func TestRealKernelSettings(t *testing.T) {
 
 func ratio(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
 
-// measureScript prints numbers. programs, files READAHEAD: bytes and requests of the root, milliseconds. dirty BYTES: the most kB that waited to be written,
-// milliseconds until they were.
+// measureScript prints numbers. programs, files READAHEAD: bytes and requests of the root, milliseconds. dirty
+// BYTES: the most kB that waited to be written, milliseconds until they were.
 const measureScript = `
 now() { read -r up _ </proc/uptime; echo "${up%.*}${up#*.}0"; }
 drop() { sync; echo 3 >/proc/sys/vm/drop_caches; }

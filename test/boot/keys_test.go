@@ -12,8 +12,9 @@ import (
 	"pando/internal/trace"
 )
 
-// The site gets a new key: machines boot before, after, and when the old one is revoked. A version that only the revoked key
-// signed boots on no machine: the server says so on the screen, and a machine that finds it says so on its console.
+// The site gets a new key: machines boot before, after, and when the old one is revoked. A version that only the
+// revoked key signed boots on no machine: the server says so on the screen, and a machine that finds it says so on
+// its console.
 func TestRealBootWithKeysRotated(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
@@ -23,7 +24,12 @@ func TestRealBootWithKeysRotated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(s.Config.Data, "store", "manifests", strings.TrimPrefix(string(record.Desired), "sha256:")+".minisig")
+	file := filepath.Join(
+		s.Config.Data,
+		"store",
+		"manifests",
+		strings.TrimPrefix(string(record.Desired), "sha256:")+".minisig",
+	)
 	old := s.read(file)
 	ch, err := s.API.RotateKey(t.Context(), "next", api.KeyUse{})
 	if err != nil || ch.Signed < 2 {
@@ -37,14 +43,15 @@ func TestRealBootWithKeysRotated(t *testing.T) {
 		t.Error(err)
 	}
 	s.write(file, old)
-	if gone, err := s.API.RevokeKey(t.Context(), "site", api.KeyUse{Force: true}); err != nil || len(gone.Without) != 1 {
+	if gone, err := s.API.RevokeKey(t.Context(), "site", api.KeyUse{Force: true}); err != nil ||
+		len(gone.Without) != 1 {
 		t.Fatalf("%+v, %v", gone, err)
 	}
 	s.refusedByAll(n, record.Desired, file, old, both)
 }
 
-// refusedByAll boots a machine whose version only the revoked key has signed, twice: when it asks what to boot, and when it
-// has its kernel.
+// refusedByAll boots a machine whose version only the revoked key has signed, twice: when it asks what to boot, and
+// when it has its kernel.
 func (s *site) refusedByAll(n node, version fleet.Digest, file string, old, both []byte) {
 	s.t.Helper()
 	m, booted := s.powerOn(n)
@@ -54,7 +61,8 @@ func (s *site) refusedByAll(n node, version fleet.Digest, file string, old, both
 	}
 	s.says(m, "Pando: .*cannot boot")
 	s.says(m, "manifest [0-9a-f]{12}: wrong signature: the key is revoked")
-	if k, err := s.API.AddSignature(s.t.Context(), api.SignatureAdd{Version: version, Signature: string(both)}); err != nil || k.Name != "next" {
+	if k, err := s.API.AddSignature(s.t.Context(), api.SignatureAdd{Version: version, Signature: string(both)}); err != nil ||
+		k.Name != "next" {
 		s.t.Fatalf("%+v, %v", k, err)
 	}
 	s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Script && e.Kind == trace.End })

@@ -29,7 +29,22 @@ func TestRealLabBootsByNFS(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, filepath.Join(binDir, "pando-lab"), "alone", "--dir", dir, "--data", data, "--image", trixie, "--runs", "1", "--ways", "nfs", "--wall")
+	c := exec.CommandContext(
+		ctx,
+		filepath.Join(binDir, "pando-lab"),
+		"alone",
+		"--dir",
+		dir,
+		"--data",
+		data,
+		"--image",
+		trixie,
+		"--runs",
+		"1",
+		"--ways",
+		"nfs",
+		"--wall",
+	)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("pando-lab alone: %v\n%s", err, out)

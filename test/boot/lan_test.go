@@ -60,8 +60,11 @@ func runDnsmasq(t *testing.T, wire *testkit.Net, args ...string) {
 	if err := other.IP("addr", "add", "10.77.0.2/24", "dev", "lan0"); err != nil {
 		t.Fatal(err)
 	}
-	c := other.Command(context.Background(), "dnsmasq", append([]string{"--no-daemon", "--conf-file=/dev/null", "--port=0",
-		"--user=root", "--interface=lan0", "--bind-dynamic", "--dhcp-leasefile=" + t.TempDir() + "/leases"}, args...)...)
+	c := other.Command(
+		context.Background(),
+		"dnsmasq",
+		append([]string{"--no-daemon", "--conf-file=/dev/null", "--port=0",
+			"--user=root", "--interface=lan0", "--bind-dynamic", "--dhcp-leasefile=" + t.TempDir() + "/leases"}, args...)...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

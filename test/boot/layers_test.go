@@ -14,8 +14,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What a node writes to compressed memory takes less of it, and what it removes is given back. Full, it goes on as with memory; a kernel without zram
-// boots all the same, with a word on the timeline.
+// What a node writes to compressed memory takes less of it, and what it removes is given back. Full, it goes on as
+// with memory; a kernel without zram boots all the same, with a word on the timeline.
 func TestRealBootOnCompressedMemory(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -33,7 +33,13 @@ func TestRealBootOnCompressedMemory(t *testing.T) {
 	freed := s.zramUsed(g)
 	s.run(g, "yes pando | head -c 40000000 > /var/tmp/text; sync")
 	text := s.zramUsed(g)
-	t.Logf("mm_stat, bytes in memory: %d; with 40 MiB that nothing packs %d; removed %d; with 40 MB of text %d", at, full, freed, text)
+	t.Logf(
+		"mm_stat, bytes in memory: %d; with 40 MiB that nothing packs %d; removed %d; with 40 MB of text %d",
+		at,
+		full,
+		freed,
+		text,
+	)
 	if full < at+39<<20 || freed > at+4<<20 || text > freed+8<<20 {
 		t.Error("removing gives nothing back, or nothing is packed")
 	}
@@ -48,7 +54,12 @@ func TestRealBootOnCompressedMemory(t *testing.T) {
 	m, g = s.layerBoot(n)
 	s.hasEvent(n, "the node writes to memory (tmpfs): ")
 	s.hasEvent(n, "writable up to 104m in memory")
-	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Writes().String() == "tmpfs, and its settings say zram" })
+	s.wait(
+		n.name,
+		stepTimeout,
+		m,
+		func(n api.Node) bool { return n.Writes().String() == "tmpfs, and its settings say zram" },
+	)
 	s.healthy(g)
 	s.powerOff(m)
 }
@@ -64,17 +75,25 @@ func (s *site) zramUsed(g *testkit.Guest) int64 {
 	return n
 }
 
-// What a node writes to a disk that is kept is there after a power cut, with the same version; over another one it is wiped. A disk that is wiped is
-// empty at each boot, whatever was cut off. Without the disk, the node writes to memory.
+// What a node writes to a disk that is kept is there after a power cut, with the same version; over another one it
+// is wiped. A disk that is wiped is empty at each boot, whatever was cut off. Without the disk, the node writes to
+// memory.
 func TestRealBootOnAWriteDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	for _, g := range []string{bookworm, trixie} {
 		s.layer(g, "disk keep", nil)
 	}
-	n := node{name: "pc004", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 4}, firmware: testkit.BIOS, group: trixie, cache: s.namedDisk("write.img", fleet.WritePartition)}
+	n := node{
+		name:     "pc004",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 4},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		cache:    s.namedDisk("write.img", fleet.WritePartition),
+	}
 	s.announce(n)
-	const busy = "echo kept > /var/tmp/kept; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom of=/var/tmp/$i bs=64k count=4; done' > /dev/null 2>&1 & until test -e /var/tmp/9; do sleep 0.2; done"
+	const busy = "echo kept > /var/tmp/kept; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom " +
+		"of=/var/tmp/$i bs=64k count=4; done' > /dev/null 2>&1 & until test -e /var/tmp/9; do sleep 0.2; done"
 	m, g := s.layerBoot(n)
 	s.hasEvent(n, "MB on /dev/sda1")
 	s.run(g, busy)
@@ -82,7 +101,8 @@ func TestRealBootOnAWriteDisk(t *testing.T) {
 
 	m, g = s.layerBoot(n)
 	s.hasEvent(n, "on /dev/sda1, with what was kept")
-	if got := strings.TrimSpace(s.run(g, "cat /var/tmp/kept; dmesg | grep -E 'EXT4-fs error|overlayfs.*(fail|err)' || true")); got != "kept" {
+	if got := strings.TrimSpace(s.run(g, "cat /var/tmp/kept; dmesg | grep -E 'EXT4-fs "+
+		"error|overlayfs.*(fail|err)' || true")); got != "kept" {
 		t.Errorf("after a power cut: %s", got)
 	}
 	s.healthy(g)

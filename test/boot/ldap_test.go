@@ -41,8 +41,8 @@ gidNumber: 7002
 memberUid: ldapuser
 `
 
-// docs/ldap, as it is: an image by its recipe, its config files applied, and users that only a directory knows are known on the node, with their groups
-// and their passwords.
+// docs/ldap, as it is: an image by its recipe, its config files applied, and users that only a directory knows are
+// known on the node, with their groups and their passwords.
 func TestRealUsersFromADirectory(t *testing.T) {
 	needFull(t)
 	if _, err := exec.LookPath("slapd"); err != nil {
@@ -67,11 +67,25 @@ func TestRealUsersFromADirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(example, "ca.pem"), ldap.CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	apply := exec.Command(filepath.Join(binDir, "pando"), "--data", s.Config.Data, "apply", "--yes", "-f", filepath.Join(example, "fleet.yaml"))
+	apply := exec.Command(
+		filepath.Join(binDir, "pando"),
+		"--data",
+		s.Config.Data,
+		"apply",
+		"--yes",
+		"-f",
+		filepath.Join(example, "fleet.yaml"),
+	)
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	n := node{name: "pc007", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 7}, firmware: testkit.BIOS, group: "lab", memory: 1024}
+	n := node{
+		name:     "pc007",
+		mac:      fleet.MAC{0x52, 0x54, 0, 26, 0, 7},
+		firmware: testkit.BIOS,
+		group:    "lab",
+		memory:   1024,
+	}
 	s.announce(n)
 	m, booted := s.powerOn(n)
 	s.waitUp(n, m)
@@ -79,12 +93,24 @@ func TestRealUsersFromADirectory(t *testing.T) {
 	g := s.shell(n)
 	s.run(g, "for i in $(seq 60); do getent passwd ldapuser > /dev/null && break; sleep 1; done")
 	got := strings.TrimSpace(s.run(g, "getent passwd ldapuser; id ldapuser; getent passwd nobody-else || echo nobody"))
-	if got != "ldapuser:*:7001:7000:Somebody:/home/ldapuser:/bin/bash\nuid=7001(ldapuser) gid=7000(people) groups=7000(people),7002(team)\nnobody" {
-		t.Errorf("%s\n%s", got, s.run(g, "journalctl -u sssd --no-pager | tail -20; cat /etc/sssd/sssd.conf /etc/nsswitch.conf"))
+	if got != "ldapuser:*:7001:7000:Somebody:/home/ldapuser:/bin/bash\nuid=7001(ldapuser) gid=7000(people) "+
+		"groups=7000(people),7002(team)\nnobody" {
+		t.Errorf(
+			"%s\n%s",
+			got,
+			s.run(g, "journalctl -u sssd --no-pager | tail -20; cat /etc/sssd/sssd.conf /etc/nsswitch.conf"),
+		)
 	}
 	s.run(g, "adduser --quiet --disabled-password --gecos '' local")
-	for password, want := range map[string]bool{"open sesame": true, "close sesame": false} { // su asks everybody but root
-		out := strings.TrimSpace(s.run(g, "echo '"+password+"' | setpriv --reuid=local --regid=local --clear-groups su ldapuser -c 'id -un' 2>&1 || true"))
+	// su asks everybody but root
+	for password, want := range map[string]bool{"open sesame": true, "close sesame": false} {
+		out := strings.TrimSpace(
+			s.run(
+				g,
+				"echo '"+password+"' | setpriv --reuid=local --regid=local --clear-groups su ldapuser -c 'id -un' "+
+					"2>&1 || true",
+			),
+		)
 		if strings.HasSuffix(out, "ldapuser") != want {
 			t.Errorf("with %q: %s", password, out)
 		}

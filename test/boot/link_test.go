@@ -10,15 +10,21 @@ import (
 	"pando/internal/trace"
 )
 
-// Something in the image takes the address and the link away that the root hangs on, three times while cold files are read: they
-// come back, every byte is right, and the timeline tells. Then both daemons are killed, one after the other.
+// Something in the image takes the address and the link away that the root hangs on, three times while cold files
+// are read: they come back, every byte is right, and the timeline tells. Then both daemons are killed, one after
+// the other.
 func TestRealBootMendsItsLink(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	m := s.boot(n)
 	g := s.shell(n)
-	files := strings.Fields(s.run(g, "find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 200"))
+	files := strings.Fields(
+		s.run(
+			g,
+			"find /usr/share/zoneinfo /usr/share/perl /usr/lib/x86_64-linux-gnu/perl* -xdev -type f | head -n 200",
+		),
+	)
 	if len(files) < 200 {
 		t.Fatalf("only %d cold files", len(files))
 	}
@@ -37,8 +43,11 @@ func TestRealBootMendsItsLink(t *testing.T) {
 	s.waitEvent(n.name, m, func(e trace.Event) bool {
 		return e.Kind == trace.Info && strings.Contains(e.Message+e.Attrs["kind"], "link-fixed")
 	})
-	out = s.run(g, `kill -9 $(pgrep -xf '@pando-super.*'); sleep 3; kill -9 $(pgrep -xf '@pando-block.*'); sleep 1; sha256sum `+
-		strings.Join(files[100:], " "))
+	out = s.run(
+		g,
+		`kill -9 $(pgrep -xf '@pando-super.*'); sleep 3; kill -9 $(pgrep -xf '@pando-block.*'); sleep 1; sha256sum `+
+			strings.Join(files[100:], " "),
+	)
 	s.compare(out, 100)
 	s.noErrors(n, g)
 }

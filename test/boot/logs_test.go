@@ -16,20 +16,36 @@ import (
 	"pando/internal/trace"
 )
 
-// What a node's journal said is read after its kernel died, by unit, boot and text. The next boot finds what the kernel left in pstore, and the boot that died is told with it.
+// What a node's journal said is read after its kernel died, by unit, boot and text. The next boot finds what the
+// kernel left in pstore, and the boot that died is told with it.
 func TestRealBootLeavesItsLogs(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own", "--logs", "on")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x33, 0, 1}, firmware: testkit.UEFI, group: bookworm, memory: 1024}
+	n := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 0x33, 0, 1},
+		firmware: testkit.UEFI,
+		group:    bookworm,
+		memory:   1024,
+	}
 	s.announce(n)
 	m, booted := s.powerOn(n)
 	s.waitUp(n, m)
 	booted()
 	g := s.shell(n)
 	s.healthy(g)
-	// The end of the boot starts it, not the time that this one took alone: what systemd says of that command is empty, or another word, when it did not work.
-	s.run(g, "timeout 60 sh -c 'until systemctl show -p ExecStartPost pando-booted.service | grep -q \"pando-journal.service.*status=0\"; do sleep 1; done'")
-	s.run(g, "timeout 20 sh -c 'until systemctl -q is-active pando-journal; do sleep 1; done' && systemd-run --quiet --unit=mine --wait echo while the server is there")
+	// The end of the boot starts it, not the time that this one took alone: what systemd says of that command is
+	// empty, or another word, when it did not work.
+	s.run(
+		g,
+		"timeout 60 sh -c 'until systemctl show -p ExecStartPost pando-booted.service | grep -q "+
+			"\"pando-journal.service.*status=0\"; do sleep 1; done'",
+	)
+	s.run(
+		g,
+		"timeout 20 sh -c 'until systemctl -q is-active pando-journal; do sleep 1; done' && systemd-run --quiet "+
+			"--unit=mine --wait echo while the server is there",
+	)
 	s.waitLog(n, api.JournalQuery{Unit: "mine", Grep: "while the server is there"})
 	s.waitLog(n, api.JournalQuery{Grep: "^Linux version"})
 	first, err := s.API.NodeBoot(t.Context(), n.name)
@@ -40,9 +56,18 @@ func TestRealBootLeavesItsLogs(t *testing.T) {
 	if err != nil || len(used.Boots) != 1 {
 		t.Fatalf("%+v, %v", used.Boots, err)
 	}
-	t.Logf("one boot: %d lines, %d bytes on the server; last line by %s", len(used.Lines), used.Boots[0].Bytes, used.Lines[len(used.Lines)-1].Name)
+	t.Logf(
+		"one boot: %d lines, %d bytes on the server; last line by %s",
+		len(used.Lines),
+		used.Boots[0].Bytes,
+		used.Lines[len(used.Lines)-1].Name,
+	)
 
-	s.run(g, "nohup sh -c 'sleep 12; logger -t last words of a dying node; sleep 8; sysctl -w kernel.panic=5 kernel.sysrq=1; echo c > /proc/sysrq-trigger' >/dev/null 2>&1 </dev/null &")
+	s.run(
+		g,
+		"nohup sh -c 'sleep 12; logger -t last words of a dying node; sleep 8; sysctl -w kernel.panic=5 "+
+			"kernel.sysrq=1; echo c > /proc/sysrq-trigger' >/dev/null 2>&1 </dev/null &",
+	)
 	s.waitLog(n, api.JournalQuery{Grep: "words of a dying node"})
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
 		return now.Boot != nil && now.Boot.ID != first.ID && now.Boot.State == trace.Up
@@ -70,7 +95,13 @@ func (s *site) waitLog(n node, q api.JournalQuery) {
 		select {
 		case <-ctx.Done():
 			all, err := s.API.NodeLogs(s.t.Context(), n.name, api.JournalQuery{})
-			s.t.Fatalf("no line for %+v: %v; %s; the last ones: %+v", q, err, all.Missing, all.Lines[max(len(all.Lines)-5, 0):])
+			s.t.Fatalf(
+				"no line for %+v: %v; %s; the last ones: %+v",
+				q,
+				err,
+				all.Missing,
+				all.Lines[max(len(all.Lines)-5, 0):],
+			)
 		case <-time.After(time.Second):
 		}
 	}
@@ -81,7 +112,8 @@ func (s *site) leftInPstore(n node, died fleet.BootID) {
 	s.t.Helper()
 	for begun := time.Now(); ; time.Sleep(time.Second) {
 		b, err := s.API.Boot(s.t.Context(), died)
-		if err == nil && strings.Contains(b.Console, "Kernel panic - not syncing") && b.Fault != nil && b.Fault.Kind == trace.Panic {
+		if err == nil && strings.Contains(b.Console, "Kernel panic - not syncing") && b.Fault != nil &&
+			b.Fault.Kind == trace.Panic {
 			return
 		}
 		if time.Since(begun) > stepTimeout {
@@ -91,8 +123,8 @@ func (s *site) leftInPstore(n node, died fleet.BootID) {
 	}
 }
 
-// A node logs a line a second. The server is killed and comes back: the lines from before, from meanwhile and from afterwards are all read by
-// `pando node logs`, in order, and are there still when the node's power is cut.
+// A node logs a line a second. The server is killed and comes back: the lines from before, from meanwhile and from
+// afterwards are all read by `pando node logs`, in order, and are there still when the node's power is cut.
 func TestRealLogsOutliveServerAndNode(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--logs", "on")
@@ -102,7 +134,10 @@ func TestRealLogsOutliveServerAndNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.run(s.shell(n), `systemd-run --quiet --unit=talk sh -c 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 1; done'`)
+	s.run(
+		s.shell(n),
+		`systemd-run --quiet --unit=talk sh -c 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 1; done'`,
+	)
 	s.talked(n, b.ID, 3)
 	before := s.talked(n, b.ID, 0)
 	if err := s.Kill(); err != nil {
@@ -125,13 +160,28 @@ func TestRealLogsOutliveServerAndNode(t *testing.T) {
 	}
 }
 
-// talked waits until the lines of the unit talk have come up to a number at least, and returns the highest. None may be missing below it.
+// talked waits until the lines of the unit talk have come up to a number at least, and returns the highest. None
+// may be missing below it.
 func (s *site) talked(n node, boot fleet.BootID, least int) (last int) {
 	s.t.Helper()
 	begun := time.Now()
 	for last = -1; last < least; time.Sleep(time.Second) {
-		c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "node", "logs", n.name,
-			"--boot", string(boot), "--unit", "talk", "-n", "10000", "--json")
+		c := exec.CommandContext(
+			s.t.Context(),
+			filepath.Join(binDir, "pando"),
+			"--data",
+			s.Config.Data,
+			"node",
+			"logs",
+			n.name,
+			"--boot",
+			string(boot),
+			"--unit",
+			"talk",
+			"-n",
+			"10000",
+			"--json",
+		)
 		out, err := c.Output()
 		var j api.Journal
 		if err == nil {
@@ -148,7 +198,8 @@ func (s *site) talked(n node, boot fleet.BootID, least int) (last int) {
 	return last
 }
 
-// inOrder is the highest number of the lines of talk, -1 for none. What was sent twice when the server was killed may stand there twice.
+// inOrder is the highest number of the lines of talk, -1 for none. What was sent twice when the server was killed
+// may stand there twice.
 func (s *site) inOrder(j api.Journal) int {
 	s.t.Helper()
 	last := -1

@@ -99,8 +99,8 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// withImages makes a data directory with images by their recipes, which flags may follow, unless the same code has done so before. It begins as a
-// copy of from.
+// withImages makes a data directory with images by their recipes, which flags may follow, unless the same code has
+// done so before. It begins as a copy of from.
 func withImages(ctx context.Context, kind, from string, recipes map[string]string) (string, error) {
 	sum, err := builderSum()
 	if err != nil {
@@ -138,17 +138,20 @@ func runDir() string { return filepath.Join(workDir, "run") }
 func builderSum() (string, error) {
 	h := sha256.New()
 	for _, dir := range []string{"build", "mount", "chunk", "image", "store", "registry", "identity"} {
-		err := filepath.WalkDir(filepath.Join("../../internal", dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() && d.Name() != "testdata" || strings.HasSuffix(path, "_test.go") {
+		err := filepath.WalkDir(
+			filepath.Join("../../internal", dir),
+			func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() && d.Name() != "testdata" || strings.HasSuffix(path, "_test.go") {
+					return err
+				}
+				if d.IsDir() {
+					return fs.SkipDir
+				}
+				b, err := os.ReadFile(path)
+				fmt.Fprintf(h, "%s %d\n%s", path, len(b), b)
 				return err
-			}
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			b, err := os.ReadFile(path)
-			fmt.Fprintf(h, "%s %d\n%s", path, len(b), b)
-			return err
-		})
+			},
+		)
 		if err != nil {
 			return "", err
 		}

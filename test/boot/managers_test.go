@@ -44,8 +44,8 @@ var rivals = []rival{
 // foreignRoot is how an image that was made from an installed machine names its root and its swap.
 const foreignRoot = "UUID=3b9dd8a6-0c2f-4d0e-9b48-000000000000"
 
-// rivalsRecipe has all three. Each is told to run DHCP on every adapter, and ssh waits for each. Its root is a disk that
-// no node has.
+// rivalsRecipe has all three. Each is told to run DHCP on every adapter, and ssh waits for each. Its root is a disk
+// that no node has.
 const rivalsRecipe = `from: debian:bookworm
 packages: [network-manager, ifupdown, isc-dhcp-client, curl]
 files:
@@ -81,9 +81,9 @@ customize:
 // gateway is told to the nodes, so that there is a default route to lose.
 const gateway = "10.77.0.1"
 
-// Of three network managers in one image one at a time runs. It finds the adapter not to be its own, nothing waits for
-// it, no second DHCP client runs, and its restart takes nothing away from under the root. The disk that the image's fstab
-// names is not waited for either, and the node goes down as it should.
+// Of three network managers in one image one at a time runs. It finds the adapter not to be its own, nothing waits
+// for it, no second DHCP client runs, and its restart takes nothing away from under the root. The disk that the
+// image's fstab names is not waited for either, and the node goes down as it should.
 func TestRealBootWithEachNetworkManager(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own", "--router", gateway)
@@ -93,7 +93,15 @@ func TestRealBootWithEachNetworkManager(t *testing.T) {
 			t.Parallel()
 			s := *s
 			s.t = t
-			s.bootRival(r, node{name: r.name, mac: fleet.MAC{0x52, 0x54, 0, 10, 0, byte(i + 1)}, firmware: testkit.BIOS, group: "rivals"})
+			s.bootRival(
+				r,
+				node{
+					name:     r.name,
+					mac:      fleet.MAC{0x52, 0x54, 0, 10, 0, byte(i + 1)},
+					firmware: testkit.BIOS,
+					group:    "rivals",
+				},
+			)
 		})
 	}
 }
@@ -105,7 +113,17 @@ func (s *site) build(name, recipe string) {
 	if err := os.WriteFile(file, []byte(recipe), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
-	c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "image", "build", name, "--recipe", file)
+	c := exec.CommandContext(
+		s.t.Context(),
+		filepath.Join(binDir, "pando"),
+		"--data",
+		s.Config.Data,
+		"image",
+		"build",
+		name,
+		"--recipe",
+		file,
+	)
 	if out, err := c.CombinedOutput(); err != nil {
 		s.t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
@@ -179,7 +197,10 @@ func (s *site) unmanaged(r rival, n node, g *testkit.Guest) string {
 			s.t.Errorf("%s: %s: %q, expected %q", r.name, look.what, got, look.want)
 		}
 	}
-	return s.run(g, shell+`ip -o link show "$nic"; ip -4 route; ip -4 -o addr show "$nic" | cut -d'\' -f1; cat /etc/resolv.conf`)
+	return s.run(
+		g,
+		shell+`ip -o link show "$nic"; ip -4 route; ip -4 -o addr show "$nic" | cut -d'\' -f1; cat /etc/resolv.conf`,
+	)
 }
 
 // activeCommand prints which of the rivals run.
@@ -214,7 +235,13 @@ func (s *site) restart(r rival, n node, g *testkit.Guest) {
 		s.t.Errorf("%d sums of %d files", len(lines), coldFiles)
 	}
 	seen, after := s.run(g, "cat /run/monitor"), s.linkFixes(g)
-	s.t.Logf("link fixes: %d until the restart of %s, %d by it; the kernel told:\n%s", before, r.unit, after-before, seen)
+	s.t.Logf(
+		"link fixes: %d until the restart of %s, %d by it; the kernel told:\n%s",
+		before,
+		r.unit,
+		after-before,
+		seen,
+	)
 	for _, bad := range []string{"state DOWN", "Deleted"} {
 		if lost := grep(seen, bad); lost != "" {
 			s.t.Errorf("the restart of %s took something away:\n%s", r.unit, lost)

@@ -26,7 +26,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// A container image of two layers, without a kernel, comes from a registry, gets the kernel of an image that is there, and boots.
+// A container image of two layers, without a kernel, comes from a registry, gets the kernel of an image that is
+// there, and boots.
 func TestRealBootFromOCI(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own")
@@ -41,7 +42,8 @@ func TestRealBootFromOCI(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "image", "build", "kiosk",
-		"--from-oci", ref, "--kernel-from", bookworm).CombinedOutput()
+		"--from-oci", ref, "--kernel-from", bookworm).
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -102,7 +104,9 @@ func withPlatform(img v1.Image) *v1.ConfigFile {
 
 func (s *site) tar(dir, file string, args ...string) {
 	s.t.Helper()
-	args = append([]string{"--format=posix", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", dir, "-cf", file}, append(args, ".")...)
+	args = append(
+		[]string{"--format=posix", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", dir, "-cf", file},
+		append(args, ".")...)
 	if out, err := exec.Command("tar", args...).CombinedOutput(); err != nil {
 		s.t.Fatalf("tar: %v\n%s", err, out)
 	}

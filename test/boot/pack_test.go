@@ -20,7 +20,8 @@ const (
 	// mostReceived is how much of what a boot reads may come over the wire when it has a boot pack.
 	mostReceived = 0.45
 
-	// packTimeout is how long packing may take, at a low priority. A desktop's 380 MB take five minutes beside other tests.
+	// packTimeout is how long packing may take, at a low priority. A desktop's 380 MB take five minutes beside
+	// other tests.
 	packTimeout = 20 * time.Minute
 )
 
@@ -47,9 +48,20 @@ func TestRealBootWithABootPack(t *testing.T) {
 	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 3}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	const stamps = "/proc/sys/net/ipv4/tcp_timestamps"
-	s.declare("@"+bookworm, "/etc/systemd/system/ssh.service.d/stamps.conf", "[Service]\nExecStartPre=/bin/cp "+stamps+" /run/stamps\n", api.ConfigSet{})
+	s.declare(
+		"@"+bookworm,
+		"/etc/systemd/system/ssh.service.d/stamps.conf",
+		"[Service]\nExecStartPre=/bin/cp "+stamps+" /run/stamps\n",
+		api.ConfigSet{},
+	)
 	pack := s.waitPack(n)
-	t.Logf("boot pack of %d boots: %d pieces, %.1f MB, %.1f MB sent", pack.Boots, pack.Pieces, float64(pack.Raw)/1e6, float64(pack.Stored)/1e6)
+	t.Logf(
+		"boot pack of %d boots: %d pieces, %.1f MB, %.1f MB sent",
+		pack.Boots,
+		pack.Pieces,
+		float64(pack.Raw)/1e6,
+		float64(pack.Stored)/1e6,
+	)
 	m, booted := s.powerOn(n)
 	s.waitUp(n, m)
 	booted()

@@ -20,14 +20,26 @@ import (
 	"pando/internal/trace"
 )
 
-// One after the other, real machines boot from one server: the second takes pieces of the boot pack from the first, which
-// has long booted, and both run what they should. The clock of one is an hour ahead, that of the other as much behind: a boot
-// does not depend on it, and its timeline says so.
+// One after the other, real machines boot from one server: the second takes pieces of the boot pack from the first,
+// which has long booted, and both run what they should. The clock of one is an hour ahead, that of the other as
+// much behind: a boot does not depend on it, and its timeline says so.
 func TestRealBootFromPeers(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
-	first := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 1}, firmware: testkit.BIOS, group: bookworm, clock: time.Hour}
-	second := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 18, 0, 2}, firmware: testkit.BIOS, group: bookworm, clock: -time.Hour}
+	first := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 18, 0, 1},
+		firmware: testkit.BIOS,
+		group:    bookworm,
+		clock:    time.Hour,
+	}
+	second := node{
+		name:     "pc002",
+		mac:      fleet.MAC{0x52, 0x54, 0, 18, 0, 2},
+		firmware: testkit.BIOS,
+		group:    bookworm,
+		clock:    -time.Hour,
+	}
 	s.announce(first)
 	s.makePack(first, "usr/lib/systemd/systemd", "usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-252.so",
 		"usr/lib/x86_64-linux-gnu/libcrypto.so.3", "usr/lib/x86_64-linux-gnu/libc.so.6", "usr/sbin/sshd")
@@ -35,12 +47,22 @@ func TestRealBootFromPeers(t *testing.T) {
 	s.waitUp(first, m)
 	booted()
 	s.clockWas(first, "ahead of", m)
-	alone := s.wait(first.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["pack"] > 0 })
+	alone := s.wait(
+		first.name,
+		stepTimeout,
+		m,
+		func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["pack"] > 0 },
+	)
 	if got := alone.Status.Bytes["peer"]; got != 0 {
 		t.Errorf("%s, which was alone, has %d bytes from peers", first.name, got)
 	}
 	m = s.boot(second)
-	n := s.wait(second.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["peer"] > 0 })
+	n := s.wait(
+		second.name,
+		stepTimeout,
+		m,
+		func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["peer"] > 0 },
+	)
 	t.Logf("%s: %v; %s: %v", first.name, alone.Status.Bytes, second.name, n.Status.Bytes)
 	if n.Status.Rejected > 0 {
 		t.Errorf("%s rejected %d objects", second.name, n.Status.Rejected)
@@ -48,7 +70,8 @@ func TestRealBootFromPeers(t *testing.T) {
 	s.clockWas(second, "behind", m)
 	g := s.shell(second)
 	before := time.Now().Add(-time.Minute) // a guest that is slow to answer is no wrong clock
-	if seconds, err := strconv.ParseInt(strings.TrimSpace(s.run(g, "date +%s")), 10, 64); err != nil || time.Unix(seconds, 0).Before(before) ||
+	if seconds, err := strconv.ParseInt(strings.TrimSpace(s.run(g, "date +%s")), 10, 64); err != nil ||
+		time.Unix(seconds, 0).Before(before) ||
 		time.Unix(seconds, 0).After(time.Now().Add(time.Minute)) {
 		t.Errorf("the clock of %s says %v (%v)", second.name, time.Unix(seconds, 0), err)
 	}
@@ -68,13 +91,15 @@ func (s *site) mendFrom(n node) {
 		s.t.Fatal(err)
 	}
 	var pieces []chunk.ID
-	if err := dir.PackUses(s.t.Context(), record.Running, func(id chunk.ID) { pieces = append(pieces, id) }); err != nil || len(pieces) == 0 {
+	if err := dir.PackUses(s.t.Context(), record.Running, func(id chunk.ID) { pieces = append(pieces, id) }); err != nil ||
+		len(pieces) == 0 {
 		s.t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
 	path := dir.ObjectPath(pieces[len(pieces)/2])
 	good := s.read(path)
 	s.flip(path)
-	out, err := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "store", "check", "--from", "node:"+n.name).CombinedOutput()
+	out, err := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "store", "check", "--from", "node:"+n.name).
+		CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "taken from node "+n.name) {
 		s.t.Errorf("store check --from node:%s: %v\n%s", n.name, err, out)
 	}
@@ -83,12 +108,14 @@ func (s *site) mendFrom(n node) {
 	}
 }
 
-// clockWas wants a node's timeline to say how its clock was wrong, and its events to be on the server's clock all the same.
+// clockWas wants a node's timeline to say how its clock was wrong, and its events to be on the server's clock all
+// the same.
 func (s *site) clockWas(n node, how string, m *testkit.Machine) {
 	s.t.Helper()
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Hello && e.Kind == trace.Info })
 	var wrong, unit string
-	if _, err := fmt.Sscanf(e.Message, "clock: was %s %s", &wrong, &unit); err != nil || !strings.Contains(e.Message, how+" the server's, set to it") {
+	if _, err := fmt.Sscanf(e.Message, "clock: was %s %s", &wrong, &unit); err != nil ||
+		!strings.Contains(e.Message, how+" the server's, set to it") {
 		s.t.Errorf("%s said %q, want how far its clock was %s the server's (%v)", n.name, e.Message, how, err)
 	}
 	if off, err := time.ParseDuration(wrong); err != nil || off < 50*time.Minute || off > 70*time.Minute {
@@ -136,7 +163,17 @@ func (s *site) makePack(n node, files ...string) {
 		order.Extents = append(order.Extents, image.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
-	r, err := build.Pack(ctx, build.PackOptions{Store: dir, Keys: keys.Ring.Signers(), Version: record.Desired, Manifest: man, Order: order, Boots: 2})
+	r, err := build.Pack(
+		ctx,
+		build.PackOptions{
+			Store:    dir,
+			Keys:     keys.Ring.Signers(),
+			Version:  record.Desired,
+			Manifest: man,
+			Order:    order,
+			Boots:    2,
+		},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}

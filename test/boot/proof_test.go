@@ -118,7 +118,8 @@ func (s *site) resolvers(n node, g *testkit.Guest, want string) {
 func (s *site) noErrors(n node, g *testkit.Guest) {
 	s.t.Helper()
 	kernel := s.run(g, "dmesg")
-	for _, bad := range []string{"I/O error", "erofs: (device nbd0): failed", "SQUASHFS error", "shutting down sockets", "Kernel panic", "hung_task"} {
+	for _, bad := range []string{"I/O error", "erofs: (device nbd0): failed", "SQUASHFS error", "shutting down " +
+		"sockets", "Kernel panic", "hung_task"} {
 		if strings.Contains(kernel, bad) {
 			s.t.Errorf("%s: the kernel says %q:\n%s", n.name, bad, grep(kernel, bad))
 		}
@@ -153,23 +154,38 @@ func wholeTimeline(b api.BootDetail) error {
 			return fmt.Errorf("timeline of boot %s has no stage %s", b.ID, stage)
 		}
 		if step.Start < before.Start {
-			return fmt.Errorf("timeline of boot %s: %s starts at %s, before %s at %s", b.ID, stage, step.Start, before.Stage, before.Start)
+			return fmt.Errorf(
+				"timeline of boot %s: %s starts at %s, before %s at %s",
+				b.ID,
+				stage,
+				step.Start,
+				before.Stage,
+				before.Start,
+			)
 		}
 		before = step
 	}
 	return nil
 }
 
-// systemdFigures wants systemd's account of a boot, and that it fits the timeline: kernel and initramfs come first, then
-// systemd starts, its units follow, and the slowest of them are named.
+// systemdFigures wants systemd's account of a boot, and that it fits the timeline: kernel and initramfs come first,
+// then systemd starts, its units follow, and the slowest of them are named.
 func systemdFigures(b api.BootDetail) error {
 	f := b.Systemd
-	if f == nil || f.State != "running" || len(f.Failed) > 0 || f.Userspace <= 0 || f.Finish <= f.Userspace || len(f.Units) == 0 {
+	if f == nil || f.State != "running" || len(f.Failed) > 0 || f.Userspace <= 0 || f.Finish <= f.Userspace ||
+		len(f.Units) == 0 {
 		return fmt.Errorf("boot %s: figures of systemd: %+v", b.ID, f)
 	}
 	for _, u := range f.Units {
 		if u.Unit == "" || u.Start < f.Userspace || u.Active < u.Start || u.Active > f.Finish {
-			return fmt.Errorf("boot %s: figures of %q: %+v, systemd ran from %s to %s", b.ID, u.Unit, u, f.Userspace, f.Finish)
+			return fmt.Errorf(
+				"boot %s: figures of %q: %+v, systemd ran from %s to %s",
+				b.ID,
+				u.Unit,
+				u,
+				f.Userspace,
+				f.Finish,
+			)
 		}
 	}
 	at := map[trace.Stage]time.Duration{}
@@ -178,8 +194,15 @@ func systemdFigures(b api.BootDetail) error {
 	}
 	kernel, started := b.SystemdStart, b.SystemdStart+f.Userspace
 	if kernel >= at[trace.Init] || started < at[trace.SwitchRoot] || started > at[trace.Booted] {
-		return fmt.Errorf("boot %s: kernel at %s, init at %s, switchroot at %s, systemd at %s, booted at %s: out of order",
-			b.ID, kernel, at[trace.Init], at[trace.SwitchRoot], started, at[trace.Booted])
+		return fmt.Errorf(
+			"boot %s: kernel at %s, init at %s, switchroot at %s, systemd at %s, booted at %s: out of order",
+			b.ID,
+			kernel,
+			at[trace.Init],
+			at[trace.SwitchRoot],
+			started,
+			at[trace.Booted],
+		)
 	}
 	return nil
 }

@@ -20,8 +20,9 @@ import (
 const brokenUnit = `printf '[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n' > /etc/systemd/system/broken.service &&
 	systemctl enable broken.service`
 
-// A version on which a unit fails is rolled out: the canary boots it and comes back to the version before by itself, the server dying and
-// starting in the middle; the other machine never sees it. A sound version reaches both, one after the other.
+// A version on which a unit fails is rolled out: the canary boots it and comes back to the version before by
+// itself, the server dying and starting in the middle; the other machine never sees it. A sound version reaches
+// both, one after the other.
 func TestRealRollout(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -64,7 +65,19 @@ func TestRealRollout(t *testing.T) {
 		t.Errorf("the canary has booted %d times, %v", len(boots), err)
 	}
 
-	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":next", "--canary", "1", "--wave", "1", "--max-unavailable", "1")
+	s.command(
+		"rollout",
+		"start",
+		"@"+bookworm,
+		"--image",
+		bookworm+":next",
+		"--canary",
+		"1",
+		"--wave",
+		"1",
+		"--max-unavailable",
+		"1",
+	)
 	if code, out := s.watchRollout(bookworm); code != 0 {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
@@ -101,7 +114,12 @@ func version(ref fleet.Ref) fleet.Digest {
 func (s *site) told(nodes []node, machines []*testkit.Machine) {
 	s.t.Helper()
 	for i, n := range nodes {
-		s.wait(n.name, bootTimeout, machines[i], func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil })
+		s.wait(
+			n.name,
+			bootTimeout,
+			machines[i],
+			func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil },
+		)
 	}
 }
 
@@ -120,7 +138,15 @@ func (s *site) watchRollout(group string) (code int, out string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*bootTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "rollout", "watch", "@"+group)
+	c := exec.CommandContext(
+		ctx,
+		filepath.Join(binDir, "pando"),
+		"--data",
+		s.Config.Data,
+		"rollout",
+		"watch",
+		"@"+group,
+	)
 	b, err := c.CombinedOutput()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
@@ -132,8 +158,9 @@ func (s *site) watchRollout(group string) (code int, out string) {
 	return 0, string(b)
 }
 
-// Six machines; a version on which a unit fails is rolled out to two of them. While they boot it, the server dies and one of them loses its
-// power. In the end all six run what they ran, the group desires what it desired, and four of them were never touched.
+// Six machines; a version on which a unit fails is rolled out to two of them. While they boot it, the server dies
+// and one of them loses its power. In the end all six run what they ran, the group desires what it desired, and
+// four of them were never touched.
 func TestRealRolloutOfSix(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -143,7 +170,13 @@ func TestRealRolloutOfSix(t *testing.T) {
 	var machines []*testkit.Machine
 	first := map[string]fleet.BootID{}
 	for i := range 6 {
-		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 31, 0, byte(i + 1)}, firmware: testkit.BIOS, group: bookworm, memory: 640}
+		n := node{
+			name:     fmt.Sprintf("pc%03d", i+1),
+			mac:      fleet.MAC{0x52, 0x54, 0, 31, 0, byte(i + 1)},
+			firmware: testkit.BIOS,
+			group:    bookworm,
+			memory:   640,
+		}
 		s.announce(n)
 		nodes = append(nodes, n)
 	}
@@ -159,7 +192,17 @@ func TestRealRolloutOfSix(t *testing.T) {
 		}
 	}
 	s.told(nodes, machines)
-	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":bad", "--canary", "pc002,pc005", "--max-unavailable", "2")
+	s.command(
+		"rollout",
+		"start",
+		"@"+bookworm,
+		"--image",
+		bookworm+":bad",
+		"--canary",
+		"pc002,pc005",
+		"--max-unavailable",
+		"2",
+	)
 	for _, i := range []int{1, 4} {
 		s.wait(nodes[i].name, bootTimeout, machines[i], func(n api.Node) bool {
 			return n.Boot.ID != first[n.Name] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Hello)

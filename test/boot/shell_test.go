@@ -44,7 +44,10 @@ func TestRealBootFromShell(t *testing.T) {
 // command runs the operator's program at the site, and fails the test if it fails.
 func (s *site) command(args ...string) string {
 	s.t.Helper()
-	c := exec.CommandContext(s.t.Context(), filepath.Join(binDir, "pando"), append([]string{"--data", s.Config.Data}, args...)...)
+	c := exec.CommandContext(
+		s.t.Context(),
+		filepath.Join(binDir, "pando"),
+		append([]string{"--data", s.Config.Data}, args...)...)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("pando %q: %v\n%s", args, err, out)

@@ -77,7 +77,11 @@ func newSiteIn(t *testing.T, network *testkit.Net, from, dhcp string, args ...st
 // newSiteWith is newSiteIn for a server that wants more; where it is and what it logs is filled in.
 func newSiteWith(t *testing.T, network *testkit.Net, from string, c testkit.SiteConfig) *site {
 	t.Helper()
-	s := &site{t: t, net: network, dir: filepath.Join(runDir(), strings.ToLower(strings.TrimPrefix(t.Name(), "TestReal")))}
+	s := &site{
+		t:   t,
+		net: network,
+		dir: filepath.Join(runDir(), strings.ToLower(strings.TrimPrefix(t.Name(), "TestReal"))),
+	}
 	data := filepath.Join(s.dir, "data")
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -208,7 +212,12 @@ func (s *site) wait(name string, limit time.Duration, m *testkit.Machine, good f
 	defer cancel()
 	n, err := s.WaitNode(ctx, name, good)
 	if err != nil {
-		s.t.Fatalf("%v\nconsole:\n%s\nserver:\n%s", err, m.Console.Tail(25), testkit.Console{Path: s.Config.Log}.Tail(15))
+		s.t.Fatalf(
+			"%v\nconsole:\n%s\nserver:\n%s",
+			err,
+			m.Console.Tail(25),
+			testkit.Console{Path: s.Config.Log}.Tail(15),
+		)
 	}
 	return n
 }
@@ -219,7 +228,12 @@ func (s *site) waitEvent(name string, m *testkit.Machine, good func(trace.Event)
 	return s.waitEventFor(name, bootTimeout, m, good)
 }
 
-func (s *site) waitEventFor(name string, limit time.Duration, m *testkit.Machine, good func(trace.Event) bool) trace.Event {
+func (s *site) waitEventFor(
+	name string,
+	limit time.Duration,
+	m *testkit.Machine,
+	good func(trace.Event) bool,
+) trace.Event {
 	s.t.Helper()
 	var found trace.Event
 	s.wait(name, limit, m, func(api.Node) bool {

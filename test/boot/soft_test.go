@@ -17,14 +17,29 @@ import (
 	"pando/internal/trace"
 )
 
-// TestRealSoftReboot: a node goes to another version and back with the kernel that runs. What it keeps open of the root before is nothing.
+// TestRealSoftReboot: a node goes to another version and back with the kernel that runs. What it keeps open of the
+// root before is nothing.
 func TestRealSoftReboot(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	// Who looks whether ssh is there, and does not log in, is kept away by Debian 13's sshd otherwise.
-	s.command("image", "shell", trixie, "--", "sh", "-euc", "echo PerSourcePenalties no > /etc/ssh/sshd_config.d/look.conf")
+	s.command(
+		"image",
+		"shell",
+		trixie,
+		"--",
+		"sh",
+		"-euc",
+		"echo PerSourcePenalties no > /etc/ssh/sshd_config.d/look.conf",
+	)
 	good := s.pin(trixie)
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 32, 0, 1}, firmware: testkit.BIOS, group: trixie, memory: 1536}
+	n := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 32, 0, 1},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		memory:   1536,
+	}
 	m := s.boot(n)
 	s.run(s.shell(n), "systemctl is-system-running --wait; test ! -e /etc/second")
 	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
@@ -58,7 +73,8 @@ func TestRealSoftReboot(t *testing.T) {
 		}
 		s.healthy(g)
 		s.alone(n, g)
-		const bad = "journalctl -k --no-pager | grep -iE 'i/o error|erofs: .*failed|hung_task|BUG:|dead connection' || true"
+		const bad = "journalctl -k --no-pager | grep -iE 'i/o error|erofs: .*failed|hung_task|BUG:|dead " +
+			"connection' || true"
 		if out := s.run(g, bad); out != "" {
 			t.Errorf("round %d: %s", round, out)
 		}
@@ -68,20 +84,38 @@ func TestRealSoftReboot(t *testing.T) {
 	s.powerOff(m)
 }
 
-// TestRealSoftRollout: a rollout that leaves the method open brings a node to another version with the kernel that runs.
+// TestRealSoftRollout: a rollout that leaves the method open brings a node to another version with the kernel that
+// runs.
 func TestRealSoftRollout(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
-	s.command("image", "shell", trixie, "--", "sh", "-euc", "echo first > /etc/second") // drivers are packed by a shell as by the next one
+	s.command(
+		"image",
+		"shell",
+		trixie,
+		"--",
+		"sh",
+		"-euc",
+		"echo first > /etc/second",
+	) // drivers are packed by a shell as by the next one
 	good := s.pin(trixie)
 	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 33, 0, 1}, firmware: testkit.BIOS, group: trixie, memory: 1536}
+	n := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 33, 0, 1},
+		firmware: testkit.BIOS,
+		group:    trixie,
+		memory:   1536,
+	}
 	m := s.boot(n)
 	s.told([]node{n}, []*testkit.Machine{m})
 	s.command("rollout", "start", "@"+n.group, "--image", trixie+":next", "--method", "auto")
 	code, out := s.watchRollout(n.group)
 	b, err := s.API.NodeBoot(t.Context(), n.name)
-	soft := slices.ContainsFunc(b.Events, func(e trace.Event) bool { return e.Stage == trace.Script && strings.Contains(e.Message, "soft-reboot") })
+	soft := slices.ContainsFunc(
+		b.Events,
+		func(e trace.Event) bool { return e.Stage == trace.Script && strings.Contains(e.Message, "soft-reboot") },
+	)
 	if code != 0 || err != nil || !soft {
 		t.Errorf("exit code %d, by soft-reboot: %v, %v\n%s", code, soft, err, out)
 	}
@@ -100,7 +134,12 @@ func (s *site) stage(n node, m *testkit.Machine) {
 	if _, err := s.API.SwitchNode(s.t.Context(), n.name, api.PowerDo{Action: api.PowerStage}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.wait(n.name, bootTimeout, m, func(now api.Node) bool { return now.Status != nil && now.Status.Staged == now.Desired })
+	s.wait(
+		n.name,
+		bootTimeout,
+		m,
+		func(now api.Node) bool { return now.Status != nil && now.Status.Staged == now.Desired },
+	)
 	s.t.Logf("staged after %s", time.Since(started).Round(time.Second))
 }
 
@@ -117,14 +156,21 @@ func (s *site) anew(n node, m *testkit.Machine, method fleet.BootMethod) {
 	}
 	away := s.watchSSH(addr)
 	started := time.Now()
-	if done, err := s.API.SwitchNode(s.t.Context(), n.name, api.PowerDo{Action: api.PowerAction(method)}); err != nil || done.Did == "" {
+	if done, err := s.API.SwitchNode(s.t.Context(), n.name, api.PowerDo{Action: api.PowerAction(method)}); err != nil ||
+		done.Did == "" {
 		s.t.Fatalf("%+v, %v", done, err)
 	}
 	asked := time.Since(started)
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
 		return now.Boot != nil && now.Boot.ID != before.ID && now.Boot.State == trace.Up && now.Running == now.Desired
 	})
-	s.t.Logf("%s: asked for %s, up %s after that; ssh was away for %s", method, asked.Round(time.Second), (time.Since(started) - asked).Round(time.Second), away())
+	s.t.Logf(
+		"%s: asked for %s, up %s after that; ssh was away for %s",
+		method,
+		asked.Round(time.Second),
+		(time.Since(started) - asked).Round(time.Second),
+		away(),
+	)
 	after, err := s.API.NodeBoot(s.t.Context(), n.name)
 	if err != nil {
 		s.t.Fatal(err)
@@ -142,8 +188,9 @@ func (s *site) anew(n node, m *testkit.Machine, method fleet.BootMethod) {
 	}
 }
 
-// byItself has systemd make its own soft reboot, to the root that runs and with nothing of Pando's in it, and tells how long ssh was away: what that takes on this machine is what
-// any soft reboot takes. The node is well afterwards.
+// byItself has systemd make its own soft reboot, to the root that runs and with nothing of Pando's in it, and tells
+// how long ssh was away: what that takes on this machine is what any soft reboot takes. The node is well
+// afterwards.
 func (s *site) byItself(n node) {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)
@@ -174,7 +221,8 @@ func (s *site) alone(n node, g *testkit.Guest) {
 	}
 }
 
-// watchSSH asks for the ssh server's first line again and again. away waits until it answers, ends that, and tells the longest time without.
+// watchSSH asks for the ssh server's first line again and again. away waits until it answers, ends that, and tells
+// the longest time without.
 func (s *site) watchSSH(addr netip.Addr) (away func() time.Duration) {
 	const every = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(s.t.Context())

@@ -14,9 +14,9 @@ import (
 	"pando/internal/trace"
 )
 
-// What a node keeps on an NFS server is there after a power cut, in another image too; what it does not declare is gone. Owner and
-// mode come from the image, where it has the directory. A server that is away holds up who writes, and nothing is lost. What is kept is listed, reset, copied to
-// another node, and removed when its node is deleted.
+// What a node keeps on an NFS server is there after a power cut, in another image too; what it does not declare is
+// gone. Owner and mode come from the image, where it has the directory. A server that is away holds up who writes,
+// and nothing is lost. What is kept is listed, reset, copied to another node, and removed when its node is deleted.
 func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -26,7 +26,13 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { logError(t, nfs.Close()) })
-	state, persist, mounts := "nfs "+nfs.Export+"/state", []string{"/var/log", "/srv/data", "/var/lib/private"}, []string{nfs.Export + "/home /home nfs"}
+	state, persist, mounts := "nfs "+nfs.Export+"/state", []string{
+		"/var/log",
+		"/srv/data",
+		"/var/lib/private",
+	}, []string{
+		nfs.Export + "/home /home nfs",
+	}
 	for _, d := range []string{"state", "home/alice"} {
 		if err := os.MkdirAll(filepath.Join(export, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -42,7 +48,8 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	s.announce(n)
 	m, g := s.stateBoot(n)
 	s.run(g, "echo kept > /var/log/mine; echo kept > /srv/data/mine; echo gone > /srv/mine; sync")
-	if got := strings.Fields(s.run(g, "stat -c %a /var/lib/private; ls /home")); len(got) != 2 || got[0] != "700" || got[1] != "alice" {
+	if got := strings.Fields(s.run(g, "stat -c %a /var/lib/private; ls /home")); len(got) != 2 || got[0] != "700" ||
+		got[1] != "alice" {
 		t.Errorf("mode of what was seeded, and what is in /home: %v", got)
 	}
 	s.outage(g, nfs)
@@ -64,13 +71,20 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	s.resetAndCopied(n, filepath.Join(export, "state"))
 }
 
-// resetAndCopied boots a node whose state is to be reset, and another one that is to have a copy of it. When the first is deleted, the second removes what it left.
+// resetAndCopied boots a node whose state is to be reset, and another one that is to have a copy of it. When the
+// first is deleted, the second removes what it left.
 func (s *site) resetAndCopied(n node, export string) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	m, g := s.stateBoot(n)
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the node's state was reset" })
-	if got := strings.TrimSpace(s.run(g, "ls /srv/data /var/log/mine 2>/dev/null; stat -c %a /var/lib/private; echo copied > /srv/data/new; chmod 604 /srv/data/new; sync")); got != "/srv/data:\n700" {
+	s.waitEventFor(
+		n.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return e.Message == "the node's state was reset" },
+	)
+	if got := strings.TrimSpace(s.run(g, "ls /srv/data /var/log/mine 2>/dev/null; stat -c %a /var/lib/private; "+
+		"echo copied > /srv/data/new; chmod 604 /srv/data/new; sync")); got != "/srv/data:\n700" {
 		s.t.Errorf("after a reset:\n%s", got)
 	}
 	s.healthy(g)
@@ -78,7 +92,9 @@ func (s *site) resetAndCopied(n node, export string) {
 
 	other := node{name: "pc006", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 6}, firmware: testkit.BIOS, group: trixie}
 	s.announce(other)
-	if out, err := s.API.CopyState(ctx, other.name, api.StateChange{From: n.name}); err != nil || len(out.Orders) != 1 || out.On {
+	if out, err := s.API.CopyState(ctx, other.name, api.StateChange{From: n.name}); err != nil ||
+		len(out.Orders) != 1 ||
+		out.On {
 		s.t.Fatalf("copy: %+v, %v", out, err)
 	}
 	m, g = s.stateBoot(other)
@@ -100,7 +116,12 @@ func (s *site) resetAndCopied(n node, export string) {
 		s.t.Fatal(err)
 	}
 	m, _ = s.stateBoot(other)
-	s.waitEventFor(other.name, stepTimeout, m, func(e trace.Event) bool { return e.Message == "the state of "+list[left].Node+" was removed" })
+	s.waitEventFor(
+		other.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return e.Message == "the state of "+list[left].Node+" was removed" },
+	)
 	if got, err := os.ReadDir(export); err != nil || len(got) != 1 || got[0].Name() != other.name {
 		s.t.Errorf("on the server: %v, %v", got, err)
 	}
@@ -117,7 +138,10 @@ func (s *site) keptSizes(n node, m *testkit.Machine, paths ...string) {
 			return false
 		}
 		for _, p := range paths {
-			if !slices.ContainsFunc(last[0].Places[0].Paths, func(k fleet.KeptPath) bool { return k.Path == p && k.Bytes > 0 && time.Since(k.Since) < time.Hour }) {
+			if !slices.ContainsFunc(
+				last[0].Places[0].Paths,
+				func(k fleet.KeptPath) bool { return k.Path == p && k.Bytes > 0 && time.Since(k.Since) < time.Hour },
+			) {
 				return false
 			}
 		}
@@ -144,7 +168,12 @@ func (s *site) stateBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	booted()
 	g := s.shell(n)
 	s.healthy(g)
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return e.Stage == "state" && e.Kind == trace.End })
+	s.waitEventFor(
+		n.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return e.Stage == "state" && e.Kind == trace.End },
+	)
 	return m, g
 }
 
@@ -165,7 +194,16 @@ func (s *site) outage(g *testkit.Guest, nfs *testkit.NFS) {
 // healthy wants no failed unit.
 func (s *site) healthy(g *testkit.Guest) {
 	s.t.Helper()
-	if out := strings.TrimSpace(s.run(g, "systemctl is-system-running --wait; systemctl list-units --failed --plain --no-legend")); out != "running" {
-		s.t.Errorf("the system is %s\n%s", out, s.run(g, "systemctl status --no-pager pando-state; journalctl -b -p warning --no-pager | tail -30; cat /proc/mounts"))
+	if out := strings.TrimSpace(s.run(g, "systemctl is-system-running --wait; systemctl list-units --failed "+
+		"--plain --no-legend")); out != "running" {
+		s.t.Errorf(
+			"the system is %s\n%s",
+			out,
+			s.run(
+				g,
+				"systemctl status --no-pager pando-state; journalctl -b -p warning --no-pager | tail -30; cat "+
+					"/proc/mounts",
+			),
+		)
 	}
 }

@@ -49,7 +49,8 @@ func TestRealBootFromAStick(t *testing.T) {
 	}
 }
 
-// No server at all: the stick starts its own kernel, which says what it waits for, and goes on when the server is there.
+// No server at all: the stick starts its own kernel, which says what it waits for, and goes on when the server is
+// there.
 func TestRealStickWaitsForAServer(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -62,7 +63,8 @@ func TestRealStickWaitsForAServer(t *testing.T) {
 	m, booted := s.powerOn(n)
 	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
 	defer cancel()
-	for _, line := range []string{"Pando: no server answers; starting from this medium", "no DHCP server answered", "is a DHCP server on this network"} {
+	for _, line := range []string{"Pando: no server answers; starting from this medium", "no DHCP server " +
+		"answered", "is a DHCP server on this network"} {
 		if _, err := m.Console.Wait(ctx, line); err != nil {
 			t.Fatalf("%v\n%s", err, m.Console.Tail(40))
 		}
@@ -88,14 +90,20 @@ func (s *site) keepsBoots(group string) {
 	}
 }
 
-// All servers are dead, DHCP with them: the node boots what it booted last, from its disk, until it asks who logs in, and
-// tells of it when a server is back. Only then somebody does log in: in the boot before nobody has, so what that reads is
-// not on the disk.
+// All servers are dead, DHCP with them: the node boots what it booted last, from its disk, until it asks who logs
+// in, and tells of it when a server is back. Only then somebody does log in: in the boot before nobody has, so what
+// that reads is not on the disk.
 func TestRealBootWithDeadServers(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	s.keepsBoots(bookworm)
-	n := node{name: "pc-alone", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 4}, firmware: testkit.BIOS, group: bookworm, cacheBoots: true}
+	n := node{
+		name:       "pc-alone",
+		mac:        fleet.MAC{0x52, 0x54, 0, 9, 0, 4},
+		firmware:   testkit.BIOS,
+		group:      bookworm,
+		cacheBoots: true,
+	}
 	n.cache = s.stick(n.name, "@"+n.group)
 	s.announce(n)
 	s.cut(s.cacheBoot(n, "with a server"))
@@ -133,7 +141,8 @@ func TestRealBootWithDeadServers(t *testing.T) {
 	s.noErrors(n, g)
 }
 
-// A disk of a running node becomes a boot medium, and the node starts from it: with a server, and when the one that its loader waits for dies.
+// A disk of a running node becomes a boot medium, and the node starts from it: with a server, and when the one that
+// its loader waits for dies.
 func TestRealNodeMadeBootable(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -149,7 +158,12 @@ func TestRealNodeMadeBootable(t *testing.T) {
 	first := s.latest(n).ID
 	n.cacheBoots = true
 	m, booted := s.powerOn(n)
-	s.wait(n.name, bootTimeout, m, func(n api.Node) bool { return n.Boot != nil && n.Boot.ID != first && n.Boot.State == trace.Up })
+	s.wait(
+		n.name,
+		bootTimeout,
+		m,
+		func(n api.Node) bool { return n.Boot != nil && n.Boot.ID != first && n.Boot.State == trace.Up },
+	)
 	booted()
 	if text, err := m.Console.Text(); err != nil || !strings.Contains(text, "Pando: looking for a server") {
 		t.Errorf("it was not the disk that started it (%v):\n%s", err, m.Console.Tail(40))
@@ -161,8 +175,8 @@ func TestRealNodeMadeBootable(t *testing.T) {
 	s.startsWithoutItsServer(n)
 }
 
-// startsWithoutItsServer turns a node on that has nothing to boot for the time being, so that its loader asks again and again; kills the server; and
-// waits until the node has booted what is on its disk.
+// startsWithoutItsServer turns a node on that has nothing to boot for the time being, so that its loader asks again
+// and again; kills the server; and waits until the node has booted what is on its disk.
 func (s *site) startsWithoutItsServer(n node) {
 	s.t.Helper()
 	const empty = "without-an-image"
@@ -182,13 +196,15 @@ func (s *site) startsWithoutItsServer(n node) {
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
-	for _, line := range []string{"Pando: no answer from http", "Pando: no server answers; starting from this medium", n.name + " login:"} {
+	for _, line := range []string{"Pando: no answer from http", "Pando: no server answers; starting from this " +
+		"medium", n.name + " login:"} {
 		if _, err := m.Console.Wait(ctx, line); err != nil {
 			s.t.Fatalf("%v\n%s", err, m.Console.Tail(60))
 		}
 	}
 	booted()
-	if text, err := m.Console.Text(); err != nil || !strings.Contains(text, "no server answers; "+n.name+" in group "+n.group) {
+	if text, err := m.Console.Text(); err != nil ||
+		!strings.Contains(text, "no server answers; "+n.name+" in group "+n.group) {
 		s.t.Errorf("it did not boot what it had (%v):\n%s", err, m.Console.Tail(60))
 	}
 }

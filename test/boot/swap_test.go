@@ -16,14 +16,17 @@ import (
 	"pando/internal/testkit"
 )
 
-// How much the program of TestRealSwapOnAVolume wants, of a machine's memory, and how long its server is away meanwhile.
+// How much the program of TestRealSwapOnAVolume wants, of a machine's memory, and how long its server is away
+// meanwhile.
 const (
 	swapMachine = 768 // MiB
 	swapProgram = 900
 	swapOutage  = 45 * time.Second
 )
 
-// A program that wants more memory than there is has the rest on the server. It waits while that is away, and goes on afterwards, and every page is what it was. What a server has lost is no page's content. The next boot begins with nothing.
+// A program that wants more memory than there is has the rest on the server. It waits while that is away, and goes
+// on afterwards, and every page is what it was. What a server has lost is no page's content. The next boot begins
+// with nothing.
 func TestRealSwapOnAVolume(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -32,7 +35,13 @@ func TestRealSwapOnAVolume(t *testing.T) {
 		if _, err := s.API.SetGroup(t.Context(), group, api.GroupSet{Keeping: fleet.Keeping{Swap: &swap}}); err != nil {
 			t.Fatal(err)
 		}
-		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: fleet.MAC{0x52, 0x54, 0, 37, 0, byte(i + 1)}, firmware: testkit.BIOS, group: group, memory: swapMachine}
+		n := node{
+			name:     fmt.Sprintf("pc%03d", i+1),
+			mac:      fleet.MAC{0x52, 0x54, 0, 37, 0, byte(i + 1)},
+			firmware: testkit.BIOS,
+			group:    group,
+			memory:   swapMachine,
+		}
 		t.Run(group, func(t *testing.T) { s.in(t).swapOnAVolume(n) })
 	}
 }
@@ -48,15 +57,30 @@ func (s *site) swapOnAVolume(n node) {
 	m := s.boot(n)
 	g := s.shell(n)
 	s.swapOn(g)
-	s.run(g, "cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user-1000.slice --unit=fill perl /run/fill.pl "+strconv.Itoa(swapProgram))
+	s.run(
+		g,
+		"cat > /run/fill.pl <<'EOF'\n"+fillScript+"EOF\nsystemd-run -q --slice=user-1000.slice --unit=fill perl "+
+			"/run/fill.pl "+strconv.Itoa(
+			swapProgram,
+		),
+	)
 	s.run(g, "until [ $(awk '$1 ~ /nbd4/ {print $4}' /proc/swaps) -gt 102400 ]; do sleep 0.5; done")
 	s.swapOutage(n, g)
 	begun := time.Now()
 	s.filled(g, 1)
-	s.t.Logf("%v after the server was back the program had gone through all of its memory; swap space: %s", time.Since(begun).Round(time.Second), s.swapped(g))
+	s.t.Logf(
+		"%v after the server was back the program had gone through all of its memory; swap space: %s",
+		time.Since(begun).Round(time.Second),
+		s.swapped(g),
+	)
 	s.filled(g, 3)
-	if got := s.run(g, "cat /run/fill.3; systemctl is-active fill; journalctl -k -b --no-pager | grep -iE 'oom|(I/O|read|write).error|blocked for' || true"); got != "whole\nactive" {
-		s.t.Errorf("the program after an outage: %s\n%s", got, s.run(g, "systemctl status --no-pager fill; dmesg | tail -50"))
+	if got := s.run(g, "cat /run/fill.3; systemctl is-active fill; journalctl -k -b --no-pager | grep -iE "+
+		"'oom|(I/O|read|write).error|blocked for' || true"); got != "whole\nactive" {
+		s.t.Errorf(
+			"the program after an outage: %s\n%s",
+			got,
+			s.run(g, "systemctl status --no-pager fill; dmesg | tail -50"),
+		)
 	}
 	s.loseSwap(n, g)
 	s.cut(m)
@@ -65,8 +89,13 @@ func (s *site) swapOnAVolume(n node) {
 	booted()
 	g = s.shell(n)
 	s.swapOn(g)
-	if got := s.run(g, "awk '$1 ~ /nbd4/ {print $4}' /proc/swaps; dd if=/dev/nbd4 bs=1M skip=1 status=none | tr -d '\\0' | wc -c; systemctl is-system-running --wait"); got != "0\n0\nrunning" {
-		s.t.Errorf("the next boot begins with %s\n%s", got, s.run(g, "systemctl list-units --failed; journalctl -b -p warning --no-pager | tail -30"))
+	if got := s.run(g, "awk '$1 ~ /nbd4/ {print $4}' /proc/swaps; dd if=/dev/nbd4 bs=1M skip=1 status=none | tr "+
+		"-d '\\0' | wc -c; systemctl is-system-running --wait"); got != "0\n0\nrunning" {
+		s.t.Errorf(
+			"the next boot begins with %s\n%s",
+			got,
+			s.run(g, "systemctl list-units --failed; journalctl -b -p warning --no-pager | tail -30"),
+		)
 	}
 	if files, _ := filepath.Glob(filepath.Join(s.Config.Data, "swap", n.name+"@*.swap")); len(files) != 1 {
 		s.t.Errorf("swap space on the server: %v", files)
@@ -74,8 +103,8 @@ func (s *site) swapOnAVolume(n node) {
 	s.powerOff(m)
 }
 
-// loseSwap makes the server forget what was swapped out, as a restart of its machine does. The program is ended, before it sees another byte than its own; the
-// node gets fresh swap space.
+// loseSwap makes the server forget what was swapped out, as a restart of its machine does. The program is ended,
+// before it sees another byte than its own; the node gets fresh swap space.
 func (s *site) loseSwap(n node, g *testkit.Guest) {
 	s.t.Helper()
 	s.t.Logf("the server's machine is restarted: %s swapped", s.swapped(g))
@@ -93,10 +122,19 @@ func (s *site) loseSwap(n node, g *testkit.Guest) {
 	}
 	begun := time.Now()
 	s.run(g, "while systemctl -q is-active fill; do sleep 0.5; done")
-	if got := s.run(g, "systemctl show -P ExecMainStatus fill; ! grep -l wrong /run/fill.*[0-9]"); got != "7" { // SIGBUS
-		s.t.Errorf("a program whose memory was lost ended with %s\n%s", got, s.run(g, "systemctl status --no-pager fill; dmesg | tail -30"))
+	// SIGBUS
+	if got := s.run(g, "systemctl show -P ExecMainStatus fill; ! grep -l wrong /run/fill.*[0-9]"); got != "7" {
+		s.t.Errorf(
+			"a program whose memory was lost ended with %s\n%s",
+			got,
+			s.run(g, "systemctl status --no-pager fill; dmesg | tail -30"),
+		)
 	}
-	s.run(g, "until awk '$1 ~ /nbd4/ && $4 < 1024' /proc/swaps | grep -q nbd4 && systemctl -q is-active pando-swap && [ $(cat /proc/sys/vm/swappiness) = 60 ]; do sleep 0.5; done; systemctl reset-failed fill")
+	s.run(
+		g,
+		"until awk '$1 ~ /nbd4/ && $4 < 1024' /proc/swaps | grep -q nbd4 && systemctl -q is-active pando-swap && "+
+			"[ $(cat /proc/sys/vm/swappiness) = 60 ]; do sleep 0.5; done; systemctl reset-failed fill",
+	)
 	s.t.Logf("%v after the server was back there is fresh swap space", time.Since(begun).Round(time.Second))
 }
 
@@ -104,18 +142,38 @@ func (s *site) loseSwap(n node, g *testkit.Guest) {
 func (s *site) filled(g *testkit.Guest, round int) {
 	s.t.Helper()
 	for begun := time.Now(); time.Since(begun) < bootTimeout; {
-		if s.run(g, fmt.Sprintf("for i in $(seq 20); do [ ! -e /run/fill.%d ] && systemctl -q is-active fill || { echo over; break; }; sleep 0.5; done", round)) == "over" {
+		if s.run(
+			g,
+			fmt.Sprintf(
+				"for i in $(seq 20); do [ ! -e /run/fill.%d ] && systemctl -q is-active fill || { echo over; "+
+					"break; }; sleep 0.5; done",
+				round,
+			),
+		) == "over" {
 			return
 		}
 	}
-	s.t.Fatalf("the program is not through its memory for time %d within %v; %s\n%s", round, bootTimeout, s.swapped(g),
-		s.run(g, "systemctl status --no-pager fill; grep -E 'Swap|Mem' /proc/meminfo; cat /proc/sys/vm/swappiness; dmesg | tail -20"))
+	s.t.Fatalf(
+		"the program is not through its memory for time %d within %v; %s\n%s",
+		round,
+		bootTimeout,
+		s.swapped(g),
+		s.run(
+			g,
+			"systemctl status --no-pager fill; grep -E 'Swap|Mem' /proc/meminfo; cat /proc/sys/vm/swappiness; "+
+				"dmesg | tail -20",
+		),
+	)
 }
 
 // swapOn waits until the swap space is in use.
 func (s *site) swapOn(g *testkit.Guest) {
 	s.t.Helper()
-	if got := s.run(g, "until grep -q nbd4 /proc/swaps || systemctl -q is-failed pando-swap; do sleep 0.5; done; systemctl status --no-pager pando-swap || true"); !strings.Contains(got, "status=0/SUCCESS") {
+	if got := s.run(g, "until grep -q nbd4 /proc/swaps || systemctl -q is-failed pando-swap; do sleep 0.5; done; "+
+		"systemctl status --no-pager pando-swap || true"); !strings.Contains(
+		got,
+		"status=0/SUCCESS",
+	) {
 		s.t.Fatalf("no swap space:\n%s", got)
 	}
 }
@@ -131,14 +189,24 @@ func (s *site) swapped(g *testkit.Guest) string {
 			blocks += st.Blocks * 512
 		}
 	}
-	return s.run(g, "awk '$1 ~ /nbd4/ {print int($4/1024) \" MiB\"}' /proc/swaps") + fmt.Sprintf(" on the node, %d MiB on the server", blocks>>20)
+	return s.run(
+		g,
+		"awk '$1 ~ /nbd4/ {print int($4/1024) \" MiB\"}' /proc/swaps",
+	) + fmt.Sprintf(
+		" on the node, %d MiB on the server",
+		blocks>>20,
+	)
 }
 
-// swapOutage ends the server and what serves the swap space, and starts the server again. Nothing is asked of the node meanwhile: its memory is full, and what of
-// its root is not in it has to wait as well.
+// swapOutage ends the server and what serves the swap space, and starts the server again. Nothing is asked of the
+// node meanwhile: its memory is full, and what of its root is not in it has to wait as well.
 func (s *site) swapOutage(n node, g *testkit.Guest) {
 	s.t.Helper()
-	s.t.Logf("the server goes away: %s swapped; %s", s.swapped(g), strings.ReplaceAll(s.run(g, limitsScript), "\n", " | "))
+	s.t.Logf(
+		"the server goes away: %s swapped; %s",
+		s.swapped(g),
+		strings.ReplaceAll(s.run(g, limitsScript), "\n", " | "),
+	)
 	if got := s.run(g, systemSwapped); got != "" {
 		s.t.Errorf("of the system is swapped out:\n%s", got)
 	}
@@ -184,7 +252,8 @@ const limitsScript = `cd /sys/fs/cgroup; for f in init.scope/memory.min init.sco
 	user.slice/memory.high user.slice/user-1000.slice/memory.high user.slice/user-1000.slice/memory.current user.slice/user-0.slice/memory.high user.slice/user-0.slice/memory.swap.max; do echo $f $(cat $f); done
 	free -m | tail -2; cat /proc/sys/vm/min_free_kbytes; grep -E 'Vm(Lck|RSS)' /proc/$(pgrep -f '^@pando-volume swap')/status`
 
-// fillScript fills MiB of memory with pages of which no two are the same, and looks at all of them for ever: after each time it leaves a file with what it found.
+// fillScript fills MiB of memory with pages of which no two are the same, and looks at all of them for ever: after
+// each time it leaves a file with what it found.
 const fillScript = `
 my $n = shift;
 sub mib { my $i = shift; join '', map { sprintf('%016d', $i * 256 + $_) x 256 } 0 .. 255 }

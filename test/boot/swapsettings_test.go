@@ -18,8 +18,10 @@ const (
 	settingsWait   = 100 * time.Second // how long a node may take to answer when it is back
 )
 
-// What each setting that comes with swap space on a volume brings: a program of more than the memory, and an outage in the middle of it, with all settings and
-// without one; where it says service, the program is not a user's. docs/node-state.md has what came of it. Only the round with all of them can fail: the others may end in a machine that never answers again.
+// What each setting that comes with swap space on a volume brings: a program of more than the memory, and an outage
+// in the middle of it, with all settings and without one; where it says service, the program is not a user's.
+// docs/node-state.md has what came of it. Only the round with all of them can fail: the others may end in a machine
+// that never answers again.
 func TestRealSwapSettings(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -36,7 +38,11 @@ func TestRealSwapSettings(t *testing.T) {
 			up = s.bootBoth(nodes...)
 			for _, n := range up {
 				s.swapOn(n.g)
-				s.run(n.g, "cat >/run/settings <<'EOF'\n"+settingsScript+"EOF\ncat >/run/fill.pl <<'EOF'\n"+quickFill+"EOF\nsh /run/settings first")
+				s.run(
+					n.g,
+					"cat >/run/settings <<'EOF'\n"+settingsScript+"EOF\ncat >/run/fill.pl "+
+						"<<'EOF'\n"+quickFill+"EOF\nsh /run/settings first",
+				)
 			}
 		}
 		if s.settingsRound(up, without) {
@@ -52,12 +58,23 @@ func TestRealSwapSettings(t *testing.T) {
 	}
 }
 
-// settingsRound fills the memory of both nodes, has the server away for a while, and tells whether both answer afterwards.
+// settingsRound fills the memory of both nodes, has the server away for a while, and tells whether both answer
+// afterwards.
 func (s *site) settingsRound(up []booted, without string) bool {
 	s.t.Helper()
 	said := make([]string, len(up))
 	each(up, func(i int, n booted) {
-		said[i] = try(s.t.Context(), n.g, stepTimeout, "sh /run/settings fill "+without) + try(s.t.Context(), n.g, stepTimeout, "sh /run/settings go")
+		said[i] = try(
+			s.t.Context(),
+			n.g,
+			stepTimeout,
+			"sh /run/settings fill "+without,
+		) + try(
+			s.t.Context(),
+			n.g,
+			stepTimeout,
+			"sh /run/settings go",
+		)
 	})
 	var nodes []node
 	login := make([]func() string, len(up))
@@ -147,8 +164,9 @@ func try(ctx context.Context, g *testkit.Guest, limit time.Duration, command str
 	return strings.Join(strings.Fields(out), " ") + " "
 }
 
-// settingsScript takes settings away, and measures. first: before anything else. fill WHAT...: 100 MiB of a program are swapped out, without some settings. go: the
-// program goes on, and a service wants 60 MiB ten seconds later. after: what came of it, 45 seconds later.
+// settingsScript takes settings away, and measures. first: before anything else. fill WHAT...: 100 MiB of a program
+// are swapped out, without some settings. go: the program goes on, and a service wants 60 MiB ten seconds later.
+// after: what came of it, 45 seconds later.
 const settingsScript = `
 cd /sys/fs/cgroup
 files="init.scope/memory.swap.max system.slice/memory.swap.max user.slice/user-0.slice/memory.swap.max user.slice/memory.high init.scope/memory.min system.slice/memory.min"

@@ -9,11 +9,16 @@ import (
 	"pando/internal/testkit"
 )
 
-// classes declares a class of hardware that the node is of, and one that it is not, each with a file and a kernel argument.
+// classes declares a class of hardware that the node is of, and one that it is not, each with a file and a kernel
+// argument.
 func (s *site) classes() {
 	s.t.Helper()
 	for name, vendor := range map[string]string{"emulated": "QEMU*", "elsewhere": "Dell*"} {
-		c := fleet.Class{Name: name, Match: fleet.Match{Vendor: []string{vendor}}, KernelArgs: []string{"lab.class=" + name}}
+		c := fleet.Class{
+			Name:       name,
+			Match:      fleet.Match{Vendor: []string{vendor}},
+			KernelArgs: []string{"lab.class=" + name},
+		}
 		if _, err := s.API.CreateClass(s.t.Context(), c); err != nil {
 			s.t.Fatal(err)
 		}
@@ -31,25 +36,38 @@ func (s *site) haveClass(n node, g *testkit.Guest) {
 	if got := s.run(g, "cat /etc/lab/emulated; test ! -e /etc/lab/elsewhere"); got != "of emulated" {
 		s.t.Errorf("the file of its class says %q", got)
 	}
-	if got := s.run(g, "cat /proc/cmdline"); !strings.Contains(got, "lab.class=emulated") || strings.Contains(got, "lab.class=elsewhere") {
+	if got := s.run(g, "cat /proc/cmdline"); !strings.Contains(got, "lab.class=emulated") ||
+		strings.Contains(got, "lab.class=elsewhere") {
 		s.t.Errorf("the kernel was told %s", got)
 	}
 }
 
-// syncs: files that are declared while a node runs come to it, with owner and mode, and their commands run; what somebody changed on the node becomes as it was
-// declared, and what is as it should be is left alone.
+// syncs: files that are declared while a node runs come to it, with owner and mode, and their commands run; what
+// somebody changed on the node becomes as it was declared, and what is as it should be is left alone.
 func (s *site) syncs(n node, g *testkit.Guest) {
 	s.t.Helper()
 	const live = "/etc/lab/live"
 	s.command("node", "set", n.name, "--label", "row=3") // which one of its files has lacked
-	set := api.ConfigSet{ConfigFile: fleet.ConfigFile{Owner: "daemon:adm", Mode: 0o640, Run: "stat -c '%U:%G %a' " + live + " >> /run/ran; cat " + live + " >> /run/ran"}}
+	set := api.ConfigSet{
+		ConfigFile: fleet.ConfigFile{
+			Owner: "daemon:adm",
+			Mode:  0o640,
+			Run:   "stat -c '%U:%G %a' " + live + " >> /run/ran; cat " + live + " >> /run/ran",
+		},
+	}
 	s.declare("@"+n.group, live, "first of {{.Name}}\n", set)
-	s.run(g, "test ! -e "+live+"; echo changed > /etc/systemd/system/ssh.service.d/lab.conf; touch -d @1000000000 /etc/lab/place")
+	s.run(
+		g,
+		"test ! -e "+live+"; echo changed > /etc/systemd/system/ssh.service.d/lab.conf; touch -d @1000000000 "+
+			"/etc/lab/place",
+	)
 	if out := s.command("node", "sync", n.name, "--dry-run"); !strings.Contains(out, live) {
 		s.t.Errorf("what would be done is told as\n%s", out)
 	}
 	s.run(g, "test ! -e "+live)
-	if out := s.command("node", "sync", n.name); !strings.Contains(out, live) || !strings.Contains(out, "ssh.service.d/lab.conf") || strings.Contains(out, "/etc/lab/place") {
+	if out := s.command("node", "sync", n.name); !strings.Contains(out, live) ||
+		!strings.Contains(out, "ssh.service.d/lab.conf") ||
+		strings.Contains(out, "/etc/lab/place") {
 		s.t.Errorf("what was done is told as\n%s", out)
 	}
 	if got := s.run(g, "cat /run/ran; stat -c '%U:%G %a' "+live+"; cat /etc/systemd/system/ssh.service.d/lab.conf; stat -c %Y /etc/lab/place"); got !=

@@ -12,8 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// A machine whose TPM an operator approved gets its secrets; another machine with the same MAC, and one without a TPM, boot without
-// them and say why. Each boot is looked at when its files are in place, and then switched off.
+// A machine whose TPM an operator approved gets its secrets; another machine with the same MAC, and one without a
+// TPM, boot without them and say why. Each boot is looked at when its files are in place, and then switched off.
 func TestRealBootWithTPM(t *testing.T) {
 	needFull(t)
 	if _, err := exec.LookPath("swtpm"); err != nil {
@@ -21,7 +21,13 @@ func TestRealBootWithTPM(t *testing.T) {
 	}
 	s := newSite(t, "own")
 	s.addSecret("not for everybody\n", fleet.SecretsTPM)
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, firmware: testkit.BIOS, group: bookworm, tpm: filepath.Join(s.dir, "right")}
+	n := node{
+		name:     "pc001",
+		mac:      fleet.MAC{0x52, 0x54, 0, 9, 0, 1},
+		firmware: testkit.BIOS,
+		group:    bookworm,
+		tpm:      filepath.Join(s.dir, "right"),
+	}
 	s.announce(n)
 	s.configured(n)
 	s.withheld(n, "the key of this machine's TPM waits for an operator's approval")
@@ -29,7 +35,9 @@ func TestRealBootWithTPM(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.configured(n)
-	if v, err := s.API.Node(t.Context(), n.name); err != nil || v.Withheld != "" || len(v.ConfigOld) > 0 || v.Proof == "" || v.Proof != v.TPMKey {
+	if v, err := s.API.Node(t.Context(), n.name); err != nil || v.Withheld != "" || len(v.ConfigOld) > 0 ||
+		v.Proof == "" ||
+		v.Proof != v.TPMKey {
 		t.Errorf("the machine that was approved: %+v, %v", v, err)
 	}
 	for _, e := range s.events(n) {
@@ -56,7 +64,12 @@ func (s *site) addSecret(value string, policy fleet.SecretPolicy) {
 	if _, err := s.API.SetGroup(s.t.Context(), bookworm, api.GroupSet{Secrets: &policy}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.declare("@"+bookworm, "/etc/lab/key", `{{secret "munge"}}`, api.ConfigSet{ConfigFile: fleet.ConfigFile{Run: "cp /etc/lab/key /run/lab-key"}})
+	s.declare(
+		"@"+bookworm,
+		"/etc/lab/key",
+		`{{secret "munge"}}`,
+		api.ConfigSet{ConfigFile: fleet.ConfigFile{Run: "cp /etc/lab/key /run/lab-key"}},
+	)
 }
 
 // configured powers a node on, waits until its config files are in place, and switches it off.
@@ -68,7 +81,8 @@ func (s *site) configured(n node) {
 	}
 	m, done := s.powerOn(n)
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
-		return now.Boot != nil && (v.Boot == nil || now.Boot.ID != v.Boot.ID) && (now.Boot.Stage == trace.SwitchRoot || now.Boot.State == trace.Up)
+		return now.Boot != nil && (v.Boot == nil || now.Boot.ID != v.Boot.ID) &&
+			(now.Boot.Stage == trace.SwitchRoot || now.Boot.State == trace.Up)
 	})
 	logError(s.t, m.Close())
 	done()
@@ -96,7 +110,9 @@ func (s *site) withheld(n node, why string) {
 	}
 	told := map[string]bool{}
 	for _, e := range s.events(n) {
-		told["key"] = told["key"] || strings.HasPrefix(e.Message, "without config file /etc/lab/key of group:"+n.group) && strings.Contains(e.Message, "withheld: "+why)
+		told["key"] = told["key"] ||
+			strings.HasPrefix(e.Message, "without config file /etc/lab/key of group:"+n.group) &&
+				strings.Contains(e.Message, "withheld: "+why)
 		told["host"] = told["host"] || strings.HasPrefix(e.Message, "without its ssh host key: withheld: "+why)
 	}
 	if !told["key"] || !told["host"] {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Two machines load K over a link that takes minutes for it and have the only two slots. Two more, BIOS and UEFI, see their
-// places and the seconds on their consoles, ask again, and load when the first two are turned off.
+// Two machines load K over a link that takes minutes for it and have the only two slots. Two more, BIOS and UEFI,
+// see their places and the seconds on their consoles, ask again, and load when the first two are turned off.
 func TestRealBootWaitsItsTurn(t *testing.T) {
 	needBoot(t)
 	slots <- struct{}{}
@@ -55,7 +55,9 @@ func TestRealBootWaitsItsTurn(t *testing.T) {
 func (s *site) start(n node) *testkit.Machine {
 	s.t.Helper()
 	s.announce(n)
-	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, Net: s.net, Dir: s.dir})
+	m, err := testkit.StartMachine(
+		testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, Net: s.net, Dir: s.dir},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -66,7 +68,22 @@ func (s *site) start(n node) *testkit.Machine {
 // throttle makes what a machine receives slow.
 func (s *site) throttle(tap string) {
 	s.t.Helper()
-	c := s.net.Command(s.t.Context(), "tc", "qdisc", "add", "dev", tap, "root", "tbf", "rate", "500kbit", "burst", "16kb", "latency", "100ms")
+	c := s.net.Command(
+		s.t.Context(),
+		"tc",
+		"qdisc",
+		"add",
+		"dev",
+		tap,
+		"root",
+		"tbf",
+		"rate",
+		"500kbit",
+		"burst",
+		"16kb",
+		"latency",
+		"100ms",
+	)
 	if out, err := c.CombinedOutput(); err != nil {
 		s.t.Fatalf("slow down %s: %v\n%s", tap, err, out)
 	}
@@ -81,7 +98,8 @@ func (s *site) checkWait(n node, m *testkit.Machine) {
 	}
 	told := 0
 	for _, e := range b.Events {
-		if e.Stage == trace.Script && e.Kind == trace.Info && strings.HasPrefix(e.Message, "waits for its turn: place ") {
+		if e.Stage == trace.Script && e.Kind == trace.Info &&
+			strings.HasPrefix(e.Message, "waits for its turn: place ") {
 			told++
 		}
 	}

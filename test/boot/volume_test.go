@@ -13,27 +13,38 @@ import (
 	"pando/internal/trace"
 )
 
-// A node keeps what it says on a volume of its own. While the server is away its writes wait and go on, with nothing lost; when its power is
-// cut in the middle of writing, the file system is whole and what was synced is there.
+// A node keeps what it says on a volume of its own. While the server is away its writes wait and go on, with
+// nothing lost; when its power is cut in the middle of writing, the file system is whole and what was synced is
+// there.
 func TestRealBootOnAVolume(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	state, persist := "volume 1GB", []string{"/srv/data"}
 	swap, limit := "zram", "100m"
-	keeping := fleet.Keeping{StateOn: &state, Persist: &persist, Swap: &swap, Users: &[]string{"alice uid=2000 groups=video"},
-		Sysctl: &[]string{"vm.swappiness=99"}}
+	keeping := fleet.Keeping{
+		StateOn: &state,
+		Persist: &persist,
+		Swap:    &swap,
+		Users:   &[]string{"alice uid=2000 groups=video"},
+		Sysctl:  &[]string{"vm.swappiness=99"},
+	}
 	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: keeping, WriteLimit: &limit}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 2}, firmware: testkit.BIOS, group: trixie}
 	s.announce(n)
 	m, g := s.stateBoot(n)
-	if got := strings.TrimSpace(s.run(g, "id alice; stat -c %U /home/alice; grep -c zram /proc/swaps; cat /proc/sys/vm/swappiness /proc/sys/vm/dirty_bytes")); got !=
+	if got := strings.TrimSpace(s.run(g, "id alice; stat -c %U /home/alice; grep -c zram /proc/swaps; cat "+
+		"/proc/sys/vm/swappiness /proc/sys/vm/dirty_bytes")); got !=
 		"uid=2000(alice) gid=2000(alice) groups=2000(alice),44(video)\nalice\n1\n99\n268435456" {
 		t.Errorf("users, swap and settings of the kernel:\n%s", got)
 	}
 	s.volumeOutage(g)
-	s.run(g, "echo synced > /srv/data/synced; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom of=/srv/data/$i bs=64k count=4; done' > /dev/null 2>&1 &")
+	s.run(
+		g,
+		"echo synced > /srv/data/synced; sync; nohup sh -c 'for i in $(seq 400); do dd if=/dev/urandom "+
+			"of=/srv/data/$i bs=64k count=4; done' > /dev/null 2>&1 &",
+	)
 	s.run(g, "until test -e /srv/data/5; do sleep 0.2; done")
 	s.cut(m)
 
@@ -49,7 +60,8 @@ func TestRealBootOnAVolume(t *testing.T) {
 	s.wholeVolume(n)
 }
 
-// wholeVolume checks the file system of a volume when its node was switched off. The server does not know of that for a while, and would not let go of it.
+// wholeVolume checks the file system of a volume when its node was switched off. The server does not know of that
+// for a while, and would not let go of it.
 func (s *site) wholeVolume(n node) {
 	s.t.Helper()
 	if err := s.Site.Close(); err != nil {
@@ -63,25 +75,48 @@ func (s *site) wholeVolume(n node) {
 	}
 }
 
-// fillWriteLayer fills what takes the writes to the root: the node goes on, and the timeline says so before writes fail.
+// fillWriteLayer fills what takes the writes to the root: the node goes on, and the timeline says so before writes
+// fail.
 func (s *site) fillWriteLayer(n node, m *testkit.Machine, g *testkit.Guest) {
 	s.t.Helper()
-	if got := s.run(g, "dd if=/dev/zero of=/var/tmp/almost bs=1M count=85 2>&1; df /"); strings.Contains(got, "No space left") {
+	if got := s.run(g, "dd if=/dev/zero of=/var/tmp/almost bs=1M count=85 2>&1; df /"); strings.Contains(
+		got,
+		"No space left",
+	) {
 		s.t.Errorf("the write layer takes less than it is said to: %s", got)
 	}
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return strings.Contains(e.Message, "the write layer is 8") })
+	s.waitEventFor(
+		n.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return strings.Contains(e.Message, "the write layer is 8") },
+	)
 	if got := s.run(g, "dd if=/dev/zero of=/var/tmp/full bs=1M 2>&1 || true"); !strings.Contains(got, "No space left") {
 		s.t.Errorf("the write layer takes everything: %s", got)
 	}
-	s.waitEventFor(n.name, stepTimeout, m, func(e trace.Event) bool { return strings.Contains(e.Message, "writes fail soon") })
+	s.waitEventFor(
+		n.name,
+		stepTimeout,
+		m,
+		func(e trace.Event) bool { return strings.Contains(e.Message, "writes fail soon") },
+	)
 	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // who logs in anew can mend it
-	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Fullness() == fleet.Roomy })
+	s.wait(
+		n.name,
+		stepTimeout,
+		m,
+		func(n api.Node) bool { return n.Status != nil && n.Status.Fullness() == fleet.Roomy },
+	)
 }
 
 // volumeOutage ends the server while a file is written.
 func (s *site) volumeOutage(g *testkit.Guest) {
 	s.t.Helper()
-	s.run(g, "dd if=/dev/urandom of=/run/big bs=1M count=64 2>/dev/null; nohup sh -c 'cp /run/big /srv/data/big && sync && touch /run/written' > /dev/null 2>&1 & sleep 1")
+	s.run(
+		g,
+		"dd if=/dev/urandom of=/run/big bs=1M count=64 2>/dev/null; nohup sh -c 'cp /run/big /srv/data/big && "+
+			"sync && touch /run/written' > /dev/null 2>&1 & sleep 1",
+	)
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -90,7 +125,9 @@ func (s *site) volumeOutage(g *testkit.Guest) {
 		s.t.Fatal(err)
 	}
 	s.run(g, "until test -e /run/written; do sleep 1; done")
-	got := strings.Fields(s.run(g, "echo 3 > /proc/sys/vm/drop_caches; cd /srv/data; md5sum /srv/data/big | tee sum; md5sum < /run/big"))
+	got := strings.Fields(
+		s.run(g, "echo 3 > /proc/sys/vm/drop_caches; cd /srv/data; md5sum /srv/data/big | tee sum; md5sum < /run/big"),
+	)
 	if len(got) < 3 || got[0] != got[2] {
 		s.t.Errorf("what was written over an outage: %v", got)
 	}

@@ -19,7 +19,10 @@ func TestDecisionsAreListed(t *testing.T) {
 		t.Fatalf("%d decisions: %v", len(pages), err)
 	}
 	for _, p := range pages {
-		if number, name := filepath.Base(p)[:4], filepath.Base(p); !strings.Contains(string(list), "| ["+number+"]("+name+") |") {
+		if number, name := filepath.Base(p)[:4], filepath.Base(p); !strings.Contains(
+			string(list),
+			"| ["+number+"]("+name+") |",
+		) {
 			t.Errorf("docs/adr/README.md does not list %s", name)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLongBootsAreExpectedSkips: what only the full test boots is skipped elsewhere, and a skip that test/skips.txt does not have ends continuous
-// integration, after half an hour.
+// TestLongBootsAreExpectedSkips: what only the full test boots is skipped elsewhere, and a skip that test/skips.txt
+// does not have ends continuous integration, after half an hour.
 func TestLongBootsAreExpectedSkips(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("../..", "test/skips.txt"))
 	if err != nil {
@@ -28,7 +28,8 @@ func TestLongBootsAreExpectedSkips(t *testing.T) {
 			continue
 		}
 		for _, d := range s.file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "TestReal") && callsAtOnce(f, "needFull") {
+			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "TestReal") &&
+				callsAtOnce(f, "needFull") {
 				full++
 				if !expected[f.Name.Name] {
 					t.Errorf("%s: %s is not in test/skips.txt", s.path, f.Name.Name)

@@ -38,6 +38,9 @@ func (s source) imports() []string {
 
 func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
+// lineCount is how many lines the file has.
+func (s source) lineCount() int { return s.fset.File(s.file.Pos()).LineCount() }
+
 // lines is how many lines the node takes.
 func (s source) lines(n ast.Node) int { return s.line(n.End()) - s.line(n.Pos()) + 1 }
 
@@ -51,7 +54,8 @@ func sources(t *testing.T) []source {
 		}
 		rel, _ := filepath.Rel(root, path)
 		if d.IsDir() {
-			if rel == "build" || rel == "tools" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && rel != "." {
+			if rel == "build" || rel == "tools" || d.Name() == "testdata" ||
+				strings.HasPrefix(d.Name(), ".") && rel != "." {
 				return fs.SkipDir
 			}
 			return nil

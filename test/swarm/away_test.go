@@ -25,11 +25,14 @@ func TestServerStandsStillInAStorm(t *testing.T) {
 		t.Skip("takes a minute: PANDO_FULL is not set (make test-full sets it)")
 	}
 	f := newFleet(t, 8)
-	f.serverAway(func() error { return f.site.Signal(unix.SIGSTOP) }, func() error { return f.site.Signal(unix.SIGCONT) })
+	f.serverAway(
+		func() error { return f.site.Signal(unix.SIGSTOP) },
+		func() error { return f.site.Signal(unix.SIGCONT) },
+	)
 }
 
-// serverAway has a storm in which the server is away. Every node completes, each byte right; whoever missed the server, or its tracker, tells that it
-// was away, and that it is back.
+// serverAway has a storm in which the server is away. Every node completes, each byte right; whoever missed the
+// server, or its tracker, tells that it was away, and that it is back.
 func (f *fleet) serverAway(gone, back func() error) {
 	f.t.Helper()
 	begun := time.Now()
@@ -47,13 +50,19 @@ func (f *fleet) serverAway(gone, back func() error) {
 	missed := 0
 	for _, n := range nodes {
 		st := n.status(func(st boot.BlockStatus) bool {
-			return told(st, boot.ServerDown, "") == told(st, boot.ServerUp, "") && told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "")
+			return told(st, boot.ServerDown, "") == told(st, boot.ServerUp, "") &&
+				told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "")
 		})
 		if told(st, boot.ServerDown, "") && told(st, boot.TrackerLost, "") {
 			missed++
 		}
 	}
-	f.t.Logf("%d of %d nodes missed the server; all had booted after %s", missed, len(nodes), time.Since(begun).Round(time.Millisecond))
+	f.t.Logf(
+		"%d of %d nodes missed the server; all had booted after %s",
+		missed,
+		len(nodes),
+		time.Since(begun).Round(time.Millisecond),
+	)
 	if missed == 0 {
 		f.t.Error("no node tells that the server was away")
 	}

@@ -15,8 +15,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// Peers that send wrong bytes, stop in the middle, never stop, or have next to nothing of the rate do not keep a boot from
-// completing, and are among its incidents by their addresses.
+// Peers that send wrong bytes, stop in the middle, never stop, or have next to nothing of the rate do not keep a
+// boot from completing, and are among its incidents by their addresses.
 func TestBadPeers(t *testing.T) {
 	for name, x := range map[string]struct {
 		send http.HandlerFunc // nil: a daemon like the others, on a slow link
@@ -60,12 +60,15 @@ func TestBadPeers(t *testing.T) {
 // slow has node i send no faster than that.
 func (n *node) slow(i int, r testkit.Rate) {
 	n.f.t.Helper()
-	n.f.check(n.f.star.Nodes[i].Command(n.f.t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "root", "tbf", "rate", r.String(),
-		"burst", "4096", "limit", "131072").Run())
+	n.f.check(
+		n.f.star.Nodes[i].Command(n.f.t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "root", "tbf", "rate", r.String(),
+			"burst", "4096", "limit", "131072").
+			Run(),
+	)
 }
 
-// Two peers that have everything, and send it at a tenth of the rate of all others, hold up nobody in a storm; whoever met one as a peer that is
-// slower than others left it, and tells so.
+// Two peers that have everything, and send it at a tenth of the rate of all others, hold up nobody in a storm;
+// whoever met one as a peer that is slower than others left it, and tells so.
 func TestPeersAtATenthOfTheRate(t *testing.T) {
 	f := newFleet(t, 10)
 	slow := f.together(numbers(2), nil)
@@ -78,11 +81,19 @@ func TestPeersAtATenthOfTheRate(t *testing.T) {
 	left := 0
 	for _, n := range nodes {
 		st := n.now()
-		if slices.ContainsFunc([]int{0, 1}, func(i int) bool { return told(st, boot.PeerLeft, f.star.NodeAddr(i).String()) }) {
+		if slices.ContainsFunc(
+			[]int{0, 1},
+			func(i int) bool { return told(st, boot.PeerLeft, f.star.NodeAddr(i).String()) },
+		) {
 			left++
 		}
 	}
-	t.Logf("eight nodes took %s, %.1f times what a link takes; %d of them have left a slow one", took.Round(time.Millisecond), float64(took)/float64(alone), left)
+	t.Logf(
+		"eight nodes took %s, %.1f times what a link takes; %d of them have left a slow one",
+		took.Round(time.Millisecond),
+		float64(took)/float64(alone),
+		left,
+	)
 	if left == 0 {
 		t.Error("no node tells of a slow peer")
 	}
@@ -119,7 +130,9 @@ func (f *fleet) pretend(i int, send http.HandlerFunc) {
 	go func() { _ = srv.Serve(l) }() // it ends with Close
 	f.t.Cleanup(func() { srv.Close() })
 	client := &http.Client{Transport: &http.Transport{DialContext: f.star.Nodes[i].Dial, DisableKeepAlives: true}}
-	body := strings.NewReader(fmt.Sprintf(`{"pack": %q, "pieces": %d, "port": 8481}`, chunk.Sum(f.config.Pack).String(), pieces))
+	body := strings.NewReader(
+		fmt.Sprintf(`{"pack": %q, "pieces": %d, "port": 8481}`, chunk.Sum(f.config.Pack).String(), pieces),
+	)
 	resp, err := client.Post(f.config.Servers[0]+"/swarm/join", "application/json", body)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		f.t.Fatalf("join: %v, %v", resp, err)

@@ -20,8 +20,8 @@ func (f *fleet) extension(seed byte) *fleet {
 	return &x
 }
 
-// Six nodes that run are told of an extension in the same moment. Their roots' daemons have peers of their own, at their own port, and know nothing of it. The
-// server sends it about once.
+// Six nodes that run are told of an extension in the same moment. Their roots' daemons have peers of their own, at
+// their own port, and know nothing of it. The server sends it about once.
 func TestStormOfAnExtension(t *testing.T) {
 	const nodes = 6
 	f := newFleet(t, nodes+1)
@@ -44,12 +44,14 @@ func TestStormOfAnExtension(t *testing.T) {
 		f.check(n.Client.Leave(t.Context()))
 		n.Close()
 	}
-	if late := x.together([]int{nodes}, nil)[0].now(); late.Bytes["peer"] < x.w()/2 { // which runs no root here: any daemon will do
+	// which runs no root here: any daemon will do
+	if late := x.together([]int{nodes}, nil)[0].now(); late.Bytes["peer"] < x.w()/2 {
 		t.Errorf("one that came late has %d bytes of peers, of %d", late.Bytes["peer"], x.w())
 	}
 }
 
-// An extension without a boot pack, or with one that is not its own, is read from the server; so is one where peers are off.
+// An extension without a boot pack, or with one that is not its own, is read from the server; so is one where peers
+// are off.
 func TestExtensionsThatAreNotShared(t *testing.T) {
 	f := newFleet(t, 2)
 	x := f.extension(10)

@@ -76,8 +76,14 @@ func newFleetOf(t *testing.T, nodes int, server testkit.Rate) *fleet {
 	}
 	t.Cleanup(func() { f.check(f.star.Close()) })
 	f.check(f.star.Limit(server, rate))
-	f.site, err = testkit.StartSite(t.Context(), testkit.SiteConfig{Net: f.star.Server, Bin: bin, Data: filepath.Join(dir, "data"),
-		Log: filepath.Join(dir, "server.log"), DHCP: "off", Args: []string{"--uplink", server.String(), "--tftp", "off"}})
+	f.site, err = testkit.StartSite(
+		t.Context(),
+		testkit.SiteConfig{Net: f.star.Server, Bin: bin, Data: filepath.Join(dir, "data"),
+			Log: filepath.Join(
+				dir,
+				"server.log",
+			), DHCP: "off", Args: []string{"--uplink", server.String(), "--tftp", "off"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +149,12 @@ func (f *fleet) fillAs(data string, seed byte) {
 	p := image.Pack{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
 		Extents: []image.Extent{{Start: 0, Blocks: rootBlocks}}}
 	p.Booted = len(p.Pieces)
-	f.config = boot.BlockConfig{Index: put(index.Root), Size: int64(len(f.raw)), ChunkSize: chunk.DefaultChunkSize, Servers: f.config.Servers}
+	f.config = boot.BlockConfig{
+		Index:     put(index.Root),
+		Size:      int64(len(f.raw)),
+		ChunkSize: chunk.DefaultChunkSize,
+		Servers:   f.config.Servers,
+	}
 	if f.config.Pack, err = p.Encode(); err != nil {
 		f.t.Fatal(err)
 	}

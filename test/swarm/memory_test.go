@@ -20,22 +20,24 @@ import (
 	"pando/internal/image"
 )
 
-// The root that memory is measured with, in extents of extentBlocks; the pack has two of three of them, each in a piece of its own.
+// The root that memory is measured with, in extents of extentBlocks; the pack has two of three of them, each in a
+// piece of its own.
 const (
 	extents      = 768
 	extentBlocks = 64
 )
 
-// What a daemon may take beside the pieces that it keeps, in bytes. The aim is 24 MB. Measured, on a busy machine with two processors, it
-// is 18 to 19 without peers, and 27 in a swarm, for which it may have 10 MB more. The garbage collector does not aim exactly.
+// What a daemon may take beside the pieces that it keeps, in bytes. The aim is 24 MB. Measured, on a busy machine
+// with two processors, it is 18 to 19 without peers, and 27 in a swarm, for which it may have 10 MB more. The
+// garbage collector does not aim exactly.
 const (
 	mostAlone = 24e6
 	mostSwarm = 31e6
 	mostCache = 16e6 // more, of which half is what waits to be written
 )
 
-// A daemon whose boot reads much more than it may keep stays within what it may keep and what it takes itself, without peers, with
-// them, and when reads jump about in the pack.
+// A daemon whose boot reads much more than it may keep stays within what it may keep and what it takes itself,
+// without peers, with them, and when reads jump about in the pack.
 func TestMemory(t *testing.T) {
 	o := newOrigin(t)
 	for _, x := range []struct {
@@ -57,7 +59,12 @@ func TestMemory(t *testing.T) {
 				c.Disk = cacheDisk(t)
 			}
 			peak := o.boot(t, c)
-			t.Logf("%.1f MB, of which %.1f are pieces that it may keep: %.1f beside", mb(peak), mb(x.keep), mb(peak-x.keep))
+			t.Logf(
+				"%.1f MB, of which %.1f are pieces that it may keep: %.1f beside",
+				mb(peak),
+				mb(x.keep),
+				mb(peak-x.keep),
+			)
 			if peak > x.keep+x.most {
 				t.Errorf("%.1f MB beside the pieces, at most %.1f are allowed", mb(peak-x.keep), mb(x.most))
 			}

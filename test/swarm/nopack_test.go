@@ -7,8 +7,8 @@ import (
 	"pando/internal/store"
 )
 
-// Of a version that nobody has booted yet there is no boot pack. Eight nodes that boot it at once read the same chunks at the same time, and give them to
-// each other.
+// Of a version that nobody has booted yet there is no boot pack. Eight nodes that boot it at once read the same
+// chunks at the same time, and give them to each other.
 func TestStormWithoutAPack(t *testing.T) {
 	f := newFleet(t, 8)
 	manifest := []byte("a manifest") // whose bytes nobody reads here; it names the swarm
@@ -30,7 +30,12 @@ func TestStormWithoutAPack(t *testing.T) {
 		}
 	}
 	w := float64(f.w())
-	t.Logf("the server sent %.2f W of objects, %.2f W in all; %.2f W came from peers", float64(server)/w, float64(f.sent()-before)/w, float64(peers)/w)
+	t.Logf(
+		"the server sent %.2f W of objects, %.2f W in all; %.2f W came from peers",
+		float64(server)/w,
+		float64(f.sent()-before)/w,
+		float64(peers)/w,
+	)
 	if float64(server) > mostSent*w {
 		t.Errorf("the server sent %.1f W, want at most %d", float64(server)/w, mostSent)
 	}

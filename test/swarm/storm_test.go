@@ -58,12 +58,13 @@ func numbers(n int) (out []int) {
 	return out
 }
 
-// mostSent bounds what the server sends in a storm of eight, in units of W: half of what it would send without a swarm. On an idle
-// machine it is 1.0 to 1.3; how much more on a busy one is a matter of its processors, and of no interest here.
+// mostSent bounds what the server sends in a storm of eight, in units of W: half of what it would send without a
+// swarm. On an idle machine it is 1.0 to 1.3; how much more on a busy one is a matter of its processors, and of no
+// interest here.
 const mostSent = 4
 
-// Eight nodes boot at once from a server whose link is no faster than theirs: they have most from each other. One that comes later
-// has nearly all from them, although they have booted; and those that are gone are not missed.
+// Eight nodes boot at once from a server whose link is no faster than theirs: they have most from each other. One
+// that comes later has nearly all from them, although they have booted; and those that are gone are not missed.
 func TestStorm(t *testing.T) {
 	f := newFleet(t, 10)
 	before := f.sent()
@@ -75,7 +76,13 @@ func TestStorm(t *testing.T) {
 		server, peers, memory = server+st.Bytes["server"], peers+st.Bytes["peer"], max(memory, st.Memory)
 	}
 	got := float64(server) / float64(f.w())
-	t.Logf("the server sent %.2f W of objects, its link %.2f W; peers %.2f W; a daemon takes %.1f MB", got, link, float64(peers)/float64(f.w()), float64(memory)/1e6)
+	t.Logf(
+		"the server sent %.2f W of objects, its link %.2f W; peers %.2f W; a daemon takes %.1f MB",
+		got,
+		link,
+		float64(peers)/float64(f.w()),
+		float64(memory)/1e6,
+	)
 	if got > mostSent {
 		t.Errorf("the server sent %.2f W of objects, want at most %d", got, mostSent)
 	}
@@ -107,7 +114,9 @@ func TestServerRestartedInAStorm(t *testing.T) {
 	})
 	var server int64
 	for _, n := range nodes {
-		st := n.status(func(st boot.BlockStatus) bool { return told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "") })
+		st := n.status(
+			func(st boot.BlockStatus) bool { return told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "") },
+		)
 		server += st.Bytes["server"]
 	}
 	t.Logf("servers sent %.2f W of objects", float64(server)/float64(f.w()))
@@ -170,7 +179,8 @@ func TestPeersDieInAStorm(t *testing.T) {
 	}
 	t.Logf("the server sent %.2f W of objects", float64(server)/float64(f.w()))
 	gone := func(n *node) bool { return told(n.now(), boot.PeersGone, "") }
-	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(nodes, gone); time.Sleep(100 * time.Millisecond) { // for the processors' sake
+	// for the processors' sake
+	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(nodes, gone); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no node tells that peers are gone")
 		}
