@@ -67,8 +67,8 @@ var settingTable = []Setting{
 		slot:  boolSlot(func(s *Settings) **bool { return &s.UnlockRoot }),
 	},
 	{
-		Key: "reboot_after", Flag: "reboot-after", Kind: KindDuration, Default: "as the server says",
-		Usage:  "reboot a node that is stuck in its boot this long, such as 10m, or never; default: as the server says",
+		Key: "reboot_after", Flag: "reboot-after", Kind: KindDuration, Default: "the server's default",
+		Usage:  "reboot a node that is stuck in its boot this long, such as 10m, or never",
 		slot:   durationSlot(func(s *Settings) **time.Duration { return &s.RebootAfter }),
 		check:  func(s Settings) error { return validReboot(ValueOf(s.RebootAfter)) },
 		actual: func(l Layers, _ Settings) string { return RebootText(l.RebootAfter) },
@@ -99,7 +99,7 @@ var settingTable = []Setting{
 		slot:   textSlot(func(s *Settings) **CachePolicy { return &s.Cache }),
 	},
 	{
-		Key: "cache_size", Flag: "cache-size", with: SettingCache, Kind: KindSize, Default: "as the cache has by default",
+		Key: "cache_size", Flag: "cache-size", with: SettingCache, Kind: KindSize, Default: "the cache's default",
 		Usage:  "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory",
 		slot:   sizeSlot(func(s *Settings) **int64 { return &s.CacheSize }),
 		check:  validCache,

@@ -52,7 +52,7 @@ var mayImport = []rule{
 	{"registry", []string{"fleet", "trace"}},
 	{"peer", []string{"band", "chunk", "store"}},
 	{"api", []string{"fleet", "chunk", "trace", "image"}},
-	{"inventory", []string{"fleet", "api"}},
+	{"fleetfile", []string{"fleet", "api"}},
 	{"ship", []string{"fleet", "chunk", "image", "store", "api"}},
 	{"config", []string{"fleet"}},
 	{"nodestate", []string{"fleet"}},
