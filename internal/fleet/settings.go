@@ -57,140 +57,140 @@ var settingTable = []Setting{
 	{
 		Key: "authorized_keys", Flag: "authorized-keys", Kind: KindList, Default: "none", Files: true,
 		Usage: "OpenSSH public key of root, or a file of them",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.AuthorizedKeys }),
+		slot:  func(s *Settings) slot { return listSlot(&s.AuthorizedKeys) },
 		check: func(s Settings) error { return each(ValueOf(s.AuthorizedKeys), validKeyLine) },
 		brief: func(items []string) string { return fmt.Sprintf("%d keys", len(items)) },
 	},
 	{
 		Key: "unlock_root", Flag: "unlock-root", Kind: KindBool, Default: "false",
 		Usage: "leave root's password as it is in the image",
-		slot:  boolSlot(func(s *Settings) **bool { return &s.UnlockRoot }),
+		slot:  func(s *Settings) slot { return boolSlot(&s.UnlockRoot) },
 	},
 	{
 		Key: "reboot_after", Flag: "reboot-after", Kind: KindDuration, Default: "the server's default",
 		Usage:  "reboot a node that is stuck in its boot this long, such as 10m, or never",
-		slot:   durationSlot(func(s *Settings) **time.Duration { return &s.RebootAfter }),
+		slot:   func(s *Settings) slot { return durationSlot(&s.RebootAfter) },
 		check:  func(s Settings) error { return validReboot(ValueOf(s.RebootAfter)) },
 		actual: func(l Layers, _ Settings) string { return RebootText(l.RebootAfter) },
 	},
 	{
 		Key: "write_limit", Flag: "write-limit", Kind: KindText, Default: DefaultWriteLimit,
 		Usage: "memory for what a node writes, such as 2G or 50%",
-		slot:  textSlot(func(s *Settings) **string { return &s.WriteLimit }),
+		slot:  func(s *Settings) slot { return textSlot(&s.WriteLimit) },
 		check: func(s Settings) error { return validWriteLimit(ValueOf(s.WriteLimit)) },
 	},
 	{
 		Key: "peers", Flag: "peers", Kind: KindText, Default: string(PeersOn),
 		Values: []string{string(PeersOn), string(PeersOff), string(PeersRack)},
 		Usage:  "whether nodes give each other what they have: on, off, or rack for those of the same place only",
-		slot:   textSlot(func(s *Settings) **PeerPolicy { return &s.Peers }),
+		slot:   func(s *Settings) slot { return textSlot(&s.Peers) },
 	},
 	{
 		Key: "share", Flag: "share", Kind: KindSize, Default: "as the node has memory",
 		Usage: "memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much " +
 			"as its memory allows",
-		slot:  sizeSlot(func(s *Settings) **int64 { return &s.Share }),
+		slot:  func(s *Settings) slot { return sizeSlot(&s.Share) },
 		check: func(s Settings) error { return validShare(ValueOf(s.Share)) },
 	},
 	{
 		Key: SettingCache, Flag: "cache", Kind: KindText, Default: string(CacheNone),
 		Values: []string{string(CacheNone), string(CacheRAM), string(CacheDisk)},
 		Usage:  "where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'",
-		slot:   textSlot(func(s *Settings) **CachePolicy { return &s.Cache }),
+		slot:   func(s *Settings) slot { return textSlot(&s.Cache) },
 	},
 	{
 		Key: "cache_size", Flag: "cache-size", with: SettingCache, Kind: KindSize, Default: "the cache's default",
 		Usage:  "bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory",
-		slot:   sizeSlot(func(s *Settings) **int64 { return &s.CacheSize }),
+		slot:   func(s *Settings) slot { return sizeSlot(&s.CacheSize) },
 		check:  validCache,
 		actual: func(_ Layers, s Settings) string { return cacheSizeText(s) },
 	},
 	{
 		Key: "offline", Flag: "offline", with: SettingCache, Kind: KindBool, Default: "false",
 		Usage: "whether a node boots from its disk what it booted last, when no server answers",
-		slot:  boolSlot(func(s *Settings) **bool { return &s.Offline }),
+		slot:  func(s *Settings) slot { return boolSlot(&s.Offline) },
 		check: validOffline,
 	},
 	{
 		Key: SettingSecrets, Flag: "secrets", Kind: KindText, Default: string(SecretsMAC),
 		Usage: "what a boot has to show before it gets secrets: mac, approve-each-boot or tpm; with ,wait it waits " +
 			"until it has",
-		slot:  textSlot(func(s *Settings) **SecretPolicy { return &s.Secrets }),
+		slot:  func(s *Settings) slot { return textSlot(&s.Secrets) },
 		check: func(s Settings) error { return ValueOf(s.Secrets).Validate() },
 	},
 	{
 		Key: "power", Flag: "power", Kind: KindText, Default: string(PowerWOL), Effect: ByServer,
 		Usage: "how nodes are switched: wol, wol://BROADCAST, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, " +
 			"command:NAME or none",
-		slot:  textSlot(func(s *Settings) **Power { return &s.Power }),
+		slot:  func(s *Settings) slot { return textSlot(&s.Power) },
 		check: func(s Settings) error { _, err := ValueOf(s.Power).parse(); return err },
 	},
 	{
 		Key: SettingHours, Flag: "hours", Kind: KindText, Default: "none", Effect: ByServer,
 		Usage: "when nodes are on, such as 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'; empty: never switched",
-		slot:  textSlot(func(s *Settings) **Hours { return &s.Hours }),
+		slot:  func(s *Settings) slot { return textSlot(&s.Hours) },
 		check: func(s Settings) error { return validHours(ValueOf(s.Hours)) },
 	},
 	{
 		Key: "sweep", Flag: "sweep", Kind: KindBool, Default: "false", Effect: ByServer,
 		Usage: "whether the server wakes what a power cut took, when it is back itself",
-		slot:  boolSlot(func(s *Settings) **bool { return &s.Sweep }),
+		slot:  func(s *Settings) slot { return boolSlot(&s.Sweep) },
 	},
 	{
 		Key: SettingWriteLayer, Flag: "write-layer", Kind: KindText, Default: string(LayerMemory),
 		Usage: "what takes writes to the root: tmpfs (memory), zram (compressed memory), 'disk wipe' or 'disk keep' " +
 			"for a partition of the node called " + WritePartition,
-		slot:  textSlot(func(s *Settings) **string { return &s.WriteLayer }),
+		slot:  func(s *Settings) slot { return textSlot(&s.WriteLayer) },
 		check: func(s Settings) error { _, err := ParseWriteLayer(s.WriteLayerText()); return err },
 	},
 	{
 		Key: "state_on", Flag: "state-on", Kind: KindText, Default: "none",
 		Usage: "where persistent directories are kept: 'nfs SERVER:/DIR', 'volume SIZE' for one that the server has, " +
 			"'directory /DIR', or 'disk' for a partition of the node called " + StatePartition + "; empty: nowhere",
-		slot:  textSlot(func(s *Settings) **string { return &s.StateOn }),
+		slot:  func(s *Settings) slot { return textSlot(&s.StateOn) },
 		check: func(s Settings) error { _, err := ParseState(s.StateText()); return err },
 	},
 	{
 		Key: "persist", Flag: "persist", Kind: KindList, Default: "none",
 		Usage: "directory, or file:/PATH, that outlives reboots and image changes",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.Persist }),
+		slot:  func(s *Settings) slot { return listSlot(&s.Persist) },
 		check: func(s Settings) error { return validPersist(s.PersistList()) },
 	},
 	{
 		Key: "mounts", Flag: "mount", Kind: KindList, Default: "none",
 		Usage: "file system to mount, as a line of fstab: 'WHAT WHERE TYPE [OPTIONS]'",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.Mounts }),
+		slot:  func(s *Settings) slot { return listSlot(&s.Mounts) },
 		check: func(s Settings) error { return validMounts(s.Keeping) },
 	},
 	{
 		Key: "swap", Flag: "swap", Kind: KindText, Default: SwapNone,
 		Usage: "swap space: none, zram (compressed memory), disk for a partition called " + SwapPartition +
 			", or 'volume SIZE' for one that the server has: while that is away, what was swapped out stands still",
-		slot:  textSlot(func(s *Settings) **string { return &s.Swap }),
+		slot:  func(s *Settings) slot { return textSlot(&s.Swap) },
 		check: func(s Settings) error { _, err := ParseSwap(s.SwapText()); return err },
 		note:  swapNote,
 	},
 	{
 		Key: "users", Flag: "user", Kind: KindList, Default: "none",
 		Usage: "local user, 'NAME uid=2000 [groups=A,B] [shell=/bin/bash] [home=/DIR]', or 'group NAME gid=3000'",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.Users }),
+		slot:  func(s *Settings) slot { return listSlot(&s.Users) },
 		check: func(s Settings) error { return validUsers(s.Keeping) },
 	},
 	{
 		Key: "user_keys", Flag: "user-key", Kind: KindList, Default: "none",
 		Usage: "ssh key of a user, 'NAME ssh-ed25519 AAAA...'",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.UserKeys }), // checked with users
+		slot:  func(s *Settings) slot { return listSlot(&s.UserKeys) }, // checked with users
 	},
 	{
 		Key: "sysctl", Flag: "sysctl", Kind: KindList, Default: "none",
 		Usage: "setting of the kernel, KEY=VALUE, after what nodes have by default",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.Sysctl }),
+		slot:  func(s *Settings) slot { return listSlot(&s.Sysctl) },
 		check: func(s Settings) error { return validSysctl(s.SysctlList()) },
 	},
 	{
 		Key: "extensions", Flag: "extend", FlagNone: "no-extend", Kind: KindList, Default: "none", Effect: AtOnce,
 		Usage: "extension of /usr and /opt, NAME, NAME:TAG or NAME@sha256:..., which running nodes get at once",
-		slot:  listSlot(func(s *Settings) **[]string { return &s.Extensions }),
+		slot:  func(s *Settings) slot { return listSlot(&s.Extensions) },
 		check: func(s Settings) error { return validExtensions(s.ExtensionList()) },
 	},
 }

@@ -117,6 +117,9 @@ func TestSettingWords(t *testing.T) {
 		if err := x.Set(&back, "default"); x.Kind != KindList && (err != nil || len(x.Items(back)) > 0 || x.Text(back) != x.Default) {
 			t.Errorf("%s: default is %q, %v", x.Key, x.Items(back), err)
 		}
+		if err := x.Set(&back, x.Default); err != nil || x.Text(back) != x.Default || x.validate(back) != nil {
+			t.Errorf("%s: the text of the default, %q, is %q, %v", x.Key, x.Default, x.Text(back), err)
+		}
 		if err := x.Set(&back, "a", "b"); x.Kind != KindList && err == nil {
 			t.Errorf("%s takes two values", x.Key)
 		}

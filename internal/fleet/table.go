@@ -74,7 +74,7 @@ type cell[T any] struct {
 }
 
 func (c cell[T]) said() bool      { return *c.at != nil }
-func (c cell[T]) zero() bool      { return *c.at == nil || len(c.words(**c.at)) == 0 }
+func (c cell[T]) zero() bool      { return len(c.items()) == 0 }
 func (c cell[T]) clear()          { *c.at = nil }
 func (c cell[T]) take(other slot) { *c.at = *other.(cell[T]).at }
 
@@ -94,12 +94,8 @@ func (c cell[T]) read(items []string) error {
 	return nil
 }
 
-// one makes the slot of a setting that is one word. The word "default", and none, are the zero value.
-func one[T comparable](
-	at func(*Settings) **T,
-	text func(T) string,
-	parse func(string) (T, error),
-) func(*Settings) slot {
+// wordSlot is the slot of a setting that is one word. The word "default", and none, are the zero value.
+func wordSlot[T comparable](at **T, text func(T) string, parse func(string) (T, error)) slot {
 	words := func(v T) []string {
 		if v == *new(T) {
 			return nil
@@ -115,27 +111,23 @@ func one[T comparable](
 		}
 		return v, err
 	}
-	return func(s *Settings) slot { return cell[T]{at(s), words, read} }
+	return cell[T]{at, words, read}
 }
 
-func textSlot[T ~string](at func(*Settings) **T) func(*Settings) slot {
-	return one(at, func(v T) string { return string(v) }, func(s string) (T, error) { return T(s), nil })
+func textSlot[T ~string](at **T) slot {
+	return wordSlot(at, func(v T) string { return string(v) }, func(s string) (T, error) { return T(s), nil })
 }
 
-func boolSlot(at func(*Settings) **bool) func(*Settings) slot {
-	return one(at, strconv.FormatBool, ParseBool)
-}
+func boolSlot(at **bool) slot { return wordSlot(at, strconv.FormatBool, ParseBool) }
 
-func sizeSlot(at func(*Settings) **int64) func(*Settings) slot { return one(at, SizeText, ParseSize) }
+func sizeSlot(at **int64) slot { return wordSlot(at, SizeText, ParseSize) }
 
-func durationSlot(at func(*Settings) **time.Duration) func(*Settings) slot {
-	return one(at, RebootText, parseReboot)
-}
+func durationSlot(at **time.Duration) slot { return wordSlot(at, RebootText, parseReboot) }
 
-func listSlot(at func(*Settings) **[]string) func(*Settings) slot {
+func listSlot(at **[]string) slot {
 	same := func(items []string) []string { return items }
 	read := func(items []string) ([]string, error) { return append([]string{}, items...), nil }
-	return func(s *Settings) slot { return cell[[]string]{at(s), same, read} }
+	return cell[[]string]{at, same, read}
 }
 
 // FindSetting returns the line of the table with this key.
@@ -182,9 +174,14 @@ func (x Setting) Note(s Settings) string {
 	return x.note(s)
 }
 
-// Set makes the value what words say. They are checked for their form; Validate checks what they mean.
+// Set makes the value what words say. They are checked for their form; Validate checks what they mean. The text of the
+// default is taken as well: whatever is shown can be typed.
 func (x Setting) Set(s *Settings, words ...string) error {
-	if err := x.slot(s).read(words); err != nil {
+	err := x.slot(s).read(words)
+	if len(words) == 1 && words[0] == x.Default && (err != nil || x.validate(*s) != nil) {
+		err = x.slot(s).read(nil)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", x.Label(), err)
 	}
 	return nil
