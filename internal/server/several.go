@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/chunk"
+	"pando/internal/httpapi"
 	"pando/internal/peer"
 	"pando/internal/store"
 )
@@ -40,7 +41,7 @@ func (s *Server) serveSeveral(w http.ResponseWriter, r *http.Request) error {
 		if err == nil {
 			_, err = io.CopyN(w, o.file, o.size) // by sendfile(2)
 		}
-		s.swarm.Sent(asker(r), ids[i]) // well or not
+		s.swarm.Sent(httpapi.RemoteAddr(r), ids[i]) // well or not
 	}
 	if http.NewResponseController(w).Flush() == nil {
 		peer.Drain(r.Context())
@@ -74,7 +75,7 @@ func (s *Server) openSeveral(r *http.Request, ids []chunk.ID) (all []sized, leng
 			return all, length, err
 		}
 		info, err := f.Stat()
-		if err != nil || !admit(r.Context(), asker(r), id, info.Size()) {
+		if err != nil || !admit(r.Context(), httpapi.RemoteAddr(r), id, info.Size()) {
 			return all, length, errors.Join(err, f.Close())
 		}
 		all, length = append(all, sized{f, info.Size()}), length+info.Size()
@@ -86,7 +87,7 @@ func (s *Server) openSeveral(r *http.Request, ids []chunk.ID) (all []sized, leng
 // objectIDs reads the names of some objects.
 func objectIDs(w http.ResponseWriter, r *http.Request) (ids []chunk.ID, err error) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not every connection has deadlines
+	_ = control.SetReadDeadline(time.Now().Add(httpapi.BodyTime)) // not every connection has deadlines
 	lines := bufio.NewScanner(http.MaxBytesReader(w, r.Body, store.MostSeveral*objectLine))
 	for lines.Scan() {
 		id, err := objectID(lines.Text())
