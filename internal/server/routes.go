@@ -19,7 +19,6 @@ import (
 func (s *Server) dataRoutes() http.Handler {
 	m := newMux(s.log)
 	m.handle("GET /o/{id}", s.serveObject)
-	m.handle("POST /o", s.serveSeveral)
 	m.handle("GET /m/{name}", s.serveManifest)
 	m.handle("GET /boot/script", s.serveScript)
 	m.handle("GET /boot/{first}/{second}", s.serveBoot)
