@@ -61,8 +61,8 @@ var mayImport = []rule{
 	{"identity", []string{"fleet", "image"}},
 	{"power", []string{"fleet"}},
 	{"openid", []string{"fleet"}},
-	{"source", []string{"mount", "fleet", "chunk"}},
-	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "source", "api"}},
+	{"build/*", []string{"mount", "fleet", "chunk"}},
+	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "api", "build/*"}},
 	{
 		"boot",
 		[]string{
