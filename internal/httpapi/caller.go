@@ -16,6 +16,7 @@ type Caller struct {
 	Groups []string // the caller may act on these groups only; none: on all
 }
 
+// String names the caller: "user NAME", "token NAME" or "this machine".
 func (c Caller) String() string {
 	if c.Kind == "" {
 		return "this machine"

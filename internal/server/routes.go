@@ -20,7 +20,6 @@ import (
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	m.Route("GET /o/{id}", s.serveObject)
-	m.Route("POST /o", s.serveSeveral)
 	m.Route("GET /m/{name}", s.serveManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
