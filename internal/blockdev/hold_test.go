@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // A machine that is busy fetches what boots read until booted, and of the rest what is read. It goes on by itself
@@ -17,7 +17,7 @@ func TestBusyMachineFetchesNothingForLater(t *testing.T) {
 	for _, fed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			img := randomImage(t, 160)
-			m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+			m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 			m.Booted = 4
 			src, r, f := &source{img: img}, &record{}, &feeder{}
 			o := r.options(img, src, m)

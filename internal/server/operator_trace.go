@@ -11,7 +11,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -103,7 +103,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 	return out
 }
 
-func packViews(records []image.PackRecord) []api.Pack {
+func packViews(records []bootpack.Record) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
 		out = append(
