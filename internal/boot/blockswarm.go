@@ -93,7 +93,6 @@ func (d *blockDaemon) joinSwarm(
 		Pieces:   pieces,
 		Proofs:   d.proofs,
 		Origin:   origin,
-		Several:  origin.GetSeveral,
 		Trackers: d.cfg.Servers,
 		Port:     l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix:   d.cfg.Network.prefixLength(),
