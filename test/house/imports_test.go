@@ -63,7 +63,9 @@ var mayImport = []rule{
 	{"power", []string{"fleet"}},
 	{"openid", []string{"fleet"}},
 	{"build/*", []string{"mount", "fleet", "chunk"}},
-	{"build", []string{"mount", "fleet", "chunk", "image", "image/bootpack", "trace", "store", "cache", "api", "build/*"}},
+	{"build", []string{
+		"mount", "fleet", "chunk", "image", "image/bootpack", "trace", "store", "cache", "api", "build/*",
+	}},
 	{
 		"boot",
 		[]string{
@@ -83,40 +85,24 @@ var mayImport = []rule{
 			"api",
 		},
 	},
+	{"httpapi", []string{"fleet", "api", "registry"}},
 	{"dashboard", []string{"fleet", "trace", "api"}},
 	{"metrics", []string{"fleet", "trace"}},
-	{
-		"server",
-		[]string{
-			"crowd",
-			"fleet",
-			"chunk",
-			"tftp",
-			"image",
-			"image/bootpack",
-			"trace",
-			"netboot",
-			"rollout",
-			"store",
-			"media",
-			"dhcp",
-			"registry",
-			"peer",
-			"api",
-			"configfile",
-			"nodestate",
-			"volume",
-			"journal",
-			"identity",
-			"power",
-			"openid",
-			"build",
-			"dashboard",
-			"metrics",
-		},
-	},
+	{"server/*", []string{
+		"crowd", "fleet", "chunk", "tftp", "image", "image/bootpack", "trace", "netboot", "rollout",
+		"store", "media", "dhcp", "registry", "peer", "api", "configfile", "nodestate", "volume", "journal",
+		"identity", "power", "openid", "build", "dashboard", "metrics", "httpapi",
+	}},
+	{"server", []string{
+		"server/*", "crowd", "fleet", "chunk", "tftp", "image", "image/bootpack", "trace", "netboot",
+		"rollout", "store", "media", "dhcp", "registry", "peer", "api", "configfile", "nodestate", "volume",
+		"journal", "identity", "power", "openid", "build", "build/*", "dashboard", "metrics", "httpapi",
+	}},
 	{"sim", []string{"chunk", "fleet", "netboot", "peer"}},
-	{"testkit", []string{"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity", "netboot"}},
+	{"testkit", []string{
+		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
+		"netboot",
+	}},
 }
 
 // TestImportDirection also sees a package that is missing in the table, and one that is only in the table.
@@ -142,7 +128,7 @@ func TestImportDirection(t *testing.T) {
 		}
 	}
 	for i, r := range mayImport {
-		if !seen[r.name] {
+		if !seen[r.name] && !strings.HasSuffix(r.name, "/*") {
 			t.Errorf("package %s of the import table does not exist", r.name)
 		}
 		for _, dep := range r.may {
