@@ -13,7 +13,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -105,7 +105,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 	return out
 }
 
-func packViews(records []image.PackRecord) []api.Pack {
+func packViews(records []bootpack.Record) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
 		out = append(
