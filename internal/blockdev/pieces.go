@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Pack is a boot pack to read from. Zero values mean the defaults.
 type Pack struct {
-	Map  image.Pack // its signature was checked
-	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
-	Idle bool       // fetch what reads ask for and nothing else
+	Map  bootpack.Map // its signature was checked
+	Keep int64        // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
+	Idle bool         // fetch what reads ask for and nothing else
 
 	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
 	// them in the pack's order.

@@ -8,7 +8,7 @@ import (
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -49,11 +49,11 @@ func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verifie
 const pieceLate = 8
 
 // packMap is the map of the boot pack, of no pieces without one: init has verified it.
-func (d *blockDaemon) packMap() image.Pack {
+func (d *blockDaemon) packMap() bootpack.Map {
 	if len(d.cfg.Pack) == 0 {
-		return image.Pack{}
+		return bootpack.Map{}
 	}
-	m, err := image.DecodePack(d.cfg.Pack)
+	m, err := bootpack.Decode(d.cfg.Pack)
 	if err != nil {
 		d.lostPiece(chunk.ID{}, err)
 	}
@@ -62,7 +62,7 @@ func (d *blockDaemon) packMap() image.Pack {
 
 // pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
 // ask for: its boot is over, or has most of it.
-func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
+func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -127,7 +128,7 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 	if err != nil {
 		return 0, err
 	}
-	r, ok := image.FindPack(packs, "")
+	r, ok := bootpack.Find(packs, "")
 	if !ok {
 		return 0, nil
 	}
@@ -135,7 +136,7 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 	if err != nil {
 		return 0, err
 	}
-	p, err := image.DecodePack(b)
+	p, err := bootpack.Decode(b)
 	sum := int64(0)
 	for _, e := range p.Pieces {
 		if !has[e.ID] {

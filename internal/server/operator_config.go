@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"pando/internal/api"
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
@@ -107,7 +107,7 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 		return nil, err
 	}
 	f := req.ConfigFile
-	if err := httpapi.Invalid(config.Check(f)); err != nil {
+	if err := httpapi.Invalid(configfile.Check(f)); err != nil {
 		return nil, err
 	}
 	out := api.ConfigChange{DryRun: req.DryRun}
@@ -159,7 +159,7 @@ func (o *operator) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, proble
 		if err := n.of(tx, hardware[name], all); err != nil {
 			return nil, nil, err
 		}
-		if _, err := config.Render(f, o.configs.data(n), masked); err != nil {
+		if _, err := configfile.Render(f, o.configs.data(n), masked); err != nil {
 			problems = append(problems, "node "+name+" boots without "+err.Error())
 		}
 	}
@@ -247,7 +247,7 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 		}
 		if v.From == "" {
 			v.From = "every node"
-			if f.Path == config.HostKeyPath {
+			if f.Path == configfile.HostKeyPath {
 				v.Secrets, v.Content = []string{hostKeyName}, []byte("<secret "+hostKeyName+">\n")
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -104,7 +104,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 	return out
 }
 
-func packViews(records []image.PackRecord) []api.Pack {
+func packViews(records []bootpack.Record) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
 		out = append(

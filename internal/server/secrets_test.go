@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
 )
 
@@ -63,7 +63,7 @@ func (n *node) tryHello(cfg api.BootConfig) (resp api.HelloResponse, e *api.Erro
 func has(t *testing.T, resp api.HelloResponse) (secret, hostKey bool) {
 	t.Helper()
 	files := append(assigned(t, resp).Files, resp.Secrets...)
-	return content(files, mungeKey) == theSecret, content(files, config.HostKeyPath) != ""
+	return content(files, mungeKey) == theSecret, content(files, configfile.HostKeyPath) != ""
 }
 
 // With the policy mac a boot has its secrets, in the part of the answer that is never kept; only nodes that the
@@ -136,7 +136,7 @@ func TestSecretsByApproval(t *testing.T) {
 		t.Error("another node's approval opens them")
 	}
 	approve("node001")
-	if files := ask(resp.Session); content(files, mungeKey) != theSecret || content(files, config.HostKeyPath) == "" {
+	if files := ask(resp.Session); content(files, mungeKey) != theSecret || content(files, configfile.HostKeyPath) == "" {
 		t.Error("no secrets after the approval")
 	}
 	if ask(otherSession) != nil {

@@ -40,21 +40,22 @@ var mayImport = []rule{
 	{"mount", nil},
 	{"ext4", nil},
 	{"image", []string{"fleet", "chunk"}},
+	{"image/bootpack", []string{"fleet", "chunk", "image"}},
 	{"trace", []string{"fleet"}},
 	{"netboot", []string{"fleet"}},
 	{"rollout", []string{"fleet"}},
-	{"store", []string{"band", "fleet", "chunk", "image"}},
-	{"bucket", []string{"chunk", "store"}},
+	{"store", []string{"band", "fleet", "chunk", "image", "image/bootpack"}},
+	{"store/s3", []string{"chunk", "store"}},
 	{"cache", []string{"chunk"}},
 	{"media", []string{"cache"}},
-	{"blockdev", []string{"chunk", "image"}},
+	{"blockdev", []string{"chunk", "image/bootpack"}},
 	{"dhcp", []string{"band", "fleet", "netboot"}},
 	{"registry", []string{"fleet", "trace"}},
 	{"peer", []string{"band", "chunk", "store"}},
-	{"api", []string{"fleet", "chunk", "trace", "image"}},
+	{"api", []string{"fleet", "chunk", "trace", "image", "image/bootpack"}},
 	{"inventory", []string{"fleet", "api"}},
-	{"ship", []string{"fleet", "chunk", "image", "store", "api"}},
-	{"config", []string{"fleet"}},
+	{"ship", []string{"fleet", "chunk", "image", "image/bootpack", "store", "api"}},
+	{"configfile", []string{"fleet"}},
 	{"nodestate", []string{"fleet"}},
 	{"volume", nil},
 	{"journal", nil},
@@ -62,7 +63,9 @@ var mayImport = []rule{
 	{"power", []string{"fleet"}},
 	{"openid", []string{"fleet"}},
 	{"build/*", []string{"mount", "fleet", "chunk"}},
-	{"build", []string{"mount", "fleet", "chunk", "image", "trace", "store", "cache", "api", "build/*"}},
+	{"build", []string{
+		"mount", "fleet", "chunk", "image", "image/bootpack", "trace", "store", "cache", "api", "build/*",
+	}},
 	{
 		"boot",
 		[]string{
@@ -72,6 +75,7 @@ var mayImport = []rule{
 			"nbd",
 			"ext4",
 			"image",
+			"image/bootpack",
 			"trace",
 			"store",
 			"cache",
@@ -84,14 +88,21 @@ var mayImport = []rule{
 	{"httpapi", []string{"fleet", "api", "registry"}},
 	{"dashboard", []string{"fleet", "trace", "api"}},
 	{"metrics", []string{"fleet", "trace"}},
-	{"server/*", []string{"crowd", "fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store", "media",
-		"dhcp", "registry", "peer", "api", "config", "nodestate", "volume", "journal", "identity", "power", "openid",
-		"build", "dashboard", "metrics", "httpapi"}},
-	{"server", []string{"server/*", "crowd", "fleet", "chunk", "tftp", "image", "trace", "netboot", "rollout", "store",
-		"media", "dhcp", "registry", "peer", "api", "config", "nodestate", "volume", "journal", "identity", "power",
-		"openid", "build", "build/*", "dashboard", "metrics", "httpapi"}},
+	{"server/*", []string{
+		"crowd", "fleet", "chunk", "tftp", "image", "image/bootpack", "trace", "netboot", "rollout",
+		"store", "media", "dhcp", "registry", "peer", "api", "configfile", "nodestate", "volume", "journal",
+		"identity", "power", "openid", "build", "dashboard", "metrics", "httpapi",
+	}},
+	{"server", []string{
+		"server/*", "crowd", "fleet", "chunk", "tftp", "image", "image/bootpack", "trace", "netboot",
+		"rollout", "store", "media", "dhcp", "registry", "peer", "api", "configfile", "nodestate", "volume",
+		"journal", "identity", "power", "openid", "build", "build/*", "dashboard", "metrics", "httpapi",
+	}},
 	{"sim", []string{"chunk", "fleet", "netboot", "peer"}},
-	{"testkit", []string{"fleet", "chunk", "image", "trace", "store", "blockdev", "api", "identity", "netboot"}},
+	{"testkit", []string{
+		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
+		"netboot",
+	}},
 }
 
 // TestImportDirection also sees a package that is missing in the table, and one that is only in the table.
@@ -130,7 +141,7 @@ func TestImportDirection(t *testing.T) {
 
 // Pure packages decide; whoever calls them acts and tells the time.
 func TestPurePackagesHaveNoSocketsFilesClockOrLogger(t *testing.T) {
-	pure := []string{"fleet", "chunk", "image", "trace", "netboot", "rollout"}
+	pure := []string{"fleet", "chunk", "image", "image/bootpack", "trace", "netboot", "rollout"}
 	for _, s := range program(sources(t)) {
 		if !slices.Contains(pure, strings.TrimPrefix(s.dir, "internal/")) {
 			continue

@@ -1,4 +1,4 @@
-package image
+package bootpack
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"pando/internal/fleet"
 )
 
-// MaxPack is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
-const MaxPack = 384 << 10
+// MaxSize is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
+const MaxSize = 384 << 10
 
 // Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an object;
 // unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of Extents, one
 // after the other. A piece may have been cut for another version, and have blocks that this one does not use.
-type Pack struct {
+type Map struct {
 	Version  fleet.Digest  // the version that it belongs to
 	Sequence uint64        // grows with each recording of that version and class
 	Class    string        // hardware class, "" for all
@@ -49,7 +49,7 @@ func (e Extent) follows(before Extent) bool {
 var class = fleet.Spelling{Inner: "._-", End: true, Max: 63}
 
 // RawSize is the number of bytes that the pieces unpack to.
-func (p Pack) RawSize() int64 {
+func (p Map) RawSize() int64 {
 	sum := int64(0)
 	for _, e := range p.Pieces {
 		sum += int64(e.RawSize)
@@ -58,7 +58,7 @@ func (p Pack) RawSize() int64 {
 }
 
 // StoredSize is the number of bytes that the pieces have on the wire.
-func (p Pack) StoredSize() int64 {
+func (p Map) StoredSize() int64 {
 	sum := int64(0)
 	for _, e := range p.Pieces {
 		sum += int64(e.StoredSize)
@@ -68,7 +68,7 @@ func (p Pack) StoredSize() int64 {
 
 // BootSet is what a boot needs of the pack until it has booted: bytes on the wire, and pieces. A pack that does not
 // say which those are is needed whole.
-func (p Pack) BootSet() (stored int64, pieces int) {
+func (p Map) BootSet() (stored int64, pieces int) {
 	pieces = p.Booted
 	if pieces == 0 {
 		pieces = len(p.Pieces)
@@ -80,7 +80,7 @@ func (p Pack) BootSet() (stored int64, pieces int) {
 }
 
 // ProofsOf are the proofs of its pieces by their names, nil without any.
-func (p Pack) ProofsOf() chunk.Proofs {
+func (p Map) ProofsOf() chunk.Proofs {
 	if len(p.Proofs) != len(p.Pieces) {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (p Pack) ProofsOf() chunk.Proofs {
 }
 
 // Validate says what is wrong with a pack.
-func (p Pack) Validate() error {
+func (p Map) Validate() error {
 	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {
 		if err := check(); err != nil {
 			return fmt.Errorf("boot pack: %w", err)
@@ -101,7 +101,7 @@ func (p Pack) Validate() error {
 	return nil
 }
 
-func (p Pack) checkHead() error {
+func (p Map) checkHead() error {
 	if _, err := fleet.ParseDigest(string(p.Version)); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (p Pack) checkHead() error {
 	return nil
 }
 
-func (p Pack) checkPieces() error {
+func (p Map) checkPieces() error {
 	if len(p.Proofs) > 0 && len(p.Proofs) != len(p.Pieces) {
 		return fmt.Errorf("%d proofs of %d pieces", len(p.Proofs), len(p.Pieces))
 	}
@@ -132,7 +132,7 @@ func (p Pack) checkPieces() error {
 }
 
 // checkExtents wants each block once, and as many as the pieces hold.
-func (p Pack) checkExtents() error {
+func (p Map) checkExtents() error {
 	blocks := int64(0)
 	for i, e := range p.Extents {
 		switch {
@@ -143,7 +143,7 @@ func (p Pack) checkExtents() error {
 		}
 		blocks += int64(e.Blocks)
 	}
-	if p.format() == packShared && len(p.Proofs) == 0 {
+	if p.format() == formatShared && len(p.Proofs) == 0 {
 		return fmt.Errorf("blocks that are not used, and no proofs of the pieces")
 	}
 	if blocks*chunk.BlockSize != p.RawSize() {

@@ -1,4 +1,4 @@
-package image
+package bootpack
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 )
 
 // Placed gives the extents piece by piece, in their order, cut where a piece ends. The pack is valid.
-func (p Pack) Placed() iter.Seq2[int, Extent] {
+func (p Map) Placed() iter.Seq2[int, Extent] {
 	return func(yield func(int, Extent) bool) {
 		piece, left := -1, uint32(0)
 		for _, e := range p.Extents {
@@ -42,8 +42,8 @@ func AppendExtent(to []Extent, e Extent) []Extent {
 
 // appendExtents encodes the extents. Where some are unused, the number of blocks comes first and says so: these
 // begin nowhere.
-func (p Pack) appendExtents(b []byte) []byte {
-	shared, end := p.format() == packShared, int64(0)
+func (p Map) appendExtents(b []byte) []byte {
+	shared, end := p.format() == formatShared, int64(0)
 	for _, e := range p.Extents {
 		switch {
 		case e.Unused():
@@ -62,7 +62,7 @@ func (p Pack) appendExtents(b []byte) []byte {
 }
 
 // decodeExtents is the inverse of appendExtents. What does not fit into 32 bits is written otherwise, and so
-// refused by the comparison in DecodePack.
+// refused by the comparison in Decode.
 func decodeExtents(data []byte, n int, shared bool) ([]Extent, error) {
 	extents := make([]Extent, n)
 	end := int64(0)

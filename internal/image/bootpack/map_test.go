@@ -1,10 +1,11 @@
-package image
+package bootpack
 
 import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -12,11 +13,16 @@ import (
 	"strings"
 	"testing"
 
+	"aead.dev/minisign"
+
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/image"
 )
 
-func testPack() Pack {
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func testPack() Map {
 	piece := func(name string, blocks, stored int, codec chunk.Codec) chunk.Entry {
 		return chunk.Entry{
 			RawSize:    blocks * chunk.BlockSize,
@@ -25,7 +31,7 @@ func testPack() Pack {
 			ID:         chunk.Sum([]byte(name)),
 		}
 	}
-	return Pack{
+	return Map{
 		Version:  fleet.Digest(chunk.Sum([]byte("version")).String()),
 		Sequence: 7,
 		Class:    "optiplex-7010",
@@ -49,7 +55,7 @@ func testPack() Pack {
 }
 
 // plainPack is a pack as its map was before there were proofs.
-func plainPack() Pack {
+func plainPack() Map {
 	p := testPack()
 	p.Proofs = nil
 	return p
@@ -57,7 +63,7 @@ func plainPack() Pack {
 
 // sharedPack is a pack with pieces of another version's: two blocks that come first and three in the middle are not
 // of its root.
-func sharedPack() Pack {
+func sharedPack() Map {
 	p := testPack()
 	p.Extents = []Extent{
 		{UnusedBlock, 2},
@@ -70,7 +76,7 @@ func sharedPack() Pack {
 }
 
 // encoded is what Encode makes of a pack that must be good.
-func encoded(t testing.TB, p Pack) []byte {
+func encoded(t testing.TB, p Map) []byte {
 	t.Helper()
 	data, err := p.Encode()
 	if err != nil {
@@ -79,13 +85,13 @@ func encoded(t testing.TB, p Pack) []byte {
 	return data
 }
 
-func TestPackBytes(t *testing.T) {
-	testPackBytes(t, plainPack(), "testdata/pack.golden.hex")
-	testPackBytes(t, testPack(), "testdata/packproved.golden.hex")
-	testPackBytes(t, sharedPack(), "testdata/packshared.golden.hex")
+func TestBytes(t *testing.T) {
+	testPackBytes(t, plainPack(), "testdata/plain.golden.hex")
+	testPackBytes(t, testPack(), "testdata/proved.golden.hex")
+	testPackBytes(t, sharedPack(), "testdata/shared.golden.hex")
 }
 
-func testPackBytes(t *testing.T, p Pack, golden string) {
+func testPackBytes(t *testing.T, p Map, golden string) {
 	t.Helper()
 	got := encoded(t, p)
 	if *update {
@@ -100,7 +106,7 @@ func testPackBytes(t *testing.T, p Pack, golden string) {
 	if hex.Dump(got) != string(want) {
 		t.Errorf("the bytes of a pack's map changed:\n%s", hex.Dump(got))
 	}
-	back, err := DecodePack(got)
+	back, err := Decode(got)
 	if err != nil || !reflect.DeepEqual(back, p) {
 		t.Errorf("decoded: %+v, %v", back, err)
 	}
@@ -110,7 +116,7 @@ func testPackBytes(t *testing.T, p Pack, golden string) {
 }
 
 // A boot of the measured kind (1,256 extents) has a small map, and one of ten times that still fits.
-func TestPackIsSmall(t *testing.T) {
+func TestMapIsSmall(t *testing.T) {
 	for extents, most := range map[int]int{1256: 24 << 10, 12560: 230 << 10} {
 		p := testPack()
 		p.Pieces, p.Proofs, p.Extents = nil, nil, nil
@@ -131,25 +137,25 @@ func TestPackIsSmall(t *testing.T) {
 	}
 }
 
-func TestPackRefuses(t *testing.T) {
+func TestEncodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Pack)
+		change func(*Map)
 		want   string
 	}{
-		"version":      {func(p *Pack) { p.Version = "sha256:12" }, "digest"},
-		"class":        {func(p *Pack) { p.Class = "a/b" }, "hardware class"},
-		"no pieces":    {func(p *Pack) { p.Pieces, p.Proofs, p.Extents, p.Booted = nil, nil, nil, 0 }, "no pieces"},
-		"few proofs":   {func(p *Pack) { p.Proofs = p.Proofs[:2] }, "2 proofs of 3"},
-		"booted":       {func(p *Pack) { p.Booted = 4 }, "4 of 3"},
-		"zeros":        {func(p *Pack) { p.Pieces[1] = chunk.Entry{RawSize: 40 * chunk.BlockSize} }, "piece 1"},
-		"large piece":  {func(p *Pack) { p.Pieces[0].RawSize = chunk.MaxRaw + chunk.BlockSize }, "piece 0"},
-		"sum":          {func(p *Pack) { p.Extents[3].Blocks = 7 }, "108 blocks"},
-		"empty extent": {func(p *Pack) { p.Extents[0].Blocks = 0 }, "extent 0"},
-		"beyond":       {func(p *Pack) { p.Extents[3].Start = 1<<32 - 3 }, "extent 3"},
-		"not joined":   {func(p *Pack) { p.Extents[1].Start = 1 }, "continues"},
-		"block twice":  {func(p *Pack) { p.Extents[2].Start = 4991 }, "twice"},
-		"unused twice": {func(p *Pack) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock }, "continues"},
-		"no proofs":    {func(p *Pack) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
+		"version":      {func(p *Map) { p.Version = "sha256:12" }, "digest"},
+		"class":        {func(p *Map) { p.Class = "a/b" }, "hardware class"},
+		"no pieces":    {func(p *Map) { p.Pieces, p.Proofs, p.Extents, p.Booted = nil, nil, nil, 0 }, "no pieces"},
+		"few proofs":   {func(p *Map) { p.Proofs = p.Proofs[:2] }, "2 proofs of 3"},
+		"booted":       {func(p *Map) { p.Booted = 4 }, "4 of 3"},
+		"zeros":        {func(p *Map) { p.Pieces[1] = chunk.Entry{RawSize: 40 * chunk.BlockSize} }, "piece 1"},
+		"large piece":  {func(p *Map) { p.Pieces[0].RawSize = chunk.MaxRaw + chunk.BlockSize }, "piece 0"},
+		"sum":          {func(p *Map) { p.Extents[3].Blocks = 7 }, "108 blocks"},
+		"empty extent": {func(p *Map) { p.Extents[0].Blocks = 0 }, "extent 0"},
+		"beyond":       {func(p *Map) { p.Extents[3].Start = 1<<32 - 3 }, "extent 3"},
+		"not joined":   {func(p *Map) { p.Extents[1].Start = 1 }, "continues"},
+		"block twice":  {func(p *Map) { p.Extents[2].Start = 4991 }, "twice"},
+		"unused twice": {func(p *Map) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock }, "continues"},
+		"no proofs":    {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testPack()
@@ -161,7 +167,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodePackRefuses(t *testing.T) {
+func TestDecodeRefuses(t *testing.T) {
 	good, shared := encoded(t, testPack()), encoded(t, sharedPack())
 	put32 := func(off int, v uint32) []byte {
 		b := bytes.Clone(good)
@@ -174,18 +180,18 @@ func TestDecodePackRefuses(t *testing.T) {
 		"something after": append(bytes.Clone(good), 0),
 		"magic":           append([]byte("PNDX"), good[4:]...),
 		"format":          put32(4, 4|uint32(good[5])<<8|uint32(good[6])<<16),
-		"none unused":     put32(4, packShared|uint32(good[5])<<8|uint32(good[6])<<16),
+		"none unused":     put32(4, formatShared|uint32(good[5])<<8|uint32(good[6])<<16),
 		"cut off, shared": shared[:len(shared)-1],
-		"plain":           put32(4, packPlain|uint32(good[5])<<8|uint32(good[6])<<16),
-		"algorithm":       put32(4, packProved|2<<8|uint32(good[6])<<16),
+		"plain":           put32(4, formatPlain|uint32(good[5])<<8|uint32(good[6])<<16),
+		"algorithm":       put32(4, formatProved|2<<8|uint32(good[6])<<16),
 		"many pieces":     put32(16, 1<<31),
 		"many extents":    put32(20, 1<<31),
 		"fewer extents":   put32(20, 3),
 		"reserved":        put32(28, 1),
-		"too long":        make([]byte, MaxPack+1),
+		"too long":        make([]byte, MaxSize+1),
 		"long varint":     append(bytes.Clone(good[:len(good)-1]), 0x86, 0),
 	} {
-		if _, err := DecodePack(bad); err == nil {
+		if _, err := Decode(bad); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -213,16 +219,25 @@ func TestPlaced(t *testing.T) {
 	}
 }
 
-func TestVerifyPack(t *testing.T) {
+func newKey(t testing.TB) (public string, private minisign.PrivateKey) {
+	t.Helper()
+	pub, priv, err := minisign.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pub.String(), priv
+}
+
+func TestVerify(t *testing.T) {
 	pub, key := newKey(t)
 	other, otherKey := newKey(t)
 	data := encoded(t, testPack())
 	version := testPack().Version
-	sig := SignPack(key, data)
-	if got, err := VerifyPack(data, sig, version, other, pub); err != nil || !reflect.DeepEqual(got, testPack()) {
+	sig := Sign(key, data)
+	if got, err := Verify(data, sig, version, other, pub); err != nil || !reflect.DeepEqual(got, testPack()) {
 		t.Errorf("a good signature: %+v, %v", got, err)
 	}
-	if SignPack(key, data[:40]) != nil {
+	if Sign(key, data[:40]) != nil {
 		t.Error("signed what is no map")
 	}
 	again := testPack()
@@ -230,32 +245,32 @@ func TestVerifyPack(t *testing.T) {
 	next := encoded(t, again)
 	for name, c := range map[string]struct{ data, sig []byte }{
 		"unsigned":       {data, nil},
-		"other key":      {data, SignPack(otherKey, data)},
+		"other key":      {data, Sign(otherKey, data)},
 		"other sequence": {next, sig},
-		"as a manifest":  {data, Sign(key, data)},
+		"as a manifest":  {data, image.Sign(key, data)},
 		"changed":        {append(bytes.Clone(data), 0), sig},
 		"garbage":        {data, []byte("hello")},
-		"very long":      {data, make([]byte, MaxSignature+1)},
+		"very long":      {data, make([]byte, image.MaxSignature+1)},
 	} {
-		if _, err := VerifyPack(c.data, c.sig, version, pub); !errors.Is(err, ErrWrongSignature) &&
-			!errors.Is(err, ErrUnsigned) {
+		if _, err := Verify(c.data, c.sig, version, pub); !errors.Is(err, image.ErrWrongSignature) &&
+			!errors.Is(err, image.ErrUnsigned) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if _, err := VerifyPack(data, sig, Version([]byte("another")), pub); err == nil {
+	if _, err := Verify(data, sig, image.Version([]byte("another")), pub); err == nil {
 		t.Error("accepted for another version")
 	}
-	if _, err := VerifyPack(data, sig, version); err == nil {
+	if _, err := Verify(data, sig, version); err == nil {
 		t.Error("accepted with no trusted key")
 	}
 }
 
-func FuzzDecodePack(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, testPack()))
 	f.Add(encoded(f, plainPack()))
 	f.Add(encoded(f, sharedPack()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := DecodePack(b)
+		p, err := Decode(b)
 		if err != nil {
 			return
 		}
@@ -264,7 +279,7 @@ func FuzzDecodePack(f *testing.F) {
 		}
 		seen, unused := map[uint32]bool{}, int64(0)
 		for _, e := range p.Extents {
-			if uint64(e.Blocks) > MaxPack { // more than a list of blocks is for
+			if uint64(e.Blocks) > MaxSize { // more than a list of blocks is for
 				return
 			}
 			if e.Unused() {

@@ -1,4 +1,4 @@
-package bucket
+package s3
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/testkit"
 )
@@ -131,7 +132,7 @@ func versions(t *testing.T, one, other *store.Dir) {
 		t.Errorf("a version that is not there: %v", err)
 	}
 	unlock := lock(t, one)
-	record := image.PackRecord{Object: chunk.Sum([]byte("map")), Size: 3, Made: time.Now().UTC()}
+	record := bootpack.Record{Object: chunk.Sum([]byte("map")), Size: 3, Made: time.Now().UTC()}
 	if err := one.PutPack(digest, record); err != nil {
 		t.Error(err)
 	}
@@ -174,7 +175,7 @@ func whole(t *testing.T, one, other *store.Dir) {
 	}
 	unlock := lock(t, one)
 	defer unlock()
-	c, err := one.CollectPacks(t.Context(), func(fleet.Digest, image.ReplacedPack) bool { return true })
+	c, err := one.CollectPacks(t.Context(), func(fleet.Digest, bootpack.Replaced) bool { return true })
 	if err != nil || c.Objects != 0 {
 		t.Errorf("collect: %+v, %v", c, err)
 	}

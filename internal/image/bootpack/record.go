@@ -1,4 +1,4 @@
-package image
+package bootpack
 
 import (
 	"encoding/json"
@@ -8,11 +8,12 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/image"
 )
 
-// PackRecord says which boot pack a version has for one hardware class, and how it came to be. The records of a version
+// Record says which boot pack a version has for one hardware class, and how it came to be. The records of a version
 // are a sidecar of its manifest.
-type PackRecord struct {
+type Record struct {
 	Class     string    `json:"class,omitempty"` // hardware class; "": for all
 	Sequence  uint64    `json:"sequence"`
 	Object    chunk.ID  `json:"object"`    // the map
@@ -29,32 +30,32 @@ type PackRecord struct {
 	BootPieces int          `json:"boot_pieces,omitempty"` // pieces that these are
 }
 
-// ReplacedPack is a pack that no boot gets any more and that boots under way, and nodes that run, may still read.
-type ReplacedPack struct {
+// Replaced is a pack that no boot gets any more and that boots under way, and nodes that run, may still read.
+type Replaced struct {
 	Object   chunk.ID  `json:"object"` // the map
 	Replaced time.Time `json:"replaced"`
 }
 
-// Packs is the sidecar of a manifest that says which boot packs its version has.
-type Packs struct {
-	Format   int            `json:"format"`
-	Packs    []PackRecord   `json:"packs"` // at most one of a class
-	Replaced []ReplacedPack `json:"replaced,omitempty"`
+// Records is the sidecar of a manifest that says which boot packs its version has.
+type Records struct {
+	Format   int        `json:"format"`
+	Packs    []Record   `json:"packs"` // at most one of a class
+	Replaced []Replaced `json:"replaced,omitempty"`
 }
 
-// FindPack returns the pack for a hardware class: its own one, or the one for all.
-func FindPack(records []PackRecord, class string) (PackRecord, bool) {
+// Find returns the pack for a hardware class: its own one, or the one for all.
+func Find(records []Record, class string) (Record, bool) {
 	for _, want := range []string{class, ""} {
-		if i := slices.IndexFunc(records, func(r PackRecord) bool { return r.Class == want }); i >= 0 {
+		if i := slices.IndexFunc(records, func(r Record) bool { return r.Class == want }); i >= 0 {
 			return records[i], true
 		}
 	}
-	return PackRecord{}, false
+	return Record{}, false
 }
 
-// EncodePacks returns the bytes of the sidecar.
-func EncodePacks(p Packs) ([]byte, error) {
-	p.Format = Format
+// EncodeRecords returns the bytes of the sidecar.
+func EncodeRecords(p Records) ([]byte, error) {
+	p.Format = image.Format
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode boot pack records: %w", err)
@@ -62,13 +63,13 @@ func EncodePacks(p Packs) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// DecodePacks reads a sidecar. It takes keys it does not know.
-func DecodePacks(b []byte) (p Packs, err error) {
+// DecodeRecords reads a sidecar. It takes keys it does not know.
+func DecodeRecords(b []byte) (p Records, err error) {
 	if err := json.Unmarshal(b, &p); err != nil {
 		return p, fmt.Errorf("decode boot pack records: %w", err)
 	}
-	if p.Format != Format {
-		return p, fmt.Errorf("decode boot pack records: format %d, this Pando knows %d; upgrade it", p.Format, Format)
+	if p.Format != image.Format {
+		return p, fmt.Errorf("decode boot pack records: format %d, this Pando knows %d; upgrade it", p.Format, image.Format)
 	}
 	return p, nil
 }
