@@ -99,21 +99,21 @@ func TestHostileRequests(t *testing.T) {
 		status             int
 		says               string
 	}{
-		httpapi.NewRoute("PATCH", "/v1/nodes", `{"select":"@all","grup":"x"}`, 400, "grup"),
-		httpapi.NewRoute("PATCH", "/v1/nodes", `{"select":"@all"} {}`, 400, "more than one"),
-		httpapi.NewRoute("PATCH", "/v1/nodes", `[]`, 400, "request body"),
-		httpapi.NewRoute("PATCH", "/v1/nodes", ``, 400, "request body"),
-		httpapi.NewRoute("PATCH", "/v1/nodes", `{"select":"` + strings.Repeat("x", 2<<20) + `"}`, 400, "too large"),
-		httpapi.NewRoute("POST", "/v1/nodes", `{"name":"a","macs":["nonsense"]}`, 400, "MAC"),
-		httpapi.NewRoute("GET", "/v1/boots?limit=many", ``, 400, "many"),
-		httpapi.NewRoute("GET", "/v1/nodes?select=%00", ``, 400, ""),
-		httpapi.NewRoute("GET", "/v1/nope", ``, 404, "no such request"),
-		httpapi.NewRoute("PUT", "/v1/status", ``, 404, "no such request"),
-		httpapi.NewRoute("PUT", "/v1/policy", `{"adoption":"maybe","naming":"pc[001-]"}`, 400, "maybe"),
-		httpapi.NewRoute("PUT", "/v1/policy", `{"adoption":"open","naming":"pc"}`, 400, "naming rule"),
-		httpapi.NewRoute("POST", "/v1/tokens", `{"name":"a","ttl":-1}`, 400, "negative"),
-		httpapi.NewRoute("PUT", "/v1/images/lab/tags/%2e%2e%2fx", `{"ref":"lab:latest"}`, 400, "tag name"),
-		httpapi.NewRoute("GET", "/v1/boots/..%2f..%2fetc", ``, 404, ""),
+		{"PATCH", "/v1/nodes", `{"select":"@all","grup":"x"}`, 400, "grup"},
+		{"PATCH", "/v1/nodes", `{"select":"@all"} {}`, 400, "more than one"},
+		{"PATCH", "/v1/nodes", `[]`, 400, "request body"},
+		{"PATCH", "/v1/nodes", ``, 400, "request body"},
+		{"PATCH", "/v1/nodes", `{"select":"` + strings.Repeat("x", 2<<20) + `"}`, 400, "too large"},
+		{"POST", "/v1/nodes", `{"name":"a","macs":["nonsense"]}`, 400, "MAC"},
+		{"GET", "/v1/boots?limit=many", ``, 400, "many"},
+		{"GET", "/v1/nodes?select=%00", ``, 400, ""},
+		{"GET", "/v1/nope", ``, 404, "no such request"},
+		{"PUT", "/v1/status", ``, 404, "no such request"},
+		{"PUT", "/v1/policy", `{"adoption":"maybe","naming":"pc[001-]"}`, 400, "maybe"},
+		{"PUT", "/v1/policy", `{"adoption":"open","naming":"pc"}`, 400, "naming rule"},
+		{"POST", "/v1/tokens", `{"name":"a","ttl":-1}`, 400, "negative"},
+		{"PUT", "/v1/images/lab/tags/%2e%2e%2fx", `{"ref":"lab:latest"}`, 400, "tag name"},
+		{"GET", "/v1/boots/..%2f..%2fetc", ``, 404, ""},
 	} {
 		req := httptest.NewRequest(k.method, k.path, strings.NewReader(k.body))
 		res := httptest.NewRecorder()
