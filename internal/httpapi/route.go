@@ -8,4 +8,6 @@ type Route struct {
 }
 
 // NewRoute returns a route.
-func NewRoute(method, path string, h Handler) Route { return Route{Method: method, Path: path, Handle: h} }
+func NewRoute(method, path string, h Handler) Route {
+	return Route{Method: method, Path: path, Handle: h}
+}
