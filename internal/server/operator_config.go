@@ -13,14 +13,14 @@ import (
 )
 
 // configRoutes are the routes of config files.
-func (o *operator) configRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/config", httpapi.JSON(o.listConfig)},
-		{"GET", "/v1/config/file", httpapi.JSON(o.showConfig)},
-		{"PUT", "/v1/config", httpapi.JSON(o.setConfig)},
-		{"DELETE", "/v1/config", httpapi.JSON(o.deleteConfig)},
-		{"GET", "/v1/nodes/{name}/config", httpapi.JSON(o.nodeConfig)},
-		{"POST", "/v1/nodes/sync", httpapi.JSON(o.syncNodes)},
+func (o *operator) configRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/config", httpapi.JSON(o.listConfig)),
+		httpapi.NewRoute("GET", "/v1/config/file", httpapi.JSON(o.showConfig)),
+		httpapi.NewRoute("PUT", "/v1/config", httpapi.JSON(o.setConfig)),
+		httpapi.NewRoute("DELETE", "/v1/config", httpapi.JSON(o.deleteConfig)),
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/config", httpapi.JSON(o.nodeConfig)),
+		httpapi.NewRoute("POST", "/v1/nodes/sync", httpapi.JSON(o.syncNodes)),
 	}
 }
 

@@ -30,10 +30,10 @@ const (
 )
 
 // logRoutes are the routes of the journals of nodes.
-func (o *operator) logRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/nodes/{name}/logs", httpapi.JSON(o.nodeLogs)},
-		{"GET", "/v1/nodes/{name}/logs/stream", o.followLogs},
+func (o *operator) logRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs", httpapi.JSON(o.nodeLogs)),
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs/stream", o.followLogs),
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 )
 
 // secretRoutes are the routes of secrets, and of what gives boots theirs.
-func (o *operator) secretRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"POST", "/v1/nodes/approve", httpapi.JSON(o.approveNodes)},
-		{"POST", "/v1/nodes/reset", httpapi.JSON(o.resetNodes)},
-		{"GET", "/v1/secrets", httpapi.JSON(o.listSecrets)},
-		{"PUT", "/v1/secrets", httpapi.JSON(o.setSecret)},
-		{"DELETE", "/v1/secrets/{name}", httpapi.JSON(o.deleteSecret)},
+func (o *operator) secretRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("POST", "/v1/nodes/approve", httpapi.JSON(o.approveNodes)),
+		httpapi.NewRoute("POST", "/v1/nodes/reset", httpapi.JSON(o.resetNodes)),
+		httpapi.NewRoute("GET", "/v1/secrets", httpapi.JSON(o.listSecrets)),
+		httpapi.NewRoute("PUT", "/v1/secrets", httpapi.JSON(o.setSecret)),
+		httpapi.NewRoute("DELETE", "/v1/secrets/{name}", httpapi.JSON(o.deleteSecret)),
 	}
 }
 

@@ -19,13 +19,13 @@ import (
 )
 
 // stateRoutes are the routes of what nodes keep.
-func (o *operator) stateRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/state", httpapi.JSON(o.listState)},
-		{"POST", "/v1/state/{name}/snapshot", httpapi.JSON(o.snapshotState)},
-		{"POST", "/v1/state/{name}/reset", httpapi.JSON(o.resetState)},
-		{"POST", "/v1/state/{name}/copy", httpapi.JSON(o.copyState)},
-		{"DELETE", "/v1/state/{name}/orders", httpapi.JSON(o.withdrawState)},
+func (o *operator) stateRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/state", httpapi.JSON(o.listState)),
+		httpapi.NewRoute("POST", "/v1/state/{name}/snapshot", httpapi.JSON(o.snapshotState)),
+		httpapi.NewRoute("POST", "/v1/state/{name}/reset", httpapi.JSON(o.resetState)),
+		httpapi.NewRoute("POST", "/v1/state/{name}/copy", httpapi.JSON(o.copyState)),
+		httpapi.NewRoute("DELETE", "/v1/state/{name}/orders", httpapi.JSON(o.withdrawState)),
 	}
 }
 
