@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 	"pando/internal/store"
 	"pando/internal/testkit"
@@ -61,7 +61,7 @@ func (b *badPeer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := image.DecodePack(data)
+	m, err := bootpack.Decode(data)
 	if err != nil {
 		return err
 	}
