@@ -13,6 +13,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
@@ -27,7 +28,7 @@ func (o *operator) resolve(r *http.Request, parameter, otherwise string) (ref fl
 		return ref, "", httpapi.BadRequest(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
 	}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if err = resolves(tx, ref); err == nil {
+		if err = fleetview.CheckRef(tx, ref); err == nil {
 			v, err = tx.Resolve(ref)
 		}
 		return err

@@ -13,6 +13,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
 	"pando/internal/trace"
@@ -255,7 +256,7 @@ func TestClassOf(t *testing.T) {
 		strings.Repeat("x", 63):        {Vendor: strings.Repeat("X", 100)},
 		strings.Repeat("y-", 31) + "y": {Vendor: strings.Repeat("y ", 50)},
 	} {
-		got := classOf(h)
+		got := fleetview.HardwareClass(h)
 		if got != want {
 			t.Errorf("%+v is %q, want %q", h, got, want)
 		}

@@ -301,10 +301,10 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 	}
 	var seen bytes.Buffer
 	for _, r := range (&operator{}).operatorList() {
-		if r.method != "GET" || strings.HasSuffix(r.path, "/stream") || strings.HasSuffix(r.path, "/disks") {
+		if r.Method != "GET" || strings.HasSuffix(r.Path, "/stream") || strings.HasSuffix(r.Path, "/disks") {
 			continue
 		}
-		path := strings.NewReplacer("{name}", "node001", "{id}", string(cfg.Boot), "{digest}", "x").Replace(r.path)
+		path := strings.NewReplacer("{name}", "node001", "{id}", string(cfg.Boot), "{digest}", "x").Replace(r.Path)
 		seen.WriteString(get(t, s, path+"?select=node001&for=all&path="+mungeKey))
 	}
 	for _, path := range []string{"/o/" + mungeKey, "/m/munge", "/boot/script", "/boot/" + string(cfg.Boot) + "/initramfs", "/v1/secrets", "/v1/node/config", "/secrets/munge"} {
