@@ -35,7 +35,7 @@ func newTrackedOrigin(t *testing.T, blocks int) (*trackedOrigin, BlockConfig) {
 	o.putPack(t, 10, image.Extent{Start: 0, Blocks: uint32(blocks)})
 	s := &trackedOrigin{
 		testOrigin: o,
-		tracker:    peer.NewTrackerServer(peer.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil),
+		tracker:    peer.NewTrackerServer(peer.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil, nil),
 	}
 	m := http.NewServeMux()
 	m.Handle("/swarm/", s.tracker.Handler())

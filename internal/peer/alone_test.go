@@ -251,7 +251,7 @@ func newLoneTracker(rate int64) *TrackerServer {
 			ids = append(ids, p.ID)
 		}
 		return ids
-	})
+	}, nil)
 }
 
 // A tracker that answers a join and then nothing more is lost after as long as one in mid-storm is: 6 s. Then the

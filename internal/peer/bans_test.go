@@ -139,7 +139,7 @@ func TestAnswersHaveRoomForBans(t *testing.T) {
 // The operator learns of a ban, once, and what he can do.
 func TestBansAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	s := NewTrackerServer(TrackerOptions{Random: chance(), Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+	s := NewTrackerServer(TrackerOptions{Random: chance()}, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	join(t, s.tracker, 0, 9)
 	for n := byte(1); n <= 5; n++ {
 		r := httptest.NewRequest("POST", "/swarm/wrong", nil)

@@ -20,7 +20,7 @@ func BenchmarkTracker(b *testing.B) {
 	for i := range ids {
 		ids[i] = chunk.Sum(fmt.Append(nil, i))
 	}
-	s := NewTrackerServer(TrackerOptions{Uplink: 1 << 40, Random: chance()}, func(chunk.ID) []chunk.ID { return ids })
+	s := NewTrackerServer(TrackerOptions{Uplink: 1 << 40, Random: chance()}, func(chunk.ID) []chunk.ID { return ids }, nil)
 	h := s.Handler()
 	post := func(n int, path string, message any) {
 		body, err := json.Marshal(message)

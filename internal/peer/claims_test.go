@@ -12,7 +12,7 @@ import (
 
 // claims is a tracker's server with an uplink of 100 Mb/s, of which no time has passed.
 func claims() *TrackerServer {
-	return NewTrackerServer(TrackerOptions{Uplink: 12_500_000, Random: chance()}, nil)
+	return NewTrackerServer(TrackerOptions{Uplink: 12_500_000, Random: chance()}, nil, nil)
 }
 
 // claimLoose asks for as many loose objects of a size as it says, and fetches none.

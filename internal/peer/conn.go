@@ -83,15 +83,14 @@ const (
 	drained    = 8 << 10 // bytes that may be under way when the next upload begins
 )
 
-// Drain waits until nearly all of the answer to a request has reached the one who asked, or does not within the
-// time of an upload.
-func Drain(ctx context.Context) { drainTo(ctx, drained) }
+// Drain waits until nearly all of the response to a request has reached the client, at most until the timeout.
+func Drain(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, drained) }
 
 // DrainAll is Drain for the last byte.
-func DrainAll(ctx context.Context) { drainTo(ctx, 0) }
+func DrainAll(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, 0) }
 
-func drainTo(ctx context.Context, rest int) {
-	ctx, cancel := context.WithTimeout(ctx, uploadTime)
+func drainTo(ctx context.Context, timeout time.Duration, rest int) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	drain(ctx, rest)
 }

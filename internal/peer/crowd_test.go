@@ -140,6 +140,7 @@ func newCrowdServer(tb testing.TB, nodes int) *crowdServer {
 			}
 			return ids
 		},
+		nil,
 	)
 	s.listen(tb)
 	return s
@@ -162,10 +163,10 @@ func (s *crowdServer) listen(tb testing.TB) {
 			return
 		}
 		if id, err := chunk.ParseID(r.URL.Path[len("/o/"):]); err == nil {
-			if !s.tracker.Admit(r.Context(), asker(r, 1).Addr(), id, int64(len(b))) {
+			if !s.tracker.Admit(r.Context(), asker(r.RemoteAddr, 1).Addr(), id, int64(len(b))) {
 				return
 			}
-			defer s.tracker.Sent(asker(r, 1).Addr(), id)
+			defer s.tracker.Sent(asker(r.RemoteAddr, 1).Addr(), id)
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 		n, _ := w.Write(b) // the node is gone when this fails

@@ -178,7 +178,7 @@ func TestStartsStandInLine(t *testing.T) {
 
 // slowSite is a tracker of a server that sends a piece of 64 KiB in two seconds.
 func slowSite() *TrackerServer {
-	return NewTrackerServer(TrackerOptions{Uplink: 32 << 10, Random: chance()}, nil)
+	return NewTrackerServer(TrackerOptions{Uplink: 32 << 10, Random: chance()}, nil, nil)
 }
 
 // What nobody granted goes out one after the other at the rate of the uplink, what was granted at once, and who
@@ -223,7 +223,7 @@ func TestAdmission(t *testing.T) {
 		if !s.Admit(t.Context(), node, piece, 64<<10) || time.Since(at) > 0 {
 			t.Errorf("a piece that was granted waits for %s", time.Since(at))
 		}
-		if usual := NewTrackerServer(TrackerOptions{Uplink: 125e6, Random: chance()}, nil); !usual.Admit(
+		if usual := NewTrackerServer(TrackerOptions{Uplink: 125e6, Random: chance()}, nil, nil); !usual.Admit(
 			t.Context(),
 			node,
 			chunk.ID{},

@@ -12,6 +12,9 @@ import (
 // not always ahead.
 const maxGivers = 2
 
+// helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
+const helperTime = time.Second
+
 // LooseReads decide whom a node asks for the loose objects that its reads wait for, and which peers may wait here
 // for one that is on its way. Like Swarm they have no socket, goroutine or clock, and are not safe for use by
 // several goroutines.

@@ -84,7 +84,7 @@ type Node struct {
 	index    map[chunk.ID]int
 	events   chan func(now time.Duration)
 	kicked   chan struct{} // the shelf has news
-	upTime   time.Duration // uploadTime
+	upTime   time.Duration // uploadMost
 
 	calls, control atomic.Int64
 	pressing       atomic.Int32 // loose objects that reads wait for
@@ -148,7 +148,7 @@ func NewNode(o NodeOptions) *Node {
 		),
 		banned:   map[netip.Addr]bool{},
 		seen:     map[netip.AddrPort]Bitmap{},
-		upTime:   uploadTime,
+		upTime:   uploadMost,
 		patience: o.Slow.Least(joinTime),
 		flights:  map[Fetch]context.CancelFunc{},
 		waits:    map[int][]chan result{},
@@ -257,7 +257,7 @@ func (n *Node) act(wake *time.Timer) {
 	n.swarm.Loose(now, int(n.pressing.Load()))
 	step := n.swarm.Next(now)
 	n.sociable.Store(n.swarm.Social())
-	n.usual.Store(int64(n.swarm.typical))
+	n.usual.Store(int64(n.swarm.Usual()))
 	for _, f := range step.Cancel {
 		if stop := n.flights[f]; stop != nil {
 			delete(n.flights, f)

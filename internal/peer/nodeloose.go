@@ -14,9 +14,6 @@ import (
 // askedFirst is the query of a question for a loose object from who has not asked the tracker.
 const askedFirst = "first"
 
-// helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
-const helperTime = time.Second
-
 // answer is how a question for a loose object ended.
 type answer struct {
 	ask   LooseAsk
@@ -206,7 +203,7 @@ func higher(r *http.Request) bool {
 		return false
 	}
 	own, err := netip.ParseAddrPort(local.String())
-	return err == nil && asker(r, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
+	return err == nil && asker(r.RemoteAddr, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
 }
 
 // accuse has nothing more asked of a peer that sent something else than an object, and the tracker told.

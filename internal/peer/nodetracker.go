@@ -159,7 +159,7 @@ func (n *Node) goodbye() { n.bye()() }
 
 // bye returns what tells the tracker that this node goes.
 func (n *Node) bye() func() {
-	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.tracker {
+	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.Directed() {
 		return func() {}
 	}
 	t := n.at()

@@ -17,9 +17,15 @@ import (
 // free; peers learn it from the tracker.
 const Port = 8481
 
-// uploadTime is how long an upload may take, with twice what word may be late besides; one who takes longer is not
+// Headers of a node's HTTP server.
+const (
+	headerPort = "Pando-Port" // of the one who asks: where it serves objects itself
+	headerPack = "Pando-Pack" // whose pieces a bitmap is about
+)
+
+// uploadMost is how long an upload may take, with twice what word may be late besides; one who takes longer is not
 // worth the place.
-const uploadTime = time.Minute
+const uploadMost = time.Minute
 
 // Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one
 // that comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on
@@ -48,7 +54,7 @@ func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 }
 
 func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
-	if n.refused(w, asker(r, 1)) {
+	if n.refused(w, asker(r.RemoteAddr, 1)) {
 		return
 	}
 	id, err := n.named(r.PathValue("id"))
@@ -110,8 +116,8 @@ func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 // a peer too, and is watched in return.
 func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
-	from := asker(r, uint16(port))
-	if n.refused(w, asker(r, 1)) {
+	from := asker(r.RemoteAddr, uint16(port))
+	if n.refused(w, asker(r.RemoteAddr, 1)) {
 		return
 	}
 	n.mu.Lock()

@@ -36,7 +36,7 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 	t.Helper()
 	s := &site{objects: map[string][]byte{}}
 	s.pack = chunk.Sum([]byte("pack"))
-	s.tracker = NewTrackerServer(TrackerOptions{Uplink: rate, Random: chance()}, s.ids)
+	s.tracker = NewTrackerServer(TrackerOptions{Uplink: rate, Random: chance()}, s.ids, nil)
 	random := rand.NewChaCha8([32]byte{1})
 	for i := range pieces {
 		b := make([]byte, 20_000+i)
@@ -71,7 +71,7 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 		if err != nil {
 			t.Error(err)
 		}
-		s.tracker.Sent(asker(r, 1).Addr(), id)
+		s.tracker.Sent(asker(r.RemoteAddr, 1).Addr(), id)
 	})
 	s.Server = httptest.NewServer(m)
 	t.Cleanup(s.Close)

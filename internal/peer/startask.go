@@ -10,21 +10,6 @@ import (
 	"pando/internal/chunk"
 )
 
-// StartHelp is what a boot that starts learned of the trackers.
-type StartHelp struct {
-	// they serve manifest, signature and map at the paths of a server's data path; none: a server has them
-	Peers   []netip.AddrPort
-	Late    time.Duration // word may be on its way for so long; 0: no longer than usual
-	Tracker int           // which of the trackers says so
-	Said    Control       // what it took
-}
-
-// Control is what a node and trackers said to each other, without HTTP's headers.
-type Control struct {
-	Messages int64 // of the node
-	Bytes    int64 // with their answers
-}
-
 // StartAsk is a boot that starts, as its node says it.
 type StartAsk struct {
 	Pack   chunk.ID // whose map it will need

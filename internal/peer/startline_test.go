@@ -81,7 +81,7 @@ func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
 
 // A boot that has to wait stands in nobody's way who would not have to.
 func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
-	s := NewTrackerServer(TrackerOptions{Uplink: 1 << 20, Random: chance()}, nil)
+	s := NewTrackerServer(TrackerOptions{Uplink: 1 << 20, Random: chance()}, nil, nil)
 	s.tracker.uplink.pass(0, 1<<30)
 	s.tracker.firsts = time.Hour
 	if _, ok := s.tracker.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(1), Near: true, Place: "r1"}); !ok {

@@ -1,11 +1,11 @@
 package peer
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"strconv"
+	"time"
 
 	"pando/internal/chunk"
 )
@@ -13,7 +13,7 @@ import (
 // serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest that this node booted by, and
 // its signature.
 func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
-	if n.refused(w, asker(r, 1)) {
+	if n.refused(w, asker(r.RemoteAddr, 1)) {
 		return
 	}
 	sum := sha256.Sum256(n.o.Start.Manifest)
@@ -46,18 +46,15 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 		defer n.mu.Unlock()
 		places.Done()
 	}()
-	ctx, cancel := context.WithTimeout(r.Context(), n.upTime+2*n.o.Slow.Least(0))
-	defer cancel()
+	end := time.Now().Add(n.upTime + 2*n.o.Slow.Least(0))
 	writer := http.NewResponseController(w)
-	if end, ok := ctx.Deadline(); ok {
-		_ = writer.SetWriteDeadline(end) // not every connection has deadlines
-	}
+	_ = writer.SetWriteDeadline(end) // not every connection has deadlines
 	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	defer n.line.Enter(r.Context(), int64(len(data)))()
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
-		drain(ctx, drained) // a peer that is gone, or reads no more, has its place no longer than another
-		n.o.Observer.Uploaded(asker(r, 1), len(data))
+		Drain(r.Context(), time.Until(end)) // a peer that is gone, or reads no more, has its place no longer than another
+		n.o.Observer.Uploaded(asker(r.RemoteAddr, 1), len(data))
 	}
 }
 

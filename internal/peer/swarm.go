@@ -239,6 +239,12 @@ func (s *Swarm) Bear(late time.Duration) { s.late = bounded(late) }
 // Have is what this node has; it changes with Done.
 func (s *Swarm) Have() Bitmap { return s.have }
 
+// Usual is how long a transfer from a peer usually takes; 0: not known.
+func (s *Swarm) Usual() time.Duration { return s.typical }
+
+// Directed tells whether there is a tracker that answers.
+func (s *Swarm) Directed() bool { return s.tracker }
+
 // Missing is how many pieces this node does not have.
 func (s *Swarm) Missing() int { return s.missing }
 

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -17,8 +16,7 @@ type TrackerOptions struct {
 	Forget   time.Duration // a node that was silent for so long is forgotten; default 30 s
 	Proofs   int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
 
-	Random *rand.Rand   // required
-	Log    *slog.Logger // of a TrackerServer: who is banned; nil: silent
+	Random *rand.Rand // required
 }
 
 func (o *TrackerOptions) defaults() {

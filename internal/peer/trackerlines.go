@@ -16,7 +16,7 @@ func (s *TrackerServer) startFiles(r *http.Request, q startMessage) (startReply,
 	if s.packs != nil && pieces == 0 {
 		return startReply{}, false
 	}
-	from := asker(r, 1).Addr()
+	from := asker(r.RemoteAddr, 1).Addr()
 	start := Start{
 		Swarm:  q.Pack,
 		Size:   StartSize(pieces),
@@ -95,7 +95,7 @@ func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 func (s *TrackerServer) looseObject(r *http.Request, q looseMessage) (looseReply, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names, wait := s.tracker.Find(s.now(), q.Object, asker(r, q.Port.port()), q.Size)
+	names, wait := s.tracker.Find(s.now(), q.Object, asker(r.RemoteAddr, q.Port.port()), q.Size)
 	return looseReply{names, wait.Milliseconds()}, true
 }
 

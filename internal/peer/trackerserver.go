@@ -40,10 +40,10 @@ type TrackerServer struct {
 // fetch, and knows which transfers it has granted.
 type Packs func(pack chunk.ID) []chunk.ID
 
-// NewTrackerServer returns a server over a tracker of its own.
-func NewTrackerServer(o TrackerOptions, packs Packs) *TrackerServer {
+// NewTrackerServer returns a server over a tracker of its own. log is told who is banned; nil: nobody is.
+func NewTrackerServer(o TrackerOptions, packs Packs, log *slog.Logger) *TrackerServer {
 	s := &TrackerServer{start: time.Now(), packs: packs, tracker: NewTracker(o), waiting: map[waiter]chan Answer{},
-		starts: map[Ticket]chan StartAnswer{}, bodies: map[Ticket]chan struct{}{}, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler))}
+		starts: map[Ticket]chan StartAnswer{}, bodies: map[Ticket]chan struct{}{}, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -85,13 +85,13 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		plain(w)
-		_, _ = w.Write(append(b, '\n')) // the node is gone when this fails
+		w.Header()["Content-Type"], w.Header()["Date"] = nil, nil // HTTP can do without
+		_, _ = w.Write(append(b, '\n'))                           // the node is gone when this fails
 	}
 }
 
 func (s *TrackerServer) join(r *http.Request, q joinMessage) (joinReply, bool) {
-	node := asker(r, q.Port.port())
+	node := asker(r.RemoteAddr, q.Port.port())
 	if ids := s.pieces(q.Pack); s.packs != nil && (ids == nil || len(ids) != q.Pieces) {
 		return joinReply{}, false
 	}
@@ -122,7 +122,7 @@ func subnet(a netip.Addr, bits int) netip.Prefix {
 }
 
 func (s *TrackerServer) ask(r *http.Request, q askMessage) (askReply, bool) {
-	key := waiter{node: asker(r, q.Port.port())}
+	key := waiter{node: asker(r.RemoteAddr, q.Port.port())}
 	s.mu.Lock()
 	key.pack = s.tracker.Key(q.Pack, key.node)
 	s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracker.sweep(s.now()) // a ban counts from now
-	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.Wrong(asker(r, 1).Addr(), accused) {
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.Wrong(asker(r.RemoteAddr, 1).Addr(), accused) {
 		s.log.Warn(
 			"a node is banned from the swarms",
 			"node",
@@ -243,6 +243,6 @@ func (s *TrackerServer) wrong(r *http.Request, q wrongMessage) (struct{}, bool) 
 func (s *TrackerServer) leave(r *http.Request, q leaveMessage) (struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.Leave(q.Pack, asker(r, q.Port.port()))
+	s.tracker.Leave(q.Pack, asker(r.RemoteAddr, q.Port.port()))
 	return struct{}{}, true
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -18,12 +17,6 @@ import (
 const (
 	maxMessage = 16 << 10
 	maxHave    = maxPieces / 8
-)
-
-// Headers of a node's HTTP server.
-const (
-	headerPort = "Pando-Port" // of the one who asks: where it serves objects itself
-	headerPack = "Pando-Pack" // whose pieces a bitmap is about
 )
 
 // The messages to the tracker, as JSON. The address of a node is the one that it asks from; it says the port only.
@@ -216,8 +209,8 @@ func (r askReply) holders() map[int][]netip.AddrPort {
 }
 
 // asker is the address of who asks, with the port at which it serves.
-func asker(r *http.Request, port uint16) netip.AddrPort {
-	a, err := netip.ParseAddrPort(r.RemoteAddr)
+func asker(remote string, port uint16) netip.AddrPort {
+	a, err := netip.ParseAddrPort(remote)
 	if err != nil || port == 0 {
 		return netip.AddrPort{}
 	}

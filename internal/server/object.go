@@ -59,7 +59,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	http.ServeContent(w, r, "", time.Time{}, f)
 	s.swarm.Sent(asker(r), id)
 	if http.NewResponseController(w).Flush() == nil {
-		peer.Drain(r.Context())
+		peer.Drain(r.Context(), uploadTime)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (s *Server) serveSeveral(w http.ResponseWriter, r *http.Request) error {
 		s.swarm.Sent(asker(r), ids[i]) // well or not
 	}
 	if http.NewResponseController(w).Flush() == nil {
-		peer.Drain(r.Context())
+		peer.Drain(r.Context(), uploadTime)
 	}
 	return nil
 }

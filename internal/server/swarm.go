@@ -27,8 +27,9 @@ func newSwarm(c Config, dir *store.Dir, log *slog.Logger) *peer.TrackerServer {
 	packs := &packPieces{store: dir}
 	return peer.NewTrackerServer(
 		peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
-			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log},
+			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
 		packs.of,
+		log,
 	)
 }
 

@@ -34,6 +34,9 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// uploadTime is how long the end of an answer may take to reach the node.
+const uploadTime = time.Minute
+
 // sendStep is how many bytes are sent until it is noted that the machine takes them.
 const sendStep = 256 << 10
 
@@ -85,7 +88,7 @@ func (s *Server) sendK(
 		leave := s.uploads.Beside(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
-			peer.DrainAll(r.Context())
+			peer.DrainAll(r.Context(), uploadTime)
 			leave()
 		}()
 	}
