@@ -13,7 +13,8 @@ import (
 	"pando/internal/bucket"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+
 	"pando/internal/store"
 )
 
@@ -58,7 +59,7 @@ func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.Second, erro
 		return nil, err
 	}
 	defer c.Close()
-	targets, err := c.ScrapeTargets(ctx, set, peer.Port)
+	targets, err := c.ScrapeTargets(ctx, set, swarm.Port)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"pando/internal/fleet"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+
 	"pando/internal/registry"
 )
 
@@ -65,7 +66,7 @@ func (n *nudger) send(addrs []netip.Addr) {
 		if i > 0 {
 			time.Sleep(nudgesEach)
 		}
-		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, peer.Port)))
+		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, swarm.Port)))
 		if err == nil {
 			_, err = c.Write([]byte{0})
 			c.Close()

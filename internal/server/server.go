@@ -17,7 +17,9 @@ import (
 	"pando/internal/identity"
 	"pando/internal/metrics"
 	"pando/internal/openid"
-	"pando/internal/peer"
+	"pando/internal/sockopt"
+	"pando/internal/swarm/tracker"
+
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/volume"
@@ -70,8 +72,8 @@ type Server struct {
 	lookouts    lookouts
 	sent        atomic.Int64 // bytes to nodes, by all ways
 	sampler     *sampler
-	swarm       *peer.TrackerServer
-	uploads     peer.Line
+	swarm       *tracker.Server
+	uploads     sockopt.Scheduler
 	discoveries *bucket // strangers recorded for their packets
 	adoptions   *bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)

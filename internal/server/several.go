@@ -13,7 +13,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/chunk"
-	"pando/internal/peer"
+	"pando/internal/sockopt"
+
 	"pando/internal/store"
 )
 
@@ -43,7 +44,7 @@ func (s *Server) serveSeveral(w http.ResponseWriter, r *http.Request) error {
 		s.swarm.Sent(asker(r), ids[i]) // well or not
 	}
 	if http.NewResponseController(w).Flush() == nil {
-		peer.Drain(r.Context(), uploadTime)
+		sockopt.Drain(r.Context(), uploadTime)
 	}
 	return nil
 }

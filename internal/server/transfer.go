@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
 
@@ -82,13 +82,13 @@ func (s *Server) sendK(
 	s.recordLocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
 	var turn transfer
 	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
-		peer.LetMessagesPass(r.Context())
+		sockopt.LetMessagesPass(r.Context())
 	} else {
 		turn = s.turns.begin(c.mac)
 		leave := s.uploads.Beside(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
-			peer.DrainAll(r.Context(), uploadTime)
+			sockopt.DrainAll(r.Context(), uploadTime)
 			leave()
 		}()
 	}

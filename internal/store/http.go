@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"pando/internal/band"
 	"pando/internal/chunk"
+	"pando/internal/sockopt"
 )
 
 // Request asks a source for one object.
@@ -103,7 +103,7 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn
 	}
 	// what is asked, and that something has come, passes what this machine sends to others meanwhile
 	if x, ok := c.(syscall.Conn); ok {
-		band.Set(x, band.Message)
+		sockopt.Set(x, sockopt.Message)
 	}
 	return Gather(c), nil
 }
