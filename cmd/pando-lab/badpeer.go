@@ -15,11 +15,10 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
+	"pando/internal/store"
 	"pando/internal/swarm"
 	"pando/internal/swarm/peer"
-
-	"pando/internal/store"
 	"pando/internal/testkit"
 )
 
@@ -63,7 +62,7 @@ func (b *badPeer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := image.DecodePack(data)
+	m, err := bootpack.Decode(data)
 	if err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/build"
+	"pando/internal/build/source"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/mount"
-	"pando/internal/source"
 )
 
 // builder makes versions on the machine of the server, and makes them known there.

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/build"
+	"pando/internal/build/source"
 	"pando/internal/fleet"
-	"pando/internal/source"
 )
 
 func (a *app) imageCapture() *cobra.Command {

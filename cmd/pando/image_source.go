@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pando/internal/build"
-	"pando/internal/source"
+	"pando/internal/build/source"
 )
 
 // sourceFlags say what an image is made from. One of the first is given.

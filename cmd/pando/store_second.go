@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/bucket"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/swarm"
 
 	"pando/internal/store"
+	"pando/internal/store/s3"
 )
 
 // seconds opens what a store is mended from: a data directory, a store, a server, a bucket, or nodes.
@@ -30,7 +30,7 @@ func (a *app) seconds(ctx context.Context, from string) ([]store.Second, error) 
 // second opens another store.
 func second(ctx context.Context, from string) (store.Second, error) {
 	if strings.HasPrefix(from, "s3://") {
-		b, err := bucket.Open(ctx, bucket.Config{URL: from}.FromEnvironment())
+		b, err := s3.Open(ctx, s3.Config{URL: from}.FromEnvironment())
 		if err != nil {
 			return nil, err
 		}

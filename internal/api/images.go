@@ -21,7 +21,7 @@ type Version struct {
 	Kernel       string       `json:"kernel,omitempty"` // release
 	KernelSize   int64        `json:"kernel_size,omitempty"`
 	DriversSize  int64        `json:"drivers_size,omitempty"` // for a node whose NIC is not known
-	FileSystem   string       `json:"file_system,omitempty"`  // of the root: "erofs", "squashfs", "ext4"
+	FileSystem   string       `json:"file_system,omitempty"`  // of the root: "erofs", "squashfs"
 	RootSize     int64        `json:"root_size,omitempty"`    // raw bytes
 	StoredSize   int64        `json:"stored_size,omitempty"`  // bytes of its distinct objects
 	Files        int64        `json:"files,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Whatever is read, in whatever order and with whatever memory, is what was put in.
@@ -56,7 +56,7 @@ func TestReadOutside(t *testing.T) {
 func TestLessRawIsKept(t *testing.T) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16)) // ten pieces of 64 KiB
+	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16)) // ten pieces of 64 KiB
 	o.Cache = 4 * 64 << 10
 	d, err := Open(t.Context(), src, o)
 	if err != nil {

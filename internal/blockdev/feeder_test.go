@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // feeder notes what a device tells.
@@ -41,7 +41,7 @@ func (f *feeder) Moved() {
 // how far that is, and what it let go of; reads make room for more.
 func TestFeeder(t *testing.T) {
 	img := randomImage(t, 160)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
 	piece := func(i int) chunk.Verified {
 		v, err := chunk.Check(m.Pieces[i].ID, img.objects[m.Pieces[i].ID])
 		if err != nil {
@@ -94,7 +94,7 @@ func TestFeeder(t *testing.T) {
 // A piece that is read before it is brought is fetched, by the pack's source.
 func TestFeederIsNotWaitedFor(t *testing.T) {
 	img := randomImage(t, 64)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)
 	asked := 0
@@ -115,7 +115,7 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 func TestFeederBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 		src, r, f := &source{img: img}, &record{}, &feeder{}
 		o := r.options(img, src, m)
 		o.Pack.Feeder = f
@@ -170,7 +170,7 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 // What came and was not read of the pieces after booted is counted apart.
 func TestUnreadAfterBooted(t *testing.T) {
 	img := randomImage(t, 64)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	m.Booted = 3
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)

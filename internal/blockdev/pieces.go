@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Pack is a boot pack to read from. Zero values mean the defaults.
 type Pack struct {
-	Map  image.Pack // its signature was checked
-	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
-	Idle bool       // fetch what reads ask for and nothing else
+	Map  bootpack.Map // its signature was checked
+	Keep int64        // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
+	Idle bool         // fetch what reads ask for and nothing else
 
 	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
 	// them in the pack's order.
@@ -34,9 +34,6 @@ type Pack struct {
 	Unread func(change int64, late bool)
 	// Patience, when set, is how long a read waits for a piece at least: where word is late, pieces are later.
 	Patience func() time.Duration
-	// Busy, when set, tells whether the machine has no processor time to spare: then nothing is fetched ahead of
-	// what boots read after booted. It is called often, with a lock held.
-	Busy func() bool
 	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
 	Complete func()
 	// Whole, when set, is called once: when every piece has come.
@@ -73,9 +70,6 @@ func (p *Pack) defaults() {
 	}
 	if p.Unread == nil {
 		p.Unread = func(int64, bool) {}
-	}
-	if p.Busy == nil {
-		p.Busy = func() bool { return false }
 	}
 	if p.Complete == nil {
 		p.Complete = func() {}
@@ -115,9 +109,7 @@ type pieces struct {
 	due   int           // pieces until booted that never came
 	rest  int           // all pieces that never came
 	read  []uint64      // a bit for each block of the pack that was read, or that no read asks for
-	moved chan struct{} // closed and replaced when front moved, and when the machine may not be busy any more
-	again time.Duration // until it is looked whether it is; 0: it was not
-	looks bool          // that look is to come
+	moved chan struct{} // closed and replaced when front moved
 	over  bool          // the boot is
 }
 

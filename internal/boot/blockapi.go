@@ -9,7 +9,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // The names that the daemons' processes go by. The '@' at the front makes systemd leave them alone when it
@@ -47,8 +47,6 @@ type BlockConfig struct {
 	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
 	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
 	Late *LateDisk  `json:"late,omitempty"` // in the place of Disk: one that is still looked for; nil: none is
-
-	Times *Times `json:"times,omitempty"` // what the processors do; nil: nobody says
 }
 
 // Validate returns an error that says which field cannot be used.
@@ -60,8 +58,8 @@ func (c BlockConfig) Validate() error {
 		return fmt.Errorf("block config: size %d is not a positive multiple of 4096", c.Size)
 	case c.ChunkSize <= 0 || c.ChunkSize%4096 != 0:
 		return fmt.Errorf("block config: chunk size %d is not a positive multiple of 4096", c.ChunkSize)
-	case len(c.Pack) > image.MaxPack:
-		return fmt.Errorf("block config: boot pack's map of %d bytes, more than %d", len(c.Pack), image.MaxPack)
+	case len(c.Pack) > bootpack.MaxSize:
+		return fmt.Errorf("block config: boot pack's map of %d bytes, more than %d", len(c.Pack), bootpack.MaxSize)
 	case c.Swarm != nil && len(c.Swarm.Place) > 64:
 		return fmt.Errorf("block config: place %.20q... has more than 64 bytes", c.Swarm.Place)
 	case len(c.Servers) == 0:

@@ -8,7 +8,7 @@ import (
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -49,11 +49,11 @@ func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verifie
 const pieceLate = 8
 
 // packMap is the map of the boot pack, of no pieces without one: init has verified it.
-func (d *blockDaemon) packMap() image.Pack {
+func (d *blockDaemon) packMap() bootpack.Map {
 	if len(d.cfg.Pack) == 0 {
-		return image.Pack{}
+		return bootpack.Map{}
 	}
-	m, err := image.DecodePack(d.cfg.Pack)
+	m, err := bootpack.Decode(d.cfg.Pack)
 	if err != nil {
 		d.lostPiece(chunk.ID{}, err)
 	}
@@ -62,16 +62,12 @@ func (d *blockDaemon) packMap() image.Pack {
 
 // pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
 // ask for: its boot is over, or has most of it.
-func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
+func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil
 	}
 	keep := keepOf(m.StoredSize(), machineMemory(), d.cfg.Keep)
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
-	// What is kept in the heap, because it may have to make room, comes on top.
-	if keep < m.StoredSize() {
-		d.garbage.keep(keep)
-	}
 	return &blockdev.Pack{
 		Map:      m,
 		Keep:     keep,
@@ -82,7 +78,6 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 		Unread:   d.unread,
 		Complete: d.note(countComplete),
 		Whole:    d.whole(),
-		Busy:     newSpareTime(d.cfg.Times).none,
 		Patience: func() time.Duration { return pieceLate * slow.Least(0) },
 	}
 }

@@ -252,3 +252,27 @@ func TestHardLinkIntoBoot(t *testing.T) {
 		t.Errorf("left in /boot: %v, %v", left, err)
 	}
 }
+
+// A tree with a file of 100 GB that is nearly all holes: a raw image has no holes, so where the disk has no room for
+// them the error names the file.
+func TestHugeSparseFile(t *testing.T) {
+	needBuilder(t)
+	tree := t.TempDir()
+	makeTree(
+		t,
+		tree,
+		append(
+			awkwardTree(),
+			node{path: "srv/disk", mode: unix.S_IFREG | 0o644, size: 100 << 30, data: []byte("the end")},
+		),
+	)
+	var st unix.Statfs_t
+	if err := unix.Statfs(tree, &st); err != nil || int64(st.Bavail)*st.Bsize > 100<<30 {
+		t.Skipf("the disk has room for a raw image of 100 GB: %v", err)
+	}
+	opt := testOptions(t, t.TempDir(), tree)
+	if _, err := Image(t.Context(), opt); !errors.Is(err, unix.ENOSPC) ||
+		!strings.Contains(err.Error(), `most of them in "/srv/disk"`) {
+		t.Errorf("error %v", err)
+	}
+}

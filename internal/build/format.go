@@ -67,7 +67,6 @@ func (b *builder) formatBefore(release string) string {
 var kernelOptions = map[string]string{
 	image.Erofs:    "CONFIG_EROFS_FS",
 	image.Squashfs: "CONFIG_SQUASHFS",
-	image.Ext4:     "CONFIG_EXT4_FS",
 }
 
 // readable lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that

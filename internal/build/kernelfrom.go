@@ -13,10 +13,10 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/build/source"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/mount"
-	"pando/internal/source"
 )
 
 // KernelFrom is where the kernel comes from that a tree shall have, with its modules: a version in the store, a

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"pando/internal/build/source"
 	"pando/internal/image"
-	"pando/internal/source"
 )
 
 // Source is where a tree comes from when it is neither installed nor there. Package source has the ways.

@@ -32,7 +32,7 @@ func TestMillionFiles(t *testing.T) {
 			}
 		}
 	}
-	for _, format := range []string{image.Ext4, image.Erofs} {
+	for _, format := range []string{image.Squashfs, image.Erofs} {
 		opt := testOptions(t, t.TempDir(), tree)
 		builtin := filepath.Join(tree, "usr/lib/modules/6.1.0-test/modules.builtin")
 		if err := os.WriteFile(builtin, []byte("kernel/fs/"+format+"/"+format+".ko\n"), 0o644); err != nil {

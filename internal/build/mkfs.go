@@ -67,17 +67,13 @@ func (b *builder) makeRaw(ctx context.Context) (err error) {
 	return b.work.putStamp(rawImage, stamp{Of: of, Made: b.Now(), Size: fileSize(f.Name())})
 }
 
-// roomForRaw fails early where the raw image has no room. What is a hole of the tree is one of the image in ext4 only.
+// roomForRaw fails early where the raw image has no room. Holes of the tree are zeros of the image, and take room.
 func (b *builder) roomForRaw() error {
 	size := b.scan.Bytes
-	if b.format == image.Ext4 {
-		size -= b.scan.Holes
-	}
 	err := roomFor(b.work.path, size)
 	if err != nil && size > b.scan.Bytes-b.scan.Holes && b.scan.Holes > size/2 {
 		err = fmt.Errorf(
-			"%w; %d MB of it are holes, most of them in %s: leave it out of the tree, or build with --format "+
-				"ext4, which keeps holes",
+			"%w; %d MB of it are holes, most of them in %s: leave it out of the tree",
 			err,
 			b.scan.Holes/1e6,
 			shown("/"+b.scan.HoleName),
@@ -91,8 +87,6 @@ func (b *builder) writer(ctx context.Context) (string, error) {
 	switch b.format {
 	case image.Squashfs:
 		return "squashfs " + squashRevision, nil
-	case image.Ext4:
-		return "ext4 " + ext4Revision, nil
 	}
 	version, err := mkfsVersion(ctx)
 	if err == nil && b.scan.LongName != "" && compareReleases(version, fixedLongNames) < 0 {
@@ -103,16 +97,12 @@ func (b *builder) writer(ctx context.Context) (string, error) {
 }
 
 func (b *builder) writeRaw(ctx context.Context) error {
-	write := writeSquashfs
-	switch b.format {
-	case image.Erofs:
+	if b.format == image.Erofs {
 		return b.runMkfs(ctx)
-	case image.Ext4:
-		write = writeExt4
 	}
 	stop := b.watchSize(b.work.file(rawImage))
 	defer stop()
-	lost, err := write(ctx, b.root, b.work.file(rawImage), b.scan.Newest+1)
+	lost, err := writeSquashfs(ctx, b.root, b.work.file(rawImage), b.scan.Newest+1)
 	for _, w := range lost {
 		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w)
 		b.Progress(Progress{Step: StepErofs, Note: "warning: " + w})

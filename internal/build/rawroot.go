@@ -33,8 +33,6 @@ func openRaw(kind string, r io.ReaderAt) (rawRoot, error) {
 		return openErofs(r)
 	case image.Squashfs:
 		return openSquashfs(r)
-	case image.Ext4:
-		return openExt4(r)
 	}
 	return nil, fmt.Errorf("file system %q: this Pando cannot read it; upgrade it", kind)
 }

@@ -154,7 +154,7 @@ func (m Manifest) checkRoot() error {
 	r := m.Root
 	switch {
 	case !slices.Contains(FileSystems(), r.FileSystem):
-		return fmt.Errorf("root.file_system: %q, want erofs, squashfs or ext4", r.FileSystem)
+		return fmt.Errorf("root.file_system: %q, want erofs or squashfs", r.FileSystem)
 	case r.Index.IsZero():
 		return fmt.Errorf("root.index: missing")
 	case r.Size <= 0 || r.Size%chunk.BlockSize != 0:

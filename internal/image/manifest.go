@@ -43,15 +43,14 @@ type Driver struct {
 const (
 	Erofs    = "erofs"
 	Squashfs = "squashfs"
-	Ext4     = "ext4"
 )
 
 // FileSystems lists the kinds, the one to be preferred first.
-func FileSystems() []string { return []string{Erofs, Squashfs, Ext4} }
+func FileSystems() []string { return []string{Erofs, Squashfs} }
 
 // Root is the root file system: an index of raw extents.
 type Root struct {
-	FileSystem string   `json:"file_system"` // Erofs, Squashfs, Ext4
+	FileSystem string   `json:"file_system"` // Erofs, Squashfs
 	Index      chunk.ID `json:"index"`       // the index root, an object
 	Size       int64    `json:"size"`        // raw bytes, a multiple of 4096
 	ChunkSize  int      `json:"chunk_size"`  // raw bytes of the largest chunk

@@ -10,6 +10,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -128,7 +130,7 @@ const (
 
 // nodeErrand answers POST /v1/node/errand.
 func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
-	rep, err := decodeReport[api.ErrandReport](w, r)
+	rep, err := httpapi.DecodeReport[api.ErrandReport](w, r)
 	if err != nil {
 		return err
 	}
@@ -139,19 +141,19 @@ func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
 	if b.Session.IsZero() {
 		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	rep.Error, rep.Hint = clip(rep.Error, maxMessage), clip(rep.Hint, maxMessage)
+	rep.Error, rep.Hint = httpapi.Clip(rep.Error, httpapi.MaxMessage), httpapi.Clip(rep.Hint, httpapi.MaxMessage)
 	rep.Disks = rep.Disks[:min(len(rep.Disks), maxDisks)]
 	for i := range rep.Disks {
 		d := &rep.Disks[i]
 		for _, p := range []*string{&d.Name, &d.Model, &d.Of, &d.Has, &d.Used} {
-			*p = clip(*p, 256)
+			*p = httpapi.Clip(*p, 256)
 		}
 	}
 	rep.Files = rep.Files[:min(len(rep.Files), maxSynced)]
 	for i := range rep.Files {
 		f := &rep.Files[i]
 		for _, p := range []*string{&f.Path, &f.Error, &f.Run, &f.Failed} {
-			*p = clip(*p, maxMessage)
+			*p = httpapi.Clip(*p, httpapi.MaxMessage)
 		}
 	}
 	if err := s.synced(r.Context(), rep); err != nil {
@@ -169,12 +171,12 @@ func (o *operator) nodeDisks(r *http.Request) (any, error) {
 
 // prepareCache answers POST /v1/nodes/{name}/cache.
 func (o *operator) prepareCache(r *http.Request) (any, error) {
-	req, err := body[api.NodeCache](r)
+	req, err := httpapi.Body[api.NodeCache](r)
 	if err != nil {
 		return nil, err
 	}
 	if req.Device == "" || req.Erase != req.Device {
-		return nil, refused(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
+		return nil, httpapi.BadRequest(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
 			"name the device twice: all that is on it is lost")
 	}
 	return o.errand(
@@ -187,7 +189,7 @@ func (o *operator) prepareCache(r *http.Request) (any, error) {
 func (o *operator) errand(r *http.Request, what api.Errand) (any, error) {
 	var boot registry.Boot
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}

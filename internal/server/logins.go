@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 )
 
@@ -25,12 +27,12 @@ const (
 // logins slows down who guesses.
 type logins struct {
 	mu     sync.Mutex
-	tried  map[string]*bucket
+	tried  map[string]*ratelimit.Bucket
 	checks chan struct{}
 }
 
 func newLogins() *logins {
-	return &logins{tried: map[string]*bucket{}, checks: make(chan struct{}, checksMost)}
+	return &logins{tried: map[string]*ratelimit.Bucket{}, checks: make(chan struct{}, checksMost)}
 }
 
 // may tells whether a name or address may try once more, which is counted.
@@ -42,10 +44,10 @@ func (l *logins) may(now time.Time, key string) bool {
 		if len(l.tried) >= maxTried { // all are forgotten rather than one let in for ever
 			clear(l.tried)
 		}
-		b = newBucket(loginBurst, 1/loginEvery.Seconds())
+		b = ratelimit.New(loginBurst, 1/loginEvery.Seconds())
 		l.tried[key] = b
 	}
-	return b.take(now)
+	return b.Take(now)
 }
 
 // forgive forgets the wrong passwords of a name or address: the right one came.
@@ -117,7 +119,7 @@ func (s *Server) auditLogin(ctx context.Context, from, name string, err error) {
 func (s *Server) auditEntry(ctx context.Context, a registry.Audited, err error) {
 	a.At, a.Status = s.now(), 200
 	if err != nil {
-		e := apiError(err)
+		e := httpapi.ErrorOf(err)
 		a.Status, a.Error = e.Status, cut(e.Message, auditText)
 	}
 	if err := s.registry.Update(context.WithoutCancel(ctx), func(tx *registry.Tx) error { return tx.AppendAudited(a) }); err != nil {

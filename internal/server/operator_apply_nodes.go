@@ -6,6 +6,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 )
 
 // turn is a node that becomes another one.
@@ -71,7 +73,7 @@ func (a *application) turns(known map[string]fleet.Node) (changes []turn, fresh 
 		}
 		is, err := become(cloneNode(was), d)
 		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
-			err = refused(errNoMachine.Error(), "give mac or serial")
+			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
 		switch {
 		case err != nil:
@@ -102,7 +104,7 @@ func (a *application) yield(t turn) error {
 // nobody adopted, is forgotten: it is this node.
 func (a *application) referred(was, is fleet.Node) error {
 	if was.Version != is.Version {
-		if err := resolves(a.tx, is.Version); err != nil {
+		if err := fleetview.CheckRef(a.tx, is.Version); err != nil {
 			return err
 		}
 	}
@@ -122,7 +124,7 @@ func (a *application) referred(was, is fleet.Node) error {
 		if err == nil && other.Name != is.Name && other.State == fleet.Discovered {
 			err = a.tx.DeleteNode(other.Name)
 		}
-		if err != nil && !absent(err) {
+		if err != nil && !fleetview.Absent(err) {
 			return err
 		}
 	}
@@ -136,7 +138,7 @@ func (a *application) pruneNodes(all []fleet.Node) error {
 	}
 	set, err := fleet.ParseSet(a.req.Owns.Nodes)
 	if err != nil {
-		return checked(err)
+		return httpapi.Invalid(err)
 	}
 	named := make(map[string]bool, len(a.req.Nodes))
 	for _, d := range a.req.Nodes {

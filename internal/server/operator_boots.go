@@ -9,6 +9,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -22,7 +24,7 @@ const (
 )
 
 func (o *operator) listBoots(r *http.Request) (any, error) {
-	limit, err := number(r, "limit", defaultBoots)
+	limit, err := httpapi.QueryInt(r, "limit", defaultBoots)
 	if err != nil {
 		return nil, err
 	}
@@ -42,24 +44,24 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 	}
 	progress, err := o.reg.Progress(r.Context(), ids...)
 	for _, b := range boots {
-		out.Boots = append(out.Boots, bootView(b, progress[b.ID]))
+		out.Boots = append(out.Boots, fleetview.Boot(b, progress[b.ID]))
 	}
 	return out, err
 }
 
 // listFailed answers GET /v1/boots/failed.
 func (o *operator) listFailed(r *http.Request) (any, error) {
-	limit, err := number(r, "limit", defaultBoots)
+	limit, err := httpapi.QueryInt(r, "limit", defaultBoots)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := o.owned(r)
+	wanted, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
 	if selection := r.URL.Query().Get("select"); selection != "" {
 		err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-			nodes, err := selectNodes(tx, selection, true)
+			nodes, err := fleetview.SelectNodes(tx, selection, true)
 			wanted = make(map[string]bool, len(nodes))
 			for _, n := range nodes {
 				wanted[n.Name] = true
@@ -79,7 +81,7 @@ func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot,
 	if selection == "" {
 		return tx.Boots(registry.BootFilter{Limit: limit})
 	}
-	nodes, err := selectNodes(tx, selection, false)
+	nodes, err := fleetview.SelectNodes(tx, selection, false)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (o *operator) showBoot(r *http.Request) (any, error) {
 func (o *operator) showNodeBoot(r *http.Request) (any, error) {
 	var b registry.Boot
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}
@@ -153,7 +155,7 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	out := api.BootDetail{Boot: bootView(b, p), Steps: []api.Step{}, Events: events}
+	out := api.BootDetail{Boot: fleetview.Boot(b, p), Steps: []api.Step{}, Events: events}
 	if events == nil {
 		out.Events = []trace.Event{}
 	}
@@ -178,11 +180,11 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 }
 
 func (o *operator) listEvents(r *http.Request) (any, error) {
-	after, err := number(r, "after", 0)
+	after, err := httpapi.QueryInt(r, "after", 0)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := number(r, "limit", defaultEvents)
+	limit, err := httpapi.QueryInt(r, "limit", defaultEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +197,8 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sight := o.sight(r)
-	events = slices.DeleteFunc(events, func(e trace.Event) bool { return !sight.has(e) })
+	filter := fleetview.NewEventFilter(r.Context(), o.reg)
+	events = slices.DeleteFunc(events, func(e trace.Event) bool { return !filter.Shows(e) })
 	if events == nil {
 		events = []trace.Event{}
 	}
@@ -206,13 +208,13 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 // streamEvents sends events as they come, in the form of server-sent events: "id:" is the sequence number, so that a
 // browser which lost the connection goes on where it was.
 func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
-	after, err := number(r, "after", o.reg.Last())
+	after, err := httpapi.QueryInt(r, "after", o.reg.Last())
 	if err != nil {
 		return err
 	}
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
 		if _, err := fmt.Sscan(text, &after); err != nil {
-			return refused("Last-Event-ID: "+text+" is not a number", "")
+			return httpapi.BadRequest("Last-Event-ID: "+text+" is not a number", "")
 		}
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -222,9 +224,9 @@ func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := out.Flush(); err != nil {
 		return nil // the client is gone
 	}
-	sight := o.sight(r)
+	filter := fleetview.NewEventFilter(r.Context(), o.reg)
 	_ = o.reg.Follow(r.Context(), after, func(e trace.Event) error {
-		if !sight.has(e) {
+		if !filter.Shows(e) {
 			return nil
 		}
 		b, err := json.Marshal(e)

@@ -10,13 +10,15 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
 // listRecordings answers GET /v1/recordings.
 func (o *operator) listRecordings(r *http.Request) (any, error) {
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func recordingView(v fleet.Digest, k keptTrace) api.Recording {
 
 // setRecording answers PUT /v1/nodes/{name}/recording.
 func (o *operator) setRecording(r *http.Request) (any, error) {
-	req, err := body[api.RecordingSet](r)
+	req, err := httpapi.Body[api.RecordingSet](r)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,7 @@ func (o *operator) setRecording(r *http.Request) (any, error) {
 	}
 	var node fleet.Node
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		node, err = findNode(tx, r.PathValue("name"))
+		node, err = fleetview.FindNode(tx, r.PathValue("name"))
 		return err
 	})
 	if err != nil {
@@ -99,10 +101,10 @@ func recordable(mark string) error {
 		return nil
 	}
 	if err := fleet.ValidName("mark", mark); err != nil {
-		return refused(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
+		return httpapi.BadRequest(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
 	}
 	if trace.Rank(trace.Stage(mark)) >= 0 {
-		return refused(
+		return httpapi.BadRequest(
 			fmt.Sprintf("mark %q is a stage of every boot", mark),
 			"every boot is recorded until it has booted; name a mark that the image makes later",
 		)

@@ -9,41 +9,18 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/hooks"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
 )
 
-// rolloutView is a rollout with its nodes.
-func rolloutView(r fleet.Rollout) api.Rollout {
-	out := api.Rollout{Rollout: r, Phases: map[fleet.RolloutPhase]int{}}
-	for _, n := range r.Nodes {
-		out.Phases[n.Phase]++
-	}
-	if r.Nodes == nil {
-		out.Nodes = []fleet.RolloutNode{}
-	}
-	return out
-}
-
-// rolloutViews are rollouts without their nodes.
-func rolloutViews(tx *registry.Tx, f registry.RolloutFilter) ([]api.Rollout, error) {
-	all, err := tx.Rollouts(f)
-	out := []api.Rollout{}
-	for _, r := range all {
-		view := rolloutView(r)
-		if view.Phases, err = tx.RolloutPhases(r.ID); err != nil {
-			return nil, err
-		}
-		out = append(out, view)
-	}
-	return out, err
-}
-
 func (o *operator) listRollouts(r *http.Request) (any, error) {
 	var out api.RolloutList
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Group: r.URL.Query().Get("group")})
+		out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Group: r.URL.Query().Get("group")})
 		return err
 	})
 	return out, err
@@ -53,7 +30,7 @@ func (o *operator) showRollout(r *http.Request) (any, error) {
 	var out api.Rollout
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		x, err := tx.Rollout(r.PathValue("id"))
-		out = rolloutView(x)
+		out = fleetview.Rollout(x)
 		return err
 	})
 	return out, err
@@ -61,7 +38,7 @@ func (o *operator) showRollout(r *http.Request) (any, error) {
 
 // startRollout answers POST /v1/rollouts.
 func (o *operator) startRollout(r *http.Request) (any, error) {
-	req, err := body[api.RolloutStart](r)
+	req, err := httpapi.Body[api.RolloutStart](r)
 	if err != nil {
 		return nil, err
 	}
@@ -79,19 +56,19 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		next.Who = who(r)
+		next.Who = httpapi.CallerName(r)
 		if next, err = rollout.Begin(next, nodes, o.now()); err != nil {
-			return checked(err)
+			return httpapi.Invalid(err)
 		}
 		if out, err = tx.CreateRollout(next); err != nil {
 			return hintRollout(err)
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err != nil {
 		return nil, err
 	}
-	view := rolloutView(out)
+	view := fleetview.Rollout(out)
 	if view.DryRun = req.DryRun; !req.DryRun {
 		o.rollouts.nudge()
 	}
@@ -101,23 +78,23 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 // checkPlan refuses a plan that cannot be carried out here.
 func (o *operator) checkPlan(p fleet.RolloutPlan) error {
 	if err := p.Validate(); err != nil {
-		return checked(err)
+		return httpapi.Invalid(err)
 	}
 	if _, err := time.LoadLocation(p.Zone); err != nil {
-		return refused(fmt.Sprintf("time zone %q: %v", p.Zone, err), "name it like Europe/Berlin")
+		return httpapi.BadRequest(fmt.Sprintf("time zone %q: %v", p.Zone, err), "name it like Europe/Berlin")
 	}
-	hooks := []string{p.Drain, p.Undrain, p.Reboot}
+	named := []string{p.Drain, p.Undrain, p.Reboot}
 	for _, g := range p.Gates {
 		if g.Kind() == fleet.GateScript {
-			hooks = append(hooks, g.Arg())
+			named = append(named, g.Arg())
 		}
 	}
-	for _, name := range hooks {
+	for _, name := range named {
 		if name == "" {
 			continue
 		}
-		if _, err := findHook(o.rollouts.hooks, name); err != nil {
-			return refused(
+		if _, err := hooks.Find(o.rollouts.hooks, name); err != nil {
+			return httpapi.BadRequest(
 				err.Error(),
 				"put an executable file of root's with this name into "+o.rollouts.hooks+" on the server",
 			)
@@ -134,7 +111,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		return out, err
 	}
 	if g.Image == "" {
-		return out, refused(
+		return out, httpapi.BadRequest(
 			"group "+g.Name+" has no image to return to",
 			"give it its first one with `pando group set "+g.Name+" --image NAME`",
 		)
@@ -144,9 +121,9 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		to  *fleet.Ref
 	}{{g.Image, &out.From}, {req.Image, &out.To}} {
 		if v.ref == "" {
-			return out, refused("no image is named", "")
+			return out, httpapi.BadRequest("no image is named", "")
 		}
-		if err := resolves(tx, v.ref); err != nil {
+		if err := fleetview.CheckRef(tx, v.ref); err != nil {
 			return out, err
 		}
 		d, err := tx.Resolve(v.ref)
@@ -155,7 +132,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		}
 		name, _, _, err := v.ref.Split()
 		if err != nil {
-			return out, checked(err)
+			return out, httpapi.Invalid(err)
 		}
 		if _, err := o.manifestIn(d); err != nil {
 			return out, err
@@ -183,11 +160,11 @@ const usualOf = 10
 
 // candidates are the nodes that follow a group's image.
 func (o *operator) candidates(ctx context.Context, tx *registry.Tx, group string) ([]rollout.Candidate, error) {
-	nodes, err := members(tx, group)
+	nodes, err := fleetview.Followers(tx, group)
 	if err != nil {
 		return nil, err
 	}
-	views, err := o.nodeViews(ctx, tx, nodes)
+	views, err := o.views.Views(ctx, tx, nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +194,7 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 	}
 	var ids []fleet.BootID
 	for _, b := range boots {
-		if !withoutFirmware(b.Firmware) {
+		if !fleet.SkipsFirmware(b.Firmware) {
 			ids = append(ids, b.ID)
 		}
 	}
@@ -237,13 +214,13 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 // hintRollout says what to do about a rollout that is in the way.
 func hintRollout(err error) error {
 	if errors.Is(err, registry.ErrInUse) {
-		return withHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
+		return httpapi.WithHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
 	}
 	return err
 }
 
 func (o *operator) pauseRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, who(r)) })
+	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, httpapi.CallerName(r)) })
 }
 
 func (o *operator) resumeRollout(r *http.Request) (any, error) {
@@ -251,7 +228,7 @@ func (o *operator) resumeRollout(r *http.Request) (any, error) {
 }
 
 func (o *operator) abortRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, who(r)) })
+	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, httpapi.CallerName(r)) })
 }
 
 // changeRollout changes a rollout as an operator wants; what follows from it is done by the next step, which is now.
@@ -266,7 +243,7 @@ func (o *operator) changeRollout(r *http.Request, change func(fleet.Rollout) (fl
 		if err != nil {
 			return api.NewError(api.Conflict, err.Error(), "")
 		}
-		out = rolloutView(is)
+		out = fleetview.Rollout(is)
 		return tx.PutRollout(is, was.Nodes)
 	})
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -17,16 +19,16 @@ const exporterPort = 9100
 
 // scrapeTargets answers GET /v1/sd: the fleet's booted nodes as Prometheus' HTTP service discovery has them.
 func (o *operator) scrapeTargets(r *http.Request) (any, error) {
-	at, err := number(r, "port", exporterPort)
+	at, err := httpapi.QueryInt(r, "port", exporterPort)
 	if err != nil {
 		return nil, err
 	}
 	if at < 1 || at > 65535 {
-		return nil, refused("port "+strconv.FormatInt(at, 10)+" is none", "")
+		return nil, httpapi.BadRequest("port "+strconv.FormatInt(at, 10)+" is none", "")
 	}
 	out := []api.ScrapeTarget{}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := selectNodes(tx, r.URL.Query().Get("select"), true)
+		nodes, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
@@ -34,7 +36,7 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, nodes)
+		views, err := o.views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			b := boots[n.Name]
 			if n.Node.State != fleet.Adopted || n.Boot == nil || n.Boot.State != trace.Up || !b.Addr.IsValid() {

@@ -13,7 +13,9 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -21,7 +23,7 @@ import (
 func (o *operator) storedVersion(r *http.Request) (any, error) {
 	digest, err := fleet.ParseDigest(r.PathValue("digest"))
 	if err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	v, err := o.store.GetVersion(digest)
 	if err != nil {
@@ -49,12 +51,12 @@ func (o *operator) storedObject(w http.ResponseWriter, r *http.Request) error {
 
 // missingObjects answers POST /v1/store/missing. What is there counts as written now: somebody is about to name it.
 func (o *operator) missingObjects(r *http.Request) (any, error) {
-	req, err := body[api.ObjectList](r)
+	req, err := httpapi.Body[api.ObjectList](r)
 	if err != nil {
 		return nil, err
 	}
 	if len(req.Objects) > api.MaxObjectList {
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			fmt.Sprintf("%d objects in one request, at most %d", len(req.Objects), api.MaxObjectList),
 			"",
 		)
@@ -128,7 +130,7 @@ func cutOff(err error) error {
 	if errors.As(err, &big) {
 		return err
 	}
-	return refused("objects: the body is cut off", "")
+	return httpapi.BadRequest("objects: the body is cut off", "")
 }
 
 // maxVersionBody bounds a manifest with its sidecars; the list of packages is the largest.
@@ -138,7 +140,7 @@ const maxVersionBody = 64 << 20
 func (o *operator) putVersion(w http.ResponseWriter, r *http.Request) error {
 	var v api.VersionPut
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxVersionBody)).Decode(&v); err != nil {
-		return refused("request body: "+err.Error(), "")
+		return httpapi.BadRequest("request body: "+err.Error(), "")
 	}
 	m, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature)
 	if err != nil {
@@ -208,7 +210,7 @@ func (o *operator) allThere(ctx context.Context, m image.Manifest) error {
 
 // putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well,
 // so one that is not is left out. One that this server made itself of later boots stays.
-func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r image.PackRecord) error {
+func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r bootpack.Record) error {
 	keys := o.signer.ring.Trust().Accepted()
 	if m.PackKey != "" {
 		keys = []string{m.PackKey}
@@ -217,7 +219,7 @@ func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest
 	if err != nil {
 		return nil
 	}
-	p, err := image.VerifyPack(b, []byte(r.Signature), v, keys...)
+	p, err := bootpack.Verify(b, []byte(r.Signature), v, keys...)
 	if err != nil || p.Class != r.Class {
 		return nil
 	}

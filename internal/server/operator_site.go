@@ -5,6 +5,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -25,17 +27,17 @@ func (o *operator) status(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if out.Groups, err = groupViews(tx, groups); err != nil {
+		if out.Groups, err = fleetview.Groups(tx, groups); err != nil {
 			return err
 		}
-		if out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Live: true}); err != nil {
+		if out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Live: true}); err != nil {
 			return err
 		}
 		nodes, err := tx.Nodes()
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, nodes)
+		views, err := o.views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			countNode(&out, n)
 		}
@@ -44,7 +46,7 @@ func (o *operator) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +102,15 @@ func (o *operator) listTokens(r *http.Request) (any, error) {
 }
 
 func (o *operator) createToken(r *http.Request) (any, error) {
-	req, err := body[api.TokenCreate](r)
+	req, err := httpapi.Body[api.TokenCreate](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := checked(fleet.ValidName("token", req.Name)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidName("token", req.Name)); err != nil {
 		return nil, err
 	}
 	if req.TTL < 0 {
-		return nil, refused("token "+req.Name+": its time to live is negative", "")
+		return nil, httpapi.BadRequest("token "+req.Name+": its time to live is negative", "")
 	}
 	secret := identity.NewToken()
 	t := registry.Token{
@@ -120,7 +122,7 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 	}
 	if req.Role != "" {
 		if t.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
-			return nil, checked(err)
+			return nil, httpapi.Invalid(err)
 		}
 	}
 	if req.TTL > 0 {
@@ -167,15 +169,15 @@ func (o *operator) showPolicy(r *http.Request) (any, error) {
 }
 
 func (o *operator) setPolicy(r *http.Request) (any, error) {
-	p, err := body[api.Policy](r)
+	p, err := httpapi.Body[api.Policy](r)
 	if err != nil {
 		return nil, err
 	}
 	if p.Adoption != fleet.Open && p.Adoption != fleet.Approve {
-		return nil, refused("adoption policy "+string(p.Adoption)+": use open or approve", "")
+		return nil, httpapi.BadRequest("adoption policy "+string(p.Adoption)+": use open or approve", "")
 	}
 	if _, err := fleet.ParseNaming(p.Naming); err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	return p, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.PutPolicy(registry.Policy(p)) })
 }

@@ -7,6 +7,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -29,7 +31,7 @@ func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.S
 		To:    of.node,
 		Force: force,
 		Asked: o.now(),
-		Who:   asking(ctx).String(),
+		Who:   httpapi.CallerOf(ctx).String(),
 	}
 	take := send
 	take.Kind, take.Place, take.To, take.From, take.Through = fleet.CopyState, of.place, "", from.node, true
@@ -60,7 +62,7 @@ func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrd
 	err := o.reg.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
 		if err == nil {
-			b, err = latestBoot(tx, n)
+			b, err = fleetview.LatestBoot(tx, n)
 		}
 		return err
 	})

@@ -9,6 +9,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -17,13 +19,12 @@ import (
 
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
-	m := newMux(s.log)
-	m.handle("GET /o/{id}", s.serveObject)
-	m.handle("POST /o", s.serveSeveral)
-	m.handle("GET /m/{name}", s.serveManifest)
-	m.handle("GET /boot/script", s.serveScript)
-	m.handle("GET /boot/{first}/{second}", s.serveBoot)
-	m.handle("GET "+volumePath, s.serveVolume)
+	m := httpapi.NewMux(s.log)
+	m.Route("GET /o/{id}", s.serveObject)
+	m.Route("GET /m/{name}", s.serveManifest)
+	m.Route("GET /boot/script", s.serveScript)
+	m.Route("GET /boot/{first}/{second}", s.serveBoot)
+	m.Route("GET "+volumePath, s.serveVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -42,18 +43,18 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 
 // controlRoutes is the control channel: nodes by their token or session, operators by their token.
 func (s *Server) controlRoutes() http.Handler {
-	m := newMux(s.log)
+	m := httpapi.NewMux(s.log)
 	for path, h := range s.nodeRoutes() {
-		m.handle("POST /v1/node/"+path, h)
+		m.Route("POST /v1/node/"+path, h)
 	}
-	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
+	m.Route("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
 
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
-func (s *Server) nodeRoutes() map[string]handler {
-	return map[string]handler{
+func (s *Server) nodeRoutes() map[string]httpapi.Handler {
+	return map[string]httpapi.Handler{
 		"begin":          s.begin,
 		"hello":          s.hello,
 		"events":         s.nodeEvents,
@@ -74,15 +75,16 @@ func (s *Server) nodeRoutes() map[string]handler {
 
 // socketRoutes is the operator's API for whoever may open the socket.
 func (s *Server) socketRoutes() http.Handler {
-	m := newMux(s.log)
-	m.handle("GET /metrics", s.serveMetrics)
-	s.operator().operatorRoutes(m, func(h handler) handler { return h })
+	m := httpapi.NewMux(s.log)
+	m.Route("GET /metrics", s.serveMetrics)
+	s.operator().operatorRoutes(m, func(h httpapi.Handler) httpapi.Handler { return h })
 	return m
 }
 
 // operator answers the operator's half of the API, from these.
 type operator struct {
 	reg        *registry.Registry
+	views      fleetview.Nodes
 	store      *store.Dir
 	signer     *signer           // the keys that sign versions
 	key        ed25519.PublicKey // the server's
@@ -114,7 +116,7 @@ type operator struct {
 }
 
 func (s *Server) operator() *operator {
-	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
+	return &operator{reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -247,9 +248,9 @@ func TestHostileReports(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", maxBody)}, nil); e == nil ||
+	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", httpapi.MaxBody)}, nil); e == nil ||
 		e.Code != api.BadRequest {
-		t.Errorf("a body of more than %d bytes: %v", maxBody, e)
+		t.Errorf("a body of more than %d bytes: %v", httpapi.MaxBody, e)
 	}
 	lie := trace.Event{
 		Seq:    1,
@@ -261,7 +262,7 @@ func TestHostileReports(t *testing.T) {
 		Kind:   trace.End,
 		Message: "\x1b[31m" + strings.Repeat(
 			"é",
-			maxMessage,
+			httpapi.MaxMessage,
 		),
 		Bytes: map[string]int64{trace.SourceK: 1 << 60, "server": -5, "peer": 3},
 	}
@@ -273,7 +274,7 @@ func TestHostileReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := events[len(events)-1]
-	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > maxMessage || strings.Contains(got.Message, "\x1b") ||
+	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > httpapi.MaxMessage || strings.Contains(got.Message, "\x1b") ||
 		len(got.Bytes) != 1 ||
 		got.Bytes["peer"] != 3 {
 		t.Errorf("recorded %+v", got)

@@ -17,11 +17,11 @@ import (
 	"pando/internal/identity"
 	"pando/internal/metrics"
 	"pando/internal/openid"
-	"pando/internal/sockopt"
-	"pando/internal/swarm/tracker"
-
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
+	"pando/internal/sockopt"
 	"pando/internal/store"
+	"pando/internal/swarm/tracker"
 	"pando/internal/volume"
 )
 
@@ -74,8 +74,8 @@ type Server struct {
 	sampler     *sampler
 	swarm       *tracker.Server
 	uploads     sockopt.Scheduler
-	discoveries *bucket // strangers recorded for their packets
-	adoptions   *bucket // strangers recorded for their requests
+	discoveries *ratelimit.Bucket // strangers recorded for their packets
+	adoptions   *ratelimit.Bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
 
 	listeners   *listeners // nil before Listen
@@ -105,8 +105,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		errands:     &errands{},
 		logins:      newLogins(),
 		neighbour:   neighbour,
-		discoveries: newBucket(discoverBurst, discoverRate),
-		adoptions:   newBucket(adoptBurst, adoptRate),
+		discoveries: ratelimit.New(discoverBurst, discoverRate),
+		adoptions:   ratelimit.New(adoptBurst, adoptRate),
 	}
 	if c.OpenID != nil {
 		s.provider = openid.New(*c.OpenID, c.Now)

@@ -8,11 +8,10 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
+	"pando/internal/store"
 	"pando/internal/swarm"
 	"pando/internal/swarm/tracker"
-
-	"pando/internal/store"
 )
 
 // goodput is the part of a link that carries objects: of a frame of 1,538 bytes on the wire TCP has 1,448, or 1,460
@@ -70,14 +69,14 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 		return []chunk.ID{}
 	}
 	size, ok := p.store.Stat(pack)
-	if !ok || size > image.MaxPack {
+	if !ok || size > bootpack.MaxSize {
 		return nil
 	}
 	data, err := p.store.Get(context.Background(), pack)
 	if err != nil {
 		return nil
 	}
-	m, err := image.DecodePack(data)
+	m, err := bootpack.Decode(data)
 	if err != nil {
 		return nil
 	}

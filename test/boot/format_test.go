@@ -13,9 +13,6 @@ import (
 // An image whose root is squashfs boots like any other, with the same index, block daemon and agent.
 func TestRealBootFromSquashfs(t *testing.T) { bootFrom(t, "squashfs") }
 
-// So does one whose root is ext4.
-func TestRealBootFromExt4(t *testing.T) { bootFrom(t, "ext4") }
-
 // bootFrom builds an image with a root file system of a kind, boots a machine from it and reads all that it has.
 func bootFrom(t *testing.T, kind string) {
 	t.Helper()

@@ -15,9 +15,8 @@ import (
 func (n *Node) fetch(f swarm.Fetch) {
 	ctx, stop := context.WithCancel(n.ctx)
 	n.flights[f] = stop
-	waited := n.swarm.WaitedFor(f.Piece)
 	n.work.Go(func() {
-		v, err := n.transfer(ctx, f, waited)
+		v, err := n.transfer(ctx, f)
 		n.post(n.ctx, func(now time.Duration) {
 			defer stop()
 			if ctx.Err() != nil { // it was cancelled
@@ -49,12 +48,12 @@ func (n *Node) landed(now time.Duration, f swarm.Fetch, v chunk.Verified, err er
 	}
 }
 
-// transfer makes one transfer. waited: a read waits for the piece.
-func (n *Node) transfer(ctx context.Context, f swarm.Fetch, waited bool) (chunk.Verified, error) {
+// transfer makes one transfer.
+func (n *Node) transfer(ctx context.Context, f swarm.Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
 	fetch := func() (chunk.Verified, error) {
 		if f.Origin() {
-			return n.fromOrigin(ctx, p, waited)
+			return n.o.Origin.Find(ctx, p.ID, p.Size)
 		}
 		return n.fromPeer(ctx, f.Peer, p, 0)
 	}

@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/registry"
+)
+
+// Handler answers a request, or returns why not. Nothing of the answer may have been written when it returns an error.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Mux is where routes are registered: patterns of http.ServeMux, handlers that return errors.
+type Mux struct {
+	*http.ServeMux
+	log *slog.Logger
+}
+
+// NewMux returns a Mux without routes.
+func NewMux(log *slog.Logger) *Mux { return &Mux{ServeMux: http.NewServeMux(), log: log} }
+
+// Route registers a handler. wrap is put around the handler, the first one outermost.
+func (m *Mux) Route(pattern string, h Handler, wrap ...func(Handler) Handler) {
+	for i := len(wrap) - 1; i >= 0; i-- {
+		h = wrap[i](h)
+	}
+	m.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			m.refuse(w, r, err)
+		}
+	})
+}
+
+// refuse writes an error: JSON under /v1, a line of text elsewhere, where firmware and curl ask.
+func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := ErrorOf(err)
+	if r.Context().Err() != nil {
+		return // the client is gone, and its going may be the error
+	}
+	if e.Code == api.Internal {
+		m.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
+	}
+	w.Header().Del("Content-Length")
+	w.Header().Set("Cache-Control", "no-store")
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds())))
+	}
+	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+		text := e.Message
+		if e.Hint != "" {
+			text += " (" + e.Hint + ")"
+		}
+		http.Error(w, text, e.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status)
+	// The client is gone when this fails; there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: e})
+}
+
+// ErrorOf gives an error its code. What the code does not know is the server's own failure.
+func ErrorOf(err error) *api.Error {
+	var e *api.Error
+	var big *http.MaxBytesError
+	switch {
+	case errors.As(err, &e):
+		item, after := e.Item, e.RetryAfter
+		e = api.NewError(e.Code, e.Message, e.Hint)
+		e.Item, e.RetryAfter = item, after
+	case errors.As(err, &big):
+		e = api.NewError(api.BadRequest, "request body is too large", "")
+	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		e = api.NewError(api.NotFound, err.Error(), "")
+	case errors.Is(err, registry.ErrBeyond):
+		e = api.NewError(api.Forbidden, err.Error(), "another token may do this")
+	case errors.Is(err, registry.ErrExists), errors.Is(err, registry.ErrInUse):
+		e = api.NewError(api.Conflict, err.Error(), "")
+	case errors.Is(err, registry.ErrFull):
+		e = api.NewError(
+			api.Internal,
+			err.Error(),
+			"make room on the disk of the data directory and repeat this; what was recorded is safe",
+		)
+	case errors.Is(err, fs.ErrPermission):
+		e = api.NewError(api.Internal, err.Error(), "look at owner and mode of the data directory")
+	default:
+		e = api.NewError(api.Internal, err.Error(), "")
+	}
+	e.Status = e.Code.Status()
+	return e
+}
+
+// MaxBody bounds the body of a request: the largest is a report of a node with many events.
+const MaxBody = 1 << 20
+
+// BodyTime is how long a body may take to arrive.
+const BodyTime = 30 * time.Second
+
+// decode reads an operator's JSON body. What is not understood is refused: a misspelt field must not be half a change.
+func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	return DecodeJSON[T](w, r, MaxBody, true)
+}
+
+// DecodeReport reads a node's JSON body. It may have fields that are not known here: the node may run a newer agent
+// than this server.
+func DecodeReport[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	return DecodeJSON[T](w, r, MaxBody, false)
+}
+
+// DecodeJSON reads one JSON value of at most most bytes. Strict refuses unknown fields.
+func DecodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, strict bool) (T, error) {
+	var v T
+	limited := http.MaxBytesReader(w, r.Body, most)
+	// A body that comes in drops holds its connection for so long and not longer.
+	deadline := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
+	if w != nil {
+		deadline(time.Now().Add(BodyTime))
+		defer deadline(time.Time{})
+	}
+	d := json.NewDecoder(limited)
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(&v); err != nil {
+		var big *http.MaxBytesError
+		if errors.As(err, &big) {
+			return v, err
+		}
+		return v, api.NewError(api.BadRequest, "request body: "+err.Error(), "")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return v, api.NewError(api.BadRequest, "request body: more than one JSON value", "")
+	}
+	return v, nil
+}
+
+// Reply writes a JSON answer.
+func Reply(w http.ResponseWriter, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(b, '\n')) // the client is gone when this fails
+	return nil
+}
