@@ -90,7 +90,7 @@ var mayImport = []rule{
 	{"swarm/tracker", []string{"chunk", "swarm"}},
 	{"swarm/peer", []string{"sockopt", "chunk", "store", "swarm"}},
 	{"api", []string{"fleet", "chunk", "trace", "image", "image/bootpack"}},
-	{"inventory", []string{"fleet", "api"}},
+	{"fleetfile", []string{"fleet", "api"}},
 	{"ship", []string{"fleet", "chunk", "image", "image/bootpack", "store", "api"}},
 	{"configfile", []string{"fleet"}},
 	{"nodestate", []string{"fleet"}},
