@@ -12,6 +12,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -102,7 +103,7 @@ func TestFlood(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	const flood, burst = 300, 50
-	s.discoveries = newBucket(burst, 0)
+	s.discoveries = ratelimit.New(burst, 0)
 	for i := range flood {
 		mac := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}
 		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}})
@@ -157,7 +158,7 @@ func TestWhyNot(t *testing.T) {
 	remove(t, s.store.ObjectPath(m.Kernel.Object))
 	ask("is not in the store")
 	remove(t, s.store.SignaturePath(version))
-	s.versions.known = nil
+	s.versions.Forget()
 	ask("signature")
 	failed := 0
 	for _, e := range s.eventsOf(s.bootsOf("node001")[0].ID) {

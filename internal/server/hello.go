@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/clip"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
@@ -254,16 +255,8 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 // clipHardware bounds what a node says of itself.
 func clipHardware(h fleet.Hardware) fleet.Hardware {
 	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
-		*p = clip(*p, 128)
+		*p = clip.Text(*p, 128)
 	}
-	h.Modules, h.Missing, h.PCI = clipList(h.Modules, 256), clipList(h.Missing, 64), clipList(h.PCI, 256)
+	h.Modules, h.Missing, h.PCI = clip.List(h.Modules, 256), clip.List(h.Missing, 64), clip.List(h.PCI, 256)
 	return h
-}
-
-func clipList(l []string, n int) []string {
-	l = l[:min(len(l), n)]
-	for i := range l {
-		l[i] = clip(l[i], 256)
-	}
-	return l
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"pando/internal/clip"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/rollout"
@@ -171,5 +172,5 @@ func (t *tail) Write(p []byte) (int, error) {
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	s = s[strings.LastIndexByte(s, '\n')+1:]
-	return clip(s, hookSays)
+	return clip.Text(s, hookSays)
 }

@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/chunk"
+	"pando/internal/clip"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
@@ -75,7 +76,7 @@ func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.
 
 // traceOf checks a trace and adds what the server knows of the boot.
 func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k keptTrace, err error) {
-	m, err := s.versions.manifest(b.Version)
+	m, err := s.versions.Manifest(b.Version)
 	if err != nil {
 		return k, err
 	}
@@ -93,8 +94,8 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 	}
 	return keptTrace{
 		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Moments: momentsOf(events, req.Began), Reads: trace.EncodeReads(reads),
-		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
-		Until: clip(req.Until, 64), Reached: req.Reached && req.Until != "",
+		Pack: clip.Text(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
+		Until: clip.Text(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }
 

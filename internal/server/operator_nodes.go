@@ -284,7 +284,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 		return orDryRun(dryRun)
 	})
 	if err == nil && !dryRun && len(follow) > 0 {
-		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
+		o.nudger.Nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
 	}
 	return out, err
 }

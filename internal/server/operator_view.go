@@ -49,7 +49,7 @@ func (o *operator) nodeViews(ctx context.Context, tx *registry.Tx, nodes []fleet
 	for i, n := range nodes {
 		out[i] = api.Node{Node: n, Desired: want(n), Rollout: targets[n.Name].Rollout}
 		joinHardware(&out[i], hardware, classes)
-		out[i].Seen = o.heard.seen(n)
+		out[i].Seen = o.heard.Seen(n)
 		b, ok := boots[n.Name]
 		if !ok {
 			continue

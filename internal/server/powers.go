@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/clip"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/lastseen"
+	"pando/internal/nodecommand"
 	"pando/internal/power"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -21,9 +24,9 @@ import (
 type powers struct {
 	registry *registry.Registry
 	keys     identity.Keys
-	errands  *errands
+	errands  *nodecommand.Queue
 	methods  *methods
-	heard    *heard
+	heard    *lastseen.Times
 	sw       power.Switch
 	started  time.Time
 	zone     func() *time.Location // of timetables that name none
@@ -163,7 +166,7 @@ func (p *powers) wanted(x powered) (on, known bool) {
 
 // quiet is how long a node has given no sign, and whether it ever gave one.
 func (p *powers) quiet(x powered) (time.Duration, bool) {
-	last := p.heard.seen(x.node)
+	last := p.heard.Seen(x.node)
 	return p.now().Sub(last), !last.IsZero()
 }
 
@@ -263,7 +266,7 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 	if do.Action == api.PowerCycle {
 		e.Kind, what = api.RebootNode, "asked to reboot"
 	}
-	rep, err := p.errands.ask(ctx, x.boot.ID, e)
+	rep, err := p.errands.Do(ctx, x.boot.ID, e)
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}
@@ -307,7 +310,7 @@ func (p *powers) anew(
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.errands.ask(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
+	rep, err := p.errands.Do(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}
@@ -355,7 +358,7 @@ func (p *powers) tell(ctx context.Context, x powered, do api.PowerDo, did, who s
 		Attrs:   map[string]string{"action": string(do.Action), "method": string(x.to.Method), "who": who},
 	}
 	if err != nil {
-		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+clip(err.Error(), maxMessage)
+		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+clip.Text(err.Error(), clip.MaxMessage)
 	}
 	if _, failed := p.registry.Append(context.WithoutCancel(ctx), e); failed != nil {
 		p.log.Error("an event of power was not recorded", "node", x.node.Name, "err", failed)

@@ -10,7 +10,9 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
+	"pando/internal/lastseen"
 	"pando/internal/media"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/volume"
@@ -94,11 +96,11 @@ type operator struct {
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
 	logs       func() api.Logs  // what becomes of journals
-	heard      *heard
+	heard      *lastseen.Times
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
-	errands    *errands
-	nudger     *nudger
+	errands    *nodecommand.Queue
+	nudger     *nodecommand.Waker
 	volumes    *volume.Dir
 	parcels    *parcels
 	swaps      *volume.Swaps

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/clip"
 	"pando/internal/fleet"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
@@ -295,7 +296,7 @@ func readStateReport(text string, now time.Time) stateReport {
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		for i := range f {
-			f[i] = clip(f[i], maxMessage)
+			f[i] = clip.Text(f[i], clip.MaxMessage)
 		}
 		switch {
 		case f[0] == "on" && len(f) == 3:
