@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/media"
@@ -72,7 +73,7 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 			_, err = tx.Group(name)
 			return err
 		}
-		nodes, err = selectNodes(tx, selection, false)
+		nodes, err = fleetview.SelectNodes(tx, selection, false)
 		return err
 	})
 	if err != nil {

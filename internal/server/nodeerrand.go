@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"pando/internal/api"
-	"pando/internal/clip"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -29,19 +29,19 @@ func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
 	if b.Session.IsZero() {
 		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	rep.Error, rep.Hint = clip.Text(rep.Error, clip.MaxMessage), clip.Text(rep.Hint, clip.MaxMessage)
+	rep.Error, rep.Hint = httpapi.Clip(rep.Error, httpapi.MaxMessage), httpapi.Clip(rep.Hint, httpapi.MaxMessage)
 	rep.Disks = rep.Disks[:min(len(rep.Disks), maxDisks)]
 	for i := range rep.Disks {
 		d := &rep.Disks[i]
 		for _, p := range []*string{&d.Name, &d.Model, &d.Of, &d.Has, &d.Used} {
-			*p = clip.Text(*p, 256)
+			*p = httpapi.Clip(*p, 256)
 		}
 	}
 	rep.Files = rep.Files[:min(len(rep.Files), maxSynced)]
 	for i := range rep.Files {
 		f := &rep.Files[i]
 		for _, p := range []*string{&f.Path, &f.Error, &f.Run, &f.Failed} {
-			*p = clip.Text(*p, clip.MaxMessage)
+			*p = httpapi.Clip(*p, httpapi.MaxMessage)
 		}
 	}
 	if err := s.synced(r.Context(), rep); err != nil {
@@ -77,7 +77,7 @@ func (o *operator) prepareCache(r *http.Request) (any, error) {
 func (o *operator) errand(r *http.Request, what api.Errand) (any, error) {
 	var boot registry.Boot
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func (l *rates) may(now time.Time, kind, name string) error {
 		return nil
 	}
 	l.refused(kind)
-	wait := time.Duration(math.Ceil(b.Left(now).Seconds())) * time.Second
+	wait := time.Duration(math.Ceil(b.Wait(now).Seconds())) * time.Second
 	e := api.NewError(api.TooMany, fmt.Sprintf("%s %s asks more than %g times a second", kind, name, l.rate),
 		fmt.Sprintf("wait %s and ask again, and less often; --api-rate of `pando serve` sets how often", wait))
 	e.RetryAfter = wait
@@ -83,7 +83,7 @@ func (l *rates) bucket(now time.Time, key string) *ratelimit.Bucket {
 // new one would be slow.
 func (l *rates) forget(now time.Time) {
 	for key, b := range l.known {
-		if b.Rested(now) {
+		if b.Idle(now) {
 			delete(l.known, key)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/clip"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
@@ -159,7 +158,7 @@ func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error)
 		e.Seq, e.Boot, e.Node, e.MAC = 0, b.ID, b.Node, b.MAC
 		e.Offset = min(max(e.Offset, 0), req.Uptime)
 		e.Attempt = min(max(e.Attempt, 0), 1e6)
-		e.Message, e.Hint = clip.Text(e.Message, clip.MaxMessage), clip.Text(e.Hint, clip.MaxMessage)
+		e.Message, e.Hint = httpapi.Clip(e.Message, httpapi.MaxMessage), httpapi.Clip(e.Hint, httpapi.MaxMessage)
 		e.Bytes, e.Attrs = clipBytes(e.Bytes), clipAttrs(e.Attrs)
 		events = append(events, e)
 	}
@@ -182,7 +181,7 @@ func clipAttrs(attrs map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(attrs))
 	for k, v := range attrs {
-		out[clip.Text(k, 64)] = clip.Text(v, clip.MaxMessage)
+		out[httpapi.Clip(k, 64)] = httpapi.Clip(v, httpapi.MaxMessage)
 	}
 	return out
 }
@@ -195,7 +194,7 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 	out := make(map[string]int64, len(bytes))
 	for source, n := range bytes {
 		if n >= 0 && source != trace.SourceK {
-			out[clip.Text(source, 64)] = n
+			out[httpapi.Clip(source, 64)] = n
 		}
 	}
 	return out
@@ -203,22 +202,22 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 
 // keepStatus keeps what a node said of itself last.
 func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
-	st.Bytes, st.Release = clipBytes(st.Bytes), clip.Text(st.Release, 64)
+	st.Bytes, st.Release = clipBytes(st.Bytes), httpapi.Clip(st.Release, 64)
 	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
 		st.Staged = ""
 	}
-	if l, err := fleet.ParseWriteLayer(clip.Text(st.WriteLayer, 64)); err != nil || st.WriteLayer == "" {
+	if l, err := fleet.ParseWriteLayer(httpapi.Clip(st.WriteLayer, 64)); err != nil || st.WriteLayer == "" {
 		st.WriteLayer = "" // of a node that knows more kinds, or does not say
 	} else {
 		st.WriteLayer = l.String()
 	}
-	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), clip.Text(st.ExtensionError, clip.MaxMessage)
+	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), httpapi.Clip(st.ExtensionError, httpapi.MaxMessage)
 	if st.Systemd != nil {
-		st.Systemd.State = clip.Text(st.Systemd.State, 64)
-		st.Systemd.Failed = clip.List(st.Systemd.Failed, 64)
+		st.Systemd.State = httpapi.Clip(st.Systemd.State, 64)
+		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)
 		st.Systemd.Units = st.Systemd.Units[:min(len(st.Systemd.Units), 200)]
 		for i := range st.Systemd.Units {
-			st.Systemd.Units[i].Unit = clip.Text(st.Systemd.Units[i].Unit, 256)
+			st.Systemd.Units[i].Unit = httpapi.Clip(st.Systemd.Units[i].Unit, 256)
 		}
 	}
 	if err := s.warnOfFullness(ctx, b, st); err != nil {
