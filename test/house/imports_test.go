@@ -90,7 +90,7 @@ var mayImport = []rule{
 	{"registry", []string{"fleet", "trace"}},
 	{"peer", []string{"band", "chunk", "store"}},
 	{"api", []string{"fleet", "chunk", "trace", "image", "image/bootpack"}},
-	{"inventory", []string{"fleet", "api"}},
+	{"fleetfile", []string{"fleet", "api"}},
 	{"ship", []string{"fleet", "chunk", "image", "image/bootpack", "store", "api"}},
 	{"configfile", []string{"fleet"}},
 	{"nodestate", []string{"fleet"}},
