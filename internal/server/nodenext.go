@@ -9,6 +9,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -85,7 +86,7 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 // bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
 // the next boot's is the node.
 func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
-	if credential(r, "Bearer") == "" {
+	if httpapi.Credential(r, "Bearer") == "" {
 		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")
 	}
 	return s.reporter(r, api.ReportRequest{Boot: boot})
@@ -110,7 +111,7 @@ func (s *Server) nextPlan(
 	}
 	if p, err = s.planAfter(r.Context(), c, b, early); err != nil {
 		c.mu.Unlock()
-		return b, nil, p, advised(err)
+		return b, nil, p, hint.API(err)
 	}
 	return b, c, p, nil
 }
