@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -12,22 +11,13 @@ import (
 	"pando/internal/registry"
 )
 
-// credential returns what stands behind a scheme in the Authorization header, "" when it is another scheme.
-func credential(r *http.Request, scheme string) string {
-	got, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(got, scheme) {
-		return ""
-	}
-	return strings.TrimSpace(value)
-}
-
 // touchEvery is how exact a token's last use is known: noting each one would write at every request.
 const touchEvery = time.Minute
 
 // operatorOnly lets a request through that carries a valid operator's token.
 func (s *Server) operatorOnly(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		secret := credential(r, "Bearer")
+		secret := httpapi.Credential(r, "Bearer")
 		if parsed, _, err := api.ParseToken(secret); err == nil {
 			secret = parsed // a program that knows nothing of our tokens sends what `pando token create` printed
 		}

@@ -23,25 +23,25 @@ import (
 const maxTraced = 1 << 30 / chunk.BlockSize
 
 // nodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
-func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
+func (a *packAPI) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.TraceRequest](w, r)
 	if err != nil {
 		return err
 	}
-	b, err := s.sessionBoot(r, req)
+	b, err := a.sessionBoot(r, req)
 	if err != nil {
 		return err
 	}
-	k, err := s.traceOf(r, b, req)
+	k, err := a.traceOf(r, b, req)
 	if err != nil {
 		return err
 	}
 	if !req.Partial { // of what somebody did not see, nothing can be said
-		if err := s.traces.receive(b.Version, k, s.now); err != nil {
+		if err := a.packs.traces.receive(b.Version, k, a.packs.now); err != nil {
 			return err
 		}
-		s.packs.look(b.Version)
-		if err := s.recordings.done(b.Node, k.Until); err != nil {
+		a.packs.look(b.Version)
+		if err := a.recordings.done(b.Node, k.Until); err != nil {
 			return err
 		}
 	}
@@ -50,9 +50,9 @@ func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sessionBoot returns the boot that a session belongs to, which must be the one that is spoken of.
-func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
-	session := registry.HashSecret(credential(r, "Bearer"))
-	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
+func (a *packAPI) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
+	session := registry.HashSecret(httpapi.Credential(r, "Bearer"))
+	err = a.registry.View(r.Context(), func(tx *registry.Tx) error {
 		b, err = tx.BootBySession(session)
 		return err
 	})
@@ -74,8 +74,8 @@ func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.
 }
 
 // traceOf checks a trace and adds what the server knows of the boot.
-func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k keptTrace, err error) {
-	m, err := s.versions.manifest(b.Version)
+func (a *packAPI) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k keptTrace, err error) {
+	m, err := a.packs.manifest(b.Version)
 	if err != nil {
 		return k, err
 	}
@@ -87,7 +87,7 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 	if min(req.Hits, req.Misses, req.Wasted, req.Late) < 0 {
 		return k, api.NewError(api.BadRequest, "read trace: a negative count", "")
 	}
-	events, err := s.registry.Events(r.Context(), registry.EventFilter{Boot: b.ID})
+	events, err := a.registry.Events(r.Context(), registry.EventFilter{Boot: b.ID})
 	if err != nil {
 		return k, err
 	}

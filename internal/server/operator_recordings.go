@@ -16,26 +16,26 @@ import (
 )
 
 // listRecordings answers GET /v1/recordings.
-func (o *operator) listRecordings(r *http.Request) (any, error) {
-	own, err := o.owned(r)
+func (a *packAPI) listRecordings(r *http.Request) (any, error) {
+	own, err := a.owned(r)
 	if err != nil {
 		return nil, err
 	}
 	out := api.RecordingList{Recordings: []api.Recording{}}
-	wishes := o.recordings.all()
+	wishes := a.recordings.all()
 	for _, node := range slices.Sorted(maps.Keys(wishes)) {
 		out.Recordings = append(
 			out.Recordings,
 			api.Recording{Node: node, Until: wishes[node].Until, Asked: wishes[node].Asked},
 		)
 	}
-	versions, err := o.packs.traces.versions()
+	versions, err := a.packs.traces.versions()
 	if err != nil {
 		return nil, err
 	}
 	var kept []api.Recording
 	for _, v := range versions {
-		traces, err := o.packs.traces.list(v)
+		traces, err := a.packs.traces.list(v)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func recordingView(v fleet.Digest, k keptTrace) api.Recording {
 }
 
 // setRecording answers PUT /v1/nodes/{name}/recording.
-func (o *operator) setRecording(r *http.Request) (any, error) {
+func (a *packAPI) setRecording(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.RecordingSet](r)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (o *operator) setRecording(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var node fleet.Node
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err = a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
 		node, err = findNode(tx, r.PathValue("name"))
 		return err
 	})
@@ -89,9 +89,9 @@ func (o *operator) setRecording(r *http.Request) (any, error) {
 	}
 	w := recordingWish{Until: req.Until}
 	if w.Until != "" {
-		w.Asked = o.now().UTC()
+		w.Asked = a.packs.now().UTC()
 	}
-	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, o.recordings.set(node.Name, w)
+	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, a.recordings.set(node.Name, w)
 }
 
 // recordable tells whether a boot can be recorded until such a mark.

@@ -18,21 +18,21 @@ import (
 )
 
 // imageSlim answers what of a version boots never read, and what slows its start.
-func (o *operator) imageSlim(r *http.Request) (any, error) {
+func (a *packAPI) imageSlim(r *http.Request) (any, error) {
 	out := api.ImageSlim{Image: r.PathValue("name"), Packages: []api.SlimPackage{}, Places: []api.SlimPackage{}}
 	var err error
-	if _, out.Version, err = o.resolve(r, "ref", out.Image); err != nil {
+	if _, out.Version, err = a.resolve(r, "ref", out.Image); err != nil {
 		return nil, err
 	}
-	m, err := o.manifestIn(out.Version)
+	m, err := a.manifestIn(out.Version)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := build.OpenTree(r.Context(), o.store, m)
+	tree, err := build.OpenTree(r.Context(), a.packs.store, m)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := o.packs.measured(registry.Whole(r.Context()), out.Version, m)
+	traces, err := a.packs.measured(registry.Whole(r.Context()), out.Version, m)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (o *operator) imageSlim(r *http.Request) (any, error) {
 		}
 		unread(&out, tree.Files(), owners, read)
 	}
-	took, err := o.unitTimes(r.Context(), out.Version)
+	took, err := a.unitTimes(r.Context(), out.Version)
 	out.Units = slimUnits(tree, took)
 	return out, err
 }
@@ -105,9 +105,9 @@ func largest(m map[string]api.SlimPackage) []api.SlimPackage {
 }
 
 // unitTimes is how long units took to start on nodes that run a version, the longest of each.
-func (o *operator) unitTimes(ctx context.Context, v fleet.Digest) (map[string]time.Duration, error) {
+func (a *packAPI) unitTimes(ctx context.Context, v fleet.Digest) (map[string]time.Duration, error) {
 	var ids []fleet.BootID
-	err := o.reg.View(ctx, func(tx *registry.Tx) error {
+	err := a.registry.View(ctx, func(tx *registry.Tx) error {
 		boots, err := tx.LatestBoots()
 		for _, b := range boots {
 			if b.Version == v {
@@ -119,7 +119,7 @@ func (o *operator) unitTimes(ctx context.Context, v fleet.Digest) (map[string]ti
 	if err != nil {
 		return nil, err
 	}
-	progress, err := o.reg.Progress(ctx, ids...)
+	progress, err := a.registry.Progress(ctx, ids...)
 	out := map[string]time.Duration{}
 	for _, p := range progress {
 		var status api.NodeStatus

@@ -17,7 +17,7 @@ import (
 )
 
 // imageTrace answers what boots of a version read.
-func (o *operator) imageTrace(r *http.Request) (any, error) {
+func (a *packAPI) imageTrace(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	ref := fleet.Ref(r.URL.Query().Get("ref"))
 	if ref == "" {
@@ -27,7 +27,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 		return nil, httpapi.BadRequest(fmt.Sprintf("parameter ref: %q is no version of image %q", ref, name), "")
 	}
 	out := api.ImageTrace{Image: name}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
 		if err := resolves(tx, ref); err != nil {
 			return err
 		}
@@ -37,11 +37,11 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := o.owned(r)
+	own, err := a.owned(r)
 	if err != nil {
 		return nil, err
 	}
-	if out, err = o.packs.describe(registry.Whole(r.Context()), out); own != nil {
+	if out, err = a.packs.describe(registry.Whole(r.Context()), out); own != nil {
 		out.Boots = slices.DeleteFunc(out.Boots, func(b api.TraceBoot) bool { return !own[b.Node] })
 	}
 	return out, err
@@ -49,7 +49,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 
 // describe fills in what is known of a version.
 func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
-	m, err := p.versions.manifest(out.Version)
+	m, err := p.manifest(out.Version)
 	if err != nil {
 		return out, err
 	}

@@ -18,7 +18,7 @@ import (
 // when it says hello, and keeps it.
 type packs struct {
 	store    *store.Dir
-	versions *versions
+	manifest func(fleet.Digest) (image.Manifest, error) // of a version, verified
 	registry *registry.Registry
 	traces   *traces
 	ring     *identity.Ring
@@ -129,7 +129,7 @@ func (p *packs) lookAll(ctx context.Context) error {
 
 // version makes what a version needs.
 func (p *packs) version(ctx context.Context, v fleet.Digest) error {
-	m, err := p.versions.manifest(v)
+	m, err := p.manifest(v)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"begin":          s.begin,
 		"hello":          s.hello,
 		"events":         s.nodeEvents,
-		"trace":          s.nodeTrace,
+		"trace":          s.packAPI().nodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
 		"volume":         s.nodeVolume,
@@ -82,40 +82,40 @@ func (s *Server) socketRoutes() http.Handler {
 
 // operator answers the operator's half of the API, from these.
 type operator struct {
-	reg        *registry.Registry
-	store      *store.Dir
-	signer     *signer           // the keys that sign versions
-	key        ed25519.PublicKey // the server's
-	release    string
-	started    time.Time
-	packs      *packs
-	keeper     *keeper
-	recordings *recordings
-	loads      func() api.Loads // how many nodes load kernel and initramfs now
-	dhcp       func() api.DHCP  // what the DHCP part does now
-	logs       func() api.Logs  // what becomes of journals
-	heard      *heard
-	faults     *faults
-	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
-	errands    *errands
-	nudger     *nudger
-	volumes    *volume.Dir
-	parcels    *parcels
-	swaps      *volume.Swaps
-	rollouts   *rollouts
-	powers     *powers
-	methods    *methods
-	configs    *configs
-	journals   *journals // nil: none are kept
-	now        func() time.Time
-	log        *slog.Logger
+	reg      *registry.Registry
+	store    *store.Dir
+	signer   *signer           // the keys that sign versions
+	key      ed25519.PublicKey // the server's
+	release  string
+	started  time.Time
+	packs    *packs
+	packAPI  *packAPI
+	keeper   *keeper
+	loads    func() api.Loads // how many nodes load kernel and initramfs now
+	dhcp     func() api.DHCP  // what the DHCP part does now
+	logs     func() api.Logs  // what becomes of journals
+	heard    *heard
+	faults   *faults
+	medium   func(context.Context, api.MediumCreate) ([]media.Write, error)
+	errands  *errands
+	nudger   *nudger
+	volumes  *volume.Dir
+	parcels  *parcels
+	swaps    *volume.Swaps
+	rollouts *rollouts
+	powers   *powers
+	methods  *methods
+	configs  *configs
+	journals *journals // nil: none are kept
+	now      func() time.Time
+	log      *slog.Logger
 
 	rebootAfter time.Duration // of nodes whose group says nothing
 }
 
 func (s *Server) operator() *operator {
 	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
+		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, packAPI: s.packAPI(), loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }

@@ -143,7 +143,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
-	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
+	s.packs = &packs{store: s.store, manifest: s.versions.manifest, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
 		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{
