@@ -4,6 +4,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/configfile"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 )
 
@@ -26,7 +27,7 @@ func (a *application) configFile(is fleet.ConfigFile) error {
 	}
 	was, err := a.tx.ConfigFile(is.For, is.Path)
 	action := api.Alters
-	if absent(err) {
+	if fleetview.Absent(err) {
 		err, action = nil, api.Creates
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/configfile"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -113,7 +114,7 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 	out := api.ConfigChange{DryRun: req.DryRun}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		was, err := tx.ConfigFile(f.For, f.Path)
-		if err != nil && !absent(err) {
+		if err != nil && !fleetview.Absent(err) {
 			return err
 		}
 		if out.Fields = configDiff(was, f); len(out.Fields) == 0 {
@@ -127,7 +128,7 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 		if out.Nodes, out.Problems, err = o.tryConfig(tx, f); err != nil {
 			return err
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	return out, err
 }
@@ -210,7 +211,7 @@ func (o *operator) deleteConfig(r *http.Request) (any, error) {
 			return err
 		}
 		out.Nodes = getters[configKey{req.For, req.Path}]
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	return out, err
 }
@@ -219,11 +220,11 @@ func (o *operator) deleteConfig(r *http.Request) (any, error) {
 func (o *operator) nodeConfig(r *http.Request) (any, error) {
 	var n nodeConfig
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		node, err := findNode(tx, r.PathValue("name"))
+		node, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}
-		b, err := latestBoot(tx, node)
+		b, err := fleetview.LatestBoot(tx, node)
 		if err != nil {
 			return err
 		}
@@ -254,13 +255,4 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 		out.Files[i] = v
 	}
 	return out, nil
-}
-
-// latestBoot is the latest boot of a node, the zero Boot when there is none.
-func latestBoot(tx *registry.Tx, n fleet.Node) (registry.Boot, error) {
-	boots, err := tx.Boots(registry.BootFilter{Node: n.Name, Limit: 1})
-	if err != nil || len(boots) == 0 {
-		return registry.Boot{}, err
-	}
-	return boots[0], nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -20,7 +21,7 @@ func (o *operator) historyFilter(r *http.Request) (f registry.HistoryFilter, err
 	q := r.URL.Query()
 	f.Group, f.Class = q.Get("group"), q.Get("class")
 	if q.Get("version") != "" {
-		if _, f.Version, err = o.resolve(r, "version", ""); err != nil {
+		if _, f.Version, err = fleetview.VersionParam(r, o.reg, "version", ""); err != nil {
 			return f, err
 		}
 	}
@@ -65,7 +66,7 @@ func (o *operator) history(r *http.Request) ([]registry.PastBoot, error) {
 	}
 	wanted := map[string]bool{}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := selectNodes(tx, selection, false)
+		nodes, err := fleetview.SelectNodes(tx, selection, false)
 		for _, n := range nodes {
 			wanted[n.Name] = true
 		}
@@ -143,7 +144,7 @@ func (o *operator) compareBoots(r *http.Request) (any, error) {
 
 // comparedBoots are the booted ones of a version, of the hardware class that was asked for.
 func (o *operator) comparedBoots(r *http.Request, parameter string) (api.ComparedBoots, []trace.Ends, error) {
-	ref, v, err := o.resolve(r, parameter, "")
+	ref, v, err := fleetview.VersionParam(r, o.reg, parameter, "")
 	if err != nil {
 		return api.ComparedBoots{}, nil, err
 	}

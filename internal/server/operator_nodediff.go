@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/registry"
 )
 
@@ -20,15 +21,15 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 	}
 	var nodes []what
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		selected, err := selectNodes(tx, r.URL.Query().Get("select"), true)
+		selected, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, selected)
+		views, err := o.views.Views(r.Context(), tx, selected)
 		if err != nil {
 			return err
 		}
-		boots, err := tx.LatestBoots(namesOf(selected)...)
+		boots, err := tx.LatestBoots(fleetview.Names(selected)...)
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (o *operator) nodeDiff(
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}
-	is, err := o.manifestIn(n.Desired)
+	is, err := o.store.Manifest(n.Desired)
 	if err != nil {
 		return d, err
 	}
@@ -108,7 +109,7 @@ func (o *operator) nodeDiff(
 		d.ArgsGone, d.ArgsNew = lacking(had, gets), lacking(gets, had)
 	}
 	if n.Drift {
-		was, err := o.manifestIn(n.Running)
+		was, err := o.store.Manifest(n.Running)
 		if err != nil {
 			return d, err
 		}

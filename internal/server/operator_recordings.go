@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -17,7 +18,7 @@ import (
 
 // listRecordings answers GET /v1/recordings.
 func (a *packAPI) listRecordings(r *http.Request) (any, error) {
-	own, err := a.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), a.registry)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (a *packAPI) setRecording(r *http.Request) (any, error) {
 	}
 	var node fleet.Node
 	err = a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
-		node, err = findNode(tx, r.PathValue("name"))
+		node, err = fleetview.FindNode(tx, r.PathValue("name"))
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/registry"
 )
 
@@ -21,10 +22,10 @@ import (
 func (a *packAPI) imageSlim(r *http.Request) (any, error) {
 	out := api.ImageSlim{Image: r.PathValue("name"), Packages: []api.SlimPackage{}, Places: []api.SlimPackage{}}
 	var err error
-	if _, out.Version, err = a.resolve(r, "ref", out.Image); err != nil {
+	if _, out.Version, err = fleetview.VersionParam(r, a.registry, "ref", out.Image); err != nil {
 		return nil, err
 	}
-	m, err := a.manifestIn(out.Version)
+	m, err := a.packs.store.Manifest(out.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
@@ -46,7 +47,7 @@ func (o *operator) listState(r *http.Request) (any, error) {
 		if records, err = tx.StateRecords(); err != nil {
 			return err
 		}
-		nodes, err := selectNodes(tx, selection, true)
+		nodes, err := fleetview.SelectNodes(tx, selection, true)
 		for _, n := range nodes {
 			g, e := tx.Group(n.Group)
 			if err = errors.Join(err, e); err != nil {
@@ -134,7 +135,7 @@ func (o *operator) stateNow(ctx context.Context, node string) (out api.StateOf, 
 			return err
 		}
 		out = o.stateOf(n.Overrides.Of(g), node, volumes, records)
-		views, err := o.nodeViews(ctx, tx, []fleet.Node{n})
+		views, err := o.views.Views(ctx, tx, []fleet.Node{n})
 		out.On = err == nil && o.runs(views[0])
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image/bootpack"
 	"pando/internal/registry"
@@ -28,7 +29,7 @@ func (a *packAPI) imageTrace(r *http.Request) (any, error) {
 	}
 	out := api.ImageTrace{Image: name}
 	err := a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if err := resolves(tx, ref); err != nil {
+		if err := fleetview.CheckRef(tx, ref); err != nil {
 			return err
 		}
 		out.Version, err = tx.Resolve(ref)
@@ -37,7 +38,7 @@ func (a *packAPI) imageTrace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := a.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), a.registry)
 	if err != nil {
 		return nil, err
 	}

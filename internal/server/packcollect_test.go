@@ -69,16 +69,3 @@ func TestReplacedPackIsCollected(t *testing.T) {
 		t.Errorf("the pack of today has number %d", p.Sequence)
 	}
 }
-
-// A node that is gone for good does not keep a pack for ever.
-func TestReplacedPackOfASilentNode(t *testing.T) {
-	s := startSite(t)
-	_, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
-	s.boot(1, "")
-	for after, want := range map[time.Duration]bool{0: true, silentKept - time.Hour: true, silentKept + time.Hour: false} {
-		if running, err := s.packs.running(t.Context(), s.clock.now().Add(after)); err != nil ||
-			running[version].IsZero() == want {
-			t.Errorf("after %s it runs %v, %v; want %v", after, running, err, want)
-		}
-	}
-}

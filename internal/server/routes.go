@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
@@ -83,13 +84,13 @@ func (s *Server) socketRoutes() http.Handler {
 // operator answers the operator's half of the API, from these.
 type operator struct {
 	reg      *registry.Registry
+	views    fleetview.Nodes
 	store    *store.Dir
 	signer   *signer           // the keys that sign versions
 	key      ed25519.PublicKey // the server's
 	release  string
 	started  time.Time
 	packs    *packs
-	packAPI  *packAPI
 	keeper   *keeper
 	loads    func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp     func() api.DHCP  // what the DHCP part does now
@@ -110,12 +111,16 @@ type operator struct {
 	now      func() time.Time
 	log      *slog.Logger
 
+	packAPI *packAPI
+
 	rebootAfter time.Duration // of nodes whose group says nothing
 }
 
 func (s *Server) operator() *operator {
-	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, packAPI: s.packAPI(), loads: s.turns.status,
+	o := &operator{reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
+		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
+	o.packAPI = s.packAPI()
+	return o
 }
