@@ -49,8 +49,8 @@ func (s *Server) assign(
 		Files:    slices.Concat(public, s.watchFiles(at), sends, state),
 		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.WriteLayerText(), RebootAfter: s.rebootAfter(group),
 		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
-		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
-		Extensions: over, ExtensionPacks: s.packs.ofExtensions(over), Problems: problems,
+		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.Until(node.Name),
+		Extensions: over, ExtensionPacks: s.packs.ForExtensions(over), Problems: problems,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

@@ -17,7 +17,7 @@ func (o *operator) operatorList() []httpapi.Route {
 		o.accessRoutes(),
 		o.stateRoutes(),
 		o.logRoutes(),
-		o.packAPI.routes(),
+		o.packAPI.Routes(),
 		[]httpapi.Route{
 			httpapi.NewRoute("GET", "/v1/openapi.json", serveDescription),
 			httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(o.status)),

@@ -8,6 +8,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
+	"pando/internal/server/packs"
 	"pando/internal/trace"
 )
 
@@ -38,7 +39,7 @@ func TestReplacedPackIsCollected(t *testing.T) {
 	old := s.verified(first)
 	collected := func(want bool) {
 		t.Helper()
-		if err := s.packs.collect(t.Context()); err != nil {
+		if err := s.packs.Collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		missing := 0
@@ -57,7 +58,7 @@ func TestReplacedPackIsCollected(t *testing.T) {
 		}
 	}
 	collected(false) // it may be in mid-boot
-	s.clock.add(replacedKept + time.Hour)
+	s.clock.add(packs.ReplacedKept + time.Hour)
 	for _, n := range []byte{1, 2, 4, 5} {
 		s.boot(n, "")
 	}

@@ -11,6 +11,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/server/packs"
 	"pando/internal/trace"
 )
 
@@ -87,7 +88,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	s.clock.add(time.Hour)
 	files["a/first"] = program(99, 500_000)
 	m, version := s.addRoot(files)
-	s.packs.look(version) // as the API does when a version is added
+	s.packs.Look(version) // as the API does when a version is added
 	r := s.packed(version, "", func(bootpack.Record) bool { return true })
 	if r.From != old || r.Boots != 0 || r.Sequence != 1 {
 		t.Errorf("record %+v", r)
@@ -151,7 +152,7 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	s.clock.add(time.Hour)
 	files["a/first"] = program(99, 500_000)
 	m, next := s.addRoot(files)
-	s.packs.look(next)
+	s.packs.Look(next)
 	r := s.packed(next, "qemu-lap-2", func(bootpack.Record) bool { return true })
 	lap, _ = s.boot(202, "Lap (2)")
 	fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
@@ -168,11 +169,11 @@ func TestPackOfAnotherKeyIsNotMadeHere(t *testing.T) {
 	})
 	reads := trace.EncodeReads(s.readsOf(m, "file"))
 	for i := range byte(2) {
-		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+		if err := s.traces.Put(version, packs.Trace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.packs.version(t.Context(), version); err != nil {
+	if err := s.packs.Version(t.Context(), version); err != nil {
 		t.Error(err)
 	}
 	if records, err := s.store.Packs(version); err != nil || records != nil {
@@ -200,7 +201,7 @@ func TestTraceIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", name, e, c.want)
 		}
 	}
-	if kept, err := s.traces.list(version); err != nil || len(kept) != 0 {
+	if kept, err := s.traces.List(version); err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
 	if e := s.node(7).post("/v1/node/trace", "", api.TraceRequest{Reads: reads}, nil); e == nil ||
@@ -210,11 +211,11 @@ func TestTraceIsRefused(t *testing.T) {
 	if e := send(api.TraceRequest{Reads: trace.EncodeReads([]trace.Read{{Start: 1, Blocks: 1}, {Start: blocks, Blocks: 1}})}); e != nil {
 		t.Fatal(e)
 	}
-	kept, err := s.traces.list(version)
+	kept, err := s.traces.List(version)
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("kept %v, %v", kept, err)
 	}
-	if r, err := kept[0].recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond ||
+	if r, err := kept[0].Recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond ||
 		kept[0].Class != "qemu" ||
 		kept[0].Node == "" {
 		t.Errorf("kept %+v, %+v, %v", kept[0], r, err)
@@ -228,7 +229,7 @@ func TestPackAfterARestart(t *testing.T) {
 	reads := trace.EncodeReads(s.readsOf(m, "file"))
 	s.stop()
 	for i := range byte(2) {
-		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+		if err := s.traces.Put(version, packs.Trace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
+	"pando/internal/server/packs"
 	"pando/internal/trace"
 )
 
@@ -57,7 +58,7 @@ func TestRecordUntilAMark(t *testing.T) {
 
 	name := boot(1, short).Node
 	node-- // the same machine boots again
-	if err := s.recordings.set(name, recordingWish{Until: "firefox-ready", Asked: s.now()}); err != nil {
+	if err := s.recordings.Set(name, packs.Wish{Until: "firefox-ready", Asked: s.now()}); err != nil {
 		t.Fatal(err)
 	}
 	s.restart() // what was asked is kept
@@ -65,7 +66,7 @@ func TestRecordUntilAMark(t *testing.T) {
 	if a.Node != name || a.RecordUntil != "firefox-ready" {
 		t.Fatalf("the boot of %s records until %q", a.Node, a.RecordUntil)
 	}
-	if left := s.recordings.until(name); left != "" {
+	if left := s.recordings.Until(name); left != "" {
 		t.Errorf("%s is still asked to record until %q", name, left)
 	}
 	s.packed(version, "", func(r bootpack.Record) bool { return r.Raw > first.Raw })
@@ -78,8 +79,8 @@ func TestRecordUntilAMark(t *testing.T) {
 	if p.Booted == len(p.Pieces) {
 		t.Error("what was read after booted comes before it")
 	}
-	kept, err := s.traces.list(version)
-	if err != nil || len(kept) != tracesPerClass || len(askedFor(kept)) != 1 {
-		t.Errorf("%d traces are kept, asked for %v, %v", len(kept), askedFor(kept), err)
+	kept, err := s.traces.List(version)
+	if err != nil || len(kept) != packs.TracesPerClass || len(packs.AskedFor(kept)) != 1 {
+		t.Errorf("%d traces are kept, asked for %v, %v", len(kept), packs.AskedFor(kept), err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
+	"pando/internal/server/packs"
 	"pando/internal/store"
 	"pando/internal/volume"
 )
@@ -58,7 +59,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"begin":          s.begin,
 		"hello":          s.hello,
 		"events":         s.nodeEvents,
-		"trace":          s.packAPI().nodeTrace,
+		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
 		"volume":         s.nodeVolume,
@@ -90,7 +91,7 @@ type operator struct {
 	key      ed25519.PublicKey // the server's
 	release  string
 	started  time.Time
-	packs    *packs
+	packs    *packs.Maker
 	keeper   *keeper
 	loads    func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp     func() api.DHCP  // what the DHCP part does now
@@ -111,7 +112,7 @@ type operator struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	packAPI *packAPI
+	packAPI *packs.API
 
 	rebootAfter time.Duration // of nodes whose group says nothing
 }
@@ -121,6 +122,6 @@ func (s *Server) operator() *operator {
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
-	o.packAPI = s.packAPI()
+	o.packAPI = s.packAPI
 	return o
 }

@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 	"pando/internal/store"
 )
 
-// packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is
+// Maker makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is
 // when it says hello, and keeps it.
-type packs struct {
+type Maker struct {
 	store    *store.Dir
 	manifest func(fleet.Digest) (image.Manifest, error) // of a version, verified
 	registry *registry.Registry
-	traces   *traces
+	traces   *Traces
 	ring     *identity.Ring
 	now      func() time.Time
 	seen     func(fleet.Node) time.Time // when a node was heard of
 	log      *slog.Logger
-	idle     func() // called when there is nothing left to look at; nil: nobody wants to know
+	Idle     func() // called when there is nothing left to look at; nil: nobody wants to know
 
 	mu     sync.Mutex
 	dirty  map[fleet.Digest]bool      // versions to look at
@@ -33,8 +33,27 @@ type packs struct {
 	wake   chan struct{}              // one may be waiting in it
 }
 
-// look asks for a version to be looked at.
-func (p *packs) look(versions ...fleet.Digest) {
+// Options are what a Maker needs.
+type Options struct {
+	Store    *store.Dir
+	Registry *registry.Registry
+	Traces   *Traces
+	Ring     *identity.Ring                             // the keys that sign packs
+	Manifest func(fleet.Digest) (image.Manifest, error) // the verified manifest of a version
+	LastSeen func(fleet.Node) time.Time
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// New returns a Maker that has looked at nothing yet.
+func New(o Options) *Maker {
+	return &Maker{store: o.Store, registry: o.Registry, traces: o.Traces, ring: o.Ring, manifest: o.Manifest,
+		seen: o.LastSeen, now: o.Now, log: o.Log,
+		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+}
+
+// Look asks for a version to be looked at.
+func (p *Maker) Look(versions ...fleet.Digest) {
 	p.mu.Lock()
 	for _, v := range versions {
 		p.dirty[v] = true
@@ -46,15 +65,15 @@ func (p *packs) look(versions ...fleet.Digest) {
 	}
 }
 
-// waiting is how many versions are to be looked at.
-func (p *packs) waiting() int {
+// Waiting is how many versions are to be looked at.
+func (p *Maker) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.dirty)
 }
 
 // next takes a version to look at.
-func (p *packs) next() (fleet.Digest, bool) {
+func (p *Maker) next() (fleet.Digest, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for v := range p.dirty {
@@ -64,8 +83,8 @@ func (p *packs) next() (fleet.Digest, bool) {
 	return "", false
 }
 
-// run makes packs until ctx ends. What cannot be made is logged and tried again when something new is known.
-func (p *packs) run(ctx context.Context) error {
+// Run makes packs until ctx ends. What cannot be made is logged and tried again when something new is known.
+func (p *Maker) Run(ctx context.Context) error {
 	if err := p.lookAll(ctx); err != nil && ctx.Err() == nil {
 		p.log.Error("boot packs", "err", err)
 	}
@@ -77,7 +96,7 @@ func (p *packs) run(ctx context.Context) error {
 			return nil
 		case <-p.wake:
 		case <-collect.C:
-			if err := p.collect(ctx); err != nil && ctx.Err() == nil {
+			if err := p.Collect(ctx); err != nil && ctx.Err() == nil {
 				p.log.Error("boot packs that were replaced are kept", "err", err)
 			}
 			continue
@@ -85,8 +104,8 @@ func (p *packs) run(ctx context.Context) error {
 		for v, ok := p.next(); ok && ctx.Err() == nil; v, ok = p.next() {
 			p.try(ctx, v)
 		}
-		if p.idle != nil {
-			p.idle()
+		if p.Idle != nil {
+			p.Idle()
 		}
 	}
 }
@@ -95,12 +114,12 @@ func (p *packs) run(ctx context.Context) error {
 // it, on a full disk, takes a minute of a processor, and every boot would ask for it.
 const retryAfter = 10 * time.Minute
 
-func (p *packs) try(ctx context.Context, v fleet.Digest) {
+func (p *Maker) try(ctx context.Context, v fleet.Digest) {
 	if last, ok := p.failed[v]; ok && p.now().Sub(last) < retryAfter {
 		return
 	}
 	delete(p.failed, v)
-	if err := p.version(ctx, v); err != nil && ctx.Err() == nil {
+	if err := p.Version(ctx, v); err != nil && ctx.Err() == nil {
 		p.failed[v] = p.now()
 		p.log.Error(
 			"boot pack",
@@ -115,25 +134,25 @@ func (p *packs) try(ctx context.Context, v fleet.Digest) {
 }
 
 // lookAll looks at every version that has a name.
-func (p *packs) lookAll(ctx context.Context) error {
+func (p *Maker) lookAll(ctx context.Context) error {
 	var all []registry.ImageVersion
 	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		all, err = tx.Versions("")
 		return err
 	})
 	for _, v := range all {
-		p.look(v.Version)
+		p.Look(v.Version)
 	}
 	return err
 }
 
-// version makes what a version needs.
-func (p *packs) version(ctx context.Context, v fleet.Digest) error {
+// Version makes what a version needs.
+func (p *Maker) Version(ctx context.Context, v fleet.Digest) error {
 	m, err := p.manifest(v)
 	if err != nil {
 		return err
 	}
-	if !signsPacks(p.ring, m) {
+	if !p.ring.SignsPacks(m) {
 		return nil // whoever has the key makes its packs
 	}
 	has, err := p.has(ctx, v)
@@ -164,7 +183,7 @@ func (p *packs) version(ctx context.Context, v fleet.Digest) error {
 }
 
 // whole gives an extension that came without a pack one of all that it has.
-func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has map[string]packNow) error {
+func (p *Maker) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has map[string]packNow) error {
 	keys := p.ring.Signers()
 	if _, ok := has[""]; ok || len(keys) == 0 {
 		return nil
@@ -181,7 +200,7 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 
 // record makes a pack of the traces that were known at some moment. Packing a desktop takes minutes, in which
 // others come.
-func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
+func (p *Maker) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
 	r, err := build.Pack(
 		ctx,

@@ -1,27 +1,28 @@
-package server
+package packs
 
 import (
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
-// packAPI answers what operators and nodes ask about read traces and boot packs.
-type packAPI struct {
-	packs      *packs
-	recordings *recordings
+// API answers what operators and nodes ask about read traces and boot packs.
+type API struct {
+	maker      *Maker
+	recordings *Recordings
 	registry   *registry.Registry
 }
 
-// routes are the operator's requests about what boots read.
-func (a *packAPI) routes() []httpapi.Route {
+// NewAPI returns the API.
+func NewAPI(m *Maker, r *Recordings) *API {
+	return &API{maker: m, recordings: r, registry: m.registry}
+}
+
+// Routes are the operator's requests about what boots read.
+func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/images/{name}/trace", httpapi.JSON(a.imageTrace)),
 		httpapi.NewRoute("GET", "/v1/images/{name}/slim", httpapi.JSON(a.imageSlim)),
 		httpapi.NewRoute("PUT", "/v1/nodes/{name}/recording", httpapi.JSON(a.setRecording)),
 		httpapi.NewRoute("GET", "/v1/recordings", httpapi.JSON(a.listRecordings)),
 	}
-}
-
-func (s *Server) packAPI() *packAPI {
-	return &packAPI{packs: s.packs, recordings: s.recordings, registry: s.registry}
 }

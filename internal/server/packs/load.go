@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // has reads the packs of a version. One whose map is gone or is not ours is as good as none.
-func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, error) {
+func (p *Maker) has(ctx context.Context, v fleet.Digest) (map[string]packNow, error) {
 	records, err := p.store.Packs(v)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, er
 }
 
 // load reads the map of a pack, verified.
-func (p *packs) load(ctx context.Context, v fleet.Digest, r bootpack.Record) (bootpack.Map, error) {
+func (p *Maker) load(ctx context.Context, v fleet.Digest, r bootpack.Record) (bootpack.Map, error) {
 	data, err := p.store.Get(ctx, r.Object)
 	if err != nil {
 		return bootpack.Map{}, err
@@ -40,14 +40,14 @@ func (p *packs) load(ctx context.Context, v fleet.Digest, r bootpack.Record) (bo
 }
 
 // measured reads the traces of a version, newest first.
-func (p *packs) measured(ctx context.Context, v fleet.Digest, m image.Manifest) ([]measured, error) {
-	kept, err := p.traces.list(v)
+func (p *Maker) measured(ctx context.Context, v fleet.Digest, m image.Manifest) ([]measured, error) {
+	kept, err := p.traces.List(v)
 	if err != nil || len(kept) == 0 {
 		return nil, err
 	}
 	var recs []build.Recording
-	kept = slices.DeleteFunc(kept, func(k keptTrace) bool {
-		r, err := k.recording()
+	kept = slices.DeleteFunc(kept, func(k Trace) bool {
+		r, err := k.Recording()
 		if err == nil {
 			recs = append(recs, r)
 		}
@@ -63,8 +63,8 @@ func (p *packs) measured(ctx context.Context, v fleet.Digest, m image.Manifest) 
 	return out, nil
 }
 
-// assigned returns the pack that a boot on such hardware gets, nil when there is none.
-func (p *packs) assigned(v fleet.Digest, class string) *fleet.PackRef {
+// ForBoot returns the pack that a boot on such hardware gets, nil when there is none.
+func (p *Maker) ForBoot(v fleet.Digest, class string) *fleet.PackRef {
 	records, err := p.store.Packs(v)
 	if err != nil {
 		p.log.Error("boot goes on without its pack", "version", v, "err", err)
@@ -81,10 +81,10 @@ func (p *packs) assigned(v fleet.Digest, class string) *fleet.PackRef {
 	return &fleet.PackRef{Object: r.Object.String(), Size: r.Size, Signature: r.Signature}
 }
 
-// ofExtensions are the packs of extensions, by version.
-func (p *packs) ofExtensions(list []fleet.Extension) (out map[fleet.Digest]fleet.PackRef) {
+// ForExtensions are the packs of extensions, by version.
+func (p *Maker) ForExtensions(list []fleet.Extension) (out map[fleet.Digest]fleet.PackRef) {
 	for _, e := range list {
-		r := p.assigned(e.Version, "")
+		r := p.ForBoot(e.Version, "")
 		if r == nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"slices"
@@ -42,7 +42,7 @@ const (
 
 // measured is a trace that can be compared.
 type measured struct {
-	keptTrace
+	Trace
 	rec build.Recording // without blocks that are zeros
 }
 

@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 )
 
 // imageTrace answers what boots of a version read.
-func (a *packAPI) imageTrace(r *http.Request) (any, error) {
+func (a *API) imageTrace(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	ref := fleet.Ref(r.URL.Query().Get("ref"))
 	if ref == "" {
@@ -42,14 +42,14 @@ func (a *packAPI) imageTrace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out, err = a.packs.describe(registry.Whole(r.Context()), out); own != nil {
+	if out, err = a.maker.describe(registry.Whole(r.Context()), out); own != nil {
 		out.Boots = slices.DeleteFunc(out.Boots, func(b api.TraceBoot) bool { return !own[b.Node] })
 	}
 	return out, err
 }
 
 // describe fills in what is known of a version.
-func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
+func (p *Maker) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
 	m, err := p.manifest(out.Version)
 	if err != nil {
 		return out, err

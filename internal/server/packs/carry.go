@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // carry gives a version that nobody has booted the packs of its predecessor, those of hardware classes too, by file
 // path and offset. That for all is the first: the others wait for it.
-func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
+func (p *Maker) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	before, err := p.predecessors(ctx, v)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) err
 	return nil
 }
 
-func (p *packs) carryFrom(
+func (p *Maker) carryFrom(
 	ctx context.Context,
 	v fleet.Digest,
 	m image.Manifest,
@@ -101,7 +101,7 @@ func (p *packs) carryFrom(
 }
 
 // predecessors lists the versions that came before one under the same image's name, the nearest first.
-func (p *packs) predecessors(ctx context.Context, v fleet.Digest) ([]fleet.Digest, error) {
+func (p *Maker) predecessors(ctx context.Context, v fleet.Digest) ([]fleet.Digest, error) {
 	var all []registry.ImageVersion
 	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		all, err = tx.Versions("")

@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 )
 
 // listRecordings answers GET /v1/recordings.
-func (a *packAPI) listRecordings(r *http.Request) (any, error) {
+func (a *API) listRecordings(r *http.Request) (any, error) {
 	own, err := fleetview.OwnNodes(r.Context(), a.registry)
 	if err != nil {
 		return nil, err
@@ -30,13 +30,13 @@ func (a *packAPI) listRecordings(r *http.Request) (any, error) {
 			api.Recording{Node: node, Until: wishes[node].Until, Asked: wishes[node].Asked},
 		)
 	}
-	versions, err := a.packs.traces.versions()
+	versions, err := a.maker.traces.Versions()
 	if err != nil {
 		return nil, err
 	}
 	var kept []api.Recording
 	for _, v := range versions {
-		traces, err := a.packs.traces.list(v)
+		traces, err := a.maker.traces.List(v)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (a *packAPI) listRecordings(r *http.Request) (any, error) {
 	return out, nil
 }
 
-func recordingView(v fleet.Digest, k keptTrace) api.Recording {
+func recordingView(v fleet.Digest, k Trace) api.Recording {
 	r := api.Recording{Node: k.Node, Until: k.Until, Boot: k.Boot, Version: v, Received: k.Received, Reached: k.Reached}
 	reads, err := trace.DecodeReads(k.Reads)
 	if err != nil {
@@ -71,7 +71,7 @@ func recordingView(v fleet.Digest, k keptTrace) api.Recording {
 }
 
 // setRecording answers PUT /v1/nodes/{name}/recording.
-func (a *packAPI) setRecording(r *http.Request) (any, error) {
+func (a *API) setRecording(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.RecordingSet](r)
 	if err != nil {
 		return nil, err
@@ -88,11 +88,11 @@ func (a *packAPI) setRecording(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := recordingWish{Until: req.Until}
+	w := Wish{Until: req.Until}
 	if w.Until != "" {
-		w.Asked = a.packs.now().UTC()
+		w.Asked = a.maker.now().UTC()
 	}
-	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, a.recordings.set(node.Name, w)
+	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, a.recordings.Set(node.Name, w)
 }
 
 // recordable tells whether a boot can be recorded until such a mark.

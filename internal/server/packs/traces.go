@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"cmp"
@@ -26,13 +26,13 @@ const tracesDir = "traces"
 // Bounds of what is kept. A boot pack needs two traces; of four, one odd boot is outvoted and two of another day
 // are left.
 const (
-	tracesPerClass   = 4  // of one version and hardware class
+	TracesPerClass   = 4  // of one version and hardware class
 	tracesPerVersion = 24 // of one version
 	tracedVersions   = 64 // versions; the ones heard of longest ago are forgotten first
 )
 
-// keptTrace is what one boot read, as it is kept.
-type keptTrace struct {
+// Trace is what one boot read, as it is kept.
+type Trace struct {
 	Boot     fleet.BootID `json:"boot"`
 	Node     string       `json:"node"`
 	Class    string       `json:"class,omitempty"` // of the node's hardware
@@ -56,8 +56,8 @@ type moment struct {
 	At    time.Duration `json:"at"` // since the device was attached
 }
 
-// recording is the trace as a boot pack is made of it.
-func (k keptTrace) recording() (build.Recording, error) {
+// Recording is the trace as a boot pack is made of it.
+func (k Trace) Recording() (build.Recording, error) {
 	reads, err := trace.DecodeReads(k.Reads)
 	r := build.Recording{Reads: reads, Beyond: k.Reached}
 	for _, m := range k.Moments {
@@ -68,22 +68,25 @@ func (k keptTrace) recording() (build.Recording, error) {
 	return r, err
 }
 
-// traces keeps read traces as files.
-type traces struct {
+// Traces keeps read traces as files.
+type Traces struct {
 	dir string
 	mu  sync.Mutex // around what changes files
 }
 
-func (t *traces) of(v fleet.Digest) string {
+// NewTraces returns the traces that are kept below a data directory.
+func NewTraces(data string) *Traces { return &Traces{dir: filepath.Join(data, tracesDir)} }
+
+func (t *Traces) of(v fleet.Digest) string {
 	return filepath.Join(t.dir, strings.TrimPrefix(string(v), "sha256:"))
 }
 
-func (t *traces) file(v fleet.Digest, boot fleet.BootID) string {
+func (t *Traces) file(v fleet.Digest, boot fleet.BootID) string {
 	return filepath.Join(t.of(v), string(boot)+".json")
 }
 
 // receive keeps a trace that has come now.
-func (t *traces) receive(v fleet.Digest, k keptTrace, now func() time.Time) error {
+func (t *Traces) receive(v fleet.Digest, k Trace, now func() time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k.Received = now().UTC()
@@ -91,21 +94,21 @@ func (t *traces) receive(v fleet.Digest, k keptTrace, now func() time.Time) erro
 }
 
 // settled is a time: what was received until then is kept, and in every list from now on.
-func (t *traces) settled(now func() time.Time) time.Time {
+func (t *Traces) settled(now func() time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return now()
 }
 
-// put keeps a trace.
-func (t *traces) put(v fleet.Digest, k keptTrace) error {
+// Put keeps a trace.
+func (t *Traces) Put(v fleet.Digest, k Trace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.keep(v, k)
 }
 
 // keep keeps a trace and forgets those that are too many. Callers hold mu.
-func (t *traces) keep(v fleet.Digest, k keptTrace) error {
+func (t *Traces) keep(v fleet.Digest, k Trace) error {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("keep read trace of %s: %w", k.Boot, err)
@@ -117,7 +120,7 @@ func (t *traces) keep(v fleet.Digest, k keptTrace) error {
 	if err != nil {
 		return fmt.Errorf("keep read trace of %s: %w", k.Boot, err)
 	}
-	kept, err := t.list(v)
+	kept, err := t.List(v)
 	if err != nil {
 		return err
 	}
@@ -129,8 +132,8 @@ func (t *traces) keep(v fleet.Digest, k keptTrace) error {
 	return t.forgetVersions()
 }
 
-// list returns the traces of a version, newest first. A file that cannot be read is as good as none.
-func (t *traces) list(v fleet.Digest) ([]keptTrace, error) {
+// List returns the traces of a version, newest first. A file that cannot be read is as good as none.
+func (t *Traces) List(v fleet.Digest) ([]Trace, error) {
 	files, err := os.ReadDir(t.of(v))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -138,28 +141,28 @@ func (t *traces) list(v fleet.Digest) ([]keptTrace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list read traces: %w", err)
 	}
-	var out []keptTrace
+	var out []Trace
 	for _, f := range files {
 		boot, ok := strings.CutSuffix(f.Name(), ".json")
 		if !ok {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(t.of(v), f.Name()))
-		var k keptTrace
+		var k Trace
 		if err == nil && json.Unmarshal(data, &k) == nil && string(k.Boot) == boot {
 			out = append(out, k)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b keptTrace) int { return b.Received.Compare(a.Received) })
+	slices.SortStableFunc(out, func(a, b Trace) int { return b.Received.Compare(a.Received) })
 	return out, nil
 }
 
 // tooMany picks the traces to forget, of all of a version, newest first. A node that boots again and again pushes
 // out its own traces before those of others: what a pack is made of is not for one node to say.
-func tooMany(kept []keptTrace) []keptTrace {
-	keep, out := slices.Clone(kept), []keptTrace(nil)
-	asked := askedFor(kept)
-	drop := func(among func(keptTrace) bool) {
+func tooMany(kept []Trace) []Trace {
+	keep, out := slices.Clone(kept), []Trace(nil)
+	asked := AskedFor(kept)
+	drop := func(among func(Trace) bool) {
 		victim, most := -1, 0
 		for i, k := range keep {
 			same := 0
@@ -175,20 +178,20 @@ func tooMany(kept []keptTrace) []keptTrace {
 		out, keep = append(out, keep[victim]), slices.Delete(keep, victim, victim+1)
 	}
 	for _, class := range classesOf(kept) {
-		in := func(k keptTrace) bool { return k.Class == class }
-		for len(slices.DeleteFunc(slices.Clone(keep), func(k keptTrace) bool { return !in(k) })) > tracesPerClass {
+		in := func(k Trace) bool { return k.Class == class }
+		for len(slices.DeleteFunc(slices.Clone(keep), func(k Trace) bool { return !in(k) })) > TracesPerClass {
 			drop(in)
 		}
 	}
 	for len(keep) > tracesPerVersion {
-		drop(func(keptTrace) bool { return true })
+		drop(func(Trace) bool { return true })
 	}
 	return out
 }
 
-// askedFor are the traces that are kept longer: the newest of each class that an operator asked for and that is
+// AskedFor are the traces that are kept longer: the newest of each class that an operator asked for and that is
 // complete. Boots that follow are not recorded as long.
-func askedFor(kept []keptTrace) map[fleet.BootID]bool {
+func AskedFor(kept []Trace) map[fleet.BootID]bool {
 	out, seen := map[fleet.BootID]bool{}, map[string]bool{}
 	for _, k := range kept {
 		if k.Reached && !seen[k.Class] && len(seen) < tracesPerVersion/2 {
@@ -198,8 +201,8 @@ func askedFor(kept []keptTrace) map[fleet.BootID]bool {
 	return out
 }
 
-// versions lists those of which there are traces.
-func (t *traces) versions() ([]fleet.Digest, error) {
+// Versions lists those of which there are traces.
+func (t *Traces) Versions() ([]fleet.Digest, error) {
 	dirs, err := os.ReadDir(t.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -213,8 +216,8 @@ func (t *traces) versions() ([]fleet.Digest, error) {
 	return out, err
 }
 
-// forget removes the traces of a version.
-func (t *traces) forget(v fleet.Digest) error {
+// Forget removes the traces of a version.
+func (t *Traces) Forget(v fleet.Digest) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := os.RemoveAll(t.of(v)); err != nil {
@@ -224,7 +227,7 @@ func (t *traces) forget(v fleet.Digest) error {
 }
 
 // classesOf lists the hardware classes of some traces.
-func classesOf(kept []keptTrace) []string {
+func classesOf(kept []Trace) []string {
 	var out []string
 	for _, k := range kept {
 		out = append(out, k.Class)
@@ -234,7 +237,7 @@ func classesOf(kept []keptTrace) []string {
 }
 
 // forgetVersions removes the traces of versions that nobody boots any more.
-func (t *traces) forgetVersions() error {
+func (t *Traces) forgetVersions() error {
 	dirs, err := os.ReadDir(t.dir)
 	if err != nil || len(dirs) <= tracedVersions {
 		return err

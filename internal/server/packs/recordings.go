@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"encoding/json"
@@ -21,22 +21,22 @@ const recordingsFile = "recordings.json"
 // damagedSuffix is added to the name of a file that cannot be read.
 const damagedSuffix = ".damaged"
 
-// recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the
+// Recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the
 // node has sent such a trace, so a boot that fails does not use it up.
-type recordings struct {
+type Recordings struct {
 	path string
 	mu   sync.Mutex
-	by   map[string]recordingWish // by node
+	by   map[string]Wish // by node
 }
 
-// recordingWish is what one node is asked for.
-type recordingWish struct {
+// Wish is what one node is asked for.
+type Wish struct {
 	Until string    `json:"until"`
 	Asked time.Time `json:"asked"`
 }
 
-func openRecordings(dir string, log *slog.Logger) (*recordings, error) {
-	r := &recordings{path: filepath.Join(dir, recordingsFile), by: map[string]recordingWish{}}
+func OpenRecordings(dir string, log *slog.Logger) (*Recordings, error) {
+	r := &Recordings{path: filepath.Join(dir, recordingsFile), by: map[string]Wish{}}
 	data, err := os.ReadFile(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -44,7 +44,7 @@ func openRecordings(dir string, log *slog.Logger) (*recordings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read which boots to record: %w", err)
 	}
-	by := map[string]recordingWish{}
+	by := map[string]Wish{}
 	if err := json.Unmarshal(data, &by); err != nil {
 		r.setAside(err, log)
 		return r, nil
@@ -55,7 +55,7 @@ func openRecordings(dir string, log *slog.Logger) (*recordings, error) {
 
 // setAside keeps a file that makes no sense for who wants to look at it, and goes on without: boots matter more
 // than what is recorded of some.
-func (r *recordings) setAside(damage error, log *slog.Logger) {
+func (r *Recordings) setAside(damage error, log *slog.Logger) {
 	err := os.Rename(r.path, r.path+damagedSuffix) // the next wish is written in its place, if this fails
 	log.Warn(
 		"no boot is to be recorded any more: the file that says which cannot be read",
@@ -68,22 +68,22 @@ func (r *recordings) setAside(damage error, log *slog.Logger) {
 	)
 }
 
-// until names the mark that a node's next boot records until, "" for none.
-func (r *recordings) until(node string) string {
+// Until names the mark that a node's next boot records until, "" for none.
+func (r *Recordings) Until(node string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.by[node].Until
 }
 
 // all returns a copy of what is asked for.
-func (r *recordings) all() map[string]recordingWish {
+func (r *Recordings) all() map[string]Wish {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.by)
 }
 
-// set asks a node, or with "" no longer.
-func (r *recordings) set(node string, w recordingWish) error {
+// Set asks a node, or with "" no longer.
+func (r *Recordings) Set(node string, w Wish) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w.Until == "" && r.by[node].Until == "" {
@@ -104,14 +104,14 @@ func (r *recordings) set(node string, w recordingWish) error {
 }
 
 // done takes what a node was asked for, once it has answered.
-func (r *recordings) done(node, until string) error {
-	if until == "" || r.until(node) != until {
+func (r *Recordings) done(node, until string) error {
+	if until == "" || r.Until(node) != until {
 		return nil
 	}
-	return r.set(node, recordingWish{})
+	return r.Set(node, Wish{})
 }
 
-func (r *recordings) save() error {
+func (r *Recordings) save() error {
 	data, err := json.Marshal(r.by)
 	if err == nil {
 		err = store.WriteFile(r.path, data, 0o644)

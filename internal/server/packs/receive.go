@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ import (
 // hundred. What a node says beyond that costs the server memory and is not what a boot waits for.
 const maxTraced = 1 << 30 / chunk.BlockSize
 
-// nodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
-func (a *packAPI) nodeTrace(w http.ResponseWriter, r *http.Request) error {
+// NodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
+func (a *API) NodeTrace(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.TraceRequest](w, r)
 	if err != nil {
 		return err
@@ -35,10 +35,10 @@ func (a *packAPI) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !req.Partial { // of what somebody did not see, nothing can be said
-		if err := a.packs.traces.receive(b.Version, k, a.packs.now); err != nil {
+		if err := a.maker.traces.receive(b.Version, k, a.maker.now); err != nil {
 			return err
 		}
-		a.packs.look(b.Version)
+		a.maker.Look(b.Version)
 		if err := a.recordings.done(b.Node, k.Until); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (a *packAPI) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sessionBoot returns the boot that a session belongs to, which must be the one that is spoken of.
-func (a *packAPI) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
+func (a *API) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
 	session := registry.HashSecret(httpapi.Credential(r, "Bearer"))
 	err = a.registry.View(r.Context(), func(tx *registry.Tx) error {
 		b, err = tx.BootBySession(session)
@@ -72,8 +72,8 @@ func (a *packAPI) sessionBoot(r *http.Request, req api.TraceRequest) (b registry
 }
 
 // traceOf checks a trace and adds what the server knows of the boot.
-func (a *packAPI) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k keptTrace, err error) {
-	m, err := a.packs.manifest(b.Version)
+func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k Trace, err error) {
+	m, err := a.maker.manifest(b.Version)
 	if err != nil {
 		return k, err
 	}
@@ -89,7 +89,7 @@ func (a *packAPI) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest
 	if err != nil {
 		return k, err
 	}
-	return keptTrace{
+	return Trace{
 		Boot: b.ID, Node: b.Node, Class: fleetview.BootClass(b), Moments: momentsOf(events, req.Began), Reads: trace.EncodeReads(reads),
 		Pack: httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
 		Until: httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",

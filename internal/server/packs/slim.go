@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"cmp"
@@ -19,21 +19,21 @@ import (
 )
 
 // imageSlim answers what of a version boots never read, and what slows its start.
-func (a *packAPI) imageSlim(r *http.Request) (any, error) {
+func (a *API) imageSlim(r *http.Request) (any, error) {
 	out := api.ImageSlim{Image: r.PathValue("name"), Packages: []api.SlimPackage{}, Places: []api.SlimPackage{}}
 	var err error
 	if _, out.Version, err = fleetview.VersionParam(r, a.registry, "ref", out.Image); err != nil {
 		return nil, err
 	}
-	m, err := a.packs.store.Manifest(out.Version)
+	m, err := a.maker.store.Manifest(out.Version)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := build.OpenTree(r.Context(), a.packs.store, m)
+	tree, err := build.OpenTree(r.Context(), a.maker.store, m)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := a.packs.measured(registry.Whole(r.Context()), out.Version, m)
+	traces, err := a.maker.measured(registry.Whole(r.Context()), out.Version, m)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func largest(m map[string]api.SlimPackage) []api.SlimPackage {
 }
 
 // unitTimes is how long units took to start on nodes that run a version, the longest of each.
-func (a *packAPI) unitTimes(ctx context.Context, v fleet.Digest) (map[string]time.Duration, error) {
+func (a *API) unitTimes(ctx context.Context, v fleet.Digest) (map[string]time.Duration, error) {
 	var ids []fleet.BootID
 	err := a.registry.View(ctx, func(tx *registry.Tx) error {
 		boots, err := tx.LatestBoots()

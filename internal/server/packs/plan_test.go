@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // seenBy is a trace of some blocks, received so many minutes after noon.
 func seenBy(class string, minute int, extents ...bootpack.Extent) measured {
 	m := measured{
-		keptTrace: keptTrace{Class: class, Received: newClock().now().Add(time.Duration(minute) * time.Minute)},
+		Trace: Trace{Class: class, Received: noon.Add(time.Duration(minute) * time.Minute)},
 	}
 	for _, e := range extents {
 		m.rec.Reads = append(m.rec.Reads, trace.Read{Start: e.Start, Blocks: e.Blocks})
@@ -25,7 +25,7 @@ func TestPlanPacks(t *testing.T) {
 	span := func(start, blocks uint32) bootpack.Extent { return bootpack.Extent{Start: start, Blocks: blocks} }
 	// made is a pack of some extents, made five minutes past noon.
 	made := func(class string, boots int, extents ...bootpack.Extent) map[string]packNow {
-		r := bootpack.Record{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
+		r := bootpack.Record{Class: class, Boots: boots, Made: noon.Add(5 * time.Minute)}
 		o := build.Order{Extents: extents}
 		o.Booted = o.Blocks()
 		return map[string]packNow{class: {Record: r, order: o}}
@@ -142,29 +142,29 @@ func TestPlanPacksRests(t *testing.T) {
 }
 
 func TestTooMany(t *testing.T) {
-	kept := func(node, class string, minute int) keptTrace {
-		return keptTrace{Node: node, Class: class, Received: newClock().now().Add(time.Duration(-minute) * time.Minute)}
+	kept := func(node, class string, minute int) Trace {
+		return Trace{Node: node, Class: class, Received: noon.Add(time.Duration(-minute) * time.Minute)}
 	}
 	for name, c := range map[string]struct {
-		in   []keptTrace
+		in   []Trace
 		want string // nodes and minutes of those to forget
 	}{
-		"few":             {[]keptTrace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3)}, ""},
-		"the oldest":      {[]keptTrace{kept("a", "", 0), kept("b", "", 1), kept("c", "", 2), kept("d", "", 3), kept("e", "", 4)}, "e4"},
-		"of one node":     {[]keptTrace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3), kept("b", "", 4)}, "a3"},
-		"of each class":   {[]keptTrace{kept("a", "x", 0), kept("a", "x", 1), kept("a", "y", 2), kept("a", "y", 3), kept("b", "z", 4)}, ""},
-		"a chatty node":   {[]keptTrace{kept("a", "", 0), kept("b", "", 1), kept("a", "", 2), kept("c", "", 3), kept("d", "", 4)}, "a2"},
-		"of one class up": {[]keptTrace{kept("a", "x", 0), kept("b", "x", 1), kept("c", "x", 2), kept("d", "x", 3), kept("e", "x", 4), kept("f", "y", 5)}, "e4"},
+		"few":             {[]Trace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3)}, ""},
+		"the oldest":      {[]Trace{kept("a", "", 0), kept("b", "", 1), kept("c", "", 2), kept("d", "", 3), kept("e", "", 4)}, "e4"},
+		"of one node":     {[]Trace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3), kept("b", "", 4)}, "a3"},
+		"of each class":   {[]Trace{kept("a", "x", 0), kept("a", "x", 1), kept("a", "y", 2), kept("a", "y", 3), kept("b", "z", 4)}, ""},
+		"a chatty node":   {[]Trace{kept("a", "", 0), kept("b", "", 1), kept("a", "", 2), kept("c", "", 3), kept("d", "", 4)}, "a2"},
+		"of one class up": {[]Trace{kept("a", "x", 0), kept("b", "x", 1), kept("c", "x", 2), kept("d", "x", 3), kept("e", "x", 4), kept("f", "y", 5)}, "e4"},
 	} {
 		got := ""
 		for _, k := range tooMany(c.in) {
-			got += fmt.Sprintf("%s%.0f", k.Node, newClock().now().Sub(k.Received).Minutes())
+			got += fmt.Sprintf("%s%.0f", k.Node, noon.Sub(k.Received).Minutes())
 		}
 		if got != c.want {
 			t.Errorf("%s: forgets %q, want %q", name, got, c.want)
 		}
 	}
-	var many []keptTrace
+	var many []Trace
 	for i := range 10 * tracesPerVersion {
 		many = append(many, kept(fmt.Sprint("n", i), fmt.Sprint("class", i), i))
 	}
@@ -208,8 +208,11 @@ func TestMomentsOf(t *testing.T) {
 			t.Errorf("a node that says it began at %s: %v", odd, m)
 		}
 	}
-	if r, err := (keptTrace{Moments: got, Reads: trace.EncodeReads(nil)}).recording(); err != nil ||
+	if r, err := (Trace{Moments: got, Reads: trace.EncodeReads(nil)}).Recording(); err != nil ||
 		r.Booted != 27*time.Second {
 		t.Errorf("recording %+v, %v", r, err)
 	}
 }
+
+// noon is when traces of tests begin to be received.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -1,4 +1,4 @@
-package server
+package packs
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
@@ -14,8 +15,7 @@ import (
 // A boot takes minutes. A node reads a piece that it let go of days later, and gives its pieces to others; without
 // them it reads chunks.
 const (
-	replacedKept = 24 * time.Hour
-	silentKept   = 7 * 24 * time.Hour // a node that was not heard of for so long does not run
+	ReplacedKept = 24 * time.Hour
 	// between the choice of a pack and the record of the boot; a hello may be said again
 	helloTakes = 10 * time.Minute
 )
@@ -23,8 +23,8 @@ const (
 // collectEvery is how often replaced packs are looked at.
 const collectEvery = time.Hour
 
-// collect removes what replaced packs alone need, when no node can be using it any more.
-func (p *packs) collect(ctx context.Context) error {
+// Collect removes what replaced packs alone need, when no node can be using it any more.
+func (p *Maker) Collect(ctx context.Context) error {
 	now := p.now()
 	running, err := p.running(ctx, now)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *packs) collect(ctx context.Context) error {
 	defer unlock()
 	c, err := p.store.CollectPacks(ctx, func(v fleet.Digest, r bootpack.Replaced) bool {
 		first, ok := running[v]
-		return now.Sub(r.Replaced) >= replacedKept && (!ok || first.After(r.Replaced.Add(helloTakes)))
+		return now.Sub(r.Replaced) >= ReplacedKept && (!ok || first.After(r.Replaced.Add(helloTakes)))
 	})
 	if c.Packs > 0 {
 		p.log.Info("replaced boot packs collected", "packs", c.Packs, "objects", c.Objects, "bytes", c.Bytes)
@@ -47,7 +47,7 @@ func (p *packs) collect(ctx context.Context) error {
 
 // running tells of each version when the first of the boots began, of the nodes that run it or are on the way
 // there. Only a node's last boot counts.
-func (p *packs) running(ctx context.Context, now time.Time) (map[fleet.Digest]time.Time, error) {
+func (p *Maker) running(ctx context.Context, now time.Time) (map[fleet.Digest]time.Time, error) {
 	first, seen := map[fleet.Digest]time.Time{}, map[fleet.MAC]bool{}
 	err := p.registry.View(ctx, func(tx *registry.Tx) error {
 		all, err := tx.Boots(registry.BootFilter{})
@@ -66,7 +66,7 @@ func (p *packs) running(ctx context.Context, now time.Time) (map[fleet.Digest]ti
 			case err != nil && !errors.Is(err, registry.ErrNotFound):
 				return err
 			}
-			if at, ok := first[b.Version]; now.Sub(last) < silentKept && (!ok || b.TokenUsed.Before(at)) {
+			if at, ok := first[b.Version]; now.Sub(last) < fleetview.SilentAfter && (!ok || b.TokenUsed.Before(at)) {
 				first[b.Version] = b.TokenUsed
 			}
 		}
