@@ -203,10 +203,10 @@ func (m *material) open(ctx context.Context) error {
 // onDisk is a store's directory as a source of blocks.
 type onDisk struct{ *store.Dir }
 
-func (d onDisk) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
-	b, err := d.Dir.Get(ctx, id)
+func (d onDisk) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+	b, err := d.Dir.Get(ctx, r.ID)
 	if err != nil {
 		return chunk.Verified{}, err
 	}
-	return chunk.Check(id, b)
+	return chunk.Check(r.ID, b)
 }

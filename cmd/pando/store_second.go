@@ -94,7 +94,7 @@ const busyWait = 200 * time.Millisecond
 func (n *nodeSecond) Name() string { return "node " + n.node }
 
 // Get asks the node, and waits a little for one that is busy.
-func (n *nodeSecond) Get(ctx context.Context, r store.Request) (chunk.Verified, error) {
+func (n *nodeSecond) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	for try := 0; !n.lost; try++ {
 		v, err := n.HTTP.Get(ctx, r)
 		var wrong *chunk.WrongBytesError

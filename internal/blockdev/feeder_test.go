@@ -99,9 +99,9 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 	o := r.options(img, src, m)
 	asked := 0
 	o.Pack.Feeder = &feeder{}
-	o.Pack.Source = sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	o.Pack.Source = chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 		asked++
-		return src.Get(ctx, id, size)
+		return src.Get(ctx, q)
 	})
 	d := open(t, src, o)
 	defer d.Close()
@@ -130,7 +130,8 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 			}
 			return v
 		}
-		o.Pack.Kept = func(_ context.Context, id chunk.ID, _ int64) (chunk.Verified, bool) {
+		o.Pack.Kept = func(_ context.Context, q chunk.Request) (chunk.Verified, bool) {
+			id := q.ID
 			if _, bad := damaged[id]; bad {
 				return chunk.Verified{}, false
 			}

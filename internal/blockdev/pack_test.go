@@ -166,20 +166,20 @@ func hasSome(quarters byte) func(chunk.ID) bool {
 }
 
 // without is a source that has lost some pieces, and sends others for some.
-func without(src *source, m bootpack.Map, gone []int) Source {
+func without(src *source, m bootpack.Map, gone []int) chunk.Source {
 	lost := map[chunk.ID]int{}
 	for n, i := range gone {
 		lost[m.Pieces[i].ID] = n
 	}
-	return sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-		n, gone := lost[id]
+	return chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
+		n, gone := lost[q.ID]
 		switch {
 		case gone && n%2 == 0:
 			return chunk.Verified{}, errors.New("no such object")
 		case gone:
 			return chunk.Check(chunk.Sum([]byte("other")), []byte("other"))
 		}
-		return src.Get(ctx, id, size)
+		return src.Get(ctx, q)
 	})
 }
 
@@ -202,7 +202,7 @@ type record struct {
 	lost   []error
 }
 
-func (r *record) options(img *testImage, src Source, m bootpack.Map) Options {
+func (r *record) options(img *testImage, src chunk.Source, m bootpack.Map) Options {
 	r.served = map[string]int{}
 	return Options{Index: img.index, Ahead: -1,
 		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() },
@@ -378,7 +378,7 @@ func TestSlowPieces(t *testing.T) {
 		img := randomImage(t, 160)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
 		src, r := &source{img: img}, &record{}
-		hang := sourceFunc(func(ctx context.Context, _ chunk.ID, _ int64) (chunk.Verified, error) {
+		hang := chunk.SourceFunc(func(ctx context.Context, _ chunk.Request) (chunk.Verified, error) {
 			<-ctx.Done()
 			return chunk.Verified{}, ctx.Err()
 		})
@@ -464,12 +464,12 @@ func TestStreamsGiveWayToReads(t *testing.T) {
 			src, r := &source{img: img}, &record{}
 			begun := time.Now()
 			var starts []time.Duration
-			pieces := sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+			pieces := chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 				r.mu.Lock()
 				starts = append(starts, time.Since(begun))
 				r.mu.Unlock()
 				time.Sleep(time.Second)
-				return src.Get(ctx, id, size)
+				return src.Get(ctx, q)
 			})
 			d, err := Open(t.Context(), src, r.options(img, pieces, m))
 			if err != nil {

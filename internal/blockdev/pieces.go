@@ -20,11 +20,11 @@ type Pack struct {
 	Feeder Feeder
 	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a
 	// Feeder, to which it leaves the rest.
-	Kept func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool)
+	Kept func(ctx context.Context, r chunk.Request) (chunk.Verified, bool)
 
-	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
-	// blocks then come from chunks.
-	Source Source
+	// Source fetches pieces, by requests that are Optional: the blocks of a piece that is not to be had come from
+	// chunks.
+	Source chunk.Source
 	// Has, when set, tells whether an object costs nothing, because the node keeps it.
 	Has func(id chunk.ID) bool
 	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.

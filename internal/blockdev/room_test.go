@@ -185,7 +185,7 @@ func TestRestThatIsWaitedFor(t *testing.T) {
 			if got := d.Reach(); got != want {
 				t.Errorf("with %d of %d pieces until booted the reach is %d, want %d", i, booted, got, want)
 			}
-			v, err := src.Get(t.Context(), e.ID, int64(e.StoredSize))
+			v, err := src.Get(t.Context(), chunk.Request{ID: e.ID, Size: int64(e.StoredSize)})
 			if err != nil {
 				t.Fatal(err)
 			}

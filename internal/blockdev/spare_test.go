@@ -102,7 +102,7 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 				src, r, f := &source{img: img}, &record{}, &feeder{}
 				o := r.options(img, src, m)
 				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
-				o.Pack.Kept = func(context.Context, chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
+				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) { return chunk.Verified{}, false }
 				rooted := openBeforeTheRoot(t, src, o)
 				if len(f.ahead) != 0 {
 					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)

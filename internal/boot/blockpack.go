@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -36,14 +35,6 @@ func keepOf(size, memory, share int64) int64 {
 	return min(keep, size)
 }
 
-// finder is the source of pieces: it waits for servers, but not for what they do not have.
-type finder struct{ *store.Retry }
-
-// Get returns an error when the object is not to be had.
-func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return f.Find(ctx, id, size)
-}
-
 // pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to
 // chunks: no shorter than the swarm waits for it.
 const pieceLate = 8
@@ -72,7 +63,7 @@ func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Slow)
 		Map:      m,
 		Keep:     keep,
 		Idle:     d.cfg.Idle || d.ledger.get(countRestarts) > 0,
-		Source:   d.kept(finder{retry}),
+		Source:   d.kept(retry),
 		Has:      d.has(),
 		Lost:     d.lostPiece,
 		Unread:   d.unread,

@@ -35,11 +35,11 @@ func readAsNode(t *testing.T, b *Bucket, id chunk.ID) {
 		url = front.URL
 	}
 	source := &store.HTTP{URL: url, Client: store.NewClient(1, nil)}
-	v, err := source.Get(t.Context(), store.Request{ID: id})
+	v, err := source.Get(t.Context(), chunk.Request{ID: id})
 	if err != nil || chunk.Sum(v.Stored()) != id {
 		t.Errorf("%s: %v", url, err)
 	}
-	if _, err := source.Get(t.Context(), store.Request{ID: chunk.Sum([]byte("other"))}); err == nil &&
+	if _, err := source.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte("other"))}); err == nil &&
 		b.NodeURL() != "" {
 		t.Error("what is not there was read")
 	}
