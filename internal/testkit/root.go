@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -9,8 +10,17 @@ import (
 	"pando/internal/image"
 	"pando/internal/store"
 	"path/filepath"
-	"testing"
 )
+
+// T is what the helpers here need of a test.
+type T interface {
+	Context() context.Context
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Helper()
+	Skip(args ...any)
+	TempDir() string
+}
 
 // Program is a file's content that compresses as programs do.
 func Program(seed uint64, size int) []byte {
@@ -23,7 +33,7 @@ func Program(seed uint64, size int) []byte {
 }
 
 // StoreRoot puts an EROFS file system with these files into a store. Without mkfs.erofs the test is skipped.
-func StoreRoot(t testing.TB, dir *store.Dir, files map[string][]byte) image.Root {
+func StoreRoot(t T, dir *store.Dir, files map[string][]byte) image.Root {
 	t.Helper()
 	if _, err := exec.LookPath("mkfs.erofs"); err != nil {
 		t.Skip("mkfs.erofs is not installed (Debian package erofs-utils)")
@@ -54,7 +64,7 @@ func StoreRoot(t testing.TB, dir *store.Dir, files map[string][]byte) image.Root
 }
 
 // StoreChunks cuts a file system into chunks, puts them into a store and returns the index.
-func StoreChunks(t testing.TB, dir *store.Dir, root []byte) chunk.ID {
+func StoreChunks(t T, dir *store.Dir, root []byte) chunk.ID {
 	t.Helper()
 	ctx := t.Context()
 	enc, err := chunk.NewEncoder(1)

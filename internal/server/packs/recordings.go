@@ -35,6 +35,7 @@ type Wish struct {
 	Asked time.Time `json:"asked"`
 }
 
+// OpenRecordings reads which boots are to be recorded.
 func OpenRecordings(dir string, log *slog.Logger) (*Recordings, error) {
 	r := &Recordings{path: filepath.Join(dir, recordingsFile), by: map[string]Wish{}}
 	data, err := os.ReadFile(r.path)
