@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"pando/internal/fleet"
 )
@@ -42,12 +41,3 @@ func CallerOf(ctx context.Context) Caller {
 
 // CallerName names the caller of a request, for audit log and messages.
 func CallerName(r *http.Request) string { return CallerOf(r.Context()).String() }
-
-// Credential returns what follows a scheme in the Authorization header, "" when the header has another scheme.
-func Credential(r *http.Request, scheme string) string {
-	got, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(got, scheme) {
-		return ""
-	}
-	return strings.TrimSpace(value)
-}

@@ -79,7 +79,7 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			},
 		},
 	)
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
