@@ -225,8 +225,8 @@ func (t updateTree) kernel() string {
 }
 
 // buildImage builds a version by a recipe, with keys and store below a directory, and no server.
-func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result, error) {
-	r, err := build.LoadRecipe(recipe)
+func (l *lab) buildImage(ctx context.Context, work, name string) (build.Result, error) {
+	r, err := build.LoadRecipe(name)
 	if err != nil {
 		return build.Result{}, err
 	}

@@ -25,6 +25,7 @@ type base struct {
 	version  fleet.Digest
 	manifest image.Manifest
 	root     string // where it is mounted, with its kernel in /boot
+	lower    string // where the version is mounted that it is a copy of
 	upper    string // what has changed
 	mounts   mount.Stack
 }
@@ -36,7 +37,7 @@ func openBase(ctx context.Context, w *workDir, d *store.Dir, version fleet.Diges
 	if err != nil {
 		return nil, err
 	}
-	b := &base{version: version, root: w.file("root"), upper: w.file("upper")}
+	b := &base{version: version, root: w.file("root"), lower: w.file("lower"), upper: w.file("upper")}
 	if b.manifest, err = image.Decode(v.Manifest); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (b *base) writeRoot(ctx context.Context, w *workDir, d *store.Dir, each fun
 		return err
 	}
 	err := WriteRoot(ctx, d, b.manifest, file, func(done int64) {
-		each(Progress{Step: StepTree, Done: done, Total: size, Unit: "bytes"})
+		each(Progress{Done: done, Total: size, Unit: "bytes"})
 	})
 	if err != nil {
 		return errors.Join(err, w.drop(baseRoot))
@@ -76,11 +77,10 @@ func (b *base) writeRoot(ctx context.Context, w *workDir, d *store.Dir, each fun
 }
 
 func (b *base) mount(w *workDir) error {
-	lower := w.file("lower")
-	if err := b.mounts.File(mount.File{Path: w.file(baseRoot), Type: b.manifest.Root.FileSystem}, lower); err != nil {
+	if err := b.mounts.File(mount.File{Path: w.file(baseRoot), Type: b.manifest.Root.FileSystem}, b.lower); err != nil {
 		return err
 	}
-	return b.mounts.Overlay(lower, b.upper, w.file("overlay"), b.root)
+	return b.mounts.Overlay(b.lower, b.upper, w.file("overlay"), b.root)
 }
 
 // putKernel puts the kernel back to where the tree had it: a root file system has none of what was in /boot.

@@ -11,8 +11,6 @@ import (
 	"strings"
 )
 
-const hostArchitecture = runtime.GOARCH
-
 // binfmt is where a kernel shows which interpreters it runs foreign programs with (Linux,
 // Documentation/admin-guide/binfmt-misc.rst).
 const binfmt = "/proc/sys/fs/binfmt_misc"
@@ -28,7 +26,7 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf(
 		"the image is for %s, and this machine (%s) does not run its programs: %s; %s",
 		e.Architecture,
-		hostArchitecture,
+		runtime.GOARCH,
 		e.Why,
 		e.Do,
 	)
@@ -39,7 +37,7 @@ func canRun(architecture string) error { return runsBy(binfmt, architecture) }
 
 // runsBy looks for an architecture's emulator in a directory of binfmt_misc.
 func runsBy(dir, architecture string) error {
-	if architecture == hostArchitecture {
+	if architecture == runtime.GOARCH {
 		return nil
 	}
 	name := map[string]string{"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}[architecture]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,7 @@ import (
 // What is said where the programs of an image do not run; the texts are those of a kernel.
 func TestRunsBy(t *testing.T) {
 	other, name := "arm64", "qemu-aarch64"
-	if hostArchitecture == other {
+	if runtime.GOARCH == other {
 		other, name = "amd64", "qemu-x86_64"
 	}
 	const interpreter = "\ninterpreter /usr/libexec/qemu-binfmt/aarch64-binfmt-P\n"
@@ -33,7 +34,7 @@ func TestRunsBy(t *testing.T) {
 			tt.want != "" && (!errors.As(err, &foreign) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%q: %v, want %q", tt.entry, err, tt.want)
 		}
-		if err := runsBy(dir, hostArchitecture); err != nil {
+		if err := runsBy(dir, runtime.GOARCH); err != nil {
 			t.Errorf("its own programs: %v", err)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
-	"pando/internal/mount"
 	"pando/internal/store"
 )
 
@@ -56,15 +55,6 @@ type Options struct {
 	atOnce  bool                                                       // install recipes without layers
 	// take a tree without init; the trees of tests boot nowhere
 	anyInit bool
-}
-
-// Progress says how far a step is. The reader computes rates and the time left.
-type Progress struct {
-	Step  string // one of Steps
-	Done  int64  // in Unit
-	Total int64  // in Unit; 0: unknown
-	Unit  string // "bytes", "files" or "" if only Note says something
-	Note  string // one line of what is being done, such as a line of the installer's output
 }
 
 // The steps of a build, in order.
@@ -118,8 +108,7 @@ type builder struct {
 
 	root     string        // the tree
 	base     *base         // the copy of the version that a recipe begins with; nil without one
-	layers   *layers       // those that the tree of another recipe is made of; nil without
-	above    mount.Stack   // the tree, where it is made of layers
+	maker    *installer    // what makes the tree of a recipe; nil without one
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
 	scan     treeScan
@@ -127,7 +116,7 @@ type builder struct {
 	mkfs     string        // what wrote it, and of which version
 	early    *earlyDrivers // being packed
 	manifest image.Manifest
-	ids      map[chunk.ID]bool // distinct objects so far
+	counter  *objectCounter
 }
 
 func newBuilder(opt Options) (*builder, error) {
@@ -174,7 +163,7 @@ func newBuilder(opt Options) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{Options: opt, enc: enc, ids: map[chunk.ID]bool{}}
+	b := &builder{Options: opt, enc: enc, counter: newObjectCounter()}
 	b.result.Elapsed = map[string]time.Duration{}
 	b.manifest.Format = image.Format
 	return b, nil
@@ -185,20 +174,15 @@ func (b *builder) run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: the tree has files of many owners, and device nodes")
 	}
-	if b.work, err = openWork(ctx, b.Work, b.workName(), b.Progress); err != nil {
+	if b.work, err = openWork(ctx, b.Work, b.workName(), Revision, b.at(StepTree)); err != nil {
 		return err
 	}
 	defer b.work.close()
-	defer func() {
-		err = errors.Join(err, b.closeBase())
-		if b.layers != nil {
-			b.layers.close()
-		}
-	}()
+	defer func() { err = errors.Join(err, b.closeBase()) }()
 	defer b.endDrivers()
 	unlock := func() {}
 	defer func() { unlock() }()
-	steps := []struct {
+	pipeline := []struct {
 		name string
 		do   func(context.Context) error
 	}{
@@ -222,7 +206,7 @@ func (b *builder) run(ctx context.Context) (err error) {
 		{StepObjects, b.addRoot},
 		{StepManifest, b.publish},
 	}
-	for _, step := range steps {
+	for _, step := range pipeline {
 		begin := time.Now()
 		b.Progress(Progress{Step: step.name})
 		if err := step.do(ctx); err != nil {
@@ -236,6 +220,37 @@ func (b *builder) run(ctx context.Context) (err error) {
 		return err
 	}
 	return b.work.remove()
+}
+
+// makeRaw is the step that writes the raw image.
+func (b *builder) makeRaw(ctx context.Context) error {
+	w := &rawWriter{Tree: b.root, Format: b.format, Progress: b.at(StepErofs), Now: b.Now, work: b.work, scan: b.scan}
+	err := w.makeRaw(ctx)
+	b.mkfs = w.by
+	b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w.lost...)
+	return err
+}
+
+// addRoot is the step that stores the raw image as objects.
+func (b *builder) addRoot(ctx context.Context) error {
+	s := &rootStorer{
+		Store: b.Store, Format: b.format, ChunkSize: b.ChunkSize, Workers: b.Workers, Counter: b.counter,
+		Progress: b.at(StepObjects), work: b.work, enc: b.enc,
+	}
+	err := s.addRoot(ctx)
+	b.manifest.Root, b.manifest.Sizes, b.result.Chunks = s.root, s.sizes, s.chunks
+	return err
+}
+
+// at tells of progress within a step.
+func (b *builder) at(step string) func(Progress) { return within(step, b.Progress) }
+
+// within adds the step to progress that is told of by whoever does it.
+func within(step string, tell func(Progress)) func(Progress) {
+	return func(p Progress) {
+		p.Step = step
+		tell(p)
+	}
 }
 
 // lockStore waits for other writers, and says so.

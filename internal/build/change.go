@@ -65,7 +65,7 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 	if os.Geteuid() != 0 {
 		return result, errors.New("it must run as root: it mounts file systems")
 	}
-	if c.work, err = openWork(ctx, c.Build.Work, "shell-"+c.Image, c.Build.Progress); err != nil {
+	if c.work, err = openWork(ctx, c.Build.Work, "shell-"+c.Image, Revision, within(StepTree, c.Build.Progress)); err != nil {
 		return result, err
 	}
 	defer c.work.close()
@@ -78,7 +78,7 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 			err = errors.Join(err, c.work.remove())
 		}
 	}()
-	if c.base, err = openBase(ctx, c.work, c.Build.Store, c.Version, c.Build.Progress); err != nil {
+	if c.base, err = openBase(ctx, c.work, c.Build.Store, c.Version, within(StepTree, c.Build.Progress)); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, c.base.close()) }()
@@ -135,16 +135,16 @@ func (c *change) inside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.base.clean(c.Build.Progress)
+	return c.base.clean(within(StepTree, c.Build.Progress))
 }
 
 // build makes a version of the copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
-	if kernel, err := KernelOf(c.base.root); err == nil {
+	if k, err := KernelOf(c.base.root); err == nil {
 		was := c.base.manifest
-		can, _ := readable(c.base.root, kernel.Release)
-		if kernel.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {
+		can, _ := readable(c.base.root, k.Release)
+		if k.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {
 			opt.Format = was.Root.FileSystem // as it was, unless the kernel that can read it went
 		}
 	}

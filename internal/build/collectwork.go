@@ -15,6 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// layerPrefix begins the names of directories that keep the layers of recipes for the next build.
+const layerPrefix = "layer-"
+
 // Unfinished is the work directory of a build that has not ended, or has the layers of recipes for the next build.
 type Unfinished struct {
 	Name   string

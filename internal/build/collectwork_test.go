@@ -12,14 +12,14 @@ func TestCollectWork(t *testing.T) {
 	parent := t.TempDir()
 	then := time.Now().Add(-48 * time.Hour)
 	unfinished := func(name string, used time.Time) *workDir {
-		w, err := openWork(t.Context(), parent, name, func(Progress) {})
+		w, err := openWork(t.Context(), parent, name, 1, func(Progress) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(w.file(rawImage), make([]byte, 100_000), 0o600); err != nil {
+		if err := os.WriteFile(w.file("root.erofs"), make([]byte, 100_000), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []string{w.file(rawImage), w.file("lock"), w.path} {
+		for _, f := range []string{w.file("root.erofs"), w.file("lock"), w.path} {
 			if err := os.Chtimes(f, used, used); err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,7 @@ const newTree = "tree.new"
 
 // install makes the tree of a recipe with mmdebstrap. lists is a directory that gets what apt knows of the archive;
 // "" none.
-func (b *builder) install(ctx context.Context, r *Recipe, tree, lists string) error {
+func (b *installer) install(ctx context.Context, r *Recipe, tree, lists string) error {
 	for _, left := range []string{newTree, "files", "tmp"} {
 		if err := removeTree(b.work.file(left)); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (b *builder) install(ctx context.Context, r *Recipe, tree, lists string) er
 		each: func(line string) {
 			lines++
 			b.Log.Debug("mmdebstrap", "line", line)
-			b.Progress(Progress{Step: StepTree, Done: lines, Note: line})
+			b.Progress(Progress{Done: lines, Note: line})
 		},
 	}
 	begin := time.Now().Truncate(time.Second)
@@ -65,15 +65,17 @@ func (b *builder) install(ctx context.Context, r *Recipe, tree, lists string) er
 	if err := settle(b.work.file(newTree), begin); err != nil {
 		return err
 	}
-	if err := b.giveKernel(ctx, b.work.file(newTree)); err != nil {
-		return err
+	if b.GiveKernel != nil {
+		if b.kernel, err = b.GiveKernel(ctx, b.work.file(newTree)); err != nil {
+			return err
+		}
 	}
 	return os.Rename(b.work.file(newTree), tree)
 }
 
 // mmdebstrapArgs is the command line for the recipe. Without mirrors of the recipe's own, mmdebstrap takes
 // Debian's, with updates and security.
-func (b *builder) mmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
+func (b *installer) mmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 	components := r.Components
 	if len(components) == 0 {
 		components = []string{"main"}
@@ -113,7 +115,7 @@ func (b *builder) mmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 }
 
 // fileHooks writes the recipe's files beside the tree and makes the hooks that put them into it.
-func (b *builder) fileHooks(r *Recipe) ([]string, error) {
+func (b *installer) fileHooks(r *Recipe) ([]string, error) {
 	if err := os.MkdirAll(b.work.file("files"), 0o700); err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (b *builder) fileHooks(r *Recipe) ([]string, error) {
 
 // repositoryHooks writes the recipe's repositories beside the tree and makes the hooks that put them into it, before
 // packages are looked for.
-func (b *builder) repositoryHooks(recipe *Recipe) ([]string, error) {
+func (b *installer) repositoryHooks(recipe *Recipe) ([]string, error) {
 	if err := os.MkdirAll(b.work.file("files"), 0o700); err != nil {
 		return nil, err
 	}

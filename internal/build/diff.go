@@ -10,6 +10,8 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/store"
+
+	"golang.org/x/sys/unix"
 )
 
 // Kinds of change of a file.
@@ -107,18 +109,18 @@ func (c *comparison) objects(ctx context.Context, d *store.Dir, from, to image.M
 
 // files finds the files that are not alike.
 func (c *comparison) files() error {
-	for _, f := range c.was.files {
+	for _, f := range c.was.Files() {
 		if _, ok := c.is.Find(f.Path); !ok && f.Path != "" {
 			c.change[f.Path] = Removed
 		}
 	}
-	for _, f := range c.is.files {
+	for _, f := range c.is.Files() {
 		old, ok := c.was.Find(f.Path)
 		switch {
 		case f.Path == "":
 		case !ok:
 			c.change[f.Path] = Added
-		case f.Mode&erofsType != old.Mode&erofsType:
+		case f.Mode&unix.S_IFMT != old.Mode&unix.S_IFMT:
 			c.change[f.Path] = Changed
 		case f.Dir:
 		default:
@@ -138,7 +140,7 @@ func (c *comparison) files() error {
 
 // same compares the bytes of two files, without reading what lies in the same chunk at the same place.
 func (c *comparison) same(a, b RootFile) (bool, error) {
-	if kind := int(a.Mode) & erofsType; a.Size != b.Size || kind != erofsRegular && kind != erofsLink {
+	if kind := int(a.Mode) & unix.S_IFMT; a.Size != b.Size || kind != unix.S_IFREG && kind != unix.S_IFLNK {
 		return a.Size == b.Size, nil
 	}
 	if a.target != "" || b.target != "" {

@@ -3,8 +3,6 @@ package build
 import (
 	"bytes"
 	"context"
-	"debug/elf"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,79 +15,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 )
-
-const testRelease = "6.1.0-1-test"
-
-// fakeModule is the least that debug/elf reads as a module: a header and .modinfo.
-func fakeModule(t *testing.T, info ...string) []byte {
-	t.Helper()
-	names := []byte("\x00.modinfo\x00.shstrtab\x00")
-	modinfo := []byte(strings.Join(info, "\x00") + "\x00")
-	const header = 64
-	var b bytes.Buffer
-	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: header,
-		Shoff: uint64(header + len(modinfo) + len(names)), Shentsize: 64, Shnum: 3, Shstrndx: 2}
-	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
-	sections := []elf.Section64{{},
-		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: header, Size: uint64(len(modinfo))},
-		{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: uint64(header + len(modinfo)), Size: uint64(len(names))}}
-	for _, part := range []any{h, modinfo, names, sections} {
-		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.Bytes()
-}
-
-// fakeTree is a tree with a handful of modules, as Debian lays them out.
-func fakeTree(t *testing.T) string {
-	t.Helper()
-	root := t.TempDir()
-	dir := filepath.Join(root, "lib/modules", testRelease)
-	put := func(name string, data []byte) {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("kernel/nbd.ko", fakeModule(t, "license=GPL"))
-	put("kernel/erofs.ko", fakeModule(t, "depends=libcrc32c"))
-	put("kernel/overlay.ko", fakeModule(t))
-	put("kernel/libcrc32c.ko", fakeModule(t, "softdep=pre: crc32c"))
-	put("kernel/crc32c_generic.ko", fakeModule(t, "alias=crc32c", "alias=crypto-crc32c"))
-	put("kernel/r8169.ko", fakeModule(t, "depends=libphy", "softdep=pre: realtek", "firmware=rtl_nic/a.fw",
-		"firmware=rtl_nic/missing.fw", "firmware=../../etc/passwd", "alias=pci:v000010ECd00008168sv*sd*bc*sc*i*"))
-	put("kernel/libphy.ko", fakeModule(t))
-	put("kernel/realtek.ko", fakeModule(t, "depends=libphy"))
-	put("kernel/xhci-pci.ko", fakeModule(t, "alias=pci:v*d*sv*sd*bc0Csc03i30*"))
-	put("kernel/asix.ko", fakeModule(t, "depends=libphy", "alias=usb:v0B95p772Ad*"))
-	put("kernel/sound.ko", fakeModule(t, "alias=pci:*"))
-	put("modules.builtin", []byte("kernel/net/packet/af_packet.ko\nkernel/virtio_pci.ko\n"))
-	return root
-}
-
-// depmod writes what the tool would have written for fakeTree.
-func depmod(t *testing.T, root string) {
-	t.Helper()
-	for name, text := range map[string]string{
-		"modules.dep": "kernel/nbd.ko:\nkernel/erofs.ko: " +
-			"kernel/libcrc32c.ko\nkernel/overlay.ko:\nkernel/libcrc32c.ko:\n" +
-			"kernel/crc32c_generic.ko:\nkernel/r8169.ko: kernel/libphy.ko\nkernel/libphy.ko:\n" +
-			"kernel/realtek.ko: kernel/libphy.ko\nkernel/sound.ko:\nkernel/xhci-pci.ko:\nkernel/asix.ko: " +
-			"kernel/libphy.ko\n",
-		"modules.alias": "# Aliases\nalias crc32c crc32c_generic\nalias crypto-crc32c crc32c_generic\n" +
-			"alias pci:v000010ECd00008168sv*sd*bc*sc*i* r8169\nalias pci:* sound\n" +
-			"alias pci:v*d*sv*sd*bc0Csc03i30* xhci_pci\nalias usb:v0B95p772Ad* asix\n",
-		"modules.softdep": "softdep libcrc32c pre: crc32c\nsoftdep r8169 pre: realtek\n",
-	} {
-		if err := os.WriteFile(filepath.Join(root, "lib/modules", testRelease, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func unpack(t *testing.T, packed []byte) string {
 	t.Helper()

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -13,41 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// edgeTree lists files at the limits of what EROFS and a Linux file system hold. Its kernel is awkwardTree's.
-func edgeTree() []node {
-	nodes := slices.Clone(awkwardTree()[:5])
-	add := func(path string, n node) {
-		n.path, n.mode = path, cmp.Or(n.mode, unix.S_IFREG|0o644)
-		nodes = append(nodes, n)
-	}
-	for _, size := range []int{0, 1, 4095, 4096, 4097, 8192, 65535, 65536, 65537, 131071, 131072, 131073} {
-		add(fmt.Sprintf("size/%d", size), node{data: []byte(strings.Repeat("pando", size)[:size])})
-	}
-	for _, sec := range []int64{1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 15032385535} { // the last is ext4's last
-		add(fmt.Sprintf("time/%d", sec), node{mtime: unix.Timespec{Sec: sec, Nsec: 999999999}})
-	}
-	for _, id := range []int{65534, 65535, 65536, 1 << 31, 1<<32 - 2} { // 1<<32-1 means "leave it" to chown
-		add(fmt.Sprintf("owner/%d", id), node{uid: id})
-		add(fmt.Sprintf("group/%d", id), node{uid: 1, gid: id})
-	}
-	for i := range 5000 {
-		add(fmt.Sprintf("wide/%d-%s", i, strings.Repeat("n", i%200)), node{})
-	}
-	add(strings.Repeat("d/", maxTreeDepth)+"file", node{data: []byte("deep")})
-	add(strings.Repeat("p", 254)+"/"+strings.Repeat("q", 254), node{data: []byte("long")})
-	for _, size := range []int{1, 59, 60, 4000, 4031, 4032, 4033, 4063, 4064, 4065, 4095} {
-		add(fmt.Sprintf("link/%d", size), node{mode: unix.S_IFLNK | 0o777, target: strings.Repeat("t", size)})
-	}
-	for kind, n := range map[string]node{
-		"fifo": {mode: unix.S_IFIFO | 0o600}, "socket": {mode: unix.S_IFSOCK | 0o600}, "link": {mode: unix.S_IFLNK | 0o777, target: "fifo"},
-		"device": {mode: unix.S_IFBLK | 0o600, dev: unix.Mkdev(4095, 1048575)}, "empty": {}, "attr": {xattrs: map[string]string{"user.x": "1"}},
-	} {
-		add("one/"+kind, n)
-		add("two/"+kind, node{hard: true, target: "one/" + kind})
-	}
-	return nodes
-}
 
 // buildAndMount builds a tree and returns where its root file system, put together from the store, is mounted.
 func buildAndMount(t *testing.T, tree string) (string, Result) {

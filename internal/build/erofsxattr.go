@@ -91,7 +91,7 @@ func superChecksum(f *os.File) (sum, stored uint32, err error) {
 	}
 	stored = binary.LittleEndian.Uint32(block[4:])
 	clear(block[4:8])
-	return ^crc32.Checksum(block, castagnoli), stored, nil
+	return ^crc32.Checksum(block, crc32.MakeTable(crc32.Castagnoli)), stored, nil
 }
 
 func checkSuper(f *os.File) error {

@@ -30,30 +30,10 @@ type ExtendOptions struct {
 	Build Options
 }
 
-// EssentialError says that an extension would lack what its programs need.
-type EssentialError struct {
-	Name string
-	Left []Left // with those that are not essential
-}
-
-func (e *EssentialError) Error() string {
-	var lines []string
-	for _, l := range e.Left {
-		if l.Essential {
-			lines = append(lines, "  - "+l.String())
-		}
-	}
-	return fmt.Sprintf(
-		"extension %s would lack what it needs: only /usr and /opt are carried\n%s",
-		e.Name,
-		strings.Join(lines, "\n"),
-	)
-}
-
 // Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command
 // bring to /usr and /opt. What they change elsewhere is told, as warnings of its provenance.
 func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
-	e := &extension{ExtendOptions: opt}
+	e := &extend{ExtendOptions: opt}
 	if e.Build.Progress == nil {
 		e.Build.Progress = func(Progress) {}
 	}
@@ -64,32 +44,34 @@ func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	return result, nil
 }
 
-type extension struct {
+type extend struct {
 	ExtendOptions
 	work *workDir
 	base *base
-	left []Left
-	new  []image.Package
+	made extension
 }
 
 // extendParts are the parts of the work directory that are made anew each time.
-var extendParts = []string{"upper", "overlay", "tmp", "extension"}
+func extendParts() []string { return []string{"upper", "overlay", "tmp", "extension"} }
 
-func (e *extension) run(ctx context.Context) (result Result, err error) {
+// at tells of progress within a step.
+func (e *extend) at(step string) func(Progress) { return within(step, e.Build.Progress) }
+
+func (e *extend) run(ctx context.Context) (result Result, err error) {
 	if err := e.check(); err != nil {
 		return result, err
 	}
-	if e.work, err = openWork(ctx, e.Build.Work, "extend-"+e.Name, e.Build.Progress); err != nil {
+	if e.work, err = openWork(ctx, e.Build.Work, "extend-"+e.Name, Revision, e.at(StepTree)); err != nil {
 		return result, err
 	}
 	defer e.work.close()
-	for _, part := range extendParts {
+	for _, part := range extendParts() {
 		if err := e.work.drop(part); err != nil {
 			return result, err
 		}
 	}
 	begin := time.Now().Truncate(time.Second)
-	if e.base, err = openBase(ctx, e.work, e.Build.Store, e.Base, e.Build.Progress); err != nil {
+	if e.base, err = openBase(ctx, e.work, e.Build.Store, e.Base, e.at(StepTree)); err != nil {
 		return result, err
 	}
 	closed := false
@@ -104,10 +86,15 @@ func (e *extension) run(ctx context.Context) (result Result, err error) {
 	if err := e.fill(ctx); err != nil {
 		return result, fullDisk(err, e.work.path)
 	}
-	tree, err := e.harvest(begin)
-	if err != nil {
+	if err := e.base.clean(e.at(StepTree)); err != nil {
 		return result, err
 	}
+	e.made.Name, e.made.Force = e.Name, e.Force
+	e.made.Root, e.made.Lower, e.made.Upper = e.base.root, e.base.lower, e.base.upper
+	if err := e.made.harvest(begin); err != nil {
+		return result, err
+	}
+	tree := e.work.file("extension")
 	closed = true
 	if err := e.base.close(); err != nil {
 		return result, err
@@ -126,7 +113,7 @@ func (e *extension) run(ctx context.Context) (result Result, err error) {
 
 // pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has
 // none: nodes would not take it.
-func (e *extension) pack(ctx context.Context, r Result) error {
+func (e *extend) pack(ctx context.Context, r Result) error {
 	has, err := e.Build.Store.Packs(r.Version)
 	if err != nil || len(e.Build.Keys) == 0 || len(has) > 0 && r.Existed {
 		return err
@@ -150,7 +137,7 @@ func (e *extension) pack(ctx context.Context, r Result) error {
 	return err
 }
 
-func (e *extension) check() error {
+func (e *extend) check() error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: it mounts file systems")
 	}
@@ -170,15 +157,16 @@ func (e *extension) check() error {
 }
 
 // fill brings what is new into the copy of the base.
-func (e *extension) fill(ctx context.Context) error {
+func (e *extend) fill(ctx context.Context) error {
 	e.Build.Progress(Progress{Step: StepTree, Note: "over " + e.Base.Short()})
 	switch {
 	case len(e.Packages) > 0:
 		if !exists(e.base.root + "/usr/bin/apt-get") {
 			return errors.New("packages: the base has no apt-get; install what it needs by a command (--)")
 		}
-		in := builder{Options: e.Build, work: e.work, root: e.base.root}
-		return in.inside(ctx, "apt-get -q update\n"+aptInstall+strings.Join(e.Packages, " "), nil)
+		report := e.at(StepTree)
+		return runInside(ctx, e.base.root, e.work.file("tmp"), installPackages(e.Packages), nil,
+			func(line string) { report(Progress{Note: line}) })
 	case e.Tree != "":
 		return e.copyTree(ctx)
 	}
@@ -194,7 +182,7 @@ func (e *extension) fill(ctx context.Context) error {
 }
 
 // copyTree copies what a directory has for an extension, and tells what else there is.
-func (e *extension) copyTree(ctx context.Context) error {
+func (e *extend) copyTree(ctx context.Context) error {
 	entries, err := os.ReadDir(e.Tree)
 	if err != nil {
 		return err
@@ -202,7 +190,7 @@ func (e *extension) copyTree(ctx context.Context) error {
 	found := false
 	for _, d := range entries {
 		if d.Name() != "usr" && d.Name() != "opt" {
-			e.left = append(e.left, Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
+			e.made.Left = append(e.made.Left, Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
 			continue
 		}
 		found = true
@@ -219,7 +207,7 @@ func (e *extension) copyTree(ctx context.Context) error {
 }
 
 // build makes a version of the extension's tree.
-func (e *extension) build(ctx context.Context, tree string) (Result, error) {
+func (e *extend) build(ctx context.Context, tree string) (Result, error) {
 	opt := e.Build
 	opt.FromDir, opt.Format = tree, e.base.manifest.Root.FileSystem // which the kernel of the base can read
 	opt.Command = e.Command.Args
@@ -229,10 +217,10 @@ func (e *extension) build(ctx context.Context, tree string) (Result, error) {
 	opt.extends = &extends{
 		Extends:      image.Extends{Name: e.Name, Base: e.Base},
 		architecture: e.base.manifest.Architecture,
-		packages:     e.new,
+		packages:     e.made.New,
 		tree:         e.Tree,
 	}
-	for _, l := range e.left {
+	for _, l := range e.made.Left {
 		opt.extends.warnings = append(opt.extends.warnings, l.String())
 	}
 	return Image(ctx, opt)

@@ -20,46 +20,50 @@ func (l Left) String() string { return l.Path + ": " + l.Why }
 
 // quiet are paths, relative to the root, of which nobody needs to know: they are of the machine that installs, are
 // made anew, or say what is installed.
-var quiet = []string{
-	"boot",
-	"dev",
-	"proc",
-	"run",
-	"sys",
-	"tmp",
-	"root",
-	"var/cache",
-	"var/log",
-	"var/lib/dpkg",
-	"var/lib/apt",
-	"var/lib/ucf",
-	"var/lib/pam",
-	"var/lib/systemd/deb-systemd-helper-enabled",
-	"var/lib/systemd/deb-systemd-user-helper-enabled",
-	"var/lib/rpm",
-	"var/lib/dnf",
-	"var/lib/misc",
-	"var/tmp",
-	"etc/ld.so.cache",
-	"etc/.pwd.lock",
-	"etc/machine-id",
-	"etc/rc0.d",
-	"etc/rc1.d",
-	"etc/rc2.d",
-	"etc/rc3.d",
-	"etc/rc4.d",
-	"etc/rc5.d",
-	"etc/rc6.d",
-	"etc/rcS.d",
-	"etc/init.d",
-	"initrd.img",
-	"initrd.img.old",
-	"vmlinuz",
-	"vmlinuz.old",
+func quiet() []string {
+	return []string{
+		"boot",
+		"dev",
+		"proc",
+		"run",
+		"sys",
+		"tmp",
+		"root",
+		"var/cache",
+		"var/log",
+		"var/lib/dpkg",
+		"var/lib/apt",
+		"var/lib/ucf",
+		"var/lib/pam",
+		"var/lib/systemd/deb-systemd-helper-enabled",
+		"var/lib/systemd/deb-systemd-user-helper-enabled",
+		"var/lib/rpm",
+		"var/lib/dnf",
+		"var/lib/misc",
+		"var/tmp",
+		"etc/ld.so.cache",
+		"etc/.pwd.lock",
+		"etc/machine-id",
+		"etc/rc0.d",
+		"etc/rc1.d",
+		"etc/rc2.d",
+		"etc/rc3.d",
+		"etc/rc4.d",
+		"etc/rc5.d",
+		"etc/rc6.d",
+		"etc/rcS.d",
+		"etc/init.d",
+		"initrd.img",
+		"initrd.img.old",
+		"vmlinuz",
+		"vmlinuz.old",
+	}
 }
 
 // accounts are the files by which users and groups come to be.
-var accounts = []string{"etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid"}
+func accounts() []string {
+	return []string{"etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid"}
+}
 
 // outside is one change that a build made neither in /usr nor in /opt.
 type outside struct {
@@ -74,7 +78,7 @@ type outside struct {
 func judge(changes []outside, services map[string]string) []Left {
 	var out []Left
 	for _, c := range changes {
-		if isBelow(c.path, quiet) {
+		if isBelow(c.path, quiet()) {
 			continue
 		}
 		l := Left{
@@ -83,9 +87,9 @@ func judge(changes []outside, services map[string]string) []Left {
 		}
 		service := serviceOf(c.path, services)
 		switch {
-		case slices.Contains(accounts, c.path) && c.users == "":
+		case slices.Contains(accounts(), c.path) && c.users == "":
 			continue // what it has for accounts that were there is the node's own
-		case slices.Contains(accounts, c.path):
+		case slices.Contains(accounts(), c.path):
 			l.Why, l.Essential = "new: "+c.users+"; give nodes the account (--user), or put the package into the "+
 				"image", true
 		case path.Dir(c.path) == "etc/ld.so.conf.d":
@@ -157,4 +161,24 @@ func releaseFile(osRelease string) string {
 		out += "VERSION_ID=" + values["VERSION_ID"] + "\n"
 	}
 	return out
+}
+
+// EssentialError says that an extension would lack what its programs need.
+type EssentialError struct {
+	Name string
+	Left []Left // with those that are not essential
+}
+
+func (e *EssentialError) Error() string {
+	var lines []string
+	for _, l := range e.Left {
+		if l.Essential {
+			lines = append(lines, "  - "+l.String())
+		}
+	}
+	return fmt.Sprintf(
+		"extension %s would lack what it needs: only /usr and /opt are carried\n%s",
+		e.Name,
+		strings.Join(lines, "\n"),
+	)
 }

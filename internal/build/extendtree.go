@@ -16,43 +16,51 @@ import (
 	"pando/internal/mount"
 )
 
-// What of a root an extension has.
-var carried = []string{"usr", "opt"}
+// carried is what an extension has of a root.
+func carried() []string { return []string{"usr", "opt"} }
 
-// harvest looks at what was changed in the copy of the base, makes of it what an extension can carry, and returns
-// where the extension's tree is to be.
-func (e *extension) harvest(begin time.Time) (tree string, err error) {
-	if err := e.base.clean(e.Build.Progress); err != nil {
-		return "", err
-	}
-	root, err := os.OpenRoot(e.base.root)
+// extension is what is laid over a version, while it is a changed copy of that version.
+type extension struct {
+	Name  string
+	Force bool   // make it though something that it needs cannot be carried
+	Root  string // the changed copy
+	Lower string // the version
+	Upper string // what has changed, as the upper layer of an overlay
+
+	Left []Left          // what cannot be carried
+	New  []image.Package // that are not in the version, or of another version there
+}
+
+// harvest looks at what was changed in the copy of the base, makes of it what an extension can carry.
+func (e *extension) harvest(begin time.Time) (err error) {
+	root, err := os.OpenRoot(e.Root)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer root.Close()
-	e.new = newPackages(packagesOf(e.work.file("lower")), packagesOf(e.base.root))
+	e.New = newPackages(packagesOf(e.Lower), packagesOf(e.Root))
 	services, err := e.services(root)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if err := e.keepAlternatives(root); err != nil {
-		return "", err
+		return err
 	}
 	if err := e.name(root); err != nil {
-		return "", err
+		return err
 	}
 	changes, err := e.outside()
 	if err != nil {
-		return "", err
+		return err
 	}
-	e.left = append(e.left, judge(changes, services)...)
-	if slices.ContainsFunc(e.left, func(l Left) bool { return l.Essential }) && !e.Force {
-		return "", &EssentialError{e.Name, e.left}
+	e.Left = append(e.Left, judge(changes, services)...)
+	if slices.ContainsFunc(e.Left, func(l Left) bool { return l.Essential }) && !e.Force {
+		return &EssentialError{e.Name, e.Left}
 	}
-	if err := settleChanged(e.base.root, e.base.upper, begin); err != nil {
-		return "", err
+	if err := settleChanged(e.Root, e.Upper, "var/lib/apt/lists", begin); err != nil {
+		return err
 	}
-	return e.work.file("extension"), e.likeBase()
+	return e.likeBase()
 }
 
 // newPackages are those of after that before did not have in the same version.
@@ -84,22 +92,22 @@ func (e *extension) name(root *os.Root) error {
 // outside lists what was changed neither in /usr nor in /opt, a new directory as one change. What it finds removed
 // below those is told.
 func (e *extension) outside() (out []outside, err error) {
-	lower := e.work.file("lower")
-	err = filepath.WalkDir(e.base.upper, func(at string, d fs.DirEntry, err error) error {
+	lower := e.Lower
+	err = filepath.WalkDir(e.Upper, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel := strings.TrimPrefix(strings.TrimPrefix(at, e.base.upper), "/")
+		rel := strings.TrimPrefix(strings.TrimPrefix(at, e.Upper), "/")
 		gone := d.Type()&fs.ModeCharDevice != 0 && isWhiteout(at)
 		switch {
 		case rel == "",
 			rel == "etc",
 			rel == "var",
-			d.IsDir() && exists(filepath.Join(lower, rel)) && !isBelow(rel, carried):
+			d.IsDir() && exists(filepath.Join(lower, rel)) && !isBelow(rel, carried()):
 			return nil
-		case isBelow(rel, carried):
+		case isBelow(rel, carried()):
 			if gone {
-				e.left = append(e.left, Left{Path: "/" + rel, Why: "was removed, and stays on nodes"})
+				e.Left = append(e.Left, Left{Path: "/" + rel, Why: "was removed, and stays on nodes"})
 			}
 			return e.checkCarried(at, rel)
 		case d.IsDir() && isBelow(rel, []string{unitsOfMachine}):
@@ -116,9 +124,9 @@ func (e *extension) outside() (out []outside, err error) {
 
 func (e *extension) change(rel string, gone bool) outside {
 	c := outside{path: rel, gone: gone}
-	if slices.Contains(accounts, rel) {
-		before, _ := os.ReadFile(filepath.Join(e.work.file("lower"), rel)) // a base may have had none
-		after, _ := os.ReadFile(filepath.Join(e.base.upper, rel))
+	if slices.Contains(accounts(), rel) {
+		before, _ := os.ReadFile(filepath.Join(e.Lower, rel)) // a base may have had none
+		after, _ := os.ReadFile(filepath.Join(e.Upper, rel))
 		c.users = newNames(string(before), string(after))
 	}
 	return c
@@ -141,20 +149,20 @@ func isWhiteout(path string) bool {
 // likeBase gives directories that the base has the owner, mode and time that they have there: of an extension's
 // they would be those of all nodes.
 func (e *extension) likeBase() error {
-	for _, top := range carried {
-		err := filepath.WalkDir(filepath.Join(e.base.upper, top), func(at string, d fs.DirEntry, err error) error {
+	for _, top := range carried() {
+		err := filepath.WalkDir(filepath.Join(e.Upper, top), func(at string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) && d == nil {
 				return nil
 			}
 			if err != nil || !d.IsDir() {
 				return err
 			}
-			rel := strings.TrimPrefix(at, e.base.upper)
+			rel := strings.TrimPrefix(at, e.Upper)
 			var st unix.Stat_t
-			if unix.Lstat(e.work.file("lower")+rel, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if unix.Lstat(e.Lower+rel, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 				return nil
 			}
-			dir := e.base.root + rel
+			dir := e.Root + rel
 			if err := errors.Join(os.Chown(dir, int(st.Uid), int(st.Gid)), unix.Chmod(dir, st.Mode&0o7777)); err != nil {
 				return err
 			}
@@ -173,7 +181,7 @@ func takeOut(upper, tree string) error {
 	if err := mount.MakeLike(upper, tree); err != nil {
 		return err
 	}
-	for _, top := range carried {
+	for _, top := range carried() {
 		from := filepath.Join(upper, top)
 		if !exists(from) {
 			continue

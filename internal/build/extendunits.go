@@ -20,7 +20,7 @@ const (
 func (e *extension) services(root *os.Root) (map[string]string, error) {
 	enabled := map[string]bool{}
 	err := fs.WalkDir(
-		os.DirFS(filepath.Join(e.base.upper)),
+		os.DirFS(filepath.Join(e.Upper)),
 		unitsOfMachine,
 		func(rel string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
@@ -29,12 +29,12 @@ func (e *extension) services(root *os.Root) (map[string]string, error) {
 			if err != nil || d.Type() != fs.ModeSymlink {
 				return err
 			}
-			target, err := os.Readlink(filepath.Join(e.base.upper, rel))
+			target, err := os.Readlink(filepath.Join(e.Upper, rel))
 			if err != nil {
 				return err
 			}
 			unit := path.Base(target)
-			if !exists(filepath.Join(e.base.upper, unitsOfVendor, unit)) {
+			if !exists(filepath.Join(e.Upper, unitsOfVendor, unit)) {
 				return nil // a unit of the base: what is enabled is the node's matter
 			}
 			enabled[unit] = true
@@ -69,7 +69,7 @@ func (e *extension) enable(root *os.Root, name, link, unit string) error {
 // the package.
 func (e *extension) owned(root *os.Root, enabled map[string]bool) map[string]string {
 	out := map[string]string{}
-	for _, p := range e.new {
+	for _, p := range e.New {
 		var mine []string
 		runs := false
 		for _, name := range []string{p.Name, p.Name + ":" + p.Architecture} {
@@ -81,7 +81,7 @@ func (e *extension) owned(root *os.Root, enabled map[string]bool) map[string]str
 				file := strings.TrimPrefix(strings.TrimSpace(line), "/")
 				runs = runs || strings.Contains(file, "/systemd/system/") && enabled[path.Base(file)]
 				if info, err := root.Lstat(file); err == nil && !info.IsDir() &&
-					!isBelow(file, append(carried, "bin", "sbin", "lib", "etc/default")) {
+					!isBelow(file, append(carried(), "bin", "sbin", "lib", "etc/default")) {
 					mine = append(mine, file)
 				}
 			}
@@ -99,7 +99,7 @@ func (e *extension) owned(root *os.Root, enabled map[string]bool) map[string]str
 // not know them.
 func (e *extension) keepAlternatives(root *os.Root) error {
 	const place = "etc/alternatives"
-	entries, err := os.ReadDir(filepath.Join(e.base.upper, place))
+	entries, err := os.ReadDir(filepath.Join(e.Upper, place))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (e *extension) keepAlternatives(root *os.Root) error {
 	direct := map[string]string{}
 	for _, d := range entries {
 		name := path.Join(place, d.Name())
-		target, err := os.Readlink(filepath.Join(e.base.upper, name))
-		if err != nil || exists(filepath.Join(e.work.file("lower"), name)) {
+		target, err := os.Readlink(filepath.Join(e.Upper, name))
+		if err != nil || exists(filepath.Join(e.Lower, name)) {
 			continue // removed, or the base has a choice of its own
 		}
 		direct["/"+name] = target
@@ -122,14 +122,14 @@ func (e *extension) keepAlternatives(root *os.Root) error {
 }
 
 func (e *extension) redirect(root *os.Root, direct map[string]string) error {
-	return fs.WalkDir(os.DirFS(e.base.upper), "usr", func(rel string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(os.DirFS(e.Upper), "usr", func(rel string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil || d.Type() != fs.ModeSymlink {
 			return err
 		}
-		link, err := os.Readlink(filepath.Join(e.base.upper, rel))
+		link, err := os.Readlink(filepath.Join(e.Upper, rel))
 		if err != nil || direct[link] == "" {
 			return err
 		}

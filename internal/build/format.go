@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"pando/internal/image"
@@ -31,42 +30,12 @@ func (e *FormatError) Error() string {
 	)
 }
 
-// chooseFormat decides which file system the root becomes: what was asked for, or the first that the kernel can
-// read. Of a kernel that can read none the drivers say what is missing.
-func (b *builder) chooseFormat(k TreeKernel) error {
-	can, why := readable(b.root, k.Release)
-	if was := b.formatBefore(k.Release); was != "" && !slices.Contains(can, was) {
-		can, why = append(can, was), append(why, "but the version before it is "+was)
+// kernelOption is the option of the kernel's build by which it knows a file system.
+func kernelOption(kind string) string {
+	if kind == image.Erofs {
+		return "CONFIG_EROFS_FS"
 	}
-	b.format = image.Erofs
-	switch {
-	case b.Format != "" && !slices.Contains(can, b.Format):
-		return &FormatError{Kernel: k.Release, Format: b.Format, Can: can}
-	case b.Format != "":
-		b.format = b.Format
-	case len(can) > 0:
-		b.format = can[0]
-	}
-	b.Progress(
-		Progress{
-			Step: StepScan,
-			Note: fmt.Sprintf("root file system %s: kernel %s %s", b.format, k.Release, strings.Join(why, ", ")),
-		},
-	)
-	return nil
-}
-
-// formatBefore is what the version that a tree is a copy of has for a root file system, if it has the same kernel:
-// that can read it, whatever the tree says.
-func (b *builder) formatBefore(release string) string {
-	m, _ := b.before(release)
-	return m.Root.FileSystem
-}
-
-// kernelOptions are the options of the kernel's build by which it knows a file system.
-var kernelOptions = map[string]string{
-	image.Erofs:    "CONFIG_EROFS_FS",
-	image.Squashfs: "CONFIG_SQUASHFS",
+	return "CONFIG_SQUASHFS"
 }
 
 // readable lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that
@@ -78,7 +47,7 @@ func readable(tree, release string) (can, why []string) {
 		switch {
 		case len(moduleGlob(tree, release, "kernel/fs/"+kind+"/"+kind+".ko*")) > 0:
 			why = append(why, "has "+kind+" as a module")
-		case config[kernelOptions[kind]] == "y", strings.Contains(builtin, "/"+kind+".ko"):
+		case config[kernelOption(kind)] == "y", strings.Contains(builtin, "/"+kind+".ko"):
 			why = append(why, "has "+kind+" built in")
 		default:
 			why = append(why, "lacks "+kind)

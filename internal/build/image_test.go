@@ -1,7 +1,6 @@
 package build
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/erofs/go-erofs"
 	"golang.org/x/sys/unix"
-
-	"pando/internal/chunk"
 )
 
 func TestEverythingSurvives(t *testing.T) {
@@ -189,33 +186,6 @@ func TestErofsReaderAgainstAnother(t *testing.T) {
 	if compared < 700 {
 		t.Errorf("only %d files compared", compared)
 	}
-}
-
-func FuzzErofs(f *testing.F) {
-	for _, name := range []string{"testdata/small.erofs"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := openErofs(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		files, _, err := e.files()
-		if err != nil {
-			return
-		}
-		extents := make([]chunk.Extent, len(files))
-		for i, file := range files {
-			extents[i] = chunk.Extent{Start: file.Start, Size: file.Size, Name: file.Path}
-		}
-		if e.size() < 1<<30 {
-			_, _ = chunk.Split(e.size(), extents, chunk.DefaultChunkSize)
-		}
-	})
 }
 
 func TestTreesThatCannotBeBuilt(t *testing.T) {

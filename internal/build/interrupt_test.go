@@ -181,16 +181,13 @@ func TestFullDisk(t *testing.T) {
 // mkfs.erofs itself may find the disk full: here it is, in the middle of a file.
 func TestFullDiskInMkfs(t *testing.T) {
 	tree, _ := reference(t)
-	b, err := newBuilder(testOptions(t, t.TempDir(), tree))
-	if err != nil {
-		t.Fatal(err)
-	}
 	work := tmpfs(t, 10000)
-	if b.work, err = openWork(t.Context(), work, "w", func(Progress) {}); err != nil {
+	b := &rawWriter{Tree: tree, Progress: func(Progress) {}}
+	var err error
+	if b.work, err = openWork(t.Context(), work, "w", 1, func(Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	defer b.work.close()
-	b.root = tree
 	if err := fullDisk(b.runMkfs(t.Context()), work); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("error %v, want ENOSPC", err)
 	}

@@ -2,19 +2,14 @@ package build
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
-
-	"pando/internal/chunk"
-	"pando/internal/image"
 )
 
 // TreeKernel is the kernel found in a tree.
@@ -39,22 +34,9 @@ func (e *NoKernelError) Error() string {
 	return text
 }
 
-// kernelPackages says where kernels come from, for whoever built a tree without.
-func kernelPackages(tree string) string {
-	debian := "linux-image-amd64 or linux-image-arm64"
-	if a := treeArchitecture(tree); a != "" {
-		debian = "linux-image-" + a
-	}
-	return "install the kernel's package (Debian: " + debian + "; Ubuntu: linux-image-generic; Fedora: " +
-		"kernel-core and kernel-modules)"
-}
-
 // KernelOf finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
 // modules. The error is a *NoKernelError that says what is missing. Links do not lead out of the tree.
 func KernelOf(tree string) (TreeKernel, error) { return kernelIn(tree, "") }
-
-// kernelOf is the kernel of the tree: the one that it was given, or its newest.
-func (b *builder) kernelOf() (TreeKernel, error) { return kernelIn(b.root, b.kernel) }
 
 // kernelIn finds the kernel of a release, the newest for "".
 func kernelIn(tree, release string) (TreeKernel, error) {
@@ -117,16 +99,6 @@ func kernelImages(root *os.Root) []TreeKernel {
 	return out
 }
 
-func readDir(root *os.Root, name string) []fs.DirEntry {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	entries, _ := f.ReadDir(-1) // what cannot be read is not found
-	return entries
-}
-
 func hasModules(root *os.Root, release string) bool {
 	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
 		if len(readDir(root, path.Join(dir, release, "kernel"))) > 0 {
@@ -135,36 +107,6 @@ func hasModules(root *os.Root, release string) bool {
 	}
 	return false
 }
-
-// compareReleases orders kernel releases as people do: runs of digits by value, everything else by byte.
-func compareReleases(a, b string) int {
-	for a != "" && b != "" {
-		x, restA := run(a)
-		y, restB := run(b)
-		if digit(x[0]) && digit(y[0]) {
-			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
-			if len(x) != len(y) {
-				return len(x) - len(y)
-			}
-		}
-		if c := strings.Compare(x, y); c != 0 {
-			return c
-		}
-		a, b = restA, restB
-	}
-	return len(a) - len(b)
-}
-
-// run cuts off the longest prefix that is all digits or all something else.
-func run(s string) (head, rest string) {
-	i := 1
-	for i < len(s) && digit(s[i]) == digit(s[0]) {
-		i++
-	}
-	return s[:i], s[i:]
-}
-
-func digit(c byte) bool { return c >= '0' && c <= '9' }
 
 // kernelArchitecture reads it from the kernel image: Linux, Documentation/arch/x86/boot.rst and
 // Documentation/arch/arm64/booting.rst. It also finds a cut-off or foreign file.
@@ -222,88 +164,4 @@ func checkBzImage(head []byte, size int64, k TreeKernel) error {
 		}
 	}
 	return nil
-}
-
-// addKernel is the step that stores kernel and drivers.
-func (b *builder) addKernel(ctx context.Context) error {
-	<-b.early.done
-	k, err := b.early.kernel, b.early.err
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(b.root)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	data, err := sentKernel(root, k)
-	if err != nil {
-		return fmt.Errorf("kernel: %w", err)
-	}
-	w := b.Store.NewWriter()
-	defer w.Close()
-	id, err := b.put(ctx, w, data)
-	if err != nil {
-		return err
-	}
-	b.manifest.Architecture = k.Architecture
-	b.manifest.Kernel = image.Kernel{Release: k.Release, Object: id, Size: int64(len(data))}
-	b.Progress(Progress{Step: StepKernel, Note: "kernel " + k.Release})
-	memory, err := openMemory(b.Store)
-	if err != nil {
-		return err
-	}
-	drivers := b.early.packed
-	if k.Architecture == "amd64" {
-		updates, err := Microcode(b.early.opt)
-		if err != nil {
-			return err
-		}
-		if updates != nil {
-			drivers = append([]DriverCPIO{{Name: microcodeName, Data: updates}}, drivers...)
-			b.Progress(Progress{Step: StepKernel, Note: fmt.Sprintf("processor updates, %d kB", len(updates)/1000)})
-		}
-	}
-	for _, d := range drivers {
-		id, err := b.put(ctx, w, d.Data)
-		if err != nil {
-			return err
-		}
-		if d.Raw > 0 {
-			memory.add(d.digest, chunk.Entry{RawSize: int(d.Raw), StoredSize: len(d.Data), Codec: chunk.Zstd, ID: id})
-		}
-		b.manifest.Drivers = append(b.manifest.Drivers, image.Driver{Name: d.Name, Object: id, Size: int64(len(d.Data)),
-			InsteadOf: d.InsteadOf, For: d.For, PCI: d.PCI})
-	}
-	return errors.Join(w.Sync(ctx), memory.save())
-}
-
-func (b *builder) driverOptions(k TreeKernel) DriverOptions {
-	return DriverOptions{
-		Tree:         b.root,
-		Release:      k.Release,
-		Architecture: k.Architecture,
-		Firmware:     b.Firmware,
-		FileSystem:   b.format,
-		Log:          b.Log,
-	}
-}
-
-// storeWriter is what put needs of a store.Writer.
-type storeWriter interface {
-	Put(ctx context.Context, stored []byte) (id chunk.ID, isNew bool, err error)
-}
-
-// put stores an object and counts it.
-func (b *builder) put(ctx context.Context, w storeWriter, stored []byte) (chunk.ID, error) {
-	id, isNew, err := w.Put(ctx, stored)
-	if err != nil {
-		return id, err
-	}
-	b.ids[id] = true
-	if isNew {
-		b.result.NewObjects++
-		b.result.NewBytes += int64(len(stored))
-	}
-	return id, nil
 }

@@ -2,13 +2,11 @@ package build
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"pando/internal/image"
 )
@@ -62,39 +60,38 @@ func needs() []need {
 	}
 }
 
+// bootTree is a tree, and what is known of its kernel and of how it is booted.
+type bootTree struct {
+	Root string
+
+	NoKernel           string // what is missing where there is no kernel that boots; "" there is one
+	KernelPath         string // relative to the tree
+	KernelArchitecture string
+
+	AnyInit bool // init is named by the command line, or not wanted
+}
+
 // bootable looks for all that a tree must or should have: an error lists everything, if one of it keeps nodes from
-// booting; otherwise it is a warning each.
-func (b *builder) bootable() (warnings []string, err error) {
-	root, err := os.OpenRoot(b.root)
+// booting; otherwise it is a warning each. parts are the keys of what is missing.
+func (b bootTree) bootable() (warnings, parts []string, err error) {
+	root, err := os.OpenRoot(b.Root)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer root.Close()
-	var fatal, other, parts []string
-	var noKernel *NoKernelError
-	architecture := treeArchitecture(b.root)
-	switch k, err := b.kernelOf(); {
-	case errors.As(err, &noKernel):
-		fatal, parts = append(fatal, "no kernel: "+noKernel.Missing), append(parts, "kernel")
-	case err != nil:
-		return nil, err
-	case architecture != "" && architecture != k.Architecture:
-		fatal, parts = append(
-			fatal,
-			fmt.Sprintf(
-				"no kernel of its own: /%s is for %s, and its programs are for %s",
-				k.Path,
-				k.Architecture,
-				architecture,
-			),
-		), append(
-			parts,
-			"kernel",
-		)
+	var fatal, other []string
+	architecture := treeArchitecture(b.Root)
+	switch {
+	case b.NoKernel != "":
+		fatal, parts = append(fatal, "no kernel: "+b.NoKernel), append(parts, "kernel")
+	case architecture != "" && architecture != b.KernelArchitecture:
+		fatal = append(fatal, fmt.Sprintf("no kernel of its own: /%s is for %s, and its programs are for %s",
+			b.KernelPath, b.KernelArchitecture, architecture))
+		parts = append(parts, "kernel")
 	}
-	there := func(p string) bool { return inTree(b.root, p) }
+	there := func(p string) bool { return inTree(b.Root, p) }
 	for _, n := range needs() {
-		if slices.ContainsFunc(n.paths, there) || n.part == "init" && (b.anyInit || b.namesInit()) ||
+		if slices.ContainsFunc(n.paths, there) || n.part == "init" && b.AnyInit ||
 			len(n.with) > 0 && !slices.ContainsFunc(n.with, there) {
 			continue
 		}
@@ -105,35 +102,15 @@ func (b *builder) bootable() (warnings []string, err error) {
 			other = append(other, n.lack)
 		}
 	}
-	architecture = cmp.Or(architecture, hostArchitecture)
+	architecture = cmp.Or(architecture, runtime.GOARCH)
 	if len(fatal) > 0 {
-		return nil, &NotBootableError{b.root, append(fatal, other...), brief(root, parts, architecture)}
+		return nil, nil, &NotBootableError{b.Root, append(fatal, other...), brief(root, parts, architecture)}
 	}
-	b.result.Provenance.Lacks = parts
 	for i, o := range other {
 		if install := bringing(root, parts[i:i+1], architecture); install != "" {
 			o += "; " + install
 		}
 		warnings = append(warnings, "there is "+o)
 	}
-	return warnings, nil
-}
-
-// namesInit tells whether the command line has another init than the usual ones.
-func (b *builder) namesInit() bool {
-	args := b.CommandLine
-	if b.Recipe != nil {
-		args = append(slices.Clone(b.Recipe.CommandLine), args...)
-	}
-	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "init=") })
-}
-
-// inTree tells whether a file is there. Links are followed as a node follows them, with the tree as "/".
-func inTree(tree, name string) bool {
-	f, err := openInTree(tree, name, unix.O_PATH)
-	if err != nil {
-		return false
-	}
-	f.Close()
-	return true
+	return warnings, parts, nil
 }

@@ -99,17 +99,16 @@ func makeDirsLike(tree, top, path string) error {
 
 // current tells whether a base is what would be installed now: apt fetches the lists that changed, and says whether
 // any package of the base has a newer version. An archive that cannot be asked is taken to be as it was, for a day.
-func (b *builder) current(ctx context.Context, made stamp) bool {
+func (b *installer) current(ctx context.Context, made stamp) bool {
 	newer, err := b.newer(ctx)
 	if ctx.Err() != nil {
 		return true // the next step says so
 	}
 	if err != nil {
-		young := b.Now().Sub(made.Made) < treeMaxAge
+		young := b.Now().Sub(made.Made) < b.MaxAge
 		if young {
 			b.Progress(
 				Progress{
-					Step: StepTree,
 					Note: fmt.Sprintf("the archive does not say whether it has newer packages (%.200s)", oneLine(err)),
 				},
 			)
@@ -119,7 +118,6 @@ func (b *builder) current(ctx context.Context, made stamp) bool {
 	if len(newer) > 0 {
 		b.Progress(
 			Progress{
-				Step: StepTree,
 				Note: fmt.Sprintf("installing again, for newer packages: %.200s", strings.Join(newer, " ")),
 			},
 		)
@@ -134,7 +132,7 @@ func oneLine(err error) string {
 
 // newer lists the packages of the base that the archive has other versions of, and those that these would bring or
 // remove.
-func (b *builder) newer(ctx context.Context) (names []string, err error) {
+func (b *installer) newer(ctx context.Context) (names []string, err error) {
 	l := b.layers
 	if !exists(l.file(baseTree)+"/etc/apt") || !exists(l.file(aptLists)) {
 		return nil, errors.New("the base has no lists")
@@ -156,7 +154,7 @@ func (b *builder) newer(ctx context.Context) (names []string, err error) {
 	update := command{
 		args: append(args, "update"),
 		hint: hint,
-		each: func(line string) { b.Progress(Progress{Step: StepTree, Note: line}) },
+		each: func(line string) { b.Progress(Progress{Note: line}) },
 	}
 	if err := update.run(ctx); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,13 +27,14 @@ import (
 // `pando store gc` removes it when no build used it for a day.
 
 const (
-	layerPrefix = "layer-" // of the names of such directories
-	maxLayers   = 4        // such directories that stay
-	maxSteps    = 24       // layers above a base; mount(2) takes names of 4 KB
+	maxLayers = 4  // such directories that stay
+	maxSteps  = 24 // layers above a base; mount(2) takes names of 4 KB
 
 	baseTree  = "tree"
 	stepPart  = "step-"
 	stepUpper = "step.new"
+
+	changesPart = "upper" // of a build: what changed above all layers
 )
 
 // layers are those of one base.
@@ -57,19 +59,47 @@ func (r *Recipe) base() *Recipe {
 	}
 }
 
-// makeLayers makes the tree of a recipe that begins with nothing: what is there already, then what is not.
-func (b *builder) makeLayers(ctx context.Context) (err error) {
-	kernel, err := b.KernelFrom.key(ctx)
-	if err != nil {
-		return err
+// installer makes the tree of a recipe: it installs Debian's packages with mmdebstrap, and runs what the recipe says in
+// what was installed, or in a tree that exists.
+type installer struct {
+	Recipe   *Recipe
+	Parent   string // directory with the work directories of all builds; layers lie there
+	Log      *slog.Logger
+	Progress func(Progress)
+	Now      func() time.Time
+	MaxAge   time.Duration // of layers above the base, and of a base whose archive cannot be asked
+	Fresh    bool          // install again, also where the base of the layers is as new as the archive
+	Revision int           // of the build; layers of another one are not used
+
+	// What gives the tree its kernel and returns the release, and what names it. nil: the recipe installs one.
+	GiveKernel func(ctx context.Context, tree string) (release string, err error)
+	KernelKey  string
+
+	work   *workDir    // of this build
+	root   string      // the tree
+	kernel string      // release of the kernel that the tree was given; "": it has one
+	layers *layers     // that the tree is made of; nil: it is not
+	above  mount.Stack // the tree, where it is made of layers
+}
+
+// close takes the mounts away that the tree is made of.
+func (b *installer) close() error {
+	err := b.above.Close()
+	if b.layers != nil {
+		b.layers.close()
 	}
+	return err
+}
+
+// makeLayers makes the tree of a recipe that begins with nothing: what is there already, then what is not.
+func (b *installer) makeLayers(ctx context.Context) (err error) {
 	of := b.Recipe.base().key()
-	w, err := openWork(ctx, b.Work, layerPrefix+of, b.Progress)
+	w, err := openWork(ctx, b.Parent, layerPrefix+of, b.Revision, b.Progress)
 	if err != nil {
 		return err
 	}
 	b.layers = &layers{workDir: w}
-	if err := b.makeBase(ctx, of+kernel); err != nil {
+	if err := b.makeBase(ctx, of+b.KernelKey); err != nil {
 		return err
 	}
 	b.kernel = b.layers.made.Kernel
@@ -80,15 +110,15 @@ func (b *builder) makeLayers(ctx context.Context) (err error) {
 	if err := b.joinLayers(top); err != nil {
 		return err
 	}
-	return leastUsed(b.Work, maxLayers)
+	return leastUsed(b.Parent, maxLayers)
 }
 
 // makeBase takes the base that is there, or installs it.
-func (b *builder) makeBase(ctx context.Context, of string) error {
+func (b *installer) makeBase(ctx context.Context, of string) error {
 	l := b.layers
 	made, whole := l.stamped(baseTree, of)
-	if whole && !b.FreshTree && b.current(ctx, made) {
-		b.Progress(Progress{Step: StepTree, Note: "packages as installed at " + made.Made.Format(time.DateTime)})
+	if whole && !b.Fresh && b.current(ctx, made) {
+		b.Progress(Progress{Note: "packages as installed at " + made.Made.Format(time.DateTime)})
 	} else {
 		if err := l.clear(); err != nil {
 			return err
@@ -132,9 +162,9 @@ func (l *layers) clear() error {
 
 // makeSteps takes the steps that are there, and makes those after the first that is not. It returns the key of the
 // last.
-func (b *builder) makeSteps(ctx context.Context) (key string, err error) {
+func (b *installer) makeSteps(ctx context.Context) (key string, err error) {
 	l := b.layers
-	if err := l.dropOld(b.Now().Add(-treeMaxAge)); err != nil {
+	if err := l.dropOld(b.Now().Add(-b.MaxAge)); err != nil {
 		return "", err
 	}
 	key, known := layerKey(strconv.FormatInt(l.made.Made.UnixNano(), 36), l.lists), true
@@ -145,7 +175,7 @@ func (b *builder) makeSteps(ctx context.Context) (key string, err error) {
 			_, known = l.stamped(part, key)
 		}
 		if known {
-			b.Progress(Progress{Step: StepTree, Note: "unchanged: " + s.name})
+			b.Progress(Progress{Note: "unchanged: " + s.name})
 		} else if err := b.makeStep(ctx, s, part, key); err != nil {
 			return "", err
 		}
@@ -173,9 +203,9 @@ func (l *layers) dropOld(before time.Time) error {
 }
 
 // makeStep runs a step above those before it.
-func (b *builder) makeStep(ctx context.Context, s recipeStep, part, key string) (err error) {
+func (b *installer) makeStep(ctx context.Context, s recipeStep, part, key string) (err error) {
 	l := b.layers
-	b.Progress(Progress{Step: StepTree, Note: s.name})
+	b.Progress(Progress{Note: s.name})
 	for _, dir := range []string{part, stepUpper} {
 		if err := l.drop(dir); err != nil {
 			return err
@@ -187,7 +217,7 @@ func (b *builder) makeStep(ctx context.Context, s recipeStep, part, key string) 
 	}
 	err = s.do(ctx, b)
 	if err == nil {
-		err = settleChanged(b.root, l.file(stepUpper), begin)
+		err = settleChanged(b.root, l.file(stepUpper), aptPlace, begin)
 	}
 	if err = errors.Join(err, b.above.Close()); err != nil {
 		return errors.Join(err, l.drop(stepUpper))
@@ -225,28 +255,28 @@ func moveLayer(upper, layer string) error {
 
 // joinLayers puts all layers together to the tree, and takes out what commands left in it. What is there of an
 // interrupted build is taken again, since the raw image is of that.
-func (b *builder) joinLayers(of string) error {
-	_, there := b.work.stamped(changedPart, of)
+func (b *installer) joinLayers(of string) error {
+	_, there := b.work.stamped(changesPart, of)
 	if !there {
-		if err := b.work.drop(changedPart); err != nil {
+		if err := b.work.drop(changesPart); err != nil {
 			return err
 		}
 	}
 	begin := time.Now().Truncate(time.Second)
-	upper := b.work.file(changedPart)
+	upper := b.work.file(changesPart)
 	if err := b.overlay(upper); err != nil || there {
 		return err
 	}
 	if len(b.layers.upper) > 0 { // the base is tidy
-		if err := errors.Join(tidy(b.root), settleChanged(b.root, upper, begin)); err != nil {
+		if err := errors.Join(tidy(b.root), settleChanged(b.root, upper, aptPlace, begin)); err != nil {
 			return err
 		}
 	}
-	return b.work.putStamp(changedPart, stamp{Of: of, Made: b.Now()})
+	return b.work.putStamp(changesPart, stamp{Of: of, Made: b.Now()})
 }
 
 // overlay mounts the layers at the tree's root. What is written goes to upper; more lie right above the base.
-func (b *builder) overlay(upper string, more ...string) error {
+func (b *installer) overlay(upper string, more ...string) error {
 	if err := b.work.drop("overlay"); err != nil {
 		return err
 	}
@@ -257,7 +287,7 @@ func (b *builder) overlay(upper string, more ...string) error {
 }
 
 // canLayer tells whether the work directory can be the upper layer of an overlay: a container's own file system cannot.
-func (b *builder) canLayer() error {
+func (b *installer) canLayer() error {
 	var try mount.Stack
 	probe := b.work.file("probe")
 	if err := os.MkdirAll(filepath.Join(probe, "lower"), 0o755); err != nil {
@@ -294,47 +324,4 @@ func leastUsed(parent string, most int) error {
 		}
 	}
 	return err
-}
-
-// settleChanged is settle for what a step has changed, which is in upper: the rest of the tree is as old as it is.
-// A file with several names, of which a step changed one, has all of them in upper afterwards: as a layer below
-// another it would be two files.
-func settleChanged(tree, upper string, begin time.Time) error {
-	links := map[uint64][]string{}
-	changed := map[uint64]bool{}
-	in := func(path string) bool {
-		var st unix.Stat_t
-		return unix.Lstat(filepath.Join(upper, strings.TrimPrefix(path, tree)), &st) == nil
-	}
-	lists := filepath.Join(tree, aptPlace) + "/" // they go again, and are newer than any package
-	err := settleWhere(tree, begin, func(path string, st *unix.Stat_t) (mine, counts bool) {
-		mine = in(path)
-		if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			links[st.Ino] = append(links[st.Ino], path)
-			changed[st.Ino] = changed[st.Ino] || mine
-		}
-		return mine, !strings.HasPrefix(path, lists)
-	})
-	if err != nil {
-		return err
-	}
-	for ino := range changed {
-		for _, path := range links[ino] {
-			if changed[ino] && !in(path) {
-				if err := copyUp(path); err != nil {
-					return fmt.Errorf("settle tree: %w", err)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// copyUp has the overlay put a name into its upper layer.
-func copyUp(path string) error {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &os.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // layered is a recipe that installs a tree with a shell, and what counts how often it was installed.
-func layered(t *testing.T) (data string, runs func() int, recipe func(more string) Options) {
+func layered(t *testing.T) (data string, runs func() int, opt func(more string) Options) {
 	t.Helper()
 	tree := runnableTree(t)
 	runs = fakeInstaller(
@@ -63,9 +63,9 @@ customize:
 // A change of a command, a file or an argument installs nothing again, and runs what comes after it. A package
 // installs. What comes of layers is what comes of none.
 func TestRecipeLayers(t *testing.T) {
-	_, runs, recipe := layered(t)
+	_, runs, options := layered(t)
 	text := func(motd, three string) string { return fmt.Sprintf(layeredRecipe, motd, three) }
-	first, ran, kept := built(t, recipe(text("hello", "true")))
+	first, ran, kept := built(t, options(text("hello", "true")))
 	if runs() != 1 || len(ran) != 4 || len(kept) != 0 {
 		t.Fatalf("%d runs of the installer; ran %q, kept %q", runs(), ran, kept)
 	}
@@ -79,7 +79,7 @@ func TestRecipeLayers(t *testing.T) {
 		"another last command": {text("hello", ": echo"), 3, 1, true},
 		"an argument":          {text("hello", "true") + "command_line: [quiet]\n", 4, 1, false},
 	} {
-		again, _, kept := built(t, recipe(c.text))
+		again, _, kept := built(t, options(c.text))
 		if runs() != c.runs || len(kept) != c.kept || (again.Version == first.Version) != c.same {
 			t.Errorf(
 				"%s: %d runs of the installer, kept %q, version %s after %s",
@@ -89,15 +89,15 @@ func TestRecipeLayers(t *testing.T) {
 				again.Version.Short(),
 				first.Version.Short(),
 			)
-			opt := recipe("")
+			opt := options("")
 			compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
 		}
 	}
-	if other, ran, kept := built(t, recipe(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 ||
+	if other, ran, kept := built(t, options(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 ||
 		other.Version == first.Version {
 		t.Errorf("another file: %d runs, ran %q, kept %q", runs(), ran, kept)
 	}
-	opt := recipe(text("hello", "true"))
+	opt := options(text("hello", "true"))
 	checkLayered(t, opt, first)
 
 	opt.FreshTree = true
@@ -112,10 +112,10 @@ func TestRecipeLayers(t *testing.T) {
 			first.Version,
 		)
 	}
-	if built(t, recipe(strings.Replace(text("hello", "true"), "[a]", "[a, b]", 1))); runs() != 3 {
+	if built(t, options(strings.Replace(text("hello", "true"), "[a]", "[a, b]", 1))); runs() != 3 {
 		t.Errorf("another package: %d runs of the installer, want 3", runs())
 	}
-	late := recipe(text("hello", "true"))
+	late := options(text("hello", "true"))
 	late.Now = func() time.Time { return time.Now().Add(treeMaxAge - time.Minute) }
 	if _, _, kept := built(t, late); len(kept) != 4 || runs() != 3 {
 		t.Errorf("a day later kept %q, %d runs", kept, runs())
@@ -149,8 +149,8 @@ func checkLayered(t *testing.T, opt Options, r Result) {
 
 // A command that fails leaves the layers before it, and no version.
 func TestLayerFails(t *testing.T) {
-	data, runs, recipe := layered(t)
-	opt := recipe("customize: [': good; echo x > /etc/x', ': bad; echo why >&2; exit 3']\n")
+	data, runs, options := layered(t)
+	opt := options("customize: [': good; echo x > /etc/x', ': bad; echo why >&2; exit 3']\n")
 	_, err := Image(t.Context(), opt)
 	var failed *CommandError
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "why") {
@@ -160,7 +160,7 @@ func TestLayerFails(t *testing.T) {
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), data) {
 		t.Errorf("mounts are left (%v):\n%s", err, mounts)
 	}
-	if _, ran, kept := built(t, recipe("customize: [': good; echo x > /etc/x', ': better']\n")); runs() != 1 ||
+	if _, ran, kept := built(t, options("customize: [': good; echo x > /etc/x', ': better']\n")); runs() != 1 ||
 		!slices.Equal(ran, []string{": better"}) ||
 		len(kept) != 1 {
 		t.Errorf("%d runs of the installer, ran %q, kept %q", runs(), ran, kept)
@@ -169,8 +169,8 @@ func TestLayerFails(t *testing.T) {
 
 // Where there can be no overlay, everything is installed at once, as ever.
 func TestWithoutLayers(t *testing.T) {
-	_, runs, recipe := layered(t)
-	opt := recipe("packages: [a]\n")
+	_, runs, options := layered(t)
+	opt := options("packages: [a]\n")
 	opt.Work = mountAt(
 		t,
 		"-t",
@@ -250,10 +250,10 @@ func TestRealLayers(t *testing.T) {
 
 // Only the directories of layers that were used last stay.
 func TestLayersAreBounded(t *testing.T) {
-	_, _, recipe := layered(t)
+	_, _, options := layered(t)
 	var work string
 	for i := range maxLayers + 2 {
-		opt := recipe(fmt.Sprintf("packages: [p%d]\n", i))
+		opt := options(fmt.Sprintf("packages: [p%d]\n", i))
 		work = opt.Work
 		mustBuild(t, opt)
 	}

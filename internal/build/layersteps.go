@@ -13,7 +13,7 @@ import (
 type recipeStep struct {
 	name string // for people
 	key  string // of what it does
-	do   func(ctx context.Context, b *builder) error
+	do   func(ctx context.Context, b *installer) error
 }
 
 // steps are the parts of a recipe above what is installed, in their order: files, settings, each command. Of very
@@ -23,7 +23,7 @@ func (r *Recipe) steps() []recipeStep {
 	if len(r.Files) > 0 {
 		s := recipeStep{
 			name: "files",
-			do:   func(ctx context.Context, b *builder) error { return b.putFiles(ctx, r.Files) },
+			do:   func(ctx context.Context, b *installer) error { return b.putFiles(ctx, r.Files) },
 		}
 		for _, f := range r.Files {
 			s.key = layerKey(s.key, f.Path, f.Mode, f.Content)
@@ -31,7 +31,7 @@ func (r *Recipe) steps() []recipeStep {
 		out = append(out, s)
 	}
 	add := func(name string, scripts ...string) {
-		out = append(out, recipeStep{name, layerKey(scripts...), func(ctx context.Context, b *builder) error {
+		out = append(out, recipeStep{name, layerKey(scripts...), func(ctx context.Context, b *installer) error {
 			for _, s := range scripts {
 				if err := b.inside(ctx, s, nil); err != nil {
 					return err
@@ -56,7 +56,7 @@ func (r *Recipe) steps() []recipeStep {
 }
 
 // putFiles puts files into the tree.
-func (b *builder) putFiles(ctx context.Context, files []RecipeFile) error {
+func (b *installer) putFiles(ctx context.Context, files []RecipeFile) error {
 	for _, f := range files {
 		if err := b.putFile(ctx, f); err != nil {
 			return fmt.Errorf("files: %s: %w", f.Path, err)

@@ -49,7 +49,6 @@ func (b *base) clean(each func(Progress)) error {
 	if bytes > 0 {
 		each(
 			Progress{
-				Step: StepTree,
 				Note: fmt.Sprintf("left out: %d KB of package lists, caches and logs", bytes/1000+1),
 			},
 		)

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ const (
 
 	maxXattr  = 1<<16 - 1        // bytes of one attribute's value: EROFS writes its length in 16 bits
 	maxXattrs = 12 + (1<<16-2)*4 // bytes of a file's attributes: 16 bits count them, in fours
-	maxShown  = 120              // bytes of a path in an error
 	maxPath   = unix.PathMax - 1 // bytes of a path that Linux opens
 )
 
@@ -40,14 +38,6 @@ func checkPath(path, rel string) error {
 		)
 	}
 	return nil
-}
-
-// shown is a path for an error, quoted, its middle left out if it is long.
-func shown(path string) string {
-	if len(path) <= maxShown {
-		return fmt.Sprintf("%q", path)
-	}
-	return fmt.Sprintf("%q...%q", path[:maxShown/2], path[len(path)-maxShown/2:])
 }
 
 // checkXattrs refuses extended attributes that an inode of EROFS has no room for. mkfs.erofs would cut them off.
@@ -83,22 +73,6 @@ func checkXattrs(path, rel string) error {
 		)
 	}
 	return nil
-}
-
-func listXattrs(path string) ([]string, error) {
-	size, err := unix.Llistxattr(path, nil)
-	if size == 0 || errors.Is(err, unix.ENOTSUP) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	buf := make([]byte, size)
-	if size, err = unix.Llistxattr(path, buf); err != nil ||
-		size == 0 { // an overlay counts its own and does not list them
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(buf[:size]), "\x00"), "\x00"), nil
 }
 
 // warnings says what of the tree an image does not keep. mkfs.erofs compares times as numbers without a sign: those

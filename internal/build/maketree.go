@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"pando/internal/build/source"
@@ -51,18 +52,24 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if b.FromDir != "" {
 		return b.takeDirectory()
 	}
+	if b.Recipe != nil {
+		if err := b.newMaker(ctx); err != nil {
+			return err
+		}
+	}
 	if b.Recipe != nil && b.Recipe.Base != "" {
 		return b.changeBase(ctx)
 	}
 	if b.Recipe != nil {
-		err := b.canLayer()
+		err := b.maker.canLayer()
 		if err == nil && !b.atOnce {
-			return b.makeLayers(ctx)
+			err = b.maker.makeLayers(ctx)
+			b.root, b.kernel = b.maker.root, b.maker.kernel
+			return err
 		}
 		if err != nil {
-			b.Progress(
-				Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + oneLine(err) + ")"},
-			)
+			why, _, _ := strings.Cut(err.Error(), "\n")
+			b.Progress(Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"})
 		}
 	}
 	b.root = b.work.file("tree")
@@ -81,7 +88,8 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if b.Source != nil {
 		err = b.fill(ctx)
 	} else {
-		err = b.install(ctx, b.Recipe, b.root, "")
+		err = b.maker.install(ctx, b.Recipe, b.root, "")
+		b.kernel = b.maker.kernel
 	}
 	if err != nil {
 		return err
@@ -93,6 +101,25 @@ func (b *builder) makeTree(ctx context.Context) error {
 		return err
 	}
 	return removeTree(b.work.file(sourceKeep))
+}
+
+// newMaker makes what makes the tree of the recipe.
+func (b *builder) newMaker(ctx context.Context) error {
+	key, err := b.KernelFrom.key(ctx)
+	if err != nil {
+		return err
+	}
+	b.maker = &installer{
+		Recipe: b.Recipe, Parent: b.Work, Log: b.Log, Progress: b.at(StepTree), Now: b.Now, MaxAge: treeMaxAge, Fresh: b.FreshTree, Revision: Revision,
+		KernelKey: key, work: b.work,
+	}
+	if b.KernelFrom != nil {
+		b.maker.GiveKernel = func(ctx context.Context, tree string) (string, error) {
+			err := b.giveKernel(ctx, tree)
+			return b.kernel, err
+		}
+	}
+	return nil
 }
 
 // treeOf names what the tree is made of.
@@ -110,7 +137,7 @@ func (b *builder) treeOf(ctx context.Context) (string, error) {
 
 // fill has the source make the tree.
 func (b *builder) fill(ctx context.Context) error {
-	p := source.Place{Root: b.work.file(newTree), Keep: b.work.file(sourceKeep)}
+	p := source.Place{Root: b.work.file("tree.new"), Keep: b.work.file(sourceKeep)}
 	for _, dir := range []string{p.Root, p.Keep} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -147,4 +174,47 @@ func (b *builder) takeDirectory() error {
 	}
 	b.root = abs
 	return nil
+}
+
+// changeBase is the step of a recipe that begins with an image version: in a copy of it packages are added, files
+// are put in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins
+// again.
+func (b *builder) changeBase(ctx context.Context) (err error) {
+	version, err := b.Recipe.baseVersion()
+	if err != nil {
+		return err
+	}
+	for _, part := range []string{changedPart, "overlay", "tmp"} {
+		if err := b.work.drop(part); err != nil {
+			return err
+		}
+	}
+	begin := time.Now().Truncate(time.Second)
+	if b.base, err = openBase(ctx, b.work, b.Store, version, b.at(StepTree)); err != nil {
+		return err
+	}
+	if got := b.base.manifest.Architecture; got != b.Recipe.Architecture {
+		return fmt.Errorf("from: %s is for %s, the recipe for %s", b.Recipe.Base, got, b.Recipe.Architecture)
+	}
+	b.root, b.Parent = b.base.root, version
+	b.maker.root = b.root
+	if err := b.maker.apply(ctx); err != nil {
+		return fullDisk(err, b.work.path)
+	}
+	if err := b.base.clean(b.at(StepTree)); err != nil {
+		return err
+	}
+	return settleChanged(b.root, b.base.upper, aptPlace, begin)
+}
+
+// closeBase takes the mounts away that the tree is made of.
+func (b *builder) closeBase() error {
+	var err error
+	if b.maker != nil {
+		err = b.maker.close()
+	}
+	if b.base != nil {
+		err = errors.Join(err, b.base.close())
+	}
+	return err
 }

@@ -13,9 +13,11 @@ const microcodeName = "microcode"
 
 // microcodeFiles says where a kernel looks for a vendor's updates (Linux, Documentation/arch/x86/microcode.rst),
 // and which files of a firmware directory they are made of: one after another, as distributions do it.
-var microcodeFiles = []struct{ path, files string }{
-	{"kernel/x86/microcode/AuthenticAMD.bin", "amd-ucode/*"},
-	{"kernel/x86/microcode/GenuineIntel.bin", "intel-ucode/*"},
+func microcodeFiles() []struct{ path, files string } {
+	return []struct{ path, files string }{
+		{"kernel/x86/microcode/AuthenticAMD.bin", "amd-ucode/*"},
+		{"kernel/x86/microcode/GenuineIntel.bin", "intel-ucode/*"},
+	}
 }
 
 // Microcode makes the part of K with the updates that the tree, or the firmware directory, has for x86 processors;
@@ -25,7 +27,7 @@ func Microcode(opt DriverOptions) ([]byte, error) {
 	p := &driverPacker{opt: opt}
 	c := newCPIO()
 	found := false
-	for _, m := range microcodeFiles {
+	for _, m := range microcodeFiles() {
 		var all bytes.Buffer
 		files := p.findFirmware(m.files)
 		slices.SortFunc(files, func(a, b firmwareFile) int { return strings.Compare(a.name, b.name) })

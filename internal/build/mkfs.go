@@ -7,10 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"pando/internal/image"
 )
@@ -32,15 +29,28 @@ const (
 	erofsUtils = "install erofs-utils (Debian, Ubuntu, Fedora: package erofs-utils)"
 )
 
-// makeRaw is the step that writes the raw image, unless one of the same tree is there.
-func (b *builder) makeRaw(ctx context.Context) (err error) {
-	if b.mkfs, err = b.writer(ctx); err != nil {
+// rawWriter writes the raw image of a tree.
+type rawWriter struct {
+	Tree     string
+	Format   string // image.Erofs or image.Squashfs
+	Progress func(Progress)
+	Now      func() time.Time
+
+	work *workDir
+	scan treeScan
+	by   string   // what wrote it, and of which version
+	lost []string // what of the tree the format has no room for
+}
+
+// makeRaw writes the raw image, unless one of the same tree is there.
+func (b *rawWriter) makeRaw(ctx context.Context) (err error) {
+	if b.by, err = b.writer(ctx); err != nil {
 		return err
 	}
-	of := b.scan.Fingerprint + " " + b.mkfs
+	of := b.scan.Fingerprint + " " + b.by
 	if s, ok := b.work.stamped(rawImage, of); ok && fileSize(b.work.file(rawImage)) == s.Size {
 		b.Progress(
-			Progress{Step: StepErofs, Note: "continuing with the raw image written at " + s.Made.Format(time.DateTime)},
+			Progress{Note: "continuing with the raw image written at " + s.Made.Format(time.DateTime)},
 		)
 		return nil
 	}
@@ -68,7 +78,7 @@ func (b *builder) makeRaw(ctx context.Context) (err error) {
 }
 
 // roomForRaw fails early where the raw image has no room. Holes of the tree are zeros of the image, and take room.
-func (b *builder) roomForRaw() error {
+func (b *rawWriter) roomForRaw() error {
 	size := b.scan.Bytes
 	err := roomFor(b.work.path, size)
 	if err != nil && size > b.scan.Bytes-b.scan.Holes && b.scan.Holes > size/2 {
@@ -83,8 +93,8 @@ func (b *builder) roomForRaw() error {
 }
 
 // writer is what writes the raw image, and of which version: another one may write other bytes.
-func (b *builder) writer(ctx context.Context) (string, error) {
-	switch b.format {
+func (b *rawWriter) writer(ctx context.Context) (string, error) {
+	switch b.Format {
 	case image.Squashfs:
 		return "squashfs " + squashRevision, nil
 	}
@@ -96,30 +106,30 @@ func (b *builder) writer(ctx context.Context) (string, error) {
 	return version, err
 }
 
-func (b *builder) writeRaw(ctx context.Context) error {
-	if b.format == image.Erofs {
+func (b *rawWriter) writeRaw(ctx context.Context) error {
+	if b.Format == image.Erofs {
 		return b.runMkfs(ctx)
 	}
 	stop := b.watchSize(b.work.file(rawImage))
 	defer stop()
-	lost, err := writeSquashfs(ctx, b.root, b.work.file(rawImage), b.scan.Newest+1)
+	lost, err := writeSquashfs(ctx, b.Tree, b.work.file(rawImage), b.scan.Newest+1)
 	for _, w := range lost {
-		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w)
-		b.Progress(Progress{Step: StepErofs, Note: "warning: " + w})
+		b.lost = append(b.lost, w)
+		b.Progress(Progress{Note: "warning: " + w})
 	}
 	return err
 }
 
 // runMkfs writes the image and has fsck.erofs look at it. The super block's time is just after the newest
 // file's: of SOURCE_DATE_EPOCH mkfs.erofs takes that time, and clamps times that are not before it.
-func (b *builder) runMkfs(ctx context.Context) error {
+func (b *rawWriter) runMkfs(ctx context.Context) error {
 	file := b.work.file(rawImage)
 	stop := b.watchSize(file)
 	defer stop()
 	mkfs := command{
 		args: []string{
 			"mkfs.erofs", "--quiet", "-Enoinline_data", "-x", noSharedXattrs, "-U", rootUUID, "--exclude-regex=^boot/",
-			file, b.root,
+			file, b.Tree,
 		},
 		env:  []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(b.scan.Newest+1, 10)},
 		hint: erofsUtils,
@@ -134,7 +144,7 @@ func (b *builder) runMkfs(ctx context.Context) error {
 }
 
 // watchSize reports how much of the image is written. mkfs.erofs does not say.
-func (b *builder) watchSize(file string) (stop func()) {
+func (b *rawWriter) watchSize(file string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -147,7 +157,6 @@ func (b *builder) watchSize(file string) (stop func()) {
 			case <-tick.C:
 				b.Progress(
 					Progress{
-						Step:  StepErofs,
 						Done:  min(fileSize(file), b.scan.Bytes),
 						Total: b.scan.Bytes,
 						Unit:  "bytes",
@@ -182,40 +191,15 @@ func mkfsVersion(ctx context.Context) (string, error) {
 	return "unknown", nil
 }
 
-func fileSize(name string) int64 {
-	info, err := os.Stat(name)
+// checkUnchanged fails if the tree changed since it was scanned.
+func (b *rawWriter) checkUnchanged(ctx context.Context) error {
+	again, err := lookThrough(ctx, b.Tree, func(int64) {})
 	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// roomFor fails early, with numbers, when dir's disk has no room for size bytes more.
-func roomFor(dir string, size int64) error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return nil //nolint:nilerr // no answer is no reason to stop; a full disk is found when it is full
-	}
-	if free := int64(st.Bavail) * st.Bsize; free < size {
-		return fmt.Errorf(
-			"%w: the raw image needs %d MB at %s, %d MB are free; make room or choose another disk with --data, "+
-				"then run the same command again: it continues",
-			unix.ENOSPC,
-			size/1e6+1,
-			dir,
-			free/1e6,
-		)
-	}
-	return nil
-}
-
-// fullDisk makes an error of a program into ENOSPC if that is what the program meant.
-func fullDisk(err error, dir string) error {
-	var failed *CommandError
-	if !errors.As(err, &failed) || !strings.Contains(strings.Join(failed.Tail, "\n"), unix.ENOSPC.Error()) &&
-		!strings.Contains(strings.Join(failed.Tail, "\n"), "No space left on device") {
 		return err
 	}
-	return fmt.Errorf("%w at %s: %w; make room or choose another disk with --data, then run the same command again: "+
-		"it continues", unix.ENOSPC, dir, err)
+	if again.Fingerprint != b.scan.Fingerprint {
+		return fmt.Errorf("the tree %s changed while it was read (%d files before, %d after); "+
+			"stop what writes there, or build from a copy or a snapshot", b.Tree, b.scan.Files, again.Files)
+	}
+	return nil
 }

@@ -10,16 +10,33 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/store"
 )
 
-// addRoot is the step that cuts up the raw image and stores chunks, index pages and index root.
-func (b *builder) addRoot(ctx context.Context) error {
+// rootStorer cuts up the raw image of a root file system and stores it as objects.
+type rootStorer struct {
+	Store     *store.Dir // its lock is held
+	Format    string     // image.Erofs or image.Squashfs
+	ChunkSize int        // raw bytes of the largest chunk
+	Workers   int        // chunks packed at once
+	Counter   *objectCounter
+	Progress  func(Progress)
+
+	work   *workDir
+	enc    *chunk.Encoder
+	root   image.Root
+	sizes  image.Sizes
+	chunks int // extents that have an object
+}
+
+// addRoot stores chunks, index pages and index root.
+func (b *rootStorer) addRoot(ctx context.Context) error {
 	f, err := os.Open(b.work.file(rawImage))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	raw, err := openRaw(b.format, f)
+	raw, err := openRaw(b.Format, f)
 	if err != nil {
 		return err
 	}
@@ -39,13 +56,13 @@ func (b *builder) addRoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.manifest.Root.FileSystem, b.manifest.Root.Size, b.manifest.Root.ChunkSize = b.format, raw.size(), b.ChunkSize
-	b.manifest.Sizes = image.Sizes{Stored: stored, Files: inodes}
+	b.root.FileSystem, b.root.Size, b.root.ChunkSize = b.Format, raw.size(), b.ChunkSize
+	b.sizes = image.Sizes{Stored: stored, Files: inodes}
 	return nil
 }
 
 // storeRoot stores everything that makes up the root file system and returns the bytes of its distinct objects.
-func (b *builder) storeRoot(ctx context.Context, f *os.File, sizes []int) (stored int64, err error) {
+func (b *rootStorer) storeRoot(ctx context.Context, f *os.File, sizes []int) (stored int64, err error) {
 	memory, err := openMemory(b.Store)
 	if err != nil {
 		return 0, err
@@ -61,27 +78,59 @@ func (b *builder) storeRoot(ctx context.Context, f *os.File, sizes []int) (store
 	for _, e := range entries {
 		if e.Codec != chunk.Zero {
 			distinct[e.ID] = e.StoredSize
-			b.result.Chunks++
+			b.chunks++
 		}
-		b.ids[e.ID] = b.ids[e.ID] || e.Codec != chunk.Zero
+		if e.Codec != chunk.Zero {
+			b.Counter.ids[e.ID] = true
+		}
 	}
-	delete(b.ids, chunk.ID{})
 	index, err := chunk.NewIndex(entries, b.ChunkSize, b.enc)
 	if err != nil {
 		return 0, err
 	}
 	for _, page := range append(index.Pages, index.Root) {
-		id, err := b.put(ctx, w, page)
+		id, err := b.Counter.put(ctx, w, page)
 		if err != nil {
 			return 0, err
 		}
 		distinct[id] = len(page)
-		b.manifest.Root.Index = id // the root is the last one
+		b.root.Index = id // the root is the last one
 	}
 	for _, n := range distinct {
 		stored += int64(n)
 	}
 	return stored, w.Sync(ctx)
+}
+
+// objectCounter counts the objects of a version.
+type objectCounter struct {
+	ids      map[chunk.ID]bool
+	new      int64 // that the store did not have
+	newBytes int64 // of those, as stored
+}
+
+func newObjectCounter() *objectCounter { return &objectCounter{ids: map[chunk.ID]bool{}} }
+
+// all is the number of distinct objects.
+func (c *objectCounter) all() int64 { return int64(len(c.ids)) }
+
+// storeWriter is what put needs of a store.Writer.
+type storeWriter interface {
+	Put(ctx context.Context, stored []byte) (id chunk.ID, isNew bool, err error)
+}
+
+// put stores an object and counts it.
+func (c *objectCounter) put(ctx context.Context, w storeWriter, stored []byte) (chunk.ID, error) {
+	id, isNew, err := w.Put(ctx, stored)
+	if err != nil {
+		return id, err
+	}
+	c.ids[id] = true
+	if isNew {
+		c.new++
+		c.newBytes += int64(len(stored))
+	}
+	return id, nil
 }
 
 // packed is one chunk on its way from a worker to the store.
@@ -94,7 +143,7 @@ type packed struct {
 }
 
 // storeChunks packs all chunks on all processors and stores them from one goroutine.
-func (b *builder) storeChunks(
+func (b *rootStorer) storeChunks(
 	ctx context.Context,
 	f *os.File,
 	sizes []int,
@@ -137,7 +186,7 @@ func (b *builder) storeChunks(
 // saveEvery is after how many chunks the memory is saved, so that a killed build does not pack them again.
 const saveEvery = 2048
 
-func (b *builder) collect(ctx context.Context, out <-chan packed, starts []int64, total int64,
+func (b *rootStorer) collect(ctx context.Context, out <-chan packed, starts []int64, total int64,
 	memory *memory, w storeWriter) ([]chunk.Entry, error) {
 	entries := make([]chunk.Entry, len(starts))
 	left, done := len(starts), int64(0)
@@ -146,7 +195,7 @@ func (b *builder) collect(ctx context.Context, out <-chan packed, starts []int64
 			return nil, p.err
 		}
 		if p.stored != nil {
-			if _, err := b.put(ctx, w, p.stored); err != nil {
+			if _, err := b.Counter.put(ctx, w, p.stored); err != nil {
 				return nil, err
 			}
 			memory.add(p.digest, p.entry)
@@ -160,7 +209,7 @@ func (b *builder) collect(ctx context.Context, out <-chan packed, starts []int64
 			}
 		}
 		if left%64 == 0 {
-			b.Progress(Progress{Step: StepObjects, Done: done, Total: total, Unit: "bytes"})
+			b.Progress(Progress{Done: done, Total: total, Unit: "bytes"})
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -173,7 +222,7 @@ func (b *builder) collect(ctx context.Context, out <-chan packed, starts []int64
 }
 
 // pack reads and packs one chunk, unless the memory knows its object.
-func (b *builder) pack(f *os.File, start int64, size int, memory *memory) packed {
+func (b *rootStorer) pack(f *os.File, start int64, size int, memory *memory) packed {
 	if data, _, err := nextData(f, start, start+int64(size)); err == nil && data == start+int64(size) {
 		return packed{entry: chunk.Entry{RawSize: size, Codec: chunk.Zero}} // a hole is not read
 	}

@@ -17,7 +17,7 @@ func ChunkBytes(ctx context.Context, d *store.Dir, m image.Manifest, order Order
 	}
 	seen, sum := map[chunk.ID]bool{}, int64(0)
 	for _, x := range order.Extents {
-		for at, end := int64(x.Start)*chunk.BlockSize, min(int64(x.End())*chunk.BlockSize, root.root.RawSize()); at < end; {
+		for at, end := int64(x.Start)*chunk.BlockSize, min(int64(x.End())*chunk.BlockSize, root.Size()); at < end; {
 			e, start, err := root.entry(at)
 			if err != nil {
 				return 0, err

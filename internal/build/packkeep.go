@@ -41,7 +41,7 @@ type slot struct {
 
 // keep finds the pieces of the pack before that the new one keeps. A block is the same where its bytes are,
 // wherever it lies in the root.
-func (b *packBuilder) keep(ctx context.Context, root *rootReader) (k keptPieces, err error) {
+func (b *packBuilder) keep(ctx context.Context, root blockReader) (k keptPieces, err error) {
 	if b.Before == nil || OrderOf(*b.Before).grain() != b.Order.grain() {
 		return k, nil // a pack with pieces of another size
 	}
@@ -114,7 +114,7 @@ func (b *packBuilder) before(ctx context.Context) (pieces []*keptPiece, slots ma
 }
 
 // assign gives each block of an order a place in a piece that has it, if there is one that no other block has.
-func assign(slots map[[32]byte][]slot, root *rootReader, order Order) error {
+func assign(slots map[[32]byte][]slot, root blockReader, order Order) error {
 	raw := make([]byte, chunk.BlockSize)
 	for place, b := range order.each() {
 		if ok, err := root.block(raw, b); err != nil {

@@ -25,10 +25,11 @@ type grain struct {
 // boot reads 60 MB: 1 MiB would save 3 % of the bytes, and a read that waits for a piece would wait four times as
 // long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve what nodes tell each
 // other and the tracker, and the storm still has four times as many as a server's.
-var (
-	fine   = grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 64 << 10}
-	coarse = grain{least: 256 << 10, most: chunk.MaxRaw, border: 0xfc, stored: 192 << 10}
-)
+func fine() grain { return grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 64 << 10} }
+
+func coarse() grain {
+	return grain{least: 256 << 10, most: chunk.MaxRaw, border: 0xfc, stored: 192 << 10}
+}
 
 // coarseFrom is from how many raw bytes on a pack has coarse pieces.
 const coarseFrom = 192 << 20
@@ -36,9 +37,9 @@ const coarseFrom = 192 << 20
 // grain is how an order is cut.
 func (o Order) grain() grain {
 	if o.Blocks()*chunk.BlockSize < coarseFrom {
-		return fine
+		return fine()
 	}
-	return coarse
+	return coarse()
 }
 
 // parts is how many parts a piece is cut into because of what it has as it is sent.
@@ -53,10 +54,16 @@ type pieceOf struct {
 	extents []image.Extent // its blocks, as they lie in it
 }
 
+// blockReader reads the blocks of a root file system.
+type blockReader interface {
+	// block reads block n into b, and says whether it has bytes: zeros have no object.
+	block(b []byte, n uint32) (ok bool, err error)
+}
+
 // cutter gathers blocks into pieces.
 type cutter struct {
 	grain
-	root *rootReader
+	root blockReader
 	kept keptPieces                              // pieces that are there, and what they have of the order
 	emit func(raw []byte) ([]chunk.Entry, error) // makes pieces, mostly one; raw is used again after it
 

@@ -32,14 +32,13 @@ func wholeOrder(ctx context.Context, opt PackOptions) (Order, error) {
 	if err != nil {
 		at = newRootMap(opt.Manifest.Root.Size, nil)
 	}
-	return at.whole(), nil
+	return whole(at), nil
 }
 
-func (m *RootMap) whole() Order {
+func whole(m *RootMap) Order {
 	var files []RootFile
 	taken := make([]bool, blockOf(m.Size+chunk.BlockSize-1))
-	for _, i := range m.data {
-		f := m.files[i]
+	for _, f := range m.ByStart() {
 		if f.Mode&unix.S_IFMT != unix.S_IFREG || uint64(f.Start)+uint64(f.Blocks) > uint64(len(taken)) {
 			continue
 		}

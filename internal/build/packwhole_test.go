@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"pando/internal/image"
 	"pando/internal/mount"
 )
 
@@ -89,13 +88,5 @@ func TestExtendUnsigned(t *testing.T) {
 	}
 	if records, err := opt.Build.Store.Packs(r.Version); err != nil || len(records) != 0 {
 		t.Errorf("%+v, %v", records, err)
-	}
-}
-
-// A file system that nobody can look into comes as it lies, but for zeros.
-func TestWholeOrderAsItLies(t *testing.T) {
-	if o := newRootMap(5*4096, nil).whole(); !slices.Equal(o.Extents, []image.Extent{{Start: 0, Blocks: 5}}) ||
-		o.Booted != 5 {
-		t.Errorf("%+v", o)
 	}
 }

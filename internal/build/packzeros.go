@@ -20,7 +20,7 @@ func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recording
 	for i, r := range recordings {
 		out[i].Booted, out[i].Beyond = r.Booted, r.Beyond
 		for _, read := range r.Reads {
-			if out[i].Reads, err = root.appendStored(out[i].Reads, read); err != nil {
+			if out[i].Reads, err = appendStored(root, out[i].Reads, read); err != nil {
 				return nil, err
 			}
 		}
@@ -29,8 +29,8 @@ func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recording
 }
 
 // appendStored appends the parts of a read that have an object.
-func (r *rootReader) appendStored(reads []trace.Read, read trace.Read) ([]trace.Read, error) {
-	for at, end := int64(read.Start), min(int64(read.End()), r.root.RawSize()/chunk.BlockSize); at < end; {
+func appendStored(r *rootReader, reads []trace.Read, read trace.Read) ([]trace.Read, error) {
+	for at, end := int64(read.Start), min(int64(read.End()), r.Size()/chunk.BlockSize); at < end; {
 		e, start, err := r.entry(at * chunk.BlockSize)
 		if err != nil {
 			return nil, err

@@ -30,7 +30,8 @@ func (b *builder) publish(context.Context) error {
 	before, err := b.Store.GetVersion(b.result.Version)
 	b.result.Existed = err == nil
 	b.result.Manifest = b.manifest
-	b.result.Objects = int64(len(b.ids))
+	b.result.Objects = b.counter.all()
+	b.result.NewObjects, b.result.NewBytes = b.counter.new, b.counter.newBytes
 	if b.result.Version == b.Parent { // nothing changed, and how that version came to be is known
 		return nil
 	}

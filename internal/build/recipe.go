@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -190,7 +191,7 @@ var (
 // for any.
 func (r *Recipe) choose(asked string) error {
 	if r.Architecture == "" {
-		r.Architecture = cmp.Or(asked, hostArchitecture)
+		r.Architecture = cmp.Or(asked, runtime.GOARCH)
 	}
 	if !slices.Contains(architectures, r.Architecture) {
 		return r.fail("architecture: %q, want %s", r.Architecture, strings.Join(architectures, " or "))

@@ -8,53 +8,13 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/mount"
 )
 
-// changeBase is the step of a recipe that begins with an image version: in a copy of it packages are added, files
-// are put in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins
-// again.
-func (b *builder) changeBase(ctx context.Context) (err error) {
-	version, err := b.Recipe.baseVersion()
-	if err != nil {
-		return err
-	}
-	for _, part := range []string{"upper", "overlay", "tmp"} {
-		if err := b.work.drop(part); err != nil {
-			return err
-		}
-	}
-	begin := time.Now().Truncate(time.Second)
-	if b.base, err = openBase(ctx, b.work, b.Store, version, b.Progress); err != nil {
-		return err
-	}
-	if got := b.base.manifest.Architecture; got != b.Recipe.Architecture {
-		return fmt.Errorf("from: %s is for %s, the recipe for %s", b.Recipe.Base, got, b.Recipe.Architecture)
-	}
-	b.root, b.Parent = b.base.root, version
-	if err := b.applyRecipe(ctx); err != nil {
-		return fullDisk(err, b.work.path)
-	}
-	if err := b.base.clean(b.Progress); err != nil {
-		return err
-	}
-	return settleChanged(b.root, b.base.upper, begin)
-}
-
-// closeBase takes the mounts away that the tree is made of.
-func (b *builder) closeBase() error {
-	err := b.above.Close()
-	if b.base != nil {
-		err = errors.Join(err, b.base.close())
-	}
-	return err
-}
-
 // applyRecipe does in a tree that exists what mmdebstrap does for a recipe that makes one.
-func (b *builder) applyRecipe(ctx context.Context) error {
+func (b *installer) apply(ctx context.Context) error {
 	r := b.Recipe
 	for _, p := range r.Repositories {
 		if err := b.putFile(ctx, RecipeFile{Path: sourcesDir + "/" + p.Name + sourcesSuffix, Content: p.sources(r)}); err != nil {
@@ -65,7 +25,7 @@ func (b *builder) applyRecipe(ctx context.Context) error {
 		if !exists(b.root + "/usr/bin/apt-get") {
 			return fmt.Errorf("packages: %s has no apt-get; install what it needs by commands (customize)", r.Base)
 		}
-		if err := b.inside(ctx, "apt-get -q update\n"+aptInstall+strings.Join(r.Packages, " "), nil); err != nil {
+		if err := b.inside(ctx, installPackages(r.Packages), nil); err != nil {
 			return fmt.Errorf("packages: %w", err)
 		}
 	}
@@ -82,7 +42,7 @@ const aptInstall = "apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o 
 	"-o APT::Sandbox::User=root install "
 
 // putFile puts a file into the tree from inside, where no link leads out of it.
-func (b *builder) putFile(ctx context.Context, f RecipeFile) error {
+func (b *installer) putFile(ctx context.Context, f RecipeFile) error {
 	mode := f.Mode
 	if mode == "" {
 		mode = "0644"
@@ -107,18 +67,27 @@ func (b *builder) putFile(ctx context.Context, f RecipeFile) error {
 }
 
 // inside runs a script in the tree, as root. The error has the end of what it said.
-func (b *builder) inside(ctx context.Context, script string, stdin *os.File) error {
+func (b *installer) inside(ctx context.Context, script string, stdin *os.File) error {
+	return runInside(ctx, b.root, b.work.file("tmp"), script, stdin, func(line string) { b.Progress(Progress{Note: line}) })
+}
+
+// installPackages is a script that installs Debian packages in a tree that exists.
+func installPackages(names []string) string {
+	return "apt-get -q update\n" + aptInstall + strings.Join(names, " ")
+}
+
+// runInside runs a script in a tree, as root, with a directory as its /tmp. The error has the end of what it said.
+func runInside(ctx context.Context, root, tmp, script string, stdin *os.File, each func(line string)) error {
 	resolver, _ := os.ReadFile("/etc/resolv.conf") // a machine without has none to give
-	tmp := b.work.file("tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return err
 	}
 	if err := os.Chmod(tmp, 0o777|os.ModeSticky); err != nil {
 		return err
 	}
-	out := &lineWriter{each: func(line string) { b.Progress(Progress{Step: StepTree, Note: line}) }}
+	out := &lineWriter{each: each}
 	err := mount.Command{
-		Root: b.root, Tmp: tmp, Resolver: resolver, Args: []string{"/bin/sh", "-euc", script}, Stdin: stdin, Stdout: out, Stderr: out,
+		Root: root, Tmp: tmp, Resolver: resolver, Args: []string{"/bin/sh", "-euc", script}, Stdin: stdin, Stdout: out, Stderr: out,
 		Env: append(
 			proxies(),
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -32,13 +32,13 @@ func TestRevision(t *testing.T) {
 
 func describeRevision(t *testing.T) string {
 	t.Helper()
-	recipe := `{suite: bookworm, architecture: amd64, packages: [b, a], files: [{path: /etc/a, content: x}], customize: ["true"]}`
-	r, err := ParseRecipe("test", []byte(recipe))
+	text := `{suite: bookworm, architecture: amd64, packages: [b, a], files: [{path: /etc/a, content: x}], customize: ["true"]}`
+	r, err := ParseRecipe("test", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	work := t.TempDir()
-	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: work}}
+	b := &installer{Recipe: r, work: &workDir{path: work}}
 	args, err := b.mmdebstrapArgs(r, "")
 	if err != nil {
 		t.Fatal(err)
@@ -104,26 +104,5 @@ func TestSource(t *testing.T) {
 	}
 	if s := (Options{FromDir: "/srv/tree"}).Asked(); s != "" {
 		t.Errorf("a directory has the source %q", s)
-	}
-}
-
-// TestStampOfAnotherRevision: what another Pando left unfinished is not gone on with.
-func TestStampOfAnotherRevision(t *testing.T) {
-	w := &workDir{path: t.TempDir()}
-	if err := os.WriteFile(w.file("part"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.putStamp("part", stamp{Of: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := w.stamped("part", "x"); !ok {
-		t.Error("a part of this revision is not used")
-	}
-	other := fmt.Sprintf(`{"of": "x", "revision": %d}`, Revision-1)
-	if err := os.WriteFile(w.file("part.stamp"), []byte(other), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := w.stamped("part", "x"); ok {
-		t.Error("a part of another revision is used")
 	}
 }

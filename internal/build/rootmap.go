@@ -172,3 +172,12 @@ func (m *RootMap) In(start, size int64) (data, inodes []RootFile) {
 	}
 	return data, inodes
 }
+
+// ByStart returns the files and directories that have blocks, in order of Start.
+func (m *RootMap) ByStart() []RootFile {
+	out := make([]RootFile, len(m.data))
+	for i, n := range m.data {
+		out[i] = m.files[n]
+	}
+	return out
+}

@@ -39,6 +39,9 @@ func openRoot(ctx context.Context, d *store.Dir, m image.Manifest) (*rootReader,
 	return &rootReader{ctx: ctx, store: d, root: root, pages: map[int]*chunk.Page{}, chunks: map[chunk.ID][]byte{}}, nil
 }
 
+// Size is the number of bytes of the file system.
+func (r *rootReader) Size() int64 { return r.root.RawSize() }
+
 // entry returns the index entry that covers an offset, and the offset at which it starts.
 func (r *rootReader) entry(off int64) (chunk.Entry, int64, error) {
 	i, start := r.root.Find(off)

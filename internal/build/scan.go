@@ -7,13 +7,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"pando/internal/image"
 )
 
 // treeScan is what a look through the tree shows. What is below /boot is left out everywhere: the kernel is
@@ -31,9 +28,6 @@ type treeScan struct {
 	HoleName string // the file with the most of them
 	holes    int64  // of that
 }
-
-// excluded tells whether a path, relative to the tree, is left out of the image.
-func excluded(rel string) bool { return strings.HasPrefix(rel, "boot/") }
 
 // lookThrough goes through a tree without changing it. The fingerprint covers names, types, owners, sizes
 // and times: two equal ones mean that nobody changed the tree in between.
@@ -118,75 +112,4 @@ func (s *treeScan) add(st *unix.Stat_t, seen map[uint64]bool, rel string) {
 		}
 		seen[st.Ino] = st.Nlink > 1
 	}
-}
-
-// scanTree is the step: it remembers how the tree is, and warns of what should not be in an image.
-func (b *builder) scanTree(ctx context.Context) (err error) {
-	b.scan, err = lookThrough(
-		ctx,
-		b.root,
-		func(n int64) { b.Progress(Progress{Step: StepScan, Done: n, Unit: "files"}) },
-	)
-	if err != nil {
-		return err
-	}
-	b.Progress(Progress{Step: StepScan, Done: b.scan.Files, Total: b.scan.Files, Unit: "files"})
-	if b.extends != nil {
-		b.scanExtension()
-		return nil
-	}
-	lacks, err := b.bootable()
-	if err != nil {
-		return err // before the long work, not after it
-	}
-	kernel, err := b.kernelOf()
-	if err != nil {
-		return err
-	}
-	if err := b.chooseFormat(kernel); err != nil {
-		return err
-	}
-	if b.needs != nil {
-		if err := b.needs(ctx, b.driverOptions(kernel)); err != nil {
-			return err
-		}
-	}
-	b.result.Provenance.Warnings = append(inspect(b.root), lacks...)
-	if b.format == image.Erofs {
-		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, b.scan.warnings()...)
-	}
-	for _, w := range b.result.Provenance.Warnings {
-		b.Log.Warn("tree", "warning", w)
-		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})
-	}
-	return nil
-}
-
-// checkUnchanged fails if the tree changed since it was scanned.
-func (b *builder) checkUnchanged(ctx context.Context) error {
-	again, err := lookThrough(ctx, b.root, func(int64) {})
-	if err != nil {
-		return err
-	}
-	if again.Fingerprint != b.scan.Fingerprint {
-		return fmt.Errorf("the tree %s changed while it was read (%d files before, %d after); "+
-			"stop what writes there, or build from a copy or a snapshot", b.root, b.scan.Files, again.Files)
-	}
-	return nil
-}
-
-// syncTree makes the file system of a tree durable.
-func syncTree(root string) error {
-	f, err := os.Open(root)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.Syncfs(int(f.Fd()))
-}
-
-// exists tells whether a path is there, whatever it is.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

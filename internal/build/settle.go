@@ -93,3 +93,45 @@ func settleShadow(tree string, begin, newest time.Time) (changed bool, err error
 	}
 	return true, root.WriteFile(shadowFile, []byte(out.String()), 0o640)
 }
+
+// settleChanged is settle for what a step has changed, which is in upper: the rest of the tree is as old as it is.
+// A file with several names, of which a step changed one, has all of them in upper afterwards: as a layer below
+// another it would be two files. What is below passing goes again, and says nothing of how new the tree is.
+func settleChanged(tree, upper, passing string, begin time.Time) error {
+	links := map[uint64][]string{}
+	changed := map[uint64]bool{}
+	in := func(path string) bool {
+		var st unix.Stat_t
+		return unix.Lstat(filepath.Join(upper, strings.TrimPrefix(path, tree)), &st) == nil
+	}
+	err := settleWhere(tree, begin, func(path string, st *unix.Stat_t) (mine, counts bool) {
+		mine = in(path)
+		if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			links[st.Ino] = append(links[st.Ino], path)
+			changed[st.Ino] = changed[st.Ino] || mine
+		}
+		return mine, passing == "" || !strings.HasPrefix(path, filepath.Join(tree, passing)+"/")
+	})
+	if err != nil {
+		return err
+	}
+	for ino := range changed {
+		for _, path := range links[ino] {
+			if changed[ino] && !in(path) {
+				if err := copyUp(path); err != nil {
+					return fmt.Errorf("settle tree: %w", err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// copyUp has the overlay put a name into its upper layer.
+func copyUp(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+}

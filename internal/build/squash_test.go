@@ -1,12 +1,8 @@
 package build
 
 import (
-	"bytes"
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,45 +11,6 @@ import (
 
 	"pando/internal/image"
 )
-
-var (
-	nanoseconds = regexp.MustCompile(`\.[0-9]{9}`)
-	after2106   = regexp.MustCompile(`^"time/(4294967296|15032385535)"`)
-	posixACL    = regexp.MustCompile(` "?system\.posix_acl_[a-z]+"?=("[^"]*"|[^ ]*)`)
-)
-
-// inSeconds is a description of a tree without what squashfs does not hold: parts of seconds and ACLs.
-func inSeconds(tree []string) []string {
-	out := slices.DeleteFunc(slices.Clone(tree), func(line string) bool { return after2106.MatchString(line) })
-	for i, line := range out {
-		out[i] = posixACL.ReplaceAllString(nanoseconds.ReplaceAllString(line, ""), "")
-	}
-	return out
-}
-
-// TestSquashfsIsRead asks unsquashfs and the kernel.
-func TestSquashfsIsRead(t *testing.T) {
-	needBuilder(t)
-	for name, nodes := range map[string][]node{"awkward": awkwardTree(), "edges": edgeTree()} {
-		tree, raw := t.TempDir(), filepath.Join(t.TempDir(), "root.squashfs")
-		makeTree(t, tree, nodes)
-		lost, err := writeSquashfs(t.Context(), tree, raw, 1_700_000_000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(lost) != 1 {
-			t.Errorf("%s: lost are %v", name, lost)
-		}
-		if out, err := exec.Command("unsquashfs", "-lls", raw).CombinedOutput(); err != nil {
-			t.Errorf("%s: unsquashfs: %v\n%s", name, err, out)
-		}
-		compareTrees(
-			t,
-			inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))),
-			inSeconds(describe(t, tree)),
-		)
-	}
-}
 
 // squashTree is awkwardTree with a kernel that can read nothing but squashfs.
 func squashTree() []node {
@@ -159,31 +116,4 @@ func appendByte(name string) error {
 	}
 	_, err = f.Write([]byte{1})
 	return errors.Join(err, f.Close())
-}
-
-// FuzzSquashfs: a broken image gives an error and nothing else.
-func FuzzSquashfs(f *testing.F) {
-	tree, raw := f.TempDir(), filepath.Join(f.TempDir(), "root.squashfs")
-	if err := errors.Join(os.Mkdir(tree+"/dir", 0o755), os.WriteFile(tree+"/dir/file", make([]byte, 5000), 0o644)); err != nil {
-		f.Fatal(err)
-	}
-	if _, err := writeSquashfs(f.Context(), tree, raw, 1); err != nil {
-		f.Fatal(err)
-	}
-	good, err := os.ReadFile(raw)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := openSquashfs(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		files, _, err := s.files()
-		if err == nil && len(files) > len(b) {
-			t.Errorf("%d files in %d bytes", len(files), len(b))
-		}
-		_, _ = s.list(true) // it ends
-	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"path"
+
+	"golang.org/x/sys/unix"
 )
 
 // squashImage walks a squashfs image that squashWriter made, to find where files lie. It believes nothing it reads.
@@ -114,7 +116,7 @@ func (s *squashImage) inode(ref uint64) (n squashInode, err error) {
 	}
 	switch kind {
 	case squashLink, squashLink + squashExtended:
-		if n.size = int64(le.Uint32(b[20:])); n.size > maxPath {
+		if n.size = int64(le.Uint32(b[20:])); n.size >= unix.PathMax {
 			return n, fmt.Errorf("squashfs inode %#x: a link of %d bytes", ref, n.size)
 		}
 	case squashDir:

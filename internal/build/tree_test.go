@@ -1,15 +1,19 @@
 package build
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -296,3 +300,179 @@ func xattrsOf(path string) (string, error) {
 	}
 	return out.String(), nil
 }
+
+// mountAt mounts something until the test ends, or skips.
+func mountAt(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
+		t.Skipf("this machine does not mount it (%v: %s)", err, bytes.TrimSpace(out))
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
+
+// compareTrees reports the files in which two trees, as describe lists them, differ.
+func compareTrees(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("lost or changed: %.2000s", line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("not in the tree:  %.2000s", line)
+		}
+	}
+}
+
+// fakeModule is the least that debug/elf reads as a module: a header and .modinfo.
+func fakeModule(t *testing.T, info ...string) []byte {
+	t.Helper()
+	names := []byte("\x00.modinfo\x00.shstrtab\x00")
+	modinfo := []byte(strings.Join(info, "\x00") + "\x00")
+	const header = 64
+	var b bytes.Buffer
+	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: header,
+		Shoff: uint64(header + len(modinfo) + len(names)), Shentsize: 64, Shnum: 3, Shstrndx: 2}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	sections := []elf.Section64{{},
+		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: header, Size: uint64(len(modinfo))},
+		{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: uint64(header + len(modinfo)), Size: uint64(len(names))}}
+	for _, part := range []any{h, modinfo, names, sections} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// fakeTree is a tree with a handful of modules, as Debian lays them out.
+func fakeTree(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	dir := filepath.Join(root, "lib/modules", testRelease)
+	put := func(name string, data []byte) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("kernel/nbd.ko", fakeModule(t, "license=GPL"))
+	put("kernel/erofs.ko", fakeModule(t, "depends=libcrc32c"))
+	put("kernel/overlay.ko", fakeModule(t))
+	put("kernel/libcrc32c.ko", fakeModule(t, "softdep=pre: crc32c"))
+	put("kernel/crc32c_generic.ko", fakeModule(t, "alias=crc32c", "alias=crypto-crc32c"))
+	put("kernel/r8169.ko", fakeModule(t, "depends=libphy", "softdep=pre: realtek", "firmware=rtl_nic/a.fw",
+		"firmware=rtl_nic/missing.fw", "firmware=../../etc/passwd", "alias=pci:v000010ECd00008168sv*sd*bc*sc*i*"))
+	put("kernel/libphy.ko", fakeModule(t))
+	put("kernel/realtek.ko", fakeModule(t, "depends=libphy"))
+	put("kernel/xhci-pci.ko", fakeModule(t, "alias=pci:v*d*sv*sd*bc0Csc03i30*"))
+	put("kernel/asix.ko", fakeModule(t, "depends=libphy", "alias=usb:v0B95p772Ad*"))
+	put("kernel/sound.ko", fakeModule(t, "alias=pci:*"))
+	put("modules.builtin", []byte("kernel/net/packet/af_packet.ko\nkernel/virtio_pci.ko\n"))
+	return root
+}
+
+// depmod writes what the tool would have written for fakeTree.
+func depmod(t *testing.T, root string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"modules.dep": "kernel/nbd.ko:\nkernel/erofs.ko: " +
+			"kernel/libcrc32c.ko\nkernel/overlay.ko:\nkernel/libcrc32c.ko:\n" +
+			"kernel/crc32c_generic.ko:\nkernel/r8169.ko: kernel/libphy.ko\nkernel/libphy.ko:\n" +
+			"kernel/realtek.ko: kernel/libphy.ko\nkernel/sound.ko:\nkernel/xhci-pci.ko:\nkernel/asix.ko: " +
+			"kernel/libphy.ko\n",
+		"modules.alias": "# Aliases\nalias crc32c crc32c_generic\nalias crypto-crc32c crc32c_generic\n" +
+			"alias pci:v000010ECd00008168sv*sd*bc*sc*i* r8169\nalias pci:* sound\n" +
+			"alias pci:v*d*sv*sd*bc0Csc03i30* xhci_pci\nalias usb:v0B95p772Ad* asix\n",
+		"modules.softdep": "softdep libcrc32c pre: crc32c\nsoftdep r8169 pre: realtek\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, "lib/modules", testRelease, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// needBuilder skips where an image cannot be built at all.
+func needBuilder(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: trees have owners and device nodes")
+	}
+	for _, program := range []string{"mkfs.erofs", "fsck.erofs"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed (Debian package erofs-utils)", program)
+		}
+	}
+}
+
+// edgeTree lists files at the limits of what EROFS and a Linux file system hold. Its kernel is awkwardTree's.
+func edgeTree() []node {
+	nodes := slices.Clone(awkwardTree()[:5])
+	add := func(path string, n node) {
+		n.path, n.mode = path, cmp.Or(n.mode, unix.S_IFREG|0o644)
+		nodes = append(nodes, n)
+	}
+	for _, size := range []int{0, 1, 4095, 4096, 4097, 8192, 65535, 65536, 65537, 131071, 131072, 131073} {
+		add(fmt.Sprintf("size/%d", size), node{data: []byte(strings.Repeat("pando", size)[:size])})
+	}
+	for _, sec := range []int64{1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 15032385535} { // the last is ext4's last
+		add(fmt.Sprintf("time/%d", sec), node{mtime: unix.Timespec{Sec: sec, Nsec: 999999999}})
+	}
+	for _, id := range []int{65534, 65535, 65536, 1 << 31, 1<<32 - 2} { // 1<<32-1 means "leave it" to chown
+		add(fmt.Sprintf("owner/%d", id), node{uid: id})
+		add(fmt.Sprintf("group/%d", id), node{uid: 1, gid: id})
+	}
+	for i := range 5000 {
+		add(fmt.Sprintf("wide/%d-%s", i, strings.Repeat("n", i%200)), node{})
+	}
+	add(strings.Repeat("d/", 256)+"file", node{data: []byte("deep")})
+	add(strings.Repeat("p", 254)+"/"+strings.Repeat("q", 254), node{data: []byte("long")})
+	for _, size := range []int{1, 59, 60, 4000, 4031, 4032, 4033, 4063, 4064, 4065, 4095} {
+		add(fmt.Sprintf("link/%d", size), node{mode: unix.S_IFLNK | 0o777, target: strings.Repeat("t", size)})
+	}
+	for kind, n := range map[string]node{
+		"fifo": {mode: unix.S_IFIFO | 0o600}, "socket": {mode: unix.S_IFSOCK | 0o600}, "link": {mode: unix.S_IFLNK | 0o777, target: "fifo"},
+		"device": {mode: unix.S_IFBLK | 0o600, dev: unix.Mkdev(4095, 1048575)}, "empty": {}, "attr": {xattrs: map[string]string{"user.x": "1"}},
+	} {
+		add("one/"+kind, n)
+		add("two/"+kind, node{hard: true, target: "one/" + kind})
+	}
+	return nodes
+}
+
+func put(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	nanoseconds = regexp.MustCompile(`\.[0-9]{9}`)
+	after2106   = regexp.MustCompile(`^"time/(4294967296|15032385535)"`)
+	posixACL    = regexp.MustCompile(` "?system\.posix_acl_[a-z]+"?=("[^"]*"|[^ ]*)`)
+)
+
+// inSeconds is a description of a tree without what squashfs does not hold: parts of seconds and ACLs.
+func inSeconds(tree []string) []string {
+	out := slices.DeleteFunc(slices.Clone(tree), func(line string) bool { return after2106.MatchString(line) })
+	for i, line := range out {
+		out[i] = posixACL.ReplaceAllString(nanoseconds.ReplaceAllString(line, ""), "")
+	}
+	return out
+}
+
+const testRelease = "6.1.0-1-test"

@@ -2,7 +2,11 @@ package build
 
 import (
 	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,4 +53,68 @@ func openInTree(tree, name string, flags uint64) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+// inTree tells whether a file is there. Links are followed as a node follows them, with the tree as "/".
+func inTree(tree, name string) bool {
+	f, err := openInTree(tree, name, unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
+// exists tells whether a path is there, whatever it is.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// readDir lists a directory of a tree. What cannot be read is not found.
+func readDir(root *os.Root, name string) []fs.DirEntry {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(-1) // what cannot be read is not found
+	return entries
+}
+
+// kernelPackages says where kernels come from, for whoever built a tree without.
+func kernelPackages(tree string) string {
+	debian := "linux-image-amd64 or linux-image-arm64"
+	if a := treeArchitecture(tree); a != "" {
+		debian = "linux-image-" + a
+	}
+	return "install the kernel's package (Debian: " + debian + "; Ubuntu: linux-image-generic; Fedora: " +
+		"kernel-core and kernel-modules)"
+}
+
+// listXattrs lists the names of the extended attributes of a file.
+func listXattrs(path string) ([]string, error) {
+	size, err := unix.Llistxattr(path, nil)
+	if size == 0 || errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, size)
+	if size, err = unix.Llistxattr(path, buf); err != nil ||
+		size == 0 { // an overlay counts its own and does not list them
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(buf[:size]), "\x00"), "\x00"), nil
+}
+
+const maxShown = 120 // bytes of a path in an error
+
+// shown is a path for an error, quoted, its middle left out if it is long.
+func shown(path string) string {
+	if len(path) <= maxShown {
+		return fmt.Sprintf("%q", path)
+	}
+	return fmt.Sprintf("%q...%q", path[:maxShown/2], path[len(path)-maxShown/2:])
 }

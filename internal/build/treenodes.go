@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// excluded tells whether a path, relative to the tree, is left out of the image.
+func excluded(rel string) bool { return strings.HasPrefix(rel, "boot/") }
+
 // treeNode is an inode to be, of a file system that this package writes itself.
 type treeNode struct {
 	rel    string // one of its names

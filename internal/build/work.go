@@ -2,8 +2,6 @@ package build
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,29 +20,20 @@ import (
 // workDir holds what a build has not finished: the tree, the raw image, and a stamp for each that says it
 // is whole and of what it was made. A stamp is written after what it vouches for.
 type workDir struct {
-	path string
-	lock *os.File
+	path     string
+	revision int // of the build that uses it
+	lock     *os.File
 }
 
-// workName names the work directory by what is built.
-func (b *builder) workName() string {
-	if b.Recipe != nil {
-		return "recipe-" + b.Recipe.key()
-	}
-	if b.Source != nil {
-		return "source-" + b.Source.Key()
-	}
-	abs, err := filepath.Abs(b.FromDir)
-	if err != nil {
-		abs = b.FromDir
-	}
-	sum := sha256.Sum256([]byte(abs))
-	return "dir-" + hex.EncodeToString(sum[:8])
-}
-
-// openWork opens or makes a work directory and waits until no other build uses it.
-func openWork(ctx context.Context, parent, name string, progress func(Progress)) (*workDir, error) {
-	w := &workDir{path: filepath.Join(parent, name)}
+// openWork opens or makes a work directory and waits until no other build uses it. What was made by another revision
+// of the build is not used again.
+func openWork(
+	ctx context.Context,
+	parent, name string,
+	revision int,
+	report func(Progress),
+) (*workDir, error) {
+	w := &workDir{path: filepath.Join(parent, name), revision: revision}
 	for told := false; ; told = true {
 		if err := os.MkdirAll(w.path, 0o700); err != nil { // a tree has private files and set-uid programs
 			return nil, fmt.Errorf("work directory: %w", err)
@@ -59,7 +48,7 @@ func openWork(ctx context.Context, parent, name string, progress func(Progress))
 		}
 		f.Close()
 		if !told {
-			progress(Progress{Step: StepTree, Note: "waiting for another build of the same"})
+			report(Progress{Note: "waiting for another build of the same"})
 		}
 		select {
 		case <-ctx.Done():
@@ -120,7 +109,7 @@ type stamp struct {
 func (w *workDir) stamped(part, of string) (stamp, bool) {
 	var s stamp
 	data, err := os.ReadFile(w.file(part + ".stamp"))
-	if err != nil || json.Unmarshal(data, &s) != nil || s.Of != of || s.Revision != Revision {
+	if err != nil || json.Unmarshal(data, &s) != nil || s.Of != of || s.Revision != w.revision {
 		return s, false
 	}
 	_, err = os.Lstat(w.file(part))
@@ -129,7 +118,7 @@ func (w *workDir) stamped(part, of string) (stamp, bool) {
 
 // putStamp vouches for a part whose bytes are on the disk.
 func (w *workDir) putStamp(part string, s stamp) error {
-	s.Revision = Revision
+	s.Revision = w.revision
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
