@@ -19,16 +19,6 @@ import (
 
 // pando does what init does from the assignment on, and attaches the root by a real block daemon.
 func (n *node) pando(ctx context.Context, step pandoStep) (_ root, err error) {
-	if err := n.net.Do(func() error { return boot.LeaveOutTimestamps(n.dir) }); err != nil { // as init does
-		return nil, err
-	}
-	// the next system has its own
-	ended := func() { _ = n.net.Do(func() error { return boot.RestoreTimestamps(n.dir, n.dir) }) }
-	defer func() {
-		if err != nil {
-			ended()
-		}
-	}()
 	c, err := n.blockConfig(ctx, step)
 	if err != nil {
 		return nil, err
@@ -39,7 +29,7 @@ func (n *node) pando(ctx context.Context, step pandoStep) (_ root, err error) {
 	}
 	defer log.Close()
 	c.Disk = n.disk
-	p := &pandoRoot{began: time.Now(), ended: ended}
+	p := &pandoRoot{began: time.Now()}
 	err = n.net.Do(func() (err error) {
 		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
 		return err

@@ -169,12 +169,6 @@ type node struct {
 type pandoRoot struct {
 	*boot.BlockAlone
 	began time.Time // when its daemon was started
-	ended func()    // is called when that has ended
-}
-
-func (p *pandoRoot) Close() {
-	p.BlockAlone.Close()
-	p.ended()
 }
 
 func (p *pandoRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }

@@ -34,9 +34,6 @@ type Pack struct {
 	Unread func(change int64, late bool)
 	// Patience, when set, is how long a read waits for a piece at least: where word is late, pieces are later.
 	Patience func() time.Duration
-	// Busy, when set, tells whether the machine has no processor time to spare: then nothing is fetched ahead of
-	// what boots read after booted. It is called often, with a lock held.
-	Busy func() bool
 	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
 	Complete func()
 	// Whole, when set, is called once: when every piece has come.
@@ -73,9 +70,6 @@ func (p *Pack) defaults() {
 	}
 	if p.Unread == nil {
 		p.Unread = func(int64, bool) {}
-	}
-	if p.Busy == nil {
-		p.Busy = func() bool { return false }
 	}
 	if p.Complete == nil {
 		p.Complete = func() {}
@@ -115,9 +109,7 @@ type pieces struct {
 	due   int           // pieces until booted that never came
 	rest  int           // all pieces that never came
 	read  []uint64      // a bit for each block of the pack that was read, or that no read asks for
-	moved chan struct{} // closed and replaced when front moved, and when the machine may not be busy any more
-	again time.Duration // until it is looked whether it is; 0: it was not
-	looks bool          // that look is to come
+	moved chan struct{} // closed and replaced when front moved
 	over  bool          // the boot is
 }
 

@@ -96,7 +96,7 @@ const few = 24
 // later tells whether pieces for later may be fetched ahead. Callers hold mu.
 func (p *pieces) later() bool {
 	waited := len(p.state) > 2*p.Map.Booted && p.due <= min(few, p.Map.Booted/8)
-	return (p.over || waited) && !p.held()
+	return p.over || waited
 }
 
 // reach is how many pieces, from the first on, shall come now: there is room for them, what is kept and is done or

@@ -23,9 +23,6 @@ func (a *agent) sendReads(ctx context.Context) {
 	if !a.readsDue(monotonic()) {
 		return
 	}
-	if err := RestoreTimestamps(a.dir, a.root); err != nil { // what belongs to a boot ends with the recording
-		a.logf("%v", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	a.traceAt = monotonic() + readsAgain

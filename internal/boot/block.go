@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,16 +32,12 @@ const (
 	blockDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
 )
 
-// Bounds of the block daemon's memory, in bytes; see blockHeap too. The kernel has up to 128 requests in flight;
-// they wait for their turn in the socket when the buffers are taken. Each MiB of raw bytes less is 0.8 MB less of
-// all memory, which peers need for their connections: a desktop among forty is near its bound with 3. Alone it
-// boots in 8.81 s with 3, and in 8.68 with 6 (two boots of each), but takes up to 24.4 MB with 6 where 24 are aimed
-// at, and 22.5 to 23.3 with 5.
+// Bounds of the block daemon's memory, in bytes; see memoryLimit too. The kernel has up to 128 requests in flight.
+// They wait in the socket when the buffers are taken.
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
-	blockCache    = 3 << 20 // raw bytes, with peers,
-	blockLone     = 2 << 20 // and so many more as long as there are none
+	blockCache    = 3 << 20 // raw bytes
 	blockConns    = 8       // connections to each server
 )
 
@@ -55,9 +52,6 @@ type blockDaemon struct {
 	stall   *stall
 	keeper  *netKeeper
 	reads   *readRecorder
-	threads *threads
-	garbage garbage
-	crowded atomic.Bool    // it has peers
 	through *cache.Through // nil: no cache beside what blockdev has
 	late    *lateKeeper    // behind it; nil: no cache on a disk
 	start   time.Time
@@ -110,10 +104,10 @@ func (w prefixWriter) Write(p []byte) (int, error) {
 }
 
 func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
-	if err := becomeRootDaemon(blockHeap); err != nil {
+	if err := becomeRootDaemon(blockHeap, blockGarbage); err != nil {
 		return nil, err
 	}
-	d := &blockDaemon{log: log, start: time.Now(), threads: newThreads(), memory: os.NewFile(blockLedgerFD, "ledger")}
+	d := &blockDaemon{log: log, start: time.Now(), memory: os.NewFile(blockLedgerFD, "ledger")}
 	if len(os.Args) > 1 {
 		d.binary = os.Args[1]
 	}
@@ -123,11 +117,6 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 		return nil, err
 	}
 	d.cfg.takeFiles(blockDiskFD)
-	d.garbage.keep(d.cfg.heap())
-	if d.cfg.Cache == 0 {
-		d.garbage.lone(blockLone)
-	}
-	d.garbage.watch()
 	if d.ledger, err = openLedger(d.memory); err != nil {
 		return nil, err
 	}
@@ -181,7 +170,6 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		d.reads.begin()
 		d.device.Store(opened)
 		d.fillCache()
-		d.share()
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
@@ -189,12 +177,11 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	}()
 	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
 	metered := &meteredDevice{
-		reader:  dev,
-		ledger:  d.ledger,
-		stall:   d.stall,
-		reads:   d.reads,
-		threads: d.threads,
-		broken:  d.watch.broken,
+		reader: dev,
+		ledger: d.ledger,
+		stall:  d.stall,
+		reads:  d.reads,
+		broken: d.watch.broken,
 	}
 	if err := server.ServeKernel(ctx, sock, metered); err != nil {
 		return fmt.Errorf("serve the kernel: %w", err)
@@ -205,6 +192,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 // open waits for the index root.
 func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	slow, packed := d.slow(), d.packMap()
+	debug.SetMemoryLimit(d.cfg.memoryLimit(packed.StoredSize(), machineMemory()))
 	d.proofs = packed.ProofsOf()
 	client := store.NewClient(blockConns, slow)
 	var sources []store.Source
@@ -226,7 +214,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	failover.Slow = slow
 	cache := d.cfg.Cache
 	if cache == 0 {
-		cache = blockCache + blockLone
+		cache = blockCache
 	}
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)

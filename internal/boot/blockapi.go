@@ -47,8 +47,6 @@ type BlockConfig struct {
 	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
 	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
 	Late *LateDisk  `json:"late,omitempty"` // in the place of Disk: one that is still looked for; nil: none is
-
-	Times *Times `json:"times,omitempty"` // what the processors do; nil: nobody says
 }
 
 // Validate returns an error that says which field cannot be used.

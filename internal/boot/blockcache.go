@@ -35,9 +35,6 @@ func (c BlockConfig) files() (out []*os.File) {
 	if c.Late != nil {
 		out = append(out, c.Late.File)
 	}
-	if c.Times != nil {
-		out = append(out, c.Times.File)
-	}
 	return out
 }
 
@@ -53,9 +50,6 @@ func (c *BlockConfig) takeFiles(fd int) {
 	}
 	if c.Late != nil {
 		c.Late.File = take(lateName)
-	}
-	if c.Times != nil {
-		c.Times.File = take(timesFile)
 	}
 }
 
@@ -141,7 +135,6 @@ func (d *blockDaemon) useDisk(came chan<- struct{}) {
 	}
 	if disk == nil {
 		d.through.Arrive(false)
-		d.garbage.keep(-cacheHeap)
 		return
 	}
 	d.late.Store(disk)

@@ -21,7 +21,7 @@ func TestFailedPeersAreTold(t *testing.T) {
 		"transfers from it and 2 more broke off, or took much": {slow, other, other},
 	} {
 		l := testLedger(t)
-		w := &swarmWatch{newSourceWatch(l), func() {}}
+		w := &swarmWatch{newSourceWatch(l)}
 		w.PeersFailed(peers)
 		got := l.incidents(0)
 		if len(got) != 1 || got[0].Kind != PeerFailed || got[0].Source != "10.0.0.7:8481" ||

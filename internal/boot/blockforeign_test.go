@@ -41,12 +41,11 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	metered := &meteredDevice{
-		reader:  dev,
-		ledger:  l,
-		stall:   d.stall,
-		reads:   newReadRecorder(false),
-		threads: &threads{},
-		broken:  d.watch.broken,
+		reader: dev,
+		ledger: l,
+		stall:  d.stall,
+		reads:  newReadRecorder(false),
+		broken: d.watch.broken,
 	}
 	go func() {
 		served <- (&nbd.Server{Exports: []nbd.Export{{Name: "root", Device: metered}}}).Serve(ctx, listener)

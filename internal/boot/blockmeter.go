@@ -19,17 +19,15 @@ type reader interface {
 // meteredDevice counts what the kernel reads and how long it waits.
 type meteredDevice struct {
 	reader
-	ledger  ledger
-	stall   *stall
-	reads   *readRecorder
-	threads *threads
-	broken  func(error)
+	ledger ledger
+	stall  *stall
+	reads  *readRecorder
+	broken func(error)
 }
 
 // ReadAt is the kernel's read.
 func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	d.reads.note(off, len(p))
-	d.threads.look()
 	done := d.stall.begin()
 	err := d.reader.ReadAt(ctx, p, off)
 	done()

@@ -68,10 +68,6 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 	}
 	keep := keepOf(m.StoredSize(), machineMemory(), d.cfg.Keep)
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
-	// What is kept in the heap, because it may have to make room, comes on top.
-	if keep < m.StoredSize() {
-		d.garbage.keep(keep)
-	}
 	return &blockdev.Pack{
 		Map:      m,
 		Keep:     keep,
@@ -82,7 +78,6 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 		Unread:   d.unread,
 		Complete: d.note(countComplete),
 		Whole:    d.whole(),
-		Busy:     newSpareTime(d.cfg.Times).none,
 		Patience: func() time.Duration { return pieceLate * slow.Least(0) },
 	}
 }

@@ -45,6 +45,14 @@ const (
 	blockAlone = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
 )
 
+// loose is how many bytes of objects beside the pack are kept for peers.
+func (c BlockConfig) loose() int {
+	if len(c.Pack) == 0 {
+		return blockAlone
+	}
+	return blockLoose
+}
+
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
 const unsentMost = 32 << 10
 
@@ -85,19 +93,18 @@ func (d *blockDaemon) joinSwarm(
 		Pieces:   pieces,
 		Proofs:   d.proofs,
 		Origin:   origin,
-		Several:  origin.GetSeveral,
 		Trackers: d.cfg.Servers,
 		Port:     l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix:   d.cfg.Network.prefixLength(),
 		Place:    c.Place,
 		Near:     c.Near,
 		Idle:     pack == nil || pack.Idle || keeps,
-		Loose:    blockLoose,
+		Loose:    d.cfg.loose(),
 		Start: peer.StartFiles{
 			Manifest:  d.cfg.Manifest,
 			Signature: d.cfg.Signature,
 		},
-		Observer: &swarmWatch{d.watch, d.company},
+		Observer: &swarmWatch{d.watch},
 		Helpers:  c.Start,
 		Said:     c.Said,
 		Slow:     slow,
@@ -106,13 +113,9 @@ func (d *blockDaemon) joinSwarm(
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
 		o.Start.Map = v
 	}
-	if pack == nil {
-		o.Loose = blockAlone
-	}
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
 		o.Helpers, o.Said = nil, peer.Control{}
 	}
-	d.garbage.share(int64(o.Loose) + blockPeers)
 	if d.through != nil {
 		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
 			return d.through.Get(ctx, p.ID, p.Size, fetch)
@@ -207,12 +210,10 @@ func (d *blockDaemon) leave(ctx context.Context) {
 // swarmWatch counts what comes from and goes to peers, and turns what goes wrong into incidents.
 type swarmWatch struct {
 	*sourceWatch
-	company func() // there are peers
 }
 
 // Received counts an object of a peer.
 func (w *swarmWatch) Received(p netip.AddrPort, bytes int) {
-	w.company()
 	w.ledger.add(bytesPeer, int64(bytes))
 	w.ledger.add(countFetches, 1)
 	w.mu.Lock()
@@ -222,26 +223,7 @@ func (w *swarmWatch) Received(p netip.AddrPort, bytes int) {
 
 // Uploaded counts an object for a peer.
 func (w *swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
-	w.company()
 	w.ledger.add(bytesUploaded, int64(bytes))
-}
-
-// company notes that there are peers.
-func (d *blockDaemon) company() {
-	if !d.crowded.Swap(true) {
-		d.share()
-	}
-}
-
-// share gives the memory that a node alone has for raw bytes to what peers need, once there are some.
-func (d *blockDaemon) share() {
-	if !d.crowded.Load() {
-		return
-	}
-	d.garbage.lone(0)
-	if dev := d.device.Load(); dev != nil && d.cfg.Cache == 0 {
-		dev.KeepRaw(blockCache)
-	}
 }
 
 // Accused reports a peer that sent wrong bytes.

@@ -67,7 +67,7 @@ func TestLostTrackerIsTold(t *testing.T) {
 		want string
 	}{{peer.ErrForgotten, "has forgotten"}, {errors.New("refused"), "refused"}} {
 		l := testLedger(t)
-		w := swarmWatch{newSourceWatch(l), func() {}}
+		w := swarmWatch{newSourceWatch(l)}
 		for _, err := range []error{nil, x.err, x.err, nil} {
 			w.Tracker("http://192.0.2.1:80", err)
 		}

@@ -31,9 +31,6 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 	if config.Late != nil {
 		defer config.Late.File.Close() // the daemons have their own
 	}
-	if config.Times = openTimes(); config.Times != nil {
-		defer config.Times.File.Close()
-	}
 	start := BlockStart{Dir: m.at.block, Binary: "/" + binaryName, Log: log, Config: config, Cgroup: m.cgroup}
 	if m.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)

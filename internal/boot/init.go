@@ -107,9 +107,6 @@ func (m *machine) boot() {
 	go m.report.run(ctx)
 	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: m.greeting(),
 		Attrs: map[string]string{trace.AttrKernel: m.origin.String()}})
-	if err := LeaveOutTimestamps(RunDir); err != nil {
-		m.console.logf("init: %v", err) // what it would spare is 1 % of what a boot receives
-	}
 	r := Runner{Phases: m.phases(), Report: m.event, RebootAfter: m.rebootAfter}
 	err := r.Run(ctx)
 	if err == nil {

@@ -63,7 +63,7 @@ func RunSupervisor() int {
 }
 
 func newSupervisor(log *slog.Logger) (*supervisor, error) {
-	if err := becomeRootDaemon(8 << 20); err != nil {
+	if err := becomeRootDaemon(8<<20, 50); err != nil {
 		return nil, err
 	}
 	if len(os.Args) < 2 {

@@ -51,7 +51,7 @@ type volumeKeeper struct {
 // RunVolume is the role VolumeName; it returns the exit status. The argument says that it is about swap space.
 func RunVolume(args []string) int {
 	log := daemonLog(VolumeName)
-	if err := becomeRootDaemon(16 << 20); err != nil {
+	if err := becomeRootDaemon(16<<20, 50); err != nil {
 		log.Error("volume", "err", err)
 		return 1
 	}

@@ -74,30 +74,6 @@ func (c *counting) Get(ctx context.Context, name string) (io.ReadCloser, error) 
 	return c.Bucket.Get(ctx, name)
 }
 
-// What is not in the directory is not brought for who can do without.
-func TestCacheOpensHere(t *testing.T) {
-	b := newBucket(t, service(t), nil)
-	ids := fill(t, newCache(t, b, DefaultCache), 1, 100_000)
-	c := &counting{Bucket: b}
-	d, err := store.OpenCache(t.TempDir(), c, DefaultCache)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.OpenHere(ids[0]); !errors.Is(err, fs.ErrNotExist) || c.gets.Load() != 0 {
-		t.Errorf("%v, and the bucket was asked %d times", err, c.gets.Load())
-	}
-	for _, open := range []func(chunk.ID) (*os.File, error){d.Open, d.OpenHere} {
-		f, err := open(ids[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(f); err != nil || ids[0].Verify(got) != nil {
-			t.Errorf("%d bytes, %v", len(got), err)
-		}
-		f.Close()
-	}
-}
-
 func TestCache(t *testing.T) {
 	b := newBucket(t, service(t), nil)
 	ids := fill(t, newCache(t, b, DefaultCache), 40, 100_000)

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,14 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/store"
 )
 
 // The network of a node that is alone: 100 Mb/s, with pieces as a server's boot pack has them.
@@ -60,13 +57,11 @@ func by(h http.Handler) messenger {
 type loneLink struct {
 	turn  chan struct{}
 	begin time.Time
-	piece time.Duration // that it needs for one; 0: alonePiece
 	sent  func(chunk.ID)
 
 	mu    sync.Mutex
 	asked map[chunk.ID]time.Duration
 	first time.Duration // when the first piece was; less than 0: none was
-	named []int         // how many were asked for together, by question
 }
 
 // Get sends any object that the tests have.
@@ -82,32 +77,11 @@ func (l *loneLink) send(ctx context.Context, id chunk.ID) (chunk.Verified, error
 	case <-ctx.Done():
 		return chunk.Verified{}, ctx.Err()
 	}
-	time.Sleep(cmp.Or(l.piece, alonePiece))
+	time.Sleep(alonePiece)
 	<-l.turn
 	l.sent(id)
 	return loneObjects[id], nil
 }
-
-// GetSeveral sends one after the other.
-func (l *loneLink) GetSeveral(ctx context.Context, rs []store.Request, came func(i int, v chunk.Verified)) {
-	l.mu.Lock()
-	l.named = append(l.named, len(rs))
-	l.mu.Unlock()
-	for _, r := range rs {
-		l.note(r.ID)
-	}
-	time.Sleep(aloneTrip)
-	for i, r := range rs {
-		v, err := l.send(ctx, r.ID)
-		if err != nil {
-			return
-		}
-		came(i, v)
-	}
-}
-
-// sendsNothing is GetSeveral of a server that has no such answer.
-func sendsNothing(context.Context, []store.Request, func(int, chunk.Verified)) {}
 
 // Find is Get.
 func (l *loneLink) Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
@@ -153,7 +127,7 @@ func newLoneLink(sent func(chunk.ID)) *loneLink {
 }
 
 // alone runs a node that has nobody but a server, with a tracker or without.
-func alone(t *testing.T, m http.RoundTripper, l *loneLink, several Several) lone {
+func alone(t *testing.T, m http.RoundTripper, l *loneLink) lone {
 	t.Helper()
 	pack := chunk.Sum([]byte("pack"))
 	n := &live{
@@ -169,7 +143,6 @@ func alone(t *testing.T, m http.RoundTripper, l *loneLink, several Several) lone
 		Pack:     pack,
 		Pieces:   lonePack,
 		Origin:   l,
-		Several:  several,
 		Port:     Port,
 		Prefix:   24,
 		Observer: n,
@@ -215,32 +188,24 @@ func TestAloneNothingIsWaitedFor(t *testing.T) {
 		"a tracker and no peer": {func(s *TrackerServer) http.RoundTripper { return by(s.Handler()) }, 2 * aloneTrip},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for how, several := range map[string]func(*loneLink) Several{
-				"singly":       func(*loneLink) Several { return nil },
-				"together":     func(l *loneLink) Several { return l.GetSeveral },
-				"not together": func(*loneLink) Several { return sendsNothing },
-			} {
-				synctest.Test(t, func(t *testing.T) {
-					s := newLoneTracker(aloneRate)
-					l := newLoneLink(func(id chunk.ID) { s.Sent(netip.MustParseAddr("10.0.0.7"), id) })
-					got := alone(t, x.tracker(s), l, several(l))
-					t.Logf("%s: %+v", how, got)
-					if got.first < 0 || got.first > x.begins || got.read > x.begins || got.loose > 0 {
-						t.Errorf(
-							"%s: asked for the first piece after %s, for the one that a read waits for after %s, "+
-								"want %s; for a loose object after %s, want at once",
-							how,
-							got.first,
-							got.read,
-							x.begins,
-							got.loose,
-						)
-					}
-					if most := x.begins + (alonePieces+1)*alonePiece + 2*aloneTrip; got.all > most {
-						t.Errorf("%s: all pieces were there after %s, want %s: the link was idle", how, got.all, most)
-					}
-				})
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newLoneTracker(aloneRate)
+				got := alone(t, x.tracker(s), newLoneLink(func(id chunk.ID) { s.Sent(netip.MustParseAddr("10.0.0.7"), id) }))
+				t.Logf("%+v", got)
+				if got.first < 0 || got.first > x.begins || got.read > x.begins || got.loose > 0 {
+					t.Errorf(
+						"asked for the first piece after %s, for the one that a read waits for after %s, "+
+							"want %s; for a loose object after %s, want at once",
+						got.first,
+						got.read,
+						x.begins,
+						got.loose,
+					)
+				}
+				if most := x.begins + (alonePieces+1)*alonePiece + 2*aloneTrip; got.all > most {
+					t.Errorf("all pieces were there after %s, want %s: the link was idle", got.all, most)
+				}
+			})
 		})
 	}
 }
@@ -265,7 +230,7 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 				return silence(r)
 			}
 			return answers(r)
-		}), newLoneLink(func(chunk.ID) {}), nil)
+		}), newLoneLink(func(chunk.ID) {}))
 		t.Logf("%+v", got)
 		if most := 6*time.Second + aloneTrip; got.first < 0 || got.first > most || got.read > most || got.loose > 0 {
 			t.Errorf(
@@ -278,62 +243,6 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 			)
 		}
 	})
-}
-
-// On a fast link a node that is alone asks for many pieces with one question; on a slower one for few, so that a
-// read's own piece does not come behind many.
-func TestAloneAsksForSeveral(t *testing.T) {
-	for name, x := range map[string]struct {
-		piece time.Duration
-		least int // pieces of a question, on average
-		most  int
-	}{
-		"1 Gb/s":   {alonePiece / 10, 6, togetherMost},
-		"100 Mb/s": {alonePiece, 1, 8},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newLoneTracker(int64(aloneSize * time.Second / x.piece))
-			l := newLoneLink(func(id chunk.ID) { s.Sent(netip.MustParseAddr("10.0.0.7"), id) })
-			l.piece = x.piece
-			got := alone(t, by(s.Handler()), l, l.GetSeveral)
-			t.Logf("%s: %v, %+v", name, l.named, got)
-			later := l.named[len(l.named)/2:] // at first it does not know how fast the link is
-			if most := slices.Max(later); len(l.named) > alonePieces/x.least || most > x.most {
-				t.Errorf(
-					"%s: %d pieces with %d questions of at most %d, later, want %d and more with each, and no "+
-						"more than %d",
-					name,
-					alonePieces,
-					len(l.named),
-					most,
-					x.least,
-					x.most,
-				)
-			}
-		})
-	}
-}
-
-// A piece that nobody waits for any more is not asked for.
-func TestTogetherLeaves(t *testing.T) {
-	var w together
-	one, ask := w.enter(lonePack[0])
-	two, again := w.enter(lonePack[1])
-	if _, third := w.enter(lonePack[2]); !ask || !again || third {
-		t.Errorf("asked by %v, %v, %v, want by two", ask, again, third)
-	}
-	w.leave(one)
-	if now := w.next(); len(now) != 2 || now[0] != two {
-		t.Errorf("asked for %v", now)
-	}
-	for range togetherAsks {
-		if now := w.next(); len(now) > 0 {
-			t.Errorf("asked for %v", now)
-		}
-	}
-	if _, ask := w.enter(lonePack[0]); !ask {
-		t.Error("nobody asks any more")
-	}
 }
 
 // A boot that starts turns to the server when its tracker has said that it names nobody, or is not there. A silent

@@ -42,7 +42,6 @@ type NodeOptions struct {
 	Pieces   []Piece      // in the pack's order; none: only loose objects go round
 	Proofs   chunk.Proofs // of these
 	Origin   Origin
-	Several  Several    // nil: the origin sends objects singly
 	Trackers []string   // base URLs of servers' data paths, preferred first; none: everything comes from the origin
 	Port     uint16     // at which Handler is served
 	Self     netip.Addr // address to speak from; zero: any
@@ -75,16 +74,15 @@ const joinTime = 300 * time.Millisecond
 // Node is one node of a swarm: it fetches the pieces of its pack, gives them to its peers, and is the source of objects
 // for a block device. Pieces are on a shelf; loose objects it keeps itself.
 type Node struct {
-	o        NodeOptions
-	start    time.Time
-	objects  *http.Client
-	watches  *http.Client
-	tracker  trackerClient
-	together together
-	index    map[chunk.ID]int
-	events   chan func(now time.Duration)
-	kicked   chan struct{} // the shelf has news
-	upTime   time.Duration // uploadTime
+	o       NodeOptions
+	start   time.Time
+	objects *http.Client
+	watches *http.Client
+	tracker trackerClient
+	index   map[chunk.ID]int
+	events  chan func(now time.Duration)
+	kicked  chan struct{} // the shelf has news
+	upTime  time.Duration // uploadTime
 
 	calls, control atomic.Int64
 	pressing       atomic.Int32 // loose objects that reads wait for

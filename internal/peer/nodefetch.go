@@ -14,9 +14,8 @@ import (
 func (n *Node) fetch(f Fetch) {
 	ctx, stop := context.WithCancel(n.ctx)
 	n.flights[f] = stop
-	waited := n.swarm.waitedFor(f.Piece)
 	n.work.Go(func() {
-		v, err := n.transfer(ctx, f, waited)
+		v, err := n.transfer(ctx, f)
 		n.post(n.ctx, func(now time.Duration) {
 			defer stop()
 			if ctx.Err() != nil { // it was cancelled
@@ -48,12 +47,12 @@ func (n *Node) landed(now time.Duration, f Fetch, v chunk.Verified, err error) {
 	}
 }
 
-// transfer makes one transfer. waited: a read waits for the piece.
-func (n *Node) transfer(ctx context.Context, f Fetch, waited bool) (chunk.Verified, error) {
+// transfer makes one transfer.
+func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
 	fetch := func() (chunk.Verified, error) {
 		if f.Origin() {
-			return n.fromOrigin(ctx, p, waited)
+			return n.o.Origin.Find(ctx, p.ID, p.Size)
 		}
 		return n.fromPeer(ctx, f.Peer, p, 0)
 	}

@@ -17,7 +17,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 	}
 	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is
 	// alone would ask hundreds of times.
-	if s.originFlights > s.serverFetches()/2 || s.tracker && (s.asking || len(s.granted) > 0) {
+	if s.originFlights > s.o.ServerFetches/2 || s.tracker && (s.asking || len(s.granted) > 0) {
 		return
 	}
 	s.look()
@@ -31,7 +31,7 @@ func (s *Swarm) fromServer(now time.Duration) {
 		s.wake(s.hear)
 		return
 	}
-	a := Ask{Max: s.serverFetches() - s.originFlights}
+	a := Ask{Max: s.o.ServerFetches - s.originFlights}
 	if s.reach < s.o.Pieces {
 		a.Upto = s.reach
 	}
@@ -58,17 +58,6 @@ func (s *Swarm) fromServer(now time.Duration) {
 		a.Have, a.Left, a.Fed, a.Patience = s.have, s.leftNow(now), s.fed, answerTime(s.late)
 		s.asking, s.asked, s.told, s.step.Ask = true, now, false, &a
 	}
-}
-
-// serverFetches is how many transfers from the origin there may be at a time. Who is alone asks for several pieces
-// with one question, the more of them the better; but a read's own piece comes behind all that are under way, so
-// there are fewer where one takes longer among the others.
-func (s *Swarm) serverFetches() int {
-	usual := s.o.ServerFetches
-	if s.used != 0 || s.direct == 0 {
-		return usual
-	}
-	return int(min(max(1, quickDirect/s.direct), aloneFetches) * time.Duration(usual))
 }
 
 // demanded moves those pieces of the window to its front that reads wait for, the oldest read first.
@@ -130,7 +119,7 @@ func (s *Swarm) soonRead(want []int) int {
 // take one piece at a time, by chance, so that they take different ones; a node that has none takes all, in order.
 func (s *Swarm) untracked(now time.Duration) {
 	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
-	most := s.serverFetches() / 2
+	most := s.o.ServerFetches / 2
 	if s.used != 0 {
 		most = 1
 	}
@@ -181,7 +170,7 @@ func (s *Swarm) Lost(now time.Duration) { s.Tracking(now, false) }
 // grants starts what the tracker allowed, as many at a time as may run.
 func (s *Swarm) grants(now time.Duration) {
 	i := 0
-	for ; i < len(s.granted) && s.originFlights < s.serverFetches(); i++ {
+	for ; i < len(s.granted) && s.originFlights < s.o.ServerFetches; i++ {
 		p := s.granted[i]
 		if p >= 0 && p < s.o.Pieces && !s.have.Has(p) && !s.flying(Fetch{Piece: p}) {
 			s.take(now, Fetch{Piece: p})

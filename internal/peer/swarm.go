@@ -41,9 +41,7 @@ const (
 	lateCalm   = 8  // and so many times as long as word may be on its way
 	readSoon   = 4  // pieces of a question, the first ones, that reads may wait for when it is answered
 	// the part of how long word may be on its way that a read waits for a loose object of a peer
-	looseLate    = 4
-	aloneFetches = 3                     // times as many transfers from the origin, at most, for who is alone,
-	quickDirect  = 40 * time.Millisecond // so that one is there after about so long, among the others
+	looseLate = 4
 	// while nothing is missing: between joins if the tracker is lost, and between signs of life
 	joinSeldom = time.Minute
 )
@@ -54,10 +52,9 @@ type Options struct {
 	Pieces int            // of the pack
 	Idle   bool           // fetch what reads wait for, and nothing ahead
 
-	Window      int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
-	PeerFetches int // transfers from peers at a time; default 6
-	// transfers from the origin at a time; default 8, and three times as many for who is alone on a fast link
-	ServerFetches int
+	Window        int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
+	PeerFetches   int // transfers from peers at a time; default 6
+	ServerFetches int // transfers from the origin at a time; default 8
 
 	Random *rand.Rand // for choices between equals; required
 }

@@ -73,17 +73,6 @@ func (s *TrackerServer) Admit(ctx context.Context, node netip.Addr, object chunk
 	}
 }
 
-// AdmitNow is Admit for an object that can be left out if it may not be sent at once.
-func (s *TrackerServer) AdmitNow(_ context.Context, node netip.Addr, object chunk.ID, size int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x, wait := s.tracker.Admit(s.now(), Body{node, object.Brief(), size})
-	if wait {
-		s.tracker.LeaveBody(s.now(), x)
-	}
-	return !wait
-}
-
 // Sent says that the server has sent an object to a node, well or not. Only what was granted counts.
 func (s *TrackerServer) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()

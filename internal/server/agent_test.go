@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -152,7 +153,7 @@ func TestImageHasOneArchitecture(t *testing.T) {
 	_, version := s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
 	o := s.operator()
 	err := s.registry.View(t.Context(), func(tx *registry.Tx) error { return o.checkArchitecture(tx, "lab", version) })
-	if err == nil || apiError(err).Code != api.Conflict || !strings.Contains(apiError(err).Hint, "lab-arm64") {
+	if err == nil || httpapi.ErrorOf(err).Code != api.Conflict || !strings.Contains(httpapi.ErrorOf(err).Hint, "lab-arm64") {
 		t.Errorf("%v", err)
 	}
 	if err := s.registry.View(t.Context(), func(tx *registry.Tx) error { return o.checkArchitecture(tx, "other", version) }); err != nil {

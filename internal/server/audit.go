@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // audited writes down who asked for a change and what became of it, also when it was refused.
-func (o *operator) audited(h handler) handler {
+func (o *operator) audited(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked bytes.Buffer
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
@@ -31,15 +31,15 @@ func (o *operator) audited(h handler) handler {
 		}
 		a := registry.Audited{
 			At:     o.now(),
-			Who:    who(r),
-			From:   source(r),
+			Who:    httpapi.CallerName(r),
+			From:   httpapi.RemoteHost(r),
 			Method: r.Method,
 			Path:   cut(r.URL.RequestURI(), auditPath),
 			Status: http.StatusOK,
 		}
 		err := h(w, r)
 		if err != nil {
-			e := apiError(err)
+			e := httpapi.ErrorOf(err)
 			a.Status, a.Error = e.Status, cut(e.Message, auditText)
 		}
 		a.Body = withoutSecrets(asked.Bytes())
@@ -69,15 +69,6 @@ type limited struct {
 func (l *limited) Write(b []byte) (int, error) {
 	l.to.Write(b[:min(len(b), max(0, l.most-l.to.Len()))])
 	return len(b), nil
-}
-
-// source is the address that a request came from, "" for the socket.
-func source(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	return host
 }
 
 func cut(s string, most int) string {
@@ -137,8 +128,8 @@ func secretField(name string) bool {
 const auditMost = 1000
 
 func (o *operator) listAudit(r *http.Request) (any, error) {
-	before, err := number(r, "before", 0)
-	limit, err2 := number(r, "limit", 100)
+	before, err := httpapi.QueryInt(r, "before", 0)
+	limit, err2 := httpapi.QueryInt(r, "limit", 100)
 	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}

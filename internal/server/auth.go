@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -24,7 +25,7 @@ func credential(r *http.Request, scheme string) string {
 const touchEvery = time.Minute
 
 // operatorOnly lets a request through that carries a valid operator's token.
-func (s *Server) operatorOnly(h handler) handler {
+func (s *Server) operatorOnly(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		secret := credential(r, "Bearer")
 		if parsed, _, err := api.ParseToken(secret); err == nil {
@@ -32,16 +33,16 @@ func (s *Server) operatorOnly(h handler) handler {
 		}
 		token, err := s.validToken(r.Context(), registry.HashSecret(secret))
 		if err != nil {
-			if from := source(r); api.IsCode(err, api.Unauthorized) && !s.logins.may(s.now(), "token from "+from) {
+			if from := httpapi.RemoteHost(r); api.IsCode(err, api.Unauthorized) && !s.logins.may(s.now(), "token from "+from) {
 				return api.NewError(api.TooMany, "too many tokens that are not valid", "wait a minute and try again")
 			}
 			return err
 		}
-		p := person{kind: "token", name: token.Name, role: token.Role, groups: token.Groups}
+		p := httpapi.Caller{Kind: "token", Name: token.Name, Role: token.Role, Groups: token.Groups}
 		if err := s.rated(r, p); err != nil {
 			return err
 		}
-		return h(w, r.WithContext(withPerson(r.Context(), p)))
+		return h(w, r.WithContext(httpapi.WithCaller(r.Context(), p)))
 	}
 }
 

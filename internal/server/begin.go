@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -21,11 +22,11 @@ const longestUptime = 365 * 24 * time.Hour
 // begin answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
 // others, on the same conditions, and over TLS.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.BeginRequest](w, r)
+	req, err := httpapi.DecodeReport[api.BeginRequest](w, r)
 	if err != nil {
 		return err
 	}
-	ctx, from := r.Context(), asker(r)
+	ctx, from := r.Context(), httpapi.RemoteAddr(r)
 	c, err := s.boots.of(ctx, req.MAC)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/tftp"
 	"pando/internal/trace"
@@ -66,7 +67,7 @@ func (s *Server) serveBootFile(w http.ResponseWriter, r *http.Request, name stri
 		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)
 	}
 	w.Header().Set("Content-Type", "application/efi")
-	if c := s.boots.at(asker(r)); c != nil && r.Method == http.MethodGet {
+	if c := s.boots.at(httpapi.RemoteAddr(r)); c != nil && r.Method == http.MethodGet {
 		return s.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))

@@ -17,6 +17,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/dashboard"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 )
@@ -158,9 +159,9 @@ type door struct{ s *Server }
 
 // Enter finds the token or user of a digest.
 func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error) {
-	p := person{kind: "token"}
+	p := httpapi.Caller{Kind: "token"}
 	t, err := d.s.validToken(ctx, registry.Hash(digest))
-	p.name, p.role = t.Name, t.Role
+	p.Name, p.Role = t.Name, t.Role
 	if err == nil && len(t.Groups) > 0 {
 		err = api.NewError(
 			api.Forbidden,
@@ -171,15 +172,15 @@ func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Cont
 	if api.IsCode(err, api.Unauthorized) {
 		var u registry.User
 		u, err = d.s.userOf(ctx, digest)
-		p = person{kind: "user", name: u.Name, role: u.Role}
+		p = httpapi.Caller{Kind: "user", Name: u.Name, Role: u.Role}
 	}
 	if err == nil {
-		err = d.s.rates.may(d.s.now(), p.kind, p.name)
+		err = d.s.rates.may(d.s.now(), p.Kind, p.Name)
 	}
 	if err != nil {
 		return nil, "", "", err
 	}
-	return withPerson(ctx, p), p.name, p.role, nil
+	return httpapi.WithCaller(ctx, p), p.Name, p.Role, nil
 }
 
 // Login checks a password.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"pando/internal/chunk"
+	"pando/internal/httpapi"
 )
 
 // Direct is where nodes can read objects past the server: the bucket that the store is kept in.
@@ -29,7 +30,7 @@ func (s *Server) sendElsewhere(w http.ResponseWriter, r *http.Request, id chunk.
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Location", target)
 	w.WriteHeader(http.StatusTemporaryRedirect)
-	s.swarm.Sent(asker(r), id)
+	s.swarm.Sent(httpapi.RemoteAddr(r), id)
 	return true, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -128,7 +129,7 @@ const (
 
 // nodeErrand answers POST /v1/node/errand.
 func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
-	rep, err := decodeReport[api.ErrandReport](w, r)
+	rep, err := httpapi.DecodeReport[api.ErrandReport](w, r)
 	if err != nil {
 		return err
 	}
@@ -169,12 +170,12 @@ func (o *operator) nodeDisks(r *http.Request) (any, error) {
 
 // prepareCache answers POST /v1/nodes/{name}/cache.
 func (o *operator) prepareCache(r *http.Request) (any, error) {
-	req, err := body[api.NodeCache](r)
+	req, err := httpapi.Body[api.NodeCache](r)
 	if err != nil {
 		return nil, err
 	}
 	if req.Device == "" || req.Erase != req.Device {
-		return nil, refused(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
+		return nil, httpapi.BadRequest(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
 			"name the device twice: all that is on it is lost")
 	}
 	return o.errand(

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -35,7 +36,7 @@ func (v *versions) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) 
 	rebuild := fmt.Sprintf("build it for that version: pando image extend IMAGE@%s --name %s", base, name)
 	is, err := tx.Resolve(ref)
 	if err != nil {
-		return fleet.Extension{}, withHint(
+		return fleet.Extension{}, httpapi.WithHint(
 			fmt.Errorf("extension %s: %w", ref, err),
 			"`pando image list` shows what there is; `pando image extend` builds one",
 		)
@@ -187,7 +188,7 @@ func (s *Server) otherExtensions(ctx context.Context, b registry.Boot, has strin
 // nodeExtensions answers POST /v1/node/extensions: a running node is told what should be laid over what it runs. It
 // is an assignment of its boot, signed as any, without files.
 func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.NodeNext](w, r)
+	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
 	if err != nil {
 		return err
 	}
@@ -207,10 +208,10 @@ func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
 		nodeConfig{node: node, group: group, boot: b},
 		configSet{},
 		nil,
-		localAddr(r),
+		httpapi.LocalAddr(r),
 	)
 	if err != nil {
 		return err
 	}
-	return reply(w, resp)
+	return httpapi.Reply(w, resp)
 }

@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -27,7 +28,7 @@ const tokenLife = 30 * time.Minute
 
 // hello answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
 func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.HelloRequest](w, r)
+	req, err := httpapi.DecodeReport[api.HelloRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -39,14 +40,14 @@ func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	if err := s.checkHello(r.Context(), c, req, asker(r)); err != nil {
+	if err := s.checkHello(r.Context(), c, req, httpapi.RemoteAddr(r)); err != nil {
 		return err
 	}
-	resp, err := s.redeem(r.Context(), c, req, localAddr(r))
+	resp, err := s.redeem(r.Context(), c, req, httpapi.LocalAddr(r))
 	if err != nil {
 		return err
 	}
-	return reply(w, resp)
+	return httpapi.Reply(w, resp)
 }
 
 func refusedHello(why string) error {

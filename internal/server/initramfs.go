@@ -11,6 +11,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/registry"
@@ -81,7 +82,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 		c.token = token
 	}
 	drivers, short := driversOf(m, c.boot)
-	cfg := s.bootConfig(c, group, token, localAddr(r))
+	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
 	cfg.ShortDrivers, cfg.TPM = short, group.Secrets.Kind() == fleet.SecretsTPM
 	trust, err := build.TrustCPIO(cfg)
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 
 // mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
 func (s *Server) mayHaveToken(r *http.Request, c *current) error {
-	b, from, now := c.boot, asker(r), s.now()
+	b, from, now := c.boot, httpapi.RemoteAddr(r), s.now()
 	switch {
 	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
 		return api.NewError(

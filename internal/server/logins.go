@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 )
@@ -117,7 +118,7 @@ func (s *Server) auditLogin(ctx context.Context, from, name string, err error) {
 func (s *Server) auditEntry(ctx context.Context, a registry.Audited, err error) {
 	a.At, a.Status = s.now(), 200
 	if err != nil {
-		e := apiError(err)
+		e := httpapi.ErrorOf(err)
 		a.Status, a.Error = e.Status, cut(e.Message, auditText)
 	}
 	if err := s.registry.Update(context.WithoutCancel(ctx), func(tx *registry.Tx) error { return tx.AppendAudited(a) }); err != nil {

@@ -13,13 +13,14 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
 )
 
 // createMedium answers POST /v1/media: the writes that make a boot medium.
 func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
-	req, err := body[api.MediumCreate](r)
+	req, err := httpapi.Body[api.MediumCreate](r)
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
 // advised gives an error that knows what to do to the operator with that.
 func advised(err error) error {
 	if h := hint(err); h != "" {
-		return withHint(err, h)
+		return httpapi.WithHint(err, h)
 	}
 	return err
 }
@@ -44,7 +45,7 @@ func advised(err error) error {
 // medium makes the writes of a boot medium.
 func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
 	if req.Size < media.MinSize || req.Size%media.Sector != 0 {
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			fmt.Sprintf(
 				"a boot medium has at least %d MB, this one has %d",
 				(media.MinSize+999_999)/1_000_000,
@@ -97,7 +98,7 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 			first = p
 		}
 		if p.version != first.version || !slices.Equal(p.kernelArgs(), first.kernelArgs()) {
-			return p, refused(
+			return p, httpapi.BadRequest(
 				fmt.Sprintf(
 					"%s and %s boot different versions, or with different kernel arguments",
 					first.node.Name,
@@ -114,7 +115,7 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K, error) {
 	var k media.K
 	if a := p.manifest.Architecture; a != "amd64" {
-		return k, refused(
+		return k, httpapi.BadRequest(
 			fmt.Sprintf("a boot medium starts amd64 machines, and %s is for %s", p.image, a),
 			"machines of "+a+" boot from the network",
 		)
@@ -123,7 +124,7 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 		control = s.controlURLs()
 	}
 	if len(control) == 0 {
-		return k, refused(
+		return k, httpapi.BadRequest(
 			"no network interface of this server has an address that nodes could use",
 			"name it with --control https://ADDRESS:8443",
 		)

@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/metrics"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -46,22 +47,22 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // openToThisMachine adds what programs read to the dashboard's pages. Without a token they read it where the
 // configuration says so: the address is a loopback one then.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
-	m := newMux(s.log)
+	m := httpapi.NewMux(s.log)
 	guard := s.operatorOnly
 	if s.cfg.MetricsOpen || s.cfg.DashboardOpen {
 		guard = s.ratedHere
 	}
-	m.handle("GET /metrics", s.serveMetrics, guard)
-	m.handle("GET /v1/sd", answer(s.operator().scrapeTargets), guard)
+	m.Route("GET /metrics", s.serveMetrics, guard)
+	m.Route("GET /v1/sd", httpapi.JSON(s.operator().scrapeTargets), guard)
 	answered := func(w http.ResponseWriter, r *http.Request) error {
 		pages.ServeHTTP(w, r)
 		return nil
 	}
-	m.handle("/login", answered, s.ratedHere)
-	m.handle("/login/", answered, s.ratedHere)
+	m.Route("/login", answered, s.ratedHere)
+	m.Route("/login/", answered, s.ratedHere)
 	m.Handle("/static/", pages)
 	if s.cfg.DashboardOpen {
-		m.handle("/", answered, s.ratedHere)
+		m.Route("/", answered, s.ratedHere)
 	} else {
 		m.Handle("/", pages) // which know who asks
 	}

@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -19,7 +20,7 @@ import (
 // with this. What script and data path tell other boots in the clear goes through the channel that the node's
 // session protects: a line of JSON, the kernel, the initramfs.
 func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.NodeKexec](w, r)
+	req, err := httpapi.DecodeReport[api.NodeKexec](w, r)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *Server) nextBoot(
 	}
 	c.begin(s.now())
 	c.boot.Node, c.boot.Firmware = node.Name, string(fleet.MethodKexec)
-	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.mac}, p, netboot.Query{MAC: c.mac}, asker(r))
+	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.mac}, p, netboot.Query{MAC: c.mac}, httpapi.RemoteAddr(r))
 	if err != nil {
 		return next, nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
 )
@@ -16,7 +17,7 @@ import (
 // nodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
 // as a list of writes; nothing when it is. With a size it is all that makes a disk a medium.
 func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.NodeMedium](w, r)
+	req, err := httpapi.DecodeReport[api.NodeMedium](w, r)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -32,12 +33,12 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 		nodeConfig{node: p.node, group: group, boot: b},
 		configSet{},
 		pack,
-		localAddr(r),
+		httpapi.LocalAddr(r),
 	)
 	if err != nil {
 		return err
 	}
-	return reply(w, resp)
+	return httpapi.Reply(w, resp)
 }
 
 // nodeNext answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the
@@ -48,7 +49,7 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	ctx, from := r.Context(), asker(r)
+	ctx, from := r.Context(), httpapi.RemoteAddr(r)
 	token, now := identity.NewToken(), s.now()
 	c.begin(now)
 	err = s.boots.save(ctx, c, func(b *registry.Boot) {
@@ -77,7 +78,7 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			},
 		},
 	)
-	return reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
 }
 
 // bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
@@ -96,7 +97,7 @@ func (s *Server) nextPlan(
 	r *http.Request,
 	early bool,
 ) (b registry.Boot, c *current, p plan, err error) {
-	req, err := decodeReport[api.NodeNext](w, r)
+	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
 	if err != nil {
 		return b, nil, p, err
 	}

@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -23,7 +24,7 @@ const maxTraced = 1 << 30 / chunk.BlockSize
 
 // nodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
 func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.TraceRequest](w, r)
+	req, err := httpapi.DecodeReport[api.TraceRequest](w, r)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/peer"
 	"pando/internal/trace"
 )
@@ -24,7 +25,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := s.boots.at(asker(r))
+	c := s.boots.at(httpapi.RemoteAddr(r))
 	kernel := c != nil && r.Method == http.MethodGet && isKernel(c, id)
 	again := r.Header.Get("Cache-Control") != "" // wrong bytes came, or none
 	if again {
@@ -48,7 +49,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 		return s.sendK(w, r, c, trace.Kernel, f)
 	}
 	size, ok := s.store.Stat(id)
-	if ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), asker(r), id, size) {
+	if ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), httpapi.RemoteAddr(r), id, size) {
 		return nil // it asks no more
 	}
 	if r.Method != http.MethodGet {
@@ -57,7 +58,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.uploads.Enter(r.Context(), size)()
 	http.ServeContent(w, r, "", time.Time{}, f)
-	s.swarm.Sent(asker(r), id)
+	s.swarm.Sent(httpapi.RemoteAddr(r), id)
 	if http.NewResponseController(w).Flush() == nil {
 		peer.Drain(r.Context())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -71,7 +72,7 @@ const maxDeclaration = 32 << 20
 
 // applyFleet answers PUT /v1/fleet.
 func (o *operator) applyFleet(r *http.Request) (any, error) {
-	req, err := decodeJSON[api.Apply](nil, r, maxDeclaration, true)
+	req, err := httpapi.DecodeJSON[api.Apply](nil, r, maxDeclaration, true)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func about(kind, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := *apiError(err)
+	e := *httpapi.ErrorOf(err)
 	if e.Item = kind + " " + name; !strings.Contains(e.Message, name) {
 		e.Message = e.Item + ": " + e.Message
 	}
@@ -174,7 +175,7 @@ func (a *application) policy() error {
 	d.add("adoption", string(was.Adoption), string(is.Adoption))
 	d.add("naming", was.Naming, is.Naming)
 	a.step("policy", "", api.Alters, d)
-	return checked(a.tx.PutPolicy(is))
+	return httpapi.Invalid(a.tx.PutPolicy(is))
 }
 
 func (a *application) classes() error {
@@ -187,7 +188,7 @@ func (a *application) classes() error {
 }
 
 func (a *application) class(is fleet.Class) error {
-	if err := checked(is.Validate()); err != nil {
+	if err := httpapi.Invalid(is.Validate()); err != nil {
 		return err
 	}
 	was, err := a.tx.Class(is.Name)
@@ -215,7 +216,7 @@ func (a *application) groups() error {
 }
 
 func (a *application) group(is fleet.Group) error {
-	if err := cmp.Or(checked(is.Validate()), knownZone(is.Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(is.Validate()), knownZone(is.Hours)); err != nil {
 		return err
 	}
 	was, err := a.tx.Group(is.Name)
@@ -332,7 +333,7 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	}
 	n.Merge(d.Overrides)
 	n.State = fleet.Adopted
-	return n, cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours))
+	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours))
 }
 
 // labelled are the labels of a node with those that are declared: all, or single ones.
@@ -358,5 +359,5 @@ func newNodeFields(n fleet.Node) []string {
 }
 
 func duplicate(name string) error {
-	return about("node", name, refused(fmt.Sprintf("node %s is declared twice", name), ""))
+	return about("node", name, httpapi.BadRequest(fmt.Sprintf("node %s is declared twice", name), ""))
 }

@@ -4,6 +4,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/config"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 )
 
 // config makes the config files what is declared. Groups, classes and nodes are as declared by then.
@@ -20,7 +21,7 @@ func (a *application) config() error {
 func configName(f fleet.ConfigFile) string { return f.Path + " of " + f.For.String() }
 
 func (a *application) configFile(is fleet.ConfigFile) error {
-	if err := checked(config.Check(is)); err != nil {
+	if err := httpapi.Invalid(config.Check(is)); err != nil {
 		return err
 	}
 	was, err := a.tx.ConfigFile(is.For, is.Path)

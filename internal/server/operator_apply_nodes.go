@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 )
 
 // turn is a node that becomes another one.
@@ -71,7 +72,7 @@ func (a *application) turns(known map[string]fleet.Node) (changes []turn, fresh 
 		}
 		is, err := become(cloneNode(was), d)
 		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
-			err = refused(errNoMachine.Error(), "give mac or serial")
+			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
 		switch {
 		case err != nil:
@@ -136,7 +137,7 @@ func (a *application) pruneNodes(all []fleet.Node) error {
 	}
 	set, err := fleet.ParseSet(a.req.Owns.Nodes)
 	if err != nil {
-		return checked(err)
+		return httpapi.Invalid(err)
 	}
 	named := make(map[string]bool, len(a.req.Nodes))
 	for _, d := range a.req.Nodes {

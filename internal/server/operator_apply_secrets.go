@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 )
 
 // secrets makes each secret for whom it is declared. Its value is not declared, so it has to be there.
@@ -19,12 +20,12 @@ func (a *application) secrets() error {
 }
 
 func (a *application) secret(is fleet.Secret) error {
-	if err := checked(is.Validate()); err != nil {
+	if err := httpapi.Invalid(is.Validate()); err != nil {
 		return err
 	}
 	was, err := a.tx.Secret(is.Name)
 	if absent(err) {
-		return refused("secret "+is.Name+" has no value on this server",
+		return httpapi.BadRequest("secret "+is.Name+" has no value on this server",
 			"give it first, as a fleet file has none: pando secret set "+is.Name+" --from FILE")
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 func (o *operator) listBoots(r *http.Request) (any, error) {
-	limit, err := number(r, "limit", defaultBoots)
+	limit, err := httpapi.QueryInt(r, "limit", defaultBoots)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 
 // listFailed answers GET /v1/boots/failed.
 func (o *operator) listFailed(r *http.Request) (any, error) {
-	limit, err := number(r, "limit", defaultBoots)
+	limit, err := httpapi.QueryInt(r, "limit", defaultBoots)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +179,11 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 }
 
 func (o *operator) listEvents(r *http.Request) (any, error) {
-	after, err := number(r, "after", 0)
+	after, err := httpapi.QueryInt(r, "after", 0)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := number(r, "limit", defaultEvents)
+	limit, err := httpapi.QueryInt(r, "limit", defaultEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +207,13 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 // streamEvents sends events as they come, in the form of server-sent events: "id:" is the sequence number, so that a
 // browser which lost the connection goes on where it was.
 func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
-	after, err := number(r, "after", o.reg.Last())
+	after, err := httpapi.QueryInt(r, "after", o.reg.Last())
 	if err != nil {
 		return err
 	}
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
 		if _, err := fmt.Sscan(text, &after); err != nil {
-			return refused("Last-Event-ID: "+text+" is not a number", "")
+			return httpapi.BadRequest("Last-Event-ID: "+text+" is not a number", "")
 		}
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -48,7 +49,7 @@ func freeSerial(tx *registry.Tx, n fleet.Node) error {
 	}
 	unseen := len(n.MACs) == 0
 	if unseen && !fleet.TellingSerial(n.Serial) {
-		return refused(
+		return httpapi.BadRequest(
 			fmt.Sprintf("node %s: serial number %q is what firmware says of many machines", n.Name, n.Serial),
 			"name its NIC with --mac",
 		)

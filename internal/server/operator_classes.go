@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -62,11 +63,11 @@ func (o *operator) showClass(r *http.Request) (any, error) {
 }
 
 func (o *operator) createClass(r *http.Request) (any, error) {
-	c, err := body[fleet.Class](r)
+	c, err := httpapi.Body[fleet.Class](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := checked(c.Validate()); err != nil {
+	if err := httpapi.Invalid(c.Validate()); err != nil {
 		return nil, err
 	}
 	if err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateClass(c) }); err != nil {
@@ -77,7 +78,7 @@ func (o *operator) createClass(r *http.Request) (any, error) {
 }
 
 func (o *operator) setClass(r *http.Request) (any, error) {
-	req, err := body[api.ClassSet](r)
+	req, err := httpapi.Body[api.ClassSet](r)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (o *operator) setClass(r *http.Request) (any, error) {
 		if req.KernelArgs != nil {
 			is.KernelArgs = *req.KernelArgs
 		}
-		if err := checked(is.Validate()); err != nil {
+		if err := httpapi.Invalid(is.Validate()); err != nil {
 			return err
 		}
 		out.Fields = classDiff(was, is)

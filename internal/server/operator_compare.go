@@ -13,6 +13,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -22,7 +23,7 @@ import (
 func (o *operator) resolve(r *http.Request, parameter, otherwise string) (ref fleet.Ref, v fleet.Digest, err error) {
 	ref = fleet.Ref(cmp.Or(r.URL.Query().Get(parameter), otherwise))
 	if _, _, _, err = ref.Split(); err != nil || ref == "" {
-		return ref, "", refused(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
+		return ref, "", httpapi.BadRequest(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
 	}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		if err = resolves(tx, ref); err == nil {
@@ -278,7 +279,7 @@ func (o *operator) newBytes(ctx context.Context, v fleet.Digest, older map[chunk
 func (o *operator) deleteVersion(r *http.Request) (any, error) {
 	name, v := r.PathValue("name"), fleet.Digest(r.PathValue("version"))
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		holds, err := o.keeper.holds(r.Context(), tx, 0, 0)

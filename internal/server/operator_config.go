@@ -7,18 +7,19 @@ import (
 	"pando/internal/api"
 	"pando/internal/config"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
 // configRoutes are the routes of config files.
 func (o *operator) configRoutes() []operatorRoute {
 	return []operatorRoute{
-		{"GET", "/v1/config", answer(o.listConfig)},
-		{"GET", "/v1/config/file", answer(o.showConfig)},
-		{"PUT", "/v1/config", answer(o.setConfig)},
-		{"DELETE", "/v1/config", answer(o.deleteConfig)},
-		{"GET", "/v1/nodes/{name}/config", answer(o.nodeConfig)},
-		{"POST", "/v1/nodes/sync", answer(o.syncNodes)},
+		{"GET", "/v1/config", httpapi.JSON(o.listConfig)},
+		{"GET", "/v1/config/file", httpapi.JSON(o.showConfig)},
+		{"PUT", "/v1/config", httpapi.JSON(o.setConfig)},
+		{"DELETE", "/v1/config", httpapi.JSON(o.deleteConfig)},
+		{"GET", "/v1/nodes/{name}/config", httpapi.JSON(o.nodeConfig)},
+		{"POST", "/v1/nodes/sync", httpapi.JSON(o.syncNodes)},
 	}
 }
 
@@ -78,7 +79,7 @@ func configGetters(tx *registry.Tx, all []fleet.ConfigFile) (map[configKey][]str
 func (o *operator) showConfig(r *http.Request) (any, error) {
 	of, err := fleet.ParseScope(r.URL.Query().Get("for"))
 	if err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	var out api.ConfigFile
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -101,12 +102,12 @@ func (o *operator) showConfig(r *http.Request) (any, error) {
 const maxConfigBody = fleet.MaxConfigFile*4/3 + 64<<10
 
 func (o *operator) setConfig(r *http.Request) (any, error) {
-	req, err := decodeJSON[api.ConfigSet](nil, r, maxConfigBody, true)
+	req, err := httpapi.DecodeJSON[api.ConfigSet](nil, r, maxConfigBody, true)
 	if err != nil {
 		return nil, err
 	}
 	f := req.ConfigFile
-	if err := checked(config.Check(f)); err != nil {
+	if err := httpapi.Invalid(config.Check(f)); err != nil {
 		return nil, err
 	}
 	out := api.ConfigChange{DryRun: req.DryRun}
@@ -191,7 +192,7 @@ func modeText(m uint32) string {
 }
 
 func (o *operator) deleteConfig(r *http.Request) (any, error) {
-	req, err := body[api.ConfigDelete](r)
+	req, err := httpapi.Body[api.ConfigDelete](r)
 	if err != nil {
 		return nil, err
 	}

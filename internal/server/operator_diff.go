@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 )
 
 // applyNodeSet changes n as a request says.
@@ -32,7 +33,7 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 	}
 	for _, name := range req.Inherit {
 		if err := n.Drop(name); err != nil {
-			return checked(err)
+			return httpapi.Invalid(err)
 		}
 	}
 	n.Merge(req.Overrides)

@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -63,11 +64,11 @@ func (o *operator) showGroup(r *http.Request) (any, error) {
 }
 
 func (o *operator) createGroup(r *http.Request) (any, error) {
-	g, err := body[fleet.Group](r)
+	g, err := httpapi.Body[fleet.Group](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(checked(g.Validate()), knownZone(g.Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Hours)); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -84,7 +85,7 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 }
 
 func (o *operator) setGroup(r *http.Request) (any, error) {
-	req, err := body[api.GroupSet](r)
+	req, err := httpapi.Body[api.GroupSet](r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 			return err
 		}
 		g := applyGroupSet(was, req)
-		if err := cmp.Or(checked(g.Validate()), knownZone(g.Hours)); err != nil {
+		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Hours)); err != nil {
 			return err
 		}
 		if req.Image != nil {
@@ -188,8 +189,8 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 func (o *operator) deleteGroup(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteGroup(name) })
-	if err != nil && apiError(err).Code == api.Conflict && name != fleet.DefaultGroup {
-		err = withHint(err, "move them first: pando node set @"+name+" --group OTHER")
+	if err != nil && httpapi.ErrorOf(err).Code == api.Conflict && name != fleet.DefaultGroup {
+		err = httpapi.WithHint(err, "move them first: pando node set @"+name+" --group OTHER")
 	}
 	return nil, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -32,10 +33,10 @@ func (o *operator) historyFilter(r *http.Request) (f registry.HistoryFilter, err
 			continue
 		}
 		if *t.to, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return f, refused("parameter "+t.name+": "+text+" is not a time such as 2026-11-22T08:00:00Z", "")
+			return f, httpapi.BadRequest("parameter "+t.name+": "+text+" is not a time such as 2026-11-22T08:00:00Z", "")
 		}
 	}
-	limit, err := number(r, "limit", defaultHistory)
+	limit, err := httpapi.QueryInt(r, "limit", defaultHistory)
 	f.Limit = int(min(max(limit, 1), maxBoots))
 	return f, err
 }
@@ -84,7 +85,7 @@ func (o *operator) history(r *http.Request) ([]registry.PastBoot, error) {
 func (o *operator) bootFigures(r *http.Request) (any, error) {
 	by := r.URL.Query().Get("by")
 	if !slices.Contains([]string{"", "group", "version", "class", "firmware", "node"}, by) {
-		return nil, refused("parameter by: "+by+" is not group, version, class, firmware or node", "")
+		return nil, httpapi.BadRequest("parameter by: "+by+" is not group, version, class, firmware or node", "")
 	}
 	if by == "" {
 		by = "group"

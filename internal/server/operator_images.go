@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -165,12 +166,12 @@ func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 }
 
 func (o *operator) addVersion(r *http.Request) (any, error) {
-	req, err := body[api.VersionAdd](r)
+	req, err := httpapi.Body[api.VersionAdd](r)
 	if err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
-	if err := checked(fleet.ValidName("image", name)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidName("image", name)); err != nil {
 		return nil, err
 	}
 	o.keeper.naming.Lock()
@@ -187,14 +188,14 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 			return err
 		}
 		for _, t := range req.Tags {
-			if err := checked(fleet.ValidName("tag", t)); err != nil {
+			if err := httpapi.Invalid(fleet.ValidName("tag", t)); err != nil {
 				return err
 			}
 			was, err := tx.PutTag(fleet.Tag{Image: name, Tag: t, Version: req.Version})
 			if err != nil {
 				return err
 			}
-			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: o.now(), Who: who(r)}); err != nil {
+			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: o.now(), Who: httpapi.CallerName(r)}); err != nil {
 				return err
 			}
 		}
@@ -241,7 +242,7 @@ func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Diges
 // checkVersion refuses a version that no node of this site would take.
 func (o *operator) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if _, err := fleet.ParseDigest(string(d)); err != nil {
-		return checked(err)
+		return httpapi.Invalid(err)
 	}
 	v, err := o.store.GetVersion(d)
 	if err == nil {
@@ -263,22 +264,22 @@ func (o *operator) checkVersion(ctx context.Context, d fleet.Digest) error {
 }
 
 func (o *operator) setTag(r *http.Request) (any, error) {
-	req, err := body[api.TagSet](r)
+	req, err := httpapi.Body[api.TagSet](r)
 	if err != nil {
 		return nil, err
 	}
 	out := api.TagChange{Tag: fleet.Tag{Image: r.PathValue("name"), Tag: r.PathValue("tag")}}
 	name, _, _, err := req.Ref.Split()
 	if err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	if name != out.Tag.Image {
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			fmt.Sprintf("tag %s:%s cannot point at image %s", out.Tag.Image, out.Tag.Tag, name),
 			"a tag names a version of its own image",
 		)
 	}
-	if err := checked(fleet.ValidName("tag", out.Tag.Tag)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidName("tag", out.Tag.Tag)); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -301,7 +302,7 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 			Version: out.Tag.Version,
 			Was:     out.Was,
 			At:      o.now(),
-			Who:     who(r),
+			Who:     httpapi.CallerName(r),
 		}
 		if err := tx.AddTagMove(move); err != nil {
 			return err
@@ -338,7 +339,7 @@ func (o *operator) deleteTag(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: o.now(), Who: who(r)}); err != nil {
+		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: o.now(), Who: httpapi.CallerName(r)}); err != nil {
 			return err
 		}
 		return tx.DeleteTag(name, tag)

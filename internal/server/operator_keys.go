@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/registry"
@@ -56,16 +57,16 @@ func (o *operator) keyView(k identity.SigningKey, first bool) api.Key {
 }
 
 func (o *operator) createKey(r *http.Request) (any, error) {
-	req, err := body[api.KeyCreate](r)
+	req, err := httpapi.Body[api.KeyCreate](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := checked(fleet.ValidName("key", req.Name)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidName("key", req.Name)); err != nil {
 		return nil, err
 	}
 	if req.Public != "" {
 		if req.Public, err = image.ParseKey(req.Public); err != nil {
-			return nil, refused(
+			return nil, httpapi.BadRequest(
 				"key "+req.Name+": "+err.Error(),
 				"it is the second line of the file that `minisign -G` calls minisign.pub",
 			)
@@ -112,16 +113,16 @@ func signingFailed(err error) error {
 			"when it is done, say the same again",
 		)
 	}
-	return withHint(err, "the keys are changed, and not every version is signed anew; mend that and say the same again")
+	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; mend that and say the same again")
 }
 
 func (o *operator) rotateKey(r *http.Request) (any, error) {
-	req, err := body[api.KeyUse](r)
+	req, err := httpapi.Body[api.KeyUse](r)
 	if err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
-	if err := checked(fleet.ValidName("key", name)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidName("key", name)); err != nil {
 		return nil, err
 	}
 	o.signer.mu.Lock()
@@ -171,7 +172,7 @@ func (o *operator) lacking(ctx context.Context, keys []string) ([]api.KeyVersion
 }
 
 func (o *operator) revokeKey(r *http.Request) (any, error) {
-	req, err := body[api.KeyUse](r)
+	req, err := httpapi.Body[api.KeyUse](r)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (o *operator) revokeKey(r *http.Request) (any, error) {
 
 // addSignature takes a signature that was made where a key is kept.
 func (o *operator) addSignature(r *http.Request) (any, error) {
-	req, err := body[api.SignatureAdd](r)
+	req, err := httpapi.Body[api.SignatureAdd](r)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func (o *operator) addSignature(r *http.Request) (any, error) {
 	by := image.Signers(v.Manifest, []byte(req.Signature), ring.Trust().Accepted())
 	if len(by) == 0 {
 		_, err := ring.Trust().Verify(v.Manifest, []byte(req.Signature))
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			err.Error(),
 			"sign it as `pando key export` says, with a key that `pando key list` shows as trusted",
 		)

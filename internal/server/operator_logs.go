@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/journal"
 	"pando/internal/registry"
@@ -30,7 +31,7 @@ const (
 // logRoutes are the routes of the journals of nodes.
 func (o *operator) logRoutes() []operatorRoute {
 	return []operatorRoute{
-		{"GET", "/v1/nodes/{name}/logs", answer(o.nodeLogs)},
+		{"GET", "/v1/nodes/{name}/logs", httpapi.JSON(o.nodeLogs)},
 		{"GET", "/v1/nodes/{name}/logs/stream", o.followLogs},
 	}
 }
@@ -96,13 +97,13 @@ func journalQuery(r *http.Request) (journal.Query, error) {
 	q := journal.Query{Unit: v.Get("unit"), Grep: v.Get("grep"), Priority: v.Get("priority")}
 	for _, s := range []string{q.Unit, q.Grep, q.Priority} {
 		if len(s) > maxPattern || strings.ContainsAny(s, "\x00\n") {
-			return q, refused(
+			return q, httpapi.BadRequest(
 				"what is looked for is longer than "+strconv.Itoa(maxPattern)+" bytes, or has a line break in it",
 				"",
 			)
 		}
 	}
-	last, err := number(r, "last", defaultLines)
+	last, err := httpapi.QueryInt(r, "last", defaultLines)
 	if err != nil {
 		return q, err
 	}
@@ -110,7 +111,7 @@ func journalQuery(r *http.Request) (journal.Query, error) {
 	for name, t := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		if text := v.Get(name); text != "" {
 			if *t, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return q, refused(
+				return q, httpapi.BadRequest(
 					"parameter "+name+": "+strconv.Quote(text)+" is no time",
 					"write it like 2026-11-22T08:00:00Z",
 				)
@@ -127,7 +128,7 @@ func refusedQuery(err error) error {
 		return api.NewError(api.NotFound, err.Error(), "")
 	}
 	if errors.As(err, &wrong) {
-		return refused(
+		return httpapi.BadRequest(
 			wrong.Error(),
 			"the pattern is a regular expression, a priority a word such as err, a unit a name",
 		)

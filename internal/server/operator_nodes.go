@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -131,7 +132,7 @@ func foldMissing(missing []string) string {
 }
 
 func (o *operator) createNode(r *http.Request) (any, error) {
-	req, err := body[api.NodeCreate](r)
+	req, err := httpapi.Body[api.NodeCreate](r)
 	if err != nil {
 		return nil, err
 	}
@@ -146,12 +147,12 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(n.MACs) == 0 && n.Serial == "" {
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			"node "+n.Name+": no MAC address and no serial number: nothing would ever be recognised as it",
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
-	if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
 		return nil, err
 	}
 	var out []api.Node
@@ -178,9 +179,9 @@ func address(text string) (netip.Addr, error) {
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil {
-		return a, refused(fmt.Sprintf("address %q is not an IPv4 address", text), "")
+		return a, httpapi.BadRequest(fmt.Sprintf("address %q is not an IPv4 address", text), "")
 	}
-	return a, checked(fleet.ValidAddress(a))
+	return a, httpapi.Invalid(fleet.ValidAddress(a))
 }
 
 // resolves refuses a reference that points at nothing now.
@@ -189,16 +190,16 @@ func resolves(tx *registry.Tx, ref fleet.Ref) error {
 		return nil
 	}
 	if _, _, _, err := ref.Split(); err != nil {
-		return checked(err)
+		return httpapi.Invalid(err)
 	}
 	if _, err := tx.Resolve(ref); err != nil {
-		return withHint(err, "`pando image list` shows what there is")
+		return httpapi.WithHint(err, "`pando image list` shows what there is")
 	}
 	return nil
 }
 
 func (o *operator) setNodes(r *http.Request) (any, error) {
-	req, err := body[api.NodeSet](r)
+	req, err := httpapi.Body[api.NodeSet](r)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 			}
 			if len(nodes) > 1 &&
 				(req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 || req.Serial != nil) {
-				return nil, refused(
+				return nil, httpapi.BadRequest(
 					fmt.Sprintf(
 						"%d nodes are named: a name, an address, a MAC or a serial number is for one",
 						len(nodes),
@@ -269,7 +270,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := cmp.Or(checked(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours), o.nodeGoesTogether(tx, before[i], n)); err != nil {
+			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours), o.nodeGoesTogether(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {
@@ -338,7 +339,7 @@ func retire(tx *registry.Tx, n fleet.Node, at time.Time) error {
 }
 
 func (o *operator) adoptNodes(r *http.Request) (any, error) {
-	req, err := body[api.NodeAdopt](r)
+	req, err := httpapi.Body[api.NodeAdopt](r)
 	if err != nil {
 		return nil, err
 	}
@@ -367,7 +368,7 @@ func (o *operator) adoptNodes(r *http.Request) (any, error) {
 func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error), error) {
 	if name != "" && !strings.Contains(name, "[") {
 		if n > 1 {
-			return nil, refused(
+			return nil, httpapi.BadRequest(
 				fmt.Sprintf("%d nodes are named: one name is for one", n),
 				"give a naming rule such as 'pc[001-]'",
 			)
@@ -383,7 +384,7 @@ func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error),
 	}
 	rule, err := fleet.ParseNaming(name)
 	if err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	taken, err := tx.NodeNames()
 	if err != nil {
@@ -392,6 +393,6 @@ func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error),
 	return func() (string, error) {
 		next, err := rule.Next(func(s string) bool { return taken[s] })
 		taken[next] = true
-		return next, checked(err)
+		return next, httpapi.Invalid(err)
 	}, nil
 }

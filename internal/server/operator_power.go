@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/power"
 	"pando/internal/registry"
 )
@@ -68,7 +69,7 @@ func (p *powers) view(x powered) api.PowerView {
 
 // switchNode answers POST /v1/nodes/{name}/power.
 func (o *operator) switchNode(r *http.Request) (any, error) {
-	req, err := body[api.PowerDo](r)
+	req, err := httpapi.Body[api.PowerDo](r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (o *operator) switchNode(r *http.Request) (any, error) {
 		api.PowerStage,
 		api.PowerAnew:
 	default:
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			fmt.Sprintf(
 				"action %q: want on, off, cycle, status, wake, reboot, kexec, soft-reboot, auto or stage",
 				req.Action,
@@ -103,7 +104,7 @@ func (o *operator) switchNode(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.powers.do(r.Context(), x[0], req, who(r))
+	return o.powers.do(r.Context(), x[0], req, httpapi.CallerName(r))
 }
 
 func (o *operator) setNodePassword(r *http.Request) (any, error) {
@@ -116,12 +117,12 @@ func (o *operator) setGroupPassword(r *http.Request) (any, error) {
 
 // setPassword keeps the password of controllers, sealed.
 func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, error) {
-	req, err := body[api.PowerPassword](r)
+	req, err := httpapi.Body[api.PowerPassword](r)
 	if err != nil {
 		return nil, err
 	}
 	if len(req.Password) > 128 {
-		return nil, refused("the password has more than 128 characters", "")
+		return nil, httpapi.BadRequest("the password has more than 128 characters", "")
 	}
 	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		name := r.PathValue("name")
@@ -151,7 +152,7 @@ func knownZone(h fleet.Hours) error {
 		return nil // the validation says what is wrong
 	}
 	if _, err := time.LoadLocation(t.Zone); err != nil {
-		return refused(
+		return httpapi.BadRequest(
 			fmt.Sprintf("hours: there is no time zone %q here", t.Zone),
 			"name it like Europe/Berlin, or UTC",
 		)

@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -70,7 +71,7 @@ func recordingView(v fleet.Digest, k keptTrace) api.Recording {
 
 // setRecording answers PUT /v1/nodes/{name}/recording.
 func (o *operator) setRecording(r *http.Request) (any, error) {
-	req, err := body[api.RecordingSet](r)
+	req, err := httpapi.Body[api.RecordingSet](r)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +100,10 @@ func recordable(mark string) error {
 		return nil
 	}
 	if err := fleet.ValidName("mark", mark); err != nil {
-		return refused(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
+		return httpapi.BadRequest(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
 	}
 	if trace.Rank(trace.Stage(mark)) >= 0 {
-		return refused(
+		return httpapi.BadRequest(
 			fmt.Sprintf("mark %q is a stage of every boot", mark),
 			"every boot is recorded until it has booted; name a mark that the image makes later",
 		)

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
@@ -61,7 +62,7 @@ func (o *operator) showRollout(r *http.Request) (any, error) {
 
 // startRollout answers POST /v1/rollouts.
 func (o *operator) startRollout(r *http.Request) (any, error) {
-	req, err := body[api.RolloutStart](r)
+	req, err := httpapi.Body[api.RolloutStart](r)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +80,9 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		next.Who = who(r)
+		next.Who = httpapi.CallerName(r)
 		if next, err = rollout.Begin(next, nodes, o.now()); err != nil {
-			return checked(err)
+			return httpapi.Invalid(err)
 		}
 		if out, err = tx.CreateRollout(next); err != nil {
 			return hintRollout(err)
@@ -101,10 +102,10 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 // checkPlan refuses a plan that cannot be carried out here.
 func (o *operator) checkPlan(p fleet.RolloutPlan) error {
 	if err := p.Validate(); err != nil {
-		return checked(err)
+		return httpapi.Invalid(err)
 	}
 	if _, err := time.LoadLocation(p.Zone); err != nil {
-		return refused(fmt.Sprintf("time zone %q: %v", p.Zone, err), "name it like Europe/Berlin")
+		return httpapi.BadRequest(fmt.Sprintf("time zone %q: %v", p.Zone, err), "name it like Europe/Berlin")
 	}
 	hooks := []string{p.Drain, p.Undrain, p.Reboot}
 	for _, g := range p.Gates {
@@ -117,7 +118,7 @@ func (o *operator) checkPlan(p fleet.RolloutPlan) error {
 			continue
 		}
 		if _, err := findHook(o.rollouts.hooks, name); err != nil {
-			return refused(
+			return httpapi.BadRequest(
 				err.Error(),
 				"put an executable file of root's with this name into "+o.rollouts.hooks+" on the server",
 			)
@@ -134,7 +135,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		return out, err
 	}
 	if g.Image == "" {
-		return out, refused(
+		return out, httpapi.BadRequest(
 			"group "+g.Name+" has no image to return to",
 			"give it its first one with `pando group set "+g.Name+" --image NAME`",
 		)
@@ -144,7 +145,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		to  *fleet.Ref
 	}{{g.Image, &out.From}, {req.Image, &out.To}} {
 		if v.ref == "" {
-			return out, refused("no image is named", "")
+			return out, httpapi.BadRequest("no image is named", "")
 		}
 		if err := resolves(tx, v.ref); err != nil {
 			return out, err
@@ -155,7 +156,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		}
 		name, _, _, err := v.ref.Split()
 		if err != nil {
-			return out, checked(err)
+			return out, httpapi.Invalid(err)
 		}
 		if _, err := o.manifestIn(d); err != nil {
 			return out, err
@@ -237,13 +238,13 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 // hintRollout says what to do about a rollout that is in the way.
 func hintRollout(err error) error {
 	if errors.Is(err, registry.ErrInUse) {
-		return withHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
+		return httpapi.WithHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
 	}
 	return err
 }
 
 func (o *operator) pauseRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, who(r)) })
+	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, httpapi.CallerName(r)) })
 }
 
 func (o *operator) resumeRollout(r *http.Request) (any, error) {
@@ -251,7 +252,7 @@ func (o *operator) resumeRollout(r *http.Request) (any, error) {
 }
 
 func (o *operator) abortRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, who(r)) })
+	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, httpapi.CallerName(r)) })
 }
 
 // changeRollout changes a rollout as an operator wants; what follows from it is done by the next step, which is now.

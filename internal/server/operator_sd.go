@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -17,12 +18,12 @@ const exporterPort = 9100
 
 // scrapeTargets answers GET /v1/sd: the fleet's booted nodes as Prometheus' HTTP service discovery has them.
 func (o *operator) scrapeTargets(r *http.Request) (any, error) {
-	at, err := number(r, "port", exporterPort)
+	at, err := httpapi.QueryInt(r, "port", exporterPort)
 	if err != nil {
 		return nil, err
 	}
 	if at < 1 || at > 65535 {
-		return nil, refused("port "+strconv.FormatInt(at, 10)+" is none", "")
+		return nil, httpapi.BadRequest("port "+strconv.FormatInt(at, 10)+" is none", "")
 	}
 	out := []api.ScrapeTarget{}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {

@@ -6,17 +6,18 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
 // secretRoutes are the routes of secrets, and of what gives boots theirs.
 func (o *operator) secretRoutes() []operatorRoute {
 	return []operatorRoute{
-		{"POST", "/v1/nodes/approve", answer(o.approveNodes)},
-		{"POST", "/v1/nodes/reset", answer(o.resetNodes)},
-		{"GET", "/v1/secrets", answer(o.listSecrets)},
-		{"PUT", "/v1/secrets", answer(o.setSecret)},
-		{"DELETE", "/v1/secrets/{name}", answer(o.deleteSecret)},
+		{"POST", "/v1/nodes/approve", httpapi.JSON(o.approveNodes)},
+		{"POST", "/v1/nodes/reset", httpapi.JSON(o.resetNodes)},
+		{"GET", "/v1/secrets", httpapi.JSON(o.listSecrets)},
+		{"PUT", "/v1/secrets", httpapi.JSON(o.setSecret)},
+		{"DELETE", "/v1/secrets/{name}", httpapi.JSON(o.deleteSecret)},
 	}
 }
 
@@ -36,12 +37,12 @@ func (o *operator) listSecrets(r *http.Request) (any, error) {
 const maxSecretBody = fleet.MaxSecret*4/3 + 64<<10
 
 func (o *operator) setSecret(r *http.Request) (any, error) {
-	req, err := decodeJSON[api.SecretSet](nil, r, maxSecretBody, true)
+	req, err := httpapi.DecodeJSON[api.SecretSet](nil, r, maxSecretBody, true)
 	if err != nil {
 		return nil, err
 	}
 	if len(req.Value) > fleet.MaxSecret {
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			fmt.Sprintf("secret %s has %d bytes: at most %d are kept", req.Name, len(req.Value), fleet.MaxSecret),
 			"",
 		)
@@ -53,13 +54,13 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 			return err
 		}
 		if absent(err) && req.Value == nil {
-			return refused("secret "+req.Name+" has no value yet", "give one with --from FILE, or - for standard input")
+			return httpapi.BadRequest("secret "+req.Name+" has no value yet", "give one with --from FILE, or - for standard input")
 		}
 		s.Name, s.Changed = req.Name, o.now().UTC()
 		if req.For != nil {
 			s.For = *req.For
 		}
-		if err := checked(s.Validate()); err != nil {
+		if err := httpapi.Invalid(s.Validate()); err != nil {
 			return err
 		}
 		if req.Value != nil {
@@ -77,7 +78,7 @@ func (o *operator) deleteSecret(r *http.Request) (any, error) {
 
 // approveNodes answers POST /v1/nodes/approve: the latest boots of some nodes may have their secrets.
 func (o *operator) approveNodes(r *http.Request) (any, error) {
-	req, err := body[api.NodeSelection](r)
+	req, err := httpapi.Body[api.NodeSelection](r)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 
 // resetNodes answers POST /v1/nodes/reset: the TPM keys of some nodes are forgotten.
 func (o *operator) resetNodes(r *http.Request) (any, error) {
-	req, err := body[api.NodeSelection](r)
+	req, err := httpapi.Body[api.NodeSelection](r)
 	if err != nil {
 		return nil, err
 	}

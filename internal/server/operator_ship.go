@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/store"
 )
@@ -21,7 +22,7 @@ import (
 func (o *operator) storedVersion(r *http.Request) (any, error) {
 	digest, err := fleet.ParseDigest(r.PathValue("digest"))
 	if err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	v, err := o.store.GetVersion(digest)
 	if err != nil {
@@ -49,12 +50,12 @@ func (o *operator) storedObject(w http.ResponseWriter, r *http.Request) error {
 
 // missingObjects answers POST /v1/store/missing. What is there counts as written now: somebody is about to name it.
 func (o *operator) missingObjects(r *http.Request) (any, error) {
-	req, err := body[api.ObjectList](r)
+	req, err := httpapi.Body[api.ObjectList](r)
 	if err != nil {
 		return nil, err
 	}
 	if len(req.Objects) > api.MaxObjectList {
-		return nil, refused(
+		return nil, httpapi.BadRequest(
 			fmt.Sprintf("%d objects in one request, at most %d", len(req.Objects), api.MaxObjectList),
 			"",
 		)
@@ -128,7 +129,7 @@ func cutOff(err error) error {
 	if errors.As(err, &big) {
 		return err
 	}
-	return refused("objects: the body is cut off", "")
+	return httpapi.BadRequest("objects: the body is cut off", "")
 }
 
 // maxVersionBody bounds a manifest with its sidecars; the list of packages is the largest.
@@ -138,7 +139,7 @@ const maxVersionBody = 64 << 20
 func (o *operator) putVersion(w http.ResponseWriter, r *http.Request) error {
 	var v api.VersionPut
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxVersionBody)).Decode(&v); err != nil {
-		return refused("request body: "+err.Error(), "")
+		return httpapi.BadRequest("request body: "+err.Error(), "")
 	}
 	m, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature)
 	if err != nil {

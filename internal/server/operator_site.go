@@ -5,6 +5,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -100,15 +101,15 @@ func (o *operator) listTokens(r *http.Request) (any, error) {
 }
 
 func (o *operator) createToken(r *http.Request) (any, error) {
-	req, err := body[api.TokenCreate](r)
+	req, err := httpapi.Body[api.TokenCreate](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := checked(fleet.ValidName("token", req.Name)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidName("token", req.Name)); err != nil {
 		return nil, err
 	}
 	if req.TTL < 0 {
-		return nil, refused("token "+req.Name+": its time to live is negative", "")
+		return nil, httpapi.BadRequest("token "+req.Name+": its time to live is negative", "")
 	}
 	secret := identity.NewToken()
 	t := registry.Token{
@@ -120,7 +121,7 @@ func (o *operator) createToken(r *http.Request) (any, error) {
 	}
 	if req.Role != "" {
 		if t.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
-			return nil, checked(err)
+			return nil, httpapi.Invalid(err)
 		}
 	}
 	if req.TTL > 0 {
@@ -167,15 +168,15 @@ func (o *operator) showPolicy(r *http.Request) (any, error) {
 }
 
 func (o *operator) setPolicy(r *http.Request) (any, error) {
-	p, err := body[api.Policy](r)
+	p, err := httpapi.Body[api.Policy](r)
 	if err != nil {
 		return nil, err
 	}
 	if p.Adoption != fleet.Open && p.Adoption != fleet.Approve {
-		return nil, refused("adoption policy "+string(p.Adoption)+": use open or approve", "")
+		return nil, httpapi.BadRequest("adoption policy "+string(p.Adoption)+": use open or approve", "")
 	}
 	if _, err := fleet.ParseNaming(p.Naming); err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	return p, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.PutPolicy(registry.Policy(p)) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
 	"pando/internal/volume"
@@ -19,11 +20,11 @@ import (
 // stateRoutes are the routes of what nodes keep.
 func (o *operator) stateRoutes() []operatorRoute {
 	return []operatorRoute{
-		{"GET", "/v1/state", answer(o.listState)},
-		{"POST", "/v1/state/{name}/snapshot", answer(o.snapshotState)},
-		{"POST", "/v1/state/{name}/reset", answer(o.resetState)},
-		{"POST", "/v1/state/{name}/copy", answer(o.copyState)},
-		{"DELETE", "/v1/state/{name}/orders", answer(o.withdrawState)},
+		{"GET", "/v1/state", httpapi.JSON(o.listState)},
+		{"POST", "/v1/state/{name}/snapshot", httpapi.JSON(o.snapshotState)},
+		{"POST", "/v1/state/{name}/reset", httpapi.JSON(o.resetState)},
+		{"POST", "/v1/state/{name}/copy", httpapi.JSON(o.copyState)},
+		{"DELETE", "/v1/state/{name}/orders", httpapi.JSON(o.withdrawState)},
 	}
 }
 
@@ -144,7 +145,7 @@ func (o *operator) stateNow(ctx context.Context, node string) (out api.StateOf, 
 func (o *operator) snapshotState(r *http.Request) (any, error) {
 	return o.changeState(r, func(ctx context.Context, node string, req api.StateChange) error {
 		if err := fleet.ValidName("snapshot", req.Snapshot); err != nil {
-			return refused(err.Error(), "")
+			return httpapi.BadRequest(err.Error(), "")
 		}
 		return o.volumes.Snapshot(ctx, node, req.Snapshot)
 	})
@@ -173,7 +174,7 @@ func (o *operator) resetState(r *http.Request) (any, error) {
 func (o *operator) copyState(r *http.Request) (any, error) {
 	return o.changeState(r, func(ctx context.Context, node string, req api.StateChange) error {
 		if err := fleet.ValidNodeName(req.From); err != nil {
-			return refused(err.Error(), "")
+			return httpapi.BadRequest(err.Error(), "")
 		}
 		of, err := o.statesOf(ctx, node)
 		if err != nil {
@@ -223,13 +224,13 @@ func (o *operator) withdrawState(r *http.Request) (any, error) {
 
 // changeState does something to what a node keeps.
 func (o *operator) changeState(r *http.Request, do func(context.Context, string, api.StateChange) error) (any, error) {
-	req, err := body[api.StateChange](r)
+	req, err := httpapi.Body[api.StateChange](r)
 	if err != nil {
 		return nil, err
 	}
 	node := r.PathValue("name")
 	if err := fleet.ValidNodeName(node); err != nil {
-		return nil, refused(err.Error(), "")
+		return nil, httpapi.BadRequest(err.Error(), "")
 	}
 	if registry.LimitOf(r.Context()) != nil {
 		if err := o.reg.View(r.Context(), func(tx *registry.Tx) error {

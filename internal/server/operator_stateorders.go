@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -69,7 +70,7 @@ func (o *operator) runs(n api.Node) bool {
 
 // order puts an order on record. One about everything makes those before it void.
 func (o *operator) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
-	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, o.now(), asking(ctx).String()
+	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, o.now(), httpapi.CallerOf(ctx).String()
 	return o.reg.Update(ctx, func(tx *registry.Tx) error {
 		r, err := keptIn(tx, of.node, of.k)
 		if err != nil {
@@ -123,7 +124,7 @@ func (o *operator) orderReset(ctx context.Context, of keeps, req api.StateChange
 	for _, p := range req.Paths {
 		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) &&
 			!o.keptBefore(ctx, of, p) {
-			return refused(
+			return httpapi.BadRequest(
 				fmt.Sprintf("node %s does not keep %s", of.node, p),
 				"`pando node state list "+of.node+"` shows what it keeps; below a kept directory remove files on "+
 					"the node",
@@ -149,7 +150,7 @@ func (o *operator) keptBefore(ctx context.Context, of keeps, path string) (is bo
 // where it is, else through the server.
 func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
 	if req.From == of.node {
-		return refused("node "+of.node+" has its own state already", "")
+		return httpapi.BadRequest("node "+of.node+" has its own state already", "")
 	}
 	from, err := o.statesOf(ctx, req.From)
 	if err != nil {
@@ -199,7 +200,7 @@ func keepsNothingHint(of, from keeps) string {
 // next.
 func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChange) error {
 	if len(req.Paths) > 0 {
-		return refused("the state of a deleted node is removed as a whole", "leave out --path")
+		return httpapi.BadRequest("the state of a deleted node is removed as a whole", "leave out --path")
 	}
 	if err := o.volumes.Reset(ctx, of.node); err != nil && !errors.Is(err, volume.ErrNone) {
 		return err
@@ -221,7 +222,7 @@ func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChang
 						From:    of.node,
 						FromDir: r.Dir,
 						Asked:   o.now(),
-						Who:     asking(ctx).String(),
+						Who:     httpapi.CallerOf(ctx).String(),
 					},
 				)
 			}

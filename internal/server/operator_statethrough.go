@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -29,7 +30,7 @@ func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.S
 		To:    of.node,
 		Force: force,
 		Asked: o.now(),
-		Who:   asking(ctx).String(),
+		Who:   httpapi.CallerOf(ctx).String(),
 	}
 	take := send
 	take.Kind, take.Place, take.To, take.From, take.Through = fleet.CopyState, of.place, "", from.node, true

@@ -8,6 +8,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -15,12 +16,12 @@ import (
 
 // collectStore answers POST /v1/store/collect.
 func (o *operator) collectStore(r *http.Request) (any, error) {
-	req, err := body[api.StoreCollect](r)
+	req, err := httpapi.Body[api.StoreCollect](r)
 	if err != nil {
 		return nil, err
 	}
 	if req.Keep != nil && *req.Keep < 0 || req.Grace != nil && *req.Grace < 0 {
-		return nil, refused("keep and grace are not negative", "")
+		return nil, httpapi.BadRequest("keep and grace are not negative", "")
 	}
 	return o.keeper.collect(r.Context(), req)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 )
 
 // maxSampled is of how long a time samples are told at once.
@@ -17,7 +18,7 @@ func (o *operator) samples(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if f.Since.IsZero() || f.Until.IsZero() || f.Until.Sub(f.Since) > maxSampled {
-		return nil, refused("parameters since and until: samples are told of a day at most", "")
+		return nil, httpapi.BadRequest("parameters since and until: samples are told of a day at most", "")
 	}
 	all, err := o.reg.Samples(r.Context(), f.Since, f.Until)
 	out := api.Samples{Samples: make([]api.Sample, len(all))}
@@ -34,7 +35,7 @@ func (o *operator) senders(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if f.Since.IsZero() || f.Until.IsZero() {
-		return nil, refused("parameters since and until: both are needed", "")
+		return nil, httpapi.BadRequest("parameters since and until: both are needed", "")
 	}
 	all, err := o.reg.Feedings(r.Context(), f.Since, f.Until, maxBoots)
 	out := api.Feedings{Boots: make([]api.Feeding, len(all))}

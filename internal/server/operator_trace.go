@@ -11,6 +11,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/registry"
 )
@@ -23,7 +24,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 		ref = fleet.Ref(name)
 	}
 	if of, _, _, err := ref.Split(); err != nil || of != name {
-		return nil, refused(fmt.Sprintf("parameter ref: %q is no version of image %q", ref, name), "")
+		return nil, httpapi.BadRequest(fmt.Sprintf("parameter ref: %q is no version of image %q", ref, name), "")
 	}
 	out := api.ImageTrace{Image: name}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {

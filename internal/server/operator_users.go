@@ -5,6 +5,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
 )
@@ -12,14 +13,14 @@ import (
 // accessRoutes are about who may do what.
 func (o *operator) accessRoutes() []operatorRoute {
 	return []operatorRoute{
-		{"GET", "/v1/users", answer(o.listUsers)},
-		{"POST", "/v1/users", answer(o.createUser)},
-		{"PATCH", "/v1/users/{name}", answer(o.setUser)},
-		{"DELETE", "/v1/users/{name}", answer(o.deleteUser)},
-		{"GET", "/v1/audit", answer(o.listAudit)},
-		{"GET", "/v1/tokens", answer(o.listTokens)},
-		{"POST", "/v1/tokens", answer(o.createToken)},
-		{"DELETE", "/v1/tokens/{name}", answer(o.deleteToken)},
+		{"GET", "/v1/users", httpapi.JSON(o.listUsers)},
+		{"POST", "/v1/users", httpapi.JSON(o.createUser)},
+		{"PATCH", "/v1/users/{name}", httpapi.JSON(o.setUser)},
+		{"DELETE", "/v1/users/{name}", httpapi.JSON(o.deleteUser)},
+		{"GET", "/v1/audit", httpapi.JSON(o.listAudit)},
+		{"GET", "/v1/tokens", httpapi.JSON(o.listTokens)},
+		{"POST", "/v1/tokens", httpapi.JSON(o.createToken)},
+		{"DELETE", "/v1/tokens/{name}", httpapi.JSON(o.deleteToken)},
 	}
 }
 
@@ -40,40 +41,40 @@ func (o *operator) listUsers(r *http.Request) (any, error) {
 }
 
 func (o *operator) createUser(r *http.Request) (any, error) {
-	req, err := body[api.UserCreate](r)
+	req, err := httpapi.Body[api.UserCreate](r)
 	if err != nil {
 		return nil, err
 	}
 	u := registry.User{Name: req.Name, Role: fleet.Viewer, Created: o.now()}
 	if req.Role != "" {
 		if u.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
-			return nil, checked(err)
+			return nil, httpapi.Invalid(err)
 		}
 	}
-	if err := checked(fleet.ValidPerson(req.Name)); err != nil {
+	if err := httpapi.Invalid(fleet.ValidPerson(req.Name)); err != nil {
 		return nil, err
 	}
 	if u.Hash, err = identity.HashPassword(req.Password); err != nil {
-		return nil, checked(err)
+		return nil, httpapi.Invalid(err)
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateUser(u) })
 	return apiUser(u), err
 }
 
 func (o *operator) setUser(r *http.Request) (any, error) {
-	req, err := body[api.UserSet](r)
+	req, err := httpapi.Body[api.UserSet](r)
 	if err != nil {
 		return nil, err
 	}
 	hash := ""
 	if req.Role != nil {
 		if _, err := fleet.ParseRole(string(*req.Role)); err != nil {
-			return nil, checked(err)
+			return nil, httpapi.Invalid(err)
 		}
 	}
 	if req.Password != nil {
 		if hash, err = identity.HashPassword(*req.Password); err != nil {
-			return nil, checked(err)
+			return nil, httpapi.Invalid(err)
 		}
 	}
 	var u registry.User
@@ -82,7 +83,7 @@ func (o *operator) setUser(r *http.Request) (any, error) {
 			return err
 		}
 		if u.Issuer != "" {
-			return refused("user "+u.Name+" is known at "+u.Issuer+", which says who they are and what they may do",
+			return httpapi.BadRequest("user "+u.Name+" is known at "+u.Issuer+", which says who they are and what they may do",
 				"change it there; or delete the user here, and create one with a password")
 		}
 		if req.Role != nil {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 )
 
 // DefaultAPIRate is how many requests a second each token, each user, and each address where nobody logs in may
@@ -95,28 +95,19 @@ func (l *rates) forget(now time.Time) {
 const bulkPath = "/v1/store/objects"
 
 // rated counts the request of a person who is known.
-func (s *Server) rated(r *http.Request, p person) error {
-	if p.kind == "" || r.URL.Path == bulkPath || strings.HasPrefix(r.URL.Path, bulkPath+"/") {
+func (s *Server) rated(r *http.Request, p httpapi.Caller) error {
+	if p.Kind == "" || r.URL.Path == bulkPath || strings.HasPrefix(r.URL.Path, bulkPath+"/") {
 		return nil
 	}
-	return s.rates.may(s.now(), p.kind, p.name)
+	return s.rates.may(s.now(), p.Kind, p.Name)
 }
 
 // ratedHere counts requests by the address that they come from, where there is no login.
-func (s *Server) ratedHere(h handler) handler {
+func (s *Server) ratedHere(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.rates.may(s.now(), ratedAddress, sourceNet(r)); err != nil {
+		if err := s.rates.may(s.now(), ratedAddress, httpapi.RemoteNet(r)); err != nil {
 			return err
 		}
 		return h(w, r)
 	}
-}
-
-// sourceNet is whose address a request came from: of IPv6 a machine has as many as it likes in its network.
-func sourceNet(r *http.Request) string {
-	a := asker(r)
-	if !a.Is6() {
-		return a.String()
-	}
-	return netip.PrefixFrom(a, 64).Masked().String()
 }

@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -74,14 +75,14 @@ func reaches() map[string]reach {
 }
 
 // confined keeps who is for some groups to them.
-func confined(of reach) func(handler) handler {
-	return func(h handler) handler {
+func confined(of reach) func(httpapi.Handler) httpapi.Handler {
+	return func(h httpapi.Handler) httpapi.Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			p := asking(r.Context())
-			if len(p.groups) == 0 {
+			p := httpapi.CallerOf(r.Context())
+			if len(p.Groups) == 0 {
 				return h(w, r)
 			}
-			groups := "it is for " + groupsText(p.groups) + " only"
+			groups := "it is for " + groupsText(p.Groups) + " only"
 			if of == reachSite {
 				return api.NewError(
 					api.Forbidden,
@@ -89,12 +90,12 @@ func confined(of reach) func(handler) handler {
 					groups+"; another token may",
 				)
 			}
-			err := h(w, r.WithContext(registry.Within(r.Context(), p.groups)))
+			err := h(w, r.WithContext(registry.Within(r.Context(), p.Groups)))
 			if err == nil {
 				return nil
 			}
-			if e := apiError(err); e.Code == api.NotFound {
-				e.Hint = strings.TrimPrefix(e.Hint+"; "+p.String()+" sees "+groupsText(p.groups)+" only", "; ")
+			if e := httpapi.ErrorOf(err); e.Code == api.NotFound {
+				e.Hint = strings.TrimPrefix(e.Hint+"; "+p.String()+" sees "+groupsText(p.Groups)+" only", "; ")
 				return e
 			}
 			return err
@@ -124,14 +125,14 @@ func (o *operator) owned(r *http.Request) (map[string]bool, error) {
 // ownGroups checks the groups of a token that is to be made.
 func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
 	if len(groups) > 0 && role == fleet.Admin {
-		return refused(
+		return httpapi.BadRequest(
 			"an admin's token is for the whole site: it could give itself everything",
 			"make an operator's: --role operator",
 		)
 	}
 	for _, g := range groups {
 		if _, err := tx.Group(g); err != nil {
-			return withHint(err, "`pando group list` shows what there is")
+			return httpapi.WithHint(err, "`pando group list` shows what there is")
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -27,7 +28,7 @@ const (
 
 // nodeEvents answers POST /v1/node/events.
 func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.ReportRequest](w, r)
+	req, err := httpapi.DecodeReport[api.ReportRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 		Extend: s.otherExtensions(r.Context(), b, req.Extensions),
 	}
 	if (answer.Errand != nil || answer.Extend) && !b.Session.IsZero() {
-		return reply(w, answer)
+		return httpapi.Reply(w, answer)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -17,13 +18,12 @@ import (
 
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
-	m := newMux(s.log)
-	m.handle("GET /o/{id}", s.serveObject)
-	m.handle("POST /o", s.serveSeveral)
-	m.handle("GET /m/{name}", s.serveManifest)
-	m.handle("GET /boot/script", s.serveScript)
-	m.handle("GET /boot/{first}/{second}", s.serveBoot)
-	m.handle("GET "+volumePath, s.serveVolume)
+	m := httpapi.NewMux(s.log)
+	m.Route("GET /o/{id}", s.serveObject)
+	m.Route("GET /m/{name}", s.serveManifest)
+	m.Route("GET /boot/script", s.serveScript)
+	m.Route("GET /boot/{first}/{second}", s.serveBoot)
+	m.Route("GET "+volumePath, s.serveVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -42,18 +42,18 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 
 // controlRoutes is the control channel: nodes by their token or session, operators by their token.
 func (s *Server) controlRoutes() http.Handler {
-	m := newMux(s.log)
+	m := httpapi.NewMux(s.log)
 	for path, h := range s.nodeRoutes() {
-		m.handle("POST /v1/node/"+path, h)
+		m.Route("POST /v1/node/"+path, h)
 	}
-	m.handle("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
+	m.Route("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
 	s.operator().operatorRoutes(m, s.operatorOnly)
 	return m
 }
 
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
-func (s *Server) nodeRoutes() map[string]handler {
-	return map[string]handler{
+func (s *Server) nodeRoutes() map[string]httpapi.Handler {
+	return map[string]httpapi.Handler{
 		"begin":          s.begin,
 		"hello":          s.hello,
 		"events":         s.nodeEvents,
@@ -74,9 +74,9 @@ func (s *Server) nodeRoutes() map[string]handler {
 
 // socketRoutes is the operator's API for whoever may open the socket.
 func (s *Server) socketRoutes() http.Handler {
-	m := newMux(s.log)
-	m.handle("GET /metrics", s.serveMetrics)
-	s.operator().operatorRoutes(m, func(h handler) handler { return h })
+	m := httpapi.NewMux(s.log)
+	m.Route("GET /metrics", s.serveMetrics)
+	s.operator().operatorRoutes(m, func(h httpapi.Handler) httpapi.Handler { return h })
 	return m
 }
 

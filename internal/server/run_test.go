@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -247,9 +248,9 @@ func TestHostileReports(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", maxBody)}, nil); e == nil ||
+	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", httpapi.MaxBody)}, nil); e == nil ||
 		e.Code != api.BadRequest {
-		t.Errorf("a body of more than %d bytes: %v", maxBody, e)
+		t.Errorf("a body of more than %d bytes: %v", httpapi.MaxBody, e)
 	}
 	lie := trace.Event{
 		Seq:    1,

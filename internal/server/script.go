@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -22,7 +23,7 @@ const soon = 3 * time.Second
 // serveScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
 // error but its number.
 func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
-	base := s.dataURL(localAddr(r))
+	base := s.dataURL(httpapi.LocalAddr(r))
 	q, err := netboot.ParseQuery(r.URL.RawQuery)
 	switch {
 	case errors.Is(err, netboot.ErrNoMAC):
@@ -30,10 +31,10 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return api.NewError(api.BadRequest, err.Error(), "")
 	}
-	in, err := s.script(r.Context(), q, asker(r), base, true)
+	in, err := s.script(r.Context(), q, httpapi.RemoteAddr(r), base, true)
 	if err == nil && in.Turn.Hold > 0 {
 		s.turns.wait(r.Context(), q.MAC, in.Turn.Hold)
-		in, err = s.script(r.Context(), q, asker(r), base, false)
+		in, err = s.script(r.Context(), q, httpapi.RemoteAddr(r), base, false)
 	}
 	if err != nil {
 		return err

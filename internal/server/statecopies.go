@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -131,7 +132,7 @@ func sentState(tx *registry.Tx, node string, x fleet.StateResult, bytes int64, d
 
 // giveState answers POST /v1/node/state/fetch: a node gets what another one sent for it.
 func (s *Server) giveState(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.StateFetch](w, r)
+	req, err := httpapi.DecodeReport[api.StateFetch](w, r)
 	if err != nil {
 		return err
 	}

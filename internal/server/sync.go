@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -52,7 +53,7 @@ func configChanges(has, gets map[string]string) (old, gone []string) {
 // giveConfig answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it
 // says that it is in place.
 func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.NodeConfigRequest](w, r)
+	req, err := httpapi.DecodeReport[api.NodeConfigRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	}
 	set := s.configs.render(n, s.configs.secrets(n))
 	s.errands.handed(b.ID, s.configs.digests(set.all()))
-	return reply(w, api.NodeConfigResponse{Files: set.all()})
+	return httpapi.Reply(w, api.NodeConfigResponse{Files: set.all()})
 }
 
 // runningConfig is what the config files of a boot are made of that has a session.
@@ -119,7 +120,7 @@ func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
 
 // syncNodes answers POST /v1/nodes/sync.
 func (o *operator) syncNodes(r *http.Request) (any, error) {
-	req, err := body[api.SyncRequest](r)
+	req, err := httpapi.Body[api.SyncRequest](r)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 	}
 	rep, err := o.errands.ask(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
 	if err != nil {
-		e := apiError(err)
+		e := httpapi.ErrorOf(err)
 		out.Error, out.Hint = e.Message, e.Hint
 		return out
 	}

@@ -15,6 +15,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 	"pando/internal/volume"
@@ -72,7 +73,7 @@ func (t *tickets) take(secret string, now time.Time) (ticket, bool) {
 
 // nodeVolume answers POST /v1/node/volume.
 func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
-	req, err := decodeReport[api.VolumeRequest](w, r)
+	req, err := httpapi.DecodeReport[api.VolumeRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -92,10 +93,10 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(
+	return httpapi.Reply(
 		w,
 		api.VolumeTicket{
-			Address: netip.AddrPortFrom(localAddr(r), s.dataPort).String(),
+			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.dataPort).String(),
 			Path:    volumePath,
 			Export:  volumeExport,
 			Ticket:  s.tickets.give(x, s.now()),

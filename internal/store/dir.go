@@ -66,18 +66,6 @@ func (d *Dir) Open(id chunk.ID) (*os.File, error) {
 	return f, nil
 }
 
-// OpenHere is Open for what is in the directory, and need not be brought from elsewhere.
-func (d *Dir) OpenHere(id chunk.ID) (*os.File, error) {
-	f, err := os.Open(d.ObjectPath(id))
-	if err != nil {
-		return nil, fmt.Errorf("open object %s: %w", id, bare(err))
-	}
-	if d.far != nil {
-		d.far.used(f)
-	}
-	return f, nil
-}
-
 // Get returns an object's stored bytes, verified. The error is fs.ErrNotExist when the store does not have
 // the object, and a *chunk.WrongBytesError when the disk does not give back what was written.
 func (d *Dir) Get(ctx context.Context, id chunk.ID) ([]byte, error) {

@@ -23,8 +23,7 @@ type Failover struct {
 
 	sources  []Source
 	observer Observer
-	last     atomic.Int32  // index of the source that answered last
-	singly   []atomic.Bool // sources that send one object for each question
+	last     atomic.Int32 // index of the source that answered last
 }
 
 // NewFailover returns a Failover over sources, preferred first. It needs at least one.
@@ -32,7 +31,7 @@ func NewFailover(observer Observer, sources ...Source) (*Failover, error) {
 	if len(sources) == 0 {
 		return nil, errors.New("no source to get objects from")
 	}
-	return &Failover{sources: sources, observer: observer, singly: make([]atomic.Bool, len(sources))}, nil
+	return &Failover{sources: sources, observer: observer}, nil
 }
 
 // How long a source may say nothing: with another one to turn to, patience is short. It doubles with every

@@ -65,14 +65,6 @@ func (r *Retry) Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verifi
 	})
 }
 
-// GetSeveral makes one attempt at objects whose sizes are known, all from one source with one question if it has
-// such, and calls came for each that comes, in order. The others are to be had by Get and Find.
-func (r *Retry) GetSeveral(ctx context.Context, rs []Request, came func(i int, v chunk.Verified)) {
-	if f, ok := r.from.(*Failover); ok {
-		f.GetSeveral(ctx, rs, came)
-	}
-}
-
 func (r *Retry) get(ctx context.Context, id chunk.ID, size int64, final func(error) bool) (chunk.Verified, error) {
 	req := Request{ID: id, Size: size}
 	for {

@@ -1,4 +1,4 @@
-package server
+package httpapi
 
 import (
 	"encoding/json"
@@ -15,19 +15,20 @@ import (
 	"pando/internal/registry"
 )
 
-// handler answers a request, or returns why not. Nothing of the answer may have been written when it returns an error.
-type handler func(w http.ResponseWriter, r *http.Request) error
+// Handler answers a request, or returns why not. Nothing of the answer may have been written when it returns an error.
+type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// mux is where routes are registered: patterns of http.ServeMux, handlers that return errors.
-type mux struct {
+// Mux is where routes are registered: patterns of http.ServeMux, handlers that return errors.
+type Mux struct {
 	*http.ServeMux
 	log *slog.Logger
 }
 
-func newMux(log *slog.Logger) *mux { return &mux{ServeMux: http.NewServeMux(), log: log} }
+// NewMux returns a Mux without routes.
+func NewMux(log *slog.Logger) *Mux { return &Mux{ServeMux: http.NewServeMux(), log: log} }
 
-// handle registers a route. wrap is put around the handler, the first one outermost.
-func (m *mux) handle(pattern string, h handler, wrap ...func(handler) handler) {
+// Route registers a handler. wrap is put around the handler, the first one outermost.
+func (m *Mux) Route(pattern string, h Handler, wrap ...func(Handler) Handler) {
 	for i := len(wrap) - 1; i >= 0; i-- {
 		h = wrap[i](h)
 	}
@@ -39,8 +40,8 @@ func (m *mux) handle(pattern string, h handler, wrap ...func(handler) handler) {
 }
 
 // refuse writes an error: JSON under /v1, a line of text elsewhere, where firmware and curl ask.
-func (m *mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := apiError(err)
+func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := ErrorOf(err)
 	if r.Context().Err() != nil {
 		return // the client is gone, and its going may be the error
 	}
@@ -66,8 +67,8 @@ func (m *mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: e})
 }
 
-// apiError gives an error its code. What the code does not know is the server's own failure.
-func apiError(err error) *api.Error {
+// ErrorOf gives an error its code. What the code does not know is the server's own failure.
+func ErrorOf(err error) *api.Error {
 	var e *api.Error
 	var big *http.MaxBytesError
 	switch {
@@ -98,30 +99,31 @@ func apiError(err error) *api.Error {
 	return e
 }
 
-// maxBody bounds the body of a request: the largest is a report of a node with many events.
-const maxBody = 1 << 20
+// MaxBody bounds the body of a request: the largest is a report of a node with many events.
+const MaxBody = 1 << 20
 
-// bodyTime is how long a body may take to arrive.
-const bodyTime = 30 * time.Second
+// BodyTime is how long a body may take to arrive.
+const BodyTime = 30 * time.Second
 
 // decode reads an operator's JSON body. What is not understood is refused: a misspelt field must not be half a change.
 func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
-	return decodeJSON[T](w, r, maxBody, true)
+	return DecodeJSON[T](w, r, MaxBody, true)
 }
 
-// decodeReport reads a node's JSON body. It may have fields that are not known here: the node may run a newer agent
+// DecodeReport reads a node's JSON body. It may have fields that are not known here: the node may run a newer agent
 // than this server.
-func decodeReport[T any](w http.ResponseWriter, r *http.Request) (T, error) {
-	return decodeJSON[T](w, r, maxBody, false)
+func DecodeReport[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	return DecodeJSON[T](w, r, MaxBody, false)
 }
 
-func decodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, strict bool) (T, error) {
+// DecodeJSON reads one JSON value of at most most bytes. Strict refuses unknown fields.
+func DecodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, strict bool) (T, error) {
 	var v T
 	limited := http.MaxBytesReader(w, r.Body, most)
 	// A body that comes in drops holds its connection for so long and not longer.
 	deadline := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
 	if w != nil {
-		deadline(time.Now().Add(bodyTime))
+		deadline(time.Now().Add(BodyTime))
 		defer deadline(time.Time{})
 	}
 	d := json.NewDecoder(limited)
@@ -141,8 +143,8 @@ func decodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, stric
 	return v, nil
 }
 
-// reply writes a JSON answer.
-func reply(w http.ResponseWriter, v any) error {
+// Reply writes a JSON answer.
+func Reply(w http.ResponseWriter, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
