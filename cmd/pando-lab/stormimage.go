@@ -8,11 +8,12 @@ import (
 	"sync"
 
 	"pando/internal/blockdev"
-	"pando/internal/build"
+	"pando/internal/build/bootpack"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/store"
 	"pando/internal/trace"
 )
@@ -39,7 +40,7 @@ type material struct {
 	served      string // URL of a file that a rival's web server sends
 	torrentFile string
 	mapping     sync.Once // of mapped
-	mapped      *build.RootMap
+	mapped      *imagefs.Map
 	mapErr      error
 }
 
@@ -110,17 +111,17 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 func mega(n int64) float64 { return float64(n) / 1e6 }
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
-func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.Recording) error {
+func (m *material) packed(ctx context.Context, until trace.Stage, boots []bootpack.Recording) error {
 	records, err := m.store.Packs(m.version)
 	if err != nil {
 		return err
 	}
 	var ok bool
 	if m.pack, ok = image.FindPack(records, ""); !ok {
-		m.pack, err = build.Pack(
+		m.pack, err = bootpack.Make(
 			ctx,
-			build.PackOptions{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
-				Order: build.Merge(boots), Boots: len(boots)},
+			bootpack.Options{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
+				Order: bootpack.Merge(boots), Boots: len(boots)},
 		)
 		if err != nil {
 			return err

@@ -10,9 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/build/base"
+	"pando/internal/build/bootpack"
+	"pando/internal/build/extension"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/mount"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/workdir"
 )
 
 // ExtendOptions says what is put over which version. Exactly one of Packages, Tree and Command is set.
@@ -35,7 +42,7 @@ type ExtendOptions struct {
 func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	e := &extend{ExtendOptions: opt}
 	if e.Build.Progress == nil {
-		e.Build.Progress = func(Progress) {}
+		e.Build.Progress = func(steps.Progress) {}
 	}
 	result, err := e.run(ctx)
 	if err != nil {
@@ -46,69 +53,69 @@ func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 
 type extend struct {
 	ExtendOptions
-	work *workDir
-	base *base
-	made extension
+	work *workdir.Dir
+	base *base.Copy
+	made extension.Extension
 }
 
 // extendParts are the parts of the work directory that are made anew each time.
 func extendParts() []string { return []string{"upper", "overlay", "tmp", "extension"} }
 
 // at tells of progress within a step.
-func (e *extend) at(step string) func(Progress) { return within(step, e.Build.Progress) }
+func (e *extend) at(step string) func(steps.Progress) { return within(step, e.Build.Progress) }
 
 func (e *extend) run(ctx context.Context) (result Result, err error) {
 	if err := e.check(); err != nil {
 		return result, err
 	}
-	if e.work, err = openWork(ctx, e.Build.Work, "extend-"+e.Name, Revision, e.at(StepTree)); err != nil {
+	if e.work, err = workdir.Open(ctx, e.Build.Work, "extend-"+e.Name, Revision, e.at(StepTree)); err != nil {
 		return result, err
 	}
-	defer e.work.close()
+	defer e.work.Close()
 	for _, part := range extendParts() {
-		if err := e.work.drop(part); err != nil {
+		if err := e.work.Drop(part); err != nil {
 			return result, err
 		}
 	}
 	begin := time.Now().Truncate(time.Second)
-	if e.base, err = openBase(ctx, e.work, e.Build.Store, e.Base, e.at(StepTree)); err != nil {
+	if e.base, err = base.Open(ctx, e.work, e.Build.Store, e.Base, e.at(StepTree)); err != nil {
 		return result, err
 	}
 	closed := false
 	defer func() {
 		if !closed {
-			err = errors.Join(err, e.base.close())
+			err = errors.Join(err, e.base.Close())
 		}
 	}()
-	if e.base.manifest.IsExtension() {
+	if e.base.Manifest.IsExtension() {
 		return result, fmt.Errorf("%s is an extension itself: give the image that nodes boot", e.Base.Short())
 	}
 	if err := e.fill(ctx); err != nil {
-		return result, fullDisk(err, e.work.path)
+		return result, workdir.FullDisk(err, e.work.Path)
 	}
-	if err := e.base.clean(e.at(StepTree)); err != nil {
+	if err := e.base.Clean(e.at(StepTree)); err != nil {
 		return result, err
 	}
 	e.made.Name, e.made.Force = e.Name, e.Force
-	e.made.Root, e.made.Lower, e.made.Upper = e.base.root, e.base.lower, e.base.upper
-	if err := e.made.harvest(begin); err != nil {
+	e.made.Root, e.made.Lower, e.made.Upper = e.base.Root, e.base.Lower, e.base.Upper
+	if err := e.made.Harvest(begin); err != nil {
 		return result, err
 	}
-	tree := e.work.file("extension")
+	tree := e.work.File("extension")
 	closed = true
-	if err := e.base.close(); err != nil {
+	if err := e.base.Close(); err != nil {
 		return result, err
 	}
-	if err := takeOut(e.base.upper, tree); err != nil {
+	if err := extension.TakeOut(e.base.Upper, tree); err != nil {
 		return result, err
 	}
 	if result, err = e.build(ctx, tree); err != nil {
 		return result, err
 	}
 	if err := e.pack(ctx, result); err != nil {
-		return result, fullDisk(err, e.work.path)
+		return result, workdir.FullDisk(err, e.work.Path)
 	}
-	return result, e.work.remove()
+	return result, e.work.Remove()
 }
 
 // pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has
@@ -119,12 +126,12 @@ func (e *extend) pack(ctx context.Context, r Result) error {
 		return err
 	}
 	tell := func(done int64) {
-		e.Build.Progress(Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
+		e.Build.Progress(steps.Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
 	}
 	tell(0)
-	_, err = WholePack(
+	_, err = bootpack.MakeWhole(
 		ctx,
-		PackOptions{
+		bootpack.Options{
 			Store:    e.Build.Store,
 			Keys:     e.Build.Keys,
 			Version:  r.Version,
@@ -158,20 +165,20 @@ func (e *extend) check() error {
 
 // fill brings what is new into the copy of the base.
 func (e *extend) fill(ctx context.Context) error {
-	e.Build.Progress(Progress{Step: StepTree, Note: "over " + e.Base.Short()})
+	e.Build.Progress(steps.Progress{Step: StepTree, Note: "over " + e.Base.Short()})
 	switch {
 	case len(e.Packages) > 0:
-		if !exists(e.base.root + "/usr/bin/apt-get") {
+		if !systree.Exists(e.base.Root + "/usr/bin/apt-get") {
 			return errors.New("packages: the base has no apt-get; install what it needs by a command (--)")
 		}
 		report := e.at(StepTree)
-		return runInside(ctx, e.base.root, e.work.file("tmp"), installPackages(e.Packages), nil,
-			func(line string) { report(Progress{Note: line}) })
+		return recipe.RunInside(ctx, e.base.Root, e.work.File("tmp"), recipe.InstallPackages(e.Packages), nil,
+			func(line string) { report(steps.Progress{Note: line}) })
 	case e.Tree != "":
 		return e.copyTree(ctx)
 	}
 	command := e.Command
-	command.Root, command.Hostname, command.Tmp = e.base.root, e.Name, e.work.file("tmp")
+	command.Root, command.Hostname, command.Tmp = e.base.Root, e.Name, e.work.File("tmp")
 	if err := os.MkdirAll(command.Tmp, 0o777); err != nil {
 		return err
 	}
@@ -190,11 +197,11 @@ func (e *extend) copyTree(ctx context.Context) error {
 	found := false
 	for _, d := range entries {
 		if d.Name() != "usr" && d.Name() != "opt" {
-			e.made.Left = append(e.made.Left, Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
+			e.made.Left = append(e.made.Left, extension.Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
 			continue
 		}
 		found = true
-		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.root, d.Name())).
+		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.Root, d.Name())).
 			CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("copy %s: %w: %s", d.Name(), err, strings.TrimSpace(string(out)))
@@ -209,14 +216,14 @@ func (e *extend) copyTree(ctx context.Context) error {
 // build makes a version of the extension's tree.
 func (e *extend) build(ctx context.Context, tree string) (Result, error) {
 	opt := e.Build
-	opt.FromDir, opt.Format = tree, e.base.manifest.Root.FileSystem // which the kernel of the base can read
+	opt.FromDir, opt.Format = tree, e.base.Manifest.Root.FileSystem // which the kernel of the base can read
 	opt.Command = e.Command.Args
 	if len(e.Packages) > 0 {
 		opt.Command = append([]string{"apt-get", "install"}, e.Packages...)
 	}
 	opt.extends = &extends{
 		Extends:      image.Extends{Name: e.Name, Base: e.Base},
-		architecture: e.base.manifest.Architecture,
+		architecture: e.base.Manifest.Architecture,
 		packages:     e.made.New,
 		tree:         e.Tree,
 	}
@@ -240,6 +247,6 @@ func (b *builder) scanExtension() {
 	b.format, b.manifest.Architecture, b.manifest.Extends = b.Format, b.extends.architecture, &b.extends.Extends
 	b.result.Provenance.Warnings = b.extends.warnings
 	for _, w := range b.extends.warnings {
-		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})
+		b.Progress(steps.Progress{Step: StepScan, Note: "warning: " + w})
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/build/extension"
 	"pando/internal/mount"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 )
 
 // extendOptions is an extension of a version by a script.
@@ -64,7 +67,7 @@ func TestExtend(t *testing.T) {
 	if err := m.Fits(first.Version); err != nil {
 		t.Error(err)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, m))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, m))
 	var files []string
 	_ = filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -109,7 +112,7 @@ func TestExtendEssential(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "echo x > /usr/x; echo daemon:x:200:200::/:/bin/false >> /etc/passwd")
 	_, err := Extend(t.Context(), opt)
-	var essential *EssentialError
+	var essential *extension.EssentialError
 	if !errors.As(err, &essential) || !strings.Contains(err.Error(), "/etc/passwd: new: daemon") {
 		t.Errorf("%v", err)
 	}
@@ -137,8 +140,8 @@ func TestExtendByTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
-	if !exists(root + "/usr/bin/mine") {
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
+	if !systree.Exists(root + "/usr/bin/mine") {
 		t.Error("what the directory has is not there")
 	}
 	opt.Base = r.Version

@@ -10,6 +10,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"pando/internal/build/initramfs"
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -37,8 +38,8 @@ func testOptions(t testing.TB, data, dir string) Options {
 	_, key := testKey(t)
 	return Options{
 		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Keys: []minisign.PrivateKey{key}, Builder: "test", anyInit: true,
-		drivers: func(context.Context, DriverOptions) ([]DriverCPIO, error) {
-			return []DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
+		drivers: func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
+			return []initramfs.DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
 		},
 	}
 }

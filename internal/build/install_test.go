@@ -5,6 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"pando/internal/build/initramfs"
+	"pando/internal/build/recipe"
+	"pando/internal/command"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/testkit"
+	"pando/internal/workdir"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +44,7 @@ func fakeInstaller(t *testing.T, script string) (runs func() int) {
 func installs(t *testing.T) string {
 	t.Helper()
 	kernel := filepath.Join(t.TempDir(), "kernel")
-	if err := os.WriteFile(kernel, fakeKernel("6.1.0-test"), 0o644); err != nil {
+	if err := os.WriteFile(kernel, testkit.FakeKernel("6.1.0-test"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf(
@@ -54,20 +61,20 @@ func recipeOptions(t *testing.T, data string) Options {
 	t.Helper()
 	opt := testOptions(t, data, "")
 	var err error
-	if opt.Recipe, err = LoadRecipe("debian:bookworm"); err != nil {
+	if opt.Recipe, err = recipe.Load("debian:bookworm"); err != nil {
 		t.Fatal(err)
 	}
 	return opt
 }
 
 func TestInstallerFails(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	fakeInstaller(t, "mkdir -p $target/half; echo 'E: Unable to locate package lesss' >&2; exit 25")
 	opt := recipeOptions(t, t.TempDir())
 	var shown []string
-	opt.Progress = func(p Progress) { shown = append(shown, p.Note) }
+	opt.Progress = func(p steps.Progress) { shown = append(shown, p.Note) }
 	_, err := Image(t.Context(), opt)
-	var failed *CommandError
+	var failed *command.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "Unable to locate package lesss") {
 		t.Errorf("error %v, want the end of the output", err)
 	}
@@ -80,7 +87,7 @@ func TestInstallerFails(t *testing.T) {
 }
 
 func TestInstallerIsMissing(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	t.Setenv("PATH", t.TempDir())
 	_, err := Image(t.Context(), recipeOptions(t, t.TempDir()))
 	if err == nil || !strings.Contains(err.Error(), "install mmdebstrap") {
@@ -90,18 +97,24 @@ func TestInstallerIsMissing(t *testing.T) {
 
 // What was installed is used again by the next build; an archive that cannot be asked is believed for a day.
 func TestInstalledTreeIsUsedAgain(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	runs := fakeInstaller(t, installs(t))
 	opt := recipeOptions(t, t.TempDir())
 	opt.Recipe.Customize = nil
 	fails := opt
-	fails.drivers = func(context.Context, DriverOptions) ([]DriverCPIO, error) { return nil, errors.New("stop here") }
+	fails.drivers = func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
+		return nil, errors.New("stop here")
+	}
 	if _, err := Image(t.Context(), fails); err == nil || runs() != 1 {
 		t.Fatalf("error %v after %d runs", err, runs())
 	}
-	tree := filepath.Join(opt.Work, layerPrefix+opt.Recipe.base().key(), baseTree)
+	trees, err := filepath.Glob(filepath.Join(opt.Work, workdir.LayerPrefix+"*", "tree"))
+	if err != nil || len(trees) != 1 {
+		t.Fatalf("the base is %q, %v", trees, err)
+	}
+	tree := trees[0]
 	for _, gone := range []string{"etc/ssh/ssh_host_rsa_key", "etc/hostname", "var/lib/apt/lists/x"} {
-		if exists(filepath.Join(tree, gone)) {
+		if systree.Exists(filepath.Join(tree, gone)) {
 			t.Errorf("%s is in the tree", gone)
 		}
 	}
@@ -124,17 +137,17 @@ func TestInstalledTreeIsUsedAgain(t *testing.T) {
 		t.Errorf("%d runs of the installer, want 3", runs())
 	}
 	left, err := os.ReadDir(opt.Work)
-	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0].Name(), layerPrefix) {
+	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0].Name(), workdir.LayerPrefix) {
 		t.Errorf("left after success: %v, %v", left, err)
 	}
 }
 
 func TestInstallerIsStopped(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	fakeInstaller(t, "mkdir -p $target/half; echo started; sleep 1000 & wait")
 	opt := recipeOptions(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
-	opt.Progress = func(p Progress) {
+	opt.Progress = func(p steps.Progress) {
 		if p.Note == "started" {
 			cancel()
 		}

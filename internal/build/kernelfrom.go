@@ -7,10 +7,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"pando/internal/build/kernel"
 	"pando/internal/build/source"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/mount"
+	"pando/internal/steps"
+	"pando/internal/workdir"
 )
 
 // KernelFrom is where the kernel comes from that a tree shall have, with its modules: a version in the store, a
@@ -33,7 +37,7 @@ func (k *KernelFrom) key(ctx context.Context) (string, error) {
 		state, err := k.Source.State(ctx)
 		return " kernel " + k.Source.Key() + " " + state, err
 	}
-	found, err := KernelOf(k.Tree)
+	found, err := kernel.Find(k.Tree)
 	if err != nil {
 		return "", fmt.Errorf("kernel from %s: %w", k.Name, err)
 	}
@@ -50,7 +54,7 @@ func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	if k == nil {
 		return nil
 	}
-	b.Progress(Progress{Step: StepTree, Note: "kernel from " + k.Name})
+	b.Progress(steps.Progress{Step: StepTree, Note: "kernel from " + k.Name})
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("kernel from %s: %w", k.Name, err)
@@ -62,13 +66,13 @@ func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	case k.Source != nil:
 		return b.kernelOfSource(ctx, tree)
 	}
-	b.kernel, err = copyKernel(ctx, k.Tree, tree, nil)
+	b.kernel, err = kernel.Copy(ctx, k.Tree, tree, nil)
 	return err
 }
 
 // kernelOfSource fills a tree of its own, only for its kernel.
 func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
-	p := source.Place{Root: b.work.file("kernel.tree"), Keep: b.work.file("kernel.source")}
+	p := source.Place{Root: b.work.File("kernel.tree"), Keep: b.work.File("kernel.source")}
 	for _, dir := range []string{p.Root, p.Keep} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -77,15 +81,15 @@ func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 	_, err := b.KernelFrom.Source.Fill(
 		ctx,
 		p,
-		func(s source.Progress) { b.Progress(Progress{Step: StepTree, Note: s.Note}) },
+		func(s source.Progress) { b.Progress(steps.Progress{Step: StepTree, Note: s.Note}) },
 	)
 	if err == nil {
-		b.kernel, err = copyKernel(ctx, p.Root, tree, nil)
+		b.kernel, err = kernel.Copy(ctx, p.Root, tree, nil)
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(removeTree(p.Root), removeTree(p.Keep))
+	return errors.Join(workdir.RemoveTree(p.Root), workdir.RemoveTree(p.Keep))
 }
 
 // kernelOfVersion takes the modules from a version's root file system, which is mounted for that, and the kernel
@@ -103,12 +107,12 @@ func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) 
 	if err != nil {
 		return err
 	}
-	file, at := b.work.file("kernel.root"), b.work.file("kernel.mnt")
-	if err := roomFor(b.work.path, m.Root.Size); err != nil {
+	file, at := b.work.File("kernel.root"), b.work.File("kernel.mnt")
+	if err := workdir.CheckRoom(b.work.Path, m.Root.Size); err != nil {
 		return err
 	}
-	err = WriteRoot(ctx, b.Store, m, file, func(done int64) {
-		b.Progress(Progress{Step: StepTree, Done: done, Total: m.Root.Size, Unit: "bytes"})
+	err = imagefs.Extract(ctx, b.Store, m, file, func(done int64) {
+		b.Progress(steps.Progress{Step: StepTree, Done: done, Total: m.Root.Size, Unit: "bytes"})
 	})
 	if err != nil {
 		return err
@@ -118,6 +122,6 @@ func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) 
 	if err := mounts.File(mount.File{Path: file, Type: m.Root.FileSystem}, at); err != nil {
 		return err
 	}
-	b.kernel, err = copyKernel(ctx, at, tree, &givenKernel{m.Kernel.Release, packed})
+	b.kernel, err = kernel.Copy(ctx, at, tree, &kernel.Given{Release: m.Kernel.Release, Image: packed})
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pando/internal/image"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 )
 
 // elfProgram is the head of a program.
@@ -37,15 +39,15 @@ func bootableTree(tree string) (warnings, lacks []string, err error) {
 // What a tree lacks is said with the packages of the tree's architecture, and once.
 func TestLacksOfAnArchitecture(t *testing.T) {
 	tree := t.TempDir()
-	put(t, filepath.Join(tree, "usr/bin/dash"), elfProgram(t, elf.EM_AARCH64))
+	testkit.Put(t, filepath.Join(tree, "usr/bin/dash"), elfProgram(t, elf.EM_AARCH64))
 	if err := os.Symlink("usr/bin", filepath.Join(tree, "bin")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("/bin/dash", filepath.Join(tree, "usr/bin/sh")); err != nil { // as on a node: "/" is the tree
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(tree, "usr/lib/systemd/systemd"), []byte("x"))
-	if got := treeArchitecture(tree); got != "arm64" {
+	testkit.Put(t, filepath.Join(tree, "usr/lib/systemd/systemd"), []byte("x"))
+	if got := systree.Architecture(tree); got != "arm64" {
 		t.Fatalf("architecture %q", got)
 	}
 	check := func(want ...string) {
@@ -64,12 +66,12 @@ func TestLacksOfAnArchitecture(t *testing.T) {
 		}
 	}
 	check("no kernel: neither /boot", "linux-image-arm64")
-	put(t, filepath.Join(tree, "etc/os-release"), []byte("ID=debian\n"))
+	testkit.Put(t, filepath.Join(tree, "etc/os-release"), []byte("ID=debian\n"))
 	check("no kernel: neither /boot", "apt-get install linux-image-arm64 ")
-	put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), fakeKernel("6.1.0"))
-	put(t, filepath.Join(tree, "usr/lib/modules/6.1.0/kernel/x"), []byte("m"))
+	testkit.Put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), testkit.FakeKernel("6.1.0"))
+	testkit.Put(t, filepath.Join(tree, "usr/lib/modules/6.1.0/kernel/x"), []byte("m"))
 	check("is for amd64, and its programs are for arm64", "linux-image-arm64")
-	put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), fakeARM64(t, pe.IMAGE_FILE_MACHINE_ARM64))
+	testkit.Put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), testkit.FakeARM64(t, pe.IMAGE_FILE_MACHINE_ARM64))
 	if _, _, err := bootableTree(tree); err != nil {
 		t.Error(err)
 	}
@@ -80,14 +82,14 @@ func TestLacksOfAnArchitecture(t *testing.T) {
 func TestLacksTheUploader(t *testing.T) {
 	tree := t.TempDir()
 	for _, f := range []string{"usr/lib/systemd/systemd", "usr/lib/systemd/systemd-udevd", "usr/sbin/sshd", "usr/lib/modules/6.1.0/kernel/x"} {
-		put(t, filepath.Join(tree, f), []byte("x"))
+		testkit.Put(t, filepath.Join(tree, f), []byte("x"))
 	}
-	put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), fakeKernel("6.1.0"))
-	put(t, filepath.Join(tree, "etc/os-release"), []byte("ID=debian\n"))
+	testkit.Put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), testkit.FakeKernel("6.1.0"))
+	testkit.Put(t, filepath.Join(tree, "etc/os-release"), []byte("ID=debian\n"))
 	check := func(file, warning string, lacks ...string) {
 		t.Helper()
 		if file != "" {
-			put(t, filepath.Join(tree, file), []byte("x"))
+			testkit.Put(t, filepath.Join(tree, file), []byte("x"))
 		}
 		warnings, missing, err := bootableTree(tree)
 		if err != nil || strings.Join(warnings, "\n") != warning || !slices.Equal(missing, lacks) {

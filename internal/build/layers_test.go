@@ -5,6 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"pando/internal/build/recipe"
+	"pando/internal/command"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/testkit"
+	"pando/internal/workdir"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,7 +35,7 @@ func layered(t *testing.T) (data string, runs func() int, opt func(more string) 
 	data = t.TempDir()
 	return data, runs, func(more string) Options {
 		t.Helper()
-		r, err := ParseRecipe("lab.yaml", []byte("suite: bookworm\n"+more))
+		r, err := recipe.Parse("lab.yaml", []byte("suite: bookworm\n"+more))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +48,7 @@ func layered(t *testing.T) (data string, runs func() int, opt func(more string) 
 // built builds, and lists what of the recipe ran and what did not.
 func built(t *testing.T, opt Options) (r Result, ran, kept []string) {
 	t.Helper()
-	opt.Progress = func(p Progress) {
+	opt.Progress = func(p steps.Progress) {
 		if name, ok := strings.CutPrefix(p.Note, "unchanged: "); ok {
 			kept = append(kept, name)
 		} else if strings.HasPrefix(p.Note, ": ") || p.Note == "files" {
@@ -90,7 +96,7 @@ func TestRecipeLayers(t *testing.T) {
 				first.Version.Short(),
 			)
 			opt := options("")
-			compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
+			testkit.CompareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
 		}
 	}
 	if other, ran, kept := built(t, options(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 ||
@@ -103,7 +109,7 @@ func TestRecipeLayers(t *testing.T) {
 	opt.FreshTree = true
 	fresh, _, kept := built(t, opt)
 	if runs() != 2 || len(kept) != 0 || fresh.Version != first.Version {
-		compareTrees(t, rootOf(t, opt, fresh.Manifest), rootOf(t, opt, first.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, fresh.Manifest), rootOf(t, opt, first.Manifest))
 		t.Errorf(
 			"fresh: %d runs of the installer, kept %q, version %s after %s",
 			runs(),
@@ -120,11 +126,11 @@ func TestRecipeLayers(t *testing.T) {
 	if _, _, kept := built(t, late); len(kept) != 4 || runs() != 3 {
 		t.Errorf("a day later kept %q, %d runs", kept, runs())
 	}
-	left, err := WorkDirs(late.Work)
+	left, err := workdir.List(late.Work)
 	if err != nil || len(left) != 2 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	gone, err := CollectWork(late.Work, time.Now().Add(time.Hour), false)
+	gone, err := workdir.Collect(late.Work, time.Now().Add(time.Hour), false)
 	if err != nil || len(gone) != 2 || gone[0].Bytes < 100_000 {
 		t.Errorf("collected %+v, %v", gone, err)
 	}
@@ -133,10 +139,10 @@ func TestRecipeLayers(t *testing.T) {
 // checkLayered looks at the tree that came of the recipe.
 func checkLayered(t *testing.T, opt Options, r Result) {
 	t.Helper()
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest))
 	for path, want := range map[string]bool{"etc/motd": true, "etc/one": false, "etc/two": true, "etc/dir/x": false, "etc/dir/y": true,
 		"var/lib/apt/lists/deb.example_InRelease": false, "etc/apt/apt.conf.d/00pando": false, "usr/sbin/policy-rc.d": false} {
-		if exists(filepath.Join(root, path)) != want {
+		if systree.Exists(filepath.Join(root, path)) != want {
 			t.Errorf("%s is there: %t, want %t", path, !want, want)
 		}
 	}
@@ -152,7 +158,7 @@ func TestLayerFails(t *testing.T) {
 	data, runs, options := layered(t)
 	opt := options("customize: [': good; echo x > /etc/x', ': bad; echo why >&2; exit 3']\n")
 	_, err := Image(t.Context(), opt)
-	var failed *CommandError
+	var failed *command.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "why") {
 		t.Fatalf("error %v", err)
 	}
@@ -171,7 +177,7 @@ func TestLayerFails(t *testing.T) {
 func TestWithoutLayers(t *testing.T) {
 	_, runs, options := layered(t)
 	opt := options("packages: [a]\n")
-	opt.Work = mountAt(
+	opt.Work = testkit.MountAt(
 		t,
 		"-t",
 		"overlay",
@@ -190,7 +196,7 @@ func TestWithoutLayers(t *testing.T) {
 // The same of Debian, from its archive: layers give the version that one installation gives, a changed command
 // installs nothing, a package does.
 func TestRealLayers(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("installs Debian three times: PANDO_FULL is not set (make test-full sets it)")
 	}
@@ -199,12 +205,12 @@ func TestRealLayers(t *testing.T) {
 		t.Helper()
 		opt := testOptions(t, data, "")
 		var err error
-		if opt.Recipe, err = ParseRecipe("lab.yaml", []byte("from: debian:bookworm\n"+text)); err != nil {
+		if opt.Recipe, err = recipe.Parse("lab.yaml", []byte("from: debian:bookworm\n"+text)); err != nil {
 			t.Fatal(err)
 		}
 		var kept []string
 		opt.anyInit, opt.atOnce = false, atOnce
-		opt.Progress = func(p Progress) {
+		opt.Progress = func(p steps.Progress) {
 			if strings.HasPrefix(p.Note, "unchanged: ") {
 				kept = append(kept, p.Note)
 			} else if strings.Contains(p.Note, "installing essential packages") {
@@ -241,7 +247,7 @@ func TestRealLayers(t *testing.T) {
 	if once.Version != layers.Version {
 		t.Errorf("layers give %s, one installation gives %s", layers.Version.Short(), once.Version.Short())
 		opt := testOptions(t, data, "")
-		compareTrees(t, rootOf(t, opt, layers.Manifest), rootOf(t, opt, once.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, layers.Manifest), rootOf(t, opt, once.Manifest))
 	}
 	if _, n := step("another package", "packages: [tree]\n"+fmt.Sprintf(text, "echo 1 > /etc/one"), false); n != 1 {
 		t.Errorf("another package: %d installations", n)
@@ -252,12 +258,12 @@ func TestRealLayers(t *testing.T) {
 func TestLayersAreBounded(t *testing.T) {
 	_, _, options := layered(t)
 	var work string
-	for i := range maxLayers + 2 {
+	for i := range recipe.MaxLayers + 2 {
 		opt := options(fmt.Sprintf("packages: [p%d]\n", i))
 		work = opt.Work
 		mustBuild(t, opt)
 	}
-	if left, err := WorkDirs(work); err != nil || len(left) != maxLayers {
+	if left, err := workdir.List(work); err != nil || len(left) != recipe.MaxLayers {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
@@ -269,11 +275,11 @@ func TestNoHashInProvenance(t *testing.T) {
 		"users: [{name: root, password_hash: " + hash + "}]\n", "users:\n- name: root\n  password_hash: '" + hash + "'\n",
 		"users: [{name: root, password_hash: \"\\u0024y$j9T$abcdefgh$0123456789\"}]\n",
 	} {
-		r, err := ParseRecipe("lab.yaml", []byte("suite: bookworm\n"+text))
+		r, err := recipe.Parse("lab.yaml", []byte("suite: bookworm\n"+text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.publicText(); strings.Contains(got, "abcdefgh") ||
+		if got := r.PublicText(); strings.Contains(got, "abcdefgh") ||
 			!strings.Contains(got, "suite: bookworm") && !strings.Contains(got, "left out") {
 			t.Errorf("provenance: %q", got)
 		}

@@ -9,8 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/build/base"
+	"pando/internal/build/recipe"
 	"pando/internal/build/source"
 	"pando/internal/image"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/workdir"
 )
 
 // Source is where a tree comes from when it is neither installed nor there. Package source has the ways.
@@ -61,46 +66,46 @@ func (b *builder) makeTree(ctx context.Context) error {
 		return b.changeBase(ctx)
 	}
 	if b.Recipe != nil {
-		err := b.maker.canLayer()
+		err := b.maker.CanLayer()
 		if err == nil && !b.atOnce {
-			err = b.maker.makeLayers(ctx)
-			b.root, b.kernel = b.maker.root, b.maker.kernel
+			err = b.maker.MakeLayers(ctx)
+			b.root, b.kernel = b.maker.Root, b.maker.Kernel
 			return err
 		}
 		if err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
-			b.Progress(Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"})
+			b.Progress(steps.Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"})
 		}
 	}
-	b.root = b.work.file("tree")
+	b.root = b.work.File("tree")
 	of, err := b.treeOf(ctx)
 	if err != nil {
 		return err
 	}
-	if s, ok := b.work.stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
-		b.Progress(Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
+	if s, ok := b.work.Stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
+		b.Progress(steps.Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
 		b.origin, b.kernel = s.Origin, s.Kernel
 		return nil
 	}
-	if err := b.work.drop("tree"); err != nil {
+	if err := b.work.Drop("tree"); err != nil {
 		return err
 	}
 	if b.Source != nil {
 		err = b.fill(ctx)
 	} else {
-		err = b.maker.install(ctx, b.Recipe, b.root, "")
-		b.kernel = b.maker.kernel
+		err = b.maker.Install(ctx, b.Recipe, b.root, "")
+		b.kernel = b.maker.Kernel
 	}
 	if err != nil {
 		return err
 	}
-	if err := syncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
+	if err := workdir.SyncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
 		return fmt.Errorf("write tree: %w", err)
 	}
-	if err := b.work.putStamp("tree", stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
+	if err := b.work.PutStamp("tree", workdir.Stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
 		return err
 	}
-	return removeTree(b.work.file(sourceKeep))
+	return workdir.RemoveTree(b.work.File(sourceKeep))
 }
 
 // newMaker makes what makes the tree of the recipe.
@@ -109,9 +114,9 @@ func (b *builder) newMaker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.maker = &installer{
+	b.maker = &recipe.Maker{
 		Recipe: b.Recipe, Parent: b.Work, Log: b.Log, Progress: b.at(StepTree), Now: b.Now, MaxAge: treeMaxAge, Fresh: b.FreshTree, Revision: Revision,
-		KernelKey: key, work: b.work,
+		KernelKey: key, Work: b.work,
 	}
 	if b.KernelFrom != nil {
 		b.maker.GiveKernel = func(ctx context.Context, tree string) (string, error) {
@@ -129,7 +134,7 @@ func (b *builder) treeOf(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if b.Recipe != nil {
-		return b.Recipe.key() + kernel, nil
+		return b.Recipe.Key() + kernel, nil
 	}
 	state, err := b.Source.State(ctx)
 	return b.Source.Key() + " " + state + kernel, err
@@ -137,14 +142,14 @@ func (b *builder) treeOf(ctx context.Context) (string, error) {
 
 // fill has the source make the tree.
 func (b *builder) fill(ctx context.Context) error {
-	p := source.Place{Root: b.work.file("tree.new"), Keep: b.work.file(sourceKeep)}
+	p := source.Place{Root: b.work.File("tree.new"), Keep: b.work.File(sourceKeep)}
 	for _, dir := range []string{p.Root, p.Keep} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
 	made, err := b.Source.Fill(ctx, p, func(s source.Progress) {
-		step := Progress{Step: StepTree, Done: s.Done, Total: s.Total, Note: s.Note}
+		step := steps.Progress{Step: StepTree, Done: s.Done, Total: s.Total, Note: s.Note}
 		if s.Done > 0 || s.Total > 0 {
 			step.Unit = "bytes"
 		}
@@ -180,41 +185,41 @@ func (b *builder) takeDirectory() error {
 // are put in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins
 // again.
 func (b *builder) changeBase(ctx context.Context) (err error) {
-	version, err := b.Recipe.baseVersion()
+	version, err := b.Recipe.BaseVersion()
 	if err != nil {
 		return err
 	}
 	for _, part := range []string{changedPart, "overlay", "tmp"} {
-		if err := b.work.drop(part); err != nil {
+		if err := b.work.Drop(part); err != nil {
 			return err
 		}
 	}
 	begin := time.Now().Truncate(time.Second)
-	if b.base, err = openBase(ctx, b.work, b.Store, version, b.at(StepTree)); err != nil {
+	if b.base, err = base.Open(ctx, b.work, b.Store, version, b.at(StepTree)); err != nil {
 		return err
 	}
-	if got := b.base.manifest.Architecture; got != b.Recipe.Architecture {
+	if got := b.base.Manifest.Architecture; got != b.Recipe.Architecture {
 		return fmt.Errorf("from: %s is for %s, the recipe for %s", b.Recipe.Base, got, b.Recipe.Architecture)
 	}
-	b.root, b.Parent = b.base.root, version
-	b.maker.root = b.root
-	if err := b.maker.apply(ctx); err != nil {
-		return fullDisk(err, b.work.path)
+	b.root, b.Parent = b.base.Root, version
+	b.maker.Root = b.root
+	if err := b.maker.Apply(ctx); err != nil {
+		return workdir.FullDisk(err, b.work.Path)
 	}
-	if err := b.base.clean(b.at(StepTree)); err != nil {
+	if err := b.base.Clean(b.at(StepTree)); err != nil {
 		return err
 	}
-	return settleChanged(b.root, b.base.upper, aptPlace, begin)
+	return systree.SettleChanged(b.root, b.base.Upper, recipe.ListsDir, begin)
 }
 
 // closeBase takes the mounts away that the tree is made of.
 func (b *builder) closeBase() error {
 	var err error
 	if b.maker != nil {
-		err = b.maker.close()
+		err = b.maker.Close()
 	}
 	if b.base != nil {
-		err = errors.Join(err, b.base.close())
+		err = errors.Join(err, b.base.Close())
 	}
 	return err
 }

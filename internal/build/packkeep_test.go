@@ -8,21 +8,23 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/build/bootpack"
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/testkit"
 )
 
 // nextTree is a tree after its nth update: a part of every fourth program is another.
-func nextTree(nodes []node, nth int) []node {
+func nextTree(nodes []testkit.Node, nth int) []testkit.Node {
 	out, programs := slices.Clone(nodes), 0
 	for i, n := range out {
-		if !strings.HasPrefix(n.path, "usr/bin/program") {
+		if !strings.HasPrefix(n.Path, "usr/bin/program") {
 			continue
 		}
 		if programs++; programs%4 == nth {
-			out[i].data = bytes.Clone(n.data)
+			out[i].Data = bytes.Clone(n.Data)
 			copy(
-				out[i].data[20_000:],
+				out[i].Data[20_000:],
 				bytes.Repeat(fmt.Appendf(nil, "of update %d in program %d ", nth, programs), 400+40*programs),
 			)
 		}
@@ -53,7 +55,7 @@ func fresh(p, has image.Pack) int {
 // The pack of the next version keeps pieces that are mostly as they were, has what is new in pieces of its own, and
 // all that the order asks for, in its order. The version after it does the same again.
 func TestPackKeepsPieces(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	tree := packTree(20)
 	r := buildTree(t, opt, tree)
@@ -63,15 +65,15 @@ func TestPackKeepsPieces(t *testing.T) {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
 	boot := bootOf(t, m, paths...)
-	order := Merge([]Recording{boot, boot})
+	order := bootpack.Merge([]bootpack.Recording{boot, boot})
 	order.Booted = 200
 	pack := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for nth := range 2 {
 		tree = nextTree(tree, nth)
 		next := buildTree(t, opt, tree)
 		nextMap := mapOf(t, opt, next)
-		carried := CarryOver(OrderOf(pack), m, nextMap)
-		options := PackOptions{
+		carried := bootpack.CarryOver(bootpack.OrderOf(pack), m, nextMap)
+		options := bootpack.Options{
 			Store:    opt.Store,
 			Keys:     opt.Keys,
 			Version:  next.Version,
@@ -79,8 +81,8 @@ func TestPackKeepsPieces(t *testing.T) {
 			Order:    carried,
 			From:     r.Version,
 		}
-		record := func(o PackOptions) image.Pack {
-			rec, err := Pack(t.Context(), o)
+		record := func(o bootpack.Options) image.Pack {
+			rec, err := bootpack.Make(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +104,7 @@ func TestPackKeepsPieces(t *testing.T) {
 				unused += int(e.Blocks)
 			}
 		}
-		if unused == 0 || int64(unused) > carried.Blocks()/unusedOfAll {
+		if unused == 0 || int64(unused) > carried.Blocks()/bootpack.UnusedOfAll {
 			t.Errorf("%d blocks of %d are not used", unused, carried.Blocks())
 		}
 		piecesInOrder(t, kept, carried)
@@ -115,8 +117,8 @@ func TestPackKeepsPieces(t *testing.T) {
 func sameBlocks(t *testing.T, a, b image.Pack) {
 	t.Helper()
 	var of [2][]uint32
-	for i, o := range []Order{OrderOf(a), OrderOf(b)} {
-		for _, block := range o.each() {
+	for i, o := range []bootpack.Order{bootpack.OrderOf(a), bootpack.OrderOf(b)} {
+		for _, block := range o.Each() {
 			of[i] = append(of[i], block)
 		}
 		slices.Sort(of[i])
@@ -124,16 +126,16 @@ func sameBlocks(t *testing.T, a, b image.Pack) {
 	if !slices.Equal(of[0], of[1]) {
 		t.Errorf("%d blocks, want the same %d", len(of[0]), len(of[1]))
 	}
-	if OrderOf(a).Booted < OrderOf(b).Booted {
-		t.Errorf("%d blocks until booted, want %d at least", OrderOf(a).Booted, OrderOf(b).Booted)
+	if bootpack.OrderOf(a).Booted < bootpack.OrderOf(b).Booted {
+		t.Errorf("%d blocks until booted, want %d at least", bootpack.OrderOf(a).Booted, bootpack.OrderOf(b).Booted)
 	}
 }
 
 // piecesInOrder wants pieces in the order in which the first of their blocks is needed.
-func piecesInOrder(t *testing.T, p image.Pack, order Order) {
+func piecesInOrder(t *testing.T, p image.Pack, order bootpack.Order) {
 	t.Helper()
 	place := map[uint32]int64{}
-	for at, b := range order.each() {
+	for at, b := range order.Each() {
 		place[b] = at
 	}
 	first := make([]int64, len(p.Pieces))
@@ -158,11 +160,11 @@ func piecesInOrder(t *testing.T, p image.Pack, order Order) {
 
 // A piece that is gone or damaged is cut anew.
 func TestPackKeepsWhatIsThere(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(4))
 	m := mapOf(t, opt, r)
-	order := Merge([]Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
+	order := bootpack.Merge([]bootpack.Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
 	rec := mustPack(t, opt, r, order)
 	pack := packOf(t, opt, r, rec)
 	junk := pack
@@ -171,9 +173,9 @@ func TestPackKeepsWhatIsThere(t *testing.T) {
 		junk.Pieces[i].ID = chunk.Sum([]byte("is not there"))
 	}
 	junk.Pieces[0].ID = rec.Object // of other bytes
-	rec, err := Pack(
+	rec, err := bootpack.Make(
 		t.Context(),
-		PackOptions{
+		bootpack.Options{
 			Store:    opt.Store,
 			Keys:     opt.Keys,
 			Version:  r.Version,

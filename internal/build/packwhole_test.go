@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"pando/internal/imagefs"
 	"pando/internal/mount"
 )
 
@@ -40,7 +41,7 @@ func TestExtendPacks(t *testing.T) {
 	if p.Booted != len(p.Pieces) {
 		t.Errorf("%d of %d pieces come at once", p.Booted, len(p.Pieces))
 	}
-	at, err := MapRoot(t.Context(), opt.Build.Store, r.Manifest)
+	at, err := imagefs.ReadMap(t.Context(), opt.Build.Store, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}

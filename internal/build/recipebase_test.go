@@ -2,6 +2,9 @@ package build
 
 import (
 	"os"
+	"pando/internal/build/recipe"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +25,7 @@ files: [{path: /etc/motd, content: "from a recipe\n", mode: "0600"}]
 customize: ["test -s /boot/vmlinuz-6.1.0-test; test -c /dev/null; cat /etc/motd > /etc/copy; touch /tmp/x; touch -d @1700000000 /etc/copy /etc/motd /etc /"]
 command_line: [splash]
 `
-	r, err := ParseRecipe("lab.yaml", []byte(text))
+	r, err := recipe.Parse("lab.yaml", []byte(text))
 	if err != nil || r.Base != "lab:stable" {
 		t.Fatalf("base %q, %v", r.Base, err)
 	}
@@ -40,13 +43,13 @@ command_line: [splash]
 	if p := second.Provenance; p.Parent != first.Version || p.Recipe != "lab.yaml" || p.Source == "" {
 		t.Errorf("provenance: parent %q, recipe %q, source %q", p.Parent, p.Recipe, p.Source)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
 	for _, name := range []string{"etc/motd", "etc/copy"} {
 		if b, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(b) != "from a recipe\n" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	if exists(filepath.Join(root, "tmp/x")) || exists(filepath.Join(root, "etc/resolv.conf")) {
+	if systree.Exists(filepath.Join(root, "tmp/x")) || systree.Exists(filepath.Join(root, "etc/resolv.conf")) {
 		t.Error("what a command had around it is in the image")
 	}
 	time.Sleep(
@@ -54,7 +57,7 @@ command_line: [splash]
 	) // what has the time of the build would be another file now
 	if again := mustBuild(t, from); again.Version != second.Version {
 		t.Errorf("a second time, version %s, not %s", again.Version, second.Version)
-		compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, second.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, second.Manifest))
 	}
 	checkStore(t, opt.Store, 2)
 	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
@@ -70,7 +73,7 @@ func TestRecipeFromAVersionFails(t *testing.T) {
 		"packages: [nano]":                  "has no apt-get",
 		"architecture: arm64":               "is for amd64, the recipe for arm64",
 	} {
-		r, err := ParseRecipe("lab.yaml", []byte("from: lab\n"+text+"\n"))
+		r, err := recipe.Parse("lab.yaml", []byte("from: lab\n"+text+"\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"pando/internal/build"
+	"pando/internal/build/bootpack"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 )
 
@@ -51,21 +52,21 @@ func (p *packs) carryFrom(
 	if err != nil {
 		return err
 	}
-	oldMap, err := build.MapRoot(ctx, p.store, old)
+	oldMap, err := imagefs.ReadMap(ctx, p.store, old)
 	if err != nil {
 		return err
 	}
-	newMap, err := build.MapRoot(ctx, p.store, m)
+	newMap, err := imagefs.ReadMap(ctx, p.store, m)
 	if err != nil {
 		return err
 	}
-	order := build.CarryOver(build.OrderOf(pack), oldMap, newMap)
+	order := bootpack.CarryOver(bootpack.OrderOf(pack), oldMap, newMap)
 	if len(order.Extents) == 0 {
 		return nil // two images of one name that have nothing in common
 	}
-	made, err := build.Pack(
+	made, err := bootpack.Make(
 		ctx,
-		build.PackOptions{
+		bootpack.Options{
 			Store:    p.store,
 			Keys:     p.ring.Signers(),
 			Version:  v,

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/bootpack"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -130,11 +131,11 @@ func (s *site) makePack(n node, files ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	at, err := build.MapRoot(ctx, dir, man)
+	at, err := imagefs.ReadMap(ctx, dir, man)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var order build.Order
+	var order bootpack.Order
 	for _, name := range files {
 		f, ok := at.Find(name)
 		if !ok {
@@ -143,9 +144,9 @@ func (s *site) makePack(n node, files ...string) {
 		order.Extents = append(order.Extents, image.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
-	r, err := build.Pack(
+	r, err := bootpack.Make(
 		ctx,
-		build.PackOptions{
+		bootpack.Options{
 			Store:    dir,
 			Keys:     keys.Ring.Signers(),
 			Version:  record.Desired,
