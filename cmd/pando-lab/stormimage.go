@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"pando/internal/blockdev"
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
@@ -111,17 +111,17 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 func mega(n int64) float64 { return float64(n) / 1e6 }
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
-func (m *material) packed(ctx context.Context, until trace.Stage, boots []bootpack.Recording) error {
+func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
 	records, err := m.store.Packs(m.version)
 	if err != nil {
 		return err
 	}
 	var ok bool
 	if m.pack, ok = image.FindPack(records, ""); !ok {
-		m.pack, err = bootpack.Make(
+		m.pack, err = packer.Make(
 			ctx,
-			bootpack.Options{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
-				Order: bootpack.Merge(boots), Boots: len(boots)},
+			packer.Options{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
+				Order: packer.Merge(boots), Boots: len(boots)},
 		)
 		if err != nil {
 			return err

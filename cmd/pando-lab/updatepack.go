@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"pando/internal/build"
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
@@ -31,7 +31,7 @@ type packResult struct {
 // orderedBoots is what recorded boots of a server read, and where that lies.
 type orderedBoots struct {
 	image string
-	order bootpack.Order
+	order packer.Order
 	root  *imagefs.Map
 }
 
@@ -50,12 +50,12 @@ func (u *update) updatePack(ctx context.Context, r *updateResult) error {
 		}
 	}
 	x := packResult{Image: boots.image}
-	order := bootpack.CarryOver(boots.order, boots.root, v[0].root)
+	order := packer.CarryOver(boots.order, boots.root, v[0].root)
 	first, err := v[0].pack(ctx, order, nil)
 	if err != nil {
 		return err
 	}
-	order = bootpack.CarryOver(bootpack.OrderOf(first), v[0].root, v[1].root)
+	order = packer.CarryOver(packer.OrderOf(first), v[0].root, v[1].root)
 	cut, err := v[1].pack(ctx, order, nil)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) 
 		return b, fmt.Errorf("version %s in %s has no boot pack", v.version.Short(), u.boots)
 	}
 	p, err := v.load(ctx, record)
-	return orderedBoots{storm.Image, bootpack.OrderOf(p), v.root}, err
+	return orderedBoots{storm.Image, packer.OrderOf(p), v.root}, err
 }
 
 // packVersion is a version that gets boot packs.
@@ -149,10 +149,10 @@ func openPackVersion(
 }
 
 // pack makes a boot pack, of which it keeps pieces of the one before.
-func (p packVersion) pack(ctx context.Context, order bootpack.Order, before *image.Pack) (image.Pack, error) {
-	r, err := bootpack.Make(
+func (p packVersion) pack(ctx context.Context, order packer.Order, before *image.Pack) (image.Pack, error) {
+	r, err := packer.Make(
 		ctx,
-		bootpack.Options{
+		packer.Options{
 			Store:    p.store,
 			Keys:     p.keys.Ring.Signers(),
 			Version:  p.version,

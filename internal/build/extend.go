@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"pando/internal/build/base"
-	"pando/internal/build/bootpack"
 	"pando/internal/build/extension"
+	"pando/internal/build/packer"
 	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -129,9 +129,9 @@ func (e *extend) pack(ctx context.Context, r Result) error {
 		e.Build.Progress(steps.Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
 	}
 	tell(0)
-	_, err = bootpack.MakeWhole(
+	_, err = packer.MakeWhole(
 		ctx,
-		bootpack.Options{
+		packer.Options{
 			Store:    e.Build.Store,
 			Keys:     e.Build.Keys,
 			Version:  r.Version,

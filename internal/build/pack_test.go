@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -57,9 +57,9 @@ func mapOf(t *testing.T, opt Options, r Result) *imagefs.Map {
 }
 
 // bootOf is a boot that reads the inodes and these files, whole.
-func bootOf(t *testing.T, m *imagefs.Map, paths ...string) bootpack.Recording {
+func bootOf(t *testing.T, m *imagefs.Map, paths ...string) packer.Recording {
 	t.Helper()
-	r := bootpack.Recording{Reads: []trace.Read{{Start: 0, Blocks: 1}}}
+	r := packer.Recording{Reads: []trace.Read{{Start: 0, Blocks: 1}}}
 	for _, p := range paths {
 		f, ok := m.Find(p)
 		if !ok || f.Blocks == 0 {
@@ -70,11 +70,11 @@ func bootOf(t *testing.T, m *imagefs.Map, paths ...string) bootpack.Recording {
 	return r
 }
 
-func mustPack(t *testing.T, opt Options, r Result, order bootpack.Order) image.PackRecord {
+func mustPack(t *testing.T, opt Options, r Result, order packer.Order) image.PackRecord {
 	t.Helper()
-	record, err := bootpack.Make(
+	record, err := packer.Make(
 		t.Context(),
-		bootpack.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2},
+		packer.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestPack(t *testing.T) {
 	for i := range 20 {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
-	order := bootpack.Merge([]bootpack.Recording{bootOf(t, m, append(paths, "usr/lib/zeros")...), bootOf(t, m, paths...)})
+	order := packer.Merge([]packer.Recording{bootOf(t, m, append(paths, "usr/lib/zeros")...), bootOf(t, m, paths...)})
 	order.Booted = 100
 	first := mustPack(t, opt, r, order)
 	p := packOf(t, opt, r, first)
@@ -140,14 +140,14 @@ func TestPack(t *testing.T) {
 		p.StoredSize() != first.Stored {
 		t.Errorf("record %+v of %+v", first, p)
 	}
-	if got := bootpack.OrderOf(p); got.Booted != 100 || !slices.Equal(got.Extents, p.Extents) {
+	if got := packer.OrderOf(p); got.Booted != 100 || !slices.Equal(got.Extents, p.Extents) {
 		t.Errorf("%d blocks until booted, want 100", got.Booted)
 	}
 	if p.Pieces[0].RawSize != 100*chunk.BlockSize || p.Booted != 1 {
 		t.Errorf("the first of %d pieces until booted has %d bytes", p.Booted, p.Pieces[0].RawSize)
 	}
 	zeros, _ := m.Find("usr/lib/zeros")
-	if fit := bootpack.FitOf(bootpack.OrderOf(p), []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
+	if fit := packer.FitOf(packer.OrderOf(p), []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
 		t.Errorf("%d blocks of zeros are in the pack", fit.Hits)
 	}
 	for i, e := range p.Pieces {
@@ -179,14 +179,14 @@ func TestPackSaysOfWhen(t *testing.T) {
 	m := mapOf(t, opt, r)
 	listed, ready := time.Unix(1_700_000_000, 0).UTC(), time.Unix(1_700_000_300, 0).UTC()
 	for _, path := range []string{"usr/bin/programa", "usr/bin/programb"} {
-		record, err := bootpack.Make(
+		record, err := packer.Make(
 			t.Context(),
-			bootpack.Options{
+			packer.Options{
 				Store:    opt.Store,
 				Keys:     opt.Keys,
 				Version:  r.Version,
 				Manifest: r.Manifest,
-				Order:    bootpack.Merge([]bootpack.Recording{bootOf(t, m, path)}),
+				Order:    packer.Merge([]packer.Recording{bootOf(t, m, path)}),
 				Boots:    2,
 				Traced:   listed,
 				Now:      func() time.Time { return ready },
@@ -216,7 +216,7 @@ func TestPackIsCarriedOver(t *testing.T) {
 	for i := range 20 {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
-	record := mustPack(t, opt, one, bootpack.Merge([]bootpack.Recording{bootOf(t, m, paths...)}))
+	record := mustPack(t, opt, one, packer.Merge([]packer.Recording{bootOf(t, m, paths...)}))
 	p := packOf(t, opt, one, record)
 
 	changed := append(
@@ -229,9 +229,9 @@ func TestPackIsCarriedOver(t *testing.T) {
 		}
 	}
 	two := buildTree(t, opt, changed)
-	order := bootpack.CarryOver(bootpack.OrderOf(p), m, mapOf(t, opt, two))
+	order := packer.CarryOver(packer.OrderOf(p), m, mapOf(t, opt, two))
 	q := packOf(t, opt, two, mustPack(t, opt, two, order))
-	if fit := bootpack.FitOf(bootpack.OrderOf(q), bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
+	if fit := packer.FitOf(packer.OrderOf(q), bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
 		t.Errorf("a boot of the new version: %+v", fit)
 	}
 	shared := 0
@@ -250,20 +250,20 @@ func TestPackRefuses(t *testing.T) {
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(1))
 	zeros, _ := mapOf(t, opt, r).Find("usr/lib/zeros")
-	po := bootpack.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
-	for name, order := range map[string]bootpack.Order{
+	po := packer.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
+	for name, order := range map[string]packer.Order{
 		"empty": {}, "zeros": {Extents: []image.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
 		"beyond the end": {Extents: []image.Extent{{Start: 1 << 30, Blocks: 4}}},
 	} {
 		po.Order = order
-		if _, err := bootpack.Make(t.Context(), po); !errors.Is(err, bootpack.ErrNothing) {
+		if _, err := packer.Make(t.Context(), po); !errors.Is(err, packer.ErrNothing) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	po.Order = bootpack.Order{Extents: []image.Extent{{Start: 0, Blocks: 1}}}
-	if _, err := bootpack.Make(ctx, po); !errors.Is(err, context.Canceled) {
+	po.Order = packer.Order{Extents: []image.Extent{{Start: 0, Blocks: 1}}}
+	if _, err := packer.Make(ctx, po); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
 	if records, err := opt.Store.Packs(r.Version); err != nil || records != nil {
@@ -283,14 +283,14 @@ func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
 	_, _ = rng.Read(noise)
 	r := buildTree(t, opt, append(packTree(1), testkit.Node{Path: "usr/lib/noise", Mode: unix.S_IFREG | 0o644, Data: noise}))
 	file, _ := mapOf(t, opt, r).Find("usr/lib/noise")
-	order := bootpack.Order{Extents: []image.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
+	order := packer.Order{Extents: []image.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
 	p := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for i, e := range p.Pieces {
 		if e.StoredSize > 64<<10 {
 			t.Errorf("piece %d has %d bytes as it is sent, want at most %d", i, e.StoredSize, 64<<10)
 		}
 	}
-	if got := bootpack.OrderOf(p); got.Booted != 300 || !slices.Equal(got.Extents, order.Extents) {
+	if got := packer.OrderOf(p); got.Booted != 300 || !slices.Equal(got.Extents, order.Extents) {
 		t.Errorf("%d blocks until booted in %v", got.Booted, got.Extents)
 	}
 	if q := packOf(t, opt, r, mustPack(t, opt, r, order)); !slices.Equal(q.Pieces, p.Pieces) {

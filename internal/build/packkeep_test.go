@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/testkit"
@@ -65,15 +65,15 @@ func TestPackKeepsPieces(t *testing.T) {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
 	boot := bootOf(t, m, paths...)
-	order := bootpack.Merge([]bootpack.Recording{boot, boot})
+	order := packer.Merge([]packer.Recording{boot, boot})
 	order.Booted = 200
 	pack := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for nth := range 2 {
 		tree = nextTree(tree, nth)
 		next := buildTree(t, opt, tree)
 		nextMap := mapOf(t, opt, next)
-		carried := bootpack.CarryOver(bootpack.OrderOf(pack), m, nextMap)
-		options := bootpack.Options{
+		carried := packer.CarryOver(packer.OrderOf(pack), m, nextMap)
+		options := packer.Options{
 			Store:    opt.Store,
 			Keys:     opt.Keys,
 			Version:  next.Version,
@@ -81,8 +81,8 @@ func TestPackKeepsPieces(t *testing.T) {
 			Order:    carried,
 			From:     r.Version,
 		}
-		record := func(o bootpack.Options) image.Pack {
-			rec, err := bootpack.Make(t.Context(), o)
+		record := func(o packer.Options) image.Pack {
+			rec, err := packer.Make(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestPackKeepsPieces(t *testing.T) {
 				unused += int(e.Blocks)
 			}
 		}
-		if unused == 0 || int64(unused) > carried.Blocks()/bootpack.UnusedOfAll {
+		if unused == 0 || int64(unused) > carried.Blocks()/packer.UnusedOfAll {
 			t.Errorf("%d blocks of %d are not used", unused, carried.Blocks())
 		}
 		piecesInOrder(t, kept, carried)
@@ -117,7 +117,7 @@ func TestPackKeepsPieces(t *testing.T) {
 func sameBlocks(t *testing.T, a, b image.Pack) {
 	t.Helper()
 	var of [2][]uint32
-	for i, o := range []bootpack.Order{bootpack.OrderOf(a), bootpack.OrderOf(b)} {
+	for i, o := range []packer.Order{packer.OrderOf(a), packer.OrderOf(b)} {
 		for _, block := range o.Each() {
 			of[i] = append(of[i], block)
 		}
@@ -126,13 +126,13 @@ func sameBlocks(t *testing.T, a, b image.Pack) {
 	if !slices.Equal(of[0], of[1]) {
 		t.Errorf("%d blocks, want the same %d", len(of[0]), len(of[1]))
 	}
-	if bootpack.OrderOf(a).Booted < bootpack.OrderOf(b).Booted {
-		t.Errorf("%d blocks until booted, want %d at least", bootpack.OrderOf(a).Booted, bootpack.OrderOf(b).Booted)
+	if packer.OrderOf(a).Booted < packer.OrderOf(b).Booted {
+		t.Errorf("%d blocks until booted, want %d at least", packer.OrderOf(a).Booted, packer.OrderOf(b).Booted)
 	}
 }
 
 // piecesInOrder wants pieces in the order in which the first of their blocks is needed.
-func piecesInOrder(t *testing.T, p image.Pack, order bootpack.Order) {
+func piecesInOrder(t *testing.T, p image.Pack, order packer.Order) {
 	t.Helper()
 	place := map[uint32]int64{}
 	for at, b := range order.Each() {
@@ -164,7 +164,7 @@ func TestPackKeepsWhatIsThere(t *testing.T) {
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(4))
 	m := mapOf(t, opt, r)
-	order := bootpack.Merge([]bootpack.Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
+	order := packer.Merge([]packer.Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
 	rec := mustPack(t, opt, r, order)
 	pack := packOf(t, opt, r, rec)
 	junk := pack
@@ -173,9 +173,9 @@ func TestPackKeepsWhatIsThere(t *testing.T) {
 		junk.Pieces[i].ID = chunk.Sum([]byte("is not there"))
 	}
 	junk.Pieces[0].ID = rec.Object // of other bytes
-	rec, err := bootpack.Make(
+	rec, err := packer.Make(
 		t.Context(),
-		bootpack.Options{
+		packer.Options{
 			Store:    opt.Store,
 			Keys:     opt.Keys,
 			Version:  r.Version,

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"pando/internal/api"
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
@@ -76,7 +76,7 @@ func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrac
 		out.Stages, out.Files, out.Advice = []api.TraceStage{}, []api.TraceFile{}, []api.TraceAdvice{}
 		return out, nil
 	}
-	if out.Chunks, err = bootpack.ChunkBytes(ctx, p.store, m, order); err != nil {
+	if out.Chunks, err = packer.ChunkBytes(ctx, p.store, m, order); err != nil {
 		return out, err
 	}
 	root, err := imagefs.ReadMap(ctx, p.store, m)

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/imagefs"
@@ -60,13 +60,13 @@ func (p *packs) carryFrom(
 	if err != nil {
 		return err
 	}
-	order := bootpack.CarryOver(bootpack.OrderOf(pack), oldMap, newMap)
+	order := packer.CarryOver(packer.OrderOf(pack), oldMap, newMap)
 	if len(order.Extents) == 0 {
 		return nil // two images of one name that have nothing in common
 	}
-	made, err := bootpack.Make(
+	made, err := packer.Make(
 		ctx,
-		bootpack.Options{
+		packer.Options{
 			Store:    p.store,
 			Keys:     p.ring.Signers(),
 			Version:  v,

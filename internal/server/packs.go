@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
@@ -169,9 +169,9 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 	if _, ok := has[""]; ok || len(keys) == 0 {
 		return nil
 	}
-	r, err := bootpack.MakeWhole(
+	r, err := packer.MakeWhole(
 		ctx,
-		bootpack.Options{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
+		packer.Options{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
 	)
 	if err == nil {
 		p.log.Info("extension packed", "version", v.Short(), "raw", r.Raw, "stored", r.Stored)
@@ -183,9 +183,9 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 // others come.
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
-	r, err := bootpack.Make(
+	r, err := packer.Make(
 		ctx,
-		bootpack.Options{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
+		packer.Options{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
 			Order: j.order, Boots: j.boots, Traced: known, Before: j.before, Log: p.log, Now: p.now},
 	)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/imagefs"
 	"pando/internal/trace"
@@ -42,7 +42,7 @@ func firstReads(traces []measured) map[uint32]time.Duration {
 }
 
 // fileViews adds up what was read of each file, the largest part first.
-func fileViews(order bootpack.Order, root *imagefs.Map, traces []measured) []api.TraceFile {
+func fileViews(order packer.Order, root *imagefs.Map, traces []measured) []api.TraceFile {
 	first := firstReads(traces)
 	byPath := map[string]*api.TraceFile{}
 	out := []*api.TraceFile{}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build/bootpack"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
@@ -135,7 +135,7 @@ func (s *site) makePack(n node, files ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var order bootpack.Order
+	var order packer.Order
 	for _, name := range files {
 		f, ok := at.Find(name)
 		if !ok {
@@ -144,9 +144,9 @@ func (s *site) makePack(n node, files ...string) {
 		order.Extents = append(order.Extents, image.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
-	r, err := bootpack.Make(
+	r, err := packer.Make(
 		ctx,
-		bootpack.Options{
+		packer.Options{
 			Store:    dir,
 			Keys:     keys.Ring.Signers(),
 			Version:  record.Desired,

@@ -1,4 +1,4 @@
-// Package bootpack makes the boot pack of a version: what boots read of it, in the order in which they read it.
+// Package packer makes the boot pack of a version: what boots read of it, in the order in which they read it.
 //
 // The words. A recording is what one boot read. Merge makes an order of some recordings: blocks, in the order in
 // which they shall come. Make cuts an order into pieces, stores them and signs their map. CarryOver translates an
@@ -7,4 +7,4 @@
 //
 // It owns no state; pieces are objects of the store, whose lock it holds for one batch at a time. It must never
 // change the version, nor a pack that nodes have: a new one gets the next sequence number.
-package bootpack
+package packer

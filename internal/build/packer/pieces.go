@@ -1,4 +1,4 @@
-package bootpack
+package packer
 
 import (
 	"cmp"
